@@ -1,0 +1,1 @@
+"""The only room that touches processes, files, the environment and foreign libraries."""

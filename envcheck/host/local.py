@@ -1,0 +1,191 @@
+"""This machine, as the probes ask it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import threading
+import time
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from envcheck.host import files
+from envcheck.host.process import run_program
+from envcheck.host.protocol import Completed, ElfFacts, FileStatus
+from envcheck.host.trust import why_untrusted
+from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+
+_SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "windows", "cygwin": "windows"}
+
+
+class LocalHost:
+    """Answer the probes from the running system; safe to use from several threads.
+
+    `budget` bounds, in seconds, all external programs together: a machine on which every tool
+    hangs still gets its report.
+    """
+
+    def __init__(self, budget: float = 3.5) -> None:
+        self.system = _SYSTEMS.get(sys.platform, sys.platform)
+        self._deadline = time.monotonic() + budget
+        self._answers: Dict[Tuple[str, ...], Any] = {}
+        self._locks: Dict[Tuple[str, ...], threading.Lock] = {}
+        self._guard = threading.Lock()
+
+    def environment(self) -> Mapping[str, str]:
+        """Return this process's environment."""
+        return os.environ
+
+    def system_facts(self) -> Mapping[str, Any]:
+        """Return what the C library and the kernel say of this machine."""
+        facts: Dict[str, Any] = {
+            "machine": platform.machine(),
+            "kernel_release": platform.release(),
+            "version": platform.version(),
+            "node": platform.node(),
+            "is_root": hasattr(os, "geteuid") and os.geteuid() == 0,
+        }
+        _add(facts, "libc", lambda: os.confstr("CS_GNU_LIBC_VERSION"))
+        _add(facts, "memory_bytes", lambda: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        _add(facts, "folder", os.getcwd)
+        return facts
+
+    def read_bytes(self, path: str, limit: int = 1 << 20) -> Fact[bytes]:
+        """Read the first `limit` bytes of a regular file."""
+        return files.attempt(path, lambda: files.read_file(path, limit))
+
+    def read_text(self, path: str, limit: int = 1 << 20) -> Fact[str]:
+        """Read a regular file as text, undecodable bytes replaced."""
+        data = self.read_bytes(path, limit)
+        if isinstance(data, Known):
+            return Known(data.value.decode("utf-8", "replace"), data.source)
+        return data
+
+    def list_folder(self, path: str) -> Fact[Tuple[str, ...]]:
+        """List a folder's names."""
+        return files.attempt(path, lambda: files.list_names(path))
+
+    def real_path(self, path: str) -> Fact[str]:
+        """Resolve every symlink."""
+        return files.attempt(path, lambda: files.resolve(path))
+
+    def status(self, path: str) -> Fact[FileStatus]:
+        """Stat a path, symlinks followed."""
+        return files.attempt(path, lambda: files.examine(path))
+
+    def find_program(self, name: str) -> Fact[str]:
+        """Find an executable on PATH; unknown when only files that cannot be executed bear the name."""
+        folders = list(dict.fromkeys(os.environ.get("PATH", os.defpath).split(os.pathsep)))
+        unusable: List[str] = []
+        for folder in folders:
+            path = os.path.join(folder, name + (".exe" if self.system == "windows" else ""))
+            if os.path.isfile(path):
+                if os.access(path, os.X_OK):
+                    return Known(path, Source("file", path))
+                unusable.append(path)
+        if unusable:
+            return Unknown("denied", f"{unusable[0]} is not executable", tuple(unusable))
+        return Absent((f"{name} on PATH",))
+
+    def run(
+        self, argv: Sequence[str], timeout: float = 2.0, environment: Optional[Mapping[str, str]] = None
+    ) -> Fact[Completed]:
+        """Run a program by absolute path, in the C locale, within what is left of the budget."""
+        key = ("run", *argv)
+        return self._once(key, lambda: self._run(argv, timeout, environment or {}))
+
+    def ask(self, script: str, *arguments: str, python: str = "", timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
+        """Run a child script isolated in a Python and read the JSON object it prints."""
+        key = ("ask", script, python, *arguments)
+        return self._once(key, lambda: self._ask(script, arguments, python or sys.executable, timeout))
+
+    def elf(self, path: str) -> Fact[ElfFacts]:
+        """Read the dynamic section of an ELF file."""
+        from envcheck.host.elf import read_elf  # pyelftools costs six bare interpreter starts
+
+        return self._once(("elf", path), lambda: files.attempt(path, lambda: read_elf(path)))
+
+    def loader_cache(self) -> Fact[Mapping[str, Tuple[str, ...]]]:
+        """Read /etc/ld.so.cache."""
+        return self._once(("loader_cache",), self._loader_cache)
+
+    def _loader_cache(self) -> Fact[Mapping[str, Tuple[str, ...]]]:
+        from envcheck.host.loader_cache import parse_loader_cache
+
+        data = self.read_bytes("/etc/ld.so.cache", 32 << 20)
+        if not isinstance(data, Known):
+            return data
+        try:
+            return Known(parse_loader_cache(data.value, platform.machine()), Source("file", "/etc/ld.so.cache"))
+        except ValueError as error:
+            return Unknown("unparsable", f"/etc/ld.so.cache: {error}", ("/etc/ld.so.cache",))
+
+    def _run(self, argv: Sequence[str], timeout: float, environment: Mapping[str, str]) -> Fact[Completed]:
+        left = self._deadline - time.monotonic()
+        if left <= 0.05:
+            return Unknown("timeout", "the time for external programs was used up", (" ".join(argv),))
+        refusal = self._refusal(argv[0])
+        if refusal is not None:
+            return refusal
+        return run_program(argv, min(timeout, left), {**os.environ, "LC_ALL": "C", **environment})
+
+    def _refusal(self, program: str) -> Optional[Unknown]:
+        if program == sys.executable or not os.path.exists(program):
+            return None
+        reason = files.attempt(program, lambda: Known(why_untrusted(program), Source("file", program)))
+        if isinstance(reason, Known) and reason.value:
+            return Unknown("denied", f"not run as root: {reason.value}", (program,))
+        return None
+
+    def _ask(self, script: str, arguments: Sequence[str], python: str, timeout: float) -> Fact[Mapping[str, Any]]:
+        source = _child_source(script)
+        answer = self._run((python, "-I", "-S", "-B", "-c", source, *arguments), timeout, {})
+        if isinstance(answer, Known) and answer.value.returncode == 2 and "-I" in answer.value.stderr:
+            answer = self._run((python, "-E", "-s", "-S", "-B", "-c", source, *arguments), timeout, {})  # Python 2
+        return _parsed(answer, f"{script} in {python}")
+
+    def _once(self, key: Tuple[str, ...], compute: Callable[[], Any]) -> Any:
+        with self._guard:
+            lock = self._locks.setdefault(key, threading.Lock())
+        with lock:
+            if key not in self._answers:
+                self._answers[key] = compute()
+            return self._answers[key]
+
+
+def _add(facts: Dict[str, Any], name: str, read: Callable[[], Any]) -> None:
+    try:
+        facts[name] = read()
+    except (OSError, ValueError, AttributeError):
+        return  # this system cannot tell: the name is left out, as the protocol says
+
+
+def _child_source(script: str) -> str:
+    import pkgutil  # reads from a zipapp too
+
+    data = pkgutil.get_data("envcheck.probes.children", script + ".py")
+    if data is None:
+        raise FileNotFoundError(script)
+    return data.decode("utf-8")
+
+
+def _parsed(answer: Fact[Completed], what: str) -> Fact[Mapping[str, Any]]:
+    if not isinstance(answer, Known):
+        return _named(answer, what)
+    done = answer.value
+    if done.returncode < 0:
+        return Unknown("crashed", f"{what} was ended by signal {-done.returncode}", (what,))
+    try:
+        result = json.loads(done.stdout)
+    except ValueError:
+        return Unknown("unparsable", f"{what} printed no JSON: {(done.stderr or done.stdout).strip()[-200:]!r}", (what,))
+    if not isinstance(result, dict):
+        return Unknown("unparsable", f"{what} printed no JSON object", (what,))
+    return Known(result, Source("command", what))
+
+
+def _named(answer: Fact[Completed], what: str) -> Fact[Mapping[str, Any]]:
+    if isinstance(answer, Unknown):  # the command line holds the whole script: name it instead
+        return Unknown(answer.why, f"{what}: {answer.detail}", (what,))
+    return Absent((what,))

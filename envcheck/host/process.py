@@ -1,0 +1,110 @@
+"""Run a program with a time limit, an output limit and nothing left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from typing import IO, Dict, List, Mapping, Optional, Sequence
+
+from envcheck.host.protocol import Completed
+from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+
+OUTPUT_LIMIT = 4 << 20  # bytes a stream; beyond it a program is taken for broken
+_GRACE = 0.3  # seconds to collect a killed process; one stuck in the kernel is left to it
+
+
+def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, str]) -> Fact[Completed]:
+    """Run `argv` without a shell or standard input, for at most `timeout` seconds.
+
+    The process gets a session of its own, so that its children end with it.
+    """
+    command = " ".join(argv)
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environment),
+            start_new_session=os.name == "posix",
+        )
+    except FileNotFoundError:
+        return Absent((argv[0],))
+    except PermissionError as error:
+        return Unknown("denied", f"{argv[0]}: {error.strerror}", (command,))
+    except (OSError, ValueError) as error:
+        return Unknown("failed", f"{argv[0]} could not be started: {error}", (command,))
+    try:
+        return _finish(process, command, timeout)
+    finally:
+        _end(process)
+
+
+def _finish(process: "subprocess.Popen[bytes]", command: str, timeout: float) -> Fact[Completed]:
+    deadline = time.monotonic() + timeout
+    streams = _drain(process, deadline)
+    if streams is None:
+        return Unknown("unparsable", f"printed more than {OUTPUT_LIMIT >> 20} MiB", (command,))
+    try:
+        code = process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return Unknown("timeout", f"no answer within {timeout:.1f} s", (command,))
+    out, err = (stream.decode("utf-8", "replace") for stream in streams)
+    first_line = (out or err).strip().split("\n", 1)[0][:200]
+    return Known(Completed(code, out, err), Source("command", command, first_line))
+
+
+def _drain(process: "subprocess.Popen[bytes]", deadline: float) -> Optional[List[bytes]]:
+    if os.name != "posix":
+        return _drain_simply(process, deadline)
+    assert process.stdout is not None and process.stderr is not None
+    order: List[IO[bytes]] = [process.stdout, process.stderr]
+    buffers: Dict[int, bytearray] = {stream.fileno(): bytearray() for stream in order}
+    with selectors.DefaultSelector() as selector:
+        for stream in order:
+            selector.register(stream, selectors.EVENT_READ)
+        while selector.get_map() and time.monotonic() < deadline:
+            for key, _ in selector.select(max(0.0, deadline - time.monotonic())):
+                chunk = os.read(key.fd, 65536)
+                buffers[key.fd] += chunk
+                if not chunk:
+                    selector.unregister(key.fileobj)
+                if len(buffers[key.fd]) > OUTPUT_LIMIT:
+                    return None
+    return [bytes(buffers[stream.fileno()]) for stream in order]
+
+
+def _drain_simply(process: "subprocess.Popen[bytes]", deadline: float) -> List[bytes]:
+    # Windows pipes cannot be selected on; communicate() reads them with threads.
+    try:
+        return list(process.communicate(timeout=max(0.0, deadline - time.monotonic())))
+    except subprocess.TimeoutExpired:
+        return [b"", b""]
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    if process.poll() is None:
+        _kill(process)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE)
+    elif os.name == "posix":
+        _kill_group(process.pid)  # a child of a program that ended may still hold the pipes
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    if os.name == "posix":
+        _kill_group(process.pid)
+    else:
+        process.kill()
+
+
+def _kill_group(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)

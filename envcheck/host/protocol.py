@@ -1,0 +1,88 @@
+"""What a probe may ask of a machine, real or recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Mapping, Optional, Protocol, Sequence, Tuple
+
+from envcheck.model.facts import Fact
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that ran to its end; output is decoded tolerantly."""
+
+    returncode: int  # negative: ended by that signal
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True)
+class FileStatus:
+    """A file as stat sees it, symlinks followed, with this user's access."""
+
+    kind: str  # file, folder, char, block, fifo, socket
+    size: int
+    mode: str  # "crw-rw----"
+    owner: str  # "root:video"
+    readable: bool
+    writable: bool
+
+
+@dataclass(frozen=True)
+class ElfFacts:
+    """What a shared library says of itself."""
+
+    machine: str  # x86_64, aarch64, i386
+    soname: str
+    needed: Tuple[str, ...]
+    runpath: Tuple[str, ...]  # DT_RUNPATH, else DT_RPATH, with $ORIGIN expanded to the real folder
+    versions_needed: Tuple[str, ...]  # GLIBC_2.27, GLIBCXX_3.4.22 ...
+    versions_defined: Tuple[str, ...]
+
+
+class Host(Protocol):
+    """A machine. Every answer is a fact: known with its source, absent, or unknown with a reason."""
+
+    system: str  # linux, windows, darwin
+
+    def environment(self) -> Mapping[str, str]:
+        """Return the environment variables as they are (redaction comes later)."""
+
+    def read_text(self, path: str, limit: int = 1 << 20) -> Fact[str]:
+        """Read a regular file, at most `limit` bytes, undecodable bytes replaced."""
+
+    def read_bytes(self, path: str, limit: int = 1 << 20) -> Fact[bytes]:
+        """Read the first `limit` bytes of a regular file."""
+
+    def list_folder(self, path: str) -> Fact[Tuple[str, ...]]:
+        """List the names in a folder, sorted."""
+
+    def real_path(self, path: str) -> Fact[str]:
+        """Resolve every symlink; absent when the end does not exist."""
+
+    def status(self, path: str) -> Fact[FileStatus]:
+        """Stat a path, symlinks followed."""
+
+    def find_program(self, name: str) -> Fact[str]:
+        """Find an executable file on PATH; the path as found, symlinks not resolved."""
+
+    def run(
+        self, argv: Sequence[str], timeout: float = 2.0, environment: Optional[Mapping[str, str]] = None
+    ) -> Fact[Completed]:
+        """Run a program found by absolute path; absent when it is not there, unknown on timeout or refusal."""
+
+    def ask(self, script: str, *arguments: str, python: str = "", timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
+        """Run `envcheck/probes/children/<script>.py` isolated in a child Python; it prints one JSON object."""
+
+    def elf(self, path: str) -> Fact[ElfFacts]:
+        """Read the dynamic section of an ELF file."""
+
+    def loader_cache(self) -> Fact[Mapping[str, Tuple[str, ...]]]:
+        """Read the loader's cache: soname to paths, in the loader's order, for this architecture."""
+
+    def system_facts(self) -> Mapping[str, Any]:
+        """Return machine, kernel_release, version, node, libc, is_root, memory_bytes, folder.
+
+        libc is "glibc 2.36"; folder the current one; what a system cannot tell is left out.
+        """

@@ -1,0 +1,174 @@
+"""A machine replayed from a recording: nothing of the real one is touched."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+
+from envcheck.host.files import attempt
+from envcheck.host.protocol import Completed, ElfFacts, FileStatus
+from envcheck.host.virtual_files import FileTree
+from envcheck.model.codec import decode_as
+from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+
+
+class UnrecordedError(LookupError):
+    """A probe asked for something that the recording does not hold."""
+
+
+class RecordedHost:
+    """Answer the probes from a recording, a JSON object.
+
+    `files` and `folders` make a file tree; what is not in it is absent. `commands` are
+    {"argv", "returncode", "stdout", "stderr"} or {"argv", "unknown": [why, detail]}; `answers` are
+    {"script", "arguments", "python", "result"}. `elf` maps paths to dynamic sections, `loader_cache`
+    sonames to paths. `calls` holds literal answers of a recorded machine, by method and argument,
+    and comes first. A program that is in the tree but was not recorded raises UnrecordedError.
+    """
+
+    def __init__(self, recording: Mapping[str, Any]) -> None:
+        self.system: str = recording.get("system", "linux")
+        self._recording = recording
+        self._tree = FileTree(recording.get("files", {}), recording.get("folders", {}))
+        self._calls: Mapping[str, Mapping[str, Any]] = recording.get("calls", {})
+
+    @classmethod
+    def load(cls, path: Path) -> "RecordedHost":
+        """Read a recording from its JSON file."""
+        return cls(json.loads(path.read_text(encoding="utf-8")))
+
+    def environment(self) -> Mapping[str, str]:
+        """Return the recorded environment."""
+        return dict(self._recording.get("environment", {}))
+
+    def system_facts(self) -> Mapping[str, Any]:
+        """Return the recorded system facts."""
+        return dict(self._recording.get("system_facts", {}))
+
+    def read_bytes(self, path: str, limit: int = 1 << 20) -> Fact[bytes]:
+        """Read a recorded file."""
+        text = self._called("read_text", path, "Fact[str]")
+        if text is not None:
+            return Known(text.value.encode("utf-8")[:limit], text.source) if isinstance(text, Known) else text
+        return attempt(path, lambda: _content(self._tree.content(path)[:limit], path))
+
+    def read_text(self, path: str, limit: int = 1 << 20) -> Fact[str]:
+        """Read a recorded file as text."""
+        data = self.read_bytes(path, limit)
+        return Known(data.value.decode("utf-8", "replace"), data.source) if isinstance(data, Known) else data
+
+    def list_folder(self, path: str) -> Fact[Tuple[str, ...]]:
+        """List a recorded folder."""
+        called = self._called("list_folder", path, "Fact[Tuple[str, ...]]")
+        if called is not None:
+            return called
+        return attempt(path, lambda: Known(tuple(self._tree.names(path)), Source("file", path)))
+
+    def real_path(self, path: str) -> Fact[str]:
+        """Resolve a recorded path."""
+        called = self._called("real_path", path, "Fact[str]")
+        if called is not None:
+            return called
+        return attempt(path, lambda: Known(self._tree.resolve(path), Source("file", path)))
+
+    def status(self, path: str) -> Fact[FileStatus]:
+        """Stat a recorded path."""
+        called = self._called("status", path, "Fact[FileStatus]")
+        if called is not None:
+            return called
+        return attempt(path, lambda: Known(_status(self._tree.entry(path)), Source("file", path)))
+
+    def find_program(self, name: str) -> Fact[str]:
+        """Find a program in the recorded PATH: any file there counts as executable unless its mode says not."""
+        called = self._called("find_program", name, "Fact[str]")
+        if called is not None:
+            return called
+        for folder in self.environment().get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":"):
+            path = posixpath.join(folder, name)
+            status = self.status(path)
+            if isinstance(status, Known) and status.value.kind == "file":
+                if "x" not in status.value.mode:
+                    return Unknown("denied", f"{path} is not executable", (path,))
+                return Known(path, Source("file", path))
+        return Absent((f"{name} on PATH",))
+
+    def run(
+        self, argv: Sequence[str], timeout: float = 2.0, environment: Optional[Mapping[str, str]] = None
+    ) -> Fact[Completed]:
+        """Replay a recorded command."""
+        for entry in self._recording.get("commands", []):
+            if list(entry["argv"]) == list(argv):
+                return _command(entry, " ".join(argv))
+        if isinstance(self.status(argv[0]), Absent):
+            return Absent((argv[0],))
+        raise UnrecordedError(f"command not recorded: {list(argv)}")
+
+    def ask(self, script: str, *arguments: str, python: str = "", timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
+        """Replay a recorded child script; an entry without "arguments" or "python" fits any."""
+        for entry in self._recording.get("answers", []):
+            wanted = (script, entry.get("arguments", list(arguments)), entry.get("python", python))
+            if (entry["script"], list(arguments), python) == wanted:
+                if "unknown" in entry:
+                    return Unknown(entry["unknown"][0], entry["unknown"][1], (script,))
+                return Known(entry["result"], Source("command", f"{script} {' '.join(arguments)}".strip()))
+        raise UnrecordedError(f"child script not recorded: {script} {list(arguments)} in {python!r}")
+
+    def elf(self, path: str) -> Fact[ElfFacts]:
+        """Replay a recorded dynamic section."""
+        called = self._called("elf", path, "Fact[ElfFacts]")
+        if called is not None:
+            return called
+        sections: Mapping[str, Dict[str, Any]] = self._recording.get("elf", {})
+        if path not in sections:
+            return Absent((path,)) if isinstance(self.real_path(path), Absent) else _no_elf(path)
+        return Known(decode_as("ElfFacts", ElfFacts, {**_EMPTY_ELF, **sections[path]}), Source("file", path))
+
+    def loader_cache(self) -> Fact[Mapping[str, Tuple[str, ...]]]:
+        """Replay the recorded loader cache; unrecorded, the machine has none."""
+        cache = self._recording.get("loader_cache")
+        if cache is None:
+            return Absent(("/etc/ld.so.cache",))
+        if "unknown" in cache:
+            return Unknown(cache["unknown"][0], cache["unknown"][1], ("/etc/ld.so.cache",))
+        return Known({name: tuple(paths) for name, paths in cache.items()}, Source("file", "/etc/ld.so.cache"))
+
+    def _called(self, method: str, argument: str, annotation: str) -> Any:
+        answers = self._calls.get(method, {})
+        return decode_as(annotation, RecordedHost, answers[argument]) if argument in answers else None
+
+
+_EMPTY_ELF: Dict[str, Any] = {
+    "machine": "x86_64",
+    "soname": "",
+    "needed": [],
+    "runpath": [],
+    "versions_needed": [],
+    "versions_defined": [],
+}
+
+
+def _no_elf(path: str) -> Unknown:
+    return Unknown("unparsable", f"{path}: its dynamic section was not recorded", (path,))
+
+
+def _content(data: bytes, path: str) -> Fact[bytes]:
+    first_line = data[:200].split(b"\n", 1)[0].decode("utf-8", "replace")
+    return Known(data, Source("file", path, first_line if first_line.isprintable() else ""))
+
+
+def _status(entry: Any) -> FileStatus:
+    if not isinstance(entry, dict):
+        return FileStatus("file", len(entry), "-rwxr-xr-x", "0:0", True, True)
+    kind = entry.get("kind", "file")
+    readable, writable = entry.get("readable", True), entry.get("writable", True)
+    return FileStatus(kind, entry.get("size", 0), entry.get("mode", "-rwxr-xr-x"), entry.get("owner", "0:0"), readable, writable)
+
+
+def _command(entry: Mapping[str, Any], command: str) -> Fact[Completed]:
+    if "unknown" in entry:
+        return Unknown(entry["unknown"][0], entry["unknown"][1], (command,))
+    done = Completed(entry.get("returncode", 0), entry.get("stdout", ""), entry.get("stderr", ""))
+    first_line = (done.stdout or done.stderr).strip().split("\n", 1)[0][:200]
+    return Known(done, Source("command", command, first_line))

@@ -1,0 +1,152 @@
+"""Turn facts and snapshots into plain JSON values and back, refusing what does not fit the types."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import fields, is_dataclass
+from typing import Any, Callable, Dict, Mapping, Tuple, Type, TypeVar, cast
+
+from envcheck.model.facts import NOT_STATED, UNKNOWN_REASONS, Absent, Known, Source, Unknown
+
+M = TypeVar("M")
+Decoder = Callable[[Any, str], Any]
+_PRIMITIVES: Dict[str, Tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "float": (int, float)}
+_decoders: Dict[Tuple[str, str], Decoder] = {}
+
+
+class CodecError(ValueError):
+    """A JSON value does not have the shape its type asks for; the message says where."""
+
+
+def encode(value: Any) -> Any:
+    """Return the JSON form of a fact, a model value or a container of them."""
+    if isinstance(value, Known):
+        return {"known": encode(value.value), "source": _encode_fields(value.source)}
+    if isinstance(value, Absent):
+        return {"absent": list(value.tried)}
+    if isinstance(value, Unknown):
+        return {"unknown": value.why, "detail": value.detail, "tried": list(value.tried)}
+    if is_dataclass(value):
+        return _encode_fields(value)
+    if isinstance(value, Mapping):
+        return {key: encode(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [encode(item) for item in value]
+    return value
+
+
+def _encode_fields(value: Any) -> Dict[str, Any]:
+    pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
+    return {name: encode(item) for name, item in pairs if item is not NOT_STATED}
+
+
+def decode(model: Type[M], value: Any) -> M:
+    """Build `model` from its JSON form; raises CodecError where a name or type does not fit."""
+    try:
+        return cast(M, _decode_model(model, value, model.__name__))
+    except RecursionError:
+        raise CodecError("the document is nested too deeply") from None
+
+
+def decode_as(annotation: str, owner: type, value: Any) -> Any:
+    """Build a value from an annotation such as "Fact[Tuple[Gpu, ...]]", names taken from `owner`'s module."""
+    return _decoder(annotation, owner)(value, annotation)
+
+
+def _decode_model(model: type, value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        raise CodecError(f"{where}: expected an object, found {type(value).__name__}")
+    known = {field.name: field for field in fields(cast(Any, model))}
+    for name in value:
+        if name not in known:
+            raise CodecError(f"{where}: unknown field {name!r}")
+    arguments = {name: _decoder(str(known[name].type), model)(item, f"{where}.{name}") for name, item in value.items()}
+    try:
+        return model(**arguments)
+    except TypeError as error:
+        raise CodecError(f"{where}: {error}") from None
+
+
+def _decoder(annotation: str, owner: type) -> Decoder:
+    key = (owner.__module__, annotation)
+    if key not in _decoders:
+        _decoders[key] = _compile(annotation, owner)
+    return _decoders[key]
+
+
+def _compile(annotation: str, owner: type) -> Decoder:
+    if annotation in _PRIMITIVES:
+        return _primitive(annotation)
+    generic = re.match(r"(\w+)\[(.*)\]$", annotation)
+    if generic is None:
+        model = getattr(sys.modules[owner.__module__], annotation)
+        return lambda value, where: _decode_model(model, value, where)
+    return _GENERICS[generic.group(1)](generic.group(2), owner)
+
+
+def _primitive(name: str) -> Decoder:
+    accepted = _PRIMITIVES[name]
+
+    def check(value: Any, where: str) -> Any:
+        if not isinstance(value, accepted) or (isinstance(value, bool) and name != "bool"):
+            raise CodecError(f"{where}: expected {name}, found {type(value).__name__}")
+        return value
+
+    return check
+
+
+def _fact(inner: str, owner: type) -> Decoder:
+    item = _decoder(inner, owner)
+
+    def build(value: Any, where: str) -> Any:
+        if not isinstance(value, dict):
+            raise CodecError(f"{where}: expected a fact, found {type(value).__name__}")
+        if "known" in value:
+            source = _decode_model(Source, value.get("source"), f"{where}.source")
+            return Known(item(value["known"], where), source)
+        if "absent" in value:
+            return Absent(_strings(value["absent"], where))
+        return _unknown(value, where)
+
+    return build
+
+
+def _unknown(value: Dict[str, Any], where: str) -> Unknown:
+    why, detail = value.get("unknown"), value.get("detail", "")
+    if why not in UNKNOWN_REASONS or not isinstance(detail, str):
+        raise CodecError(f"{where}: a fact is known, absent or unknown for one of {', '.join(UNKNOWN_REASONS)}")
+    return Unknown(str(why), detail, _strings(value.get("tried", []), where))
+
+
+def _strings(value: Any, where: str) -> Tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise CodecError(f"{where}: expected a list of strings")
+    return tuple(value)
+
+
+def _tuple(inner: str, owner: type) -> Decoder:
+    item = _decoder(inner.rsplit(",", 1)[0], owner)
+
+    def build(value: Any, where: str) -> Any:
+        if not isinstance(value, list):
+            raise CodecError(f"{where}: expected a list, found {type(value).__name__}")
+        return tuple(item(entry, f"{where}[{index}]") for index, entry in enumerate(value))
+
+    return build
+
+
+def _mapping(inner: str, owner: type) -> Decoder:
+    item = _decoder(inner.split(",", 1)[1].strip(), owner)
+
+    def build(value: Any, where: str) -> Any:
+        if not isinstance(value, dict):
+            raise CodecError(f"{where}: expected an object, found {type(value).__name__}")
+        return {str(key): item(entry, f"{where}[{key}]") for key, entry in value.items()}
+
+    return build
+
+
+_GENERICS: Dict[str, Callable[[str, type], Decoder]] = {"Fact": _fact, "Tuple": _tuple, "Mapping": _mapping}
+
+

@@ -1,0 +1,54 @@
+"""A fact about a machine: known, absent, or unknown, each with where it was looked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, Optional, Tuple, TypeVar, Union
+
+T = TypeVar("T")
+
+SOURCE_KINDS = ("command", "file", "env", "library", "override", "report")
+UNKNOWN_REASONS = ("timeout", "denied", "failed", "unparsable", "conflict", "crashed")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Name where a value was read: a command, file, variable, library, override or report."""
+
+    kind: str
+    where: str
+    excerpt: str = ""
+
+
+@dataclass(frozen=True)
+class Known(Generic[T]):
+    """Hold a value together with where it was read."""
+
+    value: T
+    source: Source
+
+
+@dataclass(frozen=True)
+class Absent:
+    """State that a thing is not there, after looking in each of `tried`."""
+
+    tried: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """State that a thing could not be told, with one of UNKNOWN_REASONS and what happened."""
+
+    why: str
+    detail: str
+    tried: Tuple[str, ...] = ()
+
+
+Fact = Union[Known[T], Absent, Unknown]
+
+NOT_STATED = Unknown("failed", "not stated in this snapshot")
+
+
+def value_of(fact: Fact[T]) -> Optional[T]:
+    """Return the value of a known fact, else None: for display and optional narrowing only."""
+    return fact.value if isinstance(fact, Known) else None

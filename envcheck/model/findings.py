@@ -1,0 +1,77 @@
+"""Findings and reports: what the rules concluded, and from what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional, Tuple
+
+from envcheck.model.facts import Source
+
+COMPATIBLE = "compatible"
+INCOMPATIBLE = "incompatible"
+UNDETERMINED = "undetermined"
+
+ERROR = "error"
+WARNING = "warning"
+NOTE = "note"
+
+
+@dataclass(frozen=True)
+class Citation:
+    """Name the artifact or document behind a matrix row, and when it was checked."""
+
+    url_or_artifact: str
+    locator: str = ""
+    checked: str = ""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One thing seen (a source on the machine) or known (a matrix citation)."""
+
+    fact: str  # dotted fact name or matrix row: "driver.release", "toolkits 12.6"
+    shown: str  # the value in words
+    source: Optional[Source] = None
+    citation: Optional[Citation] = None
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command to type, as arguments; `scope` is environment, user or system."""
+
+    argv: Tuple[str, ...]
+    scope: str = "environment"
+    purpose: str = ""
+
+
+@dataclass(frozen=True)
+class Fix:
+    """What to do about a finding: a sentence and the exact commands."""
+
+    summary: str
+    commands: Tuple[Command, ...] = ()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One root cause, or one check that could not be decided."""
+
+    id: str
+    verdict: str
+    severity: str
+    message: str
+    evidence: Tuple[Evidence, ...] = ()
+    fix: Optional[Fix] = None
+    primary: bool = False
+    caused_by: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The verdict on a snapshot with its findings, the primary one first."""
+
+    verdict: str
+    goal: str  # gpu or cpu: what the verdict is about
+    headline: str
+    findings: Tuple[Finding, ...]
+    checked: Tuple[str, ...]  # ids of the rules that ran to a decision
