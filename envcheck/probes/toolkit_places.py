@@ -1,0 +1,160 @@
+"""Where a CUDA Toolkit may lie: every place, one line each, in the order they are looked at."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Dict, Iterator, List, Optional, Tuple
+
+from envcheck.host.protocol import Host
+from envcheck.model.facts import Known
+from envcheck.probes.toolkit_paths import folders_in, join, multiarch_triple
+from envcheck.probes.toolkit_wheels import site_packages
+
+# CUDA_HOME and CUDA_PATH are NVIDIA's and the frameworks'; the others are set by module systems.
+ROOT_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "EBROOTCUDA", "CRAY_CUDATOOLKIT_DIR")
+_SYSTEM_ROOTS = ("", "/", "/usr", "/usr/local")  # their lib folders are on many a LD_LIBRARY_PATH
+_DEBIAN_ROOTS = ("/usr/lib/nvidia-cuda-toolkit", "/usr/lib/cuda")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder that may hold a toolkit, and the folders in which its parts would lie."""
+
+    root: str  # real path
+    origin: str  # as ToolkitInstall.origin
+    programs: Tuple[str, ...]
+    headers: Tuple[str, ...]
+    libraries: Tuple[str, ...]
+    libdevice: Tuple[str, ...]
+    version_files: Tuple[str, ...]  # folders of version.json and version.txt
+
+
+def find_places(host: Host) -> Tuple[Place, ...]:
+    """Return each existing place once, by its real path; what holds no toolkit is told apart later."""
+    found: Dict[str, Place] = {}
+    debian = debian_place(host)
+    for root, origin in _candidates(host):
+        real = host.real_path(root)
+        if isinstance(real, Known) and real.value not in found and not (debian and _is_debian(real.value)):
+            found[real.value] = _place(host, real.value, origin)
+    places = list(found.values())
+    if debian is not None:
+        places.append(debian)
+    return (*places, *_wheel_places(host))
+
+
+def place_at(host: Host, root: str, origin: str) -> Place:
+    """Return the place of a toolkit whose real root is known: Debian's own layout or the usual one."""
+    debian = debian_place(host) if _is_debian(root) else None
+    return debian or _place(host, root, origin)
+
+
+def debian_place(host: Host) -> Optional[Place]:
+    """Return the layout of Debian's nvidia-cuda-toolkit, which is spread over /usr."""
+    roots = [root for root in _DEBIAN_ROOTS if host.system == "linux" and isinstance(host.real_path(root), Known)]
+    if not roots:
+        return None
+    toolkit, cuda = _DEBIAN_ROOTS
+    return Place(
+        root=roots[0],
+        origin="debian",
+        programs=(f"{toolkit}/bin", "/usr/bin"),
+        headers=("/usr/include",),
+        libraries=(f"/usr/lib/{multiarch_triple(host)}",),
+        libdevice=(f"{toolkit}/libdevice", f"{cuda}/nvvm/libdevice"),
+        version_files=(cuda,),
+    )
+
+
+def roots_on_library_path(host: Host) -> Tuple[str, ...]:
+    """Return the folders whose lib64, lib or targets/*/lib folder LD_LIBRARY_PATH names, as written."""
+    roots = []
+    for folder in folders_in(host, "LD_LIBRARY_PATH"):
+        match = re.search(r"^(.*?)/+(?:targets/[^/]+/lib|extras/CUPTI/lib64|lib(?:64)?)(?:/stubs)?/*$", folder)
+        if match and match.group(1) not in _SYSTEM_ROOTS:
+            roots.append(match.group(1))
+    return tuple(dict.fromkeys(roots))
+
+
+def _candidates(host: Host) -> Iterator[Tuple[str, str]]:
+    if host.system == "windows":
+        yield from _children(host, r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA", "v", "program-files")
+    else:
+        yield from _children(host, "/usr/local", "cuda", "usr-local")
+        yield from _children(host, "/opt", "cuda", "opt")
+        yield from _hpc_sdk(host)
+    environment = host.environment()
+    if environment.get("CONDA_PREFIX"):
+        conda = environment["CONDA_PREFIX"]
+        yield (join(host, conda, "Library") if host.system == "windows" else conda), "conda"
+    for variable in ROOT_VARIABLES:
+        if environment.get(variable):
+            yield environment[variable], "environment"
+    for root in roots_on_library_path(host):
+        yield root, "environment"
+
+
+def _children(host: Host, parent: str, prefix: str, origin: str) -> Iterator[Tuple[str, str]]:
+    names = host.list_folder(parent)
+    for name in names.value if isinstance(names, Known) else ():
+        if name.startswith(prefix):
+            yield join(host, parent, name), origin
+
+
+def _hpc_sdk(host: Host) -> Iterator[Tuple[str, str]]:
+    # /opt/nvidia/hpc_sdk/Linux_x86_64/24.5/cuda/12.4; the math libraries lie apart from it
+    for system, _ in _children(host, "/opt/nvidia/hpc_sdk", "Linux_", "hpc-sdk"):
+        for release, _ in _children(host, system, "", "hpc-sdk"):
+            for root, origin in _children(host, release + "/cuda", "", "hpc-sdk"):
+                if re.search(r"/\d+\.\d+$", root):
+                    yield root, origin
+
+
+def _wheel_places(host: Host) -> Iterator[Place]:
+    for folder in site_packages(host):
+        names = host.list_folder(join(host, folder, "nvidia"))
+        present = names.value if isinstance(names, Known) else ()
+        for name in present:
+            if re.search(r"^cu\d+$", name):  # from CUDA 13 on all wheels fill one folder
+                yield _place(host, join(host, folder, "nvidia", name), "wheels")
+        if "cuda_runtime" in present or "cuda_nvcc" in present:
+            yield _split_wheels(host, join(host, folder, "nvidia"))
+
+
+def _split_wheels(host: Host, root: str) -> Place:
+    # CUDA 11 and 12: one folder a wheel, and no nvcc in any of them
+    runtime, nvcc = join(host, root, "cuda_runtime"), join(host, root, "cuda_nvcc")
+    return Place(
+        root=root,
+        origin="wheels",
+        programs=(join(host, nvcc, "bin"),),
+        headers=(join(host, runtime, "include"),),
+        libraries=(join(host, runtime, "bin" if host.system == "windows" else "lib"),),
+        libdevice=(join(host, nvcc, "nvvm", "libdevice"),),
+        version_files=(),
+    )
+
+
+def _place(host: Host, root: str, origin: str) -> Place:
+    targets = _targets(host, root) if origin in ("conda", "wheels") else []
+    libraries = ("bin", "bin\\x64", "bin\\x86_64") if host.system == "windows" else ("lib64", "lib")
+    programs = ("bin", "bin\\x64") if host.system == "windows" else ("bin",)
+    return Place(
+        root=root,
+        origin=origin,
+        programs=tuple(join(host, root, name) for name in programs),
+        headers=tuple([join(host, root, "include"), *(join(host, target, "include") for target in targets)]),
+        libraries=tuple([join(host, root, name) for name in libraries] + [join(host, t, "lib") for t in targets]),
+        # conda's cudatoolkit (up to 11.8) puts libdevice.10.bc beside the libraries
+        libdevice=(join(host, root, "nvvm", "libdevice"), *((join(host, root, "lib"),) if origin == "conda" else ())),
+        version_files=(root,),
+    )
+
+
+def _targets(host: Host, root: str) -> List[str]:
+    return [path for path, _ in _children(host, join(host, root, "targets"), "", "")]
+
+
+def _is_debian(root: str) -> bool:
+    return root in _DEBIAN_ROOTS or root == "/usr"
