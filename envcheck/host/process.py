@@ -8,12 +8,13 @@ import selectors
 import signal
 import subprocess
 import time
-from typing import IO, Dict, List, Mapping, Optional, Sequence
+from typing import IO, Dict, List, Mapping, Optional, Sequence, Set
 
 from envcheck.host.protocol import Completed
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 
 OUTPUT_LIMIT = 4 << 20  # bytes a stream; beyond it a program is taken for broken
+_running: "Set[subprocess.Popen[bytes]]" = set()
 _GRACE = 0.3  # seconds to collect a killed process; one stuck in the kernel is left to it
 
 
@@ -38,10 +39,18 @@ def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, s
         return Unknown("denied", f"{argv[0]}: {error.strerror}", (command,))
     except (OSError, ValueError) as error:
         return Unknown("failed", f"{argv[0]} could not be started: {error}", (command,))
+    _running.add(process)
     try:
         return _finish(process, command, timeout)
     finally:
+        _running.discard(process)
         _end(process)
+
+
+def end_running() -> None:
+    """End every program still running: called when the user interrupts."""
+    for process in list(_running):
+        _kill(process)
 
 
 def _finish(process: "subprocess.Popen[bytes]", command: str, timeout: float) -> Fact[Completed]:

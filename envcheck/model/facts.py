@@ -7,7 +7,7 @@ from typing import Generic, Optional, Tuple, TypeVar, Union
 
 T = TypeVar("T")
 
-SOURCE_KINDS = ("command", "file", "env", "library", "override", "report")
+SOURCE_KINDS = ("command", "file", "env", "library", "override", "report", "matrix")
 UNKNOWN_REASONS = ("timeout", "denied", "failed", "unparsable", "conflict", "crashed")
 
 

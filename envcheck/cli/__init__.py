@@ -1,0 +1,72 @@
+"""The command line: `envcheck COMMAND`; a command's module is imported only when it runs."""
+
+from __future__ import annotations
+
+import sys
+
+from envcheck.cli.exits import INTERNAL, INTERRUPTED, USAGE, UserError
+
+
+def main() -> None:
+    """Run the command line and exit with the code the README's table gives."""
+    code = INTERNAL
+    try:
+        code = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader went away (`| head`): nobody is left to tell; keep Python from complaining at exit.
+        _discard_output()
+    sys.exit(code)
+
+
+def _run() -> int:
+    try:
+        from envcheck.cli.group import run
+
+        return run(sys.argv[1:])
+    except UserError as error:
+        return _fail(str(error), USAGE)
+    except KeyboardInterrupt:
+        from envcheck.host.process import end_running
+
+        end_running()
+        return _fail("Interrupted.", INTERRUPTED)
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the last guard: a sentence, never a traceback
+        return _fail(_sentence(error), INTERNAL)
+
+
+def _sentence(error: Exception) -> str:
+    import os
+
+    if os.environ.get("ENVCHECK_TRACEBACK"):
+        import traceback
+
+        traceback.print_exc()
+    return (
+        f"Internal error: {type(error).__name__}: {error}. "
+        "This is a bug in envcheck; ENVCHECK_TRACEBACK=1 shows where. Please report it with that output."
+    )
+
+
+def _fail(message: str, code: int) -> int:
+    if _wants_json(sys.argv[1:]):
+        import json
+
+        document = {"schema": "envcheck/error/1", "error": message, "exit_code": code}
+        sys.stdout.write(json.dumps(document) + "\n")
+    else:
+        sys.stderr.write(f"envcheck: {message}\n")
+    return code
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+    return any(option == "--format=json" or (option == "--format" and value == "json") for option, value in pairs)
+
+
+def _discard_output() -> None:
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

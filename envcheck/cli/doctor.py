@@ -1,0 +1,77 @@
+"""`envcheck doctor`: probe, judge, explain."""
+
+from __future__ import annotations
+
+import click
+
+from envcheck.cli import inspect, options
+from envcheck.cli.exits import OF_VERDICT, UserError
+from envcheck.model.findings import Report
+from envcheck.model.snapshot import Snapshot
+
+EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expect gpu"
+
+
+@click.command(epilog=EXAMPLE)
+@options.inspected_python
+@click.option("--for", "requirements", multiple=True, metavar="REQ", help="Judge this release too, installed or not.")
+@click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", help="What must work; auto: a GPU where there is one.")
+@click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge a saved machine instead of this one.")
+@click.option("--only", "only", metavar="IDS", default="", help="Limit the checks to these finding ids, comma-separated.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the report.")
+@click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
+@click.option("--matrix", "matrix_file", metavar="FILE", help="Judge by this compatibility matrix.")
+@options.color
+@options.verbosity
+def doctor(
+    python: str,
+    env: str,
+    requirements: tuple[str, ...],
+    expect: str,
+    snapshot_file: str | None,
+    only: str,
+    form: str,
+    no_snapshot: bool,
+    matrix_file: str | None,
+    color_mode: str,
+    verbose: bool,
+    quiet: bool,
+) -> int:
+    """Say whether GPU deep learning works on this machine; if not, what is wrong, why, and what to type.
+
+    Reads only: nothing is changed, and the inspected environment is not imported.
+    """
+    snapshot = inspect.saved_snapshot(snapshot_file) if snapshot_file else inspect.live_snapshot(python, env)
+    report = _judge(snapshot, expect, requirements, only, matrix_file)
+    _print(report, snapshot, form, no_snapshot, color_mode, verbose, quiet)
+    return OF_VERDICT[report.verdict]
+
+
+def _judge(
+    snapshot: Snapshot, expect: str, requirements: tuple[str, ...], only: str, matrix_file: str | None
+) -> Report:
+    from envcheck.matrix.load import MatrixError, load_matrix
+    from envcheck.rules import Context, Target, TargetError, catalogue, evaluate
+
+    wanted = frozenset(name.strip() for name in only.split(",") if name.strip())
+    unknown = wanted - set(catalogue())
+    if unknown:
+        raise UserError(f"--only: no finding has the id {', '.join(sorted(unknown))}; the README lists them.")
+    try:
+        matrix = load_matrix(matrix_file)
+        return evaluate(Context(snapshot.facts, matrix, Target(expect, requirements)), wanted)
+    except (MatrixError, TargetError) as error:
+        raise UserError(str(error)) from None
+
+
+def _print(
+    report: Report, snapshot: Snapshot, form: str, no_snapshot: bool, color_mode: str, verbose: bool, quiet: bool
+) -> None:
+    if form == "json":
+        from envcheck.render.json_report import render_json
+
+        click.echo(render_json(report, None if no_snapshot else snapshot))
+        return
+    from envcheck.render.text import print_text
+
+    print_text(report, snapshot, options.wants_color(color_mode), verbose=verbose, quiet=quiet)

@@ -1,0 +1,15 @@
+"""Exit codes, and the errors a command ends with."""
+
+from __future__ import annotations
+
+from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
+
+USAGE = 2
+INTERNAL = 5
+INTERRUPTED = 130
+
+OF_VERDICT = {COMPATIBLE: 0, INCOMPATIBLE: 1, UNDETERMINED: 3}
+
+
+class UserError(Exception):
+    """What the user asked for cannot be done; the message says what is wrong and what to type instead."""

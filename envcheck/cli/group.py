@@ -1,0 +1,86 @@
+"""The click group: commands by name, each imported when it runs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from envcheck import __version__
+from envcheck.cli.exits import UserError
+
+# Name -> (module that holds a click command of that name, its line in --help).
+COMMANDS = {
+    "doctor": ("envcheck.cli.doctor", "Say whether GPU deep learning works here, what is wrong, and what to type."),
+    "snapshot": ("envcheck.cli.snapshot", "Save what was read of this machine, to judge it elsewhere."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and loads one at a time."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """List the command names."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command's module and return the command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(COMMANDS[cmd_name][0]), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command list without importing the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, with a suggestion for a misspelt one."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            raise UserError(_unknown(name))
+        return super().resolve_command(ctx, args)
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, COMMANDS, n=1)
+    hint = f"Did you mean `envcheck {close[0]}`?" if close else "`envcheck --help` lists the commands."
+    return f"there is no command {name!r}. {hint}"
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "-V", "--version", prog_name="envcheck")
+@click.pass_context
+def group(context: click.Context) -> None:
+    """Say whether GPU deep learning works on this machine; if not, what is wrong, why, and what to type."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and return its exit code; usage errors become UserError."""
+    try:
+        code = group.main(args=arguments, prog_name="envcheck", standalone_mode=False)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    except click.ClickException as error:
+        raise UserError(_with_usage(error)) from None
+    return code if isinstance(code, int) else 0
+
+
+def _with_usage(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    where = f" Try `{context.command_path} --help`." if context is not None else ""
+    return error.format_message().rstrip(".") + "." + where

@@ -1,0 +1,64 @@
+"""Get the snapshot a command works on: this machine's, or a saved one."""
+
+from __future__ import annotations
+
+import json
+
+from envcheck.cli.exits import UserError
+from envcheck.model.codec import CodecError, decode
+from envcheck.model.facts import Known
+from envcheck.model.snapshot import SCHEMA_VERSION, Snapshot
+
+_LIMIT = 64 << 20  # bytes of a snapshot file; the largest real ones are below one megabyte
+
+
+def live_snapshot(python: str, env: str) -> Snapshot:
+    """Read this machine; a --python or --env that is not there is the user's error."""
+    from envcheck.host.local import LocalHost
+    from envcheck.probes import PythonSelection, collect
+
+    snapshot = collect(LocalHost(), PythonSelection(python=python, env=env))
+    executable = snapshot.facts.python.executable
+    if (python or env) and not isinstance(executable, Known):
+        option = f"--python {python}" if python else f"--env {env}"
+        raise UserError(f"{option}: no Python environment found there. {_tried(executable)}")
+    return snapshot
+
+
+def _tried(fact: object) -> str:
+    tried = getattr(fact, "tried", ())
+    detail = getattr(fact, "detail", "")
+    return detail or (f"Looked at {', '.join(tried)}." if tried else "")
+
+
+def saved_snapshot(path: str) -> Snapshot:
+    """Read a snapshot file written by `envcheck snapshot` or `doctor --format json`."""
+    document = _load(path)
+    schema = document.get("schema", "")
+    if schema == "envcheck/report/1":
+        document = document.get("snapshot") or {}
+        schema = document.get("schema", "")
+    if schema != f"envcheck/snapshot/{SCHEMA_VERSION}":
+        raise UserError(f"{path} is no snapshot this version reads (schema {schema!r}). Take a new one: envcheck snapshot -o FILE")
+    body = {key: value for key, value in document.items() if key != "schema"}
+    try:
+        return decode(Snapshot, body)
+    except CodecError as error:
+        raise UserError(f"{path} is not a valid snapshot: {error}") from None
+
+
+def _load(path: str) -> dict[str, object]:
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(_LIMIT + 1)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    if len(data) > _LIMIT:
+        raise UserError(f"{path} is larger than {_LIMIT >> 20} MiB: no snapshot is.")
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{path} is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise UserError(f"{path} is not a snapshot: it holds no JSON object.")
+    return document

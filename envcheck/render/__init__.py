@@ -1,0 +1,1 @@
+"""Draw reports: one file per format."""

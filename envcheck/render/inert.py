@@ -1,0 +1,27 @@
+"""Make text from a machine harmless on a terminal, and commands ready to paste."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+# C0 and C1 controls, and the marks that reorder text (https://trojansource.codes).
+_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
+
+
+def inert(text: str) -> str:
+    """Return `text` on one line, every control or text-direction character replaced by a visible mark."""
+    return _ACTIVE.sub("\ufffd", text.replace("\n", " ").replace("\t", " ").replace("\r", " "))
+
+
+def shell_line(argv: tuple[str, ...]) -> str:
+    """Quote a command for a POSIX shell, leaving a leading ~/ and the redacted $USER to expand."""
+    return " ".join(_quoted(inert(word)) for word in argv)
+
+
+def _quoted(word: str) -> str:
+    if word.startswith("~/"):
+        return "~/" + _quoted(word[2:]) if word[2:] else "~/"
+    if "$USER" in word:
+        return '"$USER"'.join(shlex.quote(part) if part else "" for part in word.split("$USER"))
+    return shlex.quote(word)

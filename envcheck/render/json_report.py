@@ -1,0 +1,51 @@
+"""Reports and snapshots as JSON documents; their schemas lie in envcheck/schemas."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from envcheck import __version__
+from envcheck.model.codec import encode
+from envcheck.model.findings import Finding, Report
+from envcheck.model.snapshot import Snapshot
+
+
+def render_json(report: Report, snapshot: Snapshot | None) -> str:
+    """Render a report, schema envcheck/report/1, the snapshot inside unless it is None."""
+    document: dict[str, Any] = {
+        "schema": "envcheck/report/1",
+        "tool_version": __version__,
+        "verdict": report.verdict,
+        "goal": report.goal,
+        "headline": report.headline,
+        "findings": [encode(finding) for finding in report.findings],
+        "checked": list(report.checked),
+        "plan": {"steps": _steps(report)},
+    }
+    if snapshot is not None:
+        document["snapshot"] = snapshot_document(snapshot)
+    return json.dumps(document, ensure_ascii=False)
+
+
+def render_snapshot(snapshot: Snapshot) -> str:
+    """Render a snapshot, schema envcheck/snapshot/1."""
+    return json.dumps(snapshot_document(snapshot), ensure_ascii=False, indent=1)
+
+
+def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
+    """Return a snapshot's JSON document."""
+    return {"schema": f"envcheck/snapshot/{snapshot.schema_version}", **encode(snapshot)}
+
+
+def _steps(report: Report) -> list[dict[str, Any]]:
+    roots = [finding for finding in report.findings if finding.fix and finding.caused_by is None]
+    return [step for finding in roots for step in _steps_of(finding)]
+
+
+def _steps_of(finding: Finding) -> list[dict[str, Any]]:
+    commands = finding.fix.commands if finding.fix else ()
+    return [
+        {"resolves": finding.id, "purpose": item.purpose, "argv": list(item.argv), "scope": item.scope}
+        for item in commands
+    ]

@@ -1,0 +1,97 @@
+"""The report for people: plain lines when piped, drawn by rich on a terminal."""
+
+from __future__ import annotations
+
+import sys
+
+from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Evidence, Finding, Report
+from envcheck.model.snapshot import Snapshot
+from envcheck.render.inert import inert, shell_line
+from envcheck.render.overview import overview
+
+Line = tuple[str, str, str]  # (indent with label, text, style); text wraps under the label
+
+_STYLES = {ERROR: "bold red", "warning": "bold yellow", NOTE: "cyan", UNDETERMINED: "bold magenta"}
+_VERDICT_STYLES = {COMPATIBLE: "bold green", INCOMPATIBLE: "bold red", UNDETERMINED: "bold magenta"}
+
+
+def print_text(report: Report, snapshot: Snapshot, color: bool, *, verbose: bool, quiet: bool) -> None:
+    """Print a report to stdout; `quiet` leaves the verdict and its cause, `verbose` adds evidence and notes."""
+    lines = _lines(report, snapshot, verbose=verbose, quiet=quiet)
+    if sys.stdout.isatty() or color:
+        _draw(lines, color)
+    else:
+        encoding = sys.stdout.encoding or "ascii"
+        text = "".join((label + text).rstrip() + "\n" for label, text, _ in lines)
+        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+
+
+def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) -> list[Line]:
+    lines: list[Line] = []
+    if not quiet:
+        lines += [(f"{label:<11} ", inert(text), "") for label, text in overview(snapshot.facts)]
+        lines.append(("", "", ""))
+    lines.append((f"{report.verdict.upper()}  ", inert(report.headline), _VERDICT_STYLES[report.verdict]))
+    shown = [finding for finding in report.findings if _is_shown(finding, verbose=verbose, quiet=quiet)]
+    for finding in shown:
+        lines += _finding(finding, verbose=verbose)
+    return lines + _footer(report, shown, quiet=quiet)
+
+
+def _is_shown(finding: Finding, *, verbose: bool, quiet: bool) -> bool:
+    if quiet:
+        return finding.primary or finding.verdict == UNDETERMINED
+    return verbose or finding.caused_by is None
+
+
+def _finding(finding: Finding, *, verbose: bool) -> list[Line]:
+    kind = UNDETERMINED if finding.verdict == UNDETERMINED else finding.severity
+    title = finding.id + (" (the cause)" if finding.primary else "")
+    if finding.caused_by:
+        title += f" (follows from {finding.caused_by})"
+    lines: list[Line] = [("", "", ""), (f"{kind}: ", title, _STYLES[kind]), ("  ", inert(finding.message), "")]
+    evidence = finding.evidence if verbose else finding.evidence[:3]
+    lines += [("  seen: ", _evidence(item), "dim") for item in evidence]
+    if finding.fix is not None:
+        lines.append(("  fix: ", inert(finding.fix.summary), ""))
+        lines += [("    $ ", shell_line(command.argv), "bold") for command in finding.fix.commands]
+    return lines
+
+
+def _evidence(item: Evidence) -> str:
+    said = f"{item.fact}: {item.shown}"
+    if item.source is not None and item.source.where:
+        said += f" ({item.source.where})"
+    if item.citation is not None:
+        said += f" [{item.citation.url_or_artifact}]"
+    return inert(said)
+
+
+def _footer(report: Report, shown: list[Finding], *, quiet: bool) -> list[Line]:
+    hidden = len(report.findings) - len(shown)
+    if quiet:
+        return []
+    said = f"{len(report.checked)} checks decided"
+    if hidden:
+        said += f"; {hidden} finding{'s' if hidden > 1 else ''} that follow from these: -v shows them"
+    return [("", "", ""), ("", said + ".", "dim")]
+
+
+def _draw(lines: list[Line], color: bool) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(no_color=not color, force_terminal=color or None, highlight=False)
+    for label, text, style in lines:
+        if label.endswith("$ "):
+            console.print(Text(label + text, style=style), soft_wrap=True)  # a wrapped command could not be pasted
+        else:
+            for row in _wrapped(label, text, console.width):
+                console.print(Text(row, style=style), soft_wrap=True)
+
+
+def _wrapped(label: str, text: str, width: int) -> list[str]:
+    import textwrap
+
+    indent = " " * min(len(label), 12)
+    return textwrap.wrap(label + text, max(width, 24), subsequent_indent=indent, drop_whitespace=True) or [""]

@@ -1,0 +1,1 @@
+"""Judge a snapshot: importing this room registers every rule."""

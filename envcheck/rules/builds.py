@@ -1,0 +1,124 @@
+"""The framework builds to judge: those installed, and those asked for with --for."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeVar
+
+from envcheck.model.facts import Fact, Known, Source, Unknown
+from envcheck.model.findings import Citation
+from envcheck.model.python_env import FrameworkBuild, LibraryLookup
+from envcheck.model.releases import FrameworkRelease
+from envcheck.rules.context import Context
+
+T = TypeVar("T")
+_NO_ROW = Unknown("failed", "neither the installed files nor the matrix tell")
+
+
+@dataclass(frozen=True)
+class Build:
+    """One framework build with what its files and its matrix row say; the files come first."""
+
+    framework: str
+    distribution: str
+    version: str  # public version, without the local part
+    local: str  # cu126, cpu, "" ...
+    installed: bool
+    release: FrameworkRelease | None
+    cuda_build: Fact[bool]
+    cuda: Fact[str]
+    cudnn: Fact[str]
+    compute_capabilities: Fact[tuple[str, ...]]
+    libraries: Fact[tuple[LibraryLookup, ...]]
+    facts: FrameworkBuild | None = None
+
+    @property
+    def label(self) -> str:
+        """Name the build as people do: "tensorflow 2.15.0"."""
+        return f"{self.distribution} {self.version}" + (f"+{self.local}" if self.local else "")
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """Return what the matrix row rests on."""
+        return self.release.citations if self.release else ()
+
+
+def installed_builds(context: Context) -> tuple[Build, ...]:
+    """List the framework builds installed in the inspected environment."""
+    found = context.facts.python.frameworks
+    builds = found.value if isinstance(found, Known) else ()
+    return tuple(_installed(context, item) for item in builds)
+
+
+def build_of(context: Context, release: FrameworkRelease) -> Build:
+    """Describe a release that is not installed, from its matrix row alone."""
+    nothing = Unknown("failed", f"{release.distribution} is not installed")
+    return Build(
+        framework=release.framework,
+        distribution=release.distribution,
+        version=release.version,
+        local="",
+        installed=False,
+        release=release,
+        cuda_build=_row(release, release.cuda_build),
+        cuda=_row(release, release.cuda),
+        cudnn=_row(release, release.cudnn),
+        compute_capabilities=_row(release, release.compute_capabilities or None),
+        libraries=nothing,
+    )
+
+
+def _installed(context: Context, item: FrameworkBuild) -> Build:
+    public, _, local = item.version.partition("+")
+    release = context.matrix.release(item.framework, public, context.platform, item.distribution)
+    # A local version (+cu118) is another build than the row of the default index describes.
+    row = release if release and (not local or _local_cuda(local) == _minor(release.cuda)) else None
+    return Build(
+        framework=item.framework,
+        distribution=item.distribution,
+        version=public,
+        local=local,
+        installed=True,
+        release=release,
+        cuda_build=_first(item.cuda_build, _local_build(local), _row(row, row.cuda_build if row else None)),
+        cuda=_first(item.cuda_version, _local_version(local), _row(row, row.cuda if row else None)),
+        cudnn=_first(item.cudnn_version, _row(row, row.cudnn if row else None)),
+        compute_capabilities=_first(
+            item.compute_capabilities, _row(row, (row.compute_capabilities or None) if row else None)
+        ),
+        libraries=item.libraries,
+        facts=item,
+    )
+
+
+def _first(*facts: Fact[T]) -> Fact[T]:
+    return next((fact for fact in facts if not isinstance(fact, Unknown)), facts[0])
+
+
+def _row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
+    if release is None or value is None:
+        return _NO_ROW
+    source = release.citations[0] if release.citations else Citation("compat_matrix.json")
+    return Known(value, Source("matrix", f"{release.distribution} {release.version}", source.url_or_artifact))
+
+
+def _local_cuda(local: str) -> str:
+    """Read a CUDA version from a local version label: cu126 -> 12.6, cu92 -> 9.2, cpu -> ""."""
+    match = re.match(r"cu(?:da)?(\d{2,3})(?!\d)", local)
+    return f"{match.group(1)[:-1]}.{match.group(1)[-1]}" if match else ""
+
+
+def _local_version(local: str) -> Fact[str]:
+    cuda = _local_cuda(local)
+    return Known(cuda, Source("file", "version label", f"+{local}")) if cuda else _NO_ROW
+
+
+def _local_build(local: str) -> Fact[bool]:
+    if local.startswith(("cpu", "cu")):
+        return Known(not local.startswith("cpu"), Source("file", "version label", f"+{local}"))
+    return _NO_ROW
+
+
+def _minor(version: str | None) -> str:
+    return ".".join(version.split(".")[:2]) if version else ""

@@ -1,0 +1,28 @@
+"""The finding catalogue: ids, layers, meanings and which cause explains which consequence."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+
+from envcheck.host.data_files import read_data
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One finding id; `rank` is its place in the catalogue, lower layers first."""
+
+    id: str
+    layer: str
+    means: str
+    explains: tuple[str, ...]
+    rank: int
+
+
+@lru_cache(maxsize=1)
+def catalogue() -> dict[str, Entry]:
+    """Read data/findings.json."""
+    rows = json.loads(read_data("findings.json"))["findings"]
+    entries = (Entry(row["id"], row["layer"], row["means"], tuple(row["explains"]), i) for i, row in enumerate(rows))
+    return {entry.id: entry for entry in entries}

@@ -1,0 +1,72 @@
+"""Run the rules over a snapshot's facts and make one report of what they say."""
+
+from __future__ import annotations
+
+from envcheck.model.facts import Unknown
+from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Evidence, Finding, Report
+from envcheck.rules.context import Context, UndecidedError
+from envcheck.rules.ranking import rank_findings
+from envcheck.rules.registry import RULES, Rule
+
+
+def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
+    """Judge a machine; `only` limits the checks to some finding ids."""
+    findings: list[Finding] = []
+    blocked: dict[Unknown, list[tuple[str, str]]] = {}
+    checked: list[str] = []
+    for item in RULES:
+        if (only and item.id not in only) or (item.goal == "gpu" and context.goal == "cpu"):
+            continue
+        _run(item, context, findings, blocked, checked)
+    findings += [_unread(reason, names) for reason, names in blocked.items()]
+    ranked = rank_findings(findings)
+    verdict = _verdict(ranked, checked)
+    return Report(verdict, context.goal, _headline(verdict, context, ranked), ranked, tuple(dict.fromkeys(checked)))
+
+
+def _run(
+    item: Rule,
+    context: Context,
+    findings: list[Finding],
+    blocked: dict[Unknown, list[tuple[str, str]]],
+    checked: list[str],
+) -> None:
+    try:
+        for name in item.needs:
+            context.need(context.fact(name), name)
+        for finding in item.check(context):
+            findings.append(finding)
+        checked.append(item.id)
+    except UndecidedError as undecided:
+        blocked.setdefault(undecided.unknown, []).append((undecided.name, item.id))
+    except Exception as error:  # noqa: BLE001 - the guard: one broken check must not take the report with it
+        reason = Unknown("crashed", f"the check itself failed: {type(error).__name__}: {error}")
+        blocked.setdefault(reason, []).append((f"rule {item.id}", item.id))
+
+
+def _unread(reason: Unknown, names: list[tuple[str, str]]) -> Finding:
+    facts = list(dict.fromkeys(fact for fact, _ in names))
+    checks = list(dict.fromkeys(check for _, check in names))
+    shown = ", ".join(facts[:4]) + (f" and {len(facts) - 4} more" if len(facts) > 4 else "")
+    message = f"Could not read {shown}: {reason.detail} ({reason.why}). Not decided for that reason: {', '.join(checks)}."
+    evidence = tuple(Evidence(fact, f"{reason.why}: {reason.detail}") for fact in facts)
+    return Finding("probe-failed", UNDETERMINED, ERROR, message, evidence)
+
+
+def _verdict(findings: tuple[Finding, ...], checked: list[str]) -> str:
+    errors = [finding for finding in findings if finding.severity == ERROR]
+    if any(finding.verdict == INCOMPATIBLE for finding in errors):
+        return INCOMPATIBLE
+    if not checked or any(finding.verdict == UNDETERMINED for finding in errors):
+        return UNDETERMINED
+    return COMPATIBLE
+
+
+def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> str:
+    work = "GPU deep learning" if context.goal == "gpu" else "Deep learning on the CPU"
+    if verdict == INCOMPATIBLE:
+        return f"{work} will not work here."
+    if verdict == UNDETERMINED:
+        return f"Whether {work[0].lower() if context.goal == 'cpu' else work[0]}{work[1:]} works here could not be told."
+    warned = any(finding.severity not in (NOTE, ERROR) for finding in findings)
+    return f"{work} works here" + (", with warnings." if warned else ".")

@@ -1,0 +1,48 @@
+"""Order findings: one primary cause, its consequences under it, the rest by severity."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Finding
+from envcheck.rules.catalogue import catalogue
+
+_SEVERITIES = {ERROR: 0, WARNING: 1, NOTE: 2}
+
+
+def rank_findings(findings: list[Finding]) -> tuple[Finding, ...]:
+    """Link each finding to the one that explains it and put the root cause first.
+
+    Only an incompatibility can be primary: what could not be read is never the cause of anything.
+    """
+    linked = [_link(finding, findings) for finding in findings]
+    linked.sort(key=_order)
+    if linked and linked[0].verdict == INCOMPATIBLE and linked[0].severity != NOTE and linked[0].caused_by is None:
+        linked[0] = replace(linked[0], primary=True)
+    return tuple(linked)
+
+
+def _link(finding: Finding, findings: list[Finding]) -> Finding:
+    if finding.caused_by is not None or finding.verdict == UNDETERMINED:
+        return finding
+    causes = [
+        other
+        for other in findings
+        if other.verdict == INCOMPATIBLE
+        and other.id != finding.id
+        and finding.id in catalogue()[other.id].explains
+        and _SEVERITIES[other.severity] <= _SEVERITIES[finding.severity]
+    ]
+    if not causes:
+        return finding
+    return replace(finding, caused_by=min(causes, key=lambda cause: catalogue()[cause.id].rank).id)
+
+
+def _order(finding: Finding) -> tuple[int, int, int, int]:
+    undetermined = finding.verdict == UNDETERMINED
+    return (
+        _SEVERITIES[finding.severity] + (1 if undetermined and finding.severity != ERROR else 0),
+        undetermined,
+        finding.caused_by is not None,
+        catalogue()[finding.id].rank,
+    )
