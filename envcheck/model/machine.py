@@ -149,6 +149,8 @@ class ToolkitFacts:
     root_on_path: Fact[str] = NOT_STATED  # its install's root
     usr_local_cuda: Fact[str] = NOT_STATED  # what /usr/local/cuda points to
     cuda_home: Fact[str] = NOT_STATED  # CUDA_HOME, else CUDA_PATH, as set
+    cuda_home_root: Fact[str] = NOT_STATED  # the real folder behind cuda_home; absent: it leads nowhere
+    roots_on_library_path: Fact[Tuple[str, ...]] = NOT_STATED  # real roots of the installs LD_LIBRARY_PATH names
     ptxas_on_path: Fact[str] = NOT_STATED
     nvcc_host_compiler: Fact[str] = NOT_STATED  # path of the compiler nvcc really uses
     nvcc_host_compiler_version: Fact[str] = NOT_STATED
