@@ -1,0 +1,1 @@
+"""Stand-ins for an NVIDIA driver and a GPU host; nothing here is NVIDIA software."""

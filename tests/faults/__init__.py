@@ -1,0 +1,1 @@
+"""Fault tests: the whole program on machines that misbehave."""

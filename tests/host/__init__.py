@@ -1,0 +1,1 @@
+"""Tests of the host room, on this very machine."""

@@ -1,0 +1,71 @@
+"""What a test may need of the machine, each need a check."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from typing import Optional
+
+
+def _linux() -> bool:
+    return sys.platform.startswith("linux")
+
+
+def _posix() -> bool:
+    return os.name == "posix"
+
+
+def _root() -> bool:
+    return _posix() and os.geteuid() == 0
+
+
+def _c_compiler() -> bool:
+    return shutil.which("gcc") is not None
+
+
+def _loader_cache() -> bool:
+    return os.path.exists("/etc/ld.so.cache") and find_ldconfig() is not None
+
+
+def _mount_namespace() -> bool:
+    if not (_linux() and _root() and shutil.which("unshare") and shutil.which("mount")):
+        return False
+    attempt = ["unshare", "-m", "sh", "-c", "mount -t tmpfs tmpfs /mnt && mount --bind /mnt /mnt"]
+    return subprocess.run(attempt, capture_output=True, timeout=10, check=False).returncode == 0
+
+
+def _real_nvidia_smi() -> bool:
+    from tests.fakes.nvidia_smi import find_nvidia_smi
+
+    return _mount_namespace() and find_nvidia_smi("535") is not None
+
+
+def _cpu_torch() -> bool:
+    folder = os.environ.get("ENVCHECK_TEST_CPU_TORCH", "")
+    return bool(folder) and os.path.isdir(os.path.join(folder, "torch"))
+
+
+def find_ldconfig() -> Optional[str]:
+    """Find ldconfig, which an ordinary user's PATH often misses."""
+    return shutil.which("ldconfig", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+_CHECKS = {
+    "linux": _linux,
+    "posix": _posix,
+    "root": _root,
+    "c-compiler": _c_compiler,
+    "loader-cache": _loader_cache,
+    "mount-namespace": _mount_namespace,
+    "real-nvidia-smi": _real_nvidia_smi,
+    "cpu-torch": _cpu_torch,
+}
+
+
+@functools.lru_cache(maxsize=None)
+def is_met(need: str) -> bool:
+    """Tell whether this machine has what `need` names."""
+    return _CHECKS[need]()
