@@ -1,0 +1,143 @@
+"""The house rules that a machine can check: import direction, sizes, and lists that must be complete."""
+
+from __future__ import annotations
+
+import ast
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "envcheck"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+# What each room may import of ours; the order of the house, left to right.
+MAY_IMPORT = {
+    "model": {"model"},
+    "host": {"model", "host"},
+    "probes": {"model", "host", "probes"},
+    "matrix": {"model", "host", "matrix"},
+    "rules": {"model", "host", "matrix", "rules"},
+    "render": {"model", "render", "rules"},
+    "cli": {"model", "host", "probes", "matrix", "rules", "render", "cli"},
+}
+# Third-party packages each room may import at all.
+THIRD_PARTY = {
+    "model": set(),
+    "host": {"elftools"},
+    "probes": {"pynvml"},
+    "matrix": {"packaging", "fastjsonschema"},
+    "rules": {"packaging"},
+    "render": {"rich"},
+    "cli": {"click"},
+}
+TOUCHES_THE_MACHINE = {"subprocess", "ctypes", "socket", "signal", "shutil"}
+
+
+def room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0] if path.parent != PACKAGE else ""
+
+
+def imports(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+    return names
+
+
+def functions(path: Path) -> list[tuple[str, int]]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    return [(f"{path.name}:{node.name}", (node.end_lineno or node.lineno) - node.lineno + 1) for node in found]
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if room(p)], ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_one_way(path: Path) -> None:
+    ours = {name.split(".")[1] for name in imports(path) if name.startswith("envcheck.")}
+    assert ours <= MAY_IMPORT[room(path)], f"{room(path)} may not import {ours - MAY_IMPORT[room(path)]}"
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if room(p)], ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_third_party_imports_are_the_allowed_ones(path: Path) -> None:
+    import sys
+
+    foreign = {name.split(".")[0] for name in imports(path)} - set(sys.stdlib_module_names) - {"envcheck"}
+    assert foreign <= THIRD_PARTY[room(path)], foreign
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_only_host_touches_the_machine(path: Path) -> None:
+    if room(path) == "host" or "children" in path.parts:
+        return
+    assert not {name.split(".")[0] for name in imports(path)} & TOUCHES_THE_MACHINE
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_files_are_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 250
+
+
+def test_functions_are_short() -> None:
+    sizes = [item for path in SOURCES for item in functions(path)]
+    assert [item for item in sizes if item[1] > 40] == []
+    assert statistics.median(size for _, size in sizes) <= 10
+
+
+def test_every_rule_has_its_catalogue_entry() -> None:
+    from envcheck.rules import RULES, catalogue
+
+    assert {item.id for item in RULES} <= set(catalogue())
+
+
+def test_every_rule_module_is_registered() -> None:
+    registered = (PACKAGE / "rules" / "__init__.py").read_text(encoding="utf-8")
+    with_rules = [p.stem for p in (PACKAGE / "rules").glob("*.py") if "\n@rule(" in p.read_text(encoding="utf-8")]
+    assert with_rules
+    assert [name for name in with_rules if name not in registered] == []
+
+
+def test_needs_name_real_facts() -> None:
+    from envcheck.matrix.load import load_matrix
+    from envcheck.model.snapshot import Facts
+    from envcheck.rules import RULES, Context
+
+    context = Context(Facts(), load_matrix())
+    for item in RULES:
+        for name in item.needs:
+            context.fact(name)
+
+
+def test_every_section_of_the_facts_has_its_probe() -> None:
+    from dataclasses import fields
+
+    from envcheck.model.snapshot import Facts
+    from envcheck.probes import PROBES
+
+    assert {name for names in PROBES for name in names.split()} == {field.name for field in fields(Facts)}
+
+
+def test_every_command_is_listed_and_has_help() -> None:
+    from click.testing import CliRunner
+
+    from envcheck.cli.group import COMMANDS, group
+
+    files = {p.stem for p in (PACKAGE / "cli").glob("*.py") if "@click.command(" in p.read_text(encoding="utf-8")}
+    assert files == set(COMMANDS)
+    for name in COMMANDS:
+        result = CliRunner().invoke(group, [name, "--help"])
+        assert result.exit_code == 0
+        assert "Example: envcheck " in result.output
+
+
+def test_catalogue_documents_every_finding() -> None:
+    documented = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+    rows = json.loads((ROOT / "data" / "findings.json").read_text(encoding="utf-8"))["findings"]
+    assert [row["id"] for row in rows if f"`{row['id']}`" not in documented] == []
+    ids = {row["id"] for row in rows}
+    assert all(set(row["explains"]) <= ids - {row["id"]} for row in rows)
