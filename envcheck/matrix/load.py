@@ -1,0 +1,99 @@
+"""Load the built-in matrix, or a user's file after checking it against the schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from envcheck.host.data_files import read_data
+from envcheck.matrix.query import Matrix
+
+SCHEMA_ID = "envcheck/matrix/1"
+
+
+class MatrixError(Exception):
+    """A matrix file that cannot be used, with one sentence that says why."""
+
+
+def load_matrix(path: str | None = None) -> Matrix:
+    """Load the built-in matrix, or the file at `path`, whose shape is checked first."""
+    if path is None:
+        return Matrix(json.loads(read_data("compat_matrix.json")))
+    data = _parse(_read(path), path)
+    _check_schema_id(data, path)
+    _check_shape(data, path)
+    _check_citations(data, path)
+    return Matrix(data)
+
+
+def _read(path: str) -> str:
+    """Read a user's file; directories, devices and undecodable bytes are refused."""
+    file = Path(path)
+    if not file.exists():
+        raise MatrixError(f"The matrix file {path} does not exist.")
+    if not file.is_file():
+        raise MatrixError(f"The matrix file {path} is not a regular file.")
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise MatrixError(f"The matrix file {path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise MatrixError(f"The matrix file {path} is not UTF-8 text.") from error
+
+
+def _parse(text: str, path: str) -> dict[str, Any]:
+    """Decode JSON whose top level must be an object."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise MatrixError(f"The matrix file {path} is not valid JSON: {error}.") from error
+    if not isinstance(data, dict):
+        raise MatrixError(f"The matrix file {path} is not a JSON object.")
+    return data
+
+
+def _check_schema_id(data: dict[str, Any], path: str) -> None:
+    """Refuse another document, and an older or newer edition of this one."""
+    found = data.get("schema")
+    if found == SCHEMA_ID:
+        return
+    name, _, edition = str(found).rpartition("/")
+    if name != SCHEMA_ID.rpartition("/")[0] or not edition.isdigit():
+        raise MatrixError(f"The file {path} is not a compatibility matrix: its schema is {found!r}, not {SCHEMA_ID!r}.")
+    age = "older" if int(edition) < int(SCHEMA_ID.rpartition("/")[2]) else "newer"
+    raise MatrixError(f"The matrix file {path} has the {age} schema {found!r}; this program reads {SCHEMA_ID!r}.")
+
+
+def _check_shape(data: dict[str, Any], path: str) -> None:
+    """Validate against the JSON schema that ships beside the built-in matrix."""
+    try:
+        import fastjsonschema
+    except ImportError as error:
+        raise MatrixError(f"Checking the matrix file {path} needs the package fastjsonschema.") from error
+    validate = fastjsonschema.compile(json.loads(read_data("compat_matrix.schema.json")))
+    try:
+        validate(data)
+    except fastjsonschema.JsonSchemaValueException as error:
+        raise MatrixError(f"The matrix file {path} does not fit its schema: {error.message}.") from error
+
+
+def _check_citations(data: dict[str, Any], path: str) -> None:
+    """Refuse rows that cite what the file does not hold."""
+    for row in every_row(data):
+        for citation in row["citations"]:
+            if citation not in data["citations"]:
+                raise MatrixError(f"The matrix file {path} has a row that cites {citation!r}, which it does not hold.")
+
+
+def every_row(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield each row of each section of a matrix document."""
+    for versions in data["releases"].values():
+        for rows in versions.values():
+            yield from rows
+    for section in ("toolkits", "drivers", "architectures", "removed"):
+        yield from data[section].values()
+    for rows in data["cudnn"].values():
+        yield from rows
+    yield from data["problems"]

@@ -1,0 +1,215 @@
+"""Ask the matrix; rows are built only when asked for, and a version it lacks is None, never a neighbour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from envcheck.matrix.rows import Raw, build_row
+from envcheck.model.releases import (
+    Architecture,
+    CudnnRelease,
+    DriverBranch,
+    FrameworkRelease,
+    KnownProblem,
+    RemovedDistribution,
+    Toolkit,
+)
+
+
+class Matrix:
+    """A loaded matrix document."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        """Wrap a decoded document of schema envcheck/matrix/1."""
+        self._document = document
+        self._citations: Raw = document["citations"]
+
+    @property
+    def checked(self) -> str:
+        """Return the day the newest row was checked: 2026-11-21."""
+        return str(self._document["checked"])
+
+    # -- frameworks --
+
+    def frameworks(self) -> tuple[str, ...]:
+        """List the frameworks by their import names."""
+        return tuple(self._document["frameworks"])
+
+    def distributions(self, framework: str) -> tuple[str, ...]:
+        """List the distributions a framework comes in, the usual one first."""
+        return tuple(self._document["frameworks"].get(framework, {}).get("distributions", {}))
+
+    def module_of(self, distribution: str) -> str | None:
+        """Return the top-level module a framework distribution owns."""
+        for known in self._document["frameworks"].values():
+            if distribution in known["distributions"]:
+                return str(known["distributions"][distribution])
+        return None
+
+    def framework_of(self, distribution: str) -> str | None:
+        """Return the framework a distribution (normalised name) belongs to."""
+        for framework, known in self._document["frameworks"].items():
+            if distribution in known["distributions"]:
+                return str(framework)
+        return None
+
+    def release(
+        self, framework: str, version: str, platform: str, distribution: str | None = None
+    ) -> FrameworkRelease | None:
+        """Return one release's row; without `distribution`, of the first one that has this release here."""
+        versions = self._document["releases"].get(framework, {})
+        exact = _spelling(version, versions)
+        if exact is None:
+            return None
+        for name in (distribution,) if distribution else self.distributions(framework):
+            for raw in versions[exact]:
+                if raw["distribution"] == name and raw["platform"] in (platform, "any"):
+                    return self._framework_release(framework, exact, raw)
+        return None
+
+    def releases(self, framework: str, platform: str | None = None) -> tuple[FrameworkRelease, ...]:
+        """List a framework's releases, newest first, of every distribution."""
+        return tuple(
+            self._framework_release(framework, version, raw)
+            for version, rows in reversed(self._document["releases"].get(framework, {}).items())
+            for raw in rows
+            if platform is None or raw["platform"] in (platform, "any")
+        )
+
+    def _framework_release(self, framework: str, version: str, raw: Raw) -> FrameworkRelease:
+        return build_row(FrameworkRelease, raw, self._citations, framework=framework, version=version)
+
+    def removed_distribution(self, name: str) -> RemovedDistribution | None:
+        """Return why a distribution name no longer brings its framework; None for a living one."""
+        raw = self._document["removed"].get(name)
+        return build_row(RemovedDistribution, raw, self._citations, name=name) if raw else None
+
+    def problems(self, distribution: str, version: str, stage: str = "run") -> tuple[KnownProblem, ...]:
+        """List the known problems of a release; platform, Python and conditions are the caller's to check.
+
+        `stage`: "run" for installed releases, "install" for what does not resolve, "advice" for the rest.
+        """
+        return tuple(
+            build_row(KnownProblem, _without(raw, "distributions"), self._citations, distribution=distribution)
+            for raw in self._document["problems"]
+            if distribution in raw["distributions"]
+            and raw.get("stage", "run") == stage
+            and _matches(raw["specifier"], version)
+        )
+
+    # -- CUDA --
+
+    def toolkit(self, version: str) -> Toolkit | None:
+        """Return the CUDA Toolkit line of a version such as 12.6 or 12.6.77."""
+        return self._toolkit(_line(version))
+
+    def toolkits(self) -> tuple[Toolkit, ...]:
+        """List the CUDA Toolkit lines, newest first."""
+        return tuple(row for row in map(self._toolkit, reversed(self._document["toolkits"])) if row)
+
+    def newest_toolkit(self) -> Toolkit | None:
+        """Return the newest CUDA Toolkit line; None when the matrix has none."""
+        return next(iter(self.toolkits()), None)
+
+    def _toolkit(self, line: str) -> Toolkit | None:
+        raw = self._document["toolkits"].get(line)
+        return build_row(Toolkit, raw, self._citations, version=line) if raw else None
+
+    def cuda_sonames(self, cuda_version: str) -> Mapping[str, str]:
+        """Map each CUDA library to its soname in that toolkit: cudart to libcudart.so.12; empty when unknown."""
+        found = self.toolkit(cuda_version)
+        return found.sonames if found else {}
+
+    def driver_branch(self, release: str) -> DriverBranch | None:
+        """Return the branch of a Linux driver release such as 550.163.01, or of 550."""
+        branch = release.split(".")[0]
+        raw = self._document["drivers"].get(branch)
+        return build_row(DriverBranch, raw, self._citations, branch=branch) if raw else None
+
+    def driver_branches(self) -> tuple[DriverBranch, ...]:
+        """List the driver branches, newest first."""
+        found = map(self.driver_branch, reversed(self._document["drivers"]))
+        return tuple(row for row in found if row)
+
+    def architecture(self, compute_capability: str) -> Architecture | None:
+        """Return the GPU architecture of a compute capability such as 8.9."""
+        raw = self._document["architectures"].get(compute_capability)
+        known = {"compute_capability": compute_capability}
+        return build_row(Architecture, raw, self._citations, **known) if raw else None
+
+    def architectures(self) -> tuple[Architecture, ...]:
+        """List the GPU architectures, oldest first."""
+        return tuple(row for row in map(self.architecture, self._document["architectures"]) if row)
+
+    # -- cuDNN --
+
+    def cudnn(self, version: str, cuda_major: str | None = None) -> CudnnRelease | None:
+        """Return the cuDNN line of a version such as 9.1.0.70, built for one CUDA major if that is given.
+
+        Without `cuda_major` the row joins all builds: every CUDA version, the lowest floors.
+        """
+        line = _line(version)
+        rows = [
+            build_row(CudnnRelease, raw, self._citations, version=line)
+            for raw in self._document["cudnn"].get(line, ())
+            if cuda_major is None or raw["cuda_major"] == cuda_major
+        ]
+        return _join(rows) if rows else None
+
+    def cudnn_soname(self, version: str) -> str | None:
+        """Return the soname of a cuDNN version: libcudnn.so.9."""
+        found = self.cudnn(version)
+        return found.soname if found else None
+
+
+def _join(rows: list[CudnnRelease]) -> CudnnRelease:
+    """Join the builds of one cuDNN line for several CUDA majors, oldest CUDA first."""
+    from dataclasses import replace
+
+    first = rows[0]
+    if len(rows) == 1:
+        return first
+    return replace(
+        first,
+        cuda=tuple(cuda for row in rows for cuda in row.cuda),
+        citations=tuple(dict.fromkeys(citation for row in rows for citation in row.citations)),
+        note=" ".join(dict.fromkeys(row.note for row in rows if row.note)),
+        cuda_major=None,
+    )
+
+
+def _line(version: str) -> str:
+    """Cut a version to major.minor: 12.6.77 -> 12.6."""
+    return ".".join(version.split(".")[:2])
+
+
+def _spelling(version: str, known: Mapping[str, Any]) -> str | None:
+    """Find how the matrix spells a version, trailing zeros aside: 2.15 -> 2.15.0."""
+    for candidate in _spellings(version):
+        if candidate in known:
+            return candidate
+    return None
+
+
+def _spellings(version: str) -> Iterator[str]:
+    yield version
+    if version.count(".") == 1:
+        yield version + ".0"
+    elif version.endswith(".0"):
+        yield version[: -len(".0")]
+
+
+def _without(raw: Raw, name: str) -> Raw:
+    return {key: value for key, value in raw.items() if key != name}
+
+
+def _matches(specifier: str, version: str) -> bool:
+    """Tell whether a version lies in a specifier set; a malformed version lies in none."""
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return SpecifierSet(specifier).contains(Version(version), prereleases=True)
+    except InvalidVersion:
+        return False

@@ -1,0 +1,59 @@
+"""Turn raw rows of the matrix document into the frozen rows that rules read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from envcheck.model.findings import Citation
+from envcheck.model.releases import (
+    Architecture,
+    CudnnRelease,
+    DriverBranch,
+    FrameworkRelease,
+    KnownProblem,
+    RemovedDistribution,
+    Toolkit,
+)
+
+Raw = Mapping[str, Any]
+Row = TypeVar("Row")
+
+# A cell that does not apply to a row is left out of the document; these stand in for it.
+_LEFT_OUT: dict[type, dict[str, Any]] = {
+    FrameworkRelease: {
+        "glibc": None,
+        "cuda": None,
+        "cudnn": None,
+        "compute_capabilities": (),
+        "cpu_features": (),
+        "gpu_extra": None,
+        "cuda_wheels": (),
+        "finds_cuda_wheels": False,
+        "requires": {},
+        "yanked": False,
+    },
+    Toolkit: {"minor_floor_linux": None, "minor_floor_windows": None},
+    DriverBranch: {},
+    CudnnRelease: {},
+    Architecture: {"last_toolkit": None, "first_driver_branch": None, "last_driver_branch": None},
+    KnownProblem: {"platforms": (), "pythons": "", "requires_extra": None, "condition": "", "fix": ""},
+    RemovedDistribution: {},
+}
+
+
+def build_row(kind: type[Row], raw: Raw, citations: Raw, **known: Any) -> Row:
+    """Build one row of `kind` from its raw cells, its keys (`known`) and the citation table."""
+    cells = dict(_LEFT_OUT[kind])
+    for name, value in raw.items():
+        cells[name] = tuple(value) if isinstance(value, list) else value
+    cells["citations"] = tuple(build_citation(citations[name]) for name in raw["citations"])
+    cells.update(known)
+    return kind(**cells)
+
+
+def build_citation(raw: Raw) -> Citation:
+    """Build a citation; the hash of an artifact goes behind its name in the locator."""
+    digest = raw.get("sha256")
+    locator = raw["locator"] + (f" (sha256 {digest})" if digest else "")
+    return Citation(raw["url_or_artifact"], locator, raw["checked"])
