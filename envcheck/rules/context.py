@@ -40,6 +40,7 @@ class Context:
     facts: Facts
     matrix: Matrix
     target: Target = field(default_factory=Target)
+    memo: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what several rules work out once
 
     @cached_property
     def goal(self) -> str:

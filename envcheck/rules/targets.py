@@ -1,0 +1,201 @@
+"""What --for asks about: which release a requirement means on this machine, or what keeps it from being one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.version import InvalidVersion, Version
+
+from envcheck.matrix.query import Matrix
+from envcheck.model.facts import Fact, Known
+from envcheck.model.releases import FrameworkRelease, RemovedDistribution
+from envcheck.rules.builds import Build, build_of, installed_builds
+from envcheck.rules.context import Context
+from envcheck.rules.wheel_tags import wheel_glibc
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+# What keeps a requirement from meaning a release here, in the order it is looked for.
+REMOVED = "removed"  # the distribution was withdrawn
+UNLISTED = "unlisted"  # no release in the matrix satisfies the specifier
+BITS = "bits"  # 32-bit interpreter
+PLATFORM = "platform"
+PYTHON = "python"
+LIBC = "libc"  # musl
+GLIBC = "glibc"
+
+
+class TargetError(ValueError):
+    """A requirement that cannot be judged: malformed, with a URL, or of no framework in the matrix."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One requirement with the release it means; `obstacle` says why there is none."""
+
+    text: str  # canonical: "tensorflow[and-cuda]==2.15.*"
+    distribution: str
+    framework: str
+    specifier: str
+    extras: tuple[str, ...]
+    build: Build | None
+    obstacle: str = ""
+    near: tuple[FrameworkRelease, ...] = ()  # releases that pass all looks but the one that failed, newest first
+    removed: RemovedDistribution | None = None
+
+
+def target_builds(context: Context) -> tuple[Build, ...]:
+    """List the builds that the requirements asked with --for mean on this machine."""
+    found = (wanted.build for wanted in wanted_releases(context))
+    return tuple(build for build in found if build is not None)
+
+
+def judged_builds(context: Context) -> tuple[Build, ...]:
+    """List every build to judge: the installed ones, then those asked with --for that are not installed.
+
+    An installed build gives way to what --for asks of the same framework: that will replace it.
+    """
+    if "judged_builds" not in context.memo:
+        targets = tuple(build for build in target_builds(context) if not build.installed)
+        asked = {wanted.framework for wanted in wanted_releases(context) if not (wanted.build and wanted.build.installed)}
+        kept = tuple(build for build in installed_builds(context) if build.framework not in asked)
+        context.memo["judged_builds"] = kept + targets
+    return tuple(context.memo["judged_builds"])
+
+
+def wanted_releases(context: Context) -> tuple[Wanted, ...]:
+    """Resolve every requirement asked with --for; raises TargetError."""
+    if "wanted_releases" not in context.memo:
+        context.memo["wanted_releases"] = tuple(_resolve(context, text) for text in context.target.requirements)
+    return tuple(context.memo["wanted_releases"])
+
+
+def check_requirements(requirements: Iterable[str], matrix: Matrix) -> None:
+    """Raise TargetError for the first requirement that cannot be judged."""
+    for text in requirements:
+        _parse(text, matrix)
+
+
+def _parse(text: str, matrix: Matrix) -> tuple[Requirement, str]:
+    """Read a PEP 508 requirement; return it with its framework."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement as error:
+        reason = str(error).splitlines()[0]
+        raise TargetError(f"{text!r} is not a requirement such as tensorflow==2.15.* ({reason}).") from error
+    if requirement.url:
+        raise TargetError(f"{text!r} names a URL; name a release instead, such as {requirement.name}==VERSION.")
+    name = canonicalize_name(requirement.name)
+    removed = matrix.removed_distribution(name)
+    framework = matrix.framework_of(name) or (removed.framework if removed else None)
+    if framework is None:
+        known = ", ".join(matrix.frameworks())
+        raise TargetError(f"{requirement.name!r} is no framework that envcheck knows; it knows {known}.")
+    return requirement, framework
+
+
+def _resolve(context: Context, text: str) -> Wanted:
+    from packaging.utils import canonicalize_name
+
+    requirement, framework = _parse(text, context.matrix)
+    name = canonicalize_name(requirement.name)
+    extras = tuple(sorted(requirement.extras))
+    specifier = str(requirement.specifier)
+    shown = name + (f"[{','.join(extras)}]" if extras else "") + specifier
+
+    def wanted(build: Build | None, obstacle: str = "", near: tuple[FrameworkRelease, ...] = ()) -> Wanted:
+        removed = context.matrix.removed_distribution(name) if obstacle == REMOVED else None
+        return Wanted(shown, name, framework, specifier, extras, build, obstacle, near, removed)
+
+    installed = next((item for item in installed_builds(context) if _satisfies(item, name, requirement)), None)
+    if installed is not None:
+        return wanted(installed)
+    if _is_removed(context, name, requirement):
+        return wanted(None, REMOVED)
+    rows = _admitted(context, framework, name, requirement)
+    obstacle, left = _sieve(context, rows)
+    return wanted(None, obstacle, left) if obstacle else wanted(build_of(context, left[0]))
+
+
+def _satisfies(build: Build, name: str, requirement: Requirement) -> bool:
+    return build.distribution == name and requirement.specifier.contains(build.version, prereleases=True)
+
+
+def _is_removed(context: Context, name: str, requirement: Requirement) -> bool:
+    """Tell whether the requirement leads to a withdrawn distribution: pip takes the newest it admits."""
+    row = context.matrix.removed_distribution(name)
+    if row is None:
+        return False
+    last = row.last_versions.get(context.platform)
+    if last is None or requirement.specifier.contains(_after(last), prereleases=True):
+        return True
+    real = _admitted(context, row.framework, name, requirement)
+    return not any(Version(release.version) <= Version(last) for release in real)
+
+
+def _after(version: str) -> str:
+    """Return the next minor release: 2.11.0 -> 2.12.0."""
+    release = Version(version).release
+    return ".".join(str(part) for part in (release[0], release[1] + 1, *(0 for _ in release[2:])))
+
+
+def _admitted(context: Context, framework: str, name: str, requirement: Requirement) -> tuple[FrameworkRelease, ...]:
+    """List the releases of a distribution that the specifier admits, on every platform; yanked ones only when pinned."""
+    pinned = any(part.operator in ("==", "===") and not part.version.endswith(".*") for part in requirement.specifier)
+    return tuple(
+        row
+        for row in context.matrix.releases(framework)
+        if row.distribution == name
+        and requirement.specifier.contains(row.version, prereleases=False)
+        and (pinned or not row.yanked)
+    )
+
+
+def _sieve(context: Context, rows: tuple[FrameworkRelease, ...]) -> tuple[str, tuple[FrameworkRelease, ...]]:
+    """Drop what cannot be installed here, look by look; return the obstacle that left nothing, and what it dropped."""
+    if not rows:
+        return UNLISTED, ()
+    python, libc = context.facts.python, context.facts.host.libc_kind
+    looks: tuple[tuple[str, Callable[[FrameworkRelease], bool]], ...] = (
+        (BITS, lambda row: not (isinstance(python.bits, Known) and python.bits.value == 32)),
+        (PLATFORM, lambda row: row.platform in (context.platform, "any")),
+        (PYTHON, lambda row: supports_python(context, row)),
+        (LIBC, lambda row: not (_is(libc, "musl") and row.platform.startswith("linux"))),
+        (GLIBC, lambda row: _has_glibc(context, row)),
+    )
+    for obstacle, passes in looks:
+        left = tuple(row for row in rows if passes(row))
+        if not left:
+            return obstacle, rows
+        rows = left
+    return "", rows
+
+
+def _is(fact: Fact[str], value: str) -> bool:
+    return isinstance(fact, Known) and fact.value == value
+
+
+def supports_python(context: Context, row: FrameworkRelease) -> bool:
+    """Tell whether a release has a wheel for the inspected Python; an unknown Python is not held against it."""
+    version, abi = context.facts.python.version, context.facts.python.abi_tag
+    if not isinstance(version, Known):
+        return True
+    minor = ".".join(version.value.split(".")[:2])
+    free_threaded = isinstance(abi, Known) and abi.value.startswith("cp") and abi.value.endswith("t")
+    return minor in (row.free_threaded if free_threaded else row.pythons)
+
+
+def _has_glibc(context: Context, row: FrameworkRelease) -> bool:
+    floor, found = wheel_glibc(row), context.facts.host.libc_version
+    if not floor or not isinstance(found, Known):
+        return True
+    try:
+        return Version(found.value) >= Version(floor)
+    except InvalidVersion:
+        return True

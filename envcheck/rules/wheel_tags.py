@@ -1,0 +1,59 @@
+"""What a wheel's Linux platform tag asks of pip and of the C library."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from packaging.version import Version
+
+from envcheck.host.data_files import read_data
+from envcheck.matrix.rows import build_citation
+from envcheck.model.findings import Citation
+from envcheck.model.releases import FrameworkRelease
+
+
+@dataclass(frozen=True)
+class TagNeed:
+    """The lowest pip that accepts a tag, and the lowest glibc the tag stands for."""
+
+    tag: str
+    pip: str
+    glibc: str
+    citation: Citation
+
+
+def tag_need(tag: str) -> TagNeed | None:
+    """Read a platform tag such as manylinux2014_x86_64 or manylinux_2_27_x86_64; None when it is no manylinux tag."""
+    match = re.match(r"manylinux(\d+|_(\d+)_(\d+))_", tag)
+    if match is None:
+        return None
+    perennial = match.group(2) is not None
+    row = _rows().get("manylinux_x_y" if perennial else "manylinux" + match.group(1))
+    if row is None:
+        return None
+    glibc = f"{match.group(2)}.{match.group(3)}" if perennial else str(row["glibc"])
+    return TagNeed(tag, row["pip"], glibc, build_citation(row["citation"]))
+
+
+def easiest_for_pip(release: FrameworkRelease) -> TagNeed | None:
+    """Return the tag of a release that the oldest pip accepts; None when no pip is too old for it."""
+    needs = [tag_need(tag) for tag in release.tags]
+    known = [need for need in needs if need is not None]
+    return min(known, key=lambda need: Version(need.pip)) if known and len(known) == len(needs) else None
+
+
+def wheel_glibc(release: FrameworkRelease) -> str:
+    """Return the lowest glibc a release runs on: what it really needs, and no less than its lowest tag; "" unknown."""
+    tags = [need.glibc for need in map(tag_need, release.tags) if need is not None]
+    lowest = [min(tags, key=Version)] if tags else []
+    return max((*lowest, *([release.glibc] if release.glibc else [])), key=Version, default="")
+
+
+@lru_cache(maxsize=1)
+def _rows() -> dict[str, dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = json.loads(read_data("pip_tags.json"))["tags"]
+    return rows
