@@ -39,6 +39,7 @@ class ElfFacts:
     runpath: Tuple[str, ...]  # DT_RUNPATH, else DT_RPATH, with $ORIGIN expanded to the real folder
     versions_needed: Tuple[str, ...]  # GLIBC_2.27, GLIBCXX_3.4.22 ...
     versions_defined: Tuple[str, ...]
+    is_rpath: bool = False  # `runpath` is DT_RPATH, which the loader searches before LD_LIBRARY_PATH
 
 
 class Host(Protocol):

@@ -1,0 +1,250 @@
+"""Describe an interpreter and what is installed for it, as one JSON object on standard output.
+
+Runs inside the inspected Python, 3.6 or later (2.7 tells only its version, so types are comments), and
+imports as little as it can: `json` alone costs as much as a bare start. Nothing installed is executed.
+"""
+
+import io
+import os
+import sys
+
+try:
+    from _json import encode_basestring_ascii as quote
+except ImportError:  # not CPython
+    from json.encoder import encode_basestring_ascii as quote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Mapping, Tuple  # noqa: F401 - for the type comments
+
+LIMIT = 5000  # distributions
+_SHARES = "include-system-site-packages"  # pyvenv.cfg
+_READ_LIMIT = 1 << 18  # bytes of a file; a longer RECORD does not tell all modules
+
+
+def describe(environ):  # type: (Mapping[str, str]) -> Dict[str, Any]
+    """Describe the running interpreter as a normal start under `environ` would have it; changes nothing."""
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    if sys.version_info[0] < 3:
+        return {"executable": sys.executable, "version": version, "implementation": "cpython"}
+    base = sys.base_prefix
+    conda = os.path.isdir(os.path.join(base, "conda-meta"))
+    venv, config = find_venv(sys.executable)
+    user, enabled = user_site(environ), user_site_enabled(environ, config)
+    folders = site_folders(environ, venv, base, config, user if enabled else "")
+    found = distributions(folders)
+    machine = os.uname()[4] if hasattr(os, "uname") else environ.get("PROCESSOR_ARCHITECTURE", "")
+    managed = os.path.join(os.path.dirname(os.__file__), "EXTERNALLY-MANAGED")
+    return {
+        "executable": sys.executable or "",
+        "version": version,
+        "implementation": sys.implementation.name,
+        "bits": 64 if sys.maxsize > 2**32 else 32,
+        "machine": "i686" if machine == "x86_64" and sys.maxsize < 2**32 else machine,
+        "platform": "linux-" + machine if sys.platform == "linux" else __import__("sysconfig").get_platform(),
+        "abi": abi_tag(),
+        "prefix": venv or base,
+        "base_prefix": base,
+        "kind": "venv" if venv else "conda" if conda else "system",
+        "base_is_conda": conda,
+        "externally_managed": not venv and os.path.isfile(managed),
+        "user_site": user,
+        "user_site_enabled": enabled,
+        "folders": [{"path": path, "scope": scope} for path, scope in folders],
+        "distributions": found[:LIMIT],
+        "truncated": len(found) > LIMIT,
+    }
+
+
+def abi_tag():  # type: () -> str
+    """Return the ABI part of the wheel tag this interpreter prefers: cp311, cp37m, cp313t, pypy310_pp73."""
+    major, minor = sys.version_info[:2]
+    if sys.implementation.name == "pypy":
+        return "pypy%d%d_pp%d%d" % ((major, minor) + sys.pypy_version_info[:2])  # type: ignore[attr-defined]
+    flags = getattr(sys, "abiflags", "t" if "free-threading" in sys.version else "")
+    return "cp%d%d%s" % (major, minor, flags)
+
+
+def find_venv(executable):  # type: (str) -> Tuple[str, Dict[str, str]]
+    """Find the virtual environment of an interpreter and its pyvenv.cfg; no venv shares everything."""
+    folder = os.path.dirname(os.path.abspath(executable or sys.prefix))
+    for path in (folder, os.path.dirname(folder)):
+        if os.path.isfile(os.path.join(path, "pyvenv.cfg")):
+            pairs = [line.partition("=") for line in read_text(os.path.join(path, "pyvenv.cfg")).splitlines()]
+            return path, {key.strip().lower(): value.strip().lower() for key, _, value in pairs}
+    return "", {_SHARES: "true"}
+
+
+def user_site_enabled(environ, config):  # type: (Mapping[str, str], Mapping[str, str]) -> bool
+    """Say whether a normal start would import from the user's site-packages (-I turns it off for this run)."""
+    if environ.get("PYTHONNOUSERSITE") or config.get(_SHARES) != "true":
+        return False
+    return not hasattr(os, "geteuid") or (os.geteuid() == os.getuid() and os.getegid() == os.getgid())
+
+
+def user_site(environ):  # type: (Mapping[str, str]) -> str
+    """Return the user's site-packages folder, whether it exists or not."""
+    base = environ.get("PYTHONUSERBASE", "")
+    home = environ.get("HOME") or os.path.expanduser("~")
+    if os.name == "nt":
+        base = base or os.path.join(environ.get("APPDATA", home), "Python")
+        return os.path.join(base, "Python%d%d" % sys.version_info[:2], "site-packages")
+    if getattr(sys, "_framework", ""):
+        base = base or os.path.join(home, "Library", "Python", "%d.%d" % sys.version_info[:2])
+        return os.path.join(base, "lib", "python", "site-packages")
+    return os.path.join(base or os.path.join(home, ".local"), "lib", library_name(), "site-packages")
+
+
+def library_name():  # type: () -> str
+    """Return python3.11, python3.13t or pypy3.10: the folder under lib."""
+    name = "pypy%d.%d" if sys.implementation.name == "pypy" else "python%d.%d"
+    return name % sys.version_info[:2] + ("t" if "t" in getattr(sys, "abiflags", "") else "")
+
+
+def site_folders(environ, venv, base, config, user):
+    # type: (Mapping[str, str], str, str, Mapping[str, str], str) -> List[Tuple[str, str]]
+    """List existing import folders beyond the standard library with their scope, in the order of sys.path."""
+    found = [(entry, "path") for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(entry)]
+    users = [(user, "user")] if user else []
+    own = "system" if venv or not os.path.isdir(os.path.join(base, "conda-meta")) else "environment"
+    bases = [(path, own) for path in packages_folders(base)] if config.get(_SHARES) == "true" else []
+    found += [(path, "environment") for path in packages_folders(venv)] if venv else []
+    result = {}  # type: Dict[str, str]
+    for path, scope in found + users + bases:
+        for each in [path] + (pth_lines(path) if scope != "path" else []):
+            result.setdefault(each, scope)
+    return [(path, scope) for path, scope in result.items() if os.path.isdir(path)]
+
+
+def packages_folders(prefix):  # type: (str) -> List[str]
+    """List the site-packages folders of a prefix: lib and lib64, dist-packages on Debian, /usr/local on Fedora."""
+    import site
+
+    local = ["/usr/local"] if prefix == "/usr" and os.path.exists("/etc/redhat-release") else []
+    found = site.getsitepackages(local + [prefix])
+    usual = os.path.join(prefix, "lib", library_name(), "site-packages")
+    return found if usual in found or os.name == "nt" else [usual] + found
+
+
+def pth_lines(folder):  # type: (str) -> List[str]
+    """List the folders that .pth files add (editable installs among them); their code lines are not run."""
+    found = []  # type: List[str]
+    for name in list_names(folder):
+        if name.endswith(".pth") and not name.startswith("."):
+            for line in read_text(os.path.join(folder, name)).lstrip(u"\ufeff").splitlines():
+                if line.strip() and not line.startswith(("#", "import ", "import\t")):
+                    found.append(os.path.normpath(os.path.join(folder, line.rstrip())))
+    return found
+
+
+def distributions(folders):  # type: (List[Tuple[str, str]]) -> List[Dict[str, Any]]
+    """Read every installed distribution, in the order of sys.path; broken ones as far as they tell."""
+    found = []  # type: List[Dict[str, Any]]
+    for folder, scope in folders:
+        if folder.endswith(".egg"):
+            found.append(read_distribution(folder, "EGG-INFO", os.path.basename(folder), scope))
+        for name in list_names(folder):
+            if name.endswith((".dist-info", ".egg-info")) and not name.startswith("~") and len(found) <= LIMIT:
+                found.append(read_distribution(folder, name, name, scope))
+    return found
+
+
+def read_distribution(folder, entry, stem, scope):  # type: (str, str, str, str) -> Dict[str, Any]
+    """Read one .dist-info or .egg-info folder (or distutils' .egg-info file)."""
+    path = os.path.join(folder, entry)
+    wheel = entry.endswith(".dist-info")
+    text = read_text(os.path.join(path, "METADATA" if wheel else "PKG-INFO")) or read_text(path)
+    name, version, requires = parse_metadata(text)
+    parts = stem.rsplit(".", 1)[0].split("-") + [""]
+    name = normalised(name or parts[0])
+    modules = sorted(set(read_text(os.path.join(path, "top_level.txt")).split()))
+    record = "" if modules and not name.startswith("nvidia-") else read_text(os.path.join(path, "RECORD"))
+    files = [line.split(",")[0] for line in record.splitlines()]
+    return {
+        "name": name,
+        "version": version or parts[1],
+        "location": folder,
+        "scope": scope,
+        "installer": read_text(os.path.join(path, "INSTALLER")).strip()[:40],
+        "requires": requires if wheel else parse_requires(read_text(os.path.join(path, "requires.txt"))),
+        "modules": (modules or modules_of(files))[:50],
+        "files": [each for each in files if each.startswith("nvidia/") and ".so" in each],
+    }
+
+
+def parse_metadata(text):  # type: (str) -> Tuple[str, str, List[str]]
+    r"""Read Name, Version and Requires-Dist from a METADATA or PKG-INFO header.
+
+    Sample: 'Metadata-Version: 2.1\nName: torch\nVersion: 2.7.0\nRequires-Dist: filelock\n'
+    """
+    fields = {"Name": [""], "Version": [""], "Requires-Dist": []}  # type: Dict[str, List[str]]
+    key = ""
+    for line in text.replace("\r", "").partition("\n\n")[0].splitlines():
+        if line[:1] in (" ", "\t"):
+            fields.setdefault(key, [""])[-1] += " " + line.strip()
+        else:
+            key, _, value = line.partition(":")
+            fields.setdefault(key, []).append(value.strip())
+    return fields["Name"][-1], fields["Version"][-1], fields["Requires-Dist"]
+
+
+def parse_requires(text):  # type: (str) -> List[str]
+    r"""Turn an egg's requires.txt into Requires-Dist lines.
+
+    Sample: 'six>=1.9\n\n[:python_version < "3"]\nenum34\n\n[gpu:sys_platform == "linux"]\nnvidia-cublas\n'
+    """
+    found, condition = [], ""  # type: List[str], str
+    for line in (each.strip() for each in text.splitlines()):
+        if line.startswith("[") and line.endswith("]"):
+            extra, _, marker = line[1:-1].partition(":")
+            both = [extra and 'extra == "%s"' % extra, marker and "(%s)" % marker]
+            condition = " and ".join(each for each in both if each)
+        elif line:
+            found.append("%s ; %s" % (line, condition) if condition else line)
+    return found
+
+
+def modules_of(files):  # type: (List[str]) -> List[str]
+    """Derive top-level modules from the paths of a RECORD."""
+    folders = {path.split("/")[0] for path in files if "/" in path} - {"..", "__pycache__"}
+    single = {path.split(".")[0] for path in files if "/" not in path and path.endswith((".py", ".so", ".pyd"))}
+    return sorted(single.union(each for each in folders if "." not in each))
+
+
+def normalised(name):  # type: (str) -> str
+    """Return a distribution name in lower case with runs of -_. as one dash."""
+    return "-".join(part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part)
+
+
+def list_names(folder):  # type: (str) -> List[str]
+    """List a folder, sorted; an unreadable one is empty."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def read_text(path):  # type: (str) -> str
+    """Read the start of a regular file, undecodable bytes replaced; empty when it cannot be read."""
+    try:
+        if not os.path.isfile(path):
+            return ""
+        with io.open(path, "rb") as stream:
+            return stream.read(_READ_LIMIT).decode("utf-8", "replace")
+    except (OSError, ValueError):
+        return ""
+
+
+def encode(value):  # type: (Any) -> str
+    """Write a value as JSON; the json package would cost as much as starting Python."""
+    if isinstance(value, dict):
+        return "{%s}" % ", ".join("%s: %s" % (quote(key), encode(each)) for key, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return "[%s]" % ", ".join(map(encode, value))
+    if isinstance(value, (bool, int)):
+        return str(value).lower()
+    return quote(value)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(encode(describe(os.environ)) + "\n")
