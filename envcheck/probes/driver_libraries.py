@@ -1,0 +1,156 @@
+"""Find the driver's user-space libraries the way the loader would, and the copies it would not find."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Dict, Iterator, List, Mapping, Optional, Tuple
+
+from envcheck.host.protocol import Host
+from envcheck.model.facts import Absent, Fact, Known, Source, Unknown, value_of
+
+# Sources, in the loader's order: LD_LIBRARY_PATH, its cache, the default folders.
+_DEFAULT_FOLDERS = (
+    "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+    "/lib64", "/usr/lib64", "/lib", "/usr/lib",
+)  # fmt: skip
+# Where copies lie that the loader reaches only when it is told to.
+_OTHER_FOLDERS = (
+    "/usr/lib/wsl/lib",
+    "/usr/lib/aarch64-linux-gnu/tegra",
+    "/usr/lib/aarch64-linux-gnu/nvidia",
+    "/usr/lib/x86_64-linux-gnu/nvidia/current",
+    "/usr/local/nvidia/lib64",
+    "/run/opengl-driver/lib",
+    "/.singularity.d/libs",
+)
+_TOOLKIT_FOLDERS = ("compat", "lib64/stubs", "compat/lib.real")
+_WINDOWS_LIBRARIES = {
+    "libcuda.so.1": ("C:\\Windows\\System32\\nvcuda.dll",),
+    "libnvidia-ml.so.1": (
+        "C:\\Windows\\System32\\nvml.dll",
+        "C:\\Program Files\\NVIDIA Corporation\\NVSMI\\nvml.dll",
+    ),
+}
+_ELF_32_BIT = b"\x7fELF\x01"
+_NAMES = ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1")
+
+
+@dataclass(frozen=True)
+class DriverLibraries:
+    """The driver's libraries: real files the loader reaches, and the others."""
+
+    libcuda: Fact[str]
+    libcuda_unversioned: Fact[str]
+    libcuda_elsewhere: Fact[Tuple[str, ...]]
+    nvml: Fact[str]
+    nvml_to_ask: Fact[str]  # the loader's, else WSL's own
+
+    @property
+    def any_there(self) -> bool:
+        """Tell whether there is any trace of a driver's user side."""
+        return any(isinstance(fact, Known) for fact in (self.libcuda, self.nvml, self.nvml_to_ask))
+
+
+def find_libraries(host: Host) -> DriverLibraries:
+    """Find libcuda and libnvidia-ml."""
+    if host.system != "linux":
+        return _off_linux(host)
+    search = _Search(host)
+    libcuda, nvml = search.find("libcuda.so.1"), search.find("libnvidia-ml.so.1")
+    ask = nvml if isinstance(nvml, Known) else _first_existing(host, ("/usr/lib/wsl/lib/libnvidia-ml.so.1",), nvml)
+    return DriverLibraries(libcuda, search.find("libcuda.so"), _elsewhere(host, search, libcuda), nvml, ask)
+
+
+def _off_linux(host: Host) -> DriverLibraries:
+    places: Mapping[str, Tuple[str, ...]] = _WINDOWS_LIBRARIES if host.system == "windows" else {}
+    cuda = _first_existing(host, places.get("libcuda.so.1", ()), Absent(places.get("libcuda.so.1", ())))
+    nvml = _first_existing(host, places.get("libnvidia-ml.so.1", ()), Absent(places.get("libnvidia-ml.so.1", ())))
+    return DriverLibraries(cuda, Absent(), Absent(), nvml, nvml)
+
+
+def _first_existing(host: Host, paths: Tuple[str, ...], otherwise: Fact[str]) -> Fact[str]:
+    found = (host.real_path(path) for path in paths)
+    return next((fact for fact in found if isinstance(fact, Known)), otherwise)
+
+
+class _Search:
+    """The folders of one machine in which the loader looks, those that exist."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        entries = re.split("[:;]", host.environment().get("LD_LIBRARY_PATH", ""))
+        # The loader takes an empty entry for the current folder, which says nothing of the machine: left out.
+        self._told = self._existing(tuple(dict.fromkeys(entry for entry in entries if entry.startswith("/"))))
+        self._default = self._existing(_DEFAULT_FOLDERS)
+        self._cache = host.loader_cache()
+
+    def _existing(self, folders: Tuple[str, ...]) -> List[str]:
+        return [folder for folder in folders if isinstance(self._host.status(folder), Known)]
+
+    def candidates(self, name: str) -> Iterator[str]:
+        """Yield where the loader would try `name`, in its order."""
+        cached = self._cache.value.get(name, ()) if isinstance(self._cache, Known) else ()
+        yield from (f"{folder.rstrip('/')}/{name}" for folder in self._told)
+        yield from cached
+        yield from (f"{folder}/{name}" for folder in self._default)
+
+    def find(self, name: str) -> Fact[str]:
+        """Return the real file behind what the loader would open for `name`."""
+        for path in self.candidates(name):
+            real = self._host.real_path(path)
+            if isinstance(real, Known) and _loadable(self._host, real.value):
+                return Known(real.value, Source("file", path, f"-> {real.value}" if real.value != path else ""))
+        tried = tuple(f"{name} in {place}" for place in ("LD_LIBRARY_PATH", "/etc/ld.so.cache", "the default folders"))
+        if isinstance(self._cache, Unknown):
+            return Unknown(self._cache.why, self._cache.detail, tried)
+        return Absent(tried)
+
+
+def _loadable(host: Host, path: str) -> bool:
+    # The loader passes over libraries of the other word size; it stops at a broken one, so that one counts.
+    status = host.status(path)
+    if not isinstance(status, Known) or status.value.kind != "file":
+        return False
+    head = host.read_bytes(path, 5)
+    return not (isinstance(head, Known) and head.value == _ELF_32_BIT)
+
+
+def _elsewhere(host: Host, search: _Search, chosen: Fact[str]) -> Fact[Tuple[str, ...]]:
+    found: Dict[str, None] = {}
+    for path in [*search.candidates("libcuda.so.1"), *_hidden_places(host)]:
+        real = host.real_path(path)
+        if isinstance(real, Known) and _loadable(host, real.value):
+            found[real.value] = None
+    others = tuple(path for path in found if path != value_of(chosen))
+    if not others:
+        return Absent((*_OTHER_FOLDERS, "/usr/local/cuda*"))
+    return Known(others, Source("file", others[0]))
+
+
+def _hidden_places(host: Host) -> List[str]:
+    local = host.list_folder("/usr/local")
+    names = local.value if isinstance(local, Known) else ()
+    roots = [f"/usr/local/{name}" for name in names if re.match(r"cuda(-\d|$)", name)]
+    folders = [f"{root}/{inner}" for root in roots for inner in _TOOLKIT_FOLDERS]
+    existing = [folder for folder in (*_OTHER_FOLDERS, *folders) if isinstance(host.status(folder), Known)]
+    return [f"{folder}/{name}" for folder in existing for name in ("libcuda.so.1", "libcuda.so")]
+
+
+def library_version(library: Fact[str]) -> Fact[str]:
+    """Read the release out of a library's real name; WSL's libraries do not carry one."""
+    if not isinstance(library, Known):
+        return library
+    version = parse_library_name(library.value)
+    if version is None:
+        return Absent((library.value,))
+    return Known(version, Source("file", library.value))
+
+
+def parse_library_name(path: str) -> Optional[str]:
+    """Read the driver release that ends a library's file name.
+
+    "/usr/lib/x86_64-linux-gnu/libcuda.so.550.163.01" -> "550.163.01"; "/usr/lib/wsl/lib/libcuda.so.1.1" -> None
+    """
+    found = re.search(r"\.so\.(\d{3,}\.\d+(?:\.\d+)?)$", path)
+    return found.group(1) if found else None
