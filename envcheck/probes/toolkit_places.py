@@ -74,7 +74,8 @@ def roots_on_library_path(host: Host) -> Tuple[str, ...]:
         match = re.search(r"^(.*?)/+(?:targets/[^/]+/lib|extras/CUPTI/lib64|lib(?:64)?)(?:/stubs)?/*$", folder)
         if match and match.group(1) not in _SYSTEM_ROOTS:
             roots.append(match.group(1))
-    return tuple(dict.fromkeys(roots))
+    # asked first whether it is there: to resolve the links of ten thousand stale entries would take a second
+    return tuple(root for root in dict.fromkeys(roots) if isinstance(host.status(root), Known))
 
 
 def _candidates(host: Host) -> Iterator[Tuple[str, str]]:
