@@ -140,4 +140,13 @@ def test_catalogue_documents_every_finding() -> None:
     rows = json.loads((ROOT / "data" / "findings.json").read_text(encoding="utf-8"))["findings"]
     assert [row["id"] for row in rows if f"`{row['id']}`" not in documented] == []
     ids = {row["id"] for row in rows}
-    assert all(set(row["explains"]) <= ids - {row["id"]} for row in rows)
+    explains = {row["id"]: row["explains"] for row in rows}
+    assert all(set(consequences) <= ids for consequences in explains.values())
+
+    def no_cycle(finding_id: str, path: tuple[str, ...] = ()) -> None:
+        assert finding_id not in path, path
+        for consequence in explains[finding_id]:
+            no_cycle(consequence, (*path, finding_id))
+
+    for finding_id in ids:
+        no_cycle(finding_id)

@@ -17,9 +17,10 @@ def rank_findings(findings: list[Finding]) -> tuple[Finding, ...]:
     """
     linked = [_link(finding, findings) for finding in findings]
     linked.sort(key=_order)
-    if linked and linked[0].verdict == INCOMPATIBLE and linked[0].severity != NOTE and linked[0].caused_by is None:
-        linked[0] = replace(linked[0], primary=True)
-    return tuple(linked)
+    roots = [item for item in linked if item.verdict == INCOMPATIBLE and item.severity != NOTE and not item.caused_by]
+    if not roots:
+        return tuple(linked)
+    return (replace(roots[0], primary=True), *(item for item in linked if item is not roots[0]))
 
 
 def _link(finding: Finding, findings: list[Finding]) -> Finding:

@@ -1,0 +1,67 @@
+"""The JSON documents and their schemas say the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import fastjsonschema
+import pytest
+
+from envcheck.model.facts import Absent, Known, Source, Unknown
+from envcheck.model.findings import Citation, Command, Evidence, Finding, Fix, Report
+from envcheck.model.machine import DriverFacts, Gpu
+from envcheck.model.snapshot import SCHEMA_VERSION, Facts, Snapshot
+from envcheck.render.json_report import render_json, render_snapshot
+from tests.model.snapshot_schema import PATH, text
+
+SCHEMAS = PATH.parent
+
+
+def check(name: str, document: Any) -> None:
+    fastjsonschema.compile(json.loads((SCHEMAS / f"{name}.schema.json").read_text(encoding="utf-8")))(document)
+
+
+def snapshot() -> Snapshot:
+    source = Source("file", "/sys/module/nvidia/version", "550.163.01")
+    driver = DriverFacts(release=Known("550.163.01", source), libcuda_path=Absent(("libcuda.so.1",)))
+    gpus = Known((Gpu(name=Known("A", source), uuid=Unknown("denied", "no")),), source)
+    return Snapshot(SCHEMA_VERSION, "0", "host", "2026-01-01T00:00:00Z", Facts(driver=driver, gpus=gpus))
+
+
+def test_snapshot_schema_is_the_models() -> None:
+    assert PATH.read_text(encoding="utf-8") == text(), "run: python -m tests.model.snapshot_schema"
+
+
+def test_snapshot_document_fits_its_schema() -> None:
+    check("snapshot", json.loads(render_snapshot(snapshot())))
+
+
+@pytest.mark.parametrize("change", [{"schema": "envcheck/snapshot/0"}, {"extra": 1}, {"facts": {"gpus": {"known": []}}}])
+def test_snapshot_schema_refuses_other_documents(change: dict[str, Any]) -> None:
+    document = {**json.loads(render_snapshot(snapshot())), **change}
+    with pytest.raises(fastjsonschema.JsonSchemaValueException):
+        check("snapshot", document)
+
+
+def test_report_document_fits_its_schema() -> None:
+    fix = Fix("Reboot.", (Command(("sudo", "reboot"), "system", "load the new module"),))
+    evidence = (Evidence("driver.release", "550", Source("file", "x")), Evidence("row", "y", citation=Citation("doc")))
+    finding = Finding("driver-too-old", "incompatible", "error", "Too old.", evidence, fix, primary=True)
+    report = Report("incompatible", "gpu", "No.", (finding,), ("driver-too-old",))
+    document = json.loads(render_json(report, snapshot()))
+    check("report", document)
+    assert document["plan"]["steps"] == [
+        {"resolves": "driver-too-old", "purpose": "load the new module", "argv": ["sudo", "reboot"], "scope": "system"}
+    ]
+    check("snapshot", document["snapshot"])
+    assert "snapshot" not in json.loads(render_json(report, None))
+
+
+def test_schemas_lie_in_the_package() -> None:
+    assert {path.name for path in Path(SCHEMAS).glob("*.json")} >= {
+        "snapshot.schema.json",
+        "report.schema.json",
+        "error.schema.json",
+    }

@@ -1,0 +1,64 @@
+"""Nothing personal enters a snapshot."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.model.facts import Absent, Known, Source, Unknown
+from envcheck.model.machine import Gpu, HostFacts
+from envcheck.model.snapshot import Facts
+from envcheck.probes.redact import Redactor
+
+ALICE = Redactor("/home/alice", "alice")
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("/home/alice/venv/bin/python", "~/venv/bin/python"),
+        ("/home/alice", "~"),
+        ("/home/alicette/x", "/home/<user>/x"),
+        ("LD_LIBRARY_PATH=/usr/lib:/home/alice/lib", "LD_LIBRARY_PATH=/usr/lib:~/lib"),
+        ("/home/bob/.local/lib", "/home/<user>/.local/lib"),
+        ("/home/ubuntu/venv", "/home/ubuntu/venv"),
+        ("/scratch/alice/env", "/scratch/$USER/env"),
+        ("alice-laptop", "$USER-laptop"),
+        ("malice", "malice"),
+        ("https://alice:secret@mirror.example/simple", "https://***@mirror.example/simple"),
+        ("http://token@proxy.example:3128", "http://***@proxy.example:3128"),
+        (r"C:\Users\Bob\env", r"C:\Users\<user>\env"),
+        ("/Users/bob/env", "/Users/<user>/env"),
+        ("550.163.01", "550.163.01"),
+    ],
+)
+def test_text_is_redacted(text: str, redacted: str) -> None:
+    assert ALICE.text(text) == redacted
+
+
+def test_windows_home_is_redacted() -> None:
+    assert Redactor(r"C:\Users\alice", "alice").text(r"C:\Users\alice\env") == r"~\env"
+
+
+def test_an_account_of_an_image_is_no_name() -> None:
+    assert Redactor("/root", "root").text("/root/venv owned by root") == "~/venv owned by root"
+
+
+def test_home_and_name_come_from_the_environment() -> None:
+    assert Redactor.of({"HOME": "/data/people/carol"}).text("/data/people/carol/x of carol") == "~/x of $USER"
+    assert Redactor.of({}).text("/srv/x") == "/srv/x"
+    assert Redactor.of({"HOME": "/"}).text("/usr/bin") == "/usr/bin"
+
+
+def test_every_string_of_the_facts_is_redacted() -> None:
+    source = Source("env", "/home/alice/x", "/home/alice/y")
+    host = HostFacts(environment=Known({"PYTHONPATH": "/home/alice/z"}, source), os=Absent(("/home/alice/a",)))
+    facts = Facts(host=host, gpus=Known((Gpu(name=Unknown("denied", "/home/alice/b", ("/home/alice/c",))),), source))
+    redacted = ALICE.value(facts)
+    assert "alice" not in repr(redacted)
+    assert redacted.host.environment == Known({"PYTHONPATH": "~/z"}, Source("env", "~/x", "~/y"))
+    assert ALICE.value(redacted) == redacted
+
+
+def test_facts_without_anything_personal_are_kept_as_they_are() -> None:
+    facts = Facts()
+    assert ALICE.value(facts) is facts
