@@ -66,7 +66,7 @@ def _by_version(table: dict[str, Any]) -> list[tuple[str, Any]]:
 def _written(value: Any, depth: int, indent: str) -> str:
     """Write a value: tables down to `depth` opened, one item per line; rows below on one line."""
     if depth == 0 or not value:
-        return json.dumps(value, ensure_ascii=False, sort_keys=True)
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     opening, closing = "{}" if isinstance(value, dict) else "[]"
     inner = indent + " "
     body = ",\n".join(inner + key + _written(item, depth - 1, inner) for key, item in _items(value))

@@ -19,6 +19,8 @@ from envcheck.model.releases import (
 Raw = Mapping[str, Any]
 Row = TypeVar("Row")
 
+_NO_CELLS = ("distribution", "platform", "citations", "note", "proof")  # what a row is called and rests on
+
 # A cell that does not apply to a row is left out of the document; these stand in for it.
 _LEFT_OUT: dict[type, dict[str, Any]] = {
     FrameworkRelease: {
@@ -48,8 +50,19 @@ def build_row(kind: type[Row], raw: Raw, citations: Raw, **known: Any) -> Row:
     for name, value in raw.items():
         cells[name] = tuple(value) if isinstance(value, list) else value
     cells["citations"] = tuple(build_citation(citations[name]) for name in raw["citations"])
+    if isinstance(raw.get("proof"), dict):
+        cells["proof"] = _spelled_out(raw)
     cells.update(known)
     return kind(**cells)
+
+
+def _spelled_out(raw: Raw) -> dict[str, str]:
+    """Name the proof of each cell: "*" stands for the cells of this row that are not named."""
+    named = dict(raw["proof"])
+    rest = named.pop("*", None)
+    if rest is None:
+        return named
+    return {cell: named.get(cell, rest) for cell in raw if cell not in _NO_CELLS and raw[cell] is not None}
 
 
 def build_citation(raw: Raw) -> Citation:

@@ -1,0 +1,44 @@
+"""Look up GPU products by PCI device id or by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from envcheck.host.data_files import read_data
+from envcheck.model.releases import GpuProduct
+
+
+def gpu_by_pci_id(device_id: str) -> GpuProduct | None:
+    """Return the product of a PCI device id such as 2684 (hexadecimal, any case)."""
+    row = _table()["pci"].get(device_id.lower())
+    return _product(row) if row else None
+
+
+def gpu_by_name(name: str) -> GpuProduct | None:
+    """Return the product of a name as drivers report it; a name on several chips has several capabilities."""
+    wanted = _normal(name)
+    row = _table()["names"].get(wanted)
+    if row:
+        return GpuProduct(name, None, None, tuple(row["cc"]), row.get("data_center"))
+    rows = (row for row in _table()["pci"].values() if "cc" in row and _normal(row["name"]) == wanted)
+    found = next(rows, None)
+    return _product(found) if found else None
+
+
+@lru_cache(maxsize=1)
+def _table() -> Mapping[str, Any]:
+    table: Mapping[str, Any] = json.loads(read_data("gpus.json"))
+    return table
+
+
+def _product(row: Mapping[str, Any]) -> GpuProduct:
+    capabilities = (row["cc"],) if "cc" in row else ()
+    return GpuProduct(row["name"], row["chip"], _table()["chips"].get(row["chip"]), capabilities, row.get("data_center"))
+
+
+def _normal(name: str) -> str:
+    """Lower the case, collapse blanks and drop the vendor: "NVIDIA GeForce RTX 4090" -> "geforce rtx 4090"."""
+    return " ".join(name.lower().split()).removeprefix("nvidia ")
