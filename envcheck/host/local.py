@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -11,6 +12,7 @@ import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from envcheck.host import files
+from envcheck.host.data_files import read_packaged
 from envcheck.host.process import run_program
 from envcheck.host.protocol import Completed, ElfFacts, FileStatus
 from envcheck.host.trust import why_untrusted
@@ -76,9 +78,8 @@ class LocalHost:
 
     def find_program(self, name: str) -> Fact[str]:
         """Find an executable on PATH; unknown when only files that cannot be executed bear the name."""
-        folders = list(dict.fromkeys(os.environ.get("PATH", os.defpath).split(os.pathsep)))
         unusable: List[str] = []
-        for folder in folders:
+        for folder in _search_folders():
             path = os.path.join(folder, name + (".exe" if self.system == "windows" else ""))
             if os.path.isfile(path):
                 if os.access(path, os.X_OK):
@@ -92,8 +93,9 @@ class LocalHost:
         self, argv: Sequence[str], timeout: float = 2.0, environment: Optional[Mapping[str, str]] = None
     ) -> Fact[Completed]:
         """Run a program by absolute path, in the C locale, within what is left of the budget."""
-        key = ("run", *argv)
-        return self._once(key, lambda: self._run(argv, timeout, environment or {}))
+        changed = environment or {}
+        key = ("run", *argv, "\0", *sorted(f"{name}={value}" for name, value in changed.items()))
+        return self._once(key, lambda: self._run(argv, timeout, changed))
 
     def ask(self, script: str, *arguments: str, python: str = "", timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
         """Run a child script isolated in a Python and read the JSON object it prints."""
@@ -161,13 +163,17 @@ def _add(facts: Dict[str, Any], name: str, read: Callable[[], Any]) -> None:
         return  # this system cannot tell: the name is left out, as the protocol says
 
 
-def _child_source(script: str) -> str:
-    import pkgutil  # reads from a zipapp too
+def _search_folders() -> List[str]:
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    if not all(map(os.path.isabs, folders)):  # an empty or relative entry starts from the current folder
+        with contextlib.suppress(FileNotFoundError):
+            here = os.getcwd()
+            folders = [os.path.join(here, folder) for folder in folders]
+    return list(dict.fromkeys(folders))
 
-    data = pkgutil.get_data("envcheck.probes.children", script + ".py")
-    if data is None:
-        raise FileNotFoundError(script)
-    return data.decode("utf-8")
+
+def _child_source(script: str) -> str:
+    return read_packaged("probes", "children", script + ".py").decode("utf-8")
 
 
 def _parsed(answer: Fact[Completed], what: str) -> Fact[Mapping[str, Any]]:
@@ -178,7 +184,7 @@ def _parsed(answer: Fact[Completed], what: str) -> Fact[Mapping[str, Any]]:
         return Unknown("crashed", f"{what} was ended by signal {-done.returncode}", (what,))
     try:
         result = json.loads(done.stdout)
-    except ValueError:
+    except (ValueError, RecursionError):
         return Unknown("unparsable", f"{what} printed no JSON: {(done.stderr or done.stdout).strip()[-200:]!r}", (what,))
     if not isinstance(result, dict):
         return Unknown("unparsable", f"{what} printed no JSON object", (what,))
