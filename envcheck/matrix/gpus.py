@@ -23,7 +23,7 @@ def gpu_by_name(name: str) -> GpuProduct | None:
     row = _table()["names"].get(wanted)
     if row:
         return GpuProduct(name, None, None, tuple(row["cc"]), row.get("data_center"))
-    rows = (row for row in _table()["pci"].values() if "cc" in row and _normal(row["name"]) == wanted)
+    rows = (row for row in _table()["pci"].values() if _normal(row["name"]) == wanted)
     found = next(rows, None)
     return _product(found) if found else None
 
@@ -35,8 +35,8 @@ def _table() -> Mapping[str, Any]:
 
 
 def _product(row: Mapping[str, Any]) -> GpuProduct:
-    capabilities = (row["cc"],) if "cc" in row else ()
-    return GpuProduct(row["name"], row["chip"], _table()["chips"].get(row["chip"]), capabilities, row.get("data_center"))
+    architecture = _table()["chips"].get(row["chip"])
+    return GpuProduct(row["name"], row["chip"], architecture, (row["cc"],), row.get("data_center"))
 
 
 def _normal(name: str) -> str:

@@ -68,10 +68,8 @@ def _check_schema_id(data: dict[str, Any], path: str) -> None:
 
 def _check_shape(data: dict[str, Any], path: str) -> None:
     """Validate against the JSON schema that ships beside the built-in matrix."""
-    try:
-        import fastjsonschema
-    except ImportError as error:
-        raise MatrixError(f"Checking the matrix file {path} needs the package fastjsonschema.") from error
+    import fastjsonschema  # noqa: PLC0415 - compiles a schema, for user files only
+
     validate = fastjsonschema.compile(json.loads(read_data("compat_matrix.schema.json")))
     try:
         validate(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from envcheck.matrix.rows import Raw, build_row
@@ -123,7 +124,7 @@ class Matrix:
 
     def driver_branch(self, release: str) -> DriverBranch | None:
         """Return the branch of a Linux driver release such as 550.163.01, or of 550."""
-        branch = release.split(".")[0]
+        branch = release.split(".", maxsplit=1)[0]
         raw = self._document["drivers"].get(branch)
         return build_row(DriverBranch, raw, self._citations, branch=branch) if raw else None
 
@@ -165,8 +166,6 @@ class Matrix:
 
 def _join(rows: list[CudnnRelease]) -> CudnnRelease:
     """Join the builds of one cuDNN line for several CUDA majors, oldest CUDA first."""
-    from dataclasses import replace
-
     first = rows[0]
     if len(rows) == 1:
         return first
@@ -206,8 +205,8 @@ def _without(raw: Raw, name: str) -> Raw:
 
 def _matches(specifier: str, version: str) -> bool:
     """Tell whether a version lies in a specifier set; a malformed version lies in none."""
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import InvalidVersion, Version
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - milliseconds, spent where a framework is
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415
 
     try:
         return SpecifierSet(specifier).contains(Version(version), prereleases=True)
