@@ -7,6 +7,7 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from typing import IO, Dict, List, Mapping, Optional, Sequence, Set
 
@@ -15,6 +16,8 @@ from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 
 OUTPUT_LIMIT = 4 << 20  # bytes a stream; beyond it a program is taken for broken
 _running: "Set[subprocess.Popen[bytes]]" = set()
+_ending = threading.Event()
+_PAUSE = 0.1  # seconds of silence after which to look whether the program has ended
 _GRACE = 0.3  # seconds to collect a killed process; one stuck in the kernel is left to it
 
 
@@ -24,6 +27,8 @@ def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, s
     The process gets a session of its own, so that its children end with it.
     """
     command = " ".join(argv)
+    if _ending.is_set():
+        return Unknown("failed", "interrupted", (command,))
     try:
         process = subprocess.Popen(
             list(argv),
@@ -33,7 +38,9 @@ def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, s
             env=dict(environment),
             start_new_session=os.name == "posix",
         )
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if os.path.lexists(argv[0]):
+            return Unknown("failed", f"{argv[0]}: what it needs to start is missing ({error.strerror})", (command,))
         return Absent((argv[0],))
     except PermissionError as error:
         return Unknown("denied", f"{argv[0]}: {error.strerror}", (command,))
@@ -48,7 +55,8 @@ def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, s
 
 
 def end_running() -> None:
-    """End every program still running: called when the user interrupts."""
+    """End every program still running and start no other: called when the user interrupts."""
+    _ending.set()
     for process in list(_running):
         _kill(process)
 
@@ -77,7 +85,10 @@ def _drain(process: "subprocess.Popen[bytes]", deadline: float) -> Optional[List
         for stream in order:
             selector.register(stream, selectors.EVENT_READ)
         while selector.get_map() and time.monotonic() < deadline:
-            for key, _ in selector.select(max(0.0, deadline - time.monotonic())):
+            ready = selector.select(min(_PAUSE, max(0.0, deadline - time.monotonic())))
+            if not ready and process.poll() is not None:
+                break  # the program is done; a child of it holds the pipe
+            for key, _ in ready:
                 chunk = os.read(key.fd, 65536)
                 buffers[key.fd] += chunk
                 if not chunk:

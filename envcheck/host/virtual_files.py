@@ -43,6 +43,8 @@ class FileTree:
                 rest = [piece for piece in target.split("/") if piece] + rest
                 done = "/" if target.startswith("/") else done
                 continue
+            if rest and isinstance(entry, dict) and "error" in entry:
+                raise _error(str(entry["error"]), path)
             if here not in self._entries and here not in self._names:
                 raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
             done = here

@@ -1,0 +1,151 @@
+"""Programs that hang, flood, crash or cannot be started: an answer in time and nothing left running."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import List
+
+import pytest
+
+from envcheck.host.local import LocalHost
+from envcheck.host.process import run_program
+from envcheck.host.protocol import Completed
+from envcheck.model.facts import Absent, Fact, Known, Unknown
+from tests.host.programs import is_gone, wait_for_pid, write_script
+
+pytestmark = pytest.mark.needs("linux")
+
+
+def run(path: str, timeout: float = 5.0) -> Fact[Completed]:
+    return run_program([path], timeout, os.environ)
+
+
+def test_output_and_exit_code_are_kept(tmp_path: Path) -> None:
+    answer = run(write_script(tmp_path / "tool", "echo one; echo two >&2; exit 255"))
+    assert isinstance(answer, Known)
+    assert answer.value == Completed(255, "one\n", "two\n")
+    assert (answer.source.kind, answer.source.excerpt) == ("command", "one")
+
+
+def test_a_signal_is_a_negative_exit_code(tmp_path: Path) -> None:
+    answer = run(write_script(tmp_path / "tool", "kill -SEGV $$"))
+    assert isinstance(answer, Known)
+    assert answer.value.returncode == -11
+
+
+def test_undecodable_output_is_replaced(tmp_path: Path) -> None:
+    answer = run(write_script(tmp_path / "tool", r"printf 'a\377\000b\n'"))
+    assert isinstance(answer, Known)
+    assert answer.value.stdout == "a\ufffd\0b\n"
+
+
+def test_standard_input_is_empty(tmp_path: Path) -> None:
+    answer = run(write_script(tmp_path / "tool", "cat; echo done"))
+    assert isinstance(answer, Known)
+    assert answer.value.stdout == "done\n"
+
+
+def test_a_hang_ends_in_time_with_all_its_children(tmp_path: Path) -> None:
+    script = write_script(tmp_path / "tool", f"sleep 300 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/own; wait")
+    start = time.monotonic()
+    answer = run(script, timeout=0.5)
+    assert time.monotonic() - start < 1.5
+    assert isinstance(answer, Unknown)
+    assert (answer.why, answer.detail) == ("timeout", "no answer within 0.5 s")
+    assert is_gone(wait_for_pid(tmp_path / "own"))
+    assert is_gone(wait_for_pid(tmp_path / "child"))
+
+
+def test_a_child_that_keeps_the_pipe_open_does_not_delay_the_answer(tmp_path: Path) -> None:
+    script = write_script(tmp_path / "tool", f"sleep 300 & echo $! > {tmp_path}/child; echo ready")
+    start = time.monotonic()
+    answer = run(script)
+    assert time.monotonic() - start < 2.0
+    assert isinstance(answer, Known)
+    assert answer.value.stdout == "ready\n"
+    assert is_gone(wait_for_pid(tmp_path / "child"))
+
+
+def test_a_program_that_closes_its_output_and_stays_is_ended(tmp_path: Path) -> None:
+    script = write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/own; exec sleep 300 >&- 2>&-")
+    answer = run(script, timeout=0.5)
+    assert isinstance(answer, Unknown)
+    assert answer.why == "timeout"
+    assert is_gone(wait_for_pid(tmp_path / "own"))
+
+
+def test_endless_output_is_cut_off(tmp_path: Path) -> None:
+    answer = run(write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/own; exec yes"))
+    assert isinstance(answer, Unknown)
+    assert (answer.why, answer.detail) == ("unparsable", "printed more than 4 MiB")
+    assert is_gone(wait_for_pid(tmp_path / "own"))
+
+
+def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
+    plain = write_script(tmp_path / "plain", "echo", mode=0o644)
+    orphan = tmp_path / "orphan"
+    orphan.write_text("#!/nowhere/python\n", encoding="utf-8")
+    orphan.chmod(0o755)
+    no_header = tmp_path / "no_header"
+    no_header.write_bytes(b"\0\1\2")
+    no_header.chmod(0o755)
+    os.mkfifo(str(tmp_path / "fifo"), 0o755)
+    reasons = {name: run(str(tmp_path / name)) for name in ("plain", "orphan", "no_header", "fifo", "gone", "plain/x")}
+    reasons["folder"] = run(str(tmp_path))
+    reasons["nul"] = run(f"{tmp_path}/a\0b")
+    kinds = {name: fact.why if isinstance(fact, Unknown) else type(fact).__name__ for name, fact in reasons.items()}
+    assert kinds == {
+        "plain": "denied",
+        "orphan": "failed",
+        "no_header": "failed",
+        "fifo": "denied",
+        "gone": "Absent",
+        "plain/x": "Absent",
+        "folder": "denied",
+        "nul": "failed",
+    }
+    assert reasons["gone"] == Absent((str(tmp_path / "gone"),))
+    assert plain in str(reasons["plain"])
+
+
+def test_ten_hanging_tools_at_once_stay_within_the_budget(tmp_path: Path) -> None:
+    host = LocalHost(budget=1.0)
+    scripts = [
+        write_script(tmp_path / f"tool{index}", f"echo $$ > {tmp_path}/pid{index}; exec sleep 300")
+        for index in range(10)
+    ]
+    answers: List[Fact[Completed]] = []
+    threads = [threading.Thread(target=lambda path: answers.append(host.run([path])), args=(path,)) for path in scripts]
+    start = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert time.monotonic() - start < 2.5
+    assert [getattr(answer, "why", None) for answer in answers] == ["timeout"] * 10
+    assert all(is_gone(wait_for_pid(tmp_path / f"pid{index}")) for index in range(10))
+
+
+INTERRUPTED = """
+import os, sys, threading, time
+from envcheck.host.process import end_running, run_program
+threading.Thread(target=run_program, args=([sys.argv[1]], 60.0, os.environ), daemon=True).start()
+while not os.path.exists(sys.argv[2]): time.sleep(0.01)
+time.sleep(0.1)
+end_running()
+print(run_program([sys.argv[1]], 60.0, os.environ).detail)
+"""
+
+
+def test_an_interrupt_ends_what_runs_and_starts_nothing_more(tmp_path: Path) -> None:
+    script = write_script(tmp_path / "tool", f"echo $$ >> {tmp_path}/pid; exec sleep 300")
+    argv = [sys.executable, "-c", INTERRUPTED, script, str(tmp_path / "pid")]
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    done = subprocess.run(argv, env=environment, stdout=subprocess.PIPE, timeout=20, check=True)
+    assert done.stdout == b"interrupted\n"
+    assert is_gone(wait_for_pid(tmp_path / "pid"))  # one pid: the second was never started
