@@ -28,9 +28,9 @@ def collect_driver(host: Host) -> DriverFacts:
     """Read every driver fact; without a trace of a GPU or driver no process is started and no large file read."""
     kernel = read_kernel(host)
     libraries = find_libraries(host)
+    cuda = read_cuda(host, libraries.libcuda)  # first: the GPU probe asks NVML meanwhile
     nvml = read_nvml(host, libraries.nvml_to_ask)
     smi = read_smi(host, needed=not nvml.is_complete)
-    cuda = read_cuda(host, libraries.libcuda)
     return DriverFacts(
         release=_release(host, kernel, nvml, smi),
         # Sources: cuDriverGetVersion of the libcuda programs would load, NVML, the banner of nvidia-smi.
@@ -86,7 +86,7 @@ def _installation(host: Host, kernel: KernelSide, libraries: DriverLibraries, sm
     fabric_version, fabric_running = read_fabric_manager(host, nvswitch, packages)
     return {
         "module_file": module_file,
-        "module_file_signed": read_signature(host, module_file, isinstance(kernel.version, Known)),
+        "module_file_signed": read_signature(host, module_file, is_running=isinstance(kernel.version, Known)),
         "dkms": dkms,
         "device_nodes": nodes,
         "nvswitch_present": nvswitch,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import Any, Callable, Dict, Mapping
+from typing import Any, Callable, Dict, Mapping, NamedTuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Fact, Known, Source, Unknown
@@ -14,8 +13,7 @@ from envcheck.probes.nvml import cuda_version_text
 _STUB = 34
 
 
-@dataclass(frozen=True)
-class CudaReading:
+class CudaReading(NamedTuple):
     """What libcuda told."""
 
     driver_version: Fact[str]

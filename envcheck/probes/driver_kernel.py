@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Optional, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
@@ -14,8 +13,7 @@ _SYS_VERSION = "/sys/module/nvidia/version"
 _PROC_VERSION = "/proc/driver/nvidia/version"
 
 
-@dataclass(frozen=True)
-class KernelSide:
+class KernelSide(NamedTuple):
     """The nvidia module as the running kernel shows it."""
 
     version: Fact[str]

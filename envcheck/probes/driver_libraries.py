@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown, value_of
@@ -36,8 +35,7 @@ _ELF_32_BIT = b"\x7fELF\x01"
 _NAMES = ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1")
 
 
-@dataclass(frozen=True)
-class DriverLibraries:
+class DriverLibraries(NamedTuple):
     """The driver's libraries: real files the loader reaches, and the others."""
 
     libcuda: Fact[str]

@@ -50,7 +50,7 @@ def _in_folders(host: Host, root: str, index: Fact[str]) -> Fact[str]:
     return Absent((f"{root}/modules.dep", *(f"{root}/{inner}" for inner in _FOLDERS)))
 
 
-def read_signature(host: Host, module: Fact[str], is_running: bool) -> Fact[bool]:
+def read_signature(host: Host, module: Fact[str], *, is_running: bool) -> Fact[bool]:
     """Tell whether the module file carries a signature: its trailer, else what modinfo says.
 
     Only for a module that does not run: the kernel has judged one that does, and the file is large.
@@ -79,4 +79,5 @@ def _ask_modinfo(host: Host, path: str) -> Fact[bool]:
         return Unknown("failed", f"{program} could not be run", (program,)) if isinstance(done, Absent) else done
     if done.value.returncode != 0:
         return Unknown("failed", f"{program}: {done.value.stderr.strip()[:200]}", (program, path))
-    return Known(bool(done.value.stdout.strip()), Source("command", f"modinfo -F sig_id {path}", done.value.stdout.strip()))
+    sig_id = done.value.stdout.strip()
+    return Known(bool(sig_id), Source("command", f"modinfo -F sig_id {path}", sig_id or "no signature"))

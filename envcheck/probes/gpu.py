@@ -34,7 +34,7 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     reported = _reported(host)
     gpus = _join(_from_bus(host, bus, reported), list(_values(reported)), jetson)
     if gpus:
-        return Known(tuple(named(host, gpu) for gpu in gpus), _source(bus, reported, jetson))
+        return Known(named(host, gpus), _source(bus, reported, jetson))
     return _none(host, bus, jetson, reported)
 
 
@@ -70,9 +70,11 @@ def _bus_gpu(host: Host, device: PciDevice, reported: Fact[Tuple[Gpu, ...]]) -> 
         untold = index = reported
     model, uuid = read_information(host, device.address)
     device_id: Fact[str] = Unknown("failed", f"{source.where}/device is not readable", (source.where,))
+    if device.device_id:
+        device_id = Known(device.device_id, source)
     return Gpu(
         nvml_index=index, name=model, uuid=uuid if isinstance(uuid, Known) else untold,
-        pci_address=Known(device.address, source), pci_id=Known(device.device_id, source) if device.device_id else device_id,
+        pci_address=Known(device.address, source), pci_id=device_id,
         compute_capability=untold, kernel_driver=device.driver, memory_bytes=untold, memory_used_bytes=untold,
         compute_mode=untold, mig_enabled=untold, mig_devices=untold, processes=untold,
     )  # fmt: skip
@@ -84,7 +86,9 @@ def _join(found: List[Gpu], reported: List[Gpu], jetson: Fact[Gpu]) -> List[Gpu]
     joined: Dict[int, Gpu] = dict(enumerate(found))
     for gpu in reported:
         position = _place(gpu, by_address, by_uuid)
-        joined[len(joined) if position is None else position] = _merge(gpu, None if position is None else joined[position])
+        joined[len(joined) if position is None else position] = _merge(
+            gpu, joined.get(-1 if position is None else position)
+        )
     gpus = list(joined.values())
     if isinstance(jetson, Known):
         gpus = _with_integrated(gpus, jetson.value)

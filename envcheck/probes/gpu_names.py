@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
@@ -16,12 +16,19 @@ _PCI_IDS = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids")
 _TABLE = "data/gpus.json"
 
 
-def named(host: Host, gpu: Gpu) -> Gpu:
+def named(host: Host, gpus: Sequence[Gpu]) -> Tuple[Gpu, ...]:
     """Fill in name and compute capability where no driver told them."""
-    if isinstance(gpu.name, Known) and isinstance(gpu.compute_capability, Known):
-        return gpu
-    rows = _rows()
-    row = _row_of(rows, gpu)
+    if all(_is_told(gpu) for gpu in gpus):
+        return tuple(gpus)
+    rows = json.loads(read_data("gpus.json"))["pci"]
+    return tuple(gpu if _is_told(gpu) else _filled(host, gpu, _row_of(rows, gpu)) for gpu in gpus)
+
+
+def _is_told(gpu: Gpu) -> bool:
+    return isinstance(gpu.name, Known) and isinstance(gpu.compute_capability, Known)
+
+
+def _filled(host: Host, gpu: Gpu, row: Optional[Mapping[str, Any]]) -> Gpu:
     if not isinstance(gpu.name, Known):
         gpu = replace(gpu, name=_name(host, gpu, row))
     if not isinstance(gpu.compute_capability, Known):
@@ -29,16 +36,14 @@ def named(host: Host, gpu: Gpu) -> Gpu:
     return gpu
 
 
-def _rows() -> Mapping[str, Any]:
-    rows: Mapping[str, Any] = json.loads(read_data("gpus.json"))
-    return rows
-
-
-def _row_of(table: Mapping[str, Any], gpu: Gpu) -> Optional[Dict[str, Any]]:
-    rows: Mapping[str, Dict[str, Any]] = table["pci"]
+def _row_of(rows: Mapping[str, Dict[str, Any]], gpu: Gpu) -> Optional[Mapping[str, Any]]:
     if isinstance(gpu.pci_id, Known):
         return rows.get(gpu.pci_id.value)
-    return None
+    if not isinstance(gpu.name, Known):
+        return None
+    # One product name may stand for several chips; only an unambiguous one tells the capability.
+    same = [row for row in rows.values() if row["name"].lower() == gpu.name.value.lower()]
+    return same[0] if len({row["cc"] for row in same}) == 1 else None
 
 
 def _name(host: Host, gpu: Gpu, row: Optional[Mapping[str, Any]]) -> Fact[str]:
@@ -56,7 +61,7 @@ def _name(host: Host, gpu: Gpu, row: Optional[Mapping[str, Any]]) -> Fact[str]:
 
 
 def _capability(gpu: Gpu, row: Optional[Mapping[str, Any]]) -> Fact[str]:
-    if row is not None and row.get("cc"):
+    if row is not None:
         return Known(str(row["cc"]), Source("file", _TABLE, _shown(gpu)))
     return Unknown("failed", f"{_TABLE} has no compute capability for {_shown(gpu)}", (_TABLE,))
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import List, Optional, Tuple
+from typing import List, NamedTuple, Optional, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
@@ -15,8 +14,7 @@ _NVSWITCH_ENTRIES = "/proc/driver/nvidia-nvswitch/devices"
 _NVSWITCH_CLASS = "0x0680"  # "other bridge"; vendor NVIDIA makes it an NVSwitch
 
 
-@dataclass(frozen=True)
-class PciDevice:
+class PciDevice(NamedTuple):
     """An NVIDIA device as sysfs shows it."""
 
     address: str  # 0000:07:00.0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Callable, Dict, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
@@ -17,8 +16,7 @@ _REASONS = {_NO_PERMISSION: "denied", _TIMEOUT: "timeout"}
 _LINUX_LIBRARY = "libnvidia-ml.so.1"
 
 
-@dataclass(frozen=True)
-class NvmlReading:
+class NvmlReading(NamedTuple):
     """What one run of the child told."""
 
     result: Fact[int]
@@ -50,7 +48,7 @@ def read_nvml(host: Host, library: Fact[str]) -> NvmlReading:
 
 def pynvml_folder() -> Optional[str]:
     """Find the folder, or zip file, to import pynvml from, without importing it."""
-    from importlib.util import find_spec  # costs milliseconds, so only where there is a driver
+    from importlib.util import find_spec  # noqa: PLC0415 - milliseconds, spent only where there is a driver
 
     spec = find_spec("pynvml")
     if spec is None or spec.origin is None:
@@ -128,7 +126,7 @@ def parse_gpu(gpu: Mapping[str, Any], where: str) -> Gpu:
     here = f"{where}, GPU {gpu['index']}"
     if isinstance(gpu.get("lost"), dict):
         lost = refusal(gpu["lost"], here)
-        facts: Dict[str, Any] = {name: lost for name in _CONVERSIONS}
+        facts: Dict[str, Any] = dict.fromkeys(_CONVERSIONS, lost)
     else:
         facts = {name: field(gpu, name, here, convert) for name, convert in _CONVERSIONS.items()}
     facts["nvml_index"] = Known(int(gpu["index"]), Source("library", where, f"index {gpu['index']}"))
@@ -166,7 +164,7 @@ def _process(entry: Mapping[str, Any]) -> GpuProcess:
 _CONVERSIONS: Dict[str, Callable[[Any], Any]] = {
     "name": _text,
     "uuid": _text,
-    "pci_address": lambda value: normal_pci_address(value),
+    "pci_address": normal_pci_address,
     "pci_id": _text,
     "compute_capability": _text,
     "memory_bytes": _count,

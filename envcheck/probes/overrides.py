@@ -47,7 +47,8 @@ def _with_capabilities(gpus: Fact[Tuple[Gpu, ...]], value: str) -> Fact[Tuple[Gp
     # In order: the first capability is the first GPU's. More capabilities than GPUs add GPUs.
     stated = [part.strip() for part in value.split(",")]
     if not all(re.match(r"\d+\.\d$", capability) for capability in stated):
-        return Unknown("unparsable", f"{COMPUTE_CAPABILITIES}={value[:40]!r} is no list of capabilities", (COMPUTE_CAPABILITIES,))
+        detail = f"{COMPUTE_CAPABILITIES}={value[:40]!r} is no list of capabilities"
+        return Unknown("unparsable", detail, (COMPUTE_CAPABILITIES,))
     source = Source("override", COMPUTE_CAPABILITIES, value)
     known: List[Gpu] = list(gpus.value) if isinstance(gpus, Known) else []
     known.extend(Gpu() for _ in range(len(stated) - len(known)))

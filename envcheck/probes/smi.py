@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import Any, List, Optional, Tuple
+from dataclasses import replace
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 from envcheck.host.protocol import Completed, Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
@@ -29,8 +29,7 @@ _TABLE_OR_DATE = r"[|+]|\w{3} \w{3} +\d+ [\d:]+ \d{4}$"
 _BUS_ID = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]"
 
 
-@dataclass(frozen=True)
-class SmiReading:
+class SmiReading(NamedTuple):
     """What one run of nvidia-smi told."""
 
     path: Fact[str]
@@ -55,7 +54,7 @@ def find_smi(host: Host) -> Fact[str]:
     return Absent(tried_of(on_path) + _PLACES.get(host.system, ()))
 
 
-def read_smi(host: Host, needed: bool) -> SmiReading:
+def read_smi(host: Host, *, needed: bool) -> SmiReading:
     """Run nvidia-smi once if `needed` and there.
 
     Plain `nvidia-smi`, not `-q -x`: it gives banner, GPUs and exit code from the fewest queries; `-q`
@@ -87,7 +86,7 @@ def parse_smi(done: Completed, path: Known[str]) -> SmiReading:
     text = done.stdout[:_READABLE]
     code: Known[int] = Known(done.returncode, Source("command", where, f"exit code {done.returncode}"))
     driver, cuda = parse_banner(text, where)
-    message = parse_message(done, where, isinstance(driver, Known))
+    message = parse_message(done, where, has_banner=isinstance(driver, Known))
     if done.returncode != 0 and not isinstance(driver, Known):
         failure = _failure(done, where)
         return SmiReading(path, code, failure, failure, message, _no_gpus(text, where, failure))
@@ -134,7 +133,7 @@ def _line_around(text: str, position: int) -> str:
     return " ".join(line.strip(" |\r").split())[:200]
 
 
-def parse_message(done: Completed, where: str, has_banner: bool) -> Fact[str]:
+def parse_message(done: Completed, where: str, *, has_banner: bool) -> Fact[str]:
     """Read the error text: any text of a failed run, or of a run that printed no table.
 
     "No devices were found", "Failed to initialize NVML: Unknown Error".

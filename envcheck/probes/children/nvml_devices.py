@@ -8,128 +8,149 @@ import ctypes
 import json
 import os
 import sys
+from typing import Any, Callable, Dict, List
 
 MODES = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
 FUNCTION_NOT_FOUND = 13
 
 
-def attempt(read):
-    """Return what `read` returns, or NVML's refusal as an object."""
-    import pynvml
+class Nvml:
+    """NVML in one library, asked so that a refusal becomes a value."""
 
-    try:
-        return read()
-    except pynvml.NVMLError as error:
-        return {"error": error.value, "text": str(error)}
-    except pynvml.NVMLLibraryMismatchError as error:
-        return {"error": FUNCTION_NOT_FOUND, "text": str(error)}
-    except (UnicodeDecodeError, ValueError) as error:
-        return {"error": -1, "text": "not readable: %s" % error}
+    def __init__(self, module: Any) -> None:
+        self.module = module
 
-
-def text(value):
-    """Return text from text, or from the bytes that older libraries and modules return."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-
-def newest(nvml, *names):
-    """Return the result of the first of several functions that this library has."""
-    for name, arguments in names[:-1]:
+    def ask(self, read: Callable[[], Any]) -> Any:
+        """Return what `read` returns, text from bytes, or the refusal as an object."""
         try:
-            return getattr(nvml, name)(*arguments)
-        except nvml.NVMLError as error:
-            if error.value != FUNCTION_NOT_FOUND:
-                raise
-    name, arguments = names[-1]
-    return getattr(nvml, name)(*arguments)
+            value = read()
+        except self.module.NVMLError as error:
+            return {"error": error.value, "text": str(error)}
+        except self.module.NVMLLibraryMismatchError as error:
+            return {"error": FUNCTION_NOT_FOUND, "text": str(error)}
+        except ValueError as error:  # a name that is not text
+            return {"error": -1, "text": f"not readable: {error}"}
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """Return the result of one function of the module, or its refusal."""
+        return self.ask(lambda: getattr(self.module, name)(*arguments))
+
+    def newest(self, first: str, second: str, *arguments: Any) -> Any:
+        """Return the result of the first function, of the second where the library lacks the first."""
+        answer = self.call(first, *arguments)
+        is_missing = isinstance(answer, dict) and answer["error"] == FUNCTION_NOT_FOUND
+        return self.call(second, *arguments) if is_missing else answer
+
+    def pci(self, handle: Any) -> Dict[str, Any]:
+        """Return address and device id of a GPU."""
+        info = self.call("nvmlDeviceGetPciInfo", handle)
+        if isinstance(info, dict):
+            return {"pci_address": info, "pci_id": info}
+        return {"pci_address": self.ask(lambda: info.busId), "pci_id": f"{info.pciDeviceId >> 16:04x}"}
+
+    def memory(self, handle: Any) -> Dict[str, Any]:
+        """Return total and used memory of a GPU in bytes."""
+        info = self.call("nvmlDeviceGetMemoryInfo", handle)
+        if isinstance(info, dict):
+            return {"memory_bytes": info, "memory_used_bytes": info}
+        return {"memory_bytes": info.total, "memory_used_bytes": info.used}
+
+    def capability(self, handle: Any) -> Any:
+        """Return the compute capability as "8.0"."""
+        pair = self.call("nvmlDeviceGetCudaComputeCapability", handle)
+        return pair if isinstance(pair, dict) else f"{pair[0]}.{pair[1]}"
+
+    def mig(self, handle: Any) -> Dict[str, Any]:
+        """Return whether MIG is on, and the MIG devices, gaps in their numbering skipped."""
+        mode = self.call("nvmlDeviceGetMigMode", handle)
+        if isinstance(mode, dict):
+            return {"mig_enabled": mode, "mig_devices": mode}
+        count = self.call("nvmlDeviceGetMaxMigDeviceCount", handle) if mode[0] else 0
+        if isinstance(count, dict):
+            return {"mig_enabled": bool(mode[0]), "mig_devices": count}
+        devices = [self.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, index) for index in range(count)]
+        found = [self.mig_device(device) for device in devices if not isinstance(device, dict)]
+        return {"mig_enabled": bool(mode[0]), "mig_devices": found}
+
+    def mig_device(self, device: Any) -> Dict[str, str]:
+        """Return UUID and name of a MIG device, empty where refused."""
+        uuid, name = self.call("nvmlDeviceGetUUID", device), self.call("nvmlDeviceGetName", device)
+        return {"uuid": uuid if isinstance(uuid, str) else "", "name": name if isinstance(name, str) else ""}
+
+    def processes(self, handle: Any) -> Any:
+        """Return the compute and graphics processes of a GPU, each once."""
+        found: Dict[int, Any] = {}
+        for kind in ("Compute", "Graphics"):
+            name = f"nvmlDeviceGet{kind}RunningProcesses"
+            running = self.newest(name + "_v3", name + "_v2", handle)
+            if isinstance(running, dict):
+                return running
+            for process in running:
+                found[process.pid] = self.process(process)
+        return [found[pid] for pid in sorted(found)]
+
+    def process(self, process: Any) -> Dict[str, Any]:
+        """Return a process with the base name of its executable; its arguments are nobody's business."""
+        name = self.call("nvmlSystemGetProcessName", process.pid)
+        words = name.split() if isinstance(name, str) else []
+        base = words[0].replace("\\", "/").rsplit("/", 1)[-1] if words else ""
+        return {"pid": process.pid, "name": base, "memory_bytes": process.usedGpuMemory}
+
+    def gpu(self, index: int) -> Dict[str, Any]:
+        """Return every field of one GPU; when NVML cannot open it, only its index and the refusal."""
+        handle = self.call("nvmlDeviceGetHandleByIndex", index)
+        if isinstance(handle, dict):
+            return {"index": index, "lost": handle}
+        mode = self.call("nvmlDeviceGetComputeMode", handle)
+        return {
+            "index": index,
+            "name": self.call("nvmlDeviceGetName", handle),
+            "uuid": self.call("nvmlDeviceGetUUID", handle),
+            **self.pci(handle),
+            "compute_capability": self.capability(handle),
+            **self.memory(handle),
+            "compute_mode": mode if isinstance(mode, dict) else MODES.get(mode, f"mode {mode}"),
+            **self.mig(handle),
+            "processes": self.processes(handle),
+        }
+
+    def gpus(self) -> Any:
+        """Return all GPUs, or the refusal to count them."""
+        count = self.call("nvmlDeviceGetCount")
+        return count if isinstance(count, dict) else [self.gpu(index) for index in range(count)]
 
 
-def capability(nvml, handle):
-    """Return the compute capability as "8.0"."""
-    return "%d.%d" % tuple(nvml.nvmlDeviceGetCudaComputeCapability(handle))
-
-
-def mig_devices(nvml, handle):
-    """Return the MIG devices of a GPU, gaps in their numbering skipped."""
-    devices = []
-    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
-        try:
-            device = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
-        except nvml.NVMLError:  # no instance in this place
-            continue
-        name = attempt(lambda: text(nvml.nvmlDeviceGetName(device)))
-        devices.append({"uuid": text(nvml.nvmlDeviceGetUUID(device)), "name": name if isinstance(name, str) else ""})
-    return devices
-
-
-def process_name(nvml, pid):
-    """Return the base name of a process's executable, without its arguments; empty when hidden."""
-    name = attempt(lambda: text(nvml.nvmlSystemGetProcessName(pid)))
-    words = name.split() if isinstance(name, str) else []
-    return words[0].replace("\\", "/").rsplit("/", 1)[-1] if words else ""
-
-
-def processes(nvml, handle):
-    """Return the compute and graphics processes of a GPU, each once."""
-    found = {}
-    for kind in ("Compute", "Graphics"):
-        name = "nvmlDeviceGet%sRunningProcesses" % kind
-        for process in newest(nvml, (name + "_v3", (handle,)), (name + "_v2", (handle,))):
-            found[process.pid] = {
-                "pid": process.pid,
-                "name": process_name(nvml, process.pid),
-                "memory_bytes": process.usedGpuMemory,
-            }
-    return [found[pid] for pid in sorted(found)]
-
-
-def gpu(nvml, index):
-    """Return every field of one GPU; when NVML cannot open it, only its index and the refusal."""
-    handle = attempt(lambda: nvml.nvmlDeviceGetHandleByIndex(index))
-    if isinstance(handle, dict):
-        return {"index": index, "lost": handle}
-    return {
-        "index": index,
-        "name": attempt(lambda: text(nvml.nvmlDeviceGetName(handle))),
-        "uuid": attempt(lambda: text(nvml.nvmlDeviceGetUUID(handle))),
-        "pci_address": attempt(lambda: text(nvml.nvmlDeviceGetPciInfo(handle).busId)),
-        "pci_id": attempt(lambda: "%04x" % (nvml.nvmlDeviceGetPciInfo(handle).pciDeviceId >> 16)),
-        "compute_capability": attempt(lambda: capability(nvml, handle)),
-        "memory_bytes": attempt(lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total),
-        "memory_used_bytes": attempt(lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used),
-        "compute_mode": attempt(lambda: MODES.get(nvml.nvmlDeviceGetComputeMode(handle), "unknown")),
-        "mig_enabled": attempt(lambda: bool(nvml.nvmlDeviceGetMigMode(handle)[0])),
-        "mig_devices": attempt(lambda: mig_devices(nvml, handle)),
-        "processes": attempt(lambda: processes(nvml, handle)),
-    }
-
-
-def ask(library, folder):
+def ask(library: str, folder: str) -> Dict[str, Any]:
     """Return the answer, {"init": code, "text": …} when NVML refuses, or {"load_error": text}."""
     sys.path.insert(0, folder)
     try:
-        import pynvml as nvml
+        import pynvml  # noqa: PLC0415 - found only now
 
         # Loaded by path, not name: in WSL it may lie off the loader's path, and the file asked is the file named.
-        nvml.nvmlLib = ctypes.CDLL(library)
-        code = nvml.nvmlLib.nvmlInit_v2()
+        pynvml.nvmlLib = ctypes.CDLL(library)
+        code = pynvml.nvmlLib.nvmlInit_v2()
     except (OSError, AttributeError, ImportError) as error:
         return {"load_error": str(error)}
+    nvml = Nvml(pynvml)
     if code != 0:
-        return {"init": code, "text": attempt(lambda: text(nvml.nvmlErrorString(code)))}
-    version = (("nvmlSystemGetCudaDriverVersion_v2", ()), ("nvmlSystemGetCudaDriverVersion", ()))
-    count = attempt(lambda: nvml.nvmlDeviceGetCount())
+        return {"init": code, "text": nvml.call("nvmlErrorString", code)}
     return {
         "init": 0,
-        "driver": attempt(lambda: text(nvml.nvmlSystemGetDriverVersion())),
-        "cuda": attempt(lambda: newest(nvml, *version)),
-        "gpus": [gpu(nvml, index) for index in range(count)] if isinstance(count, int) else count,
+        "driver": nvml.call("nvmlSystemGetDriverVersion"),
+        "cuda": nvml.newest("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"),
+        "gpus": nvml.gpus(),
     }
 
 
-if __name__ == "__main__":
+def main(arguments: List[str]) -> None:
+    """Answer on standard output, kept apart from what the library prints there."""
     output = os.dup(1)
-    os.dup2(2, 1)  # what the library prints must not mix with the answer
-    answer = json.dumps(ask(sys.argv[1], sys.argv[2])).encode("ascii")
+    os.dup2(2, 1)
+    answer = json.dumps(ask(*arguments)).encode("ascii")
     while answer:
         answer = answer[os.write(output, answer) :]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
