@@ -1,0 +1,138 @@
+"""Which CUDA libraries a build loads, where they come from, and which toolkits are there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.model.facts import Absent, Fact, Known, Unknown, value_of
+from envcheck.model.findings import ERROR, UNDETERMINED, Citation, Evidence, Finding
+from envcheck.model.machine import LibraryInstall, ToolkitInstall
+from envcheck.model.python_env import LibraryLookup
+from envcheck.rules.builds import Build
+from envcheck.rules.context import Context
+from envcheck.rules.targets import judged_builds
+
+# Parts of a CUDA Toolkit that frameworks load. What stands in _SPARE they open only for profiling or to
+# link at run time, and go on without; a build that names one as needed does need it.
+_CUDA = ("cudart", "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusolverMg", "cusparse")
+_SPARE = ("cupti", "nvrtc", "nvJitLink", "nvToolsExt")
+_SITE = r"/(?:site|dist)-packages/"
+
+
+def cuda_builds(context: Context) -> Iterator[Build]:
+    """Yield the judged builds that are meant to use CUDA."""
+    for build in judged_builds(context):
+        if value_of(build.cuda_build) is True:
+            yield build
+
+
+def brings_cuda(build: Build) -> bool:
+    """Tell whether a build's CUDA libraries come with it or as wheels, so that it needs no toolkit."""
+    # Every PyTorch release has them inside or as dependencies; JAX's plugins name theirs in the other half's extra.
+    if build.framework == "torch" or build.distribution.startswith("jax-cuda"):
+        return True
+    release = build.release
+    return release is not None and bool(release.gpu_extra or release.cuda_wheels or release.finds_cuda_wheels)
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Read the leading numbers of a version: "12.4.1-1+x" -> (12, 4, 1), "12.x" -> (12,)."""
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in match.group().split(".")) if match else ()
+
+
+def older(version: str, than: str) -> bool:
+    """Compare major and minor as far as both tell them."""
+    left, right = numbers(version)[:2], numbers(than)[:2]
+    length = min(len(left), len(right))
+    return left[:length] < right[:length]
+
+
+def library_name(soname: str) -> str:
+    """Cut a soname to its library: libcublasLt.so.12 -> cublasLt."""
+    match = re.match(r"lib(\w+)\.so", soname)
+    return match.group(1) if match else ""
+
+
+def in_environment(path: str) -> bool:
+    """Tell whether a file came with a Python package."""
+    return re.search(_SITE, path) is not None
+
+
+def toolkit_lookups(build: Build) -> tuple[LibraryLookup, ...] | None:
+    """List what a build loads of a CUDA Toolkit; None when that was not read."""
+    if isinstance(build.libraries, Unknown):
+        return None
+    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    return tuple(item for item in lookups if _of_toolkit(item))
+
+
+def cudnn_lookup(build: Build) -> LibraryLookup | None:
+    """Find the lookup of cuDNN itself among what a build loads."""
+    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    return next((item for item in lookups if library_name(item.soname) == "cudnn"), None)
+
+
+def _of_toolkit(item: LibraryLookup) -> bool:
+    name = library_name(item.soname)
+    return name in _CUDA or (name in _SPARE and item.mandatory)
+
+
+def unfound(context: Context, build: Build, lookups: tuple[LibraryLookup, ...]) -> tuple[LibraryLookup, ...]:
+    """List the libraries the loader does not find; one that could not be looked up ends the rule."""
+    places = ((item, f"{build.label}: where the loader finds {item.soname}") for item in lookups)
+    return tuple(item for item, name in places if context.need(item.found, name) is None)
+
+
+def relies_on_system(build: Build) -> bool:
+    """Tell whether a build takes its CUDA from the system: it has no wheels of its own, or uses none of them."""
+    if not brings_cuda(build):
+        return True
+    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    return any(
+        isinstance(item.found, Known) and not in_environment(item.found.value)
+        for item in lookups
+        if _of_toolkit(item) or library_name(item.soname) == "cudnn"
+    ) and not any(in_environment(path) for item in lookups for path in item.elsewhere)
+
+
+def system_toolkits(context: Context) -> tuple[ToolkitInstall, ...] | None:
+    """List the toolkits that are not wheels; None when none of any kind was found. Unknown ends the rule."""
+    found = context.need(context.facts.toolkits.installs, "toolkits.installs")
+    if found is None:
+        return None
+    return tuple(item for item in found if item.origin != "wheels")
+
+
+def toolkit_holding(context: Context, path: str) -> ToolkitInstall | None:
+    """Find the toolkit a file lies in."""
+    installs = value_of(context.facts.toolkits.installs) or ()
+    holding = [item for item in installs if path.startswith(item.root.rstrip("/") + "/")]
+    return max(holding, key=lambda item: len(item.root), default=None)
+
+
+def loaded_sonames(context: Context, cuda: str) -> dict[str, str]:
+    """Map the libraries every CUDA build loads to their sonames in one toolkit; empty when it is not in the matrix."""
+    return {name: soname for name, soname in context.matrix.cuda_sonames(cuda).items() if name in _CUDA}
+
+
+def cudnn_version(install: LibraryInstall) -> Fact[str]:
+    """Choose the best reading of a cuDNN copy's version; absent when its library is not there at all."""
+    if isinstance(install.library_path, Absent):
+        return install.library_path
+    readings = (install.library_version, install.package_version, install.header_version)
+    # A name such as libcudnn.so.9 tells the major only: the next reading says more.
+    known = [fact for fact in readings if isinstance(fact, Known)]
+    return max(known, key=lambda fact: min(len(numbers(fact.value)), 2), default=install.library_version)
+
+
+def unknown_release(what: str, decides: str, seen: Evidence, severity: str = ERROR) -> Finding:
+    """Say that the matrix has no row for `what`, and what therefore stays open."""
+    message = f"{what} is not in the compatibility matrix, so {decides} could not be told."
+    return Finding("release-unknown", UNDETERMINED, severity, message, (seen,))
+
+
+def row_evidence(fact: str, shown: str, citations: tuple[Citation, ...]) -> Evidence:
+    """Make evidence of a matrix row."""
+    return Evidence(fact, shown, citation=citations[0] if citations else None)

@@ -1,0 +1,61 @@
+"""Commands that put the CUDA libraries a build needs in place."""
+
+from __future__ import annotations
+
+import re
+
+from packaging.version import Version
+
+from envcheck.model.facts import Known, value_of
+from envcheck.model.findings import Command, Fix
+from envcheck.rules.builds import Build
+from envcheck.rules.context import Context
+from envcheck.rules.fixes_python import conda_install, library_path_hook
+
+_ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
+_CUDNN_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
+
+
+def install_toolkit(context: Context, build: Build, cuda: str) -> Fix:
+    """Bring the toolkit's libraries: from conda into a conda environment, else from NVIDIA's repository."""
+    version = _minor(cuda)
+    summary = f"Install the CUDA {version} libraries beside what is there; {build.label} loads no other version."
+    if value_of(context.facts.python.kind) == "conda":
+        note = f"{summary} Then let the environment's activation put its lib folder on LD_LIBRARY_PATH."
+        return Fix(note, (conda_install(f"cudatoolkit={version}"), *_activation(context)))
+    command = _system(context, f"cuda-libraries-{version.replace('.', '-')}", f"CUDA {version} libraries")
+    return Fix(f"{summary} NVIDIA's archive: {_ARCHIVE}.", command)
+
+
+def install_cudnn(context: Context, build: Build, cudnn: str, cuda: str) -> Fix:
+    """Bring cuDNN of the right major for the right CUDA."""
+    major, wanted = Version(cudnn).major, f"cuDNN {cudnn}" + (f" for CUDA {cuda}" if cuda else "")
+    summary = f"Install {wanted} or a newer {major}.x of that CUDA major, which {build.label} loads."
+    if value_of(context.facts.python.kind) == "conda":
+        return Fix(summary, (conda_install(f"cudnn={major}"), *_activation(context)))
+    return Fix(f"{summary} NVIDIA's archive: {_CUDNN_ARCHIVE}.")
+
+
+def is_plain_path(path: str) -> bool:
+    """Tell whether a path can be shown within a shell line as it is."""
+    return re.fullmatch(r"/[\w./+~-]+", path) is not None
+
+
+def _activation(context: Context) -> tuple[Command, ...]:
+    prefix = value_of(context.facts.python.prefix)
+    return library_path_hook(context, (f"{prefix}/lib",)) if prefix else ()
+
+
+def _system(context: Context, package: str, purpose: str) -> tuple[Command, ...]:
+    host = context.facts.host
+    known = " ".join(fact.value for fact in (host.distribution_id, host.distribution_like) if isinstance(fact, Known))
+    if re.search(r"\b(debian|ubuntu)\b", known):
+        return (Command(("sudo", "apt-get", "install", package), "system", f"{purpose}, from NVIDIA's repository"),)
+    if re.search(r"\b(rhel|fedora|centos)\b", known):
+        return (Command(("sudo", "dnf", "install", package), "system", f"{purpose}, from NVIDIA's repository"),)
+    return ()
+
+
+def _minor(version: str) -> str:
+    parsed = Version(version)
+    return f"{parsed.major}.{parsed.minor}"
