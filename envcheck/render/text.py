@@ -81,7 +81,7 @@ def _draw(lines: list[Line], color: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(color_system="auto" if color else None, force_terminal=color or None, highlight=False)
+    console = Console(color_system="standard" if color else None, force_terminal=color or None, highlight=False)
     for label, text, style in lines:
         if label.endswith("$ "):
             console.print(Text(label + text, style=style), soft_wrap=True)  # a wrapped command could not be pasted
