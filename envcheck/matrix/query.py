@@ -39,20 +39,19 @@ class Matrix:
 
     def distributions(self, framework: str) -> tuple[str, ...]:
         """List the distributions a framework comes in, the usual one first."""
-        return tuple(self._document["frameworks"].get(framework, {}).get("distributions", {}))
+        known = self._document["frameworks"].get(framework)
+        return tuple(item["name"] for item in known["distributions"]) if known else ()
+
+    def framework_of(self, distribution: str) -> str | None:
+        """Return the framework a distribution (normalised name) belongs to."""
+        return next((name for name in self.frameworks() if distribution in self.distributions(name)), None)
 
     def module_of(self, distribution: str) -> str | None:
         """Return the top-level module a framework distribution owns."""
         for known in self._document["frameworks"].values():
-            if distribution in known["distributions"]:
-                return str(known["distributions"][distribution])
-        return None
-
-    def framework_of(self, distribution: str) -> str | None:
-        """Return the framework a distribution (normalised name) belongs to."""
-        for framework, known in self._document["frameworks"].items():
-            if distribution in known["distributions"]:
-                return str(framework)
+            for item in known["distributions"]:
+                if item["name"] == distribution:
+                    return str(item["module"])
         return None
 
     def release(

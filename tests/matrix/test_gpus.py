@@ -1,0 +1,54 @@
+"""GPU products by PCI id and by name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from envcheck.host.data_files import read_data
+from envcheck.matrix.gpus import gpu_by_name, gpu_by_pci_id
+
+
+def test_by_pci_id() -> None:
+    row = gpu_by_pci_id("2684")
+    assert row
+    assert (row.name, row.chip, row.architecture, row.compute_capabilities, row.data_center) == (
+        "NVIDIA GeForce RTX 4090",
+        "AD102",
+        "Ada",
+        ("8.9",),
+        False,
+    )
+    assert gpu_by_pci_id("20B0") == gpu_by_pci_id("20b0")
+    assert gpu_by_pci_id("ffff") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "capabilities", "data_center"),
+    [
+        ("NVIDIA GeForce RTX 4090", ("8.9",), False),
+        ("geforce  rtx 4090", ("8.9",), False),
+        ("Tesla T4", ("7.5",), True),
+        ("NVIDIA A100-SXM4-40GB", ("8.0",), True),
+        ("NVIDIA H100 80GB HBM3", ("9.0",), True),
+        ("GeForce GT 730", ("2.1", "3.0", "3.5"), False),
+    ],
+)
+def test_by_name(name: str, capabilities: tuple[str, ...], data_center: bool) -> None:
+    row = gpu_by_name(name)
+    assert row
+    assert (row.compute_capabilities, row.data_center) == (capabilities, data_center)
+
+
+def test_unknown_name() -> None:
+    assert gpu_by_name("Radeon RX 7900 XTX") is None
+
+
+def test_table_is_small_and_its_rows_are_alike() -> None:
+    content = read_data("gpus.json")
+    assert len(content) <= 120_000
+    for device, row in json.loads(content)["pci"].items():
+        assert len(device) == 4
+        assert set(row) <= {"name", "cc", "chip", "data_center"}
+        assert row["name"].startswith("NVIDIA ")
