@@ -1,0 +1,159 @@
+"""For each library a framework build loads: would the loader find it, where, and which version is it?"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import deque
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
+
+from envcheck.host.protocol import ElfFacts, Host
+from envcheck.model.facts import Absent, Fact, Known, Source, value_of
+from envcheck.model.python_env import LibraryLookup
+from envcheck.probes.cuda_data import cuda_data
+from envcheck.probes.loader import Found, Loader
+from envcheck.probes.python_installed import Installed
+
+_LIMIT = 60  # libraries followed for one framework
+
+
+class Caller(NamedTuple):
+    """A file that loads libraries: by DT_NEEDED, or by opening them at run time."""
+
+    path: str
+    elf: ElfFacts
+    wanted: Tuple[Tuple[str, bool], ...]  # soname, mandatory
+    rpath: Tuple[str, ...]  # inherited from the files that loaded it
+
+
+class LibrarySearch:
+    """Looks libraries up for the frameworks of one interpreter."""
+
+    def __init__(self, host: Host, installed: Installed) -> None:
+        self._host = host
+        self._installed = installed
+        self._loader = Loader(host)
+        self._program_rpath = self._read_program_rpath()
+        self.wheel_folders = tuple(self._list_wheel_folders())
+        self._other_folders = tuple(self._list_other_folders())
+
+    def caller(self, path: str, opens: Sequence[Tuple[str, bool]] = (), mandatory: bool = True) -> Fact[Caller]:
+        """Read a file that loads CUDA libraries; `opens` are those it opens at run time."""
+        elf = self._host.elf(path)
+        if not isinstance(elf, Known):
+            return elf
+        needed = tuple((name, mandatory) for name in cuda_names(elf.value.needed))
+        return Known(Caller(path, elf.value, (*needed, *opens), self._program_rpath), elf.source)
+
+    def look_up(self, callers: Sequence[Caller], preload: str = "") -> Tuple[LibraryLookup, ...]:
+        """Look up what `callers` load and what that needs in turn.
+
+        `preload` says when the framework itself opens the copies in wheel folders: "first" or, when the
+        loader fails, "fallback".
+        """
+        lookups: Dict[str, LibraryLookup] = {}
+        queue = deque(callers)
+        while queue and len(lookups) < _LIMIT:
+            caller = queue.popleft()
+            for soname, mandatory in caller.wanted:
+                if soname not in lookups:
+                    found = self._find(soname, caller, preload)
+                    lookups[soname] = self._lookup(soname, caller, mandatory, found)
+                    queue.extend(self._dependants(found, mandatory, caller))
+        return tuple(lookups.values())
+
+    def _find(self, soname: str, caller: Caller, preload: str) -> Fact[Found]:
+        copies = [Known(Found(path, "preload"), Source("file", path)) for path in self._wheel_copies(soname)]
+        if preload == "first" and copies:
+            return copies[0]
+        own = caller.elf.runpath
+        rpath = (*own, *caller.rpath) if caller.elf.is_rpath else ()
+        found = self._loader.find(soname, rpath, () if caller.elf.is_rpath else own)
+        return copies[0] if preload and copies and not isinstance(found, Known) else found
+
+    def _dependants(self, found: Fact[Found], mandatory: bool, caller: Caller) -> Iterator[Caller]:
+        if isinstance(found, Known):
+            elf = self._host.elf(found.value.path)
+            if isinstance(elf, Known):
+                wanted = tuple((name, mandatory) for name in cuda_names(elf.value.needed))
+                inherited = (*caller.elf.runpath, *caller.rpath) if caller.elf.is_rpath else ()
+                yield Caller(found.value.path, elf.value, wanted, inherited or self._program_rpath)
+
+    def _lookup(self, soname: str, caller: Caller, mandatory: bool, found: Fact[Found]) -> LibraryLookup:
+        at = found.value.path if isinstance(found, Known) else ""
+        copies = [*self._wheel_copies(soname), *self._loader.copies(soname, self._other_folders)]
+        return LibraryLookup(
+            soname=soname,
+            needed_by=caller.path,
+            mandatory=mandatory,
+            found=Known(at, found.source) if isinstance(found, Known) else found,
+            via=found.value.via if isinstance(found, Known) else "",
+            elsewhere=tuple(dict.fromkeys(copy for copy in copies if copy != at)),
+            version=self._version(at, found.source) if isinstance(found, Known) else Absent((soname,)),
+        )
+
+    def _version(self, path: str, source: Source) -> Fact[str]:
+        owners = self._installed.library_owners.get(path, ())
+        if owners:
+            return Known(owners[-1].version, Source("file", path, f"{owners[-1].name} {owners[-1].version}"))
+        return parse_library_version(path, source)
+
+    def _wheel_copies(self, soname: str) -> List[str]:
+        return list(self._loader.copies(soname, self.wheel_folders))
+
+    def _list_wheel_folders(self) -> Iterator[str]:
+        for folder in self._installed.folders:
+            for name in cuda_data()["wheel_folders"]:
+                top = posixpath.join(folder.path, name)
+                yield top
+                yield posixpath.join(top, "lib")
+                if name == "nvidia":
+                    yield from (posixpath.join(top, part, "lib") for part in sorted(self._loader.names(top) or ()))
+
+    def _list_other_folders(self) -> Iterator[str]:
+        environment = self._host.environment()
+        prefixes = [self._installed.base_prefix] if self._installed.is_conda else []
+        yield from (posixpath.join(prefix, "lib") for prefix in (*prefixes, environment.get("CONDA_PREFIX", "")) if prefix)
+        roots = [environment.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")] + ["/opt/cuda"]
+        names = self._loader.names("/usr/local") or ()
+        roots += [posixpath.join("/usr/local", name) for name in sorted(names) if name.startswith("cuda")]
+        for root in filter(None, roots):
+            yield from (posixpath.join(root, folder) for folder in ("lib64", "extras/CUPTI/lib64", "lib"))
+
+    def _read_program_rpath(self) -> Tuple[str, ...]:
+        if not self._installed.is_conda:
+            return ()  # only conda's interpreters carry an RPATH to the libraries beside them
+        elf = value_of(self._host.elf(self._installed.executable))
+        return elf.runpath if elf is not None and elf.is_rpath else ()
+
+
+def cuda_names(needed: Sequence[str]) -> Tuple[str, ...]:
+    """Pick the CUDA libraries among DT_NEEDED names; the driver's own are the driver probe's."""
+    prefixes, driver = (tuple(cuda_data()[key]) for key in ("library_prefixes", "driver_prefixes"))
+    return tuple(name for name in needed if name.startswith(prefixes) and not name.startswith(driver))
+
+
+def opened_names(framework: Mapping[str, Sequence[str]], cuda: str, cudnn: str) -> Tuple[Tuple[str, bool], ...]:
+    """Name what a build for CUDA `cuda` and cuDNN `cudnn` opens at run time, mandatory ones first.
+
+    Empty when the table does not hold that CUDA.
+    """
+    data = cuda_data()
+    parts = cuda.split(".")
+    table = data["sonames"].get(".".join(parts[:2])) or data["sonames"].get(parts[0])
+    if table is None:
+        return ()
+    names = {**table, "nccl": data["nccl_soname"], "cudnn": data["cudnn_soname"].format(major=cudnn.split(".")[0])}
+    if not cudnn:
+        del names["cudnn"]
+    wanted = [(name, True) for name in framework["opens"]] + [(name, False) for name in framework["opens_optionally"]]
+    return tuple((names[name], mandatory) for name, mandatory in wanted if name in names)
+
+
+def parse_library_version(path: str, source: Source) -> Fact[str]:
+    """Read a version from a real file name.
+
+    Samples: 'libcudart.so.12.4.127' -> 12.4.127, 'libcudart-9335f6a2.so.10.2' -> 10.2, 'libcudnn.so.9' -> 9
+    """
+    match = re.search(r"\.so\.(\d+(?:\.\d+)*)$", path)
+    return Known(match.group(1), source) if match else Absent((path,))

@@ -1,0 +1,114 @@
+"""What is installed for the inspected interpreter, from the answer of its child script."""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+from dataclasses import dataclass, replace
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from envcheck.host.protocol import Host
+from envcheck.model.facts import Absent, Fact, Known, Source
+from envcheck.model.python_env import Distribution
+from envcheck.probes.cuda_data import cuda_data
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder the interpreter imports from."""
+
+    path: str
+    scope: str
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An interpreter's folders and distributions, in the order in which it would import them."""
+
+    executable: str
+    prefix: str
+    base_prefix: str
+    is_conda: bool  # itself, or the interpreter below its virtual environment
+    folders: Tuple[Folder, ...]
+    distributions: Tuple[Distribution, ...]
+    library_owners: Mapping[str, Tuple[Distribution, ...]]  # path of a library of nvidia wheels -> who installed it
+
+    def named(self, names: Sequence[str]) -> Tuple[Distribution, ...]:
+        """Return the distributions with one of `names`."""
+        return tuple(each for each in self.distributions if each.name in names)
+
+
+def read_installed(host: Host, answer: Mapping[str, Any]) -> Installed:
+    """Turn the child script's answer into distributions, with conda's build strings."""
+    prefix, base = answer["prefix"], answer["base_prefix"]
+    found = [_distribution(entry) for entry in answer["distributions"]]
+    owners: Dict[str, List[Distribution]] = {}
+    for entry, distribution in zip(answer["distributions"], found):
+        for path in entry["files"]:
+            owners.setdefault(posixpath.join(entry["location"], path), []).append(distribution)
+    return Installed(
+        executable=answer["executable"],
+        prefix=prefix,
+        base_prefix=base,
+        is_conda=answer["base_is_conda"],
+        folders=tuple(Folder(each["path"], each["scope"]) for each in answer["folders"]),
+        distributions=_with_conda(host, found, prefix) if answer["kind"] == "conda" else tuple(found),
+        library_owners={path: tuple(who) for path, who in owners.items()},
+    )
+
+
+def _distribution(entry: Mapping[str, Any]) -> Distribution:
+    return Distribution(
+        name=entry["name"],
+        version=entry["version"],
+        location=entry["location"],
+        scope=entry["scope"],
+        installer=entry["installer"],
+        requires=tuple(entry["requires"]),
+        modules=tuple(entry["modules"]),
+        build=entry["version"].partition("+")[2],
+    )
+
+
+def _with_conda(host: Host, found: List[Distribution], prefix: str) -> Tuple[Distribution, ...]:
+    """Add build strings of conda-meta, and its packages that are no Python distribution but matter to a GPU."""
+    folder = posixpath.join(prefix, "conda-meta")
+    names = host.list_folder(folder)
+    packages = [parse_conda_name(name) for name in names.value] if isinstance(names, Known) else []
+    builds = {(package.name, package.version): package.build for package in packages if package is not None}
+    merged = [replace(each, build=builds.get((each.name, each.version), each.build)) for each in found]
+    known = {each.name for each in found}
+    patterns = cuda_data()["conda_packages"]
+    extra = [
+        replace(package, location=folder)
+        for package in packages
+        if package is not None
+        and package.name not in known
+        and any(fnmatch.fnmatchcase(package.name, each) for each in patterns)
+    ]
+    return (*merged, *extra)
+
+
+def parse_conda_name(name: str) -> Optional[Distribution]:
+    """Read name, version and build from the file name of a conda-meta record.
+
+    Sample: 'pytorch-2.1.0-py3.11_cuda12.1_cudnn8.9.2_0.json'
+    """
+    parts = name[: -len(".json")].rsplit("-", 2)
+    if not name.endswith(".json") or len(parts) != 3:
+        return None
+    return Distribution(parts[0].lower(), parts[1], scope="conda", installer="conda", build=parts[2])
+
+
+def duplicate_owners(installed: Installed, where: Source) -> Fact[Mapping[str, Tuple[str, ...]]]:
+    """Name modules of frameworks and library files of nvidia wheels that several distributions own."""
+    modules: Dict[Tuple[str, str], List[str]] = {}
+    for each in installed.distributions:
+        for module in each.modules:
+            if module in cuda_data()["shadowing_names"]:
+                modules.setdefault((each.location, module), []).append(each.name)
+    several = {module: tuple(names) for (_, module), names in modules.items() if len(names) > 1}
+    for path, owners in installed.library_owners.items():
+        if len(owners) > 1:
+            several[path] = tuple(each.name for each in owners)
+    return Known(several, where) if several else Absent((where.where,))
