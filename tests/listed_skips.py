@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any
 
 import pytest
 
@@ -13,15 +13,15 @@ from tests.needs import is_met
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib  # what pytest itself brings below 3.11
+    import tomli as tomllib  # type: ignore[import-not-found]  # what pytest itself brings below 3.11
 
 LIST = Path(__file__).with_name("expected_skips.toml")
-_violations: List[str] = []
+_violations: list[str] = []
 
 
-def reasons() -> Dict[str, str]:
+def reasons() -> dict[str, str]:
     """Return the listed needs, each with its reason."""
-    listed: Dict[str, str] = tomllib.loads(LIST.read_text(encoding="utf-8"))["needs"]
+    listed: dict[str, str] = tomllib.loads(LIST.read_text(encoding="utf-8"))["needs"]
     return listed
 
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from typing import Optional
+from pathlib import Path
 
 
 def _linux() -> bool:
@@ -27,7 +27,7 @@ def _c_compiler() -> bool:
 
 
 def _loader_cache() -> bool:
-    return os.path.exists("/etc/ld.so.cache") and find_ldconfig() is not None
+    return Path("/etc/ld.so.cache").exists() and find_ldconfig() is not None
 
 
 def _mount_namespace() -> bool:
@@ -45,10 +45,10 @@ def _real_nvidia_smi() -> bool:
 
 def _cpu_torch() -> bool:
     folder = os.environ.get("ENVCHECK_TEST_CPU_TORCH", "")
-    return bool(folder) and os.path.isdir(os.path.join(folder, "torch"))
+    return bool(folder) and Path(folder, "torch").is_dir()
 
 
-def find_ldconfig() -> Optional[str]:
+def find_ldconfig() -> str | None:
     """Find ldconfig, which an ordinary user's PATH often misses."""
     return shutil.which("ldconfig", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
@@ -65,7 +65,7 @@ _CHECKS = {
 }
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def is_met(need: str) -> bool:
     """Tell whether this machine has what `need` names."""
     return _CHECKS[need]()

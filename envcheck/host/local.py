@@ -9,7 +9,7 @@ import platform
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, TypeVar, cast
 
 from envcheck.host import files
 from envcheck.host.data_files import read_packaged
@@ -18,6 +18,7 @@ from envcheck.host.protocol import Completed, ElfFacts, FileStatus
 from envcheck.host.trust import why_untrusted
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 
+T = TypeVar("T")
 _SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "windows", "cygwin": "windows"}
 
 
@@ -147,13 +148,13 @@ class LocalHost:
             answer = self._run((python, "-E", "-s", "-S", "-B", "-c", source, *arguments), timeout, {})  # Python 2
         return _parsed(answer, f"{script} in {python}")
 
-    def _once(self, key: Tuple[str, ...], compute: Callable[[], Any]) -> Any:
+    def _once(self, key: Tuple[str, ...], compute: Callable[[], Fact[T]]) -> Fact[T]:
         with self._guard:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
             if key not in self._answers:
                 self._answers[key] = compute()
-            return self._answers[key]
+            return cast("Fact[T]", self._answers[key])
 
 
 def _add(facts: Dict[str, Any], name: str, read: Callable[[], Any]) -> None:
@@ -185,7 +186,9 @@ def _parsed(answer: Fact[Completed], what: str) -> Fact[Mapping[str, Any]]:
     try:
         result = json.loads(done.stdout)
     except (ValueError, RecursionError):
-        return Unknown("unparsable", f"{what} printed no JSON: {(done.stderr or done.stdout).strip()[-200:]!r}", (what,))
+        return Unknown(
+            "unparsable", f"{what} printed no JSON: {(done.stderr or done.stdout).strip()[-200:]!r}", (what,)
+        )
     if not isinstance(result, dict):
         return Unknown("unparsable", f"{what} printed no JSON object", (what,))
     return Known(result, Source("command", what))

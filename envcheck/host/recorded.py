@@ -61,28 +61,28 @@ class RecordedHost:
 
     def list_folder(self, path: str) -> Fact[Tuple[str, ...]]:
         """List a recorded folder."""
-        called = self._called("list_folder", path, "Fact[Tuple[str, ...]]")
+        called: Optional[Fact[Tuple[str, ...]]] = self._called("list_folder", path, "Fact[Tuple[str, ...]]")
         if called is not None:
             return called
         return attempt(path, lambda: Known(tuple(self._tree.names(path)), Source("file", path)))
 
     def real_path(self, path: str) -> Fact[str]:
         """Resolve a recorded path."""
-        called = self._called("real_path", path, "Fact[str]")
+        called: Optional[Fact[str]] = self._called("real_path", path, "Fact[str]")
         if called is not None:
             return called
         return attempt(path, lambda: Known(self._tree.resolve(path), Source("file", path)))
 
     def status(self, path: str) -> Fact[FileStatus]:
         """Stat a recorded path."""
-        called = self._called("status", path, "Fact[FileStatus]")
+        called: Optional[Fact[FileStatus]] = self._called("status", path, "Fact[FileStatus]")
         if called is not None:
             return called
         return attempt(path, lambda: Known(_status(self._tree.entry(path)), Source("file", path)))
 
     def find_program(self, name: str) -> Fact[str]:
         """Find a program in the recorded PATH: any file there counts as executable unless its mode says not."""
-        called = self._called("find_program", name, "Fact[str]")
+        called: Optional[Fact[str]] = self._called("find_program", name, "Fact[str]")
         if called is not None:
             return called
         for folder in self.environment().get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":"):
@@ -117,7 +117,7 @@ class RecordedHost:
 
     def elf(self, path: str) -> Fact[ElfFacts]:
         """Replay a recorded dynamic section."""
-        called = self._called("elf", path, "Fact[ElfFacts]")
+        called: Optional[Fact[ElfFacts]] = self._called("elf", path, "Fact[ElfFacts]")
         if called is not None:
             return called
         sections: Mapping[str, Dict[str, Any]] = self._recording.get("elf", {})
@@ -163,7 +163,9 @@ def _status(entry: Any) -> FileStatus:
         return FileStatus("file", len(entry), "-rwxr-xr-x", "0:0", True, True)
     kind = entry.get("kind", "file")
     readable, writable = entry.get("readable", True), entry.get("writable", True)
-    return FileStatus(kind, entry.get("size", 0), entry.get("mode", "-rwxr-xr-x"), entry.get("owner", "0:0"), readable, writable)
+    return FileStatus(
+        kind, entry.get("size", 0), entry.get("mode", "-rwxr-xr-x"), entry.get("owner", "0:0"), readable, writable
+    )
 
 
 def _command(entry: Mapping[str, Any], command: str) -> Fact[Completed]:

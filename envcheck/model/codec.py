@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import fields, is_dataclass
-from typing import Any, Callable, Dict, Mapping, Tuple, Type, TypeVar, cast
+from typing import Any, Callable, Collection, Dict, Mapping, Tuple, Type, TypeVar, cast
 
 from envcheck.model.facts import NOT_STATED, UNKNOWN_REASONS, Absent, Known, Source, Unknown
 
@@ -43,10 +43,7 @@ def _encode_fields(value: Any) -> Dict[str, Any]:
 
 def decode(model: Type[M], value: Any) -> M:
     """Build `model` from its JSON form; raises CodecError where a name or type does not fit."""
-    try:
-        return cast(M, _decode_model(model, value, model.__name__))
-    except RecursionError:
-        raise CodecError("the document is nested too deeply") from None
+    return cast(M, _decode_model(model, value, model.__name__))
 
 
 def decode_as(annotation: str, owner: type, value: Any) -> Any:
@@ -58,14 +55,18 @@ def _decode_model(model: type, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
         raise CodecError(f"{where}: expected an object, found {type(value).__name__}")
     known = {field.name: field for field in fields(cast(Any, model))}
-    for name in value:
-        if name not in known:
-            raise CodecError(f"{where}: unknown field {name!r}")
+    _refuse_others(value, known, where)
     arguments = {name: _decoder(str(known[name].type), model)(item, f"{where}.{name}") for name, item in value.items()}
     try:
         return model(**arguments)
     except TypeError as error:
         raise CodecError(f"{where}: {error}") from None
+
+
+def _refuse_others(value: Mapping[str, Any], known: Collection[str], where: str) -> None:
+    for name in value:
+        if name not in known:
+            raise CodecError(f"{where}: unknown field {name!r}")
 
 
 def _decoder(annotation: str, owner: type) -> Decoder:
@@ -103,9 +104,11 @@ def _fact(inner: str, owner: type) -> Decoder:
         if not isinstance(value, dict):
             raise CodecError(f"{where}: expected a fact, found {type(value).__name__}")
         if "known" in value:
+            _refuse_others(value, ("known", "source"), where)
             source = _decode_model(Source, value.get("source"), f"{where}.source")
             return Known(item(value["known"], where), source)
         if "absent" in value:
+            _refuse_others(value, ("absent",), where)
             return Absent(_strings(value["absent"], where))
         return _unknown(value, where)
 
@@ -113,6 +116,7 @@ def _fact(inner: str, owner: type) -> Decoder:
 
 
 def _unknown(value: Dict[str, Any], where: str) -> Unknown:
+    _refuse_others(value, ("unknown", "detail", "tried"), where)
     why, detail = value.get("unknown"), value.get("detail", "")
     if why not in UNKNOWN_REASONS or not isinstance(detail, str):
         raise CodecError(f"{where}: a fact is known, absent or unknown for one of {', '.join(UNKNOWN_REASONS)}")

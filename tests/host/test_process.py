@@ -8,16 +8,18 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import List
 
 import pytest
 
+from envcheck.host import process
 from envcheck.host.local import LocalHost
 from envcheck.host.process import run_program
 from envcheck.host.protocol import Completed
-from envcheck.model.facts import Absent, Fact, Known, Unknown
+from envcheck.model.facts import Absent, Fact, Unknown
 from tests.host.programs import is_gone, wait_for_pid, write_script
+from tests.known import known, unknown, where
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.needs("linux")
 
 
@@ -27,27 +29,23 @@ def run(path: str, timeout: float = 5.0) -> Fact[Completed]:
 
 def test_output_and_exit_code_are_kept(tmp_path: Path) -> None:
     answer = run(write_script(tmp_path / "tool", "echo one; echo two >&2; exit 255"))
-    assert isinstance(answer, Known)
-    assert answer.value == Completed(255, "one\n", "two\n")
-    assert (answer.source.kind, answer.source.excerpt) == ("command", "one")
+    assert known(answer) == Completed(255, "one\n", "two\n")
+    assert (where(answer).kind, where(answer).excerpt) == ("command", "one")
 
 
 def test_a_signal_is_a_negative_exit_code(tmp_path: Path) -> None:
     answer = run(write_script(tmp_path / "tool", "kill -SEGV $$"))
-    assert isinstance(answer, Known)
-    assert answer.value.returncode == -11
+    assert known(answer).returncode == -11
 
 
 def test_undecodable_output_is_replaced(tmp_path: Path) -> None:
     answer = run(write_script(tmp_path / "tool", r"printf 'a\377\000b\n'"))
-    assert isinstance(answer, Known)
-    assert answer.value.stdout == "a\ufffd\0b\n"
+    assert known(answer).stdout == "a\ufffd\0b\n"
 
 
 def test_standard_input_is_empty(tmp_path: Path) -> None:
     answer = run(write_script(tmp_path / "tool", "cat; echo done"))
-    assert isinstance(answer, Known)
-    assert answer.value.stdout == "done\n"
+    assert known(answer).stdout == "done\n"
 
 
 def test_a_hang_ends_in_time_with_all_its_children(tmp_path: Path) -> None:
@@ -55,8 +53,7 @@ def test_a_hang_ends_in_time_with_all_its_children(tmp_path: Path) -> None:
     start = time.monotonic()
     answer = run(script, timeout=0.5)
     assert time.monotonic() - start < 1.5
-    assert isinstance(answer, Unknown)
-    assert (answer.why, answer.detail) == ("timeout", "no answer within 0.5 s")
+    assert (unknown(answer).why, unknown(answer).detail) == ("timeout", "no answer within 0.5 s")
     assert is_gone(wait_for_pid(tmp_path / "own"))
     assert is_gone(wait_for_pid(tmp_path / "child"))
 
@@ -66,23 +63,20 @@ def test_a_child_that_keeps_the_pipe_open_does_not_delay_the_answer(tmp_path: Pa
     start = time.monotonic()
     answer = run(script)
     assert time.monotonic() - start < 2.0
-    assert isinstance(answer, Known)
-    assert answer.value.stdout == "ready\n"
+    assert known(answer).stdout == "ready\n"
     assert is_gone(wait_for_pid(tmp_path / "child"))
 
 
 def test_a_program_that_closes_its_output_and_stays_is_ended(tmp_path: Path) -> None:
     script = write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/own; exec sleep 300 >&- 2>&-")
     answer = run(script, timeout=0.5)
-    assert isinstance(answer, Unknown)
-    assert answer.why == "timeout"
+    assert unknown(answer).why == "timeout"
     assert is_gone(wait_for_pid(tmp_path / "own"))
 
 
 def test_endless_output_is_cut_off(tmp_path: Path) -> None:
     answer = run(write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/own; exec yes"))
-    assert isinstance(answer, Unknown)
-    assert (answer.why, answer.detail) == ("unparsable", "printed more than 4 MiB")
+    assert (unknown(answer).why, unknown(answer).detail) == ("unparsable", "printed more than 4 MiB")
     assert is_gone(wait_for_pid(tmp_path / "own"))
 
 
@@ -119,7 +113,7 @@ def test_ten_hanging_tools_at_once_stay_within_the_budget(tmp_path: Path) -> Non
         write_script(tmp_path / f"tool{index}", f"echo $$ > {tmp_path}/pid{index}; exec sleep 300")
         for index in range(10)
     ]
-    answers: List[Fact[Completed]] = []
+    answers: list[Fact[Completed]] = []
     threads = [threading.Thread(target=lambda path: answers.append(host.run([path])), args=(path,)) for path in scripts]
     start = time.monotonic()
     for thread in threads:
@@ -129,6 +123,32 @@ def test_ten_hanging_tools_at_once_stay_within_the_budget(tmp_path: Path) -> Non
     assert time.monotonic() - start < 2.5
     assert [getattr(answer, "why", None) for answer in answers] == ["timeout"] * 10
     assert all(is_gone(wait_for_pid(tmp_path / f"pid{index}")) for index in range(10))
+
+
+def test_ending_what_runs_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_ending", threading.Event())
+    script = write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/pid; exec sleep 300")
+    answers: list[Fact[Completed]] = []
+    thread = threading.Thread(target=lambda: answers.append(run(script, timeout=30)))
+    thread.start()
+    pid = wait_for_pid(tmp_path / "pid")
+    process.end_running()
+    thread.join()
+    assert is_gone(pid)
+    assert known(answers[0]).returncode == -9
+    assert unknown(run(script)).detail == "interrupted"
+
+
+def test_the_way_without_selectable_pipes_reads_and_ends_in_time(tmp_path: Path) -> None:
+    def drain(body: str) -> list[bytes]:
+        argv = [write_script(tmp_path / "tool", body)]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+            streams = process._drain_simply(started, time.monotonic() + 0.5)
+            started.kill()
+        return streams
+
+    assert drain("echo one; echo two >&2") == [b"one\n", b"two\n"]
+    assert drain("exec sleep 30") == [b"", b""]
 
 
 INTERRUPTED = """
@@ -145,7 +165,7 @@ print(run_program([sys.argv[1]], 60.0, os.environ).detail)
 def test_an_interrupt_ends_what_runs_and_starts_nothing_more(tmp_path: Path) -> None:
     script = write_script(tmp_path / "tool", f"echo $$ >> {tmp_path}/pid; exec sleep 300")
     argv = [sys.executable, "-c", INTERRUPTED, script, str(tmp_path / "pid")]
-    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(argv, env=environment, stdout=subprocess.PIPE, timeout=20, check=True)
     assert done.stdout == b"interrupted\n"
     assert is_gone(wait_for_pid(tmp_path / "pid"))  # one pid: the second was never started
