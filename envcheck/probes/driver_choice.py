@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional, Tuple, TypeVar
 
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+from envcheck.model.facts import Absent, Fact, Known, Unknown
 
 T = TypeVar("T")
 
@@ -33,10 +33,3 @@ def parsed(text: Fact[str], parse: Callable[[str], Optional[T]], what: str) -> F
     if value is None:
         return Unknown("unparsable", f"{where}: no {what} in {text.value[:80].strip()!r}", (where,))
     return Known(value, text.source)
-
-
-def unless_missing(fact: Fact[Any], where: str) -> Fact[bool]:
-    """Turn the reading of something's existence into a yes or no; a failed reading stays unknown."""
-    if isinstance(fact, Unknown):
-        return fact
-    return Known(isinstance(fact, Known), Source("file", where, "" if isinstance(fact, Known) else "not there"))

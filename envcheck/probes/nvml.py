@@ -78,12 +78,11 @@ def parse_nvml(answer: Mapping[str, Any], library: str) -> NvmlReading:
     if code != 0:
         failed = refusal({"error": code, "text": shown}, where)
         return NvmlReading(result, failed, failed, failed)
-    gpus = answer.get("gpus")
     return NvmlReading(
         result,
         field(answer, "driver", where, _text),
         field(answer, "cuda", where, cuda_version_text),
-        field(answer, "gpus", where, lambda _: tuple(parse_gpu(gpu, where) for gpu in gpus or ())),
+        field(answer, "gpus", where, lambda gpus: tuple(parse_gpu(gpu, where) for gpu in gpus)),
     )
 
 

@@ -28,8 +28,9 @@ def apply_overrides(facts: Facts, environment: Mapping[str, str]) -> Facts:
     if CUDA_DRIVER_VERSION in environment:
         driver = replace(driver, cuda_driver_version=_stated(environment, CUDA_DRIVER_VERSION, r"\d+\.\d+"))
     if GLIBC in environment:
-        kind = Known("glibc", Source("override", GLIBC, environment[GLIBC]))
-        host = replace(host, libc_kind=kind, libc_version=_stated(environment, GLIBC, r"\d+\.\d+"))
+        version = _stated(environment, GLIBC, r"\d+\.\d+")
+        kind = Known("glibc", version.source) if isinstance(version, Known) else version
+        host = replace(host, libc_kind=kind, libc_version=version)
     facts = replace(facts, driver=driver, host=host)
     if COMPUTE_CAPABILITIES in environment:
         facts = replace(facts, gpus=_with_capabilities(facts.gpus, environment[COMPUTE_CAPABILITIES]))

@@ -1,0 +1,195 @@
+"""What is installed of the driver: module file and signature, DKMS, packages, fabric manager."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from envcheck.model.facts import Absent, Known, Source, Unknown, value_of
+from envcheck.probes.driver import collect_driver
+from envcheck.probes.driver_dkms import parse_make_log, read_dkms
+from envcheck.probes.driver_fabric import parse_fabric_version, read_fabric_manager
+from envcheck.probes.driver_module_file import find_module_file, parse_modules_dep, read_signature
+from envcheck.probes.driver_packages import parse_dpkg_status, read_packages
+from envcheck.probes.gpu_pci import nvswitch_present, scan_pci
+from tests.probes.gpu_machines import bare, pci
+
+KERNEL = "6.8.0-45-generic"
+ROOT = f"/lib/modules/{KERNEL}"
+MODULE = f"{ROOT}/updates/dkms/nvidia.ko"
+DEP = "kernel/fs/ext4/ext4.ko.zst: \nupdates/dkms/nvidia-uvm.ko: updates/dkms/nvidia.ko\nupdates/dkms/nvidia.ko: \n"
+MODINFO = "/usr/sbin/modinfo"
+
+
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        ("updates/dkms/nvidia.ko.zst: kernel/drivers/gpu/drm/drm.ko.zst", "updates/dkms/nvidia.ko.zst"),
+        ("kernel/nvidia-550/nvidia.ko:", "kernel/nvidia-550/nvidia.ko"),
+        ("updates/dkms/nvidia-current.ko.xz:", "updates/dkms/nvidia-current.ko.xz"),
+        ("updates/dkms/nvidia-uvm.ko:", None),
+        ("kernel/drivers/video/fbdev/nvidia/nvidiafb.ko:", None),
+    ],
+)
+def test_modules_dep(line: str, path: str | None) -> None:
+    assert parse_modules_dep(f"kernel/a.ko:\n{line}\n") == path
+
+
+def test_module_file() -> None:
+    assert value_of(find_module_file(bare({f"{ROOT}/modules.dep": DEP}))) == MODULE
+    extra = f"{ROOT}/extra/nvidia/nvidia.ko.xz"
+    assert value_of(find_module_file(bare({f"{ROOT}/modules.dep": "", extra: "x"}))) == extra
+    assert value_of(find_module_file(bare({extra: "x", f"{ROOT}/updates/other.ko": "x"}))) == extra
+    assert isinstance(find_module_file(bare()), Absent)
+    assert isinstance(find_module_file(bare({f"{ROOT}/modules.dep": {"error": "denied"}})), Unknown)
+    assert isinstance(find_module_file(bare(system_facts={"kernel_release": ""})), Unknown)
+
+
+def signature(files: dict[str, Any], path: str = MODULE, **recording: Any) -> Any:
+    return read_signature(bare(files, **recording), Known(path, Source("file", path)), is_running=False)
+
+
+def test_signature_by_trailer() -> None:
+    assert value_of(signature({MODULE: "code~Module signature appended~\n"})) is True
+    assert value_of(signature({MODULE: "code"})) is False
+    assert isinstance(signature({MODULE: {"kind": "fifo"}}), Unknown)
+
+
+def test_signature_of_a_compressed_module() -> None:
+    path = MODULE + ".zst"
+    argv = [MODINFO, "-F", "sig_id", path]
+    assert isinstance(signature({path: "x"}, path), Unknown)
+
+    def asked(**entry: Any) -> Any:
+        return signature({path: "x", MODINFO: "x"}, path, commands=[{"argv": argv, **entry}])
+
+    assert value_of(asked(stdout="PKCS#7\n")) is True
+    assert value_of(asked(stdout="")) is False
+    assert isinstance(asked(returncode=1, stderr="modinfo: ERROR"), Unknown)
+    assert asked(unknown=["timeout", "2 s"]).why == "timeout"
+
+
+def test_signature_is_not_read_for_a_running_or_missing_module() -> None:
+    loaded = read_signature(bare(), Known(MODULE, Source("file", MODULE)), is_running=True)
+    assert isinstance(loaded, Unknown)
+    assert isinstance(read_signature(bare(), Absent(), is_running=False), Absent)
+
+
+DKMS = "/var/lib/dkms/nvidia"
+LOG = f"DKMS make.log for nvidia-550.163.01 for kernel {KERNEL} (x86_64)\nerror: implicit declaration\n"
+
+
+def states(files: dict[str, Any], **recording: Any) -> list[tuple[str, str, str]]:
+    modules = value_of(read_dkms(bare(files, **recording))) or ()
+    return [(module.version, module.kernel_release, module.state) for module in modules]
+
+
+def test_dkms_states() -> None:
+    build = f"{DKMS}/550.163.01/{KERNEL}/x86_64"
+    link = {f"{DKMS}/kernel-{KERNEL}-x86_64": {"link": f"550.163.01/{KERNEL}/x86_64"}}
+    module = {f"{build}/module/nvidia.ko": "x", f"{DKMS}/550.163.01/source/dkms.conf": ""}
+    assert states(module) == [("550.163.01", KERNEL, "built")]
+    assert states({**module, **link}) == [("550.163.01", KERNEL, "installed")]
+    failed = {f"{DKMS}/550.163.01/build/make.log": LOG}
+    assert states(failed) == [("550.163.01", KERNEL, "failed")]
+    assert states({**module, **failed}) == [("550.163.01", KERNEL, "built")]
+    assert states({f"{DKMS}/550.163.01/build/dkms.conf": ""}) == [("550.163.01", "", "added")]
+    assert states({f"{DKMS}/550.163.01": {"error": "denied"}}) == [("550.163.01", "", "added")]
+
+
+def test_dkms_of_others_or_none() -> None:
+    assert isinstance(read_dkms(bare({"/var/lib/dkms/virtualbox/7.0/source/x": ""})), Absent)
+    assert isinstance(read_dkms(bare()), Absent)
+    assert isinstance(read_dkms(bare({"/var/lib/dkms": {"error": "denied"}})), Unknown)
+    assert parse_make_log("rubbish") is None
+
+
+STATUS = """\
+Package: bash
+Status: install ok installed
+Version: 5.2
+
+Package: libnvidia-compute-535
+Status: install ok installed
+Priority: optional
+Version: 535.261.03-0ubuntu0.22.04.1
+
+Package: nvidia-driver-470
+Status: deinstall ok config-files
+Version: 470.1
+
+Package: nvidia-cuda-toolkit
+Status: install ok installed
+Version: 11.5.1-1ubuntu1
+
+Package: libcuda1
+Status: hold ok installed
+Version: 535.1-1
+"""
+
+
+def test_packages() -> None:
+    expected = {"libnvidia-compute-535": "535.261.03-0ubuntu0.22.04.1", "libcuda1": "535.1-1"}
+    assert parse_dpkg_status(STATUS) == expected
+    assert value_of(read_packages(bare({"/var/lib/dpkg/status": STATUS}))) == expected
+    assert isinstance(read_packages(bare({"/var/lib/dpkg/status": STATUS[:70]})), Absent)
+    assert isinstance(read_packages(bare()), Absent)
+    assert isinstance(read_packages(bare({"/var/lib/dpkg/status": {"error": "denied"}})), Unknown)
+
+
+FABRIC = "/usr/bin/nv-fabricmanager"
+SWITCH = Known(True, Source("file", "x"))
+NONE = Absent()
+
+
+def test_nvswitch() -> None:
+    def present(files: dict[str, Any]) -> bool | None:
+        host = bare(files)
+        return value_of(nvswitch_present(host, scan_pci(host)))
+
+    assert present(pci("0000:05:00.0", "0x1af1", "0x068000", "nvidia-nvswitch")) is True
+    assert present({"/proc/driver/nvidia-nvswitch/devices/0000:05:00.0/information": ""}) is True
+    assert present({"/dev/nvidia-nvswitchctl": {"kind": "char"}, **pci()}) is False
+
+
+def test_fabric_manager_of_a_machine_without_nvswitch_is_not_looked_for() -> None:
+    facts = collect_driver(bare(pci()))
+    assert isinstance(facts.fabric_manager_version, Absent)
+    assert isinstance(facts.fabric_manager_running, Absent)
+
+
+def test_fabric_manager_version() -> None:
+    def version(**recording: Any) -> Any:
+        host = bare({FABRIC: "x"} if "commands" in recording else {}, **recording)
+        names: Mapping[str, str] = {"nvidia-utils-535": "9", "nvidia-fabricmanager-535": "535.183.01-1"}
+        packages = Known(names, Source("file", "x"))
+        return value_of(read_fabric_manager(host, SWITCH, packages)[0])
+
+    text = "Fabric Manager version is : 535.54.03\n"
+    assert version(commands=[{"argv": [FABRIC, "--version"], "stdout": text}]) == "535.54.03"
+    assert version() == "535.183.01"
+    assert parse_fabric_version("usage:") is None
+    assert isinstance(read_fabric_manager(bare(), SWITCH, NONE)[0], Absent)
+
+
+def test_fabric_manager_running() -> None:
+    def running(files: dict[str, Any], **recording: Any) -> Any:
+        return read_fabric_manager(bare(files, **recording), SWITCH, NONE)[1]
+
+    pid = {"/var/run/nvidia-fabricmanager/nv-fabricmanager.pid": "812\n"}
+    process = {"/proc/812/comm": "nv-fabricmanage\n"}
+    assert value_of(running({**pid, **process})) is True
+    assert value_of(running(process)) is True
+    stale = {**pid, "/proc/812/comm": "bash\n"}
+    assert value_of(running(stale)) is False
+    assert isinstance(running({**stale, "/.dockerenv": ""}), Unknown)
+    assert isinstance(running(stale, environment={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}), Unknown)
+    assert isinstance(running({"/proc": {"error": "denied"}}), Unknown)
+    assert value_of(running({"/var/run/nvidia-fabricmanager/nv-fabricmanager.pid": "rubbish"})) is False
+
+
+def test_running_is_unknown_where_nvswitch_is() -> None:
+    unknown = Unknown("denied", "x")
+    assert read_fabric_manager(bare(), unknown, NONE) == (unknown, unknown)

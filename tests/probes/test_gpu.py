@@ -1,0 +1,231 @@
+"""GPUs: found with and without a driver, joined across readings, and when their absence may be claimed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from envcheck.host.recorded import RecordedHost
+from envcheck.model.facts import Absent, Known, Unknown, value_of
+from envcheck.model.machine import Gpu
+from envcheck.probes.gpu import collect_gpus
+from envcheck.probes.gpu_address import normal_pci_address
+from envcheck.probes.gpu_proc import parse_information
+from tests.probes.gpu_machines import A100, bare, healthy, installed, nvml_answer, nvml_gpu, pci
+
+INFORMATION = "Model: \t\t {model}\nIRQ:   \t\t 151\nGPU UUID: \t {uuid}\nVideo BIOS: \t ??.??.??.??.??\n"
+
+
+def found(host: RecordedHost) -> tuple[Gpu, ...]:
+    gpus = collect_gpus(host)
+    assert isinstance(gpus, Known), gpus
+    return gpus.value
+
+
+def refused(code: int, text: str = "refused") -> dict[str, Any]:
+    return {"script": "nvml_devices", "result": {"init": code, "text": text}}
+
+
+def test_named_with_no_driver_at_all() -> None:
+    (gpu,) = found(bare(pci(device="0x2684", kind="0x030000", driver="")))
+    assert value_of(gpu.name) == "NVIDIA GeForce RTX 4090"
+    assert value_of(gpu.compute_capability) == "8.9"
+    assert value_of(gpu.pci_address) == A100
+    assert isinstance(gpu.kernel_driver, Absent)
+    assert isinstance(gpu.memory_bytes, Unknown)
+
+
+@pytest.mark.parametrize("driver", ["nouveau", "vfio-pci"])
+def test_the_driver_bound_to_it(driver: str) -> None:
+    (gpu,) = found(bare(pci(driver=driver)))
+    assert value_of(gpu.kernel_driver) == driver
+
+
+def test_other_nvidia_devices_are_no_gpus() -> None:
+    files = {**pci("0000:01:00.1", kind="0x040300"), **pci("0000:02:00.0", kind="0x068000")}
+    intel = {"/sys/bus/pci/devices/0000:00:02.0/vendor": "0x8086\n"}
+    assert isinstance(collect_gpus(bare({**files, **intel})), Absent)
+
+
+def test_nvml_joins_pci_by_address() -> None:
+    (gpu,) = found(healthy())
+    assert value_of(gpu.nvml_index) == 0
+    assert value_of(gpu.uuid) == "GPU-0"
+    assert value_of(gpu.kernel_driver) == "nvidia"
+
+
+def test_what_nvml_refuses_comes_from_pci() -> None:
+    error = {"error": 999, "text": "Unknown Error"}
+    answer = nvml_answer(nvml_gpu(name=error, compute_capability=error, memory_bytes=error))
+    (gpu,) = found(bare({**pci(), **installed()}, answers=[answer]))
+    assert value_of(gpu.compute_capability) == "8.0"
+    assert "A100" in (value_of(gpu.name) or "")
+    assert isinstance(gpu.memory_bytes, Unknown)
+
+
+def test_joined_by_uuid_where_nvml_tells_no_address() -> None:
+    information = INFORMATION.format(model="NVIDIA A100-SXM4-40GB", uuid="GPU-0")
+    path = f"/proc/driver/nvidia/gpus/{A100}/information"
+    error = {"error": 999, "text": "Unknown Error"}
+    answer = nvml_answer(nvml_gpu(pci_address=error))
+    (gpu,) = found(bare({**pci(), **installed(), path: information}, answers=[answer]))
+    assert value_of(gpu.pci_address) == A100
+    assert value_of(gpu.nvml_index) == 0
+
+
+def test_order_is_nvmls_and_hidden_gpus_come_last() -> None:
+    files = {**pci("0000:07:00.0"), **pci("0000:08:00.0"), **pci("0000:03:00.0", driver="vfio-pci")}
+    answer = nvml_answer(nvml_gpu(1), nvml_gpu(0))
+    gpus = found(bare({**files, **installed()}, answers=[answer]))
+    assert [value_of(gpu.pci_address) for gpu in gpus] == ["0000:07:00.0", "0000:08:00.0", "0000:03:00.0"]
+    assert isinstance(gpus[2].nvml_index, Absent)
+    assert isinstance(gpus[2].uuid, Unknown)
+    assert "does not list" in gpus[2].uuid.detail
+
+
+def test_nvml_that_fails_gives_its_reason() -> None:
+    (gpu,) = found(bare({**pci(), **installed()}, answers=[refused(18, "Driver/library version mismatch")]))
+    assert isinstance(gpu.nvml_index, Unknown)
+    assert "mismatch" in gpu.nvml_index.detail
+
+
+def test_names_from_the_kernel_driver() -> None:
+    path = f"/proc/driver/nvidia/gpus/{A100}/information"
+    told = INFORMATION.format(model="NVIDIA A100-PG509-200", uuid="GPU-5a")
+    (gpu,) = found(bare({**pci(), path: told}))
+    assert (value_of(gpu.name), value_of(gpu.uuid)) == ("NVIDIA A100-PG509-200", "GPU-5a")
+    untold = INFORMATION.format(model="Unknown", uuid="GPU-????????-????")
+    (gpu,) = found(bare({**pci(), path: untold}))
+    assert "A100" in (value_of(gpu.name) or "")
+    assert isinstance(gpu.uuid, Unknown)
+
+
+def test_information_lines() -> None:
+    lines = parse_information("Model: \t\t NVIDIA GeForce RTX 3090\nBus Location: \t 0000:01:00.0\nrubbish\n")
+    assert lines == {"Model": "NVIDIA GeForce RTX 3090", "Bus Location": "0000:01:00.0"}
+
+
+def test_a_machine_without_any() -> None:
+    gpus = collect_gpus(bare())
+    assert isinstance(gpus, Absent)
+    assert "/sys/bus/pci/devices" in gpus.tried
+    assert "/dev/dxg" in gpus.tried
+
+
+def test_a_driver_without_gpu() -> None:
+    assert isinstance(collect_gpus(bare(installed(), answers=[refused(9, "Driver Not Loaded")])), Absent)
+    assert isinstance(collect_gpus(bare(installed(), answers=[nvml_answer()])), Absent)
+
+
+def test_nvml_that_cannot_tell_forbids_claiming_absence() -> None:
+    gpus = collect_gpus(bare(installed(), answers=[{"script": "nvml_devices", "unknown": ["timeout", "3 s"]}]))
+    assert isinstance(gpus, Unknown)
+    assert gpus.why == "timeout"
+
+
+@pytest.mark.parametrize("path", ["/sys/bus/pci/devices", "/sys/bus/pci/devices/0000:07:00.0/vendor"])
+def test_denied_sysfs_is_unknown(path: str) -> None:
+    gpus = collect_gpus(bare({path: {"error": "denied"}}))
+    assert isinstance(gpus, Unknown)
+    assert gpus.why == "denied"
+
+
+def test_hidden_sysfs_is_unknown_but_a_machine_may_lack_pci() -> None:
+    hidden = RecordedHost({"files": {"/proc/modules": ""}})
+    assert isinstance(collect_gpus(hidden), Unknown)
+    boardless = RecordedHost({"folders": {"/sys/bus": ["usb"], "/sys/module": []}})
+    assert isinstance(collect_gpus(boardless), Absent)
+
+
+def test_broken_pci_entries() -> None:
+    files = pci()
+    files[f"/sys/bus/pci/devices/{A100}/device"] = "rubbish"
+    (gpu,) = found(bare(files))
+    assert isinstance(gpu.pci_id, Unknown)
+    assert isinstance(gpu.name, Absent)
+    assert isinstance(gpu.compute_capability, Unknown)
+    del files[f"/sys/bus/pci/devices/{A100}/class"]
+    assert isinstance(collect_gpus(bare(files)), Absent)
+
+
+DXG = {"/dev/dxg": {"kind": "char", "mode": "crw-rw-rw-"}}
+WSL_LIBRARY = {"/usr/lib/wsl/lib/libnvidia-ml.so.1": "\x7fELF\x02"}
+SMI = "/usr/lib/wsl/lib/nvidia-smi"
+WSL_TABLE = (
+    "| NVIDIA-SMI 550.120   Driver Version: 551.61   CUDA Version: 12.4     |\n"
+    "|   0  NVIDIA GeForce RTX 4090        On  | 00000000:01:00.0  On |                  Off |\n"
+)
+
+
+def test_wsl_takes_gpus_from_nvml() -> None:
+    (gpu,) = found(bare({**DXG, **WSL_LIBRARY}, answers=[nvml_answer(nvml_gpu())]))
+    assert value_of(gpu.compute_capability) == "8.0"
+    assert isinstance(gpu.kernel_driver, Unknown)
+
+
+def test_wsl_takes_gpus_from_nvidia_smi_and_names_their_capability() -> None:
+    (gpu,) = found(bare({**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "stdout": WSL_TABLE}]))
+    assert value_of(gpu.name) == "NVIDIA GeForce RTX 4090"
+    assert value_of(gpu.compute_capability) == "8.9"
+    assert value_of(gpu.pci_address) == "0000:01:00.0"
+
+
+def test_wsl_nvidia_smi_that_cannot_tell() -> None:
+    hanging = bare({**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "unknown": ["timeout", "2 s"]}])
+    gpus = collect_gpus(hanging)
+    assert isinstance(gpus, Unknown)
+    assert gpus.why == "timeout"
+
+
+def test_an_ambiguous_or_unknown_product_name_gives_no_capability() -> None:
+    for name in ("NVIDIA GeForce GT 730", "NVIDIA Nonesuch 9000"):
+        table = WSL_TABLE.replace("NVIDIA GeForce RTX 4090", name)
+        (gpu,) = found(bare({**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "stdout": table}]))
+        assert value_of(gpu.name) == name
+        assert isinstance(gpu.compute_capability, Unknown)
+
+
+def test_wsl_where_nobody_answers_is_unknown_not_absent() -> None:
+    gpus = collect_gpus(bare(DXG))
+    assert isinstance(gpus, Unknown)
+    assert gpus.why == "failed"
+
+
+def test_windows_and_macos() -> None:
+    assert isinstance(collect_gpus(RecordedHost({"system": "darwin"})), Absent)
+    assert isinstance(collect_gpus(RecordedHost({"system": "windows"})), Unknown)
+
+
+PCI_IDS = """\
+#
+10dd  Other
+\t2fff  Wrong
+10de  NVIDIA Corporation
+\t2fff  GX999 [GeForce RTX 9999]
+\t2ffe  GX998
+10df  X
+"""
+
+
+def test_ids_newer_than_the_table_are_named_by_the_system() -> None:
+    ids = {"/usr/share/misc/pci.ids": PCI_IDS}
+    (gpu,) = found(bare({**pci(device="0x2fff"), **ids}))
+    assert value_of(gpu.name) == "NVIDIA GeForce RTX 9999"
+    assert isinstance(gpu.compute_capability, Unknown)
+    assert "10de:2fff" in gpu.compute_capability.detail
+    (chip,) = found(bare({**pci(device="0x2ffe"), **ids}))
+    assert value_of(chip.name) == "NVIDIA GX998"
+    (nobody,) = found(bare({**pci(device="0x2ffd"), **ids}))
+    assert isinstance(nobody.name, Unknown)
+    (last,) = found(bare({**pci(device="0x2ffe"), "/usr/share/misc/pci.ids": "\n10de  N\n\t2ffe  GX998\n"}))
+    assert value_of(last.name) == "NVIDIA GX998"
+
+
+@pytest.mark.parametrize("text", ["00000000:07:00.0", "0000:07:00.0", "07:00.0", " 0000:07:00.0\n"])
+def test_addresses_are_spelled_one_way(text: str) -> None:
+    assert normal_pci_address(text) == A100
+
+
+def test_large_pci_domains_stay() -> None:
+    assert normal_pci_address("00010000:3B:00.0") == "10000:3b:00.0"

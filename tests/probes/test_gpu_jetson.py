@@ -1,0 +1,70 @@
+"""Jetson: the integrated GPU by device tree, model and release file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from envcheck.host.data_files import read_data
+from envcheck.model.facts import Absent, Known, Unknown, value_of
+from envcheck.probes.gpu import collect_gpus
+from envcheck.probes.gpu_jetson import parse_compatible, parse_model
+from tests.probes.gpu_machines import bare, installed, nvml_answer, nvml_gpu
+
+ORIN = {
+    "/proc/device-tree/compatible": "nvidia,p3737-0000+p3701-0000\0nvidia,p3701-0000\0nvidia,tegra234\0",
+    "/proc/device-tree/model": "NVIDIA Jetson AGX Orin Developer Kit\0",
+}
+TABLE = json.loads(read_data("jetson.json"))
+
+
+@pytest.mark.parametrize(
+    ("model", "capability"),
+    [
+        ("NVIDIA Jetson TX1 Developer Kit\0", "5.3"),
+        ("NVIDIA Jetson Nano Developer Kit\0", "5.3"),
+        ("NVIDIA Jetson TX2 NX Developer Kit\0", "6.2"),
+        ("NVIDIA Jetson Xavier NX Developer Kit\0", "7.2"),
+        ("NVIDIA Jetson Orin Nano Developer Kit\0", "8.7"),
+        ("NVIDIA Jetson AGX Thor Developer Kit\0", "11.0"),
+    ],
+)
+def test_models(model: str, capability: str) -> None:
+    gpus = collect_gpus(bare({"/proc/device-tree/model": model}))
+    assert isinstance(gpus, Known)
+    assert value_of(gpus.value[0].compute_capability) == capability
+    assert isinstance(gpus.value[0].pci_address, Absent)
+
+
+def test_the_chip_decides() -> None:
+    assert parse_compatible(ORIN["/proc/device-tree/compatible"], TABLE) == "tegra234"
+    assert parse_compatible("raspberrypi,4-model-b\0brcm,bcm2711\0", TABLE) is None
+    assert parse_model("NVIDIA Jetson Something New\0", TABLE) is None
+
+
+def test_nvml_and_device_tree_describe_one_gpu() -> None:
+    refused = {"error": 3, "text": "Not Supported"}
+    answer = nvml_answer(nvml_gpu(name="Orin (nvgpu)", pci_address=refused, pci_id=refused, compute_capability=refused))
+    gpus = collect_gpus(bare({**ORIN, **installed()}, answers=[answer]))
+    assert isinstance(gpus, Known)
+    (gpu,) = gpus.value
+    assert value_of(gpu.name) == "Orin (nvgpu)"
+    assert value_of(gpu.compute_capability) == "8.7"
+    assert value_of(gpu.nvml_index) == 0
+
+
+def test_a_release_file_alone_proves_a_jetson_of_unknown_chip() -> None:
+    gpus = collect_gpus(bare({"/etc/nv_tegra_release": "# R35 (release), REVISION: 4.1, BOARD: t186ref\n"}))
+    assert isinstance(gpus, Known)
+    assert isinstance(gpus.value[0].compute_capability, Unknown)
+
+
+def test_another_board_is_no_jetson() -> None:
+    assert isinstance(collect_gpus(bare({"/proc/device-tree/model": "Raspberry Pi 4 Model B Rev 1.4\0"})), Absent)
+
+
+def test_an_unreadable_device_tree_is_unknown() -> None:
+    gpus = collect_gpus(bare({"/proc/device-tree/model": {"error": "denied"}}))
+    assert isinstance(gpus, Unknown)
+    assert gpus.why == "denied"
