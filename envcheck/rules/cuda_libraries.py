@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.model.facts import Absent, Fact, Known, Unknown, value_of
+from envcheck.model.facts import Known, Unknown, value_of
 from envcheck.model.findings import ERROR, UNDETERMINED, Citation, Evidence, Finding
-from envcheck.model.machine import LibraryInstall, ToolkitInstall
+from envcheck.model.machine import ToolkitInstall
 from envcheck.model.python_env import LibraryLookup
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
@@ -76,6 +76,8 @@ def cudnn_lookup(build: Build) -> LibraryLookup | None:
 
 def _of_toolkit(item: LibraryLookup) -> bool:
     name = library_name(item.soname)
+    if item.needed_by.rsplit("/", 1)[-1].startswith("libcudnn"):
+        return False  # what cuDNN needs tells of cuDNN
     return name in _CUDA or (name in _SPARE and item.mandatory)
 
 
@@ -115,16 +117,6 @@ def toolkit_holding(context: Context, path: str) -> ToolkitInstall | None:
 def loaded_sonames(context: Context, cuda: str) -> dict[str, str]:
     """Map the libraries every CUDA build loads to their sonames in one toolkit; empty when it is not in the matrix."""
     return {name: soname for name, soname in context.matrix.cuda_sonames(cuda).items() if name in _CUDA}
-
-
-def cudnn_version(install: LibraryInstall) -> Fact[str]:
-    """Choose the best reading of a cuDNN copy's version; absent when its library is not there at all."""
-    if isinstance(install.library_path, Absent):
-        return install.library_path
-    readings = (install.library_version, install.package_version, install.header_version)
-    # A name such as libcudnn.so.9 tells the major only: the next reading says more.
-    known = [fact for fact in readings if isinstance(fact, Known)]
-    return max(known, key=lambda fact: min(len(numbers(fact.value)), 2), default=install.library_version)
 
 
 def unknown_release(what: str, decides: str, seen: Evidence, severity: str = ERROR) -> Finding:

@@ -10,7 +10,8 @@ from envcheck.model.facts import Known, value_of
 from envcheck.model.findings import Command, Fix
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
-from envcheck.rules.fixes_python import conda_install, library_path_hook
+from envcheck.rules.cuda_libraries import brings_cuda
+from envcheck.rules.fixes_python import conda_install, install_steps, library_path_hook
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _CUDNN_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
@@ -27,13 +28,28 @@ def install_toolkit(context: Context, build: Build, cuda: str) -> Fix:
     return Fix(f"{summary} NVIDIA's archive: {_ARCHIVE}.", command)
 
 
-def install_cudnn(context: Context, build: Build, cudnn: str, cuda: str) -> Fix:
-    """Bring cuDNN of the right major for the right CUDA."""
-    major, wanted = Version(cudnn).major, f"cuDNN {cudnn}" + (f" for CUDA {cuda}" if cuda else "")
-    summary = f"Install {wanted} or a newer {major}.x of that CUDA major, which {build.label} loads."
+def install_cudnn(context: Context, build: Build) -> Fix | None:
+    """Bring the cuDNN a build was made with: from conda, as a wheel, else from NVIDIA's archive."""
+    cudnn, cuda = value_of(build.cudnn), value_of(build.cuda)
+    if cudnn is None:
+        return None
+    wanted, major = f"cuDNN {_minor(cudnn)}", Version(cudnn).major
+    of_cuda = f" for CUDA {Version(cuda).major}" if cuda else ""
+    summary = f"Install {wanted}{of_cuda}, or a newer {major}.x; {build.label} was built with it."
     if value_of(context.facts.python.kind) == "conda":
         return Fix(summary, (conda_install(f"cudnn={major}"), *_activation(context)))
+    wheel = f"nvidia-cudnn-cu{Version(cuda).major}" if cuda else ""
+    if wheel and _is_published(context, wheel):
+        folders = (f"{build.facts.location}/nvidia/cudnn/lib",) if build.facts and build.facts.location else ()
+        pip = install_steps(context, f"{wheel}>={_minor(cudnn)},<{major + 1}")
+        return Fix(summary, (*pip, *(() if brings_cuda(build) else library_path_hook(context, folders))))
     return Fix(f"{summary} NVIDIA's archive: {_CUDNN_ARCHIVE}.")
+
+
+def _is_published(context: Context, wheel: str) -> bool:
+    """Tell whether a wheel of that name exists: some release of a framework asks for it."""
+    releases = context.matrix.releases("torch", context.platform)
+    return any(item.startswith(wheel) for release in releases for item in release.cuda_wheels)
 
 
 def is_plain_path(path: str) -> bool:
