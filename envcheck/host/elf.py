@@ -64,7 +64,7 @@ def _dynamic(elf: Any) -> Dict[str, List[str]]:
 
 def _versions(elf: Any, section_name: str) -> Iterator[str]:
     section = elf.get_section_by_name(section_name)
-    for version, auxiliaries in section.iter_versions() if section is not None else ():
+    for _, auxiliaries in section.iter_versions() if section is not None else ():
         names = [auxiliary.name for auxiliary in auxiliaries]
         # A definition's first name is the version itself, the others are its parents.
         yield from names if section_name.endswith("_r") else names[:1]

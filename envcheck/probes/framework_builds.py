@@ -67,8 +67,10 @@ def literals(text: str) -> Dict[str, Any]:
 
     found: Dict[str, Any] = {}
     for node in ast.parse(text).body:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        value = getattr(node, "value", None)
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)):
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        value = node.value
         while isinstance(value, ast.Call) and len(value.args) == 1:
             value = value.args[0]
         for target in targets:

@@ -1,4 +1,4 @@
-"""For each library a framework build loads: would the loader find it, where, and which version is it?"""
+"""Tell for each library a framework build loads whether the loader would find it, where, and its version."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LibrarySearch:
         self.wheel_folders = tuple(self._list_wheel_folders())
         self._other_folders = tuple(self._list_other_folders())
 
-    def caller(self, path: str, opens: Sequence[Tuple[str, bool]] = (), mandatory: bool = True) -> Fact[Caller]:
+    def caller(self, path: str, opens: Sequence[Tuple[str, bool]] = (), *, mandatory: bool = True) -> Fact[Caller]:
         """Read a file that loads CUDA libraries; `opens` are those it opens at run time."""
         elf = self._host.elf(path)
         if not isinstance(elf, Known):
@@ -58,8 +58,8 @@ class LibrarySearch:
             for soname, mandatory in caller.wanted:
                 if soname not in lookups:
                     found = self._find(soname, caller, preload)
-                    lookups[soname] = self._lookup(soname, caller, mandatory, found)
-                    queue.extend(self._dependants(found, mandatory, caller))
+                    lookups[soname] = self._lookup(soname, caller, found, mandatory=mandatory)
+                    queue.extend(self._dependants(found, caller, mandatory=mandatory))
         return tuple(lookups.values())
 
     def _find(self, soname: str, caller: Caller, preload: str) -> Fact[Found]:
@@ -71,7 +71,7 @@ class LibrarySearch:
         found = self._loader.find(soname, rpath, () if caller.elf.is_rpath else own)
         return copies[0] if preload and copies and not isinstance(found, Known) else found
 
-    def _dependants(self, found: Fact[Found], mandatory: bool, caller: Caller) -> Iterator[Caller]:
+    def _dependants(self, found: Fact[Found], caller: Caller, *, mandatory: bool) -> Iterator[Caller]:
         if isinstance(found, Known):
             elf = self._host.elf(found.value.path)
             if isinstance(elf, Known):
@@ -79,7 +79,7 @@ class LibrarySearch:
                 inherited = (*caller.elf.runpath, *caller.rpath) if caller.elf.is_rpath else ()
                 yield Caller(found.value.path, elf.value, wanted, inherited or self._program_rpath)
 
-    def _lookup(self, soname: str, caller: Caller, mandatory: bool, found: Fact[Found]) -> LibraryLookup:
+    def _lookup(self, soname: str, caller: Caller, found: Fact[Found], *, mandatory: bool) -> LibraryLookup:
         at = found.value.path if isinstance(found, Known) else ""
         copies = [*self._wheel_copies(soname), *self._loader.copies(soname, self._other_folders)]
         return LibraryLookup(
@@ -112,8 +112,8 @@ class LibrarySearch:
 
     def _list_other_folders(self) -> Iterator[str]:
         environment = self._host.environment()
-        prefixes = [self._installed.base_prefix] if self._installed.is_conda else []
-        yield from (posixpath.join(prefix, "lib") for prefix in (*prefixes, environment.get("CONDA_PREFIX", "")) if prefix)
+        prefixes = [self._installed.base_prefix if self._installed.is_conda else "", environment.get("CONDA_PREFIX", "")]
+        yield from (posixpath.join(prefix, "lib") for prefix in prefixes if prefix)
         roots = [environment.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")] + ["/opt/cuda"]
         names = self._loader.names("/usr/local") or ()
         roots += [posixpath.join("/usr/local", name) for name in sorted(names) if name.startswith("cuda")]
@@ -143,9 +143,9 @@ def opened_names(framework: Mapping[str, Sequence[str]], cuda: str, cudnn: str) 
     table = data["sonames"].get(".".join(parts[:2])) or data["sonames"].get(parts[0])
     if table is None:
         return ()
-    names = {**table, "nccl": data["nccl_soname"], "cudnn": data["cudnn_soname"].format(major=cudnn.split(".")[0])}
-    if not cudnn:
-        del names["cudnn"]
+    names = {**table, "nccl": data["nccl_soname"]}
+    if cudnn:
+        names["cudnn"] = data["cudnn_soname"].format(major=cudnn.partition(".")[0])
     wanted = [(name, True) for name in framework["opens"]] + [(name, False) for name in framework["opens_optionally"]]
     return tuple((names[name], mandatory) for name, mandatory in wanted if name in names)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Mapping, Tuple
 
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 from envcheck.model.python_env import Distribution, FrameworkBuild, LibraryLookup
@@ -81,7 +81,7 @@ def _without_build_info(
     if "cpu" in told:
         return cpu_build("tensorflow", distribution, source)
     if "cuda" not in told and not isinstance(inspection.host.status(folder), Known):
-        reason = Unknown("failed", f"{distribution.name} is installed but its package {folder} is missing", absent.tried)
+        reason = Unknown("failed", f"{distribution.name} is installed but {folder} is missing", absent.tried)
         return unreadable_build("tensorflow", distribution, reason)
     source = source if told else Source("file", folder)
     result = _cuda_build(inspection, distribution, folder, {"cuda_version": told.get("cuda", "")}, source)
@@ -106,7 +106,7 @@ def _cuda_build(
     libraries, runpath = lookups(inspection.search, callers)
     capabilities = info.get("cuda_compute_capabilities")
     silent = Unknown("failed", "this release's build_info does not name them", (source.where,))
-    build = replace(
+    return replace(
         cpu_build("tensorflow", distribution, source),
         cuda_build=Known(True, source),
         cuda_version=Known(cuda, source) if cuda else linked_version("libcudart.so.", libraries),
@@ -115,7 +115,6 @@ def _cuda_build(
         libraries=libraries,
         runpath=runpath,
     )
-    return build
 
 
 def linked_version(prefix: str, libraries: Fact[Tuple[LibraryLookup, ...]]) -> Fact[str]:

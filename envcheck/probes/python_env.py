@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Dict, Iterator, List, Mapping, Tuple
+from typing import Any, Dict, Mapping, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 from envcheck.model.python_env import Distribution, FrameworkBuild, PythonFacts
-from envcheck.probes.cuda_data import cuda_data
-from envcheck.probes.framework_builds import Inspection
-from envcheck.probes.framework_jax import collect_jax
-from envcheck.probes.framework_tensorflow import collect_tensorflow
-from envcheck.probes.framework_torch import collect_torch
+from envcheck.probes.cuda_data import framework_names
 from envcheck.probes.python_choice import Choice, PythonSelection, choose_python
 from envcheck.probes.python_extensions import collect_extensions
 from envcheck.probes.python_installed import Installed, duplicate_owners, read_installed
 from envcheck.probes.python_kernels import collect_kernels
 from envcheck.probes.python_libstdcxx import collect_libstdcxx
-from envcheck.probes.python_shadow import shadowed_by
 
 __all__ = ["PythonSelection", "collect_python"]
 
@@ -42,13 +37,13 @@ def collect_python(host: Host, selection: PythonSelection) -> PythonFacts:
     choice = choose_python(host, selection)
     if not isinstance(choice.answer, Known):
         return _silent(choice, choice.answer)
-    told = choice.answer.value
-    if "distributions" not in told:
-        version = str(told.get("version", "?"))
-        reason = Unknown("failed", f"Python {version} is too old to be inspected", choice.answer.source.where and ())
-        facts = _silent(choice, reason)
-        return replace(facts, version=Known(version, choice.answer.source))
-    return _facts(host, choice, told, choice.answer.source)
+    told, source = choice.answer.value, choice.answer.source
+    if "version" not in told:
+        return _silent(choice, Unknown("unparsable", "its answer describes no interpreter", (source.where,)))
+    if "distributions" not in told:  # Python 2
+        reason = Unknown("failed", f"Python {told['version']} is too old to be inspected", (source.where,))
+        return replace(_silent(choice, reason), version=Known(str(told["version"]), source))
+    return _facts(host, choice, told, source)
 
 
 def _silent(choice: Choice, reason: Fact[Any]) -> PythonFacts:
@@ -61,15 +56,13 @@ def _facts(host: Host, choice: Choice, told: Mapping[str, Any], source: Source) 
     installed = read_installed(host, told)
     path, glibcxx = collect_libstdcxx(host, installed)
     plain: Dict[str, Any] = {field: Known(told[key], source) for field, key in _PLAIN.items()}
-    frameworks = tuple(_frameworks(host, installed))
-    names = tuple(cuda_data()["shadowing_names"]) + ("jax-cuda*",)
     return PythonFacts(
         executable=choice.executable,
         chosen_by=choice.chosen_by,
         pip_version=_version_of(installed, "pip", source),
         distributions=Known(installed.distributions, source),
         duplicate_owners=duplicate_owners(installed, source),
-        frameworks=Known(frameworks, source) if frameworks else Absent((f"distributions of {', '.join(names)}",)),
+        frameworks=_frameworks(host, installed),
         extensions=collect_extensions(host, installed, source),
         libstdcxx_path=path,
         libstdcxx_glibcxx=glibcxx,
@@ -78,25 +71,13 @@ def _facts(host: Host, choice: Choice, told: Mapping[str, Any], source: Source) 
     )
 
 
-def _frameworks(host: Host, installed: Installed) -> Iterator[FrameworkBuild]:
-    inspection = Inspection(host, installed)
-    builds = [collect_tensorflow(inspection, each) for each in _one_each(installed, "tensorflow")]
-    builds += [collect_torch(inspection, each) for each in _one_each(installed, "torch")]
-    builds += collect_jax(inspection)
-    for build in builds:
-        module = "jaxlib" if build.distribution == "jaxlib" else build.framework
-        yield replace(build, shadowed_by=shadowed_by(host, installed, module, build.location))
+def _frameworks(host: Host, installed: Installed) -> Fact[Tuple[FrameworkBuild, ...]]:
+    names = framework_names()
+    if not any(each.name in names or each.name.startswith("jax-cuda") for each in installed.distributions):
+        return Absent((f"distributions {', '.join(names)}, jax-cuda*",))
+    from envcheck.probes.framework_list import collect_frameworks  # not loaded where there is nothing to read
 
-
-def _one_each(installed: Installed, framework: str) -> List[Distribution]:
-    """Pick one distribution of a framework for each folder it lies in, in the order of import."""
-    found: Dict[str, Distribution] = {}
-    for name in cuda_data()[framework]["distributions"]:
-        for each in installed.named((name,)):
-            if framework in each.modules or not each.modules:
-                found.setdefault(each.location, each)
-    order = [folder.path for folder in installed.folders]
-    return sorted(found.values(), key=lambda each: order.index(each.location) if each.location in order else len(order))
+    return Known(collect_frameworks(host, installed), Source("file", installed.prefix))
 
 
 def _version_of(installed: Installed, name: str, source: Source) -> Fact[str]:

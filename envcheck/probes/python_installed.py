@@ -43,9 +43,9 @@ def read_installed(host: Host, answer: Mapping[str, Any]) -> Installed:
     prefix, base = answer["prefix"], answer["base_prefix"]
     found = [_distribution(entry) for entry in answer["distributions"]]
     owners: Dict[str, List[Distribution]] = {}
-    for entry, distribution in zip(answer["distributions"], found):
+    for index, entry in enumerate(answer["distributions"]):
         for path in entry["files"]:
-            owners.setdefault(posixpath.join(entry["location"], path), []).append(distribution)
+            owners.setdefault(posixpath.join(entry["location"], path), []).append(found[index])
     return Installed(
         executable=answer["executable"],
         prefix=prefix,

@@ -131,9 +131,9 @@ def pth_lines(folder):  # type: (str) -> List[str]
     found = []  # type: List[str]
     for name in list_names(folder):
         if name.endswith(".pth") and not name.startswith("."):
-            for line in read_text(os.path.join(folder, name)).lstrip(u"\ufeff").splitlines():
-                if line.strip() and not line.startswith(("#", "import ", "import\t")):
-                    found.append(os.path.normpath(os.path.join(folder, line.rstrip())))
+            lines = [line.rstrip() for line in read_text(os.path.join(folder, name)).lstrip("\ufeff").splitlines()]
+            paths = [line for line in lines if line and not line.startswith(("#", "import ", "import\t"))]
+            found += [os.path.normpath(os.path.join(folder, path)) for path in paths]
     return found
 
 
