@@ -31,19 +31,13 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
         return Absent(("macOS runs no NVIDIA GPU",))
     bus = scan_pci(host) if host.system == "linux" else Absent((f"PCI in sysfs (this is {host.system})",))
     jetson = find_jetson(host)
-    reported = _reported(host)
+    nvml = read_nvml(host, find_libraries(host).nvml_to_ask)
+    smi = read_smi(host, needed=not nvml.is_complete)
+    reported = smi.gpus if isinstance(smi.gpus, Known) and not isinstance(nvml.gpus, Known) else nvml.gpus
     gpus = _join(_from_bus(host, bus, reported), list(_values(reported)), jetson)
     if gpus:
         return Known(named(host, gpus), _source(bus, reported, jetson))
-    return _none(host, bus, jetson, reported)
-
-
-def _reported(host: Host) -> Fact[Tuple[Gpu, ...]]:
-    nvml = read_nvml(host, find_libraries(host).nvml_to_ask)
-    smi = read_smi(host, needed=not nvml.is_complete)
-    if isinstance(nvml.gpus, Known) or isinstance(smi.gpus, Absent):
-        return nvml.gpus
-    return smi.gpus if isinstance(smi.gpus, Known) or isinstance(nvml.gpus, Absent) else nvml.gpus
+    return _none(host, (bus, jetson, nvml.gpus), smi.gpus)
 
 
 def _values(fact: Fact[Tuple[Any, ...]]) -> Tuple[Any, ...]:
@@ -125,15 +119,13 @@ def _order(gpu: Gpu) -> Tuple[bool, int, str]:
     return index is None, index or 0, value_of(gpu.pci_address) or ""
 
 
-def _none(
-    host: Host, bus: Fact[Tuple[PciDevice, ...]], jetson: Fact[Gpu], reported: Fact[Tuple[Gpu, ...]]
-) -> Fact[Tuple[Gpu, ...]]:
-    for reading in (bus, jetson, reported):
+def _none(host: Host, readings: Tuple[Fact[Any], ...], smi: Fact[Any]) -> Fact[Tuple[Gpu, ...]]:
+    # Every reading must have said no. nvidia-smi counts only where GPUs are on no bus this system shows.
+    off_bus = host.system == "windows" or not isinstance(host.status(_WSL_DEVICE), Absent)
+    for reading in (*readings, smi) if off_bus else readings:
         if isinstance(reading, Unknown):
             return reading
-    tried = ("/sys/bus/pci/devices", _WSL_DEVICE, *tried_of(jetson, reported))
-    if isinstance(reported, Absent) and host.system == "windows":
-        return Unknown("failed", "only the driver names GPUs here, and there is none", tried)
-    if isinstance(reported, Absent) and not isinstance(host.status(_WSL_DEVICE), Absent):
-        return Unknown("failed", f"{_WSL_DEVICE} offers a GPU, but no NVML and no nvidia-smi names it", tried)
-    return Absent(tried)
+    tried = ("/sys/bus/pci/devices", _WSL_DEVICE, *tried_of(*readings))
+    if off_bus and isinstance(readings[-1], Absent):
+        return Unknown("failed", "only the driver names GPUs here, and neither NVML nor nvidia-smi does", tried)
+    return Absent(tuple(dict.fromkeys(tried)))

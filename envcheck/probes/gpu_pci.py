@@ -11,7 +11,8 @@ _DEVICES = "/sys/bus/pci/devices"
 _NVIDIA = "0x10de"
 _GPU_CLASSES = ("0x0300", "0x0302", "0x0380")  # VGA, 3D controller (laptops, data centre), other display
 _NVSWITCH_ENTRIES = "/proc/driver/nvidia-nvswitch/devices"
-_NVSWITCH_CLASS = "0x0680"  # "other bridge"; vendor NVIDIA makes it an NVSwitch
+_NVSWITCH_CLASS = "0x0680"  # "other bridge", the class of every NVSwitch
+_FIRST_NVSWITCH_ID = "1ac0"  # the network ports of NVIDIA's mainboard chips (before 2010) bear that class too
 
 
 class PciDevice(NamedTuple):
@@ -26,6 +27,11 @@ class PciDevice(NamedTuple):
     def is_gpu(self) -> bool:
         """Tell whether this is a graphics or compute device."""
         return self.device_class.startswith(_GPU_CLASSES)
+
+    @property
+    def is_nvswitch(self) -> bool:
+        """Tell whether this is a switch between GPUs."""
+        return self.device_class.startswith(_NVSWITCH_CLASS) and self.device_id >= _FIRST_NVSWITCH_ID
 
 
 def scan_pci(host: Host) -> Fact[Tuple[PciDevice, ...]]:
@@ -72,7 +78,7 @@ def _hexadecimal(text: Fact[str]) -> Optional[str]:
 
 def nvswitch_present(host: Host, devices: Fact[Tuple[PciDevice, ...]]) -> Fact[bool]:
     """Tell whether the machine has an NVSwitch: its bridge on PCI, else the driver's entry for it."""
-    switches = [device for device in _known(devices) if device.device_class.startswith(_NVSWITCH_CLASS)]
+    switches = [device for device in _known(devices) if device.is_nvswitch]
     if switches:
         return Known(True, Source("file", f"{_DEVICES}/{switches[0].address}/class", switches[0].device_class))
     # /dev/nvidia-nvswitchctl proves nothing (the driver makes it everywhere); an entry per switch does.

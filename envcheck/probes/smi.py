@@ -146,7 +146,8 @@ def parse_message(done: Completed, where: str, *, has_banner: bool) -> Fact[str]
 
 def _one_line(done: Completed) -> str:
     lines = [line.strip() for line in (done.stdout[:_READABLE] + "\n" + done.stderr[:2000]).splitlines()]
-    return " ".join(line for line in lines if line and not re.match(_TABLE_OR_DATE, line))[:400]
+    text = " ".join(line for line in lines if line and not re.match(_TABLE_OR_DATE, line))[:400]
+    return "".join(character for character in text if character.isprintable())
 
 
 def _gpus(text: str, where: str, driver: Fact[str]) -> Fact[Tuple[Gpu, ...]]:

@@ -150,6 +150,7 @@ def test_nvswitch() -> None:
         return value_of(nvswitch_present(host, scan_pci(host)))
 
     assert present(pci("0000:05:00.0", "0x1af1", "0x068000", "nvidia-nvswitch")) is True
+    assert present(pci("0000:00:08.0", "0x0373", "0x068000", "forcedeth")) is False
     assert present({"/proc/driver/nvidia-nvswitch/devices/0000:05:00.0/information": ""}) is True
     assert present({"/dev/nvidia-nvswitchctl": {"kind": "char"}, **pci()}) is False
 

@@ -178,6 +178,12 @@ def test_wsl_nvidia_smi_that_cannot_tell() -> None:
     assert gpus.why == "timeout"
 
 
+def test_a_broken_nvidia_smi_does_not_hide_that_there_is_no_gpu() -> None:
+    place = "/usr/bin/nvidia-smi"
+    hanging = bare({place: "binary"}, commands=[{"argv": [place], "unknown": ["timeout", "2 s"]}])
+    assert isinstance(collect_gpus(hanging), Absent)
+
+
 def test_an_ambiguous_or_unknown_product_name_gives_no_capability() -> None:
     for name in ("NVIDIA GeForce GT 730", "NVIDIA Nonesuch 9000"):
         table = WSL_TABLE.replace("NVIDIA GeForce RTX 4090", name)

@@ -129,6 +129,7 @@ def test_garbage_and_crash() -> None:
     garbage = finished("\ufffd\ufffd|\ufffd" * 500)
     assert isinstance(garbage.driver_version, Unknown)
     assert garbage.driver_version.why == "unparsable"
+    assert value_of(finished("\x1b[31mred\x00\n").message) == "[31mred"
     crash = finished("", -11)
     assert isinstance(crash.exit_code, Unknown)
     assert crash.exit_code.why == "crashed"
