@@ -80,7 +80,7 @@ def _versions(host: Host, found: Mapping[str, Fact[str]]) -> Dict[str, Fact[str]
     for name, path in found.items():
         if isinstance(path, Known):  # clang may bear the name gcc
             commands[name] = (path.value, "--version") if name == "clang" else version_command(path.value)
-    answers = dict(zip(commands, run_together(host, list(commands.values()))))
+    answers = run_together(host, commands)
     return {
         name: read_compiler_version(answers[name], " ".join(commands[name])) if name in commands else found[name]
         for name in found

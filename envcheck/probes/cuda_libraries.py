@@ -50,30 +50,29 @@ def _in_place(survey: Survey, kind: LibraryKind, place: LibraryPlace) -> List[Li
         headers = {str(majors[0]): header for header in headers.values()}
     else:
         majors = list(dict.fromkeys((*libraries, *headers)))
-    return [_install(survey.host, kind, place, major, libraries, headers) for major in majors if major is not None]
+    none = ("", Absent(place.libraries)), ("", Absent(place.headers))
+    return [
+        _install(survey.host, kind, place, libraries.get(major, none[0]), headers.get(major, none[1]))
+        for major in majors
+        if major is not None
+    ]
 
 
 def _install(
-    host: Host,
-    kind: LibraryKind,
-    place: LibraryPlace,
-    major: str,
-    libraries: Dict[str, Tuple[str, Fact[str]]],
-    headers: Dict[str, Tuple[str, Fact[str]]],
+    host: Host, kind: LibraryKind, place: LibraryPlace, library: Tuple[str, Fact[str]], header: Tuple[str, Fact[str]]
 ) -> LibraryInstall:
-    no_header, no_library = Absent(place.headers), Absent(place.libraries)
-    header, header_version = headers.get(major, ("", no_header))
-    version, path = libraries.get(major, ("", no_library))
-    library_version = _told(version, path)
-    package = find_package(host, kind, place, major)
+    version, library_path = library
+    header_path, header_version = header
+    told = version or (header_version.value if isinstance(header_version, Known) else "")
+    package = find_package(host, kind, place, told.split(".")[0])
     return LibraryInstall(
         library=kind.name,
         root=place.root,
         origin=place.origin,
         header_version=header_version,
-        header_path=Known(header, Source("file", header)) if header else no_header,
-        library_version=library_version,
-        library_path=path,
+        header_path=Known(header_path, Source("file", header_path)) if header_path else Absent(place.headers),
+        library_version=_told(version, library_path),
+        library_path=library_path,
         package_version=package.version,
         cuda_major=package.cuda_major,
     )

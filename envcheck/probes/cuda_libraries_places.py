@@ -56,14 +56,15 @@ class Survey:
 def library_places(survey: Survey, kind: LibraryKind) -> Tuple[LibraryPlace, ...]:
     """Return every place; a folder two places would share stays with the first of them."""
     places: List[LibraryPlace] = []
-    owners: Dict[str, str] = {}  # real library folder -> root
+    taken: Set[str] = set()  # real library folders
     roots: Set[str] = set()
     for place in _all_places(survey, kind):
         fresh: Dict[str, None] = {}
         for folder in place.libraries:
             real = survey.host.real_path(folder) if survey.names(folder) else None
-            if isinstance(real, Known) and owners.setdefault(real.value, place.root) == place.root:
+            if isinstance(real, Known) and real.value not in taken:
                 fresh[real.value] = None
+        taken.update(fresh)
         root = value_of(survey.host.real_path(place.root))
         headers = () if root is None or root in roots else place.headers
         roots.add(root or place.root)

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import threading
-from typing import Dict, List, Sequence
+from typing import Dict, List, Mapping, Sequence
 
 from envcheck.host.protocol import Completed, Host
 from envcheck.model.facts import Fact, Unknown
 
 
-def run_together(host: Host, commands: Sequence[Sequence[str]], timeout: float = 2.0) -> List[Fact[Completed]]:
-    """Run each command and return the answers in the order of `commands`."""
-    answers: Dict[int, Fact[Completed]] = {}
+def run_together(host: Host, commands: Mapping[str, Sequence[str]], timeout: float = 2.0) -> Dict[str, Fact[Completed]]:
+    """Run the commands and return each one's answer under its name."""
+    answers: Dict[str, Fact[Completed]] = {}
     missing: List[LookupError] = []
 
-    def work(index: int) -> None:
+    def work(name: str) -> None:
         try:
-            answers[index] = host.run(commands[index], timeout)
+            answers[name] = host.run(commands[name], timeout)
         except LookupError as error:  # a recording that lacks the command: to be raised in the caller's thread
             missing.append(error)
 
-    threads = [threading.Thread(target=work, args=(index,), daemon=True) for index in range(1, len(commands))]
+    names = list(commands)
+    threads = [threading.Thread(target=work, args=(name,), daemon=True) for name in names[1:]]
     for thread in threads:
         thread.start()
-    if commands:
-        work(0)
+    for name in names[:1]:  # one of them needs no thread of its own
+        work(name)
     for thread in threads:
         thread.join()
     if missing:
         raise missing[0]
-    crashed = Unknown("crashed", "the thread that ran it died")
-    return [answers.get(index, crashed) for index in range(len(commands))]
+    return {name: answers.get(name, Unknown("crashed", f"{commands[name][0]}: its thread died")) for name in names}

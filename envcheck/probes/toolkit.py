@@ -14,16 +14,18 @@ from envcheck.probes.toolkit_host_compiler import nvcc_host_compiler
 from envcheck.probes.toolkit_layout import find_cudart, find_libdevice, find_tool
 from envcheck.probes.toolkit_nvcc import NvccOnPath, nvcc_on_path, read_nvcc_version
 from envcheck.probes.toolkit_paths import parent
-from envcheck.probes.toolkit_places import Place, find_places, place_at, roots_on_library_path
+from envcheck.probes.toolkit_places import ROOT_VARIABLES, Place, find_places, place_at, roots_on_library_path
 from envcheck.probes.toolkit_versions import cudart_version, read_header_version, read_version_files
 
 _CUDA_HOME = ("CUDA_HOME", "CUDA_PATH")
+_VARIABLES = (*ROOT_VARIABLES, "LD_LIBRARY_PATH")
 
 
 def collect_toolkits(host: Host) -> ToolkitFacts:
     """Read every toolkit from its files; run only the nvcc whose version its files do not tell."""
     on_path = nvcc_on_path(host)
-    installs = [install for install in map(lambda place: _read(host, place), _places(host, on_path)) if install]
+    read = [_read(host, place) for place in _places(host, on_path)]
+    installs = [install for install in read if install]
     compiler = _host_compiler(host, on_path, installs)
     installs, compiler_version = _run_programs(host, on_path, installs, compiler)
     return ToolkitFacts(
@@ -82,7 +84,7 @@ def _run_programs(
             commands[install.root] = (program, "--version")
     if isinstance(compiler, Known):
         commands[""] = version_command(compiler.value)
-    answers = dict(zip(commands, run_together(host, list(commands.values()))))
+    answers = run_together(host, commands)
     version: Fact[str] = compiler
     if isinstance(compiler, Known):
         version = read_compiler_version(answers[""], " ".join(commands[""]))
@@ -137,7 +139,7 @@ def _host_compiler(host: Host, on_path: NvccOnPath, installs: List[ToolkitInstal
 
 def _all(installs: List[ToolkitInstall]) -> Fact[Tuple[ToolkitInstall, ...]]:
     if not installs:
-        return Absent(("PATH", "/usr/local", "/opt", "Debian's layout", "conda", "wheels", *_CUDA_HOME, "LD_LIBRARY_PATH"))
+        return Absent(("PATH", "/usr/local", "/opt", "Debian's layout", "conda", "wheels", *_VARIABLES))
     return Known(tuple(installs), Source("file", ", ".join(install.root for install in installs)))
 
 

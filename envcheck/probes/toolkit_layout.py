@@ -14,17 +14,19 @@ _LIBDEVICE = r"^libdevice\.(10|compute_\d+\.10)\.bc$"  # one file for all archit
 
 
 def find_tool(host: Host, folders: Tuple[str, ...], name: str) -> Fact[str]:
-    """Return the first regular file of that name; unknown when what bears it is no file."""
+    """Return the first program of that name; unknown when what bears it cannot be run."""
     suffix = ".exe" if host.system == "windows" else ""
     tried: List[str] = []
     unusable: Optional[Unknown] = None
     for folder in folders:
         path = join(host, folder, name + suffix)
         status = host.status(path)
-        if isinstance(status, Known) and status.value.kind == "file":
-            return Known(path, Source("file", path))
-        if isinstance(status, Known):
+        if isinstance(status, Known) and status.value.kind != "file":
             unusable = Unknown("failed", f"{path} is a {status.value.kind}, not a program", (path,))
+        elif isinstance(status, Known) and host.system != "windows" and "x" not in status.value.mode:
+            unusable = Unknown("denied", f"{path} is not executable", (path,))
+        elif isinstance(status, Known):
+            return Known(path, Source("file", path))
         elif isinstance(status, Unknown):
             unusable = status
         tried.append(path)

@@ -40,14 +40,10 @@ def real_nvcc(host: Host, path: str) -> Fact[str]:
         if not isinstance(real, Known):
             return real
         head = host.read_bytes(real.value, _WRAPPER_BYTES)
-        if isinstance(head, Unknown):
-            return head  # a folder, a FIFO, or not ours to read
         script = head.value.decode("utf-8", "replace") if isinstance(head, Known) else ""
-        if not script.startswith("#!"):
-            return Known(real.value, Source("file", path, f"-> {real.value}" if real.value != path else ""))
-        target = parse_nvcc_wrapper(script, host.environment())
+        target = parse_nvcc_wrapper(script, host.environment()) if script.startswith("#!") else None
         if target is None:
-            return Unknown("unparsable", f"{real.value} is a script that names no nvcc", (path,))
+            return Known(real.value, Source("file", path, f"-> {real.value}" if real.value != path else ""))
         here = target
     return Unknown("failed", f"{path} leads from wrapper to wrapper", (path,))
 

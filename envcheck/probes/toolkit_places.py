@@ -93,7 +93,8 @@ def _candidates(host: Host) -> Iterator[Tuple[str, str]]:
         if environment.get(variable):
             yield environment[variable], "environment"
     for root in roots_on_library_path(host):
-        yield root, "environment"
+        if "-packages/" not in root:  # a wheel's folder: found below
+            yield root, "environment"
 
 
 def _children(host: Host, parent: str, prefix: str, origin: str) -> Iterator[Tuple[str, str]]:
@@ -145,8 +146,8 @@ def _place(host: Host, root: str, origin: str) -> Place:
         root=root,
         origin=origin,
         programs=tuple(join(host, root, name) for name in programs),
-        headers=tuple([join(host, root, "include"), *(join(host, target, "include") for target in targets)]),
-        libraries=tuple([join(host, root, name) for name in libraries] + [join(host, t, "lib") for t in targets]),
+        headers=(join(host, root, "include"), *(join(host, target, "include") for target in targets)),
+        libraries=(*(join(host, root, name) for name in libraries), *(join(host, path, "lib") for path in targets)),
         # conda's cudatoolkit (up to 11.8) puts libdevice.10.bc beside the libraries
         libdevice=(join(host, root, "nvvm", "libdevice"), *((join(host, root, "lib"),) if origin == "conda" else ())),
         version_files=(root,),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Dict, Mapping, Optional, Tuple
+from typing import Mapping, Optional, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
@@ -17,26 +18,37 @@ _HEADERS = (("cuda.h", "CUDA_VERSION"), ("cuda_runtime_api.h", "CUDART_VERSION")
 def parse_version_json(text: str) -> Optional[Mapping[str, str]]:
     """Return component -> version; the key "cuda" is the toolkit itself. None when it is not that.
 
-    {"cuda": {"name": "CUDA SDK", "version": "12.4.1"}, "cuda_nvcc": {"name": "CUDA NVCC", "version": "12.4.131"}}
+    {
+       "cuda" : {
+          "name" : "CUDA SDK",
+          "version" : "11.8.20220929"
+       },
+       "cuda_nvcc" : {
+          "name" : "CUDA NVCC",
+          "version" : "11.8.89"
+       },
+       "nvidia_driver" : {
+          "name" : "NVIDIA Linux Driver",
+          "version" : "520.61.05"
+       }
+    }
     """
-    import json
-
     try:
         loaded = json.loads(text)
     except ValueError:
         return None
     if not isinstance(loaded, dict):
         return None
-    versions = {name: entry.get("version") for name, entry in loaded.items() if isinstance(entry, dict)}
-    found: Dict[str, str] = {name: version for name, version in versions.items() if _is_version(version)}
+    versions = {name: str(entry.get("version")) for name, entry in loaded.items() if isinstance(entry, dict)}
+    found = {name: version for name, version in versions.items() if re.search(r"^\d+(\.\d+)+$", version)}
     return found if "cuda" in found else None
 
 
 def parse_version_txt(text: str) -> Optional[str]:
     """Return the version in a version.txt; patch lines number the patch, not the toolkit.
 
-    CUDA Version 10.2.89
-    CUDA Patch Version 10.2.1
+    CUDA Version 10.0.130
+    CUDA Patch Version 10.0.130.1
     """
     match = re.search(r"^CUDA Version (\d+\.\d+(?:\.\d+)*)\s*$", text, re.MULTILINE)
     return match.group(1) if match else None
@@ -117,7 +129,3 @@ def _from_txt(path: str, text: str) -> Tuple[Fact[str], Fact[str]]:
     if version is None:
         return Unknown("unparsable", f"{path} tells no CUDA version", (path,)), Absent((path,))
     return Known(version, Source("file", path, "; ".join(text.split("\n")).strip("; ")[:200])), Absent((path,))
-
-
-def _is_version(text: object) -> bool:
-    return isinstance(text, str) and re.search(r"^\d+(\.\d+)+$", text) is not None

@@ -1,0 +1,69 @@
+"""Which compiler nvcc hands host code to; the order is what real nvcc -dryrun shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from envcheck.host.recorded import RecordedHost
+from envcheck.model.facts import Absent, Known, Unknown, value_of
+from envcheck.probes.toolkit_host_compiler import nvcc_host_compiler
+
+NVCC = "/opt/cuda/bin/nvcc"
+FILES = {NVCC: "ELF", "/usr/bin/gcc": "ELF", "/usr/bin/g++-12": "ELF", "/opt/gcc-11/bin/gcc": "ELF"}
+
+
+def chosen(files: dict[str, Any] | None = None, system: str = "linux", **environment: str) -> Any:
+    recording = {
+        "system": system,
+        "environment": {"PATH": "/usr/bin", **environment},
+        "files": {**FILES, **(files or {})},
+    }
+    return nvcc_host_compiler(RecordedHost(recording), NVCC)
+
+
+@pytest.mark.parametrize(
+    ("environment", "path"),
+    [
+        ({}, "/usr/bin/gcc"),
+        ({"NVCC_CCBIN": "/usr/bin/g++-12"}, "/usr/bin/g++-12"),
+        ({"NVCC_CCBIN": "g++-12"}, "/usr/bin/g++-12"),
+        ({"NVCC_CCBIN": "/opt/gcc-11/bin"}, "/opt/gcc-11/bin/gcc"),
+        ({"NVCC_CCBIN": "g++-12", "NVCC_PREPEND_FLAGS": "-ccbin /opt/gcc-11/bin"}, "/opt/gcc-11/bin/gcc"),
+        ({"NVCC_PREPEND_FLAGS": "-ccbin gcc", "NVCC_APPEND_FLAGS": "-ccbin g++-12"}, "/usr/bin/g++-12"),
+        ({"NVCC_PREPEND_FLAGS": "-O2", "CXX": "g++-12", "CUDAHOSTCXX": "g++-12"}, "/usr/bin/gcc"),
+    ],
+)
+def test_the_variables_in_nvccs_order(environment: dict[str, str], path: str) -> None:
+    assert value_of(chosen(**environment)) == path
+
+
+def test_a_gcc_beside_nvcc_comes_before_path_and_after_the_profile() -> None:
+    beside = {"/opt/cuda/bin/gcc": "ELF"}
+    assert value_of(chosen(beside)) == "/opt/cuda/bin/gcc"
+    profile = {**beside, "/opt/cuda/bin/nvcc.profile": "TOP = $(_HERE_)/..\ncompiler-bindir = $(TOP)/host\n"}
+    assert value_of(chosen(profile)) == "/opt/cuda/host/gcc"
+
+
+def test_a_folder_named_gcc_beside_nvcc_is_no_compiler() -> None:
+    assert value_of(chosen({"/opt/cuda/bin/gcc/x": "y"})) == "/usr/bin/gcc"
+
+
+@pytest.mark.parametrize("value", ["/gone/g++", "g++-99", "/empty"])
+def test_a_compiler_that_is_not_there(value: str) -> None:
+    fact = chosen({"/empty/x": "y"}, NVCC_CCBIN=value)
+    assert isinstance(fact, Absent)
+    assert "NVCC_CCBIN" in fact.tried[0]
+
+
+def test_a_compiler_that_may_not_be_read() -> None:
+    assert isinstance(chosen({"/secret/g++": {"error": "denied"}}, NVCC_CCBIN="/secret/g++"), Unknown)
+
+
+def test_windows_uses_the_visual_compiler() -> None:
+    cl = {"find_program": {"cl": {"known": "C:\\VS\\cl.exe", "source": {"kind": "file", "where": "PATH"}}}}
+    host = RecordedHost({"system": "windows", "calls": cl})
+    fact = nvcc_host_compiler(host, r"C:\CUDA\bin\nvcc.exe")
+    assert isinstance(fact, Known)
+    assert fact.value == "C:\\VS\\cl.exe"
