@@ -8,6 +8,17 @@ from envcheck.rules.targets import TargetError
 
 # Modules that hold rules, imported for their registration: one line each, alphabetical.
 # isort: off
+import envcheck.rules.driver_container
+import envcheck.rules.driver_fabric
+import envcheck.rules.driver_floor
+import envcheck.rules.driver_library
+import envcheck.rules.driver_state
+import envcheck.rules.driver_wsl
+import envcheck.rules.gpu_architecture
+import envcheck.rules.hardware
+import envcheck.rules.runtime
+import envcheck.rules.toolkit
+import envcheck.rules.visible_devices
 # isort: on
 
 __all__ = ["RULES", "Context", "Target", "TargetError", "catalogue", "evaluate"]

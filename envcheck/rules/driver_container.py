@@ -1,0 +1,174 @@
+"""Was the container given the GPUs and the driver?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck.model.facts import Absent, Known
+from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, Evidence, Finding, Fix
+from envcheck.model.machine import DeviceNode
+from envcheck.rules.context import Context
+from envcheck.rules.fixes_driver import create_nodes, give_to_container
+from envcheck.rules.fixes_system import as_root
+from envcheck.rules.gpu_facts import cuda_starts
+from envcheck.rules.registry import rule
+from envcheck.rules.targets import judged_builds
+
+_NONE = ("", "void", "none")
+_WSL_LIBRARIES = "/usr/lib/wsl/"
+
+
+def is_plain_linux(context: Context) -> bool:
+    """Say whether the driver's kernel side is this machine's own: Linux, no container, no WSL, no Jetson."""
+    host = context.facts.host
+    elsewhere = (host.container, host.wsl_version, host.jetson_release)
+    return context.os in ("linux", "") and not any(isinstance(fact, Known) for fact in elsewhere)
+
+
+def gpu_nodes(context: Context) -> tuple[DeviceNode, ...]:
+    """List the nodes of the GPUs themselves, /dev/nvidia0 and on; nvidiactl alone proves nothing."""
+    nodes = context.facts.driver.device_nodes
+    found = nodes.value if isinstance(nodes, Known) else ()
+    return tuple(node for node in found if node.path[len("/dev/nvidia") :].isdigit())
+
+
+def hidden_by_runtime(context: Context) -> bool:
+    """Say whether NVIDIA_VISIBLE_DEVICES tells the container runtime to hand in nothing."""
+    return context.environment.get("NVIDIA_VISIBLE_DEVICES", "all").strip() in _NONE
+
+
+@rule("driver-not-in-container", goal="any")
+def driver_not_in_container(context: Context) -> Iterator[Finding]:
+    """Report a container without GPU devices or without the driver's libraries, as bad as it is wanted."""
+    if context.target.expect == "cpu" or not isinstance(context.facts.host.container, Known):
+        return
+    if cuda_starts(context) or isinstance(context.facts.host.jetson_release, Known) or hidden_by_runtime(context):
+        return
+    wants = _wants_gpu(context)
+    if isinstance(context.facts.gpus, Absent) and wants is None:
+        return  # a CPU image on a machine without a GPU
+    if isinstance(context.facts.driver.libcuda_path, Known) and context.facts.driver.libcuda_path.value.startswith(
+        _WSL_LIBRARIES
+    ):
+        return  # WSL hands in its driver without device nodes
+    nodes = context.need(context.facts.driver.device_nodes, "driver.device_nodes")
+    if not gpu_nodes(context):
+        yield _not_given(context, wants)
+    elif nodes is not None and isinstance(context.facts.driver.libcuda_path, Absent) and wants is not None:
+        yield _no_library(context)
+
+
+def _not_given(context: Context, wants: Evidence | None) -> Finding:
+    kind = context.facts.host.container.value if isinstance(context.facts.host.container, Known) else "container"
+    evidence = [context.seen("driver.device_nodes"), context.seen("host.container")] + ([wants] if wants else [])
+    message = f"This {kind} container was not given a GPU: it has no /dev/nvidia0."
+    # Where the host shows no GPU either, only one who asks for it in words is failed.
+    asked = wants is not None and (wants.fact.startswith("target") or "NVIDIA_VISIBLE_DEVICES" in wants.fact)
+    if asked or (wants is not None and not isinstance(context.facts.gpus, Absent)):
+        verdict, severity = INCOMPATIBLE, ERROR
+    else:
+        verdict, severity = COMPATIBLE, NOTE
+    return Finding("driver-not-in-container", verdict, severity, message, tuple(evidence), give_to_container(context))
+
+
+def _no_library(context: Context) -> Finding:
+    capabilities = context.environment.get("NVIDIA_DRIVER_CAPABILITIES", "")
+    limited = capabilities and "compute" not in capabilities and "all" not in capabilities
+    why = f": NVIDIA_DRIVER_CAPABILITIES={capabilities} leaves out compute" if limited else ""
+    return Finding(
+        "driver-not-in-container",
+        INCOMPATIBLE,
+        ERROR,
+        f"This container has the GPU's devices but not the driver's library libcuda.so.1{why}.",
+        (context.seen("driver.libcuda_path"), context.seen("driver.device_nodes")),
+        give_to_container(
+            context,
+            "Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility through NVIDIA's container runtime.",
+        ),
+    )
+
+
+def _wants_gpu(context: Context) -> Evidence | None:
+    """Return what in the container or the request asks for a GPU."""
+    if context.target.expect == "gpu":
+        return Evidence("target expect", "gpu")
+    if context.target.requirements:
+        return Evidence("target requirements", ", ".join(context.target.requirements))
+    devices = context.environment.get("NVIDIA_VISIBLE_DEVICES")
+    if devices is not None and devices.strip() not in _NONE:
+        return context.seen("host.environment NVIDIA_VISIBLE_DEVICES", context.facts.host.environment, devices)
+    build = next(
+        (item for item in judged_builds(context) if isinstance(item.cuda_build, Known) and item.cuda_build.value), None
+    )
+    if build is not None:
+        return context.seen("python.frameworks", shown=f"{build.label} is a CUDA build")
+    installs = context.facts.toolkits.installs
+    if isinstance(installs, Known) and installs.value:
+        return context.seen("toolkits.installs", shown=f"CUDA Toolkit in {installs.value[0].root}")
+    return None
+
+
+@rule("driver-device-nodes")
+def driver_device_nodes(context: Context) -> Iterator[Finding]:
+    """Report device nodes that are missing or closed to this user, where CUDA does not start."""
+    driver, host = context.facts.driver, context.facts.host
+    if not context.gpus or not isinstance(driver.kernel_module_version, Known) or cuda_starts(context):
+        return
+    if isinstance(host.wsl_version, Known) or isinstance(host.jetson_release, Known):
+        return
+    if isinstance(host.container, Known) and not gpu_nodes(context):
+        return  # driver-not-in-container says it
+    context.need(driver.device_nodes, "driver.device_nodes")
+    nodes = {node.path: node for node in (driver.device_nodes.value if isinstance(driver.device_nodes, Known) else ())}
+    closed = [
+        node
+        for node in nodes.values()
+        if _matters(node) and isinstance(node.accessible, Known) and not node.accessible.value
+    ]
+    if closed:
+        yield Finding(
+            "driver-device-nodes",
+            INCOMPATIBLE,
+            ERROR,
+            f"This user may not open {closed[0].path} ({closed[0].mode or 'mode unknown'}); CUDA needs to read and write it.",
+            (context.seen(closed[0].path, closed[0].accessible),),
+            Fix(
+                "Let this user open the driver's device nodes; on clusters, ask for a GPU in the job.",
+                (
+                    as_root(
+                        context,
+                        "chmod",
+                        "a+rw",
+                        closed[0].path,
+                        purpose="until the next start; or join the group that owns it",
+                    ),
+                ),
+            ),
+        )
+        return
+    result = context.need(driver.cuda_init_result, "driver.cuda_init_result")
+    missing = next((path for path in ("/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidiactl") if path not in nodes), "")
+    if result not in (100, 999) or (not missing and result != 999):
+        return
+    what = f"The device node {missing} is missing" if missing else "The driver's nodes are there"
+    in_container = isinstance(host.container, Known)
+    fix = (
+        Fix(
+            f"Give the container the node {missing or '/dev/nvidia-uvm'} (on the host: nvidia-modprobe -u, then pass the device in)."
+        )
+        if in_container
+        else create_nodes(context, missing == "/dev/nvidia-uvm")
+    )
+    yield Finding(
+        "driver-device-nodes",
+        INCOMPATIBLE,
+        ERROR,
+        f"{what}, and CUDA does not start (cuInit returned {result}); its memory module nvidia-uvm is not reachable.",
+        (context.seen("driver.device_nodes", shown=" ".join(nodes) or "none"), context.seen("driver.cuda_init_result")),
+        fix,
+    )
+
+
+def _matters(node: DeviceNode) -> bool:
+    name = node.path[len("/dev/nvidia") :]
+    return name in ("ctl", "-uvm") or name.isdigit()

@@ -1,0 +1,204 @@
+"""Do the driver's kernel module and its user-space libraries fit, and does the loader find them?"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+
+from envcheck.model.facts import Known
+from envcheck.model.findings import ERROR, INCOMPATIBLE, Command, Evidence, Finding, Fix
+from envcheck.rules.context import Context
+from envcheck.rules.driver_container import gpu_nodes
+from envcheck.rules.driver_release import at_least, same_release
+from envcheck.rules.fixes_driver import reload_driver
+from envcheck.rules.fixes_system import DEBIAN, UBUNTU, as_root, install_driver, system_family
+from envcheck.rules.gpu_facts import cuda_starts, gpu_name, is_data_center
+from envcheck.rules.registry import rule
+
+_MISMATCH = 803
+_NO_COMPAT_HERE = 804
+_NVML_MISMATCH = 18
+
+
+def is_compat(path: str) -> bool:
+    """Say whether a libcuda comes from a forward-compatibility package: /usr/local/cuda-12.9/compat/libcuda.so.575.57.08."""
+    return re.search(r"/(cuda-compat[^/]*|compat(_\w+)?)/", path) is not None
+
+
+@rule("forward-compat-misused")
+def forward_compat_misused(context: Context) -> Iterator[Finding]:
+    """Report a cuda-compat library ahead of the driver's own where hardware or driver do not allow it."""
+    driver = context.facts.driver
+    code = driver.cuda_init_result.value if isinstance(driver.cuda_init_result, Known) else None
+    path = driver.libcuda_path.value if isinstance(driver.libcuda_path, Known) else ""
+    if code == 0 or not (code == _NO_COMPAT_HERE or is_compat(path)):
+        return
+    why = _why_misused(context, code)
+    if why:
+        folder = posixpath.dirname(path)
+        evidence = [
+            context.seen(name)
+            for name in ("driver.libcuda_path", "driver.cuda_init_result")
+            if isinstance(context.fact(name), Known)
+        ]
+        what = (
+            f"The loader finds the forward-compatibility libcuda in {folder} before the driver's own"
+            if is_compat(path)
+            else "A forward-compatibility libcuda is loaded before the driver's own"
+        )
+        where = (
+            f"Take {folder} off LD_LIBRARY_PATH and out of /etc/ld.so.conf.d"
+            if folder
+            else "Take the cuda-compat folder off the loader's path"
+        )
+        yield Finding(
+            "forward-compat-misused",
+            INCOMPATIBLE,
+            ERROR,
+            f"{what}, and {why}.",
+            tuple(evidence),
+            Fix(
+                f"{where}; where the build needs that newer CUDA, install a newer driver instead.",
+                install_driver(context, None).commands,
+            ),
+        )
+
+
+def _why_misused(context: Context, code: int | None) -> str:
+    driver = context.facts.driver
+    if code == _NO_COMPAT_HERE:
+        return "this GPU does not allow that (cuInit returned 804); only data-centre GPUs do"
+    if code == _MISMATCH:
+        return "it does not fit the kernel module (cuInit returned 803)"
+    own, kernel = driver.libcuda_version, driver.kernel_module_version
+    if isinstance(own, Known) and isinstance(kernel, Known):
+        if same_release(own.value, kernel.value):
+            return ""
+        if at_least(kernel.value, own.value):
+            return f"it is older ({own.value}) than the driver ({kernel.value})"
+    barred = next((gpu for gpu in context.gpus if is_data_center(gpu) is False), None)
+    return f"{gpu_name(barred)} does not allow that; only data-centre GPUs do" if barred else ""
+
+
+@rule("driver-library-mismatch")
+def driver_library_mismatch(context: Context) -> Iterator[Finding]:
+    """Report a kernel module and user-space libraries of different releases."""
+    driver, host = context.facts.driver, context.facts.host
+    if cuda_starts(context) or context.os == "windows" or isinstance(host.wsl_version, Known):
+        return
+    path = driver.libcuda_path.value if isinstance(driver.libcuda_path, Known) else ""
+    if is_compat(path):
+        return  # forward-compat-misused says it
+    signal = _mismatch_signal(context)
+    kernel, cuda, nvml = driver.kernel_module_version, driver.libcuda_version, driver.libnvidia_ml_version
+    differs = [
+        fact
+        for fact in (cuda, nvml)
+        if isinstance(kernel, Known) and isinstance(fact, Known) and not same_release(kernel.value, fact.value)
+    ]
+    if not signal and not differs:
+        return
+    names = ("driver.kernel_module_version", "driver.libcuda_version", "driver.libnvidia_ml_version")
+    evidence = tuple(context.seen(name) for name in names if isinstance(context.fact(name), Known)) + signal
+    if isinstance(kernel, Known) and isinstance(cuda, Known) and differs == [cuda] and isinstance(nvml, Known):
+        yield _stray(context, kernel.value, cuda.value, path, evidence)
+        return
+    told = (
+        f"The loaded kernel module is {kernel.value}"
+        if isinstance(kernel, Known)
+        else "The loaded kernel module is of another release"
+    )
+    library = differs[0].value if differs else "another release"
+    message = (
+        f"{told}, the driver's libraries are {library}: the driver was updated and the old module still runs."
+        if isinstance(kernel, Known)
+        else f"{told} than the driver's libraries: the driver was updated and the old module still runs."
+    )
+    yield Finding("driver-library-mismatch", INCOMPATIBLE, ERROR, message, evidence, reload_driver(context))
+
+
+def _mismatch_signal(context: Context) -> tuple[Evidence, ...]:
+    codes = (
+        ("driver.nvml_result", _NVML_MISMATCH),
+        ("driver.smi_exit_code", _NVML_MISMATCH),
+        ("driver.cuda_init_result", _MISMATCH),
+    )
+    facts = ((name, context.fact(name), code) for name, code in codes)
+    return tuple(context.seen(name) for name, fact, code in facts if isinstance(fact, Known) and fact.value == code)
+
+
+def _stray(context: Context, kernel: str, cuda: str, path: str, evidence: tuple[Evidence, ...]) -> Finding:
+    folder = posixpath.dirname(path)
+    message = f"The loader finds libcuda {cuda} in {folder}, but the driver is {kernel}: a stray copy lies before the driver's own."
+    return Finding(
+        "driver-library-mismatch",
+        INCOMPATIBLE,
+        ERROR,
+        message,
+        (*evidence, context.seen("driver.libcuda_path")),
+        Fix(
+            f"Take {folder} off LD_LIBRARY_PATH, or remove the package that left the copy there; the driver itself needs no reinstall."
+        ),
+    )
+
+
+@rule("libcuda-not-on-path")
+def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
+    """Report a running driver whose libcuda.so.1 the loader does not find."""
+    driver, host = context.facts.driver, context.facts.host
+    if cuda_starts(context) or not _driver_there(context) or isinstance(driver.libcuda_path, Known):
+        return
+    if isinstance(host.container, Known) and not (gpu_nodes(context) and isinstance(driver.libcuda_elsewhere, Known)):
+        return  # driver-not-in-container says it
+    context.need(driver.libcuda_path, "driver.libcuda_path")
+    others = [
+        path
+        for path in (driver.libcuda_elsewhere.value if isinstance(driver.libcuda_elsewhere, Known) else ())
+        if "/stubs/" not in path and not is_compat(path)
+    ]
+    if not others and isinstance(host.wsl_version, Known):
+        return  # driver-wsl says it
+    evidence = [context.seen("driver.libcuda_path")]
+    if not others:
+        message = "The kernel driver runs, but its library libcuda.so.1 is not installed."
+        yield Finding("libcuda-not-on-path", INCOMPATIBLE, ERROR, message, tuple(evidence), _install_library(context))
+        return
+    folder = posixpath.dirname(others[0])
+    message = f"libcuda.so.1 lies in {folder}, where the loader does not look."
+    evidence.append(context.seen("driver.libcuda_elsewhere", shown=", ".join(others)))
+    yield Finding("libcuda-not-on-path", INCOMPATIBLE, ERROR, message, tuple(evidence), _show_loader(context, folder))
+
+
+def _driver_there(context: Context) -> bool:
+    driver = context.facts.driver
+    return bool(context.gpus) and (
+        isinstance(driver.release, Known) or isinstance(context.facts.host.wsl_version, Known)
+    )
+
+
+def _show_loader(context: Context, folder: str) -> Fix:
+    if not re.fullmatch(r"[\w./+-]+", folder):
+        return Fix("Add the folder to LD_LIBRARY_PATH.")
+    write = as_root(
+        context,
+        "sh",
+        "-c",
+        f"echo {folder} > /etc/ld.so.conf.d/nvidia-driver.conf && ldconfig",
+        purpose="for all users",
+    )
+    export = Command(("export", f"LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH"), "user", "for this shell only")
+    return Fix(f"Let the loader look in {folder}.", (write, export))
+
+
+def _install_library(context: Context) -> Fix:
+    release = context.facts.driver.release
+    branch = release.value.split(".")[0] if isinstance(release, Known) else ""
+    packages = {UBUNTU: f"libnvidia-compute-{branch}", DEBIAN: "libcuda1"}
+    package = packages.get(system_family(context), "")
+    commands = (
+        (as_root(context, "apt-get", "install", "-y", package, purpose="the driver's CUDA library"),)
+        if package and branch.isdigit()
+        else ()
+    )
+    return Fix("Install the driver's user-space libraries in the same release as the kernel module.", commands)

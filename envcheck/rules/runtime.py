@@ -1,0 +1,183 @@
+"""What is busy, split or limited on GPUs that work: memory, compute mode, MIG, /dev/shm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck.model.facts import Known
+from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix
+from envcheck.model.machine import Gpu
+from envcheck.rules.context import Context
+from envcheck.rules.fixes_system import as_root
+from envcheck.rules.gpu_facts import gpu_name
+from envcheck.rules.registry import rule
+from envcheck.rules.targets import judged_builds
+from envcheck.rules.visible_devices import numbered_gpus
+
+_FULL = 0.9  # of a GPU's memory
+_SMALL_SHM = 1 << 30  # bytes; NCCL and data loaders of one process per GPU want more than docker's 64 MB
+_GIB = 1 << 30
+
+
+@rule("gpu-memory-held")
+def gpu_memory_held(context: Context) -> Iterator[Finding]:
+    """Report GPUs whose memory others fill, and GPUs that another process has for itself."""
+    busy = [gpu for gpu in context.gpus if _is_full(gpu)]
+    closed = [gpu for gpu in context.gpus if _is_closed(gpu)]
+    for gpu in busy:
+        used, total = _bytes(gpu)
+        message = f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB of the memory of {_numbered(gpu)} are in use by {_holders(gpu)}."
+        yield Finding(
+            "gpu-memory-held",
+            INCOMPATIBLE,
+            WARNING,
+            message,
+            (_seen(context, gpu, "memory_used_bytes"),),
+            _free(context, gpu),
+        )
+    for gpu in closed:
+        mode = gpu.compute_mode.value if isinstance(gpu.compute_mode, Known) else ""
+        prohibited = mode == "prohibited"
+        what = (
+            "is set to compute mode 'prohibited': no CUDA program may use it"
+            if prohibited
+            else f"is set to compute mode '{mode}' and taken by {_holders(gpu)}"
+        )
+        severity = ERROR if len(closed) == len(context.gpus) and prohibited else WARNING
+        index = str(gpu.nvml_index.value) if isinstance(gpu.nvml_index, Known) else "0"
+        reset = as_root(context, "nvidia-smi", "-i", index, "-c", "DEFAULT", purpose="share the GPU again")
+        yield Finding(
+            "gpu-memory-held",
+            INCOMPATIBLE,
+            severity,
+            f"{_numbered(gpu)} {what}.",
+            (_seen(context, gpu, "compute_mode"),),
+            Fix("Set the default compute mode, or wait for the other process.", (reset,)),
+        )
+
+
+def _is_full(gpu: Gpu) -> bool:
+    used, total = _bytes(gpu)
+    return total > 0 and used > _FULL * total
+
+
+def _bytes(gpu: Gpu) -> tuple[int, int]:
+    used, total = gpu.memory_used_bytes, gpu.memory_bytes
+    return (used.value, total.value) if isinstance(used, Known) and isinstance(total, Known) else (0, 0)
+
+
+def _is_closed(gpu: Gpu) -> bool:
+    mode = gpu.compute_mode
+    if not isinstance(mode, Known):
+        return False
+    taken = isinstance(gpu.processes, Known) and bool(gpu.processes.value)
+    return mode.value == "prohibited" or (mode.value.startswith("exclusive") and taken)
+
+
+def _numbered(gpu: Gpu) -> str:
+    index = f"GPU {gpu.nvml_index.value} " if isinstance(gpu.nvml_index, Known) else ""
+    return f"{index}({gpu_name(gpu)})"
+
+
+def _holders(gpu: Gpu) -> str:
+    listed = gpu.processes.value if isinstance(gpu.processes, Known) else ()
+    if not listed:
+        return "no process that the driver lists (one in another container, or one that died)"
+    return "process " + ", ".join(f"{item.pid} {item.name}".strip() for item in listed[:3])
+
+
+def _free(context: Context, gpu: Gpu) -> Fix:
+    listed = gpu.processes.value if isinstance(gpu.processes, Known) else ()
+    if listed:
+        return Fix(
+            "End the process that holds the memory, if it is yours and done.",
+            (Command(("kill", str(listed[0].pid)), "user", listed[0].name),),
+        )
+    look = as_root(context, "fuser", "-v", "/dev/nvidia0", purpose="list every process that has the GPU open")
+    return Fix("Find the process that holds the memory and end it.", (look,) if context.os != "windows" else ())
+
+
+def _seen(context: Context, gpu: Gpu, name: str) -> Evidence:
+    return context.seen(f"gpus.{name}", getattr(gpu, name))
+
+
+@rule("mig-config")
+def mig_config(context: Context) -> Iterator[Finding]:
+    """Report GPUs split by MIG with no instance to use, and those of which CUDA will use one instance only."""
+    split = [gpu for gpu in context.gpus if isinstance(gpu.mig_enabled, Known) and gpu.mig_enabled.value]
+    if not split:
+        return
+    counts = {id(gpu): _instances(context, gpu) for gpu in split}
+    empty = [gpu for gpu in split if not counts[id(gpu)]]
+    if empty:
+        yield _without_instance(context, empty[0], only=len(empty) == len(numbered_gpus(context)))
+    total = sum(counts.values())
+    if total > 1 and "CUDA_VISIBLE_DEVICES" not in context.environment:
+        yield _one_of_many(context, split, total)
+
+
+def _instances(context: Context, gpu: Gpu) -> int:
+    devices = context.need(gpu.mig_devices, "gpus.mig_devices")
+    return len(devices) if devices else 0
+
+
+def _without_instance(context: Context, gpu: Gpu, only: bool) -> Finding:
+    index = str(gpu.nvml_index.value) if isinstance(gpu.nvml_index, Known) else "0"
+    commands = (
+        as_root(context, "nvidia-smi", "mig", "-i", index, "-lgip", purpose="list the sizes an instance can have"),
+        as_root(context, "nvidia-smi", "-i", index, "-mig", "0", purpose="or turn MIG off"),
+    )
+    message = f"{_numbered(gpu)} is in MIG mode (split into instances) and has no instance: CUDA sees no device on it."
+    fix = Fix(
+        "Create a GPU instance with a compute instance (nvidia-smi mig -cgi PROFILE -C), or turn MIG off.", commands
+    )
+    evidence = (_seen(context, gpu, "mig_enabled"), context.seen("gpus.mig_devices", gpu.mig_devices))
+    return Finding("mig-config", INCOMPATIBLE, ERROR if only else WARNING, message, evidence, fix)
+
+
+def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:
+    first = next(device for gpu in split if isinstance(gpu.mig_devices, Known) for device in gpu.mig_devices.value)
+    message = (
+        f"There are {total} MIG instances and CUDA_VISIBLE_DEVICES is not set: a CUDA program uses one instance only, and "
+        f"programs that count more GPUs than that fail."
+    )
+    commands = (
+        (Command(("export", f"CUDA_VISIBLE_DEVICES={first.uuid}"), "user", "one instance for each process"),)
+        if first.uuid.startswith("MIG-")
+        else ()
+    )
+    evidence = (_seen(context, split[0], "mig_enabled"), context.seen("gpus.mig_devices", split[0].mig_devices))
+    return Finding(
+        "mig-config",
+        INCOMPATIBLE,
+        WARNING,
+        message,
+        evidence,
+        Fix("Give each process one instance by its UUID.", commands),
+    )
+
+
+@rule("os-limit")
+def small_shared_memory(context: Context) -> Iterator[Finding]:
+    """Report a container whose /dev/shm is too small for several GPUs."""
+    shm, container = context.facts.host.shm_bytes, context.facts.host.container
+    if len(context.gpus) < 2 or not isinstance(container, Known) or not judged_builds(context):
+        return
+    if isinstance(shm, Known) and shm.value < _SMALL_SHM:
+        message = (
+            f"/dev/shm of this container holds {shm.value >> 20} MiB: NCCL between {len(context.gpus)} GPUs and data loaders "
+            f"share memory there and fail when it is full."
+        )
+        larger = Command(
+            ("docker", "run", "--gpus", "all", "--shm-size=8g", "IMAGE"),
+            "system",
+            "or --ipc=host; IMAGE stands for yours",
+        )
+        yield Finding(
+            "os-limit",
+            INCOMPATIBLE,
+            WARNING,
+            message,
+            (context.seen("host.shm_bytes"),),
+            Fix("Start the container with a larger /dev/shm.", (larger,)),
+        )

@@ -1,0 +1,105 @@
+"""Do CUDA_VISIBLE_DEVICES or NVIDIA_VISIBLE_DEVICES hide the GPUs?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck.model.facts import Absent, Known
+from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Command, Finding, Fix
+from envcheck.model.machine import Gpu
+from envcheck.rules.context import Context
+from envcheck.rules.driver_container import gpu_nodes, hidden_by_runtime
+from envcheck.rules.fixes_driver import give_to_container
+from envcheck.rules.gpu_facts import gpu_name
+from envcheck.rules.registry import rule
+from envcheck.rules.visible_devices_list import Selection, select_devices
+
+_ID = "visible-devices-hidden"
+_VARIABLE = "CUDA_VISIBLE_DEVICES"
+
+
+@rule(_ID)
+def cuda_visible_devices(context: Context) -> Iterator[Finding]:
+    """Say which GPUs CUDA_VISIBLE_DEVICES leaves: none is an error, some a note."""
+    environment = context.need(context.facts.host.environment, "host.environment") or {}
+    if _VARIABLE not in environment:
+        return
+    value = environment[_VARIABLE]
+    context.need(context.facts.gpus, "gpus")
+    gpus = numbered_gpus(context)
+    if not gpus:
+        return
+    chosen = visible_selection(value, gpus)
+    if not chosen.decided:
+        yield _finding(
+            context, UNDETERMINED, ERROR, f"Which GPUs {_VARIABLE}={value!r} leaves visible is not known: {chosen.why}."
+        )
+    elif not chosen.visible:
+        yield _finding(
+            context, INCOMPATIBLE, ERROR, f"{_VARIABLE}={value!r} hides every GPU of this machine: {chosen.why}."
+        )
+    elif len(chosen.visible) < len(gpus):
+        hidden = len(gpus) - len(chosen.visible)
+        why = f" ({chosen.why})" if chosen.why else ""
+        yield _finding(context, COMPATIBLE, NOTE, f"{_VARIABLE}={value!r} hides {hidden} of {len(gpus)} GPUs{why}.")
+
+
+def numbered_gpus(context: Context) -> tuple[Gpu, ...]:
+    """List the GPUs that CUDA can number: those NVML lists, or all where it did not say."""
+    listed = tuple(gpu for gpu in context.gpus if isinstance(gpu.nvml_index, Known))
+    return listed or context.gpus
+
+
+def visible_selection(value: str, gpus: tuple[Gpu, ...]) -> Selection:
+    """Apply a value of CUDA_VISIBLE_DEVICES to these GPUs."""
+    uuids = tuple(gpu.uuid.value if isinstance(gpu.uuid, Known) else "" for gpu in gpus)
+    instances = tuple(
+        tuple(device.uuid for device in gpu.mig_devices.value) if isinstance(gpu.mig_devices, Known) else ()
+        for gpu in gpus
+    )
+    return select_devices(value, uuids, instances)
+
+
+def _finding(context: Context, verdict: str, severity: str, message: str) -> Finding:
+    names = ", ".join(gpu_name(gpu) for gpu in context.gpus)
+    value = context.environment.get(_VARIABLE, "")
+    evidence = (
+        context.seen(f"host.environment {_VARIABLE}", context.facts.host.environment, repr(value)),
+        context.seen("gpus", shown=names),
+    )
+    if severity == NOTE:
+        return Finding(_ID, verdict, severity, message, evidence)
+    unset = ("set", f"{_VARIABLE}=") if context.os == "windows" else ("unset", _VARIABLE)
+    fix = Fix(
+        f"Unset {_VARIABLE}, or set it to numbers from 0 to {len(numbered_gpus(context)) - 1}; scripts and job systems set it too.",
+        (Command(unset, "user", "in the shell that starts the program"),),
+    )
+    return Finding(_ID, verdict, severity, message, evidence, fix)
+
+
+@rule(_ID, goal="any")
+def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
+    """Report a container whose NVIDIA_VISIBLE_DEVICES tells its runtime to hand in no GPU."""
+    if not isinstance(context.facts.host.container, Known) or context.target.expect == "cpu":
+        return
+    value = context.environment.get("NVIDIA_VISIBLE_DEVICES")
+    if value is None or not hidden_by_runtime(context):
+        return
+    if isinstance(context.facts.gpus, Absent) and context.target.expect != "gpu":
+        return
+    context.need(context.facts.driver.device_nodes, "driver.device_nodes")
+    if gpu_nodes(context):
+        return
+    yield Finding(
+        _ID,
+        INCOMPATIBLE,
+        ERROR,
+        f"NVIDIA_VISIBLE_DEVICES={value!r} tells the container runtime to hand in no GPU.",
+        (
+            context.seen("host.environment NVIDIA_VISIBLE_DEVICES", context.facts.host.environment, repr(value)),
+            context.seen("driver.device_nodes"),
+        ),
+        give_to_container(
+            context, "Start the container with NVIDIA_VISIBLE_DEVICES=all (or the GPUs wanted) and the GPUs handed in."
+        ),
+    )
