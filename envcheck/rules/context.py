@@ -47,7 +47,13 @@ class Context:
         """Say whether the verdict is about "gpu" or "cpu" work; auto asks for a GPU wherever there may be one."""
         if self.target.expect in ("gpu", "cpu"):
             return self.target.expect
-        return "cpu" if isinstance(self.facts.gpus, Absent) else "gpu"
+        return "cpu" if isinstance(self.facts.gpus, Absent) and not self._container_asks else "gpu"
+
+    @property
+    def _container_asks(self) -> bool:
+        """Say whether the container was started, or its image made, to be handed GPUs."""
+        devices = self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip()
+        return isinstance(self.facts.host.container, Known) and devices not in ("", "void", "none")
 
     def fact(self, name: str) -> Fact[Any]:
         """Find a fact by its dotted name: "driver.release", "gpus"."""
