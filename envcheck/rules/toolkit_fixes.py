@@ -28,6 +28,28 @@ def install_toolkit(context: Context, build: Build, cuda: str) -> Fix:
     return Fix(f"{summary} NVIDIA's archive: {_ARCHIVE}.", command)
 
 
+def install_nvcc(context: Context, build: Build, cuda: str, why: str) -> Fix:
+    """Bring nvcc with ptxas and libdevice: as the wheel a build asks for, else from NVIDIA's repository."""
+    wheels = build.release.cuda_wheels if build.release else ()
+    wheel = next((item for item in wheels if item.startswith("nvidia-cuda-nvcc")), "")
+    if wheel:
+        return Fix(why, install_steps(context, wheel))
+    return Fix(why, _system(context, f"cuda-nvcc-{_minor(cuda).replace('.', '-')}", "nvcc, ptxas and libdevice"))
+
+
+def install_compiler(context: Context, major: int) -> Fix:
+    """Bring a GCC beside the one that is there, and let nvcc use it."""
+    path = f"/usr/bin/g++-{major}"
+    summary = f"Install GCC {major} beside the present one and let nvcc use it: export NVCC_CCBIN={path}"
+    if value_of(context.facts.python.kind) == "conda":
+        command = conda_install(f"gxx_linux-64={major}")
+        return Fix(f"Install GCC {major} into the environment; its activation sets CXX.", (command,))
+    known = _family(context)
+    if known == "debian":
+        return Fix(summary, (Command(("sudo", "apt-get", "install", f"g++-{major}"), "system", f"GCC {major}"),))
+    return Fix(summary)
+
+
 def install_cudnn(context: Context, build: Build) -> Fix | None:
     """Bring the cuDNN a build was made with: from conda, as a wheel, else from NVIDIA's archive."""
     cudnn, cuda = value_of(build.cudnn), value_of(build.cuda)
@@ -63,13 +85,18 @@ def _activation(context: Context) -> tuple[Command, ...]:
 
 
 def _system(context: Context, package: str, purpose: str) -> tuple[Command, ...]:
+    tool = {"debian": "apt-get", "rhel": "dnf"}.get(_family(context))
+    return (
+        (Command(("sudo", tool, "install", package), "system", f"{purpose}, from NVIDIA's repository"),) if tool else ()
+    )
+
+
+def _family(context: Context) -> str:
     host = context.facts.host
     known = " ".join(fact.value for fact in (host.distribution_id, host.distribution_like) if isinstance(fact, Known))
     if re.search(r"\b(debian|ubuntu)\b", known):
-        return (Command(("sudo", "apt-get", "install", package), "system", f"{purpose}, from NVIDIA's repository"),)
-    if re.search(r"\b(rhel|fedora|centos)\b", known):
-        return (Command(("sudo", "dnf", "install", package), "system", f"{purpose}, from NVIDIA's repository"),)
-    return ()
+        return "debian"
+    return "rhel" if re.search(r"\b(rhel|fedora|centos)\b", known) else ""
 
 
 def _minor(version: str) -> str:

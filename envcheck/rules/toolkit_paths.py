@@ -132,7 +132,9 @@ def _torn_installs(context: Context) -> Iterator[Finding]:
         if numbers(nvcc.value)[:2] == numbers(file.value)[:2]:
             continue
         parts = (("nvcc", nvcc), ("version file", file))
-        message = f"In {install.root} nvcc says CUDA {nvcc.value}, the version file {file.value}: two toolkits are mixed there."
+        message = (
+            f"In {install.root} nvcc says CUDA {nvcc.value}, the version file {file.value}: two toolkits are mixed."
+        )
         advice = (
             "Install the one toolkit you mean into a folder of its own and point PATH and CUDA_HOME to that folder."
         )

@@ -1,0 +1,89 @@
+"""Whether compiled CUDA extensions fit the framework they were built against, and TensorRT where it is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.model.facts import Absent, Known, Source, value_of
+from envcheck.model.findings import INCOMPATIBLE, NOTE, WARNING, Command, Evidence, Finding, Fix
+from envcheck.model.python_env import Extension
+from envcheck.rules.builds import Build, installed_builds
+from envcheck.rules.context import Context
+from envcheck.rules.cuda_libraries import cuda_builds, library_name, row_evidence
+from envcheck.rules.fixes_python import python_program
+from envcheck.rules.registry import rule
+from envcheck.rules.targets import wanted_releases
+
+_MISMATCH = "extension-build-mismatch"
+
+
+@rule(_MISMATCH)
+def extension_build_mismatch(context: Context) -> Iterator[Finding]:
+    """Find PyTorch extensions built for another CUDA major than the installed PyTorch, or another Python."""
+    torch = next((build for build in installed_builds(context) if build.framework == "torch"), None)
+    for extension in value_of(context.facts.python.extensions) or ():
+        reason = _other_python(context, extension) or (_other_cuda(context, torch, extension) if torch else "")
+        if reason:
+            yield _mismatch(context, extension, torch, reason)
+
+
+@rule("tensorrt-missing")
+def tensorrt_missing(context: Context) -> Iterator[Finding]:
+    """Find builds whose TensorRT was asked for with --for and is not there; unasked it is noise."""
+    if not any("tensorrt" in wanted.extras for wanted in wanted_releases(context)):
+        return
+    for build in cuda_builds(context):
+        lookups = value_of(build.libraries) or ()
+        gone = [item for item in lookups if library_name(item.soname) == "nvinfer" and isinstance(item.found, Absent)]
+        if gone:
+            message = f"{build.label} would load TensorRT ({gone[0].soname}), which the loader does not find."
+            seen = Evidence(gone[0].soname, "not found", None)
+            fix = Fix("Install the TensorRT this release names; everything but TensorFlow-TensorRT works without it.")
+            yield Finding("tensorrt-missing", INCOMPATIBLE, NOTE, message, (seen, context.seen("tensorrt")), fix)
+
+
+def _other_python(context: Context, extension: Extension) -> str:
+    """Compare the ABI tag in an extension's file name with the interpreter: _ext.cpython-37m-x86_64-linux-gnu.so."""
+    built = re.search(r"\.cpython-(\d)(\d+)m?d?-", extension.path)
+    version = value_of(context.facts.python.version)
+    if built is None or version is None or version.split(".")[:2] == [built.group(1), built.group(2)]:
+        return ""
+    return f"was built for Python {built.group(1)}.{built.group(2)}, and this is Python {version}"
+
+
+def _other_cuda(context: Context, torch: Build, extension: Extension) -> str:
+    """Compare the CUDA runtime an extension needs with the one its PyTorch loads."""
+    cudart = next((name for name in extension.needed if library_name(name) == "cudart"), "")
+    if not any(name.startswith(("libtorch", "libc10")) for name in extension.needed):
+        return ""
+    if value_of(torch.cuda_build) is False and (cudart or "libc10_cuda.so" in extension.needed):
+        return f"needs CUDA ({cudart or 'libc10_cuda.so'}), and {torch.label} is a CPU build"
+    cuda = value_of(torch.cuda)
+    own = context.matrix.cuda_sonames(cuda).get("cudart") if cuda else None
+    if not cudart or own is None or cudart == own:
+        return ""
+    return f"was built for another CUDA: it needs {cudart}, and {torch.label} loads {own} (CUDA {cuda})"
+
+
+def _mismatch(context: Context, extension: Extension, torch: Build | None, reason: str) -> Finding:
+    name = extension.distribution or extension.path.rsplit("/", 1)[-1]
+    message = f"{name} {reason}. Importing it fails; the framework itself works."
+    evidence = [Evidence(extension.path, ", ".join(extension.needed[:4]), _source(context))]
+    if torch is not None and (cuda := value_of(torch.cuda)):
+        evidence.append(row_evidence(torch.label, f"built for CUDA {cuda}", torch.citations))
+    return Finding(_MISMATCH, INCOMPATIBLE, WARNING, message, tuple(evidence), _rebuild(context, extension))
+
+
+def _rebuild(context: Context, extension: Extension) -> Fix:
+    summary = "Rebuild it against the installed framework, or install its wheel for this framework, CUDA and Python."
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", extension.distribution):
+        return Fix(summary)
+    pip = (python_program(context), "-m", "pip", "install", "--force-reinstall", "--no-deps", "--no-build-isolation")
+    argv = (*pip, "--no-cache-dir", "--no-binary", extension.distribution, extension.distribution)
+    return Fix(summary, (Command(argv, "environment", f"build {extension.distribution} anew"),))
+
+
+def _source(context: Context) -> Source | None:
+    found = context.facts.python.extensions
+    return found.source if isinstance(found, Known) else None

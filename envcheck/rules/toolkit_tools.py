@@ -1,0 +1,101 @@
+"""Whether XLA finds what it compiles kernels with at run time: libdevice and ptxas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck.model.facts import Known, Unknown, value_of
+from envcheck.model.findings import INCOMPATIBLE, WARNING, Evidence, Finding, Fix
+from envcheck.model.machine import ToolkitInstall
+from envcheck.model.releases import Architecture
+from envcheck.rules.builds import Build
+from envcheck.rules.context import Context, describe, source_of
+from envcheck.rules.cuda_libraries import cuda_builds, older, row_evidence
+from envcheck.rules.gpu_facts import Judged, gpu_name, judged_gpus
+from envcheck.rules.registry import rule
+from envcheck.rules.toolkit_fixes import install_nvcc, is_plain_path
+
+_DATA_DIR = "--xla_gpu_cuda_data_dir="
+
+
+@rule("libdevice-missing")
+def libdevice_missing(context: Context) -> Iterator[Finding]:
+    """Find TensorFlow builds for which XLA finds no libdevice; PyTorch needs none, JAX's wheels hold it."""
+    installs = context.facts.toolkits.installs
+    if isinstance(installs, Unknown) or _DATA_DIR in context.environment.get("XLA_FLAGS", ""):
+        return
+    if any(name.startswith("nvidia-cuda-nvcc") for name in context.distributions):
+        return
+    for build in cuda_builds(context):
+        if build.installed and build.framework == "tensorflow":
+            yield from _without_libdevice(context, build, value_of(installs) or ())
+
+
+def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitInstall, ...]) -> Iterator[Finding]:
+    holding = [item for item in installs if isinstance(item.libdevice_path, Known)]
+    unread = any(isinstance(item.libdevice_path, Unknown) for item in installs)
+    if any(_is_searched(context, item) for item in holding) or (unread and not holding):
+        return
+    cuda = value_of(build.cuda)
+    if holding:
+        root = holding[0].root
+        message = f"XLA in {build.label} does not look for libdevice.10.bc in {root}, the only place that has it."
+        line = f": export XLA_FLAGS={_DATA_DIR}{root}" if is_plain_path(root) else ""
+        fix: Fix | None = Fix(f"Name that folder in XLA_FLAGS, in the environment's activation script{line}")
+    else:
+        message = (
+            f"XLA in {build.label} needs libdevice.10.bc to compile kernels; neither a wheel nor a toolkit brings it."
+        )
+        fix = install_nvcc(context, build, cuda, "Install the part of CUDA that holds libdevice.") if cuda else None
+    seen = tuple(Evidence(f"libdevice in {item.root}", describe(item.libdevice_path)) for item in installs)
+    shown = seen or (context.seen("toolkits.installs"),)
+    yield Finding("libdevice-missing", INCOMPATIBLE, WARNING, message, shown, fix)
+
+
+def _is_searched(context: Context, install: ToolkitInstall) -> bool:
+    """Tell whether XLA looks there by itself: /usr/local/cuda, /usr/local/cuda-X.Y, /opt/cuda, CUDA_HOME."""
+    facts = context.facts.toolkits
+    named = {value_of(facts.usr_local_cuda), value_of(facts.cuda_home_root)}
+    return install.root in named or install.origin in ("usr-local", "opt")
+
+
+@rule("ptxas-problem")
+def ptxas_problem(context: Context) -> Iterator[Finding]:
+    """Find a ptxas that XLA would call and that does not know this machine's GPUs."""
+    builds = [build for build in cuda_builds(context) if build.installed and build.framework in ("tensorflow", "jax")]
+    install = _ptxas_install(context)
+    version = value_of(install.version) if install else None
+    if not builds or install is None or version is None or not isinstance(context.facts.gpus, Known):
+        return
+    for item in judged_gpus(context):
+        row = item.architecture
+        if row is not None and row.first_toolkit is not None and older(version, row.first_toolkit):
+            yield _too_old(context, builds[0], install, item, row)
+            return
+
+
+def _too_old(context: Context, build: Build, install: ToolkitInstall, item: Judged, row: Architecture) -> Finding:
+    first = str(row.first_toolkit)
+    message = (
+        f"The ptxas that XLA calls is of CUDA {describe(install.version)} ({install.root}); {gpu_name(item.gpu)} "
+        f"(compute capability {item.capability}) needs one of CUDA {first} or newer."
+    )
+    evidence = (
+        Evidence("ptxas", describe(install.ptxas_path), source_of(install.ptxas_path)),
+        row_evidence(f"compute capability {item.capability}", f"from CUDA {first} on", row.citations),
+    )
+    fix = install_nvcc(context, build, first, f"Put a ptxas of CUDA {first} or newer first on PATH.")
+    return Finding("ptxas-problem", INCOMPATIBLE, WARNING, message, evidence, fix)
+
+
+def _ptxas_install(context: Context) -> ToolkitInstall | None:
+    """Find the toolkit whose ptxas XLA calls: the wheel's, else the one on PATH, else /usr/local/cuda's."""
+    installs = value_of(context.facts.toolkits.installs) or ()
+    having = [item for item in installs if isinstance(item.ptxas_path, Known)]
+    on_path = value_of(context.facts.toolkits.ptxas_on_path)
+    searched = [
+        *(item for item in having if item.origin == "wheels"),
+        *(item for item in having if on_path is not None and value_of(item.ptxas_path) == on_path),
+        *(item for item in having if item.root == value_of(context.facts.toolkits.usr_local_cuda)),
+    ]
+    return searched[0] if searched else None
