@@ -78,7 +78,7 @@ def _all_places(survey: Survey, kind: LibraryKind) -> Iterator[LibraryPlace]:
     for toolkit in survey.toolkits:
         if toolkit.origin in ("debian", "wheels") or toolkit.root in ("/", "/usr"):
             continue  # no folder of its own: the other searches meet what lies there
-        origin = "conda" if toolkit.origin == "conda" else "toolkit"
+        origin = toolkit.origin if toolkit.origin in ("conda", "environment") else "toolkit"
         yield LibraryPlace(toolkit.root, origin, toolkit.headers, toolkit.libraries)
     yield from _wheel_places(survey, kind)
     if host.system == "linux":

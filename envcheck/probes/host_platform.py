@@ -11,6 +11,7 @@ from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 _TEGRA = "/etc/nv_tegra_release"
 _MODEL = "/proc/device-tree/model"
 _EFI = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+_SHM = "/dev/shm"  # noqa: S108 - the mount point, nothing is written there
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -68,7 +69,7 @@ def secure_boot(host: Host) -> Fact[bool]:
 def shm_bytes(host: Host) -> Fact[int]:
     """Return the size of /dev/shm, which bounds what data loaders can share."""
     if host.system != "linux":
-        return Absent(("/dev/shm",))
+        return Absent((_SHM,))
     text = host.read_text("/proc/mounts")
     return parse_shm_size(text.value) if isinstance(text, Known) else text
 
@@ -78,11 +79,11 @@ def parse_shm_size(mounts: str) -> Fact[int]:
 
     shm /dev/shm tmpfs rw,nosuid,nodev,noexec,relatime,size=65536k,inode64 0 0
     """
-    lines = re.findall(r"^\S+ /dev/shm \S+ (\S+).*$", mounts, re.MULTILINE)
+    lines = re.findall(rf"^\S+ {_SHM} \S+ (\S+).*$", mounts, re.MULTILINE)
     if not lines:
-        return Absent(("/dev/shm in /proc/mounts",))
+        return Absent((f"{_SHM} in /proc/mounts",))
     size = re.search(r"(?:^|,)size=(\d+)([kmg]?)(?:,|$)", lines[-1])
     if size is None:
         return Unknown("unparsable", f"no size among the options of /dev/shm: {lines[-1]}", ("/proc/mounts",))
     value = int(size.group(1)) * _UNITS[size.group(2)]
-    return Known(value, Source("file", "/proc/mounts", f"/dev/shm {size.group(0).strip(',')}"))
+    return Known(value, Source("file", "/proc/mounts", f"{_SHM} {size.group(0).strip(',')}"))

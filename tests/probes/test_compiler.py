@@ -9,7 +9,7 @@ import pytest
 from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent, Unknown, value_of
 from envcheck.model.machine import CompilerFacts
-from envcheck.probes.compiler import collect_compilers, parse_compiler_version
+from envcheck.probes.compiler import collect_compilers, parse_compiler_version, version_command
 
 CLANG = "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu\nThread model: posix\n"
 APPLE = "Apple clang version 15.0.0 (clang-1500.3.9.4)\nTarget: arm64-apple-darwin23.4.0\n"
@@ -50,6 +50,12 @@ def test_gcc_and_clang_and_the_others() -> None:
         "14.0.6",
     )
     assert value_of(facts.others) == {"/usr/bin/clang-14": "14", "/usr/bin/g++-11": "11", "/usr/bin/gcc-9": "9"}
+
+
+def test_version_commands() -> None:
+    assert version_command("/usr/bin/clang++-14") == ("/usr/bin/clang++-14", "--version")
+    assert version_command("/usr/bin/g++-12") == ("/usr/bin/g++-12", "-dumpfullversion", "-dumpversion")
+    assert version_command(r"C:\VS\cl.exe") == (r"C:\VS\cl.exe",)
 
 
 def test_no_compiler() -> None:
@@ -114,5 +120,5 @@ def test_windows(stdout: str) -> None:
 
 def test_windows_without_a_compiler() -> None:
     absent = {"absent": ["PATH"]}
-    calls = {"find_program": {name: absent for name in ("cl", "gcc", "g++", "clang")}}
+    calls = {"find_program": dict.fromkeys(("cl", "gcc", "g++", "clang"), absent)}
     assert isinstance(collect_compilers(RecordedHost({"system": "windows", "calls": calls})).others, Absent)

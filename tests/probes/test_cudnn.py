@@ -160,7 +160,7 @@ def test_the_systems_packages() -> None:
         "/usr/include/x86_64-linux-gnu/cudnn_version_v8.h": header("cudnn_version_8.9.7.29_cu12.h"),
         **linked(SYSTEM, "libcudnn.so.8", "libcudnn.so.8.9.2"),
         **linked(SYSTEM, "libnccl.so.2", "libnccl.so.2.18.3"),
-        "/usr/include/nccl.h": '#define NCCL_MAJOR 2\n#define NCCL_MINOR 18\n#define NCCL_PATCH 3\n#define NCCL_SUFFIX ""\n',
+        "/usr/include/nccl.h": "#define NCCL_MAJOR 2\n#define NCCL_MINOR 18\n#define NCCL_PATCH 3\n",
         "/lib": {"link": "usr/lib"},
         "/var/lib/dpkg/status": DPKG,
     }

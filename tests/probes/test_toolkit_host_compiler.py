@@ -36,7 +36,7 @@ def chosen(files: dict[str, Any] | None = None, system: str = "linux", **environ
     ],
 )
 def test_the_variables_in_nvccs_order(environment: dict[str, str], path: str) -> None:
-    assert value_of(chosen(**environment)) == path
+    assert value_of(chosen(None, **environment)) == path
 
 
 def test_a_gcc_beside_nvcc_comes_before_path_and_after_the_profile() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent, Known, Unknown
 from envcheck.probes.toolkit_host_compiler import parse_ccbin, parse_profile_bindir
 from envcheck.probes.toolkit_nvcc import parse_nvcc_version, parse_nvcc_wrapper
@@ -15,6 +16,7 @@ from envcheck.probes.toolkit_versions import (
     parse_cudart_name,
     parse_version_json,
     parse_version_txt,
+    read_version_files,
 )
 
 DATA = Path(__file__).parent / "data" / "nvcc"
@@ -42,6 +44,14 @@ def data(name: str) -> str:
 @pytest.mark.parametrize("release", BUILDS)
 def test_real_nvcc_outputs(release: str) -> None:
     assert parse_nvcc_version(data(f"nvcc_{release}.txt")) == (release, BUILDS[release])
+
+
+def test_broken_files_through_the_probe() -> None:
+    files = {"/a/version.txt": "no version here", "/b/version.json": data("version_11.8.json")}
+    host = RecordedHost({"files": files})
+    toolkit, nvcc = read_version_files(host, ("/none", "/a", "/b"))
+    assert isinstance(toolkit, Unknown)
+    assert isinstance(nvcc, Absent)
 
 
 def test_every_real_output_is_tested() -> None:
