@@ -7,10 +7,12 @@ from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDET
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.ranking import rank_findings
 from envcheck.rules.registry import RULES, Rule
+from envcheck.rules.targets import wanted_releases
 
 
 def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
-    """Judge a machine; `only` limits the checks to some finding ids."""
+    """Judge a machine; `only` limits the checks to some finding ids. Raises TargetError for a requirement."""
+    wanted_releases(context)  # one that cannot be judged is the caller's error, not a broken check
     findings: list[Finding] = []
     blocked: dict[Unknown, list[tuple[str, str]]] = {}
     checked: list[str] = []

@@ -49,8 +49,25 @@ class Wanted:
 
 def target_builds(context: Context) -> tuple[Build, ...]:
     """List the builds that the requirements asked with --for mean on this machine."""
-    found = (wanted.build for wanted in wanted_releases(context))
-    return tuple(build for build in found if build is not None)
+    found: list[Build] = []
+    for wanted in wanted_releases(context):
+        if wanted.build is not None:
+            found += [wanted.build, *_plugins(context, wanted)]
+    return tuple(found)
+
+
+def _plugins(context: Context, wanted: Wanted) -> tuple[Build, ...]:
+    """List the distributions of the framework that an extra brings: jax[cuda12] comes with jax-cuda12-plugin."""
+    row = wanted.build.release if wanted.build and not wanted.build.installed else None
+    if row is None or row.gpu_extra is None or row.cuda_build:
+        return ()
+    asked = next((extra for extra in wanted.extras if extra in row.extras), None)
+    extra = asked or (row.gpu_extra if context.goal == "gpu" else None)
+    names = [
+        name for name in context.matrix.distributions(row.framework) if extra and name.endswith(f"-{extra}-plugin")
+    ]
+    rows = (context.matrix.release(row.framework, row.version, context.platform, name) for name in names)
+    return tuple(build_of(context, found) for found in rows if found is not None)
 
 
 def judged_builds(context: Context) -> tuple[Build, ...]:
@@ -60,7 +77,9 @@ def judged_builds(context: Context) -> tuple[Build, ...]:
     """
     if "judged_builds" not in context.memo:
         targets = tuple(build for build in target_builds(context) if not build.installed)
-        asked = {wanted.framework for wanted in wanted_releases(context) if not (wanted.build and wanted.build.installed)}
+        asked = {
+            wanted.framework for wanted in wanted_releases(context) if not (wanted.build and wanted.build.installed)
+        }
         kept = tuple(build for build in installed_builds(context) if build.framework not in asked)
         context.memo["judged_builds"] = kept + targets
     return tuple(context.memo["judged_builds"])
@@ -146,7 +165,7 @@ def _after(version: str) -> str:
 
 
 def _admitted(context: Context, framework: str, name: str, requirement: Requirement) -> tuple[FrameworkRelease, ...]:
-    """List the releases of a distribution that the specifier admits, on every platform; yanked ones only when pinned."""
+    """List the releases of a distribution that the specifier admits, on every platform; yanked ones when pinned."""
     pinned = any(part.operator in ("==", "===") and not part.version.endswith(".*") for part in requirement.specifier)
     return tuple(
         row
@@ -163,7 +182,7 @@ def _sieve(context: Context, rows: tuple[FrameworkRelease, ...]) -> tuple[str, t
         return UNLISTED, ()
     python, libc = context.facts.python, context.facts.host.libc_kind
     looks: tuple[tuple[str, Callable[[FrameworkRelease], bool]], ...] = (
-        (BITS, lambda row: not (isinstance(python.bits, Known) and python.bits.value == 32)),
+        (BITS, lambda _: not (isinstance(python.bits, Known) and python.bits.value == 32)),
         (PLATFORM, lambda row: row.platform in (context.platform, "any")),
         (PYTHON, lambda row: supports_python(context, row)),
         (LIBC, lambda row: not (_is(libc, "musl") and row.platform.startswith("linux"))),

@@ -53,7 +53,22 @@ def wheel_glibc(release: FrameworkRelease) -> str:
     return max((*lowest, *([release.glibc] if release.glibc else [])), key=Version, default="")
 
 
-@lru_cache(maxsize=1)
+def tag_glibcxx(release: FrameworkRelease) -> str:
+    """Return the newest GLIBCXX that the lowest manylinux tag of a release admits: 3.4.24; "" when it has none."""
+    tags = [need.glibc for need in map(tag_need, release.tags) if need is not None]
+    if not tags:
+        return ""
+    lowest = Version(min(tags, key=Version))
+    floors: dict[str, str] = _data()["glibcxx"]
+    return next((found for glibc, found in reversed(floors.items()) if Version(glibc) <= lowest), "")
+
+
 def _rows() -> dict[str, dict[str, Any]]:
-    rows: dict[str, dict[str, Any]] = json.loads(read_data("pip_tags.json"))["tags"]
+    rows: dict[str, dict[str, Any]] = _data()["tags"]
     return rows
+
+
+@lru_cache(maxsize=1)
+def _data() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(read_data("pip_tags.json"))
+    return loaded

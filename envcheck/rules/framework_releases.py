@@ -1,0 +1,225 @@
+"""Rules about the release itself: whether it exists here, for this Python, and as a GPU build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.version import Version
+
+from envcheck.model.facts import Known
+from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, WARNING, Command, Evidence, Finding, Fix
+from envcheck.model.releases import FrameworkRelease
+from envcheck.rules.builds import Build
+from envcheck.rules.context import Context
+from envcheck.rules.fixes_python import install_steps, new_environment
+from envcheck.rules.framework_state import Framework, has_no_gpu, is_conda_build, judged_frameworks
+from envcheck.rules.gpu_releases import gpu_install, gpu_rows, has_gpu_build
+from envcheck.rules.known_problems import problem_findings
+from envcheck.rules.registry import rule
+from envcheck.rules.targets import (
+    LIBC,
+    PLATFORM,
+    PYTHON,
+    REMOVED,
+    UNLISTED,
+    Wanted,
+    judged_builds,
+    supports_python,
+    wanted_releases,
+)
+
+
+_ELSEWHERE = "Use a platform that has GPU wheels, or a container image or build made for this one"
+
+
+@rule("python-unsupported", goal="any")
+def python_unsupported(context: Context) -> Iterator[Finding]:
+    """Find asked releases without a wheel for this Python."""
+    for wanted in wanted_releases(context):
+        if wanted.build and not wanted.build.installed:
+            context.need(context.facts.python.version, "python.version")
+        if wanted.obstacle != PYTHON:
+            continue
+        pythons = _pythons(wanted.near)
+        other = _other_release(context, wanted)
+        also = f" Or ask for {other}, which has one for this Python." if other else ""
+        yield Finding(
+            "python-unsupported",
+            INCOMPATIBLE,
+            ERROR,
+            f"{wanted.text} has no wheel for Python {_python(context)} here, only for {', '.join(pythons)}.",
+            (
+                context.seen("python.version"),
+                Evidence(
+                    f"{wanted.distribution} {wanted.near[0].version}",
+                    f"Python {', '.join(pythons)}",
+                    citation=wanted.near[0].citations[0],
+                ),
+            ),
+            Fix(f"Create an environment with Python {pythons[-1]}.{also}", new_environment(context, pythons[-1])),
+        )
+    yield from problem_findings(context, "python-unsupported")
+
+
+def _pythons(rows: tuple[FrameworkRelease, ...]) -> list[str]:
+    return sorted({minor for row in rows for minor in row.pythons}, key=Version)
+
+
+def _python(context: Context) -> str:
+    version, abi = context.facts.python.version, context.facts.python.abi_tag
+    shown = version.value if isinstance(version, Known) else "?"
+    return shown + (" (free-threaded)" if isinstance(abi, Known) and abi.value.endswith("t") else "")
+
+
+def _other_release(context: Context, wanted: Wanted) -> str:
+    """Name the newest release of the same distribution that this Python can install; "" when there is none."""
+    rows = context.matrix.releases(wanted.framework, context.platform)
+    fitting = (
+        row
+        for row in rows
+        if row.distribution == wanted.distribution and not row.yanked and supports_python(context, row)
+    )
+    found = next(fitting, None)
+    return f"{found.distribution}=={found.version}" if found else ""
+
+
+@rule("framework-package-removed", goal="any")
+def framework_package_removed(context: Context) -> Iterator[Finding]:
+    """Find requirements on a withdrawn distribution, which no longer brings its framework."""
+    for wanted in wanted_releases(context):
+        if wanted.obstacle != REMOVED or wanted.removed is None:
+            continue
+        row = wanted.removed
+        last = row.last_versions.get(context.platform)
+        until = f" Its last real release here is {last}." if last else ""
+        yield Finding(
+            "framework-package-removed",
+            INCOMPATIBLE,
+            ERROR,
+            f"{wanted.text} cannot be installed. {row.reason}{until}",
+            (
+                Evidence("target", wanted.text),
+                Evidence(f"removed {row.name}", row.reason, citation=row.citations[0]),
+            ),
+            Fix(f"Install {row.replacement} instead.", install_steps(context, row.replacement)),
+        )
+
+
+@rule("release-unknown", goal="any")
+def release_unknown(context: Context) -> Iterator[Finding]:
+    """Find releases that the matrix does not hold, which cannot be judged."""
+    for wanted in wanted_releases(context):
+        if wanted.obstacle == UNLISTED:
+            yield _unknown_release(context, wanted.text, wanted.framework, "target")
+    for build in judged_builds(context):
+        if build.release is None and build.version:
+            yield _unknown_release(context, build.label, build.framework, "python.frameworks")
+
+
+def _unknown_release(context: Context, label: str, framework: str, fact: str) -> Finding:
+    newest = next(iter(context.matrix.releases(framework, context.platform)), None)
+    known = f" The newest {framework} release it holds for {context.platform} is {newest.version}." if newest else ""
+    seen = Evidence(fact, label) if fact == "target" else context.seen(fact, shown=label)
+    cited = (Evidence(f"releases {framework}", newest.version, citation=newest.citations[0]),) if newest else ()
+    return Finding(
+        "release-unknown",
+        UNDETERMINED,
+        ERROR,
+        f"The compatibility matrix does not hold {label} for {context.platform}, so it cannot be judged.{known}",
+        (seen, *cited),
+        Fix(
+            "Refresh the matrix from the published wheels, or ask about a release it holds.",
+            (Command(("envcheck", "matrix", "refresh", "--framework", framework), "user"),),
+        ),
+    )
+
+
+@rule("platform-no-gpu-wheel", goal="any")
+def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
+    """Find releases without a GPU wheel, or without any wheel, for this platform."""
+    for wanted in wanted_releases(context):
+        if wanted.obstacle in (PLATFORM, LIBC):
+            where = "a system with musl instead of glibc" if wanted.obstacle == LIBC else context.platform
+            yield _no_wheel(
+                context, wanted.text, wanted.framework, f"{wanted.text} has no wheel for {where}.", wanted.near
+            )
+    for framework in _cpu_frameworks(context) if context.goal == "gpu" else ():
+        build = framework.main
+        if not has_gpu_build(context, build) and not is_conda_build(context, build):
+            message = f"{build.label} has no GPU wheel for {context.platform}: what is published there is a CPU build."
+            rows = (build.release,) if build.release else ()
+            yield _no_wheel(context, build.label, build.framework, message, rows)
+    if context.goal == "gpu":
+        yield from problem_findings(context, "platform-no-gpu-wheel")
+
+
+def _no_wheel(
+    context: Context, label: str, framework: str, message: str, rows: tuple[FrameworkRelease, ...]
+) -> Finding:
+    cited = (
+        rows[:1] or context.matrix.releases(framework, context.platform)[:1] or context.matrix.releases(framework)[:1]
+    )
+    musl = isinstance(context.facts.host.libc_kind, Known) and context.facts.host.libc_kind.value == "musl"
+    older = None if musl else next(iter(gpu_rows(context, framework)), None)
+    advice = {
+        "windows": "Use WSL2, where the Linux wheels run on the GPU",
+        "darwin": "Use a Linux machine with an NVIDIA GPU",
+    }.get(context.os, "Use a system or container image with glibc" if musl else _ELSEWHERE)
+    also = f"; or {older.distribution} {older.version}, the last release with a GPU wheel here" if older else ""
+    return Finding(
+        "platform-no-gpu-wheel",
+        INCOMPATIBLE,
+        ERROR,
+        message,
+        (
+            context.seen("host.os", shown=f"{label} on {context.platform}"),
+            *(
+                Evidence(
+                    f"{row.distribution} {row.version}",
+                    f"{row.platform}, CUDA build: {row.cuda_build}",
+                    citation=row.citations[0],
+                )
+                for row in cited
+            ),
+        ),
+        Fix(f"{advice}{also}."),
+    )
+
+
+@rule("framework-cpu-build")
+def framework_cpu_build(context: Context) -> Iterator[Finding]:
+    """Find CPU-only builds beside a GPU, which they ignore without a word."""
+    if has_no_gpu(context):
+        return
+    others = any(_has_cuda(framework) for framework in judged_frameworks(context))
+    for framework in _cpu_frameworks(context):
+        build = framework.main
+        if framework.name == "jax" or not (has_gpu_build(context, build) or is_conda_build(context, build)):
+            continue
+        asked = any(wanted.framework == framework.name for wanted in wanted_releases(context))
+        yield Finding(
+            "framework-cpu-build",
+            INCOMPATIBLE,
+            ERROR if asked or not others else WARNING,
+            f"{build.label} is a CPU-only build: it does not use the GPU of this machine.",
+            _cpu_evidence(context, build),
+            gpu_install(context, framework),
+        )
+
+
+def _has_cuda(framework: Framework) -> bool:
+    return isinstance(framework.cuda_build, Known) and framework.cuda_build.value
+
+
+def _cpu_frameworks(context: Context) -> Iterator[Framework]:
+    """Yield the judged frameworks without any CUDA build; an unknown one ends the rule as undetermined."""
+    for framework in judged_frameworks(context):
+        if not context.need(framework.cuda_build, f"{framework.main.label}: CUDA build or not"):
+            yield framework
+
+
+def _cpu_evidence(context: Context, build: Build) -> tuple[Evidence, ...]:
+    seen = (context.seen("python.frameworks", build.cuda_build, f"{build.label}: no CUDA build"), context.seen("gpus"))
+    if build.release is None:
+        return seen
+    return (*seen, Evidence(build.label, build.release.note or "its wheel here", citation=build.release.citations[0]))

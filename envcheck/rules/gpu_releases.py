@@ -1,0 +1,136 @@
+"""Which GPU release to install instead of a build that cannot use the GPU here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.version import InvalidVersion, Version
+
+from envcheck.model.facts import Known
+from envcheck.model.findings import Fix
+from envcheck.model.releases import FrameworkRelease
+from envcheck.rules.builds import Build
+from envcheck.rules.context import Context
+from envcheck.rules.fixes_python import conda_install, install_steps, uninstall_steps
+from envcheck.rules.framework_state import Framework, is_conda_build
+from envcheck.rules.known_problems import blocks_gpu
+from envcheck.rules.pytorch_index import cuda_variants, index_url, serves
+from envcheck.rules.targets import supports_python
+
+_CONDA_SPECS = {"tensorflow": "tensorflow=*=cuda*", "torch": "pytorch=*=cuda*", "jax": "jaxlib=*=*cuda*"}
+
+
+def gpu_rows(context: Context, framework: str) -> tuple[FrameworkRelease, ...]:
+    """List the CUDA releases of a framework for this platform, newest first, whatever their distribution."""
+    key = f"gpu_rows {framework}"
+    if key not in context.memo:
+        rows = context.matrix.releases(framework, context.platform)
+        context.memo[key] = tuple(row for row in rows if row.cuda_build and not row.yanked)
+    return tuple(context.memo[key])
+
+
+def has_gpu_build(context: Context, build: Build) -> bool:
+    """Tell whether this very release exists as a CUDA build for this platform, in any distribution or index."""
+    if build.framework == "torch" and serves(build.version, context.platform):
+        return True
+    rows = gpu_rows(context, build.framework)
+    if any(row.version == build.version for row in rows):
+        return True
+    # Not a release of the matrix: it counts as its nearest elder does.
+    return build.release is None and bool(rows) and _newest_has_gpu(context, build.framework)
+
+
+def _newest_has_gpu(context: Context, framework: str) -> bool:
+    newest = next(iter(context.matrix.releases(framework, context.platform)), None)
+    return newest is not None and any(row.version == newest.version for row in gpu_rows(context, framework))
+
+
+def best_gpu_row(context: Context, framework: str, near: str) -> FrameworkRelease | None:
+    """Choose a CUDA release for this Python and driver: of the same minor where there is one, else the newest."""
+    usable = [
+        row
+        for row in gpu_rows(context, framework)
+        if supports_python(context, row) and driver_runs(context, row.cuda) and not blocks_gpu(context, row)
+    ]
+    line = near.split(".")[:2]
+    same = [row for row in usable if row.version == near] + [
+        row for row in usable if row.version.split(".")[:2] == line
+    ]
+    return next(iter(same + usable), None)
+
+
+def driver_runs(context: Context, cuda: str | None) -> bool:
+    """Tell whether the driver reaches the floor of a CUDA version; an unknown driver is not held against it."""
+    release = context.facts.driver.release
+    if cuda is None or not isinstance(release, Known):
+        return True
+    toolkit = context.matrix.toolkit(cuda if "." in cuda else f"{cuda}.0")
+    windows = context.os == "windows"
+    if toolkit is None:
+        return True
+    floor = toolkit.minor_floor_windows if windows else toolkit.minor_floor_linux
+    floor = floor or (toolkit.min_driver_windows if windows else toolkit.min_driver_linux)
+    try:
+        return floor is None or Version(release.value) >= Version(floor)
+    except InvalidVersion:
+        return True
+
+
+def gpu_install(context: Context, framework: Framework) -> Fix:
+    """Say how to replace a CPU build by the GPU build that fits this Python and driver."""
+    build = framework.main
+    if is_conda_build(context, build):
+        spec = conda_install(_CONDA_SPECS[framework.name])
+        return Fix(f"Install the CUDA build of {framework.name} with conda.", (spec,))
+    if framework.name == "torch":
+        return _torch_install(context, build)
+    row = best_gpu_row(context, framework.name, build.version)
+    if row is None:
+        return Fix(
+            f"No GPU release of {framework.name} fits this Python and driver: use another Python or a newer driver."
+        )
+    removed = () if row.distribution in _names(framework) or row.distribution.startswith("jax") else _names(framework)
+    requirement = gpu_requirement(context, row)
+    steps = uninstall_steps(context, *removed) + install_steps(context, requirement)
+    return Fix(f"Install the GPU build: {requirement}.", steps)
+
+
+def gpu_requirement(context: Context, row: FrameworkRelease) -> str:
+    """Write a requirement for a CUDA release with the extra that brings its CUDA libraries."""
+    if row.framework == "jax":
+        return _jax_requirement(context, row)
+    extra = f"[{row.gpu_extra}]" if row.gpu_extra else ""
+    return f"{row.distribution}{extra}=={row.version}"
+
+
+def _jax_requirement(context: Context, plugin: FrameworkRelease) -> str:
+    """Name jax itself: jax-cuda12-plugin 0.4.31 -> jax[cuda12]==0.4.31."""
+    row = context.matrix.release("jax", plugin.version, context.platform, "jax")
+    extra = next((name for name in (row.extras if row else ()) if name in plugin.distribution), "")
+    return f"jax[{extra}]=={plugin.version}" if extra else f"{plugin.distribution}=={plugin.version}"
+
+
+def _torch_install(context: Context, build: Build) -> Fix:
+    variants = [cuda for cuda in cuda_variants(build.version) if driver_runs(context, cuda)]
+    version = build.version
+    if not variants:
+        version = next(_served_versions(context), "")
+        variants = [cuda for cuda in cuda_variants(version) if driver_runs(context, cuda)]
+    if not version or not variants:
+        return Fix(
+            "Install a CUDA build from PyTorch's own package index, as its installation page tells for this driver."
+        )
+    steps = install_steps(context, f"torch=={version}", index=index_url(variants[0]), force=build.installed)
+    return Fix(f"Install torch {version} for CUDA {variants[0]} from PyTorch's own package index.", steps)
+
+
+def _served_versions(context: Context) -> Iterator[str]:
+    """Yield torch releases with a CUDA variant for this Python and driver, newest first."""
+    for row in context.matrix.releases("torch", context.platform):
+        runs = any(driver_runs(context, cuda) for cuda in cuda_variants(row.version))
+        if runs and serves(row.version, context.platform) and supports_python(context, row):
+            yield row.version
+
+
+def _names(framework: Framework) -> tuple[str, ...]:
+    return tuple(build.distribution for build in framework.builds if build.installed)

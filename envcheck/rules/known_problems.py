@@ -1,0 +1,142 @@
+"""Known problems of a release that apply on this machine, as findings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from packaging.version import InvalidVersion, Version
+
+from envcheck.model.facts import Known
+from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix
+from envcheck.model.releases import FrameworkRelease, KnownProblem
+from envcheck.rules.builds import Build
+from envcheck.rules.context import Context
+from envcheck.rules.fixes_python import install_steps
+from envcheck.rules.framework_state import is_conda_build, judged_frameworks
+
+
+def problem_findings(
+    context: Context, finding_id: str, concerns: Callable[[Build], bool] = lambda _: True
+) -> Iterator[Finding]:
+    """Yield what the matrix knows to go wrong with the judged builds, of one finding id."""
+    for framework in judged_frameworks(context):
+        for build in filter(concerns, framework.builds):
+            for problem in _problems(context, build):
+                if problem.finding == finding_id and _applies(context, problem, build, framework.extras):
+                    yield _finding(context, problem, build, framework.extras)
+
+
+def blocks_gpu(context: Context, row: FrameworkRelease) -> bool:
+    """Tell whether a release has a problem here that keeps it from being installed or from finding the GPU."""
+    known = context.matrix.problems(row.distribution, row.version, "run")
+    known += context.matrix.problems(row.distribution, row.version, "install")
+    return any(
+        problem.severity == ERROR and not problem.condition and _fits_machine(context, problem) for problem in known
+    )
+
+
+def _problems(context: Context, build: Build) -> tuple[KnownProblem, ...]:
+    key = f"problems {build.distribution} {build.version}"
+    if key not in context.memo:
+        stages = ("run", "advice") if build.installed else ("install", "run")
+        found = (context.matrix.problems(build.distribution, build.version, stage) for stage in stages)
+        context.memo[key] = tuple(problem for each in found for problem in each)
+    return tuple(context.memo[key])
+
+
+def _applies(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> bool:
+    if not _fits_machine(context, problem) or (build.installed and is_conda_build(context, build)):
+        return False
+    if not build.installed:
+        # What pip would bring along is not there yet: only what the metadata lets in can be said.
+        fine = _name_of(problem.condition) in context.distributions and not _holds(context, problem.condition)
+        return not fine and (problem.stage == "run" or problem.requires_extra in (None, *extras))
+    return (
+        (not problem.requires_extra or has_cuda_wheels(context, build))
+        and (not problem.absent or problem.absent not in context.distributions)
+        and (not problem.condition or _holds(context, problem.condition))
+    )
+
+
+def _fits_machine(context: Context, problem: KnownProblem) -> bool:
+    python, gpus = context.facts.python.version, context.gpus
+    if problem.platforms and context.platform not in problem.platforms:
+        return False
+    if problem.pythons and not (isinstance(python, Known) and _within(python.value, problem.pythons)):
+        return False
+    found = [gpu.compute_capability.value for gpu in gpus if isinstance(gpu.compute_capability, Known)]
+    return not problem.compute_capabilities or any(_within(item, problem.compute_capabilities) for item in found)
+
+
+def has_cuda_wheels(context: Context, build: Build) -> bool:
+    """Tell whether any of the CUDA wheels that a release asks for is installed."""
+    wheels = build.release.cuda_wheels if build.release else ()
+    return any(_name_of(wheel) in context.distributions for wheel in wheels)
+
+
+def _holds(context: Context, condition: str) -> bool:
+    """Tell whether an installed distribution meets a condition such as numpy>=2, or nvidia-cudnn-cu11 alone."""
+    name = _name_of(condition)
+    found = context.distributions.get(name)
+    return found is not None and _within(found.version, condition[len(name) :])
+
+
+def _name_of(requirement: str) -> str:
+    """Cut the name off a requirement of the matrix, whose names are normalised: numpy>=2 -> numpy."""
+    match = re.match(r"[a-z0-9-]+", requirement)
+    return match.group() if match else ""
+
+
+def _within(version: str, specifier: str) -> bool:
+    from packaging.specifiers import SpecifierSet
+
+    try:
+        return SpecifierSet(specifier).contains(Version(version), prereleases=True)
+    except InvalidVersion:
+        return False
+
+
+def _finding(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Finding:
+    condition = ""
+    if problem.condition and build.installed:
+        name = _name_of(problem.condition)
+        condition = f" Installed: {name} {context.distributions[name].version}."
+    return Finding(
+        problem.finding,
+        INCOMPATIBLE,
+        _severity(problem, build, extras),
+        f"{build.label}: {problem.what}{condition}",
+        (
+            context.seen("python.frameworks" if build.installed else "python.version", shown=build.label),
+            Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0]),
+        ),
+        _fix(context, problem, build, extras),
+    )
+
+
+def _severity(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> str:
+    if build.installed:
+        return problem.severity
+    certain = not problem.condition and problem.requires_extra in (None, *extras)
+    return problem.severity if certain else (WARNING if problem.severity == ERROR else NOTE)
+
+
+def _fix(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Fix | None:
+    constraints = [_with_extra(item, problem, build) for item in problem.fix.split()]
+    if not constraints and not problem.remedy:
+        return None
+    if not build.installed and constraints and not constraints[0].startswith(build.distribution):
+        extra = f"[{','.join(extras)}]" if extras else ""
+        constraints = [f"{build.distribution}{extra}=={build.version}", *constraints]
+    summary = " ".join(
+        part for part in (f"Install {', '.join(constraints)}." if constraints else "", problem.remedy) if part
+    )
+    return Fix(summary, install_steps(context, *constraints))
+
+
+def _with_extra(constraint: str, problem: KnownProblem, build: Build) -> str:
+    """Keep the extra in play: tensorflow<2.21 -> tensorflow[and-cuda]<2.21."""
+    name = _name_of(constraint)
+    bare = name == build.distribution and problem.requires_extra and not constraint.startswith(name + "[")
+    return f"{name}[{problem.requires_extra}]{constraint[len(name) :]}" if bare else constraint

@@ -1,0 +1,232 @@
+"""Broken Requires-Dist pins around the frameworks, each given to the finding id of what it is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from packaging.version import InvalidVersion, Version
+
+from envcheck.model.facts import Known
+from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix
+from envcheck.model.python_env import Distribution
+from envcheck.rules.context import Context
+from envcheck.rules.fixes_python import install_steps
+
+_OTHER = "dependency-conflict"
+_ABOUT = {
+    "numpy": "numpy-abi",
+    "protobuf": "protobuf-conflict",
+    "keras": "keras-mismatch",
+    "tf-keras": "keras-mismatch",
+    "tensorflow-estimator": "keras-mismatch",
+}
+# Keras and TensorFlow are released in pairs of minors.
+_PAIRED_MINORS = ("keras", "tf-keras", "tensorflow-estimator")
+_LINE = r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*(?:;\s*(.*))?$"
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One requirement that what is installed does not meet; `found` is None when nothing is there."""
+
+    owner: Distribution
+    name: str
+    specifier: str
+    found: Distribution | None
+
+    @property
+    def about(self) -> str:
+        """Return the finding id it leads to."""
+        if self.name.startswith("nvidia-"):
+            return "cuda-wheel-conflict" if self.found else _OTHER
+        return _ABOUT.get(self.owner.name if self.owner.name == "tf-keras" else self.name, _OTHER)
+
+
+def pin_findings(context: Context, finding_id: str, told: frozenset[str] = frozenset()) -> Iterator[Finding]:
+    """Yield the broken pins of one finding id, but those on names that were `told` before."""
+    for item in violations(context):
+        if item.about == finding_id and item.name not in told:
+            yield _finding(context, item)
+
+
+def violations(context: Context) -> tuple[Violation, ...]:
+    """List the broken pins among the frameworks, what they need, and what needs them."""
+    if "violations" not in context.memo:
+        context.memo["violations"] = tuple(_search(context))
+    return tuple(context.memo["violations"])
+
+
+def _search(context: Context) -> Iterator[Violation]:
+    installed = context.distributions
+    frameworks = [name for name in installed if context.matrix.framework_of(name)]
+    if not frameworks:
+        return
+    queue, seen = list(frameworks), set(frameworks)
+    while queue:
+        owner = installed[queue.pop(0)]
+        for name, specifier in _requirements(context, owner):
+            found = installed.get(name)
+            if _is_broken(specifier, found, owner):
+                yield Violation(owner, name, specifier, found)
+            if found is not None and name not in seen:
+                seen.add(name)
+                queue.append(name)
+    yield from _dependants(context, set(frameworks), seen)
+
+
+def _dependants(context: Context, frameworks: set[str], seen: set[str]) -> Iterator[Violation]:
+    """Yield broken pins on a framework of what is installed beside it: torchvision on torch."""
+    starts = tuple(frameworks)
+    for owner in context.distributions.values():
+        if owner.name in seen or not any(line.lower().replace("_", "-").startswith(starts) for line in owner.requires):
+            continue
+        for name, specifier in _requirements(context, owner):
+            if name in frameworks and _is_broken(specifier, context.distributions[name], owner):
+                yield Violation(owner, name, specifier, context.distributions[name])
+
+
+def _requirements(context: Context, owner: Distribution) -> Iterator[tuple[str, str]]:
+    """Yield name and specifier of each requirement of a distribution that holds for the inspected Python."""
+    framework = context.matrix.framework_of(owner.name)
+    row = context.matrix.release(framework, owner.version, context.platform, owner.name) if framework else None
+    if row is not None and not owner.requires:
+        # Its metadata was not read: the matrix knows the pins that matter.
+        yield from ((name, spec) for name, spec in row.requires.items() if name in context.distributions)
+        return
+    extra = row.gpu_extra if row is not None and row.gpu_extra else ""
+    for line in owner.requires:
+        match = re.match(_LINE, line)
+        if match is None or ("extra" in (match.group(3) or "") and not (extra and extra in _dashed(match.group(3)))):
+            continue
+        name, marker = _dashed(match.group(1)).lower(), match.group(3)
+        if "extra" in (marker or "") and name not in context.distributions:
+            continue  # nobody says that the extra was asked for
+        if marker is None or _holds(context, marker, extra):
+            yield name, match.group(2).strip()
+
+
+def _dashed(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name)
+
+
+def _holds(context: Context, marker: str, extra: str) -> bool:
+    from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
+
+    environment = _environment(context)
+    known: dict[str, bool] = context.memo.setdefault("markers", {})
+    if marker not in known:
+        try:
+            known[marker] = Marker(marker).evaluate({**environment, "extra": extra})
+        except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName, InvalidVersion):
+            known[marker] = False
+    return known[marker]
+
+
+def _environment(context: Context) -> dict[str, str]:
+    """Describe the inspected Python as markers do."""
+    python, host = context.facts.python, context.facts.host
+    version = python.version.value if isinstance(python.version, Known) else ""
+    implementation = python.implementation.value if isinstance(python.implementation, Known) else "cpython"
+    machine = host.architecture.value if isinstance(host.architecture, Known) else "x86_64"
+    systems = {"windows": ("win32", "Windows", "nt"), "darwin": ("darwin", "Darwin", "posix")}
+    platform, system, name = systems.get(context.os, ("linux", "Linux", "posix"))
+    return {
+        "python_version": ".".join(version.split(".")[:2]) or "3",
+        "python_full_version": version or "3",
+        "implementation_name": implementation,
+        "platform_python_implementation": {"cpython": "CPython", "pypy": "PyPy"}.get(implementation, implementation),
+        "sys_platform": platform,
+        "platform_system": system,
+        "os_name": name,
+        "platform_machine": machine,
+    }
+
+
+def _is_broken(specifier: str, found: Distribution | None, owner: Distribution) -> bool:
+    if found is None:
+        return owner.installer != "conda"  # conda may bring it under another name
+    return bool(specifier) and not _within(found.version, specifier)
+
+
+def _within(version: str, specifier: str) -> bool:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        return SpecifierSet(specifier).contains(Version(version), prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        return True  # cannot be compared: nothing to hold against it
+
+
+def _finding(context: Context, item: Violation) -> Finding:
+    owner = f"{item.owner.name} {item.owner.version}"
+    needed = f"{item.name}{item.specifier}"
+    there = f"{item.name} {item.found.version} is installed" if item.found else f"{item.name} is not installed"
+    return Finding(
+        item.about,
+        INCOMPATIBLE,
+        _severity(context, item),
+        f"{owner} requires {needed}, but {there}.",
+        (
+            context.seen("python.distributions", shown=f"{owner}: Requires-Dist {needed}"),
+            *_cited(context, item),
+        ),
+        _fix(context, item),
+    )
+
+
+def _cited(context: Context, item: Violation) -> tuple[Evidence, ...]:
+    framework = context.matrix.framework_of(item.owner.name)
+    row = (
+        context.matrix.release(framework, item.owner.version, context.platform, item.owner.name) if framework else None
+    )
+    if row is None or item.name not in row.requires:
+        return ()
+    return (
+        Evidence(
+            f"{row.distribution} {row.version}", f"{item.name} {row.requires[item.name]}", citation=row.citations[0]
+        ),
+    )
+
+
+def _fix(context: Context, item: Violation) -> Fix:
+    if context.matrix.framework_of(item.name):  # the framework stays, its dependant moves
+        return Fix(
+            f"Install the release of {item.owner.name} made for it.",
+            install_steps(
+                context,
+                f"{item.name}=={item.found.version.partition('+')[0]}" if item.found else item.name,
+                item.owner.name,
+            ),
+        )
+    specifier = item.specifier.replace(" ", "")
+    return Fix(f"Install {item.name}{specifier}.", install_steps(context, f"{item.name}{specifier}"))
+
+
+def _severity(context: Context, item: Violation) -> str:
+    """Call a framework's own pin an error when what is installed is of another major or not there at all."""
+    if context.matrix.framework_of(item.owner.name) is None:
+        return WARNING
+    if item.found is None:
+        return ERROR
+    parts = 2 if item.name in _PAIRED_MINORS else 1
+    return ERROR if _is_far(item.found.version, item.specifier, parts) else WARNING
+
+
+def _is_far(version: str, specifier: str, parts: int) -> bool:
+    """Tell whether no version with the same first `parts` numbers can meet the clauses that are not met."""
+    from packaging.specifiers import SpecifierSet
+
+    line = Version(version).release[:parts]
+    first = Version(".".join(map(str, line)))
+    for clause in SpecifierSet(specifier):
+        if clause.contains(Version(version), prereleases=True):
+            continue
+        bound = Version(clause.version.removesuffix(".*"))
+        same = bound.release[:parts] == line
+        if (clause.operator in ("<", "<=") and bound <= first) or (
+            clause.operator not in ("<", "<=", "!=") and not same
+        ):
+            return True
+    return False

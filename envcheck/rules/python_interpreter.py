@@ -1,0 +1,176 @@
+"""Rules about the inspected interpreter and what pip and the C libraries let it install."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.version import InvalidVersion, Version
+
+from envcheck.model.facts import Absent, Known, Unknown
+from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Citation, Command, Evidence, Finding, Fix
+from envcheck.rules.builds import Build
+from envcheck.rules.context import Context
+from envcheck.rules.fixes_python import conda_install, install_steps, python_program
+from envcheck.rules.framework_state import is_conda_build
+from envcheck.rules.registry import rule
+from envcheck.rules.targets import BITS, GLIBC, judged_builds, target_builds, wanted_releases
+from envcheck.rules.wheel_tags import easiest_for_pip, tag_glibcxx, wheel_glibc
+
+_SAME_MACHINE = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
+
+
+@rule("python-32bit", needs=("python.bits",), goal="any")
+def python_32bit(context: Context) -> Iterator[Finding]:
+    """Find a 32-bit interpreter: it cannot install any framework wheel."""
+    bits = context.need(context.facts.python.bits, "python.bits")
+    works = any(build.installed for build in judged_builds(context))
+    if bits != 32 or (works and not any(wanted.obstacle == BITS for wanted in wanted_releases(context))):
+        return
+    names = ", ".join(context.matrix.frameworks())
+    wheel = next(iter(context.matrix.releases(context.matrix.frameworks()[0], context.platform)), None)
+    citations = wheel.citations if wheel else ()
+    yield Finding(
+        "python-32bit",
+        INCOMPATIBLE,
+        ERROR,
+        f"This Python is a 32-bit build; {names} publish wheels for 64-bit Python only.",
+        (
+            context.seen("python.bits"),
+            *(Evidence("framework releases", "64-bit wheels only", citation=each) for each in citations[:1]),
+        ),
+        Fix("Install a 64-bit Python and create the environment anew with it."),
+    )
+
+
+@rule("python-wrong-arch", needs=("python.architecture", "host.architecture"), goal="any")
+def python_wrong_arch(context: Context) -> Iterator[Finding]:
+    """Find an interpreter of another architecture: it runs emulated and gets wheels for that one."""
+    python = context.need(context.facts.python.architecture, "python.architecture")
+    machine = context.need(context.facts.host.architecture, "host.architecture")
+    if python is None or machine is None or _same_machine(python, machine):
+        return
+    yield Finding(
+        "python-wrong-arch",
+        INCOMPATIBLE,
+        ERROR,
+        f"This Python is built for {python}, the machine is {machine}: pip installs {python} wheels, "
+        f"which run emulated, without the GPU and without some CPU instructions they need.",
+        (context.seen("python.architecture"), context.seen("host.architecture")),
+        Fix(f"Install a Python for {machine} and create the environment anew with it."),
+    )
+
+
+def _same_machine(python: str, machine: str) -> bool:
+    first, second = (_SAME_MACHINE.get(name.lower(), name.lower()) for name in (python, machine))
+    # A 32-bit interpreter is python-32bit's to tell.
+    return first == second or (first in ("i686", "i386", "x86") and second == "x86_64") or first.startswith("armv")
+
+
+@rule("pip-too-old", goal="any")
+def pip_too_old(context: Context) -> Iterator[Finding]:
+    """Find a pip that does not know a platform tag and so says that there is no matching distribution."""
+    for build in target_builds(context):
+        need = easiest_for_pip(build.release) if build.release and not build.installed else None
+        if need is None:
+            continue
+        pip = context.need(context.facts.python.pip_version, "python.pip_version")
+        if pip is None or not _older(pip, need.pip):
+            continue
+        steps = (Command((python_program(context), "-m", "pip", "install", "--upgrade", "pip")),)
+        yield Finding(
+            "pip-too-old",
+            INCOMPATIBLE,
+            ERROR,
+            f"The wheels of {build.label} carry the platform tag {need.tag}, which pip knows from {need.pip} on; "
+            f"this environment has pip {pip}.",
+            (
+                context.seen("python.pip_version"),
+                Evidence(f"{build.distribution} {build.version}", need.tag, citation=build.citations[0]),
+                Evidence("pip tags", f"{need.tag} needs pip >= {need.pip}", citation=need.citation),
+            ),
+            Fix(
+                "Upgrade pip, then install again.",
+                steps + install_steps(context, f"{build.distribution}=={build.version}"),
+            ),
+        )
+
+
+@rule("glibc-too-old", goal="any")
+def glibc_too_old(context: Context) -> Iterator[Finding]:
+    """Find wheels that need a newer C library than this system has."""
+    for wanted in wanted_releases(context):
+        if wanted.obstacle == GLIBC:
+            lowest = min(wanted.near, key=lambda row: Version(wheel_glibc(row)))
+            yield _glibc_finding(context, wanted.text, wheel_glibc(lowest), lowest.citations)
+    for build in judged_builds(context):
+        floor = wheel_glibc(build.release) if build.release and not is_conda_build(context, build) else ""
+        found = context.facts.host.libc_version
+        if floor and isinstance(found, Unknown) and not build.installed:
+            context.need(found, "host.libc_version")
+        if floor and isinstance(found, Known) and _is_glibc(context) and _older(found.value, floor):
+            yield _glibc_finding(context, build.label, floor, build.citations)
+
+
+def _is_glibc(context: Context) -> bool:
+    kind = context.facts.host.libc_kind
+    return not isinstance(kind, Known) or kind.value == "glibc"
+
+
+def _glibc_finding(context: Context, label: str, floor: str, citations: tuple[Citation, ...]) -> Finding:
+    return Finding(
+        "glibc-too-old",
+        INCOMPATIBLE,
+        ERROR,
+        f"{label} needs glibc {floor} or newer; this system has {_shown(context)}.",
+        (
+            context.seen("host.libc_version"),
+            *(Evidence(label, f"needs glibc >= {floor}", citation=each) for each in citations[:1]),
+        ),
+        Fix(f"Use a newer system or a container image with glibc {floor} or newer, or an older release."),
+    )
+
+
+def _shown(context: Context) -> str:
+    found = context.facts.host.libc_version
+    return f"glibc {found.value}" if isinstance(found, Known) else "an older one"
+
+
+@rule("libstdcxx-mismatch", goal="any")
+def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
+    """Find an environment's own libstdc++ that is older than wheels with this tag may need."""
+    python = context.facts.python
+    path, provided = python.libstdcxx_path, python.libstdcxx_glibcxx
+    if not isinstance(path, Known) or isinstance(provided, (Absent, Unknown)):
+        return
+    for build in judged_builds(context):
+        need = _glibcxx_need(context, build)
+        if not need or not _older(provided.value, need):
+            continue
+        conda = isinstance(python.kind, Known) and python.kind.value == "conda"
+        steps = (conda_install("libstdcxx-ng"),) if conda else ()
+        yield Finding(
+            "libstdcxx-mismatch",
+            INCOMPATIBLE,
+            WARNING,
+            f"This Python loads {path.value}, which provides GLIBCXX up to {provided.value}; wheels tagged like those "
+            f"of {build.label} may need GLIBCXX_{need}.",
+            (
+                context.seen("python.libstdcxx_path"),
+                context.seen("python.libstdcxx_glibcxx"),
+                *(Evidence(build.label, f"tag admits GLIBCXX_{need}", citation=each) for each in build.citations[:1]),
+            ),
+            Fix("Update the environment's libstdc++.", steps),
+        )
+
+
+def _glibcxx_need(context: Context, build: Build) -> str:
+    if build.release is None or is_conda_build(context, build):
+        return ""
+    return tag_glibcxx(build.release)
+
+
+def _older(version: str, floor: str) -> bool:
+    try:
+        return Version(version) < Version(floor)
+    except InvalidVersion:
+        return False
