@@ -112,7 +112,10 @@ class LibrarySearch:
 
     def _list_other_folders(self) -> Iterator[str]:
         environment = self._host.environment()
-        prefixes = [self._installed.base_prefix if self._installed.is_conda else "", environment.get("CONDA_PREFIX", "")]
+        prefixes = [
+            self._installed.base_prefix if self._installed.is_conda else "",
+            environment.get("CONDA_PREFIX", ""),
+        ]
         yield from (posixpath.join(prefix, "lib") for prefix in prefixes if prefix)
         roots = [environment.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")] + ["/opt/cuda"]
         names = self._loader.names("/usr/local") or ()
