@@ -7,20 +7,7 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import Any
 
-# Section -> levels of tables above its rows.
-_SECTIONS = {
-    "schema": 0,
-    "checked": 0,
-    "citations": 1,
-    "frameworks": 1,
-    "releases": 3,
-    "removed": 1,
-    "toolkits": 1,
-    "drivers": 1,
-    "cudnn": 2,
-    "architectures": 1,
-    "problems": 1,
-}
+from envcheck.matrix.tables import SECTIONS
 
 
 def canonical(text: str) -> str:
@@ -31,14 +18,14 @@ def canonical(text: str) -> str:
 def canonical_text(document: dict[str, Any]) -> str:
     """Write a matrix document in canonical form."""
     sections = _ordered(document)
-    written = (f" {json.dumps(name)}: {_written(sections[name], depth, ' ')}" for name, depth in _SECTIONS.items())
+    written = (f" {json.dumps(name)}: {_written(sections[name], depth, ' ')}" for name, depth in SECTIONS.items())
     body = ",\n".join(written)
     return "{\n" + body + "\n}\n"
 
 
 def _ordered(document: dict[str, Any]) -> dict[str, Any]:
     """Order sections, versions and rows; cells are sorted when written."""
-    parts = {name: document[name] for name in _SECTIONS}
+    parts = {name: document[name] for name in SECTIONS}
     parts["citations"] = dict(sorted(parts["citations"].items()))
     parts["releases"] = {
         framework: {

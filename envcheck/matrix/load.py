@@ -9,6 +9,7 @@ from typing import Any
 
 from envcheck.host.data_files import read_data
 from envcheck.matrix.query import Matrix
+from envcheck.matrix.tables import Sections
 
 SCHEMA_ID = "envcheck/matrix/1"
 
@@ -20,7 +21,7 @@ class MatrixError(Exception):
 def load_matrix(path: str | None = None) -> Matrix:
     """Load the built-in matrix, or the file at `path`, whose shape is checked first."""
     if path is None:
-        return Matrix(json.loads(read_data("compat_matrix.json")))
+        return Matrix(Sections(read_data("compat_matrix.json").decode("utf-8")))
     data = _parse(_read(path), path)
     _check_schema_id(data, path)
     _check_shape(data, path)

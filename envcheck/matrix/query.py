@@ -1,4 +1,4 @@
-"""Ask the matrix; rows are built only when asked for, and a version it lacks is None, never a neighbour."""
+"""Ask the matrix; rows are decoded and built only when asked for, and a version it lacks is None, never a neighbour."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Matrix:
         """List a framework's releases, newest first, of every distribution."""
         return tuple(
             self._framework_release(framework, version, raw)
-            for version, rows in reversed(self._document["releases"].get(framework, {}).items())
+            for version, rows in reversed([*self._document["releases"].get(framework, {}).items()])
             for raw in rows
             if platform is None or raw["platform"] in (platform, "any")
         )
@@ -106,7 +106,7 @@ class Matrix:
 
     def toolkits(self) -> tuple[Toolkit, ...]:
         """List the CUDA Toolkit lines, newest first."""
-        return tuple(row for row in map(self._toolkit, reversed(self._document["toolkits"])) if row)
+        return tuple(row for row in map(self._toolkit, reversed([*self._document["toolkits"]])) if row)
 
     def newest_toolkit(self) -> Toolkit | None:
         """Return the newest CUDA Toolkit line; None when the matrix has none."""
@@ -129,7 +129,7 @@ class Matrix:
 
     def driver_branches(self) -> tuple[DriverBranch, ...]:
         """List the driver branches, newest first."""
-        found = map(self.driver_branch, reversed(self._document["drivers"]))
+        found = map(self.driver_branch, reversed([*self._document["drivers"]]))
         return tuple(row for row in found if row)
 
     def architecture(self, compute_capability: str) -> Architecture | None:
