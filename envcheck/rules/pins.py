@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import lru_cache
 
 from packaging.version import InvalidVersion, Version
 
 from envcheck.model.facts import Known
 from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix
 from envcheck.model.python_env import Distribution
+from envcheck.model.records import dataclass
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import install_steps
 
@@ -150,6 +151,7 @@ def _is_broken(specifier: str, found: Distribution | None, owner: Distribution) 
     return bool(specifier) and not _within(found.version, specifier)
 
 
+@lru_cache(maxsize=4096)
 def _within(version: str, specifier: str) -> bool:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
