@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Protocol, Sequence, Tuple
 
 from envcheck.model.facts import Fact
+from envcheck.model.records import dataclass
+
+
+class UnrecordedError(LookupError):
+    """A probe asked a recorded machine for something that its recording does not hold."""
 
 
 @dataclass(frozen=True)

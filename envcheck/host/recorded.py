@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import posixpath
-from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from envcheck.host.files import attempt
-from envcheck.host.protocol import Completed, ElfFacts, FileStatus
+from envcheck.host.protocol import Completed, ElfFacts, FileStatus, UnrecordedError
 from envcheck.host.virtual_files import FileTree
 from envcheck.model.codec import decode_as
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
-
-
-class UnrecordedError(LookupError):
-    """A probe asked for something that the recording does not hold."""
 
 
 class RecordedHost:
@@ -35,9 +31,10 @@ class RecordedHost:
         self._calls: Mapping[str, Mapping[str, Any]] = recording.get("calls", {})
 
     @classmethod
-    def load(cls, path: Path) -> "RecordedHost":
+    def load(cls, path: "os.PathLike[str]") -> "RecordedHost":
         """Read a recording from its JSON file."""
-        return cls(json.loads(path.read_text(encoding="utf-8")))
+        with open(path, encoding="utf-8") as stream:
+            return cls(json.load(stream))
 
     def environment(self) -> Mapping[str, str]:
         """Return the recorded environment."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from envcheck.host.data_files import read_data
@@ -31,6 +30,8 @@ def load_matrix(path: str | None = None) -> Matrix:
 
 def _read(path: str) -> str:
     """Read a user's file; directories, devices and undecodable bytes are refused."""
+    from pathlib import Path  # only a user's file needs it
+
     file = Path(path)
     if not file.exists():
         raise MatrixError(f"The matrix file {path} does not exist.")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Generic, Optional, Tuple, TypeVar, Union
+
+from envcheck.model.records import dataclass
 
 T = TypeVar("T")
 

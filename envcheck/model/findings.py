@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Optional, Tuple
 
 from envcheck.model.facts import Source
+from envcheck.model.records import dataclass
 
 COMPATIBLE = "compatible"
 INCOMPATIBLE = "incompatible"

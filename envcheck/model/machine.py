@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Mapping, Tuple
 
 from envcheck.model.facts import NOT_STATED, Fact
+from envcheck.model.records import dataclass
 
 
 @dataclass(frozen=True)

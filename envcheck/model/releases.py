@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Mapping, Optional, Tuple
 
 from envcheck.model.findings import Citation
+from envcheck.model.records import dataclass, field
 
 
 @dataclass(frozen=True)

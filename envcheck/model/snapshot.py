@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Tuple
 
 from envcheck.model.facts import NOT_STATED, Fact
 from envcheck.model.machine import CompilerFacts, DriverFacts, Gpu, HostFacts, LibraryInstall, ToolkitFacts
 from envcheck.model.python_env import PythonFacts
+from envcheck.model.records import dataclass, field
 
 SCHEMA_VERSION = 1
 

@@ -7,8 +7,7 @@ import time
 from typing import Any, Callable, Dict, Tuple
 
 from envcheck import __version__
-from envcheck.host.protocol import Host
-from envcheck.host.recorded import UnrecordedError
+from envcheck.host.protocol import Host, UnrecordedError
 from envcheck.model.facts import Unknown
 from envcheck.model.snapshot import SCHEMA_VERSION, Facts, Snapshot
 from envcheck.probes.compiler import collect_compilers

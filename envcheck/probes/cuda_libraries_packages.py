@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import List, Mapping, Optional, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+from envcheck.model.records import dataclass
 from envcheck.probes.cuda_libraries_kinds import LibraryKind
 from envcheck.probes.cuda_libraries_places import LibraryPlace
 from envcheck.probes.toolkit_paths import join, parent

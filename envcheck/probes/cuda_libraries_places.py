@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Dict, Iterator, List, Mapping, Set, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Known, value_of
+from envcheck.model.records import dataclass
 from envcheck.probes.cuda_libraries_kinds import LibraryKind
 from envcheck.probes.toolkit_paths import base_name, folders_in, join, multiarch_triple, parent
 from envcheck.probes.toolkit_places import find_places
@@ -33,7 +33,8 @@ class Survey:
         self.host = host
         self.toolkits = find_places(host)
         self.sites = site_packages(host)
-        self._ours = "|".join([rf"^lib({'|'.join(kind.stem for kind in kinds)})\.so", *(kind.dll for kind in kinds)])
+        self._stems = tuple(f"lib{kind.stem}.so" for kind in kinds)
+        self._dlls = "|".join(kind.dll for kind in kinds)
         self._names: Dict[str, Tuple[str, ...]] = {}
         self.loader_folders = self._in_loader_cache()
 
@@ -42,13 +43,16 @@ class Survey:
         if folder not in self._names:
             listed = self.host.list_folder(folder)
             names = listed.value if isinstance(listed, Known) else ()
-            self._names[folder] = tuple(name for name in names if re.search(self._ours, name))
+            self._names[folder] = tuple(filter(self._is_ours, names))
         return self._names[folder]
+
+    def _is_ours(self, name: str) -> bool:
+        return name.startswith(self._stems) or (name.endswith(".dll") and re.search(self._dlls, name) is not None)
 
     def _in_loader_cache(self) -> Tuple[str, ...]:
         cache = self.host.loader_cache()
         known: Mapping[str, Tuple[str, ...]] = cache.value if isinstance(cache, Known) else {}
-        paths = [path for soname in known if re.search(self._ours, soname) for path in known[soname]]
+        paths = [path for soname in known if self._is_ours(soname) for path in known[soname]]
         real = [self.host.real_path(folder) for folder in dict.fromkeys(map(parent, paths))]
         return tuple(dict.fromkeys(folder.value for folder in real if isinstance(folder, Known)))
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Dict, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+from envcheck.model.records import dataclass
 
 _CPUINFO = "/proc/cpuinfo"
 # One processor takes 1 to 2 KB there; the kernel makes the text as it is read, for hundreds of them slowly.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, List, Mapping, Optional
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+from envcheck.model.records import dataclass
 from envcheck.probes.toolkit_paths import base_name, multiarch_triple
 
 _CONFSTR = "confstr CS_GNU_LIBC_VERSION"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Dict, Mapping
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+from envcheck.model.records import dataclass
 
 _FILES = ("/etc/os-release", "/usr/lib/os-release")
 

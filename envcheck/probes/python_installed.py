@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source
 from envcheck.model.python_env import Distribution
+from envcheck.model.records import dataclass
 from envcheck.probes.cuda_data import cuda_data
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Dict, List, Optional, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown, value_of
 from envcheck.model.machine import ToolkitFacts, ToolkitInstall
+from envcheck.model.records import replaced
 from envcheck.probes.compiler import read_compiler_version, version_command
 from envcheck.probes.together import run_together
 from envcheck.probes.toolkit_host_compiler import nvcc_host_compiler
@@ -92,7 +92,7 @@ def _run_programs(
     for install in installs:
         if install.root in commands:
             release, build = read_nvcc_version(answers[install.root], " ".join(commands[install.root]))
-            finished.append(_with_version(replace(install, nvcc_release=release, nvcc_build=build)))
+            finished.append(_with_version(_with_nvcc(install, release, build)))
         else:
             finished.append(_with_version(_without_running(install)))
     return finished, version
@@ -114,21 +114,30 @@ def _without_running(install: ToolkitInstall) -> ToolkitInstall:
     build = install.nvcc_build
     if isinstance(build, Known):  # version.json lists nvcc as a component
         release = ".".join(build.value.split(".")[:2])
-        return replace(install, nvcc_release=Known(release, build.source))
+        return _with_nvcc(install, Known(release, build.source), build)
     if not isinstance(install.nvcc_path, Known):
-        return replace(install, nvcc_release=install.nvcc_path, nvcc_build=install.nvcc_path)
+        return _with_nvcc(install, install.nvcc_path, install.nvcc_path)
     reason = Unknown("failed", "not run: the toolkit's files tell its version", (install.nvcc_path.value,))
-    return replace(install, nvcc_release=reason, nvcc_build=reason)
+    return _with_nvcc(install, reason, reason)
+
+
+def _with_nvcc(install: ToolkitInstall, release: Fact[str], build: Fact[str]) -> ToolkitInstall:
+    told: ToolkitInstall = replaced(install, nvcc_release=release, nvcc_build=build)
+    return told
 
 
 def _with_version(install: ToolkitInstall) -> ToolkitInstall:
+    told: ToolkitInstall = replaced(install, version=_best_version(install))
+    return told
+
+
+def _best_version(install: ToolkitInstall) -> Fact[str]:
     """Choose the best reading: the compiler's own word, then the toolkit's files, then a library's name."""
     readings = (install.nvcc_release, install.version_file, install.header_version, cudart_version(install.cudart_path))
     for fact in readings:
         if isinstance(fact, Known):
-            return replace(install, version=Known(".".join(fact.value.split(".")[:2]), fact.source))
-    reasons = [fact for fact in readings if isinstance(fact, Unknown)]
-    return replace(install, version=reasons[0] if reasons else Absent((install.root,)))
+            return Known(".".join(fact.value.split(".")[:2]), fact.source)
+    return next((fact for fact in readings if isinstance(fact, Unknown)), Absent((install.root,)))
 
 
 def _host_compiler(host: Host, on_path: NvccOnPath, installs: List[ToolkitInstall]) -> Fact[str]:

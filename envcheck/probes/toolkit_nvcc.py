@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Mapping, Optional, Tuple
 
 from envcheck.host.protocol import Completed, Host
 from envcheck.model.facts import Fact, Known, Source, Unknown
+from envcheck.model.records import dataclass
 from envcheck.probes.toolkit_paths import base_name, parent
 
 _WRAPPERS = 4  # a wrapper of a wrapper of a wrapper is already odd

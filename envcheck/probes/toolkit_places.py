@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Known
+from envcheck.model.records import dataclass
 from envcheck.probes.toolkit_paths import folders_in, join, multiarch_triple
 from envcheck.probes.toolkit_wheels import site_packages
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import sys
 
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Evidence, Finding, Report
+from envcheck.model.findings import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    WARNING,
+    Evidence,
+    Finding,
+    Report,
+)
 from envcheck.model.snapshot import Snapshot
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.overview import overview
 
 Line = tuple[str, str, str]  # (indent with label, text, style); text wraps under the label
 
-_STYLES = {ERROR: "bold red", "warning": "bold yellow", NOTE: "cyan", UNDETERMINED: "bold magenta"}
+_STYLES = {ERROR: "bold red", WARNING: "bold yellow", NOTE: "cyan", UNDETERMINED: "bold magenta"}
 _VERDICT_STYLES = {COMPATIBLE: "bold green", INCOMPATIBLE: "bold red", UNDETERMINED: "bold magenta"}
 
 
@@ -33,6 +43,8 @@ def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) ->
         lines.append(("", "", ""))
     lines.append((f"{report.verdict.upper()}  ", inert(report.headline), _VERDICT_STYLES[report.verdict]))
     shown = [finding for finding in report.findings if _is_shown(finding, verbose=verbose, quiet=quiet)]
+    if shown and shown[0].severity == NOTE and not verbose:
+        lines.append(("", "", ""))
     for finding in shown:
         lines += _finding(finding, verbose=verbose)
     return lines + _footer(report, shown, quiet=quiet)
@@ -49,22 +61,29 @@ def _finding(finding: Finding, *, verbose: bool) -> list[Line]:
     title = finding.id + (" (the cause)" if finding.primary else "")
     if finding.caused_by:
         title += f" (follows from {finding.caused_by})"
+    if finding.severity == NOTE and not verbose:
+        return [("note: ", f"{title}: {inert(finding.message)}", "dim")]  # nothing to do about it: one line
     lines: list[Line] = [("", "", ""), (f"{kind}: ", title, _STYLES[kind]), ("  ", inert(finding.message), "")]
     evidence = finding.evidence if verbose else finding.evidence[:3]
-    lines += [("  seen: ", _evidence(item), "dim") for item in evidence]
+    lines += [("  seen: ", _evidence(item, verbose=verbose), "dim") for item in evidence]
     if finding.fix is not None:
         lines.append(("  fix: ", inert(finding.fix.summary), ""))
         lines += [("    $ ", shell_line(command.argv), "bold") for command in finding.fix.commands]
     return lines
 
 
-def _evidence(item: Evidence) -> str:
+def _evidence(item: Evidence, *, verbose: bool) -> str:
     said = f"{item.fact}: {item.shown}"
     if item.source is not None and item.source.where:
-        said += f" ({item.source.where})"
+        said += f" ({item.source.where if verbose else _shortened(item.source.where)})"
     if item.citation is not None:
         said += f" [{item.citation.url_or_artifact}]"
     return inert(said)
+
+
+def _shortened(where: str) -> str:
+    places = where.split(", ")
+    return where if len(places) <= 3 else ", ".join(places[:2]) + f" and {len(places) - 2} more places"
 
 
 def _footer(report: Report, shown: list[Finding], *, quiet: bool) -> list[Line]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from envcheck.model.records import dataclass
 
 NATIVE = "native"  # machine code that runs as it is
 JIT = "jit"  # only PTX, which the driver compiles at the first start

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import lru_cache
 
 from envcheck.host.data_files import read_data
+from envcheck.model.records import dataclass
 
 
 @dataclass(frozen=True)

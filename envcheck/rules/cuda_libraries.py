@@ -13,10 +13,9 @@ from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.targets import judged_builds
 
-# Parts of a CUDA Toolkit that frameworks load. What stands in _SPARE they open only for profiling or to
-# link at run time, and go on without; a build that names one as needed does need it.
+# The parts of a CUDA Toolkit that every CUDA build loads, and those that only some do.
 _CUDA = ("cudart", "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusolverMg", "cusparse")
-_SPARE = ("cupti", "nvrtc", "nvJitLink", "nvToolsExt")
+_SOMETIMES = ("cupti", "nvrtc", "nvJitLink", "nvToolsExt")
 _SITE = r"/(?:site|dist)-packages/"
 
 
@@ -78,7 +77,7 @@ def _of_toolkit(item: LibraryLookup) -> bool:
     name = library_name(item.soname)
     if item.needed_by.rsplit("/", 1)[-1].startswith("libcudnn"):
         return False  # what cuDNN needs tells of cuDNN
-    return name in _CUDA or (name in _SPARE and item.mandatory)
+    return item.mandatory and (name in _CUDA or name in _SOMETIMES)
 
 
 def unfound(context: Context, build: Build, lookups: tuple[LibraryLookup, ...]) -> tuple[LibraryLookup, ...]:

@@ -25,6 +25,7 @@ from envcheck.rules.cudnn_copies import (
     OTHER_CUDA,
     OTHER_MAJOR,
     Copy,
+    built_with,
     dropped_gpus,
     fault_of,
     foreign_needs,
@@ -105,7 +106,7 @@ def _by_versions(context: Context, build: Build) -> Iterator[Finding]:
         if build.installed and ahead:
             yield from _judge_copy(context, build, ahead[0])
         return
-    needed = value_of(build.cudnn)
+    needed = built_with(build)
     if needed is None:
         return
     copies = system_copies(context)
@@ -123,13 +124,13 @@ def _known_copies(context: Context) -> tuple[Copy, ...]:
 def _judge_copy(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
     """Judge the copy a build loads."""
     ahead = brings_cuda(build) and not in_environment(copy.path) and _on_library_path(context, copy)
-    if value_of(build.cudnn) is not None:
+    if built_with(build) is not None:
         context.need(copy.version, f"version of the cuDNN in {copy.path}")
     fault = fault_of(context, build, copy) or (OTHER_CUDA if foreign_needs(build) else "")
     if fault:
         right = _right_copy(context, build, copy) or ("the build's own" if ahead else "")
         yield _shadowed(build, copy, right, ERROR) if right else _fault(context, build, copy, fault)
-    elif ahead and value_of(build.cudnn) is None:
+    elif ahead and built_with(build) is None:
         yield _shadowed(build, copy, "the build's own", WARNING)
     else:
         yield from _unlisted(context, build, copy)
@@ -147,14 +148,14 @@ def _right_copy(context: Context, build: Build, loaded: Copy) -> str:
 
 def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
     """Doubt a cuDNN newer than the one built with that the matrix does not list."""
-    version, needed = value_of(copy.version), value_of(build.cudnn)
+    version, needed = value_of(copy.version), built_with(build)
     if version and needed and older(needed, version) and context.matrix.cudnn(version) is None:
         what = f"cuDNN {version}, which {build.label} loads,"
         yield unknown_release(what, "whether it still serves these GPUs", copy.evidence)
 
 
 def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname: str) -> Finding:
-    needed, fix = value_of(build.cudnn), install_cudnn(context, build)
+    needed, fix = built_with(build), install_cudnn(context, build)
     others = [copy for copy in copies if value_of(copy.version)]
     if others:
         there = " and ".join(dict.fromkeys(describe(copy.version) for copy in others))
@@ -166,7 +167,7 @@ def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname:
 
 
 def _fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
-    needed, version = value_of(build.cudnn), describe(copy.version)
+    needed, version = built_with(build), describe(copy.version)
     if fault == DROPPED:
         return _dropped(context, build, copy, str(value_of(copy.version)))
     if fault == OTHER_CUDA:
@@ -207,7 +208,7 @@ def _dropped(context: Context, build: Build, copy: Copy, version: str) -> Findin
 
 
 def _shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
-    needed = value_of(build.cudnn)
+    needed = built_with(build)
     built = f", built with cuDNN {needed}," if needed else ""
     via = f" ({copy.via})" if copy.via else ""
     message = f"{build.label}{built} loads cuDNN {describe(copy.version)} from {copy.path}{via} ahead of {right}."
@@ -229,5 +230,5 @@ def _major(copy: Copy) -> tuple[int, ...]:
 
 
 def _row(build: Build) -> tuple[Evidence, ...]:
-    needed = value_of(build.cudnn)
+    needed = built_with(build)
     return (row_evidence(build.label, f"built with cuDNN {needed}", build.citations),) if needed else ()

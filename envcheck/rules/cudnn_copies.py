@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from envcheck.model.facts import Absent, Fact, Known, Source, value_of
 from envcheck.model.findings import Evidence
 from envcheck.model.machine import LibraryInstall
 from envcheck.model.python_env import LibraryLookup
+from envcheck.model.records import dataclass
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import in_environment, library_name, numbers, older
@@ -78,10 +77,18 @@ def wheel_copy(context: Context) -> Copy | None:
     return None
 
 
+def built_with(build: Build) -> str | None:
+    """Return the cuDNN a build was made with; its files often name the major only, its matrix row the minor."""
+    told, row = value_of(build.cudnn), build.release.cudnn if build.release and not build.local else None
+    if row and (told is None or (len(numbers(told)) == 1 and numbers(row)[:1] == numbers(told))):
+        return row
+    return told
+
+
 def fault_of(context: Context, build: Build, copy: Copy) -> str:
     """Name what is wrong with a copy for a build by finding id; "" when nothing is."""
     cuda, version = value_of(build.cuda), value_of(copy.version)
-    needed = value_of(build.cudnn)
+    needed = built_with(build)
     if needed and version and numbers(version)[0] != numbers(needed)[0]:
         return OTHER_MAJOR
     if cuda and copy.cuda_major and not in_environment(copy.path) and numbers(copy.cuda_major) != numbers(cuda)[:1]:

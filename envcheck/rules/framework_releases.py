@@ -28,7 +28,6 @@ from envcheck.rules.targets import (
     wanted_releases,
 )
 
-
 _ELSEWHERE = "Use a platform that has GPU wheels, or a container image or build made for this one"
 
 

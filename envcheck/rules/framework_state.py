@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from envcheck.model.facts import Absent, Fact, Known, Unknown
+from envcheck.model.records import dataclass
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.targets import judged_builds, wanted_releases

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from envcheck.model.facts import Known, Unknown
 from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Evidence, Finding, Fix
+from envcheck.model.records import dataclass
 from envcheck.rules.architecture_advice import known_trouble, supporting_release
 from envcheck.rules.architecture_targets import JIT, NATIVE, NONE, coverage, numbers, parse_target
 from envcheck.rules.builds import Build

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from envcheck.model.facts import Absent, Fact, Known, value_of
 from envcheck.model.findings import INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix
 from envcheck.model.machine import ToolkitInstall
+from envcheck.model.records import dataclass
 from envcheck.model.releases import Toolkit
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import cuda_builds, numbers, row_evidence, unknown_release

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Iterator
 
 from envcheck.model.findings import Finding
+from envcheck.model.records import dataclass
 
 if TYPE_CHECKING:
     from envcheck.rules.context import Context

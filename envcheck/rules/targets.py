@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Fact, Known
+from envcheck.model.records import dataclass
 from envcheck.model.releases import FrameworkRelease, RemovedDistribution
 from envcheck.rules.builds import Build, build_of, installed_builds
 from envcheck.rules.context import Context

@@ -11,6 +11,7 @@ from envcheck.model.findings import Command, Fix
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_libraries import brings_cuda
+from envcheck.rules.cudnn_copies import built_with
 from envcheck.rules.fixes_python import conda_install, install_steps, library_path_hook
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
@@ -52,7 +53,7 @@ def install_compiler(context: Context, major: int) -> Fix:
 
 def install_cudnn(context: Context, build: Build) -> Fix | None:
     """Bring the cuDNN a build was made with: from conda, as a wheel, else from NVIDIA's archive."""
-    cudnn, cuda = value_of(build.cudnn), value_of(build.cuda)
+    cudnn, cuda = built_with(build), value_of(build.cuda)
     if cudnn is None:
         return None
     wanted, major = f"cuDNN {_minor(cudnn)}", Version(cudnn).major

@@ -24,7 +24,8 @@ guide is silent (blanks, letters, doubled entries). A form neither describes is 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from envcheck.model.records import dataclass
 
 UNDECIDED = "the form is not described anywhere"
 

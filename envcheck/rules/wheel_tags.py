@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +12,7 @@ from packaging.version import Version
 from envcheck.host.data_files import read_data
 from envcheck.matrix.rows import build_citation
 from envcheck.model.findings import Citation
+from envcheck.model.records import dataclass
 from envcheck.model.releases import FrameworkRelease
 
 

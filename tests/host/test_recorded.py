@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.protocol import Completed
-from envcheck.host.recorded import RecordedHost, UnrecordedError
+from envcheck.host.protocol import Completed, UnrecordedError
+from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent, Known, Unknown
 from tests.known import known, unknown
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost, UnrecordedError
+from envcheck.host.protocol import UnrecordedError
+from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent, Known, Unknown, value_of
 from envcheck.model.machine import ToolkitFacts, ToolkitInstall
 from envcheck.probes.toolkit import collect_toolkits

@@ -8,7 +8,15 @@ import pytest
 
 from envcheck.model.facts import Absent, Known, Source, Unknown
 from envcheck.model.findings import Citation, Command, Evidence, Finding, Fix, Report
-from envcheck.model.machine import CompilerFacts, DriverFacts, Gpu, HostFacts, LibraryInstall, ToolkitFacts, ToolkitInstall
+from envcheck.model.machine import (
+    CompilerFacts,
+    DriverFacts,
+    Gpu,
+    HostFacts,
+    LibraryInstall,
+    ToolkitFacts,
+    ToolkitInstall,
+)
 from envcheck.model.python_env import FrameworkBuild, PythonFacts
 from envcheck.model.snapshot import SCHEMA_VERSION, Facts, Snapshot
 from envcheck.render.inert import inert, shell_line
