@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from envcheck.probes.cuda_libraries_kinds import LibraryKind
 
 CUDNN = LibraryKind(
@@ -11,6 +9,7 @@ CUDNN = LibraryKind(
     # Up to 7 the macros stand in cudnn.h; from 8 on that only includes cudnn_version.h, which on Debian is
     # an alternative to choose between cudnn_version_v8.h and cudnn_version_v9.h.
     headers=("cudnn_version.h", "cudnn_version_v9.h", "cudnn_version_v8.h", "cudnn.h"),
+    # the three macros, not CUDNN_VERSION: its formula changed at 9 (8902 is 8.9.2, 90100 is 9.1.0)
     macros=(("CUDNN_MAJOR",), ("CUDNN_MINOR",), ("CUDNN_PATCHLEVEL",)),
     stem="cudnn",
     dll=r"^cudnn64_(\d+)\.dll$",
@@ -20,15 +19,3 @@ CUDNN = LibraryKind(
     conda="cudnn",
     variables=("CUDNN_PATH", "CUDNN_HOME", "CUDNN_ROOT", "CUDNN_ROOT_DIR"),
 )
-
-
-def parse_cudnn_integer(number: int) -> Optional[str]:
-    """Return the version behind what cudnnGetVersion() returns; the formula changed at 9.
-
-    8902 -> 8.9.2, 7605 -> 7.6.5, 90100 -> 9.1.0
-    """
-    if number >= 90000:
-        return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"
-    if number >= 1000:
-        return f"{number // 1000}.{number % 1000 // 100}.{number % 100}"
-    return None

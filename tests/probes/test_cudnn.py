@@ -14,7 +14,7 @@ from envcheck.probes.cuda_libraries import collect_libraries, parse_library_name
 from envcheck.probes.cuda_libraries_headers import parse_version_macros
 from envcheck.probes.cuda_libraries_kinds import NCCL, TENSORRT
 from envcheck.probes.cuda_libraries_packages import cuda_major_of_path, parse_dpkg_status
-from envcheck.probes.cudnn import CUDNN, parse_cudnn_integer
+from envcheck.probes.cudnn import CUDNN
 
 DATA = Path(__file__).parent / "data" / "cudnn"
 SYSTEM = "/usr/lib/x86_64-linux-gnu"
@@ -74,13 +74,6 @@ def test_an_alias_of_tensorrt() -> None:
     text = "#define TRT_MAJOR_ENTERPRISE 10\n#define TRT_MINOR_ENTERPRISE 16\n#define TRT_PATCH_ENTERPRISE 1\n"
     aliases = "#define NV_TENSORRT_MAJOR TRT_MAJOR_ENTERPRISE //!< TensorRT major version.\n"
     assert parse_version_macros(text + aliases, TENSORRT.macros) == "10.16.1"
-
-
-@pytest.mark.parametrize(
-    ("number", "version"), [(8902, "8.9.2"), (7605, "7.6.5"), (90100, "9.1.0"), (91002, "9.10.2"), (0, None)]
-)
-def test_the_formula_changed_at_9(number: int, version: str | None) -> None:
-    assert parse_cudnn_integer(number) == version
 
 
 @pytest.mark.parametrize(
