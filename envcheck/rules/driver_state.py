@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from envcheck.model.facts import Absent, Known
 from envcheck.model.findings import ERROR, INCOMPATIBLE, Evidence, Finding, Fix
+from envcheck.model.releases import Architecture
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import is_plain_linux
+from envcheck.rules.driver_release import parse_release
 from envcheck.rules.fixes_driver import load_module, rebuild_module, release_from, sign_module
 from envcheck.rules.fixes_system import install_driver
 from envcheck.rules.gpu_facts import cuda_starts, gpu_name, judged_gpus
@@ -154,6 +156,14 @@ def _missing(context: Context, message: str, fix: Fix, seen: str) -> Finding:
     return Finding("driver-missing", INCOMPATIBLE, ERROR, message, evidence, fix)
 
 
+def _is_driven(context: Context, row: Architecture) -> bool:
+    """Say whether the running branch drives an architecture at all; where it does not, that is the cause."""
+    release = context.facts.driver.release
+    branch = parse_release(release.value)[0] if isinstance(release, Known) else 0
+    first, last = row.first_driver_branch, row.last_driver_branch
+    return not (first and branch < int(first)) and not (last and branch > int(last))
+
+
 @rule("driver-missing")
 def driver_kind(context: Context) -> Iterator[Finding]:
     """Report a loaded module of the kind (open or proprietary) that cannot drive this GPU."""
@@ -162,7 +172,7 @@ def driver_kind(context: Context) -> Iterator[Finding]:
         return
     for item in judged_gpus(context):
         row = item.architecture
-        if row is None or row.tegra or row.kernel_module in ("either", kind.value):
+        if row is None or row.tegra or row.kernel_module in ("either", kind.value) or not _is_driven(context, row):
             continue
         message = (
             f"The loaded NVIDIA kernel module is the {kind.value} one; {gpu_name(item.gpu)} ({row.name}) works with the "
