@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.model.facts import Absent, Known, Source, value_of
+from envcheck.model.facts import Known, Source, value_of
 from envcheck.model.findings import INCOMPATIBLE, NOTE, WARNING, Command, Evidence, Finding, Fix
 from envcheck.model.python_env import Extension
 from envcheck.rules.builds import Build, installed_builds
@@ -30,17 +30,17 @@ def extension_build_mismatch(context: Context) -> Iterator[Finding]:
 
 @rule("tensorrt-missing")
 def tensorrt_missing(context: Context) -> Iterator[Finding]:
-    """Find builds whose TensorRT was asked for with --for and is not there; unasked it is noise."""
-    if not any("tensorrt" in wanted.extras for wanted in wanted_releases(context)):
-        return
+    """Find TensorFlow builds whose TensorRT was asked for with --for and is not there; unasked it is noise."""
+    asked = any("tensorrt" in wanted.extras for wanted in wanted_releases(context))
     for build in cuda_builds(context):
-        lookups = value_of(build.libraries) or ()
-        gone = [item for item in lookups if library_name(item.soname) == "nvinfer" and isinstance(item.found, Absent)]
-        if gone:
-            message = f"{build.label} would load TensorRT ({gone[0].soname}), which the loader does not find."
-            seen = Evidence(gone[0].soname, "not found", None)
-            fix = Fix("Install the TensorRT this release names; everything but TensorFlow-TensorRT works without it.")
-            yield Finding("tensorrt-missing", INCOMPATIBLE, NOTE, message, (seen, context.seen("tensorrt")), fix)
+        if asked and build.framework == "tensorflow" and not context.need(context.facts.tensorrt, "tensorrt"):
+            message = (
+                f"TensorRT, asked for with {build.label}, is not on this machine; all but TensorFlow-TensorRT works."
+            )
+            fix = Fix("Install the TensorRT release that this TensorFlow release names.")
+            yield Finding(
+                "tensorrt-missing", INCOMPATIBLE, NOTE, message, (context.seen("tensorrt"), *_row(build)), fix
+            )
 
 
 def _other_python(context: Context, extension: Extension) -> str:
@@ -69,10 +69,10 @@ def _other_cuda(context: Context, torch: Build, extension: Extension) -> str:
 def _mismatch(context: Context, extension: Extension, torch: Build | None, reason: str) -> Finding:
     name = extension.distribution or extension.path.rsplit("/", 1)[-1]
     message = f"{name} {reason}. Importing it fails; the framework itself works."
-    evidence = [Evidence(extension.path, ", ".join(extension.needed[:4]), _source(context))]
-    if torch is not None and (cuda := value_of(torch.cuda)):
-        evidence.append(row_evidence(torch.label, f"built for CUDA {cuda}", torch.citations))
-    return Finding(_MISMATCH, INCOMPATIBLE, WARNING, message, tuple(evidence), _rebuild(context, extension))
+    seen = Evidence(extension.path, ", ".join(extension.needed[:4]), _source(context))
+    return Finding(
+        _MISMATCH, INCOMPATIBLE, WARNING, message, (seen, *(_row(torch) if torch else ())), _rebuild(context, extension)
+    )
 
 
 def _rebuild(context: Context, extension: Extension) -> Fix:
@@ -87,3 +87,8 @@ def _rebuild(context: Context, extension: Extension) -> Fix:
 def _source(context: Context) -> Source | None:
     found = context.facts.python.extensions
     return found.source if isinstance(found, Known) else None
+
+
+def _row(build: Build) -> tuple[Evidence, ...]:
+    cuda = value_of(build.cuda)
+    return (row_evidence(build.label, f"built for CUDA {cuda}", build.citations),) if cuda else ()
