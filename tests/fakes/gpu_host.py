@@ -1,7 +1,7 @@
 """Run a command on a stand-in GPU host: a private mount namespace that vanishes with the command. Needs root.
 
-Nothing of this machine is changed: /usr and /etc are overlaid, /dev, /proc/driver, /proc/modules, /sys/module
-and /sys/bus/pci are covered, all within the namespace.
+Nothing of this machine is changed: its files are overlaid, /dev, /proc/driver, /proc/modules, /sys/module and
+/sys/bus/pci are covered, all within the namespace. Only what is written below /tmp stays.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from pathlib import Path
 from tests.fakes.machine import GpuHost
 from tests.fakes.stage import stage
 
-# The namespace: a tmpfs copy of the stage, so that overlayfs works whatever file system holds the stage.
+# The namespace: an overlay of this machine's root, on a tmpfs copy of the stage, with the rest mounted into it.
 _ENTER = """
 set -e
 staged=$1; live=$2; shift 2
 mount -t tmpfs -o mode=755 tmpfs "$live"
 cp -a "$staged/." "$live/"
-mkdir "$live/work-usr" "$live/work-etc"
+root=$live/root; mkdir "$root" "$live/work"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$live/files,workdir=$live/work" "$root"
+mount --rbind /proc "$root/proc"
+mount --rbind /sys "$root/sys"
+mount --rbind /tmp "$root/tmp"
 mount --rbind /dev/pts "$live/dev/pts"
 mount --rbind /dev/shm "$live/dev/shm"
-mount -t overlay overlay -o "lowerdir=/usr,upperdir=$live/usr,workdir=$live/work-usr" /usr
-mount -t overlay overlay -o "lowerdir=/etc,upperdir=$live/etc,workdir=$live/work-etc" /etc
-mount --bind "$live/proc/driver" /proc/driver
-[ ! -e /proc/modules ] || mount --bind "$live/proc/modules" /proc/modules
-mount --bind "$live/sys/module" /sys/module
-mount --bind "$live/sys/pci" /sys/bus/pci
-mount --rbind "$live/dev" /dev
-[ ! -d /var/cache/ldconfig ] || mount -t tmpfs tmpfs /var/cache/ldconfig
-/sbin/ldconfig -X
-exec "$@"
+mount --rbind "$live/dev" "$root/dev"
+mount --bind "$live/driver" "$root/proc/driver"
+mount --bind "$live/cgroup" "$root/proc/1/cgroup"
+[ ! -e /proc/modules ] || mount --bind "$live/modules" "$root/proc/modules"
+mount --bind "$live/module" "$root/sys/module"
+mount --bind "$live/pci" "$root/sys/bus/pci"
+chroot "$root" /sbin/ldconfig -X
+exec chroot "$root" sh -c 'cd "$0"; exec "$@"' "$(pwd)" "$@"
 """
-
 _OF_THIS_MACHINE = ("CUDA", "LD_LIBRARY_PATH", "NVIDIA_", "NVCC_", "XLA_FLAGS", "STANDIN_")
 
 

@@ -49,7 +49,7 @@ class GpuHost:
     cuda_init: int | None = None
     nvidia_smi: Path | None = None  # a real one
     hide_toolkit: bool = True  # hide /usr/local/cuda* and the nvcc of this machine
-    files: Mapping[str, str | Path] = field(default_factory=dict)  # under /usr or /etc: text or a file to copy
+    files: Mapping[str, str | Path] = field(default_factory=dict)  # path: text or a file to copy
     programs: Mapping[str, str] = field(default_factory=dict)  # name in /usr/bin -> shell script body
     misbehave: Mapping[str, int] = field(default_factory=dict)  # NVML_HANG, NVML_CRASH, CUDA_HANG, CUDA_CRASH
 

@@ -13,24 +13,28 @@ from tests.fakes.build import build_libraries
 from tests.fakes.machine import FakeGpu, GpuHost
 
 _MAJOR = 195  # of NVIDIA's device nodes
+_CONTAINER_MARKS = (Path("/.dockerenv"), Path("/run/.containerenv"), Path("/run/systemd/container"))
 _PLAIN_NODES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}
 
 
-def stage(host: GpuHost, root: Path) -> None:
-    """Write everything the namespace of `host` is made of below `root`."""
-    for folder in ("usr/bin", "usr/local", "etc", "proc/driver", "sys/module", "dev/pts", "dev/shm"):
-        (root / folder).mkdir(parents=True)
-    _stage_kernel(host, root)
-    _stage_pci(host, root / "sys/pci")
-    _stage_devices(host, root / "dev")
+def stage(host: GpuHost, folder: Path) -> None:
+    """Write everything the namespace of `host` is made of below `folder`; files/ is laid over this machine's /."""
+    files = folder / "files"
+    for name in ("files/usr/bin", "driver", "module", "dev/pts", "dev/shm"):
+        (folder / name).mkdir(parents=True)
+    _stage_kernel(host, folder)
+    _stage_pci(host, folder / "pci")
+    _stage_devices(host, folder / "dev")
+    _write(folder / "cgroup", "0::/init.scope\n")
     if host.libraries:
-        _stage_libraries(host, root)
-    _stage_programs(host, root / "usr/bin")
+        _stage_libraries(host, files)
+    _stage_programs(host, files / "usr/bin")
     for path, content in host.files.items():
-        _write(root / path.lstrip("/"), content)
-    _hide(root, _own_driver())
+        _write(files / path.lstrip("/"), content)
+    _hide(files, _own_driver())
+    _hide(files, (path for path in _CONTAINER_MARKS if path.exists()))
     if host.hide_toolkit:
-        _hide(root, _own_toolkit())
+        _hide(files, _own_toolkit())
 
 
 def _write(path: Path, content: str | Path) -> None:
@@ -41,20 +45,20 @@ def _write(path: Path, content: str | Path) -> None:
         path.write_text(content, encoding="utf-8")
 
 
-def _stage_kernel(host: GpuHost, root: Path) -> None:
+def _stage_kernel(host: GpuHost, folder: Path) -> None:
     modules = []
     if host.nouveau:
         modules.append("nouveau")
     if host.loaded_version:
         modules += ["nvidia", *(["nvidia_uvm"] if host.uvm else [])]
-        _write(root / "sys/module/nvidia/version", host.loaded_version + "\n")
-        _write(root / "proc/driver/nvidia/version", _version_text(host))
+        _write(folder / "module/nvidia/version", host.loaded_version + "\n")
+        _write(folder / "driver/nvidia/version", _version_text(host))
         for index, gpu in enumerate(host.gpus):
-            _write(root / f"proc/driver/nvidia/gpus/{gpu.pci}/information", _information(index, gpu))
+            _write(folder / f"driver/nvidia/gpus/{gpu.pci}/information", _information(index, gpu))
     for name in modules:
-        (root / "sys/module" / name).mkdir(exist_ok=True)
+        (folder / "module" / name).mkdir(exist_ok=True)
     lines = (f"{name} 1000000 0 - Live 0x0000000000000000\n" for name in modules)
-    _write(root / "proc/modules", "".join(lines))  # shown where this kernel has /proc/modules to cover
+    _write(folder / "modules", "".join(lines))  # shown where this kernel has /proc/modules to cover
 
 
 def _version_text(host: GpuHost) -> str:
