@@ -32,9 +32,10 @@ def framework_cuda_extra_missing(context: Context) -> Iterator[Finding]:
     if has_no_gpu(context):
         return
     for framework in judged_frameworks(context):
+        if framework.name == "jax" and not gpu_rows(context, "jax"):
+            continue
         if framework.name == "jax" and not context.need(framework.cuda_build, f"{framework.main.label}: CUDA plugin"):
-            if gpu_rows(context, "jax"):
-                yield _no_plugin(context, framework)
+            yield _no_plugin(context, framework)
             continue
         for build in framework.builds:
             yield from _without_libraries(context, framework, build)

@@ -142,14 +142,23 @@ def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
             yield _no_wheel(
                 context, wanted.text, wanted.framework, f"{wanted.text} has no wheel for {where}.", wanted.near
             )
-    for framework in _cpu_frameworks(context) if context.goal == "gpu" else ():
+    for framework in judged_frameworks(context) if context.goal == "gpu" else ():
         build = framework.main
-        if not has_gpu_build(context, build) and not is_conda_build(context, build):
+        if not is_conda_build(context, build) and _has_no_gpu_wheel(context, framework):
             message = f"{build.label} has no GPU wheel for {context.platform}: what is published there is a CPU build."
             rows = (build.release,) if build.release else ()
             yield _no_wheel(context, build.label, build.framework, message, rows)
     if context.goal == "gpu":
         yield from problem_findings(context, "platform-no-gpu-wheel")
+
+
+def _has_no_gpu_wheel(context: Context, framework: Framework) -> bool:
+    """Tell whether a framework is a CPU build and no GPU build of this release exists for this platform."""
+    if has_gpu_build(context, framework.main):
+        return False
+    if not gpu_rows(context, framework.name):  # nor of any other release: whatever the files say, it is a CPU build
+        return not _has_cuda(framework)
+    return not context.need(framework.cuda_build, f"{framework.main.label}: CUDA build or not")
 
 
 def _no_wheel(
