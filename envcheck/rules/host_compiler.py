@@ -59,6 +59,28 @@ def host_compiler_too_old(context: Context) -> Iterator[Finding]:
         yield _finding(context, TOO_OLD, install, compiler, f"needs {compiler.kind} {lowest} or newer")
 
 
+@rule("toolkit-wrong-version")
+def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
+    """Find an nvcc whose CUDA major PyTorch refuses to build extensions with."""
+    install = compiling_toolkit(context)
+    version = value_of(install.version) if install else None
+    if install is None or version is None or context.matrix.toolkit(version) is None:
+        return
+    intended = bool(value_of(context.facts.python.extensions)) or isinstance(context.facts.toolkits.cuda_home, Known)
+    for build in cuda_builds(context):
+        cuda = value_of(build.cuda)
+        if build.framework != "torch" or not cuda or numbers(cuda)[:1] == numbers(version)[:1]:
+            continue
+        message = (
+            f"{build.label} is built for CUDA {cuda} and refuses to build extensions with the nvcc of CUDA {version} "
+            f"({install.root}); running it needs no nvcc."
+        )
+        fix = Fix(f"Where extensions are compiled, let CUDA_HOME name a CUDA {numbers(cuda)[0]} toolkit.")
+        evidence = (_seen(install), row_evidence(build.label, f"built for CUDA {cuda}", build.citations))
+        severity = WARNING if intended else NOTE
+        yield Finding("toolkit-wrong-version", INCOMPATIBLE, severity, message, evidence, fix)
+
+
 def compiling_toolkit(context: Context) -> ToolkitInstall | None:
     """Find the toolkit CUDA code would be compiled with beside a framework; None where nothing asks for one."""
     if not any(cuda_builds(context)):
