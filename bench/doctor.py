@@ -57,7 +57,7 @@ def measure(commands: dict[str, list[str]], runs: int, environment: dict[str, st
     }
 
 
-def environments(work: Path, torch: bool) -> tuple[Path, Path]:
+def environments(work: Path, *, torch: bool) -> tuple[Path, Path]:
     """Make the environment of the tool and that of the peers; return their bin folders."""
     ours, peers = work / "ours", work / "peers"
     for folder, packages in ((ours, [str(ROOT)]), (peers, [*PEERS, *(["torch"] if torch else [])])):
@@ -72,7 +72,7 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in dropped}
 
 
-def commands(ours: Path, peers: Path, snapshot: Path, torch: bool) -> dict[str, list[str]]:
+def commands(ours: Path, peers: Path, snapshot: Path, *, torch: bool) -> dict[str, list[str]]:
     """List what is timed, by the name the table shows."""
     listed = {
         "python -c pass": [str(ours / "python"), "-c", "pass"],
@@ -96,9 +96,8 @@ def hanging_seconds(ours: Path, work: Path) -> tuple[float, str, int]:
         script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     environment = {**clean_environment(), "PATH": f"{folder}:{os.environ['PATH']}"}
     start = time.perf_counter()
-    done = subprocess.run(
-        [str(ours / "envcheck"), "doctor", "--format", "json"], env=environment, capture_output=True, timeout=60, check=False
-    )
+    argv = [str(ours / "envcheck"), "doctor", "--format", "json"]
+    done = subprocess.run(argv, env=environment, capture_output=True, timeout=60, check=False)
     seconds = time.perf_counter() - start
     listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, timeout=10, check=True).stdout
     left = sum(line.startswith("sleep 987") for line in listing.splitlines())
@@ -108,7 +107,8 @@ def hanging_seconds(ours: Path, work: Path) -> tuple[float, str, int]:
 def matrix_speed(ours: Path) -> float:
     """Return the milliseconds that loading the matrix takes for each MB of its file."""
     code = (
-        "import time, statistics; from envcheck.host.data_files import read_data; from envcheck.matrix.load import load_matrix\n"
+        "import time, statistics\n"
+        "from envcheck.host.data_files import read_data\nfrom envcheck.matrix.load import load_matrix\n"
         "size = len(read_data('compat_matrix.json')) / 1e6; taken = []\n"
         "for _ in range(21):\n"
         "    start = time.perf_counter(); load_matrix(); taken.append(time.perf_counter() - start)\n"
@@ -149,10 +149,11 @@ def main() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        ours, peers = environments(work, options.torch)
+        ours, peers = environments(work, torch=options.torch)
         snapshot, environment = work / "machine.json", clean_environment()
-        subprocess.run([str(ours / "envcheck"), "snapshot", "-o", str(snapshot)], env=environment, check=True, timeout=60)
-        timings = measure(commands(ours, peers, snapshot, options.torch), options.runs, environment)
+        saving = [str(ours / "envcheck"), "snapshot", "-o", str(snapshot)]
+        subprocess.run(saving, env=environment, check=True, timeout=60)
+        timings = measure(commands(ours, peers, snapshot, torch=options.torch), options.runs, environment)
         return 1 if report(timings, hanging_seconds(ours, work), matrix_speed(ours)) else 0
 
 

@@ -15,9 +15,14 @@ EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expec
 @click.command(epilog=EXAMPLE)
 @options.inspected_python
 @click.option("--for", "requirements", multiple=True, metavar="REQ", help="Judge this release too, installed or not.")
-@click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", help="What must work; auto: a GPU where there is one.")
+@click.option(
+    "--expect",
+    type=click.Choice(["auto", "gpu", "cpu"]),
+    default="auto",
+    help="What must work; auto: a GPU where there is one.",
+)
 @click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge a saved machine instead of this one.")
-@click.option("--only", "only", metavar="IDS", default="", help="Limit the checks to these finding ids, comma-separated.")
+@click.option("--only", metavar="IDS", default="", help="Limit the checks to these finding ids, comma-separated.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the report.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @click.option("--matrix", "matrix_file", metavar="FILE", help="Judge by this compatibility matrix.")
@@ -74,4 +79,4 @@ def _print(
         return
     from envcheck.render.text import print_text
 
-    print_text(report, snapshot, options.wants_color(color_mode), verbose=verbose, quiet=quiet)
+    print_text(report, snapshot, color=options.wants_color(color_mode), verbose=verbose, quiet=quiet)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from envcheck.cli.exits import UserError
 from envcheck.model.codec import CodecError, decode
@@ -36,10 +37,12 @@ def saved_snapshot(path: str) -> Snapshot:
     document = _load(path)
     schema = document.get("schema", "")
     if schema == "envcheck/report/1":
-        document = document.get("snapshot") or {}
+        inside = document.get("snapshot")
+        document = inside if isinstance(inside, dict) else {}
         schema = document.get("schema", "")
     if schema != f"envcheck/snapshot/{SCHEMA_VERSION}":
-        raise UserError(f"{path} is no snapshot this version reads (schema {schema!r}). Take a new one: envcheck snapshot -o FILE")
+        advice = "Take a new one: envcheck snapshot -o FILE"
+        raise UserError(f"{path} is no snapshot this version reads (schema {schema!r}). {advice}")
     body = {key: value for key, value in document.items() if key != "schema"}
     try:
         return decode(Snapshot, body)
@@ -49,7 +52,7 @@ def saved_snapshot(path: str) -> Snapshot:
 
 def _load(path: str) -> dict[str, object]:
     try:
-        with open(path, "rb") as stream:
+        with Path(path).open("rb") as stream:
             data = stream.read(_LIMIT + 1)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None

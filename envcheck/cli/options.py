@@ -14,20 +14,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def inspected_python(command: F) -> F:
     """Add --python and --env: which Python environment to look into."""
-    command = click.option("--env", "env", default="", metavar="NAME_OR_DIR", help="Inspect this venv or conda environment.")(command)
-    return click.option("--python", "python", default="", metavar="PATH", help="Inspect this Python interpreter.")(command)
+    env = click.option("--env", default="", metavar="NAME_OR_DIR", help="Inspect this venv or conda environment.")
+    python = click.option("--python", default="", metavar="PATH", help="Inspect this Python interpreter.")
+    return python(env(command))
 
 
 def verbosity(command: F) -> F:
     """Add -v and -q."""
-    command = click.option("-q", "--quiet", is_flag=True, help="Print the verdict and its cause only.")(command)
-    return click.option("-v", "--verbose", is_flag=True, help="Show where each fact was read, and every note.")(command)
+    quiet = click.option("-q", "--quiet", is_flag=True, help="Print the verdict and its cause only.")
+    verbose = click.option("-v", "--verbose", is_flag=True, help="Show where each fact was read, and every note.")
+    return verbose(quiet(command))
 
 
 def color(command: F) -> F:
     """Add --color."""
     choice = click.Choice(["auto", "always", "never"])
-    return click.option("--color", "color_mode", type=choice, default="auto", help="Colour the text report (NO_COLOR is honoured).")(command)
+    words = "Colour the text report (NO_COLOR is honoured)."
+    return click.option("--color", "color_mode", type=choice, default="auto", help=words)(command)
 
 
 def wants_color(mode: str) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
+from pathlib import Path
 
 import click
 
@@ -31,9 +31,10 @@ def snapshot(python: str, env: str, output: str | None) -> int:
 
 def _write(path: str, text: str) -> None:
     # Written beside the target and renamed: a reader sees the old file or the whole new one.
+    target = Path(path)
     try:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.path.dirname(path) or ".", delete=False) as stream:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, delete=False) as stream:
             stream.write(text)
-        os.replace(stream.name, path)
+        Path(stream.name).replace(target)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import envcheck
 
@@ -21,5 +22,5 @@ def read_packaged(*parts: str) -> bytes:
     pkgutil and importlib.resources do the same and cost a bare interpreter start.
     """
     path = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(envcheck.__file__)), *parts))
-    loader = envcheck.__loader__
-    return bytes(loader.get_data(path))  # type: ignore[attr-defined]  # every file and zip loader has it
+    loader: Any = envcheck.__loader__  # every loader of files and archives has get_data
+    return bytes(loader.get_data(path))

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from typing import IO, Dict, List, Mapping, Optional, Sequence, Set
+from typing import Dict, List, Mapping, Optional, Sequence, Set
 
 from envcheck.host.protocol import Completed
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
@@ -78,8 +78,7 @@ def _finish(process: "subprocess.Popen[bytes]", command: str, timeout: float) ->
 def _drain(process: "subprocess.Popen[bytes]", deadline: float) -> Optional[List[bytes]]:
     if os.name != "posix":
         return _drain_simply(process, deadline)
-    assert process.stdout is not None and process.stderr is not None
-    order: List[IO[bytes]] = [process.stdout, process.stderr]
+    order = [stream for stream in (process.stdout, process.stderr) if stream is not None]
     buffers: Dict[int, bytearray] = {stream.fileno(): bytearray() for stream in order}
     with selectors.DefaultSelector() as selector:
         for stream in order:

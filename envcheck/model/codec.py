@@ -19,7 +19,7 @@ class CodecError(ValueError):
     """A JSON value does not have the shape its type asks for; the message says where."""
 
 
-def encode(value: Any) -> Any:
+def encode(value: Any) -> Any:  # noqa: PLR0911 - one return a kind of value
     """Return the JSON form of a fact, a model value or a container of them."""
     if isinstance(value, Known):
         return {"known": encode(value.value), "source": _encode_fields(value.source)}
@@ -43,7 +43,7 @@ def _encode_fields(value: Any) -> Dict[str, Any]:
 
 def decode(model: Type[M], value: Any) -> M:
     """Build `model` from its JSON form; raises CodecError where a name or type does not fit."""
-    return cast(M, _decode_model(model, value, model.__name__))
+    return cast("M", _decode_model(model, value, model.__name__))
 
 
 def decode_as(annotation: str, owner: type, value: Any) -> Any:
@@ -54,7 +54,7 @@ def decode_as(annotation: str, owner: type, value: Any) -> Any:
 def _decode_model(model: type, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
         raise CodecError(f"{where}: expected an object, found {type(value).__name__}")
-    known = {field.name: field for field in fields(cast(Any, model))}
+    known = {field.name: field for field in fields(cast("Any", model))}
     _refuse_others(value, known, where)
     arguments = {name: _decoder(str(known[name].type), model)(item, f"{where}.{name}") for name, item in value.items()}
     try:
@@ -152,5 +152,3 @@ def _mapping(inner: str, owner: type) -> Decoder:
 
 
 _GENERICS: Dict[str, Callable[[str, type], Decoder]] = {"Fact": _fact, "Tuple": _tuple, "Mapping": _mapping}
-
-

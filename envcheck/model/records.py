@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, Tuple
 
+__all__ = ["dataclass", "field", "field_names", "is_record", "replaced"]
+
 if TYPE_CHECKING:
-    from dataclasses import dataclass as dataclass
-    from dataclasses import field as field
+    from dataclasses import dataclass, field
 else:
 
     class _Factory:
@@ -30,7 +31,7 @@ else:
         return _make
 
     def _make(cls: type) -> type:
-        names = tuple(cls.__dict__.get("__annotations__", {}))
+        names = tuple(getattr(cls, "__annotations__", {}))
         given = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
         cls.__init__ = _initialiser(names, given)
         cls.__match_args__ = names
@@ -44,7 +45,7 @@ else:
         factories = [(name, value.make) for name, value in given.items() if isinstance(value, _Factory)]
         allowed = frozenset(names)
 
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - becomes a method
             values = self.__dict__
             values.update(given)
             for name, make in factories:
@@ -70,7 +71,7 @@ else:
         def __get__(self, instance: Any, owner: type) -> Dict[str, Any]:
             import dataclasses
 
-            annotations = owner.__dict__["__annotations__"]
+            annotations = owner.__annotations__
             columns = [(name, annotations[name], _column(owner, name)) for name in owner.__record_fields__]
             made = dataclasses.make_dataclass(owner.__name__, columns, frozen=True, repr=False, eq=False)
             owner.__dataclass_fields__ = made.__dataclass_fields__
@@ -86,7 +87,7 @@ else:
             return dataclasses.field(default_factory=value.make)
         return dataclasses.field(default=value)
 
-    def _refuse(self: Any, name: str, *_: Any) -> None:
+    def _refuse(_: Any, name: str, *__: Any) -> None:
         from dataclasses import FrozenInstanceError
 
         raise FrozenInstanceError(f"cannot change field {name!r}")

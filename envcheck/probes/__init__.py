@@ -36,10 +36,11 @@ PROBES: Dict[str, Probe] = {
     "host": lambda host, _: collect_host(host),
 }
 
+_OWN_CHOICE = PythonSelection()  # the active environment, or what runs this program
 _LIMIT = 4.5  # seconds for all probes; one that still reads then (a dead network mount) is given up
 
 
-def collect(host: Host, selection: PythonSelection = PythonSelection()) -> Snapshot:
+def collect(host: Host, selection: PythonSelection = _OWN_CHOICE) -> Snapshot:
     """Read every fact of a machine, all probes at once, and redact them before anything else sees them."""
     sections = _run_probes(host, selection)
     facts = apply_overrides(Facts(**sections), host.environment())

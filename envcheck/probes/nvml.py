@@ -48,7 +48,7 @@ def read_nvml(host: Host, library: Fact[str]) -> NvmlReading:
 
 def pynvml_folder() -> Optional[str]:
     """Find the folder, or zip file, to import pynvml from, without importing it."""
-    from importlib.util import find_spec  # noqa: PLC0415 - milliseconds, spent only where there is a driver
+    from importlib.util import find_spec
 
     spec = find_spec("pynvml")
     if spec is None or spec.origin is None:

@@ -72,22 +72,26 @@ def _distribution(entry: Mapping[str, Any]) -> Distribution:
 
 
 def _with_conda(host: Host, found: List[Distribution], prefix: str) -> Tuple[Distribution, ...]:
-    """Add build strings of conda-meta, and its packages that are no Python distribution but matter to a GPU."""
+    """Add conda's build strings, the records that pip installed over, and packages that matter to a GPU."""
     folder = posixpath.join(prefix, "conda-meta")
     names = host.list_folder(folder)
-    packages = [parse_conda_name(name) for name in names.value] if isinstance(names, Known) else []
-    builds = {(package.name, package.version): package.build for package in packages if package is not None}
+    parsed = [parse_conda_name(name) for name in names.value] if isinstance(names, Known) else []
+    packages = [replace(each, location=folder) for each in parsed if each is not None]
+    builds = {(package.name, package.version): package.build for package in packages}
     merged = [replace(each, build=builds.get((each.name, each.version), each.build)) for each in found]
-    known = {each.name for each in found}
-    patterns = cuda_data()["conda_packages"]
-    extra = [
-        replace(package, location=folder)
-        for package in packages
-        if package is not None
-        and package.name not in known
-        and any(fnmatch.fnmatchcase(package.name, each) for each in patterns)
-    ]
+    by_name = {each.name: each for each in reversed(found)}
+    extra: List[Distribution] = []
+    for package in packages:
+        twin = by_name.get(package.name)
+        if twin is None:
+            extra += [package] if _concerns_gpu(package.name) else []
+        elif twin.installer not in ("", "conda") and twin.version != package.version:
+            extra.append(replace(package, location=twin.location, scope=twin.scope))
     return (*merged, *extra)
+
+
+def _concerns_gpu(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in cuda_data()["conda_packages"])
 
 
 def parse_conda_name(name: str) -> Optional[Distribution]:

@@ -11,7 +11,7 @@ from envcheck.model.facts import Absent, Known, Source, Unknown
 
 # Accounts that images and clouds hand out, and names that folders bear: they tell nobody's name.
 _IMPERSONAL = frozenset(
-    "root user users admin administrator ubuntu debian centos fedora ec2-user azureuser jovyan vscode runner "
+    "root user users admin administrator ubuntu debian centos fedora ec2-user azureuser jovyan vscode runner "  # noqa: SIM905
     "nobody app worker opt usr lib bin etc var tmp home cuda nvidia python conda anaconda3 miniconda3".split()
 )
 _CREDENTIALS = r"(?P<scheme>[a-zA-Z][\w+.-]*://)[^/\s@]+@"

@@ -16,4 +16,4 @@ def unknown_section(owner: Any, name: str, reason: Unknown) -> Any:
         return reason
     section = getattr(sys.modules[owner.__module__], annotation)
     facts = [field.name for field in fields(section) if str(field.type).startswith("Fact[")]
-    return section(**{fact: reason for fact in facts})
+    return section(**dict.fromkeys(facts, reason))

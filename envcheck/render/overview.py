@@ -59,9 +59,12 @@ def _driver(facts: Facts) -> str:
     driver = facts.driver
     if isinstance(driver.release, Absent):
         return "none"
-    ceiling = f", runs CUDA up to {driver.cuda_driver_version.value}" if isinstance(driver.cuda_driver_version, Known) else ""
-    kind = f" ({driver.kernel_module_kind.value} kernel module)" if isinstance(driver.kernel_module_kind, Known) else ""
-    return in_words(driver.release) + kind + ceiling
+    said = in_words(driver.release)
+    if isinstance(driver.kernel_module_kind, Known):
+        said += f" ({driver.kernel_module_kind.value} kernel module)"
+    if isinstance(driver.cuda_driver_version, Known):
+        said += f", runs CUDA up to {driver.cuda_driver_version.value}"
+    return said
 
 
 def _toolkits(facts: Facts) -> str:

@@ -25,11 +25,11 @@ _STYLES = {ERROR: "bold red", WARNING: "bold yellow", NOTE: "cyan", UNDETERMINED
 _VERDICT_STYLES = {COMPATIBLE: "bold green", INCOMPATIBLE: "bold red", UNDETERMINED: "bold magenta"}
 
 
-def print_text(report: Report, snapshot: Snapshot, color: bool, *, verbose: bool, quiet: bool) -> None:
+def print_text(report: Report, snapshot: Snapshot, *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print a report to stdout; `quiet` leaves the verdict and its cause, `verbose` adds evidence and notes."""
     lines = _lines(report, snapshot, verbose=verbose, quiet=quiet)
     if sys.stdout.isatty() or color:
-        _draw(lines, color)
+        _draw(lines, color=color)
     else:
         encoding = sys.stdout.encoding or "ascii"
         text = "".join((label + text).rstrip() + "\n" for label, text, _ in lines)
@@ -65,11 +65,15 @@ def _finding(finding: Finding, *, verbose: bool) -> list[Line]:
         return [("note: ", f"{title}: {inert(finding.message)}", "dim")]  # nothing to do about it: one line
     lines: list[Line] = [("", "", ""), (f"{kind}: ", title, _STYLES[kind]), ("  ", inert(finding.message), "")]
     evidence = finding.evidence if verbose else finding.evidence[:3]
-    lines += [("  seen: ", _evidence(item, verbose=verbose), "dim") for item in evidence]
+    lines += [(_label(item), _evidence(item, verbose=verbose), "dim") for item in evidence]
     if finding.fix is not None:
         lines.append(("  fix: ", inert(finding.fix.summary), ""))
         lines += [("    $ ", shell_line(command.argv), "bold") for command in finding.fix.commands]
     return lines
+
+
+def _label(item: Evidence) -> str:
+    return "  seen: " if item.citation is None else "  known: "  # on this machine; from the matrix
 
 
 def _evidence(item: Evidence, *, verbose: bool) -> str:
@@ -96,7 +100,7 @@ def _footer(report: Report, shown: list[Finding], *, quiet: bool) -> list[Line]:
     return [("", "", ""), ("", said + ".", "dim")]
 
 
-def _draw(lines: list[Line], color: bool) -> None:
+def _draw(lines: list[Line], *, color: bool) -> None:
     from rich.console import Console
     from rich.text import Text
 

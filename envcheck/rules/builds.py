@@ -51,7 +51,7 @@ def installed_builds(context: Context) -> tuple[Build, ...]:
     return tuple(_installed(context, item) for item in builds)
 
 
-def build_of(context: Context, release: FrameworkRelease) -> Build:
+def build_of(release: FrameworkRelease) -> Build:
     """Describe a release that is not installed, from its matrix row alone."""
     nothing = Unknown("failed", f"{release.distribution} is not installed")
     return Build(

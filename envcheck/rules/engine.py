@@ -36,8 +36,7 @@ def _run(
     try:
         for name in item.needs:
             context.need(context.fact(name), name)
-        for finding in item.check(context):
-            findings.append(finding)
+        findings.extend(item.check(context))
         checked.append(item.id)
     except UndecidedError as undecided:
         blocked.setdefault(undecided.unknown, []).append((undecided.name, item.id))
@@ -50,7 +49,8 @@ def _unread(reason: Unknown, names: list[tuple[str, str]]) -> Finding:
     facts = list(dict.fromkeys(fact for fact, _ in names))
     checks = list(dict.fromkeys(check for _, check in names))
     shown = ", ".join(facts[:4]) + (f" and {len(facts) - 4} more" if len(facts) > 4 else "")
-    message = f"Could not read {shown}: {reason.detail} ({reason.why}). Not decided for that reason: {', '.join(checks)}."
+    undecided = ", ".join(checks)
+    message = f"Could not read {shown}: {reason.detail} ({reason.why}). Not decided for that reason: {undecided}."
     evidence = tuple(Evidence(fact, f"{reason.why}: {reason.detail}") for fact in facts)
     return Finding("probe-failed", UNDETERMINED, ERROR, message, evidence)
 
@@ -69,6 +69,6 @@ def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> 
     if verdict == INCOMPATIBLE:
         return f"{work} will not work here."
     if verdict == UNDETERMINED:
-        return f"Whether {work[0].lower() if context.goal == 'cpu' else work[0]}{work[1:]} works here could not be told."
+        return f"{work}: whether it works here could not be told."
     warned = any(finding.severity not in (NOTE, ERROR) for finding in findings)
     return f"{work} works here" + (", with warnings." if warned else ".")

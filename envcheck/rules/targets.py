@@ -67,7 +67,7 @@ def _plugins(context: Context, wanted: Wanted) -> tuple[Build, ...]:
         name for name in context.matrix.distributions(row.framework) if extra and name.endswith(f"-{extra}-plugin")
     ]
     rows = (context.matrix.release(row.framework, row.version, context.platform, name) for name in names)
-    return tuple(build_of(context, found) for found in rows if found is not None)
+    return tuple(build_of(found) for found in rows if found is not None)
 
 
 def judged_builds(context: Context) -> tuple[Build, ...]:
@@ -139,7 +139,7 @@ def _resolve(context: Context, text: str) -> Wanted:
         return wanted(None, REMOVED)
     rows = _admitted(context, framework, name, requirement)
     obstacle, left = _sieve(context, rows)
-    return wanted(None, obstacle, left) if obstacle else wanted(build_of(context, left[0]))
+    return wanted(None, obstacle, left) if obstacle else wanted(build_of(left[0]))
 
 
 def _satisfies(build: Build, name: str, requirement: Requirement) -> bool:

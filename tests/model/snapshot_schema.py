@@ -1,4 +1,4 @@
-"""Derive the snapshot's JSON schema from the model's annotations: `python -m tests.model.snapshot_schema` rewrites it."""
+"""Derive the snapshot's JSON schema from the annotations; `python -m tests.model.snapshot_schema` rewrites it."""
 
 from __future__ import annotations
 

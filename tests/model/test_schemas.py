@@ -38,7 +38,9 @@ def test_snapshot_document_fits_its_schema() -> None:
     check("snapshot", json.loads(render_snapshot(snapshot())))
 
 
-@pytest.mark.parametrize("change", [{"schema": "envcheck/snapshot/0"}, {"extra": 1}, {"facts": {"gpus": {"known": []}}}])
+@pytest.mark.parametrize(
+    "change", [{"schema": "envcheck/snapshot/0"}, {"extra": 1}, {"facts": {"gpus": {"known": []}}}]
+)
 def test_snapshot_schema_refuses_other_documents(change: dict[str, Any]) -> None:
     document = {**json.loads(render_snapshot(snapshot())), **change}
     with pytest.raises(fastjsonschema.JsonSchemaValueException):

@@ -53,7 +53,7 @@ def report(*findings: Finding, verdict: str = "incompatible") -> Report:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *findings: Finding, verbose: bool = False, quiet: bool = False) -> str:
-    print_text(report(*findings), machine(), False, verbose=verbose, quiet=quiet)
+    print_text(report(*findings), machine(), color=False, verbose=verbose, quiet=quiet)
     return capsys.readouterr().out
 
 
@@ -86,7 +86,7 @@ def test_terminal_report_wraps_text_but_never_commands(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
-    print_text(report(CAUSE), machine(), True, verbose=False, quiet=False)
+    print_text(report(CAUSE), machine(), color=True, verbose=False, quiet=False)
     lines = capsys.readouterr().out.splitlines()
     assert any("\x1b[" in line for line in lines)
     assert any("$ sudo apt-get install nvidia-driver-550" in line for line in lines)
@@ -97,7 +97,7 @@ def test_a_narrow_terminal_gets_narrow_lines(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    print_text(report(CAUSE), machine(), False, verbose=False, quiet=False)
+    print_text(report(CAUSE), machine(), color=False, verbose=False, quiet=False)
     out = capsys.readouterr().out
     assert "\x1b[3" not in out, "no colour without being asked"
     assert all(len(line) <= 40 for line in out.splitlines() if "$ " not in line)
@@ -106,7 +106,13 @@ def test_a_narrow_terminal_gets_narrow_lines(
 def test_an_ascii_pipe_gets_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding="ascii"))
-    print_text(report(Finding("gpu-absent", "incompatible", "error", "GPU “é”")), machine(), False, verbose=False, quiet=False)
+    print_text(
+        report(Finding("gpu-absent", "incompatible", "error", "GPU “é”")),
+        machine(),
+        color=False,
+        verbose=False,
+        quiet=False,
+    )
     import sys
 
     sys.stdout.flush()
@@ -178,7 +184,10 @@ def test_overview_of_a_full_machine() -> None:
         cudnn=Known((cudnn,), HERE),
         compilers=CompilerFacts(gcc_version=known("11.4.0"), gxx_version=Absent(), clang_version=Absent()),
         python=PythonFacts(
-            executable=known("~/v/bin/python"), version=known("3.11.7"), kind=known("venv"), frameworks=Known(builds, HERE)
+            executable=known("~/v/bin/python"),
+            version=known("3.11.7"),
+            kind=known("venv"),
+            frameworks=Known(builds, HERE),
         ),
     )
     assert dict(overview(facts)) == {

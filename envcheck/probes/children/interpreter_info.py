@@ -1,7 +1,6 @@
 """Describe an interpreter and what is installed for it, as one JSON object on standard output.
 
-Runs inside the inspected Python, 3.6 or later (2.7 tells only its version, so types are comments), and
-imports as little as it can: `json` alone costs as much as a bare start. Nothing installed is executed.
+Runs in the inspected Python, 3.6 or later; 2.7 must parse it. `json` alone would cost as much as a bare start.
 """
 
 import io

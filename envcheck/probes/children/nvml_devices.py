@@ -125,7 +125,7 @@ def ask(library: str, folder: str) -> Dict[str, Any]:
     """Return the answer, {"init": code, "text": …} when NVML refuses, or {"load_error": text}."""
     sys.path.insert(0, folder)
     try:
-        import pynvml  # noqa: PLC0415 - found only now
+        import pynvml
 
         # Loaded by path, not name: in WSL it may lie off the loader's path, and the file asked is the file named.
         pynvml.nvmlLib = ctypes.CDLL(library)
