@@ -104,9 +104,13 @@ def _row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
 
 
 def _local_cuda(local: str) -> str:
-    """Read a CUDA version from a local version label: cu126 -> 12.6, cu92 -> 9.2, cpu -> ""."""
+    """Read a CUDA version from a local version label: cu126 -> 12.6, cu92 -> 9.2, cuda11.cudnn86 -> 11, cpu -> ""."""
     match = re.match(r"cu(?:da)?(\d{2,3})(?!\d)", local)
-    return f"{match.group(1)[:-1]}.{match.group(1)[-1]}" if match else ""
+    if match is None:
+        return ""
+    digits = match.group(1)
+    # Two digits are a major and a minor version up to 9.2, and a major alone from CUDA 10 on.
+    return digits if len(digits) == 2 and digits[0] == "1" else f"{digits[:-1]}.{digits[-1]}"
 
 
 def _local_version(local: str) -> Fact[str]:
