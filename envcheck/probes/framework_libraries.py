@@ -5,11 +5,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import deque
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, Sequence, Tuple
 
 from envcheck.host.protocol import ElfFacts, Host
 from envcheck.model.facts import Absent, Fact, Known, Source, value_of
 from envcheck.model.python_env import LibraryLookup
+from envcheck.model.records import dataclass
 from envcheck.probes.cuda_data import cuda_data
 from envcheck.probes.loader import Found, Loader
 from envcheck.probes.python_installed import Installed
@@ -17,7 +18,8 @@ from envcheck.probes.python_installed import Installed
 _LIMIT = 60  # libraries followed for one framework
 
 
-class Caller(NamedTuple):
+@dataclass(frozen=True)
+class Caller:
     """A file that loads libraries: by DT_NEEDED, or by opening them at run time."""
 
     path: str

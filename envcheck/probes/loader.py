@@ -7,15 +7,17 @@ DT_RUNPATH of the file that asks, the loader's cache, the default folders. Hardw
 from __future__ import annotations
 
 import posixpath
-from typing import Dict, FrozenSet, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, FrozenSet, Iterator, List, Optional, Sequence, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+from envcheck.model.records import dataclass
 
 _TRIED = 30  # folders named when a library is nowhere
 
 
-class Found(NamedTuple):
+@dataclass(frozen=True)
+class Found:
     """A library as the loader would open it."""
 
     path: str  # real file

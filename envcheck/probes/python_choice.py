@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Any, Iterator, List, Mapping, NamedTuple, Tuple
+from typing import Any, Iterator, List, Mapping, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, value_of
@@ -21,7 +21,8 @@ class PythonSelection:
     env: str = ""
 
 
-class Choice(NamedTuple):
+@dataclass(frozen=True)
+class Choice:
     """The interpreter chosen, its answer to the child script and by what it was chosen."""
 
     executable: Fact[str]

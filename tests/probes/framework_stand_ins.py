@@ -50,7 +50,7 @@ def tensorflow(site: Path, release: str, *flags: str, dist: str = "tensorflow") 
     return library(package / "libtensorflow_framework.so.2", *flags, source=OPENER)
 
 
-def metadata(site: Path, name: str, version: str, module: str = "", record: str = "", requires: str = "") -> None:
+def metadata(site: Path, name: str, version: str, module: str = "", *, record: str = "", requires: str = "") -> None:
     """Write a .dist-info folder."""
     folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
     folder.mkdir(parents=True)

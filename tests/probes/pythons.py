@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import subprocess
@@ -18,7 +17,7 @@ SCRIPT = Path(interpreter_info.__file__)
 def pythons() -> list[str]:
     """List this interpreter, the system's and those of a version manager, 3.6 and later."""
     found = [sys.executable, "/usr/bin/python3"]
-    found += sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python")))
+    found += sorted(map(str, Path.home().glob(".pyenv/versions/3.*/bin/python")))
     return [path for path in found if os.access(path, os.X_OK)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -83,7 +82,6 @@ def test_the_real_loader_agrees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=20
         ).stdout.split()
         assert known(Loader(LocalHost()).find("libm.so.6")).path in maps
-        assert os.path.isabs(libc)
 
 
 @pytest.mark.needs("linux")

@@ -122,7 +122,9 @@ def test_broken_metadata_is_told_as_far_as_it_goes(tmp_path: Path) -> None:
     os.mkfifo(site / "fifo-4.0.egg-info")
     (site / "bytes-5.0.dist-info").mkdir()
     (site / "bytes-5.0.dist-info/METADATA").write_bytes(b"Name: b\xffytes\r\nVersion: 5.0\r\n\r\nName: body\r\n")
-    (site / "old-6.0-py3.11.egg-info").write_text("Name: Old_One\nVersion: 6.0\nDescription: a\n  b\n", encoding="utf-8")
+    (site / "old-6.0-py3.11.egg-info").write_text(
+        "Name: Old_One\nVersion: 6.0\nDescription: a\n  b\n", encoding="utf-8"
+    )
     told = describe(str(tmp_path / "v/bin/python"))
     assert [(each["name"], each["version"]) for each in told["distributions"]] == [
         ("b\ufffdytes", "5.0"), ("dangling", "3.0"), ("fifo", "4.0"), ("gone", "1.0"), ("old-one", "6.0"),

@@ -17,7 +17,9 @@ def machine(environment: dict[str, str], *files: str, own: str = "/usr") -> Reco
     answers: list[dict[str, Any]] = [
         {"script": "interpreter_info", "python": path, "result": {"executable": path}} for path in files
     ]
-    answers.append({"script": "interpreter_info", "python": "", "result": {"executable": own + "/bin/python", "prefix": own}})
+    answers.append(
+        {"script": "interpreter_info", "python": "", "result": {"executable": own + "/bin/python", "prefix": own}}
+    )
     return RecordedHost(
         {
             "environment": {"PATH": "/usr/bin", "HOME": "/home/u", **environment},
