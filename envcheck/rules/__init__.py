@@ -15,6 +15,8 @@ import envcheck.rules.driver_container
 import envcheck.rules.driver_fabric
 import envcheck.rules.driver_floor
 import envcheck.rules.driver_library
+import envcheck.rules.driver_nodes
+import envcheck.rules.driver_start
 import envcheck.rules.driver_state
 import envcheck.rules.driver_wsl
 import envcheck.rules.environment_mix

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.model.facts import Absent, Known
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, Evidence, Finding, Fix
+from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, Evidence, Finding
 from envcheck.model.machine import DeviceNode
 from envcheck.rules.context import Context
-from envcheck.rules.fixes_driver import create_nodes, give_to_container
-from envcheck.rules.fixes_system import as_root
+from envcheck.rules.fixes_container import give_to_container
 from envcheck.rules.gpu_facts import cuda_starts
 from envcheck.rules.registry import rule
 from envcheck.rules.targets import judged_builds
@@ -106,69 +105,3 @@ def _wants_gpu(context: Context) -> Evidence | None:
     if isinstance(installs, Known) and installs.value:
         return context.seen("toolkits.installs", shown=f"CUDA Toolkit in {installs.value[0].root}")
     return None
-
-
-@rule("driver-device-nodes")
-def driver_device_nodes(context: Context) -> Iterator[Finding]:
-    """Report device nodes that are missing or closed to this user, where CUDA does not start."""
-    driver, host = context.facts.driver, context.facts.host
-    if not context.gpus or not isinstance(driver.kernel_module_version, Known) or cuda_starts(context):
-        return
-    if isinstance(host.wsl_version, Known) or isinstance(host.jetson_release, Known):
-        return
-    if isinstance(host.container, Known) and not gpu_nodes(context):
-        return  # driver-not-in-container says it
-    context.need(driver.device_nodes, "driver.device_nodes")
-    nodes = {node.path: node for node in (driver.device_nodes.value if isinstance(driver.device_nodes, Known) else ())}
-    closed = [
-        node
-        for node in nodes.values()
-        if _matters(node) and isinstance(node.accessible, Known) and not node.accessible.value
-    ]
-    if closed:
-        yield Finding(
-            "driver-device-nodes",
-            INCOMPATIBLE,
-            ERROR,
-            f"This user may not open {closed[0].path} ({closed[0].mode or 'mode unknown'}); CUDA needs to read and write it.",
-            (context.seen(closed[0].path, closed[0].accessible),),
-            Fix(
-                "Let this user open the driver's device nodes; on clusters, ask for a GPU in the job.",
-                (
-                    as_root(
-                        context,
-                        "chmod",
-                        "a+rw",
-                        closed[0].path,
-                        purpose="until the next start; or join the group that owns it",
-                    ),
-                ),
-            ),
-        )
-        return
-    result = context.need(driver.cuda_init_result, "driver.cuda_init_result")
-    missing = next((path for path in ("/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidiactl") if path not in nodes), "")
-    if result not in (100, 999) or (not missing and result != 999):
-        return
-    what = f"The device node {missing} is missing" if missing else "The driver's nodes are there"
-    in_container = isinstance(host.container, Known)
-    fix = (
-        Fix(
-            f"Give the container the node {missing or '/dev/nvidia-uvm'} (on the host: nvidia-modprobe -u, then pass the device in)."
-        )
-        if in_container
-        else create_nodes(context, missing == "/dev/nvidia-uvm")
-    )
-    yield Finding(
-        "driver-device-nodes",
-        INCOMPATIBLE,
-        ERROR,
-        f"{what}, and CUDA does not start (cuInit returned {result}); its memory module nvidia-uvm is not reachable.",
-        (context.seen("driver.device_nodes", shown=" ".join(nodes) or "none"), context.seen("driver.cuda_init_result")),
-        fix,
-    )
-
-
-def _matters(node: DeviceNode) -> bool:
-    name = node.path[len("/dev/nvidia") :]
-    return name in ("ctl", "-uvm") or name.isdigit()

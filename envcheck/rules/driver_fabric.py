@@ -9,7 +9,7 @@ from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding
 from envcheck.rules.context import Context
 from envcheck.rules.driver_release import same_release
 from envcheck.rules.fixes_driver import start_fabric_manager
-from envcheck.rules.gpu_facts import cuda_starts
+from envcheck.rules.gpu_facts import cuda_starts, is_data_center
 from envcheck.rules.registry import rule
 
 _SYSTEM_NOT_READY = 802
@@ -19,7 +19,7 @@ _SYSTEM_NOT_READY = 802
 def fabric_manager(context: Context) -> Iterator[Finding]:
     """Report NVSwitch machines whose fabric manager does not run or is of another release than the driver."""
     driver = context.facts.driver
-    if not context.gpus or cuda_starts(context):
+    if not context.gpus or cuda_starts(context) or all(is_data_center(gpu) is False for gpu in context.gpus):
         return
     not_ready = isinstance(driver.cuda_init_result, Known) and driver.cuda_init_result.value == _SYSTEM_NOT_READY
     if not_ready and not (isinstance(driver.nvswitch_present, Known) and driver.nvswitch_present.value):

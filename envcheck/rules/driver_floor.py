@@ -182,7 +182,9 @@ def _branch_finding(
     citation = row.citations[0] if row else branch.citations[0]
     message = f"Driver branch {branch.branch} does not drive {gpu_name(item.gpu)} (compute capability {item.capability}): {why}."
     evidence = (context.seen("driver.release"), Evidence(f"architectures {item.capability}", why, citation=citation))
-    return Finding(finding_id, INCOMPATIBLE, ERROR, message, evidence, install_driver(context, wanted))
+    return Finding(
+        finding_id, INCOMPATIBLE, ERROR, message, evidence, install_driver(context, wanted, exact=finding_id == TOO_OLD)
+    )
 
 
 def _unknown_row(what: str, citations: tuple[Citation, ...], *seen: Evidence) -> Finding:

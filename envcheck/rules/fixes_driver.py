@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model.facts import Known
 from envcheck.model.findings import Command, Fix
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_system import (
@@ -94,67 +93,22 @@ def release_from(context: Context, owner: str) -> Fix:
     )
 
 
+_KEYS = {UBUNTU: "/var/lib/shim-signed/mok/MOK.der", DEBIAN: "/var/lib/dkms/mok.pub"}  # DKMS signs with it
+_MOK = "the firmware's own list of keys (MOK)"
+
+
 def sign_module(context: Context) -> Fix:
     """Say how to make Secure Boot accept the module."""
-    enroll = as_root(
-        context,
-        "mokutil",
-        "--import",
-        "/var/lib/shim-signed/mok/MOK.der",
-        purpose="enroll the key; confirm it in the blue screen at the next start",
+    key = _KEYS.get(distribution_family(context))
+    steps: list[Command] = []
+    if key:
+        rebuild = as_root(context, "dkms", "autoinstall", "--force", purpose="build and sign the module")
+        asks = "choose a password; the blue screen at the next start asks for it"
+        steps = [rebuild, as_root(context, "mokutil", "--import", key, purpose=asks)]
+    summary = (
+        f"Sign the module with a key enrolled in {_MOK}, or turn Secure Boot off in the firmware setup; then restart."
     )
-    rebuild = as_root(context, "dkms", "autoinstall", "--force", purpose="build and sign the module")
-    is_debian = distribution_family(context) in (DEBIAN, UBUNTU)
-    commands = (enroll, rebuild, reboot(context)) if is_debian else (reboot(context),)
-    return Fix(
-        "Sign the module with a key enrolled in the firmware (MOK), or turn Secure Boot off in the firmware setup, then restart.",
-        commands,
-    )
-
-
-def give_to_container(context: Context, summary: str = "") -> Fix:
-    """Say how to hand the GPUs to a container, by its kind; every command is for the host."""
-    kind = context.facts.host.container
-    name = kind.value if isinstance(kind, Known) else ""
-    configure = (
-        as_root(
-            context,
-            "nvidia-ctk",
-            "runtime",
-            "configure",
-            "--runtime=docker",
-            purpose="on the host, once, after installing nvidia-container-toolkit",
-        ),
-        as_root(context, "systemctl", "restart", "docker", purpose="on the host"),
-        Command(
-            ("docker", "run", "--rm", "--gpus", "all", "IMAGE"),
-            "system",
-            "start the container with the GPUs; IMAGE stands for yours",
-        ),
-    )
-    ways = {
-        "podman": (
-            Command(
-                ("podman", "run", "--rm", "--device", "nvidia.com/gpu=all", "IMAGE"),
-                "system",
-                "after nvidia-ctk cdi generate on the host",
-            ),
-        ),
-        "apptainer": (
-            Command(("apptainer", "exec", "--nv", "IMAGE", "COMMAND"), "system", "--nv brings the driver in"),
-        ),
-        "lxc": (
-            Command(("lxc", "config", "device", "add", "CONTAINER", "gpu", "gpu"), "system", "on the host"),
-            Command(("lxc", "config", "set", "CONTAINER", "nvidia.runtime", "true"), "system", "on the host"),
-        ),
-        "kubernetes": (),
-    }
-    text = (
-        "Ask for a GPU in the pod (resources: limits: nvidia.com/gpu: 1), on a cluster with NVIDIA's device plugin."
-        if name == "kubernetes"
-        else ("Start the container with the GPUs; the host needs NVIDIA's driver and the NVIDIA Container Toolkit.")
-    )
-    return Fix(summary or text, ways.get(name, configure))
+    return Fix(summary, (*steps, reboot(context)))
 
 
 def start_fabric_manager(context: Context, release: str) -> Fix:
@@ -163,31 +117,29 @@ def start_fabric_manager(context: Context, release: str) -> Fix:
     family = distribution_family(context)
     commands = []
     if family in (DEBIAN, UBUNTU) and branch:
-        version = f"nvidia-fabricmanager-{branch}"
-        commands.append(
-            as_root(context, "apt-get", "install", "-y", version, purpose="in exactly the driver's release")
-        )
-    if family in (RHEL, FEDORA):
-        commands.append(
-            as_root(
-                context,
-                "dnf",
-                "install",
-                "-y",
-                f"nvidia-fabric-manager-{release}" if branch else "nvidia-fabric-manager",
-            )
-        )
-    commands.append(
-        as_root(
-            context, "systemctl", "enable", "--now", "nvidia-fabricmanager", purpose="start it, now and at every start"
-        )
-    )
+        commands.append(as_root(context, "apt-get", "install", "-y", f"nvidia-fabricmanager-{branch}"))
+    if family in (RHEL, FEDORA) and branch:
+        commands.append(as_root(context, "dnf", "install", "-y", f"nvidia-fabric-manager-{release}"))
+    now = as_root(context, "systemctl", "enable", "--now", "nvidia-fabricmanager", purpose="now and at every start")
+    commands.append(now)
     shown = f" {release}" if branch else ""
     return Fix(f"Install the fabric manager{shown}, the same release as the driver, and start it.", tuple(commands))
 
 
-def create_nodes(context: Context, uvm_only: bool) -> Fix:
-    """Say how to bring the device nodes back."""
+def create_nodes(context: Context, node: str) -> Fix:
+    """Say how to bring a device node back."""
     make = as_root(context, "nvidia-modprobe", "-u", "-c=0", purpose="load nvidia-uvm and make its node")
-    what = "the node /dev/nvidia-uvm" if uvm_only else "the driver's device nodes"
-    return Fix(f"Create {what}.", (make,))
+    return Fix(f"Create the node {node}.", (make,))
+
+
+def reload_uvm(context: Context) -> Fix:
+    """Say how to start the driver's memory module anew, as after a suspend."""
+    unload = as_root(
+        context, "modprobe", "-r", "nvidia_uvm", purpose="fails while a program uses the GPU: end it first"
+    )
+    load = as_root(
+        context, "modprobe", "nvidia_uvm", purpose="load it again; restart the machine if this does not help"
+    )
+    return Fix(
+        "Reload the driver's memory module nvidia-uvm; it is left in a bad state by some suspends.", (unload, load)
+    )

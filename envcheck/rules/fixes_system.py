@@ -68,13 +68,14 @@ def reboot(context: Context) -> Command:
     return as_root(context, "reboot", purpose="start with the new kernel module")
 
 
-def install_driver(context: Context, floor: str | None) -> Fix:
-    """Say how to get a driver of at least `floor` (a release, or a branch) on this system."""
-    wanted = f" {floor} or newer" if floor and RELEASE.fullmatch(floor) else ""
+def install_driver(context: Context, floor: str | None, *, exact: bool = False) -> Fix:
+    """Say how to get a driver of at least `floor` (a release, or a branch), or `exact`ly that branch, on this system."""
+    newer = "" if exact else " or newer"
+    wanted = f" {floor}{newer}" if floor and RELEASE.fullmatch(floor) else ""
     family = system_family(context)
     if family in _ADVICE:
         return Fix(_ADVICE[family].format(wanted=wanted), _ADVICE_COMMANDS.get(family, ()))
-    steps = _packages(context, family, floor)
+    steps = _packages(context, family, floor if exact else None, wanted)
     if not steps:
         return Fix(f"Install NVIDIA driver{wanted} with your distribution's package manager, then restart.")
     return Fix(f"Install NVIDIA driver{wanted}, then restart.{_NOTES.get(family, '')}", (*steps, reboot(context)))
@@ -101,26 +102,38 @@ _NOTES = {
 }
 
 
-def _packages(context: Context, family: str, floor: str | None) -> tuple[Command, ...]:
-    branch = floor.split(".")[0] if floor and RELEASE.fullmatch(floor) else ""
+def _packages(context: Context, family: str, branch: str | None, wanted: str) -> tuple[Command, ...]:
+    """Return the package manager's commands; only apt names branches, the others bring their newest."""
     listed = as_root(context, "apt-get", "update", purpose="read the package lists")
     if family == UBUNTU:
-        install = (
-            ("ubuntu-drivers", "install") if not branch else ("apt-get", "install", "-y", f"nvidia-driver-{branch}")
+        recommended = as_root(
+            context,
+            "ubuntu-drivers",
+            "install",
+            purpose=f"the recommended driver; check that it is{wanted or ' there'}",
         )
-        note = (
-            f"or a newer nvidia-driver-NNN: {branch} is the lowest branch that does"
-            if branch
-            else "install the recommended driver"
-        )
-        return (listed, as_root(context, *install, purpose=note))
+        chosen = as_root(context, "apt-get", "install", "-y", f"nvidia-driver-{branch}", purpose="the driver branch")
+        return (listed, chosen if branch else recommended)
     if family == DEBIAN:
-        packages = ("nvidia-driver", "firmware-misc-nonfree")
-        return (listed, as_root(context, "apt-get", "install", "-y", *packages, purpose="install the driver"))
+        package = f"nvidia-tesla-{branch}-driver" if branch else "nvidia-driver"
+        return (
+            listed,
+            as_root(
+                context, "apt-get", "install", "-y", package, "firmware-misc-nonfree", purpose="install the driver"
+            ),
+        )
     simple = {
         FEDORA: ("dnf", "install", "-y", "akmod-nvidia", "xorg-x11-drv-nvidia-cuda"),
-        RHEL: ("dnf", "module", "install", "-y", "nvidia-driver:latest-dkms"),
+        RHEL: (
+            "dnf",
+            "module",
+            "install",
+            "-y",
+            f"nvidia-driver:{branch}-dkms" if branch else "nvidia-driver:latest-dkms",
+        ),
         SUSE: ("zypper", "install", "nvidia-video-G06", "nvidia-compute-utils-G06"),
         ARCH: ("pacman", "-S", "nvidia-open", "nvidia-utils"),
     }
-    return (as_root(context, *simple[family], purpose="install the driver"),) if family in simple else ()
+    if family not in simple or (branch and family in (FEDORA, SUSE, ARCH)):
+        return ()  # an old branch is not in these distributions' own repositories
+    return (as_root(context, *simple[family], purpose="install the driver"),)

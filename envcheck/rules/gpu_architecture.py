@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from envcheck.model.facts import Known, Unknown
 from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Evidence, Finding, Fix
 from envcheck.model.records import dataclass
-from envcheck.rules.architecture_advice import known_trouble, supporting_release
+from envcheck.rules.architecture_advice import known_trouble, newer_release, older_release
 from envcheck.rules.architecture_targets import JIT, NATIVE, NONE, coverage, numbers, parse_target
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, UndecidedError
@@ -47,9 +47,13 @@ def gpu_arch_too_old(context: Context) -> Iterator[Finding]:
 
 
 def cuda_builds(context: Context) -> tuple[Build, ...]:
-    """List the judged builds that are, or may be, CUDA builds."""
-    builds = judged_builds(context)
-    return tuple(build for build in builds if not (isinstance(build.cuda_build, Known) and not build.cuda_build.value))
+    """List the judged builds that are, or may be, CUDA builds; JAX's plugins of one CUDA count once."""
+    found: dict[tuple[str, str, object], Build] = {}
+    for build in judged_builds(context):
+        if not (isinstance(build.cuda_build, Known) and not build.cuda_build.value):
+            cuda = build.cuda.value if isinstance(build.cuda, Known) else None
+            found.setdefault((build.framework, build.version, cuda), build)
+    return tuple(found.values())
 
 
 def verdict_on(context: Context, build: Build, item: Judged) -> Verdict:
@@ -122,7 +126,7 @@ def _findings(context: Context, build: Build, judged: tuple[Judged, ...], wanted
         WARNING if served else ERROR,
         message,
         _evidence(context, build, item),
-        supporting_release(context, build, item, newest=wanted == TOO_OLD),
+        newer_release(context, build, item) if wanted == TOO_NEW else older_release(context, build, item),
     )
 
 
@@ -162,7 +166,7 @@ def _slow_or_unread(context: Context, build: Build, judged: tuple[Judged, ...]) 
                 WARNING,
                 message + "".join(f" {row.what}" for row in trouble),
                 _evidence(context, build, item),
-                supporting_release(context, build, item, newest=False),
+                newer_release(context, build, item),
             )
             return
         if kind == UNREAD:

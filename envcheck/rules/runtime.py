@@ -91,7 +91,7 @@ def _free(context: Context, gpu: Gpu) -> Fix:
     if listed:
         return Fix(
             "End the process that holds the memory, if it is yours and done.",
-            (Command(("kill", str(listed[0].pid)), "user", listed[0].name),),
+            (Command(("ps", "-o", "user,pid,etime,cmd", "-p", str(listed[0].pid)), "user", "whose it is"),),
         )
     look = as_root(context, "fuser", "-v", "/dev/nvidia0", purpose="list every process that has the GPU open")
     return Fix("Find the process that holds the memory and end it.", (look,) if context.os != "windows" else ())

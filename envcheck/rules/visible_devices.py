@@ -9,7 +9,7 @@ from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDET
 from envcheck.model.machine import Gpu
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import gpu_nodes, hidden_by_runtime
-from envcheck.rules.fixes_driver import give_to_container
+from envcheck.rules.fixes_container import give_to_container
 from envcheck.rules.gpu_facts import gpu_name
 from envcheck.rules.registry import rule
 from envcheck.rules.visible_devices_list import Selection, select_devices

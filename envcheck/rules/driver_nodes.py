@@ -1,0 +1,84 @@
+"""Are the driver's device nodes there, and may this user open them?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck.model.facts import Known
+from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding, Fix
+from envcheck.model.machine import DeviceNode
+from envcheck.rules.context import Context
+from envcheck.rules.driver_container import gpu_nodes
+from envcheck.rules.fixes_container import start_anew
+from envcheck.rules.fixes_driver import create_nodes, reload_uvm
+from envcheck.rules.fixes_system import as_root
+from envcheck.rules.gpu_facts import cuda_starts
+from envcheck.rules.registry import rule
+
+_ID = "driver-device-nodes"
+_NEEDED = ("/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidiactl")
+_NO_DEVICE, _UNKNOWN_ERROR = 100, 999  # of cuInit
+
+
+@rule(_ID)
+def driver_device_nodes(context: Context) -> Iterator[Finding]:
+    """Report device nodes that are missing or closed to this user, where CUDA does not start."""
+    if not _applies(context):
+        return
+    listed = context.need(context.facts.driver.device_nodes, "driver.device_nodes") or ()
+    closed = next((node for node in listed if _matters(node) and _is_closed(node)), None)
+    if closed is not None:
+        yield _closed(context, closed)
+        return
+    result = context.need(context.facts.driver.cuda_init_result, "driver.cuda_init_result")
+    paths = tuple(node.path for node in listed)
+    # The nodes appear on demand, made by the setuid nvidia-modprobe: one that is missing matters once CUDA fails.
+    missing = next((path for path in _NEEDED if path not in paths), "")
+    if result == _UNKNOWN_ERROR or (result == _NO_DEVICE and missing):
+        yield _failing(context, missing, paths, result)
+
+
+def _applies(context: Context) -> bool:
+    host = context.facts.host
+    if not context.gpus or not isinstance(context.facts.driver.kernel_module_version, Known) or cuda_starts(context):
+        return False
+    if isinstance(host.wsl_version, Known) or isinstance(host.jetson_release, Known):
+        return False
+    # A container without any GPU's node is the finding of driver-not-in-container.
+    return not isinstance(host.container, Known) or bool(gpu_nodes(context))
+
+
+def _matters(node: DeviceNode) -> bool:
+    name = node.path[len("/dev/nvidia") :]
+    return name in ("ctl", "-uvm") or name.isdigit()
+
+
+def _is_closed(node: DeviceNode) -> bool:
+    return isinstance(node.accessible, Known) and not node.accessible.value
+
+
+def _closed(context: Context, node: DeviceNode) -> Finding:
+    message = f"This user may not open {node.path} ({node.mode or 'mode unknown'}); CUDA needs to read and write it."
+    until = "until the next start; lasting: join the group that owns it"
+    fix = Fix(
+        "Let this user open the driver's device nodes; on clusters, ask for a GPU in the job.",
+        (as_root(context, "chmod", "a+rw", node.path, purpose=until),),
+    )
+    return Finding(_ID, INCOMPATIBLE, ERROR, message, (context.seen(node.path, node.accessible),), fix)
+
+
+def _failing(context: Context, missing: str, paths: tuple[str, ...], result: int | None) -> Finding:
+    end = f"CUDA does not start (cuInit returned {result})"
+    message = (
+        f"The device node {missing} is missing, and {end}." if missing else f"{end}, though the device nodes are there."
+    )
+    evidence = (
+        context.seen("driver.device_nodes", shown=" ".join(paths) or "none"),
+        context.seen("driver.cuda_init_result"),
+        context.seen("driver.uvm_loaded"),
+    )
+    if isinstance(context.facts.host.container, Known):
+        fix = start_anew(missing or "/dev/nvidia-uvm")
+    else:
+        fix = create_nodes(context, missing) if missing else reload_uvm(context)
+    return Finding(_ID, INCOMPATIBLE, ERROR, message, evidence, fix)
