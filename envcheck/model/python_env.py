@@ -15,7 +15,7 @@ class Distribution:
     name: str  # normalised: lower case, runs of -_. as one dash
     version: str
     location: str = ""  # the site-packages folder it lies in
-    scope: str = ""  # environment, user, system, path
+    scope: str = ""  # environment, user, system, path; conda: a record of conda-meta that is no Python distribution
     installer: str = ""  # pip, uv, conda; empty when not recorded
     requires: Tuple[str, ...] = ()  # raw Requires-Dist lines
     modules: Tuple[str, ...] = ()  # top-level modules it owns (empty: not recorded)
@@ -28,9 +28,9 @@ class LibraryLookup:
 
     soname: str  # libcudart.so.12
     needed_by: str  # file that names it
-    mandatory: bool = True  # DT_NEEDED; False: opened at run time, the framework goes on without
+    mandatory: bool = True  # GPU use (or the import) fails without; False: the framework goes on
     found: Fact[str] = NOT_STATED  # real file; absent: the loader would not find it
-    via: str = ""  # runpath, LD_LIBRARY_PATH, ld.so cache, default, preload
+    via: str = ""  # rpath, runpath, LD_LIBRARY_PATH, ld.so cache, default, preload
     elsewhere: Tuple[str, ...] = ()  # copies that lie in the environment or a toolkit, unreached
     version: Fact[str] = NOT_STATED  # of the file found, as far as its name or package tells
 
