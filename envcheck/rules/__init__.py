@@ -8,6 +8,7 @@ from envcheck.rules.targets import TargetError
 
 # Modules that hold rules, imported for their registration: one line each, alphabetical.
 # isort: off
+import envcheck.rules.cuda_wheel_conflict
 import envcheck.rules.cuda_wheels
 import envcheck.rules.cudnn
 import envcheck.rules.dependencies

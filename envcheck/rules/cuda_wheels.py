@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import Any
 
-from envcheck.host.data_files import read_data
-from envcheck.matrix.rows import build_citation
 from envcheck.model.facts import Absent, Known, Source, Unknown
-from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Citation, Evidence, Finding, Fix
-from envcheck.model.python_env import Distribution, LibraryLookup
+from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix
+from envcheck.model.python_env import LibraryLookup
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
-from envcheck.rules.fixes_python import install_steps, library_path_hook, uninstall_steps
+from envcheck.rules.cuda_wheel_names import wheel_of
+from envcheck.rules.fixes_python import install_steps, library_path_hook
 from envcheck.rules.framework_state import Framework, has_no_gpu, is_conda_build, judged_frameworks
 from envcheck.rules.gpu_releases import best_gpu_row, gpu_install, gpu_requirement, gpu_rows
 from envcheck.rules.known_problems import problem_findings
-from envcheck.rules.pins import pin_findings
+from envcheck.rules.pytorch_index import local_index
 from envcheck.rules.registry import rule
 
 _IN_WHEEL = r"/(?:site|dist)-packages/nvidia/"
@@ -67,7 +63,9 @@ def _without_libraries(context: Context, framework: Framework, build: Build) -> 
     if not (isinstance(build.cuda_build, Known) and build.cuda_build.value):
         return
     context.need(build.libraries, f"{build.label}: CUDA libraries")
-    missing = [item for item in _unfound(build) if _wheel_of(item) and not _has_wheel(context, _wheel_of(item))]
+    missing = [
+        item for item in _unfound(build) if wheel_of(item.soname) and not _has_wheel(context, wheel_of(item.soname))
+    ]
     if not missing:
         return
     wanted = _requirement(context, build)
@@ -84,7 +82,7 @@ def _without_libraries(context: Context, framework: Framework, build: Build) -> 
                 f"{build.distribution} {build.version}", ", ".join(row.cuda_wheels[:3]), citation=row.citations[0]
             ),
         ),
-        Fix(f"Install {wanted}; no CUDA Toolkit is needed.", install_steps(context, wanted)),
+        Fix(f"Install {wanted}; no CUDA Toolkit is needed.", install_steps(context, wanted, index=local_index(build))),
     )
 
 
@@ -123,11 +121,6 @@ def _looked(item: LibraryLookup) -> Source | None:
     return source_of(item.found)
 
 
-def _wheel_of(item: LibraryLookup) -> str:
-    """Name the wheel of a library without its CUDA suffix: libcublasLt.so.12 -> nvidia-cublas."""
-    return str(_data()["libraries"].get(item.soname.partition(".so")[0], ""))
-
-
 def _has_wheel(context: Context, stem: str) -> bool:
     return any(re.fullmatch(rf"{stem}(-cu\d+)?", name) for name in context.distributions)
 
@@ -147,8 +140,8 @@ def _hidden_wheels(context: Context, framework: Framework, build: Build, hidden:
     copies = [path for item in hidden for path in item.elsewhere if re.search(_IN_WHEEL, path)]
     folders = [posixpath.dirname(path) for path in copies]
     known = next(problem_findings(context, "cuda-wheel-not-found", lambda other: other is build), None)
-    row = best_gpu_row(context, framework.name, build.version)
-    other = f" Or install {gpu_requirement(context, row)}, which finds them by itself." if row and known else ""
+    row = best_gpu_row(context, framework.name, build.version) if known else None
+    other = f" Or install {gpu_requirement(context, row)}, which finds them by itself." if row else ""
     cited = tuple(item for item in known.evidence if item.citation) if known else _row_evidence(build)
     return Finding(
         "cuda-wheel-not-found",
@@ -175,76 +168,3 @@ def _row_evidence(build: Build) -> tuple[Evidence, ...]:
         return ()
     reaches = "reaches" if build.release.finds_cuda_wheels else "does not reach"
     return (Evidence(build.label, f"its RUNPATH {reaches} the wheels", citation=build.release.citations[0]),)
-
-
-@rule("cuda-wheel-conflict")
-def cuda_wheel_conflict(context: Context) -> Iterator[Finding]:
-    """Find CUDA wheels that overwrite each other or that are not the versions a framework pins."""
-    for stem in _data()["one_folder_for_all_majors"]:
-        rivals = _rivals(context, stem)
-        if len(rivals) > 1:
-            yield _overwritten(context, stem, rivals)
-    yield from pin_findings(context, "cuda-wheel-conflict")
-
-
-def _rivals(context: Context, stem: str) -> list[Distribution]:
-    """List the wheels of one library for several CUDA majors; empty placeholders (0.0.x) and other sonames aside."""
-    found = [item for name, item in context.distributions.items() if re.fullmatch(rf"{stem}-cu\d+", name)]
-    real = [item for item in found if not item.version.startswith("0.0.")]
-    majors = {item.version.partition(".")[0] for item in real}
-    return real if stem != "nvidia-cudnn" or len(majors) == 1 else []
-
-
-def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Finding:
-    shown = " and ".join(f"{item.name} {item.version}" for item in rivals)
-    folder = "nvidia/" + stem.partition("-")[2]
-    needed = _asked_by_frameworks(context, rivals)
-    kept = needed or [rivals[-1]]
-    gone = [item.name for item in rivals if item not in kept]
-    steps = uninstall_steps(context, *gone) + install_steps(
-        context, *(f"{item.name}=={item.version}" for item in kept[:1]), force=True
-    )
-    apart = Fix("Put the frameworks that need different CUDA majors into environments of their own.")
-    repair = Fix(f"Remove {', '.join(gone)}, then install {kept[0].name} again, whose files were overwritten.", steps)
-    return Finding(
-        "cuda-wheel-conflict",
-        INCOMPATIBLE,
-        ERROR,
-        f"{shown} are both installed and share the folder {folder}: each overwrote files of the other, "
-        f"so one framework gets the library of another CUDA major.",
-        (
-            context.seen("python.distributions", shown=shown),
-            *_owners(context, rivals),
-            Evidence("cuda wheels", folder, citation=_citation()),
-        ),
-        apart if len(needed) > 1 else repair,
-    )
-
-
-def _asked_by_frameworks(context: Context, rivals: list[Distribution]) -> list[Distribution]:
-    wanted = {
-        re.split(r"[^a-z0-9-]", line.lower().replace("_", "-"))[0]
-        for name, item in context.distributions.items()
-        if context.matrix.framework_of(name)
-        for line in item.requires
-    }
-    return [item for item in rivals if item.name in wanted]
-
-
-def _owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence, ...]:
-    fact, names = context.facts.python.duplicate_owners, {item.name for item in rivals}
-    owned = fact.value if isinstance(fact, Known) else {}
-    shared = next((path for path, owners in owned.items() if names & set(owners)), None)
-    if shared is None or not isinstance(fact, Known):
-        return ()
-    return (Evidence("python.duplicate_owners", f"{shared}: {', '.join(owned[shared])}", fact.source),)
-
-
-def _citation() -> Citation:
-    return build_citation(_data()["citation"])
-
-
-@lru_cache(maxsize=1)
-def _data() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(read_data("cuda_wheels.json"))
-    return loaded

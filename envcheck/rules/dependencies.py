@@ -9,7 +9,7 @@ from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import install_steps
 from envcheck.rules.framework_state import judged_frameworks
 from envcheck.rules.known_problems import problem_findings
-from envcheck.rules.pins import pin_findings
+from envcheck.rules.pin_findings import pin_findings
 from envcheck.rules.registry import rule
 
 

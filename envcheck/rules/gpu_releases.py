@@ -47,16 +47,11 @@ def _newest_has_gpu(context: Context, framework: str) -> bool:
 
 def best_gpu_row(context: Context, framework: str, near: str) -> FrameworkRelease | None:
     """Choose a CUDA release for this Python and driver: of the same minor where there is one, else the newest."""
-    usable = [
-        row
-        for row in gpu_rows(context, framework)
-        if supports_python(context, row) and driver_runs(context, row.cuda) and not blocks_gpu(context, row)
-    ]
-    line = near.split(".")[:2]
-    same = [row for row in usable if row.version == near] + [
-        row for row in usable if row.version.split(".")[:2] == line
-    ]
-    return next(iter(same + usable), None)
+    rows, line = gpu_rows(context, framework), near.split(".")[:2]
+    same = [row for row in rows if row.version == near]
+    same += [row for row in rows if row.version.split(".")[:2] == line]
+    fitting = (row for row in (*same, *rows) if supports_python(context, row) and driver_runs(context, row.cuda))
+    return next((row for row in fitting if not blocks_gpu(context, row)), None)
 
 
 def driver_runs(context: Context, cuda: str | None) -> bool:

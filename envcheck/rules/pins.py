@@ -9,13 +9,11 @@ from functools import lru_cache
 from packaging.version import InvalidVersion, Version
 
 from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix
 from envcheck.model.python_env import Distribution
 from envcheck.model.records import dataclass
 from envcheck.rules.context import Context
-from envcheck.rules.fixes_python import install_steps
 
-_OTHER = "dependency-conflict"
+OTHER = "dependency-conflict"
 _ABOUT = {
     "numpy": "numpy-abi",
     "protobuf": "protobuf-conflict",
@@ -23,8 +21,6 @@ _ABOUT = {
     "tf-keras": "keras-mismatch",
     "tensorflow-estimator": "keras-mismatch",
 }
-# Keras and TensorFlow are released in pairs of minors.
-_PAIRED_MINORS = ("keras", "tf-keras", "tensorflow-estimator")
 _LINE = r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*(?:;\s*(.*))?$"
 
 
@@ -40,16 +36,11 @@ class Violation:
     @property
     def about(self) -> str:
         """Return the finding id it leads to."""
+        if self.found is None:
+            return OTHER
         if self.name.startswith("nvidia-"):
-            return "cuda-wheel-conflict" if self.found else _OTHER
-        return _ABOUT.get(self.owner.name if self.owner.name == "tf-keras" else self.name, _OTHER)
-
-
-def pin_findings(context: Context, finding_id: str, told: frozenset[str] = frozenset()) -> Iterator[Finding]:
-    """Yield the broken pins of one finding id, but those on names that were `told` before."""
-    for item in violations(context):
-        if item.about == finding_id and item.name not in told:
-            yield _finding(context, item)
+            return "cuda-wheel-conflict"
+        return _ABOUT.get(self.owner.name if self.owner.name == "tf-keras" else self.name, OTHER)
 
 
 def violations(context: Context) -> tuple[Violation, ...]:
@@ -147,7 +138,8 @@ def _environment(context: Context) -> dict[str, str]:
 
 def _is_broken(specifier: str, found: Distribution | None, owner: Distribution) -> bool:
     if found is None:
-        return owner.installer != "conda"  # conda may bring it under another name
+        # conda may bring it under another name; what CUDA wheels need of each other the loader finds or not
+        return owner.installer != "conda" and not owner.name.startswith("nvidia-")
     return bool(specifier) and not _within(found.version, specifier)
 
 
@@ -159,76 +151,3 @@ def _within(version: str, specifier: str) -> bool:
         return SpecifierSet(specifier).contains(Version(version), prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
         return True  # cannot be compared: nothing to hold against it
-
-
-def _finding(context: Context, item: Violation) -> Finding:
-    owner = f"{item.owner.name} {item.owner.version}"
-    needed = f"{item.name}{item.specifier}"
-    there = f"{item.name} {item.found.version} is installed" if item.found else f"{item.name} is not installed"
-    return Finding(
-        item.about,
-        INCOMPATIBLE,
-        _severity(context, item),
-        f"{owner} requires {needed}, but {there}.",
-        (
-            context.seen("python.distributions", shown=f"{owner}: Requires-Dist {needed}"),
-            *_cited(context, item),
-        ),
-        _fix(context, item),
-    )
-
-
-def _cited(context: Context, item: Violation) -> tuple[Evidence, ...]:
-    framework = context.matrix.framework_of(item.owner.name)
-    row = (
-        context.matrix.release(framework, item.owner.version, context.platform, item.owner.name) if framework else None
-    )
-    if row is None or item.name not in row.requires:
-        return ()
-    return (
-        Evidence(
-            f"{row.distribution} {row.version}", f"{item.name} {row.requires[item.name]}", citation=row.citations[0]
-        ),
-    )
-
-
-def _fix(context: Context, item: Violation) -> Fix:
-    if context.matrix.framework_of(item.name):  # the framework stays, its dependant moves
-        return Fix(
-            f"Install the release of {item.owner.name} made for it.",
-            install_steps(
-                context,
-                f"{item.name}=={item.found.version.partition('+')[0]}" if item.found else item.name,
-                item.owner.name,
-            ),
-        )
-    specifier = item.specifier.replace(" ", "")
-    return Fix(f"Install {item.name}{specifier}.", install_steps(context, f"{item.name}{specifier}"))
-
-
-def _severity(context: Context, item: Violation) -> str:
-    """Call a framework's own pin an error when what is installed is of another major or not there at all."""
-    if context.matrix.framework_of(item.owner.name) is None:
-        return WARNING
-    if item.found is None:
-        return ERROR
-    parts = 2 if item.name in _PAIRED_MINORS else 1
-    return ERROR if _is_far(item.found.version, item.specifier, parts) else WARNING
-
-
-def _is_far(version: str, specifier: str, parts: int) -> bool:
-    """Tell whether no version with the same first `parts` numbers can meet the clauses that are not met."""
-    from packaging.specifiers import SpecifierSet
-
-    line = Version(version).release[:parts]
-    first = Version(".".join(map(str, line)))
-    for clause in SpecifierSet(specifier):
-        if clause.contains(Version(version), prereleases=True):
-            continue
-        bound = Version(clause.version.removesuffix(".*"))
-        same = bound.release[:parts] == line
-        if (clause.operator in ("<", "<=") and bound <= first) or (
-            clause.operator not in ("<", "<=", "!=") and not same
-        ):
-            return True
-    return False

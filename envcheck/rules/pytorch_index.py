@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
 from typing import Any
 
 from packaging.version import InvalidVersion, Version
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix.rows import build_citation
-from envcheck.model.findings import Citation
+from envcheck.rules.builds import Build
 
 
 def serves(version: str, platform: str) -> bool:
@@ -33,9 +33,10 @@ def index_url(cuda: str) -> str:
     return f"{_data()['url']}cu{cuda.replace('.', '')}"
 
 
-def index_citation() -> Citation:
-    """Return what the list of variants rests on."""
-    return build_citation(_data()["citation"])
+def local_index(build: Build) -> str:
+    """Return the index that a torch build with a local version such as +cu126 came from; "" for the default one."""
+    match = re.fullmatch(r"cu\d{2,3}", build.local)
+    return f"{_data()['url']}{match.group()}" if match and build.framework == "torch" else ""
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,32 @@
+"""Which nvidia-* wheel holds which library, and which of them share a folder."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from envcheck.host.data_files import read_data
+from envcheck.matrix.rows import build_citation
+from envcheck.model.findings import Citation
+
+
+def wheel_of(soname: str) -> str:
+    """Name the wheel of a library without its CUDA suffix: libcublasLt.so.12 -> nvidia-cublas; "" for none."""
+    return str(_data()["libraries"].get(soname.partition(".so")[0], ""))
+
+
+def sharing_wheels() -> tuple[str, ...]:
+    """List the wheels, without CUDA suffix, whose builds for all CUDA majors lie in one folder."""
+    return tuple(_data()["one_folder_for_all_majors"])
+
+
+def wheels_citation() -> Citation:
+    """Return what these names rest on."""
+    return build_citation(_data()["citation"])
+
+
+@lru_cache(maxsize=1)
+def _data() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(read_data("cuda_wheels.json"))
+    return loaded
