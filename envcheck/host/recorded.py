@@ -19,7 +19,7 @@ class RecordedHost:
 
     `files` and `folders` make a file tree; what is not in it is absent. `commands` are
     {"argv", "returncode", "stdout", "stderr"} or {"argv", "unknown": [why, detail]}; `answers` are
-    {"script", "arguments", "python", "result"}. `elf` maps paths to dynamic sections, `loader_cache`
+    {"script", "arguments", "python"} with "result", "unknown" or "absent". `elf` maps paths to dynamic sections, `loader_cache`
     sonames to paths. `calls` holds literal answers of a recorded machine, by method and argument,
     and comes first. A program that is in the tree but was not recorded raises UnrecordedError.
     """
@@ -109,6 +109,8 @@ class RecordedHost:
             if (entry["script"], list(arguments), python) == wanted:
                 if "unknown" in entry:
                     return Unknown(entry["unknown"][0], entry["unknown"][1], (script,))
+                if "absent" in entry:
+                    return Absent(tuple(entry["absent"]))
                 return Known(entry["result"], Source("command", f"{script} {' '.join(arguments)}".strip()))
         raise UnrecordedError(f"child script not recorded: {script} {list(arguments)} in {python!r}")
 
