@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 from envcheck.cli.exits import INTERNAL, INTERRUPTED, USAGE, UserError
 
@@ -10,13 +11,31 @@ from envcheck.cli.exits import INTERNAL, INTERRUPTED, USAGE, UserError
 def main() -> None:
     """Run the command line and exit with the code the README's table gives."""
     code = INTERNAL
+    _open_missing_streams()
     try:
         code = _run()
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader went away (`| head`): nobody is left to tell; keep Python from complaining at exit.
         _discard_output()
-    sys.exit(code)
+    _leave(code)
+
+
+def _open_missing_streams() -> None:
+    # Closed by the caller (`>&-`), a stream is None here and every print would fail.
+    import os
+
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - lives as long as we
+
+
+def _leave(code: int) -> NoReturn:
+    # Taking the interpreter down costs another bare start, and would wait for a probe that a dead mount holds.
+    import os
+
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _run() -> int:

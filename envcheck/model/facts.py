@@ -7,6 +7,7 @@ from typing import Generic, Optional, Tuple, TypeVar, Union
 from envcheck.model.records import dataclass
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 SOURCE_KINDS = ("command", "file", "env", "library", "override", "report", "matrix")
 UNKNOWN_REASONS = ("timeout", "denied", "failed", "unparsable", "conflict", "crashed")
@@ -22,10 +23,10 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Known(Generic[T]):
+class Known(Generic[T_co]):
     """Hold a value together with where it was read."""
 
-    value: T
+    value: T_co
     source: Source
 
 
