@@ -140,7 +140,8 @@ class RecordingHost:
             entry["unknown"] = [fact.why, fact.detail]
         else:
             entry["absent"] = list(fact.tried)
-        self._answers[(script, python, *arguments)] = entry
+        question = (script, python, *arguments)
+        self._answers[question] = entry
         return fact
 
     def loader_cache(self) -> Fact[Mapping[str, tuple[str, ...]]]:
