@@ -26,7 +26,10 @@ def older_release(context: Context, build: Build, item: Judged) -> Fix:
         if build.framework == "torch"
         else ""
     )
-    what = f"Install {row.distribution} {row.version}, the newest with machine code for compute capability {item.capability}."
+    what = (
+        f"Install {row.distribution} {row.version}, the newest with machine code for compute capability "
+        f"{item.capability}."
+    )
     return Fix(what + extra, _steps(context, row))
 
 
@@ -37,14 +40,18 @@ def newer_release(context: Context, build: Build, item: Judged) -> Fix:
         return _none(build, item)
     row, newest = found[-1], found[0]
     also = "" if newest.version == row.version else f" ({newest.version} is the newest)"
-    what = f"Install {row.distribution} {row.version} or newer{also}: the first after yours with machine code for compute capability {item.capability}."
+    what = (
+        f"Install {row.distribution} {row.version} or newer{also}: the first after yours with machine code for "
+        f"compute capability {item.capability}."
+    )
     return Fix(what, _steps(context, row))
 
 
 def _none(build: Build, item: Judged) -> Fix:
     return Fix(
-        f"No {build.framework} wheel in the matrix for this Python has machine code for {gpu_name(item.gpu)}: build it from "
-        f"source for compute capability {item.capability}, or use a build for another Python, or NVIDIA's container images."
+        f"No {build.framework} wheel in the matrix for this Python has machine code for {gpu_name(item.gpu)}: "
+        f"build it from source for compute capability {item.capability}, or use a build for another Python, or "
+        "NVIDIA's container images."
     )
 
 
@@ -80,7 +87,7 @@ def _is_native(context: Context, row: FrameworkRelease, item: Judged) -> bool:
 
 def known_trouble(context: Context, build: Build, item: Judged) -> tuple[KnownProblem, ...]:
     """List what is known to go wrong with a build on a GPU of this compute capability."""
-    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - slow to load, rarely needed
+    from packaging.specifiers import SpecifierSet
 
     rows = context.matrix.problems(build.distribution, build.version, stage="advice")
     return tuple(

@@ -23,7 +23,10 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
         return
     not_ready = isinstance(driver.cuda_init_result, Known) and driver.cuda_init_result.value == _SYSTEM_NOT_READY
     if not_ready and not (isinstance(driver.nvswitch_present, Known) and driver.nvswitch_present.value):
-        message = "CUDA says that the system is not yet initialized (802): the GPUs are joined by NVSwitch, and the fabric manager, which must run first, does not run or does not fit the driver."
+        message = (
+            "CUDA says that the system is not yet initialized (802): the GPUs are joined by NVSwitch, and the "
+            "fabric manager, which must run first, does not run or does not fit the driver."
+        )
         yield _fabric(context, message, "driver.cuda_init_result")
         return
     if not context.need(driver.nvswitch_present, "driver.nvswitch_present") or isinstance(
@@ -42,7 +45,8 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
     if not context.need(driver.fabric_manager_running, "driver.fabric_manager_running"):
         yield _fabric(
             context,
-            "The GPUs of this machine are joined by NVSwitch, and the fabric manager, which CUDA waits for, is not running.",
+            "The GPUs of this machine are joined by NVSwitch, and the fabric manager, which CUDA waits for, is "
+            "not running.",
             "driver.fabric_manager_running",
         )
     elif isinstance(release, Known) and isinstance(own, Known) and not same_release(release.value, own.value):

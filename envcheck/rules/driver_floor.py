@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from envcheck.model.facts import Known, Unknown
 from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, Citation, Evidence, Finding, Fix
@@ -17,7 +18,6 @@ from envcheck.rules.driver_release import (
     full_driver,
     is_windows_driver,
     major,
-    parse_release,
     toolkit_of,
 )
 from envcheck.rules.fixes_system import install_driver
@@ -47,22 +47,17 @@ def driver_too_old(context: Context) -> Iterator[Finding]:
 def _below_floor(context: Context, build: Build, toolkit: Toolkit) -> Finding | None:
     floor = driver_floor(context, toolkit)
     release = context.facts.driver.release
-    if isinstance(release, Known) and floor is not None:
-        reached = at_least(release.value, floor)
-        if reached is None:
-            detail = f"the driver is only known as {release.value}; {build.label} needs {floor}"
-            raise UndecidedError("driver.release", Unknown("unparsable", detail))
-        if reached or _runs_ahead(context, toolkit):
-            return None
-        return _too_old(
-            context,
-            build,
-            toolkit,
-            f"needs driver >= {floor}; this machine runs {release.value}",
-            "driver.release",
-            floor,
-        )
-    return _by_cuda_version(context, build, toolkit, floor)
+    # A Jetson numbers its driver in its own way; what it says of CUDA counts there.
+    if not isinstance(release, Known) or floor is None or isinstance(context.facts.host.jetson_release, Known):
+        return _by_cuda_version(context, build, toolkit, floor)
+    reached = at_least(release.value, floor)
+    if reached is None:
+        detail = f"the driver is only known as {release.value}; {build.label} needs {floor}"
+        raise UndecidedError("driver.release", Unknown("unparsable", detail))
+    if reached or _runs_ahead(context, toolkit):
+        return None
+    needs = f"needs driver >= {floor}; this machine runs {release.value}"
+    return _too_old(context, build, toolkit, Shortfall(needs, "driver.release", floor))
 
 
 def _runs_ahead(context: Context, toolkit: Toolkit) -> bool:
@@ -79,112 +74,112 @@ def _by_cuda_version(context: Context, build: Build, toolkit: Toolkit, floor: st
             context.need(version, "driver.cuda_driver_version")
         return None  # no driver at all: another rule's finding
     has_minor = toolkit.minor_floor_linux is not None
-    enough = (
-        major(version.value) >= major(toolkit.version) if has_minor else at_least_cuda(version.value, toolkit.version)
-    )
-    if enough:
+    wanted = str(major(toolkit.version)) if has_minor else toolkit.version
+    if at_least_cuda(version.value, wanted):
         return None
-    wanted = f"CUDA {major(toolkit.version)}" if has_minor else f"CUDA {toolkit.version}"
-    message = f"needs a driver for {wanted}; this one goes up to CUDA {version.value}"
-    return _too_old(context, build, toolkit, message, "driver.cuda_driver_version", floor)
+    needs = f"needs a driver for CUDA {wanted}; this one goes up to CUDA {version.value}"
+    return _too_old(context, build, toolkit, Shortfall(needs, "driver.cuda_driver_version", floor))
 
 
 def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | None:
     """Minor-version compatibility ends where PTX must be compiled: a driver reads that of its own CUDA at most."""
-    release, full = context.facts.driver.release, full_driver(context, toolkit)
-    if not isinstance(release, Known) or (full and at_least(release.value, full)) or not context.gpus:
+    ceiling = _cuda_ceiling(context)
+    if ceiling is None or at_least_cuda(ceiling, toolkit.version) or not context.gpus:
         return None
     compiled = [item for item in judged_gpus(context) if item.architecture and _must_compile(context, build, item)]
-    ceiling = _cuda_ceiling(context, release.value)
-    if not compiled or ceiling is None or at_least_cuda(ceiling, toolkit.version):
+    if not compiled:
         return None
+    full = full_driver(context, toolkit)
     needs = (
         f"has only PTX of CUDA {toolkit.version} for {gpu_name(compiled[0].gpu)}, and this driver compiles PTX up to "
-        f"CUDA {ceiling}: it needs driver >= {full}; this machine runs {release.value}"
+        f"CUDA {ceiling}: it needs driver >= {full or 'one of that CUDA'}"
     )
-    return _too_old(context, build, toolkit, needs, "driver.release", full)
+    seen = "driver.release" if isinstance(context.facts.driver.release, Known) else "driver.cuda_driver_version"
+    return _too_old(context, build, toolkit, Shortfall(needs, seen, full))
 
 
 def _must_compile(context: Context, build: Build, item: Judged) -> bool:
     return isinstance(build.compute_capabilities, Known) and verdict_on(context, build, item).kind == JIT
 
 
-def _cuda_ceiling(context: Context, release: str) -> str | None:
-    found = context.facts.driver.cuda_driver_version
-    if isinstance(found, Known):
-        return found.value
-    branch = None if is_windows_driver(context) else context.matrix.driver_branch(release)
-    return branch.cuda if branch else None
+def _cuda_ceiling(context: Context) -> str | None:
+    found, branch = context.facts.driver.cuda_driver_version, _branch(context)
+    return found.value if isinstance(found, Known) else (branch.cuda if branch else None)
 
 
-def _too_old(context: Context, build: Build, toolkit: Toolkit, needs: str, seen: str, floor: str | None) -> Finding:
+class Shortfall(NamedTuple):
+    """What a driver lacks: in words, the fact that shows it, and the driver that would do."""
+
+    needs: str
+    seen: str
+    floor: str | None
+
+
+def _too_old(context: Context, build: Build, toolkit: Toolkit, lack: Shortfall) -> Finding:
+    shown = f"driver >= {lack.floor}" if lack.floor else "driver not stated"
     evidence = [
-        context.seen(seen),
-        Evidence(f"toolkits {toolkit.version}", f"driver >= {floor or 'not stated'}", citation=toolkit.citations[0]),
+        context.seen(lack.seen),
+        Evidence(f"toolkits {toolkit.version}", shown, citation=toolkit.citations[0]),
     ]
     if build.citations:
-        evidence.append(
-            Evidence(f"matrix {build.label}", f"built with CUDA {toolkit.version}", citation=build.citations[0])
-        )
-    message = f"{build.label} was built with CUDA {toolkit.version} and {needs}."
-    return Finding(_ID, INCOMPATIBLE, ERROR, message, tuple(evidence), install_driver(context, floor))
+        built = f"built with CUDA {toolkit.version}"
+        evidence.append(Evidence(f"matrix {build.label}", built, citation=build.citations[0]))
+    message = f"{build.label} was built with CUDA {toolkit.version} and {lack.needs}."
+    return Finding(_ID, INCOMPATIBLE, ERROR, message, tuple(evidence), install_driver(context, lack.floor))
 
 
 @rule(_ID)
 def driver_before_gpu(context: Context) -> Iterator[Finding]:
     """Report drivers older than a GPU's architecture, and driver branches the matrix lacks."""
-    branch = _branch(context)
-    if branch is None:
-        release = context.facts.driver.release
-        if isinstance(release, Known) and not is_windows_driver(context) and context.gpus and _has_branch(context):
-            yield _unknown_row(f"Driver branch {parse_release(release.value)[0]}", (), context.seen("driver.release"))
-        return
-    for item in _driven_by_branch(context):
+    release = context.facts.driver.release
+    if isinstance(release, Known) and context.gpus and _has_branch(context) and _branch(context) is None:
+        yield _unknown_row(f"Driver branch {release.value.split('.')[0]}", (), context.seen("driver.release"))
+    for branch, item in _driven(context):
         first = item.architecture.first_driver_branch if item.architecture else None
-        if first and int(branch.branch) < int(first) and not cuda_starts(context):
-            yield _branch_finding(context, _ID, branch, item, f"the first branch that drives it is {first}", first)
+        if first and int(branch.branch) < int(first):
+            why = f"the first branch that drives it is {first}"
+            yield _undriven(context, _ID, item, f"{branch.branch}: {why}", install_driver(context, first))
 
 
 @rule(TOO_OLD)
 def gpu_dropped_by_driver(context: Context) -> Iterator[Finding]:
     """Report GPUs that the installed driver branch no longer drives."""
-    branch = _branch(context)
-    for item in _driven_by_branch(context) if branch else ():
+    for branch, item in _driven(context):
         last = item.architecture.last_driver_branch if item.architecture else None
-        if branch and last and int(branch.branch) > int(last) and not cuda_starts(context):
-            yield _branch_finding(context, TOO_OLD, branch, item, f"the last branch that drives it is {last}", last)
+        if last and int(branch.branch) > int(last):
+            why = f"the last branch that drives it is {last}"
+            yield _undriven(
+                context, TOO_OLD, item, f"{branch.branch}: {why}", install_driver(context, last, exact=True)
+            )
 
 
 def _has_branch(context: Context) -> bool:
-    return isinstance(context.facts.host.jetson_release, Known) is False
+    """Say whether the driver is one of the Linux branches; Windows and a board's system image number their own."""
+    return not is_windows_driver(context) and not isinstance(context.facts.host.jetson_release, Known)
 
 
 def _branch(context: Context) -> DriverBranch | None:
-    """Find the matrix row of the running Linux driver; a board's system image has its own numbering."""
     release = context.facts.driver.release
-    if not isinstance(release, Known) or is_windows_driver(context) or not _has_branch(context):
-        return None
-    return context.matrix.driver_branch(release.value)
+    return context.matrix.driver_branch(release.value) if isinstance(release, Known) and _has_branch(context) else None
 
 
-def _driven_by_branch(context: Context) -> tuple[Judged, ...]:
-    return (
-        tuple(item for item in judged_gpus(context) if item.architecture and not item.architecture.tegra)
-        if context.gpus
-        else ()
-    )
+def _driven(context: Context) -> Iterator[tuple[DriverBranch, Judged]]:
+    """Pair the driver branch with each GPU it should drive; with CUDA seen to start there is no doubt."""
+    branch = _branch(context)
+    if branch is None or not context.gpus or cuda_starts(context):
+        return
+    for item in judged_gpus(context):
+        if item.architecture and not item.architecture.tegra:
+            yield branch, item
 
 
-def _branch_finding(
-    context: Context, finding_id: str, branch: DriverBranch, item: Judged, why: str, wanted: str
-) -> Finding:
-    row = item.architecture
-    citation = row.citations[0] if row else branch.citations[0]
-    message = f"Driver branch {branch.branch} does not drive {gpu_name(item.gpu)} (compute capability {item.capability}): {why}."
-    evidence = (context.seen("driver.release"), Evidence(f"architectures {item.capability}", why, citation=citation))
-    return Finding(
-        finding_id, INCOMPATIBLE, ERROR, message, evidence, install_driver(context, wanted, exact=finding_id == TOO_OLD)
-    )
+def _undriven(context: Context, finding_id: str, item: Judged, why: str, fix: Fix) -> Finding:
+    number, _, reason = why.partition(": ")
+    gpu = f"{gpu_name(item.gpu)} (compute capability {item.capability})"
+    citation = item.architecture.citations[0] if item.architecture else None
+    evidence = (context.seen("driver.release"), Evidence(f"architectures {item.capability}", reason, citation=citation))
+    message = f"Driver branch {number} does not drive {gpu}: {reason}."
+    return Finding(finding_id, INCOMPATIBLE, ERROR, message, evidence, fix)
 
 
 def _unknown_row(what: str, citations: tuple[Citation, ...], *seen: Evidence) -> Finding:

@@ -22,7 +22,7 @@ _NVML_MISMATCH = 18
 
 
 def is_compat(path: str) -> bool:
-    """Say whether a libcuda comes from a forward-compatibility package: /usr/local/cuda-12.9/compat/libcuda.so.575.57.08."""
+    """Say whether a libcuda is of a forward-compatibility package: /usr/local/cuda-12.9/compat/libcuda.so.575.57.08."""
     return re.search(r"/(cuda-compat[^/]*|compat(_\w+)?)/", path) is not None
 
 
@@ -130,7 +130,10 @@ def _mismatch_signal(context: Context) -> tuple[Evidence, ...]:
 
 def _stray(context: Context, kernel: str, cuda: str, path: str, evidence: tuple[Evidence, ...]) -> Finding:
     folder = posixpath.dirname(path)
-    message = f"The loader finds libcuda {cuda} in {folder}, but the driver is {kernel}: a stray copy lies before the driver's own."
+    message = (
+        f"The loader finds libcuda {cuda} in {folder}, but the driver is {kernel}: a stray copy lies before the "
+        "driver's own."
+    )
     return Finding(
         "driver-library-mismatch",
         INCOMPATIBLE,
@@ -138,7 +141,8 @@ def _stray(context: Context, kernel: str, cuda: str, path: str, evidence: tuple[
         message,
         (*evidence, context.seen("driver.libcuda_path")),
         Fix(
-            f"Take {folder} off LD_LIBRARY_PATH, or remove the package that left the copy there; the driver itself needs no reinstall."
+            f"Take {folder} off LD_LIBRARY_PATH, or remove the package that left the copy there; the driver "
+            "itself needs no reinstall."
         ),
     )
 

@@ -27,7 +27,7 @@ def at_least(release: str, floor: str) -> bool | None:
 
 
 def same_release(one: str, other: str) -> bool:
-    """Say whether two spellings name one release: 515.48.7 is 515.48.07; what a short one leaves out is not held against it."""
+    """Say whether two spellings may name one release: 515.48.7 is 515.48.07, and 515 may be."""
     return all(ours == theirs for ours, theirs in zip(parse_release(one), parse_release(other)))
 
 

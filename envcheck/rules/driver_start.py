@@ -70,7 +70,8 @@ def devices_busy(context: Context) -> Iterator[Finding]:
             "gpu-memory-held",
             INCOMPATIBLE,
             ERROR,
-            "CUDA calls the GPUs busy or unavailable (46): another process has them for itself, or one that died still holds them.",
+            "CUDA calls the GPUs busy or unavailable (46): another process has them for itself, or one that "
+            "died still holds them.",
             (context.seen("driver.cuda_init_result"),),
             Fix(
                 "End the process that holds the GPU.",
@@ -89,10 +90,12 @@ def cuda_does_not_start(context: Context) -> Iterator[Finding]:
         "driver-missing",
         INCOMPATIBLE,
         ERROR,
-        f"The driver is there, but CUDA does not start on it (cuInit returned {result}), and nothing else that was read tells why.",
+        f"The driver is there, but CUDA does not start on it (cuInit returned {result}), and nothing else that "
+        "was read tells why.",
         (context.seen("driver.cuda_init_result"), context.seen("driver.release")),
         Fix(
-            "Look for NVRM lines in the kernel log, which name the reason; then restart, and install the driver anew if it stays.",
+            "Look for NVRM lines in the kernel log, which name the reason; then restart, and install the "
+            "driver anew if it stays.",
             (Command(("sudo", "dmesg"), "system", "lines with NVRM"),),
         ),
     )

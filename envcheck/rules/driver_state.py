@@ -136,7 +136,10 @@ def _by_remains(context: Context) -> Finding:
             "driver.module_file",
         )
     if failed:
-        what = f"Building the NVIDIA driver {failed[0].version} for the running kernel {running} failed (make.log under /var/lib/dkms tells why)."
+        what = (
+            f"Building the NVIDIA driver {failed[0].version} for the running kernel {running} failed (make.log "
+            "under /var/lib/dkms tells why)."
+        )
         return _missing(context, what, rebuild_module(context, running), "driver.dkms")
     if modules:
         built = ", ".join(item.kernel_release or "no kernel" for item in modules)
@@ -175,8 +178,8 @@ def driver_kind(context: Context) -> Iterator[Finding]:
         if row is None or row.tegra or row.kernel_module in ("either", kind.value) or not _is_driven(context, row):
             continue
         message = (
-            f"The loaded NVIDIA kernel module is the {kind.value} one; {gpu_name(item.gpu)} ({row.name}) works with the "
-            f"{row.kernel_module} one only."
+            f"The loaded NVIDIA kernel module is the {kind.value} one; {gpu_name(item.gpu)} ({row.name}) works with "
+            f"the {row.kernel_module} one only."
         )
         evidence = (
             context.seen("driver.kernel_module_kind"),

@@ -52,7 +52,8 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
         yield _wsl(
             context,
             ERROR,
-            "Windows hands a GPU in, but no driver library: /usr/lib/wsl/lib has no libcuda.so.1. The Windows driver is missing or too old for WSL.",
+            "Windows hands a GPU in, but no driver library: /usr/lib/wsl/lib has no libcuda.so.1. The Windows "
+            "driver is missing or too old for WSL.",
             "driver.libcuda_path",
         )
 

@@ -37,7 +37,8 @@ def reload_driver(context: Context) -> Fix:
         context, "modprobe", "nvidia", purpose="load the new one; instead of restarting, when nothing uses the GPU"
     )
     return Fix(
-        "Restart the machine; nothing needs to be installed anew. Where nothing uses the GPU, reloading the module is enough.",
+        "Restart the machine; nothing needs to be installed anew. Where nothing uses the GPU, reloading the "
+        "module is enough.",
         (reboot(context), unload, load),
     )
 
@@ -70,7 +71,8 @@ def release_from(context: Context, owner: str) -> Fix:
     """Say how to take the GPU from nouveau or vfio-pci."""
     if owner == "vfio-pci":
         return Fix(
-            "The GPU is set aside for a virtual machine: use it there, or remove its id from the vfio-pci options (kernel command line, /etc/modprobe.d) and restart."
+            "The GPU is set aside for a virtual machine: use it there, or remove its id from the vfio-pci "
+            "options (kernel command line, /etc/modprobe.d) and restart."
         )
     update = {
         FEDORA: ("dracut", "--force"),
@@ -113,7 +115,7 @@ def sign_module(context: Context) -> Fix:
 
 def start_fabric_manager(context: Context, release: str) -> Fix:
     """Say how to install and start the fabric manager in the driver's release."""
-    branch = release.split(".")[0] if RELEASE.fullmatch(release) else ""
+    branch = release.partition(".")[0] if RELEASE.fullmatch(release) else ""
     family = distribution_family(context)
     commands = []
     if family in (DEBIAN, UBUNTU) and branch:

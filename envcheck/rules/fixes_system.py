@@ -69,9 +69,10 @@ def reboot(context: Context) -> Command:
 
 
 def install_driver(context: Context, floor: str | None, *, exact: bool = False) -> Fix:
-    """Say how to get a driver of at least `floor` (a release, or a branch), or `exact`ly that branch, on this system."""
+    """Say how to get a driver of at least `floor`, a release or a branch, or `exact`ly that branch."""
     newer = "" if exact else " or newer"
-    wanted = f" {floor}{newer}" if floor and RELEASE.fullmatch(floor) else ""
+    floor = floor if floor and RELEASE.fullmatch(floor) else None
+    wanted = f" {floor}{newer}" if floor else ""
     family = system_family(context)
     if family in _ADVICE:
         return Fix(_ADVICE[family].format(wanted=wanted), _ADVICE_COMMANDS.get(family, ()))
@@ -83,9 +84,12 @@ def install_driver(context: Context, floor: str | None, *, exact: bool = False) 
 
 _ADVICE = {
     WINDOWS: "Install NVIDIA driver{wanted} for Windows (nvidia.com/drivers, or the NVIDIA app), then restart.",
-    WSL: "Install NVIDIA driver{wanted} in Windows (nvidia.com/drivers), none inside WSL, then restart WSL from Windows.",
+    WSL: "Install NVIDIA driver{wanted} in Windows (nvidia.com/drivers), none inside WSL, then restart WSL.",
     MACOS: "macOS has no driver for NVIDIA GPUs: use a Linux or Windows machine.",
-    CONTAINER: "Install NVIDIA driver{wanted} on the host, not in the container, then start the container anew; or use an image built for an older CUDA.",
+    CONTAINER: (
+        "Install NVIDIA driver{wanted} on the host, not in the container, then start the container anew; or use an "
+        "image built for an older CUDA."
+    ),
     JETSON: "The driver of a Jetson comes with its system image: install a newer JetPack release.",
 }
 _ADVICE_COMMANDS = {
@@ -103,37 +107,23 @@ _NOTES = {
 
 
 def _packages(context: Context, family: str, branch: str | None, wanted: str) -> tuple[Command, ...]:
-    """Return the package manager's commands; only apt names branches, the others bring their newest."""
-    listed = as_root(context, "apt-get", "update", purpose="read the package lists")
+    """Return the package manager's commands; only Ubuntu and NVIDIA's own repository keep old branches."""
     if family == UBUNTU:
-        recommended = as_root(
-            context,
-            "ubuntu-drivers",
-            "install",
-            purpose=f"the recommended driver; check that it is{wanted or ' there'}",
-        )
-        chosen = as_root(context, "apt-get", "install", "-y", f"nvidia-driver-{branch}", purpose="the driver branch")
-        return (listed, chosen if branch else recommended)
-    if family == DEBIAN:
-        package = f"nvidia-tesla-{branch}-driver" if branch else "nvidia-driver"
-        return (
-            listed,
-            as_root(
-                context, "apt-get", "install", "-y", package, "firmware-misc-nonfree", purpose="install the driver"
-            ),
-        )
-    simple = {
-        FEDORA: ("dnf", "install", "-y", "akmod-nvidia", "xorg-x11-drv-nvidia-cuda"),
-        RHEL: (
-            "dnf",
-            "module",
-            "install",
-            "-y",
-            f"nvidia-driver:{branch}-dkms" if branch else "nvidia-driver:latest-dkms",
-        ),
-        SUSE: ("zypper", "install", "nvidia-video-G06", "nvidia-compute-utils-G06"),
-        ARCH: ("pacman", "-S", "nvidia-open", "nvidia-utils"),
-    }
-    if family not in simple or (branch and family in (FEDORA, SUSE, ARCH)):
-        return ()  # an old branch is not in these distributions' own repositories
-    return (as_root(context, *simple[family], purpose="install the driver"),)
+        listed = as_root(context, "apt-get", "update", purpose="read the package lists")
+        if branch:
+            return (listed, as_root(context, "apt-get", "install", "-y", f"nvidia-driver-{branch}"))
+        check = f"the recommended driver; check that it is{wanted}" if wanted else "the recommended driver"
+        return (listed, as_root(context, "ubuntu-drivers", "install", purpose=check))
+    if family == RHEL:
+        stream = f"nvidia-driver:{branch or 'latest'}-dkms"
+        return (as_root(context, "dnf", "module", "install", "-y", stream, purpose="install the driver"),)
+    packages = {} if branch else _NEWEST
+    return (as_root(context, *packages[family], purpose="install the driver"),) if family in packages else ()
+
+
+_NEWEST = {
+    DEBIAN: ("apt-get", "install", "-y", "nvidia-driver", "firmware-misc-nonfree"),
+    FEDORA: ("dnf", "install", "-y", "akmod-nvidia", "xorg-x11-drv-nvidia-cuda"),
+    SUSE: ("zypper", "install", "nvidia-video-G06", "nvidia-compute-utils-G06"),
+    ARCH: ("pacman", "-S", "nvidia-open", "nvidia-utils"),
+}

@@ -157,8 +157,9 @@ def _slow_or_unread(context: Context, build: Build, judged: tuple[Judged, ...]) 
         if kind == JIT:
             trouble = known_trouble(context, build, item)
             message = (
-                f"{build.label} has no machine code for {gpu_name(item.gpu)} (compute capability {item.capability}), only PTX "
-                f"(CUDA's portable assembly) that the driver must compile: the first start is slow, up to half an hour."
+                f"{build.label} has no machine code for {gpu_name(item.gpu)} (compute capability {item.capability}), "
+                "only PTX (CUDA's portable assembly) that the driver must compile: the first start is slow, up to half "
+                "an hour."
             )
             yield Finding(
                 TOO_NEW,
@@ -170,13 +171,19 @@ def _slow_or_unread(context: Context, build: Build, judged: tuple[Judged, ...]) 
             )
             return
         if kind == UNREAD:
-            message = f"Neither the files of {build.label} nor the matrix tell which GPUs it has code for; its CUDA supports {gpu_name(item.gpu)}."
+            message = (
+                f"Neither the files of {build.label} nor the matrix tell which GPUs it has code for; its CUDA "
+                f"supports {gpu_name(item.gpu)}."
+            )
             yield Finding("release-unknown", UNDETERMINED, NOTE, message, _evidence(context, build, item))
             return
 
 
 def _no_architecture(build: Build, item: Judged) -> Finding:
-    message = f"Compute capability {item.capability} ({gpu_name(item.gpu)}) is not in the matrix: whether {build.label} has code for it is not known."
+    message = (
+        f"Compute capability {item.capability} ({gpu_name(item.gpu)}) is not in the matrix: whether "
+        f"{build.label} has code for it is not known."
+    )
     source = item.gpu.name.source if isinstance(item.gpu.name, Known) else None
     return Finding(
         "release-unknown",

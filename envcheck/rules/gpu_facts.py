@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from envcheck.matrix.gpus import gpu_by_name, gpu_by_pci_id
-from envcheck.model.facts import Absent, Known, Unknown
+from envcheck.model.facts import Known, Unknown
 from envcheck.model.machine import Gpu
 from envcheck.model.releases import Architecture, GpuProduct
 from envcheck.rules.context import Context
@@ -59,11 +59,6 @@ def is_data_center(gpu: Gpu) -> bool | None:
     """Say whether forward compatibility is offered on a GPU; None when neither id nor name tells."""
     product = product_of(gpu)
     return product.data_center if product else None
-
-
-def has_gpus(context: Context) -> bool:
-    """Say whether GPUs are known to be there."""
-    return bool(context.gpus) and not isinstance(context.facts.gpus, Absent)
 
 
 def cuda_starts(context: Context) -> bool:

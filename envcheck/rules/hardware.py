@@ -37,7 +37,8 @@ def gpu_absent(context: Context) -> Iterator[Finding]:
             "This machine has no NVIDIA GPU, and one is expected.",
             seen,
             Fix(
-                "Run on a machine with an NVIDIA GPU, attach one to this virtual machine, or judge CPU work: --expect cpu."
+                "Run on a machine with an NVIDIA GPU, attach one to this virtual machine, or judge CPU work: "
+                "--expect cpu."
             ),
         )
     else:
@@ -60,7 +61,8 @@ def gpu_hardware_fault(context: Context) -> Iterator[Finding]:
         f"{_which(lost)} fails: {what}.",
         (evidence,),
         Fix(
-            "Switch the machine fully off and on again. If it comes back: reseat the card and its power cables, and look for Xid lines in the kernel log (dmesg)."
+            "Switch the machine fully off and on again. If it comes back: reseat the card and its power "
+            "cables, and look for Xid lines in the kernel log (dmesg)."
         ),
     )
 
@@ -119,7 +121,8 @@ def cpu_missing_avx(context: Context) -> Iterator[Finding]:
                 "cpu-missing-avx",
                 INCOMPATIBLE,
                 ERROR,
-                f"{build.label} is compiled with {', '.join(missing).upper()} instructions, which this CPU does not offer: importing it ends with 'Illegal instruction'.",
+                f"{build.label} is compiled with {', '.join(missing).upper()} instructions, which this CPU does "
+                "not offer: importing it ends with 'Illegal instruction'.",
                 (
                     context.seen("host.cpu_flags", shown=f"no {', '.join(missing)} among {len(flags)} flags"),
                     Evidence(f"matrix {build.label}", f"needs {', '.join(wanted)}", citation=build.citations[0]),

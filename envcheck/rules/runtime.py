@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from envcheck.model.facts import Known
@@ -26,7 +27,10 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
     closed = [gpu for gpu in context.gpus if _is_closed(gpu)]
     for gpu in busy:
         used, total = _bytes(gpu)
-        message = f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB of the memory of {_numbered(gpu)} are in use by {_holders(gpu)}."
+        message = (
+            f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB of the memory of {_numbered(gpu)} are in use by "
+            f"{_holders(gpu)}."
+        )
         yield Finding(
             "gpu-memory-held",
             INCOMPATIBLE,
@@ -121,7 +125,7 @@ def _instances(context: Context, gpu: Gpu) -> int:
     return len(devices) if devices else 0
 
 
-def _without_instance(context: Context, gpu: Gpu, only: bool) -> Finding:
+def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
     index = str(gpu.nvml_index.value) if isinstance(gpu.nvml_index, Known) else "0"
     commands = (
         as_root(context, "nvidia-smi", "mig", "-i", index, "-lgip", purpose="list the sizes an instance can have"),
@@ -138,12 +142,12 @@ def _without_instance(context: Context, gpu: Gpu, only: bool) -> Finding:
 def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:
     first = next(device for gpu in split if isinstance(gpu.mig_devices, Known) for device in gpu.mig_devices.value)
     message = (
-        f"There are {total} MIG instances and CUDA_VISIBLE_DEVICES is not set: a CUDA program uses one instance only, and "
-        f"programs that count more GPUs than that fail."
+        f"There are {total} MIG instances and CUDA_VISIBLE_DEVICES is not set: a CUDA program uses one instance "
+        "only, and programs that count more GPUs than that fail."
     )
     commands = (
         (Command(("export", f"CUDA_VISIBLE_DEVICES={first.uuid}"), "user", "one instance for each process"),)
-        if first.uuid.startswith("MIG-")
+        if re.fullmatch(r"MIG-[0-9A-Za-z/-]+", first.uuid)
         else ()
     )
     evidence = (_seen(context, split[0], "mig_enabled"), context.seen("gpus.mig_devices", split[0].mig_devices))
@@ -165,8 +169,8 @@ def small_shared_memory(context: Context) -> Iterator[Finding]:
         return
     if isinstance(shm, Known) and shm.value < _SMALL_SHM:
         message = (
-            f"/dev/shm of this container holds {shm.value >> 20} MiB: NCCL between {len(context.gpus)} GPUs and data loaders "
-            f"share memory there and fail when it is full."
+            f"The shared memory of this container (/dev/shm) holds {shm.value >> 20} MiB: NCCL between "
+            f"{len(context.gpus)} GPUs and data loaders share memory there and fail when it is full."
         )
         larger = Command(
             ("docker", "run", "--gpus", "all", "--shm-size=8g", "IMAGE"),

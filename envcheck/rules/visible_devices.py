@@ -71,7 +71,8 @@ def _finding(context: Context, verdict: str, severity: str, message: str) -> Fin
         return Finding(_ID, verdict, severity, message, evidence)
     unset = ("set", f"{_VARIABLE}=") if context.os == "windows" else ("unset", _VARIABLE)
     fix = Fix(
-        f"Unset {_VARIABLE}, or set it to numbers from 0 to {len(numbered_gpus(context)) - 1}; scripts and job systems set it too.",
+        f"Unset {_VARIABLE}, or set it to numbers from 0 to {len(numbered_gpus(context)) - 1}; scripts and job "
+        "systems set it too.",
         (Command(unset, "user", "in the shell that starts the program"),),
     )
     return Finding(_ID, verdict, severity, message, evidence, fix)

@@ -28,6 +28,10 @@ def known(value: Any) -> Known[Any]:
     return Known(value, SOURCE)
 
 
+def fact(value: Any) -> Fact[Any]:
+    return value if isinstance(value, (Known, Absent, Unknown)) else Known(value, SOURCE)
+
+
 @lru_cache(maxsize=1)
 def _document() -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads(read_data("compat_matrix.json"))
@@ -48,11 +52,13 @@ def matrix(without: tuple[str, ...] = ()) -> Matrix:
     return Matrix(document)
 
 
-def gpu(name: str = "NVIDIA A100-SXM4-40GB", capability: str | None = "8.0", index: int = 0, **more: Fact[Any]) -> Gpu:
+def gpu(
+    name: str | Fact[str] = "NVIDIA A100-SXM4-40GB", capability: str | None = "8.0", index: int = 0, **more: Fact[Any]
+) -> Gpu:
     """Compose a GPU that works and is idle."""
     made = Gpu(
         nvml_index=known(index),
-        name=known(name),
+        name=fact(name),
         uuid=known(f"GPU-{index}aaa0000-1111-2222-3333-44445555666{index}"),
         pci_address=known(f"0000:0{index}:00.0"),
         pci_id=NONE,
@@ -96,9 +102,9 @@ HOST = HostFacts(
 )
 
 
-def driver(release: str = "550.163.01", cuda: str = "12.4", **more: Fact[Any]) -> DriverFacts:
+def driver(release: str | Fact[str] = "550.163.01", cuda: str = "12.4", **more: Fact[Any]) -> DriverFacts:
     """Compose a driver that is installed, loaded and starts CUDA."""
-    version = known(release)
+    version = fact(release)
     made = DriverFacts(
         release=version, cuda_driver_version=known(cuda), kernel_module_version=version,
         kernel_module_kind=known("open"), module_file=known("/lib/modules/x/nvidia.ko"), module_file_signed=known(True),

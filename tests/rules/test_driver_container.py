@@ -1,0 +1,153 @@
+"""What a container was given, and who may open the device nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from envcheck.model.findings import COMPATIBLE, ERROR, NOTE
+from envcheck.model.machine import DeviceNode, ToolkitFacts, ToolkitInstall
+from envcheck.rules import Context, Target
+from envcheck.rules.context import UndecidedError
+from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, build, context, driver, gpu, known, nodes, only, run
+
+ID, NODES = "driver-not-in-container", "driver-device-nodes"
+DOCKER = {"container": known("docker")}
+EMPTY = driver(**{**NO_DRIVER, "kernel_module_version": known("550.163.01"), "release": known("550.163.01")})
+TORCH = build()
+
+
+def asks(value: str) -> dict[str, Any]:
+    return {**DOCKER, "environment": known({"NVIDIA_VISIBLE_DEVICES": value})}
+
+
+def test_a_container_without_its_hosts_gpu() -> None:
+    assert only(ID, context(gpu(), driver=EMPTY, host=DOCKER, builds=(TORCH,))).severity == ERROR
+    assert only(ID, context(gpu(), driver=EMPTY, host=asks("all"))).severity == ERROR
+    assert only(ID, context(gpu(), driver=EMPTY, host=DOCKER, expect="gpu")).severity == ERROR
+    toolkit = ToolkitFacts(installs=known((ToolkitInstall("/usr/local/cuda", "usr-local"),)))
+    assert only(ID, context(gpu(), driver=EMPTY, host=DOCKER, toolkits=toolkit)).severity == ERROR
+
+
+def test_a_request_asks_for_a_gpu_too() -> None:
+    judged = context(gpu(), driver=EMPTY, host=DOCKER)
+    asked = Context(judged.facts, judged.matrix, Target("auto", ("torch==2.7.1",)))
+    assert only(ID, asked).severity == ERROR
+
+
+def test_nothing_that_asks_makes_it_a_note() -> None:
+    found = only(ID, context(gpu(), driver=EMPTY, host=DOCKER))
+    assert (found.verdict, found.severity) == (COMPATIBLE, NOTE)
+
+
+def test_on_a_host_without_gpu_only_words_make_it_an_error() -> None:
+    bare = driver(**NO_DRIVER)
+    assert run(ID, context(driver=bare, host=DOCKER)) == []
+    assert only(ID, context(driver=bare, host=DOCKER, builds=(TORCH,))).severity == NOTE
+    assert only(ID, context(driver=bare, host=asks("all"))).severity == ERROR
+    assert run(ID, context(driver=bare, host=asks("void"), builds=(TORCH,))) == []
+    assert context(driver=bare, host=asks("all")).goal == "gpu"
+    assert context(driver=bare, host=asks("void")).goal == "cpu"
+
+
+def test_a_container_with_the_gpu_is_fine() -> None:
+    assert run(ID, context(gpu(), host=DOCKER, builds=(TORCH,))) == []
+    assert run(ID, context(gpu(), driver=driver(cuda_init_result=UNREAD), host=DOCKER, builds=(TORCH,))) == []
+
+
+def test_outside_a_container_and_for_cpu_work_it_is_silent() -> None:
+    assert run(ID, context(gpu(), driver=EMPTY, builds=(TORCH,))) == []
+    assert run(ID, context(gpu(), driver=EMPTY, host=DOCKER, builds=(TORCH,), expect="cpu")) == []
+
+
+def test_wsl_hands_its_library_in_without_nodes() -> None:
+    path = known("/usr/lib/wsl/drivers/nv_dispi.inf_amd64/libcuda.so.1.1")
+    handed = driver(libcuda_path=path, device_nodes=NONE, cuda_init_result=UNREAD)
+    assert run(ID, context(gpu(), driver=handed, host=DOCKER, builds=(TORCH,))) == []
+
+
+def test_devices_without_the_library() -> None:
+    bare = driver(libcuda_path=NONE, cuda_init_result=NONE)
+    limited = {**DOCKER, "environment": known({"NVIDIA_DRIVER_CAPABILITIES": "utility"})}
+    assert "leaves out compute" in only(ID, context(gpu(), driver=bare, host=limited, builds=(TORCH,))).message
+    assert "libcuda.so.1." in only(ID, context(gpu(), driver=bare, host=DOCKER, builds=(TORCH,))).message
+    assert run(ID, context(gpu(), driver=bare, host=DOCKER)) == []
+
+
+def test_unread_nodes_are_undetermined() -> None:
+    unread = driver(device_nodes=UNREAD, cuda_init_result=UNREAD)
+    with pytest.raises(UndecidedError, match="device_nodes"):
+        run(ID, context(gpu(), driver=unread, host=DOCKER, builds=(TORCH,)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "program"),
+    [("podman", "sudo"), ("apptainer", "apptainer"), ("lxc", "lxc"), ("docker", "sudo"), ("other", "sudo")],
+)
+def test_the_fix_fits_the_kind_of_container(kind: str, program: str) -> None:
+    fix = only(ID, context(gpu(), driver=EMPTY, host={"container": known(kind)}, builds=(TORCH,))).fix
+    assert fix is not None
+    assert fix.commands[0].argv[0] == program
+    assert {command.scope for command in fix.commands} == {"system"}
+
+
+def test_a_pod_asks_its_cluster() -> None:
+    fix = only(ID, context(gpu(), driver=EMPTY, host={"container": known("kubernetes")}, builds=(TORCH,))).fix
+    assert fix is not None
+    assert "nvidia.com/gpu" in fix.summary
+
+
+def failing(code: int = 999, **more: Any) -> Any:
+    return driver(**{"cuda_init_result": known(code), **more})
+
+
+def test_a_missing_uvm_node_matters_once_cuda_fails() -> None:
+    no_uvm = nodes("0", "ctl")
+    found = only(NODES, context(gpu(), driver=failing(device_nodes=no_uvm)))
+    assert "/dev/nvidia-uvm is missing" in found.message
+    assert run(NODES, context(gpu(), driver=driver(device_nodes=no_uvm, uvm_loaded=known(False)))) == []
+    assert "nvidia0" in only(NODES, context(gpu(), driver=failing(100, device_nodes=nodes("ctl", "-uvm")))).message
+
+
+def test_the_control_node_alone_proves_nothing() -> None:
+    only_control = failing(100, device_nodes=nodes("ctl"))
+    assert only(NODES, context(gpu(), driver=only_control)).severity == ERROR
+
+
+def test_a_node_closed_to_this_user() -> None:
+    closed = failing(100, device_nodes=nodes("0", "ctl", "-uvm", closed="0"))
+    found = only(NODES, context(gpu(), driver=closed))
+    assert "root:video" in found.message
+    caps = failing(100, device_nodes=nodes("0", "ctl", "-uvm", "-caps/nvidia-cap1", closed="-caps/nvidia-cap1"))
+    assert run(NODES, context(gpu(), driver=caps)) == []
+
+
+def test_an_unread_access_is_not_held_against_a_node() -> None:
+    untold = known((DeviceNode("/dev/nvidia0", UNREAD), *nodes("ctl", "-uvm").value))  # type: ignore[union-attr]
+    assert run(NODES, context(gpu(), driver=failing(100, device_nodes=untold))) == []
+
+
+def test_an_unknown_error_with_all_nodes_wants_the_module_reloaded() -> None:
+    fix = only(NODES, context(gpu(), driver=failing())).fix
+    assert fix is not None
+    assert ("sudo", "modprobe", "-r", "nvidia_uvm") in [command.argv for command in fix.commands]
+
+
+def test_in_a_container_the_host_has_to_act() -> None:
+    fix = only(NODES, context(gpu(), driver=failing(device_nodes=nodes("0", "ctl")), host=DOCKER)).fix
+    assert fix is not None
+    assert "/dev/nvidia-uvm" in fix.summary
+
+
+def test_nodes_are_not_judged_elsewhere() -> None:
+    for host in ({"wsl_version": known(2)}, {"jetson_release": known("R36.3.0")}):
+        assert run(NODES, context(gpu(), driver=failing(device_nodes=NONE), host=host)) == []
+    assert run(NODES, context(gpu(), driver=failing(device_nodes=NONE), host=DOCKER)) == []
+
+
+def test_an_unread_start_is_undetermined() -> None:
+    with pytest.raises(UndecidedError, match="cuda_init_result"):
+        run(NODES, context(gpu(), driver=driver(cuda_init_result=UNREAD)))
+    with pytest.raises(UndecidedError, match="device_nodes"):
+        run(NODES, context(gpu(), driver=failing(device_nodes=UNREAD)))

@@ -1,0 +1,102 @@
+"""Busy, split and limited GPUs."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.model.findings import ERROR, WARNING
+from envcheck.model.machine import GpuProcess
+from envcheck.rules.context import UndecidedError
+from tests.rules.factory_machine import NONE, UNREAD, build, context, gpu, known, only, run, split_gpu
+
+GIB = 1 << 30
+PYTHON = known((GpuProcess(4711, "python"),))
+
+
+def test_full_memory_is_a_warning() -> None:
+    held = gpu(memory_used_bytes=known(37 * GIB), processes=PYTHON)
+    found = only("gpu-memory-held", context(held))
+    assert found.severity == WARNING
+    assert "process 4711 python" in found.message
+    assert "37.0 of 40.0 GiB" in found.message
+
+
+def test_memory_that_no_process_accounts_for() -> None:
+    held = gpu(memory_used_bytes=known(37 * GIB))
+    found = only("gpu-memory-held", context(held))
+    assert "no process" in found.message
+    assert found.fix is not None
+    assert found.fix.commands[0].argv == ("sudo", "fuser", "-v", "/dev/nvidia0")
+    windows = only("gpu-memory-held", context(held, host={"os": known("windows")}))
+    assert windows.fix is not None
+    assert windows.fix.commands == ()
+
+
+@pytest.mark.parametrize("used", [known(36 * GIB), UNREAD, NONE])
+def test_memory_to_spare_or_untold_is_no_finding(used: object) -> None:
+    assert run("gpu-memory-held", context(gpu(memory_used_bytes=used))) == []  # type: ignore[arg-type]
+
+
+def test_a_prohibited_gpu() -> None:
+    prohibited = gpu(compute_mode=known("prohibited"))
+    found = only("gpu-memory-held", context(prohibited))
+    assert found.severity == ERROR
+    assert found.fix is not None
+    assert found.fix.commands[0].argv == ("sudo", "nvidia-smi", "-i", "0", "-c", "DEFAULT")
+    assert only("gpu-memory-held", context(prohibited, gpu(index=1))).severity == WARNING
+
+
+def test_an_exclusive_gpu_matters_when_it_is_taken() -> None:
+    taken = gpu(compute_mode=known("exclusive-process"), processes=PYTHON, nvml_index=NONE)
+    assert only("gpu-memory-held", context(taken)).severity == WARNING
+    assert run("gpu-memory-held", context(gpu(compute_mode=known("exclusive-process")))) == []
+    assert run("gpu-memory-held", context(gpu(compute_mode=UNREAD))) == []
+
+
+def test_mig_without_an_instance() -> None:
+    found = only("mig-config", context(split_gpu()))
+    assert found.severity == ERROR
+    beside = [item.severity for item in run("mig-config", context(split_gpu(), gpu(index=1)))]
+    assert beside == [WARNING]
+    assert only("mig-config", context(gpu(mig_enabled=known(True), nvml_index=NONE))).severity == ERROR
+
+
+def test_one_of_several_mig_instances_is_used() -> None:
+    found = only("mig-config", context(split_gpu("MIG-1a", "MIG-2b")))
+    assert found.severity == WARNING
+    assert found.fix is not None
+    assert found.fix.commands[0].argv == ("export", "CUDA_VISIBLE_DEVICES=MIG-1a")
+    odd = only("mig-config", context(split_gpu("MIG-1 $(x)", "MIG-2")))
+    assert odd.fix is not None
+    assert odd.fix.commands == ()
+
+
+def test_mig_that_is_chosen_or_off_is_no_finding() -> None:
+    chosen = {"environment": known({"CUDA_VISIBLE_DEVICES": "MIG-1a"})}
+    assert run("mig-config", context(split_gpu("MIG-1a", "MIG-2b"), host=chosen)) == []
+    assert run("mig-config", context(split_gpu("MIG-1a"))) == []
+    assert run("mig-config", context(gpu(), gpu(mig_enabled=known(False)))) == []
+
+
+def test_unread_instances_are_undetermined() -> None:
+    with pytest.raises(UndecidedError, match="mig_devices"):
+        run("mig-config", context(gpu(mig_enabled=known(True), mig_devices=UNREAD)))
+
+
+DOCKER = {"container": known("docker"), "shm_bytes": known(64 << 20)}
+
+
+def test_a_small_shared_memory_between_gpus() -> None:
+    found = only("os-limit", context(gpu(), gpu(index=1), host=DOCKER, builds=(build(),)))
+    assert found.severity == WARNING
+    assert "64 MiB" in found.message
+
+
+@pytest.mark.parametrize("changed", [{"shm_bytes": known(1 << 30)}, {"shm_bytes": UNREAD}, {"container": NONE}])
+def test_shared_memory_that_suffices(changed: dict[str, object]) -> None:
+    assert run("os-limit", context(gpu(), gpu(index=1), host={**DOCKER, **changed}, builds=(build(),))) == []
+
+
+def test_one_gpu_or_no_framework_needs_no_shared_memory() -> None:
+    assert run("os-limit", context(gpu(), host=DOCKER, builds=(build(),))) == []
+    assert run("os-limit", context(gpu(), gpu(index=1), host=DOCKER)) == []
