@@ -10,7 +10,7 @@ from envcheck.model.findings import ERROR, UNDETERMINED, Citation, Evidence, Fin
 from envcheck.model.machine import ToolkitInstall
 from envcheck.model.python_env import LibraryLookup
 from envcheck.rules.builds import Build
-from envcheck.rules.context import Context
+from envcheck.rules.context import Context, source_of
 from envcheck.rules.targets import judged_builds
 
 # The parts of a CUDA Toolkit that every CUDA build loads, and those that only some do.
@@ -122,6 +122,17 @@ def unknown_release(what: str, decides: str, seen: Evidence, severity: str = ERR
     """Say that the matrix has no row for `what`, and what therefore stays open."""
     message = f"{what} is not in the compatibility matrix, so {decides} could not be told."
     return Finding("release-unknown", UNDETERMINED, severity, message, (seen,))
+
+
+def built_for_cuda(build: Build) -> tuple[Evidence, ...]:
+    """Show which CUDA a build was made for; its matrix row is cited only where it describes this very build."""
+    cuda = value_of(build.cuda)
+    row = build.release.cuda if build.release else None
+    if not cuda:
+        return ()
+    same = row is not None and numbers(row)[:2] == numbers(cuda)[:2]
+    cited = build.citations[0] if same and build.citations else None
+    return (Evidence(build.label, f"built for CUDA {cuda}", source_of(build.cuda), cited),)
 
 
 def row_evidence(fact: str, shown: str, citations: tuple[Citation, ...]) -> Evidence:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from envcheck.model.facts import Known, Unknown, value_of
 from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix
 from envcheck.rules.builds import Build
-from envcheck.rules.context import Context, describe
+from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import (
     brings_cuda,
     cuda_builds,
@@ -101,12 +101,14 @@ def _judge(context: Context, build: Build) -> Iterator[Finding]:
 
 def _by_versions(context: Context, build: Build) -> Iterator[Finding]:
     """Judge by versions, for a machine of which only those are known."""
+    needed = built_with(build)
     if brings_cuda(build):
-        ahead = [copy for copy in _known_copies(context) if _on_library_path(context, copy)]
+        # Another major bears another soname: the loader passes it by.
+        same = [copy for copy in _known_copies(context) if not needed or _major(copy) in (numbers(needed)[:1], ())]
+        ahead = [copy for copy in same if _on_library_path(context, copy)]
         if build.installed and ahead:
             yield from _judge_copy(context, build, ahead[0])
         return
-    needed = built_with(build)
     if needed is None:
         return
     copies = system_copies(context)
@@ -230,5 +232,8 @@ def _major(copy: Copy) -> tuple[int, ...]:
 
 
 def _row(build: Build) -> tuple[Evidence, ...]:
-    needed = built_with(build)
-    return (row_evidence(build.label, f"built with cuDNN {needed}", build.citations),) if needed else ()
+    needed, row = built_with(build), build.release.cudnn if build.release else None
+    if not needed:
+        return ()
+    cited = build.citations[0] if row == needed and build.citations else None
+    return (Evidence(build.label, f"built with cuDNN {needed}", source_of(build.cudnn), cited),)

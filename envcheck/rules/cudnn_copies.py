@@ -89,7 +89,7 @@ def fault_of(context: Context, build: Build, copy: Copy) -> str:
     """Name what is wrong with a copy for a build by finding id; "" when nothing is."""
     cuda, version = value_of(build.cuda), value_of(copy.version)
     needed = built_with(build)
-    if needed and version and numbers(version)[0] != numbers(needed)[0]:
+    if needed and version and numbers(version)[:1] != numbers(needed)[:1]:
         return OTHER_MAJOR
     if cuda and copy.cuda_major and not in_environment(copy.path) and numbers(copy.cuda_major) != numbers(cuda)[:1]:
         return OTHER_CUDA

@@ -10,7 +10,7 @@ from envcheck.model.findings import INCOMPATIBLE, NOTE, WARNING, Command, Eviden
 from envcheck.model.python_env import Extension
 from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context
-from envcheck.rules.cuda_libraries import cuda_builds, library_name, row_evidence
+from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, library_name
 from envcheck.rules.fixes_python import python_program
 from envcheck.rules.registry import rule
 from envcheck.rules.targets import wanted_releases
@@ -39,7 +39,7 @@ def tensorrt_missing(context: Context) -> Iterator[Finding]:
             )
             fix = Fix("Install the TensorRT release that this TensorFlow release names.")
             yield Finding(
-                "tensorrt-missing", INCOMPATIBLE, NOTE, message, (context.seen("tensorrt"), *_row(build)), fix
+                "tensorrt-missing", INCOMPATIBLE, NOTE, message, (context.seen("tensorrt"), *built_for_cuda(build)), fix
             )
 
 
@@ -71,7 +71,12 @@ def _mismatch(context: Context, extension: Extension, torch: Build | None, reaso
     message = f"{name} {reason}. Importing it fails; the framework itself works."
     seen = Evidence(extension.path, ", ".join(extension.needed[:4]), _source(context))
     return Finding(
-        _MISMATCH, INCOMPATIBLE, WARNING, message, (seen, *(_row(torch) if torch else ())), _rebuild(context, extension)
+        _MISMATCH,
+        INCOMPATIBLE,
+        WARNING,
+        message,
+        (seen, *(built_for_cuda(torch) if torch else ())),
+        _rebuild(context, extension),
     )
 
 
@@ -87,8 +92,3 @@ def _rebuild(context: Context, extension: Extension) -> Fix:
 def _source(context: Context) -> Source | None:
     found = context.facts.python.extensions
     return found.source if isinstance(found, Known) else None
-
-
-def _row(build: Build) -> tuple[Evidence, ...]:
-    cuda = value_of(build.cuda)
-    return (row_evidence(build.label, f"built for CUDA {cuda}", build.citations),) if cuda else ()

@@ -11,7 +11,7 @@ from envcheck.model.machine import ToolkitInstall
 from envcheck.model.records import dataclass
 from envcheck.model.releases import Toolkit
 from envcheck.rules.context import Context, describe, source_of
-from envcheck.rules.cuda_libraries import cuda_builds, numbers, row_evidence, unknown_release
+from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, numbers, row_evidence, unknown_release
 from envcheck.rules.registry import rule
 from envcheck.rules.toolkit_fixes import install_compiler, is_plain_path
 
@@ -66,7 +66,9 @@ def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
     version = value_of(install.version) if install else None
     if install is None or version is None or context.matrix.toolkit(version) is None:
         return
-    intended = bool(value_of(context.facts.python.extensions)) or isinstance(context.facts.toolkits.cuda_home, Known)
+    intended = any(
+        isinstance(fact, Known) for fact in (context.facts.python.extensions, context.facts.toolkits.cuda_home)
+    )
     for build in cuda_builds(context):
         cuda = value_of(build.cuda)
         if build.framework != "torch" or not cuda or numbers(cuda)[:1] == numbers(version)[:1]:
@@ -76,7 +78,7 @@ def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
             f"({install.root}); running it needs no nvcc."
         )
         fix = Fix(f"Where extensions are compiled, let CUDA_HOME name a CUDA {numbers(cuda)[0]} toolkit.")
-        evidence = (_seen(install), row_evidence(build.label, f"built for CUDA {cuda}", build.citations))
+        evidence = (_seen(install), *built_for_cuda(build))
         severity = WARNING if intended else NOTE
         yield Finding("toolkit-wrong-version", INCOMPATIBLE, severity, message, evidence, fix)
 

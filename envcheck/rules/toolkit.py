@@ -11,11 +11,11 @@ from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe
 from envcheck.rules.cuda_libraries import (
     brings_cuda,
+    built_for_cuda,
     cuda_builds,
     loaded_sonames,
     numbers,
     relies_on_system,
-    row_evidence,
     system_toolkits,
     toolkit_lookups,
     unfound,
@@ -116,7 +116,7 @@ def _missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Findin
     message = f"{build.label} needs {needs} from the system and brings none; they are nowhere on this machine{names}."
     fix = install_toolkit(context, build, cuda) if cuda else None
     seen = context.seen("toolkits.installs")
-    return Finding("toolkit-missing", INCOMPATIBLE, ERROR, message, (seen, *_needs(build)), fix)
+    return Finding("toolkit-missing", INCOMPATIBLE, ERROR, message, (seen, *built_for_cuda(build)), fix)
 
 
 def _wrong_version(
@@ -127,15 +127,10 @@ def _wrong_version(
     loads = f" and loads {', '.join(missing[:4])}" if missing else ""
     message = f"{build.label} was built for CUDA {cuda or 'of another version'}{loads}; this machine has CUDA {there}."
     fix = install_toolkit(context, build, cuda) if cuda else None
-    evidence = (*map(_seen, installs), *_needs(build))
+    evidence = (*map(_seen, installs), *built_for_cuda(build))
     return Finding("toolkit-wrong-version", INCOMPATIBLE, ERROR, message, evidence, fix)
 
 
 def _seen(install: ToolkitInstall) -> Evidence:
     source = install.version.source if isinstance(install.version, Known) else None
     return Evidence(f"CUDA Toolkit in {install.root}", describe(install.version), source)
-
-
-def _needs(build: Build) -> tuple[Evidence, ...]:
-    cuda = value_of(build.cuda)
-    return (row_evidence(build.label, f"built for CUDA {cuda}", build.citations),) if cuda else ()

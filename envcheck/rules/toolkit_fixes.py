@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 
-from packaging.version import Version
-
-from envcheck.model.facts import Known, value_of
+from envcheck.model.facts import value_of
 from envcheck.model.findings import Command, Fix
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
-from envcheck.rules.cuda_libraries import brings_cuda
+from envcheck.rules.cuda_libraries import brings_cuda, numbers
 from envcheck.rules.cudnn_copies import built_with
 from envcheck.rules.fixes_python import conda_install, install_steps, library_path_hook
+from envcheck.rules.fixes_system import DEBIAN, FEDORA, RHEL, SUSE, UBUNTU, as_root, distribution_family
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _CUDNN_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
@@ -20,12 +19,12 @@ _CUDNN_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
 
 def install_toolkit(context: Context, build: Build, cuda: str) -> Fix:
     """Bring the toolkit's libraries: from conda into a conda environment, else from NVIDIA's repository."""
-    version = _minor(cuda)
-    summary = f"Install the CUDA {version} libraries beside what is there; {build.label} loads no other version."
+    version = _full(context, cuda)
+    summary = f"Install the CUDA {version} libraries beside what is there; {build.label} was built for CUDA {cuda}."
     if value_of(context.facts.python.kind) == "conda":
         note = f"{summary} Then let the environment's activation put its lib folder on LD_LIBRARY_PATH."
-        return Fix(note, (conda_install(f"cudatoolkit={version}"), *_activation(context)))
-    command = _system(context, f"cuda-libraries-{version.replace('.', '-')}", f"CUDA {version} libraries")
+        return Fix(note, (_conda_libraries(context, version), *_activation(context)))
+    command = _from_repository(context, f"cuda-libraries-{version.replace('.', '-')}", f"CUDA {version} libraries")
     return Fix(f"{summary} NVIDIA's archive: {_ARCHIVE}.", command)
 
 
@@ -35,7 +34,8 @@ def install_nvcc(context: Context, build: Build, cuda: str, why: str) -> Fix:
     wheel = next((item for item in wheels if item.startswith("nvidia-cuda-nvcc")), "")
     if wheel:
         return Fix(why, install_steps(context, wheel))
-    return Fix(why, _system(context, f"cuda-nvcc-{_minor(cuda).replace('.', '-')}", "nvcc, ptxas and libdevice"))
+    package = f"cuda-nvcc-{_full(context, cuda).replace('.', '-')}"
+    return Fix(why, _from_repository(context, package, "nvcc, ptxas and libdevice"))
 
 
 def install_compiler(context: Context, major: int) -> Fix:
@@ -45,23 +45,21 @@ def install_compiler(context: Context, major: int) -> Fix:
     if value_of(context.facts.python.kind) == "conda":
         command = conda_install(f"gxx_linux-64={major}")
         return Fix(f"Install GCC {major} into the environment; its activation sets CXX.", (command,))
-    known = _family(context)
-    if known == "debian":
-        return Fix(summary, (Command(("sudo", "apt-get", "install", f"g++-{major}"), "system", f"GCC {major}"),))
-    return Fix(summary)
+    named = distribution_family(context) in (DEBIAN, UBUNTU)  # elsewhere the package of an older GCC has other names
+    return Fix(summary, _install(context, f"g++-{major}", f"GCC {major}") if named else ())
 
 
 def install_cudnn(context: Context, build: Build) -> Fix | None:
     """Bring the cuDNN a build was made with: from conda, as a wheel, else from NVIDIA's archive."""
     cudnn, cuda = built_with(build), value_of(build.cuda)
-    if cudnn is None:
+    if cudnn is None or not numbers(cudnn):
         return None
-    wanted, major = f"cuDNN {_minor(cudnn)}", Version(cudnn).major
-    of_cuda = f" for CUDA {Version(cuda).major}" if cuda else ""
+    wanted, major, of = f"cuDNN {_minor(cudnn)}", numbers(cudnn)[0], numbers(cuda or "")[:1]
+    of_cuda = f" for CUDA {of[0]}" if of else ""
     summary = f"Install {wanted}{of_cuda}, or a newer {major}.x; {build.label} was built with it."
     if value_of(context.facts.python.kind) == "conda":
         return Fix(summary, (conda_install(f"cudnn={major}"), *_activation(context)))
-    wheel = f"nvidia-cudnn-cu{Version(cuda).major}" if cuda else ""
+    wheel = f"nvidia-cudnn-cu{of[0]}" if of else ""
     if wheel and _is_published(context, wheel):
         folders = (f"{build.facts.location}/nvidia/cudnn/lib",) if build.facts and build.facts.location else ()
         pip = install_steps(context, f"{wheel}>={_minor(cudnn)},<{major + 1}")
@@ -80,26 +78,39 @@ def is_plain_path(path: str) -> bool:
     return re.fullmatch(r"/[\w./+~-]+", path) is not None
 
 
+def _conda_libraries(context: Context, version: str) -> Command:
+    # conda-forge's one package gave way to many when CUDA's sonames gave up the minor version.
+    major_only = context.matrix.cuda_sonames(version).get("cudart", "").endswith(f".so.{numbers(version)[0]}")
+    return (
+        conda_install(f"cuda-version={version}", "cuda-libraries")
+        if major_only
+        else conda_install(f"cudatoolkit={version}")
+    )
+
+
 def _activation(context: Context) -> tuple[Command, ...]:
     prefix = value_of(context.facts.python.prefix)
     return library_path_hook(context, (f"{prefix}/lib",)) if prefix else ()
 
 
-def _system(context: Context, package: str, purpose: str) -> tuple[Command, ...]:
-    tool = {"debian": "apt-get", "rhel": "dnf"}.get(_family(context))
-    return (
-        (Command(("sudo", tool, "install", package), "system", f"{purpose}, from NVIDIA's repository"),) if tool else ()
-    )
+def _from_repository(context: Context, package: str, purpose: str) -> tuple[Command, ...]:
+    """Install one of NVIDIA's packages where their repository serves this distribution; () elsewhere."""
+    return _install(context, package, f"{purpose}, from NVIDIA's repository")
 
 
-def _family(context: Context) -> str:
-    host = context.facts.host
-    known = " ".join(fact.value for fact in (host.distribution_id, host.distribution_like) if isinstance(fact, Known))
-    if re.search(r"\b(debian|ubuntu)\b", known):
-        return "debian"
-    return "rhel" if re.search(r"\b(rhel|fedora|centos)\b", known) else ""
+def _install(context: Context, package: str, purpose: str) -> tuple[Command, ...]:
+    tools = {DEBIAN: "apt-get", UBUNTU: "apt-get", FEDORA: "dnf", RHEL: "dnf", SUSE: "zypper"}
+    tool = tools.get(distribution_family(context)) if context.os == "linux" else None
+    return (as_root(context, tool, "install", package, purpose=purpose),) if tool else ()
+
+
+def _full(context: Context, cuda: str) -> str:
+    """Complete a bare major version with the newest minor the matrix lists: 11 -> 11.8."""
+    if len(numbers(cuda)) > 1:
+        return _minor(cuda)
+    lines = (row.version for row in context.matrix.toolkits())
+    return next((line for line in lines if numbers(line)[:1] == numbers(cuda)), cuda)
 
 
 def _minor(version: str) -> str:
-    parsed = Version(version)
-    return f"{parsed.major}.{parsed.minor}"
+    return ".".join(map(str, numbers(version)[:2]))

@@ -12,12 +12,12 @@ from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import (
     brings_cuda,
+    built_for_cuda,
     cuda_builds,
     cudnn_lookup,
     in_environment,
     numbers,
     older,
-    row_evidence,
     toolkit_holding,
     toolkit_lookups,
     unfound,
@@ -56,7 +56,7 @@ def _unreached(context: Context, build: Build) -> Iterator[Finding]:
         library_path_hook(context, folders),
     )
     seen = Evidence(first.soname, f"not found by the loader, but at {first.elsewhere[0]}", source_of(first.found))
-    yield Finding(_ID, INCOMPATIBLE, ERROR, message, (seen, *_row(build)), fix)
+    yield Finding(_ID, INCOMPATIBLE, ERROR, message, (seen, *built_for_cuda(build)), fix)
 
 
 def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
@@ -82,7 +82,7 @@ def _ahead(build: Build, install: ToolkitInstall, shown: Evidence) -> Finding:
         f"Take the folders of {install.root} out of LD_LIBRARY_PATH where it is set; {build.label} needs none of them."
     )
     severity = ERROR if version and cuda else WARNING
-    return Finding(_ID, INCOMPATIBLE, severity, message, (shown, _seen(install), *_row(build)), Fix(advice))
+    return Finding(_ID, INCOMPATIBLE, severity, message, (shown, _seen(install), *built_for_cuda(build)), Fix(advice))
 
 
 def _toolkits_ahead(context: Context, build: Build) -> Iterator[tuple[ToolkitInstall, Evidence]]:
@@ -177,8 +177,3 @@ def describe_home(context: Context) -> str:
 
 def _seen(install: ToolkitInstall) -> Evidence:
     return Evidence(f"CUDA Toolkit in {install.root}", describe(install.version), source_of(install.version))
-
-
-def _row(build: Build) -> tuple[Evidence, ...]:
-    cuda = value_of(build.cuda)
-    return (row_evidence(build.label, f"built for CUDA {cuda}", build.citations),) if cuda else ()

@@ -1,0 +1,72 @@
+"""Are the commands those of this system, and built from versions only?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from envcheck.rules import Context, Target
+from envcheck.rules.builds import installed_builds
+from envcheck.rules.toolkit_fixes import install_compiler, install_cudnn, install_toolkit, is_plain_path
+from tests.rules.factory_machine import matrix
+from tests.rules.factory_toolkit import NONE, known, machine, tensorflow, torch
+
+
+def context(distribution: str, kind: str = "venv") -> Context:
+    """Return a context on one Linux distribution."""
+    facts = machine(tensorflow("2.11.0"), torch("1.12.0"), kind=kind)
+    host = replace(facts.host, distribution_id=known(distribution), distribution_like=NONE)
+    return Context(replace(facts, host=host), matrix(), Target())
+
+
+@pytest.mark.parametrize(
+    ("distribution", "argv"),
+    [
+        ("debian", ("sudo", "apt-get", "install", "cuda-libraries-11-2")),
+        ("fedora", ("sudo", "dnf", "install", "cuda-libraries-11-2")),
+        ("gentoo", None),
+    ],
+)
+def test_the_package_manager_of_the_system(distribution: str, argv: tuple[str, ...] | None) -> None:
+    here = context(distribution)
+    commands = install_toolkit(here, installed_builds(here)[0], "11.2").commands
+    assert [command.argv for command in commands] == ([argv] if argv else [])
+
+
+@pytest.mark.parametrize(("distribution", "commands"), [("debian", 1), ("fedora", 0)])
+def test_a_compiler_beside_the_present_one(distribution: str, commands: int) -> None:
+    fix = install_compiler(context(distribution), 11)
+    assert len(fix.commands) == commands
+    assert "/usr/bin/g++-11" in fix.summary
+
+
+def test_a_conda_environment_gets_conda_packages() -> None:
+    fix = install_compiler(context("debian", "conda"), 11)
+    assert fix.commands[0].argv[-1] == "gxx_linux-64=11"
+
+
+@pytest.mark.parametrize(
+    ("cuda", "specs"), [("11.2", ("cudatoolkit=11.2",)), ("12.4", ("cuda-version=12.4", "cuda-libraries"))]
+)
+def test_conda_has_other_packages_from_cuda_12_on(cuda: str, specs: tuple[str, ...]) -> None:
+    here = context("debian", "conda")
+    argv = install_toolkit(here, installed_builds(here)[0], cuda).commands[0].argv
+    assert argv[-len(specs) :] == specs
+
+
+def test_no_cudnn_is_named_where_none_is_known() -> None:
+    here = context("debian")
+    assert install_cudnn(here, installed_builds(here)[1]) is None
+
+
+def test_a_bare_major_gets_the_newest_minor() -> None:
+    here = context("debian")
+    assert install_toolkit(here, installed_builds(here)[0], "11").commands[0].argv[-1] == "cuda-libraries-11-8"
+    assert install_toolkit(here, installed_builds(here)[0], "99").commands[0].argv[-1] == "cuda-libraries-99"
+
+
+def test_a_path_that_could_mean_something_to_a_shell_is_not_shown() -> None:
+    assert is_plain_path("/usr/local/cuda-12.4/lib64")
+    assert not is_plain_path("/opt/$(reboot)/lib")
+    assert not is_plain_path("relative/lib")
