@@ -11,6 +11,7 @@ from envcheck.rules.targets import TargetError
 import envcheck.rules.cuda_wheel_conflict
 import envcheck.rules.cuda_wheels
 import envcheck.rules.cudnn
+import envcheck.rules.cudnn_headers
 import envcheck.rules.dependencies
 import envcheck.rules.driver_container
 import envcheck.rules.driver_fabric
