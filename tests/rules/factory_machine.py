@@ -52,9 +52,7 @@ def matrix(without: tuple[str, ...] = ()) -> Matrix:
     return Matrix(document)
 
 
-def gpu(
-    name: str | Fact[str] = "NVIDIA A100-SXM4-40GB", capability: str | None = "8.0", index: int = 0, **more: Fact[Any]
-) -> Gpu:
+def gpu(name: Any = "NVIDIA A100-SXM4-40GB", capability: Any = "8.0", index: Any = 0, **more: Any) -> Gpu:
     """Compose a GPU that works and is idle."""
     made = Gpu(
         nvml_index=known(index),
@@ -102,7 +100,7 @@ HOST = HostFacts(
 )
 
 
-def driver(release: str | Fact[str] = "550.163.01", cuda: str = "12.4", **more: Fact[Any]) -> DriverFacts:
+def driver(release: Any = "550.163.01", cuda: Any = "12.4", **more: Any) -> DriverFacts:
     """Compose a driver that is installed, loaded and starts CUDA."""
     version = fact(release)
     made = DriverFacts(

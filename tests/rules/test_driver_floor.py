@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED
@@ -14,7 +16,7 @@ SM80 = known(("sm_80",))
 V100 = ("Tesla V100-SXM2-16GB", "7.0")
 
 
-def torch(cuda: str, capabilities: object = SM80) -> object:
+def torch(cuda: str, capabilities: Any = SM80) -> Any:
     return build("9.9.9", cuda_build=known(True), cuda_version=known(cuda), compute_capabilities=capabilities)
 
 

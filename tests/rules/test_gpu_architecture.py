@@ -9,8 +9,8 @@ import pytest
 from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING
 from envcheck.rules.architecture_targets import JIT, NATIVE, NONE, coverage, parse_target
 from envcheck.rules.context import UndecidedError
-from tests.rules.factory_machine import UNREAD, build, context, gpu, known, only, run
 from tests.rules.factory_machine import NONE as ABSENT
+from tests.rules.factory_machine import UNREAD, build, context, gpu, known, only, run
 
 TEGRA = ("5.3", "6.2", "7.2", "8.7")
 NEW, OLD = "gpu-arch-too-new", "gpu-arch-too-old"

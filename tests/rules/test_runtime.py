@@ -34,7 +34,7 @@ def test_memory_that_no_process_accounts_for() -> None:
 
 @pytest.mark.parametrize("used", [known(36 * GIB), UNREAD, NONE])
 def test_memory_to_spare_or_untold_is_no_finding(used: object) -> None:
-    assert run("gpu-memory-held", context(gpu(memory_used_bytes=used))) == []  # type: ignore[arg-type]
+    assert run("gpu-memory-held", context(gpu(memory_used_bytes=used))) == []
 
 
 def test_a_prohibited_gpu() -> None:
