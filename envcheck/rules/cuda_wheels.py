@@ -6,16 +6,22 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from envcheck.model.facts import Absent, Known, Source, Unknown
+from envcheck.model.facts import Known, Source, Unknown
 from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix
 from envcheck.model.python_env import LibraryLookup
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
 from envcheck.rules.cuda_wheel_names import wheel_of
 from envcheck.rules.fixes_python import install_steps, library_path_hook
-from envcheck.rules.framework_state import Framework, has_no_gpu, is_conda_build, judged_frameworks
+from envcheck.rules.framework_state import (
+    Framework,
+    has_no_gpu,
+    is_conda_build,
+    judged_frameworks,
+    unfound_libraries,
+)
 from envcheck.rules.gpu_releases import best_gpu_row, gpu_install, gpu_requirement, gpu_rows
-from envcheck.rules.known_problems import problem_findings
+from envcheck.rules.known_problems import name_of, problem_findings
 from envcheck.rules.pytorch_index import local_index
 from envcheck.rules.registry import rule
 
@@ -63,9 +69,7 @@ def _without_libraries(context: Context, framework: Framework, build: Build) -> 
     if not (isinstance(build.cuda_build, Known) and build.cuda_build.value):
         return
     context.need(build.libraries, f"{build.label}: CUDA libraries")
-    missing = [
-        item for item in _unfound(build) if wheel_of(item.soname) and not _has_wheel(context, wheel_of(item.soname))
-    ]
+    missing = [item for item in unfound_libraries(build) if _lacks_wheel(context, build, item)]
     if not missing:
         return
     wanted = _requirement(context, build)
@@ -111,18 +115,19 @@ def _requirement(context: Context, build: Build) -> str:
     return gpu_requirement(context, build.release) if build.release else build.distribution
 
 
-def _unfound(build: Build) -> list[LibraryLookup]:
-    """List the needed libraries that the loader does not find."""
-    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
-    return [item for item in lookups if item.mandatory and isinstance(item.found, Absent)]
-
-
 def _looked(item: LibraryLookup) -> Source | None:
     return source_of(item.found)
 
 
-def _has_wheel(context: Context, stem: str) -> bool:
-    return any(re.fullmatch(rf"{stem}(-cu\d+)?", name) for name in context.distributions)
+def _lacks_wheel(context: Context, build: Build, item: LibraryLookup) -> bool:
+    """Tell whether the wheel of a library is not installed: the one the release asks for, where that is known."""
+    stem = wheel_of(item.soname)
+    if not stem or build.release is None:
+        return False
+    asked = {name for name in map(name_of, build.release.cuda_wheels) if re.fullmatch(rf"{stem}(-cu\d+)?", name)}
+    if asked and not build.local:
+        return asked.isdisjoint(context.distributions)
+    return not any(re.fullmatch(rf"{stem}(-cu\d+)?", name) for name in context.distributions)
 
 
 @rule("cuda-wheel-not-found")
@@ -130,14 +135,20 @@ def cuda_wheel_not_found(context: Context) -> Iterator[Finding]:
     """Find CUDA wheels that are there, but which the framework's search path does not lead to."""
     for framework in judged_frameworks(context):
         for build in framework.builds:
-            hidden = [item for item in _unfound(build) if any(re.search(_IN_WHEEL, path) for path in item.elsewhere)]
+            hidden = [
+                item for item in unfound_libraries(build) if any(re.search(_IN_WHEEL, path) for path in item.elsewhere)
+            ]
             if hidden:
                 yield _hidden_wheels(context, framework, build, hidden)
     yield from problem_findings(context, "cuda-wheel-not-found", lambda build: isinstance(build.libraries, Unknown))
 
 
+def _in_wheels(item: LibraryLookup) -> list[str]:
+    return [path for path in item.elsewhere if re.search(_IN_WHEEL, path)]
+
+
 def _hidden_wheels(context: Context, framework: Framework, build: Build, hidden: list[LibraryLookup]) -> Finding:
-    copies = [path for item in hidden for path in item.elsewhere if re.search(_IN_WHEEL, path)]
+    copies = [path for item in hidden for path in _in_wheels(item)]
     folders = [posixpath.dirname(path) for path in copies]
     known = next(problem_findings(context, "cuda-wheel-not-found", lambda other: other is build), None)
     row = best_gpu_row(context, framework.name, build.version) if known else None

@@ -15,10 +15,13 @@ from envcheck.rules.framework_state import judged_frameworks
 from envcheck.rules.registry import rule
 
 
-@rule("framework-missing", needs=("python.frameworks",), goal="any")
+@rule("framework-missing", goal="any")
 def framework_missing(context: Context) -> Iterator[Finding]:
     """Tell when there is no framework to run, which matters once a GPU is expected."""
-    if context.target.requirements or judged_frameworks(context):
+    if context.target.requirements:
+        return
+    context.need(context.facts.python.frameworks, "python.frameworks")
+    if judged_frameworks(context):
         return
     _refuse_damaged(context)
     names = context.matrix.frameworks()

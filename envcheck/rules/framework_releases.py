@@ -199,6 +199,8 @@ def framework_cpu_build(context: Context) -> Iterator[Finding]:
     """Find CPU-only builds beside a GPU, which they ignore without a word."""
     if has_no_gpu(context):
         return
+    if not context.target.requirements:
+        context.need(context.facts.python.frameworks, "python.frameworks")
     others = any(_has_cuda(framework) for framework in judged_frameworks(context))
     for framework in _cpu_frameworks(context):
         build = framework.main

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from envcheck.model.facts import Absent, Fact, Known, Unknown
+from envcheck.model.python_env import LibraryLookup
 from envcheck.model.records import dataclass
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
@@ -56,3 +57,9 @@ def is_conda_build(context: Context, build: Build) -> bool:
 def has_no_gpu(context: Context) -> bool:
     """Tell whether this machine surely has no NVIDIA GPU."""
     return isinstance(context.facts.gpus, Absent)
+
+
+def unfound_libraries(build: Build) -> list[LibraryLookup]:
+    """List the needed libraries that the loader does not find."""
+    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    return [item for item in lookups if item.mandatory and isinstance(item.found, Absent)]

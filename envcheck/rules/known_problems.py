@@ -50,7 +50,7 @@ def _applies(context: Context, problem: KnownProblem, build: Build, extras: tupl
         return False
     if not build.installed:
         # What pip would bring along is not there yet: only what the metadata lets in can be said.
-        fine = _name_of(problem.condition) in context.distributions and not _holds(context, problem.condition)
+        fine = name_of(problem.condition) in context.distributions and not _holds(context, problem.condition)
         return not fine and (problem.stage == "run" or problem.requires_extra in (None, *extras))
     return (
         (not problem.requires_extra or has_cuda_wheels(context, build))
@@ -72,17 +72,17 @@ def _fits_machine(context: Context, problem: KnownProblem) -> bool:
 def has_cuda_wheels(context: Context, build: Build) -> bool:
     """Tell whether any of the CUDA wheels that a release asks for is installed."""
     wheels = build.release.cuda_wheels if build.release else ()
-    return any(_name_of(wheel) in context.distributions for wheel in wheels)
+    return any(name_of(wheel) in context.distributions for wheel in wheels)
 
 
 def _holds(context: Context, condition: str) -> bool:
     """Tell whether an installed distribution meets a condition such as numpy>=2, or nvidia-cudnn-cu11 alone."""
-    name = _name_of(condition)
+    name = name_of(condition)
     found = context.distributions.get(name)
     return found is not None and _within(found.version, condition[len(name) :])
 
 
-def _name_of(requirement: str) -> str:
+def name_of(requirement: str) -> str:
     """Cut the name off a requirement of the matrix, whose names are normalised: numpy>=2 -> numpy."""
     match = re.match(r"[a-z0-9-]+", requirement)
     return match.group() if match else ""
@@ -100,7 +100,7 @@ def _within(version: str, specifier: str) -> bool:
 def _finding(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Finding:
     condition = ""
     if problem.condition and build.installed:
-        name = _name_of(problem.condition)
+        name = name_of(problem.condition)
         condition = f" Installed: {name} {context.distributions[name].version}."
     return Finding(
         problem.finding,
@@ -137,6 +137,6 @@ def _fix(context: Context, problem: KnownProblem, build: Build, extras: tuple[st
 
 def _with_extra(constraint: str, problem: KnownProblem, build: Build) -> str:
     """Keep the extra in play: tensorflow<2.21 -> tensorflow[and-cuda]<2.21."""
-    name = _name_of(constraint)
+    name = name_of(constraint)
     bare = name == build.distribution and problem.requires_extra and not constraint.startswith(name + "[")
     return f"{name}[{problem.requires_extra}]{constraint[len(name) :]}" if bare else constraint

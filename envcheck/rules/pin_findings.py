@@ -10,6 +10,7 @@ from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Find
 from envcheck.model.python_env import Distribution
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import install_steps
+from envcheck.rules.framework_state import judged_frameworks, unfound_libraries
 from envcheck.rules.pins import OTHER, Violation, violations
 
 # Without these a framework cannot even be imported.
@@ -87,7 +88,14 @@ def _severity(context: Context, item: Violation, found: Distribution) -> str:
     """Call a framework's own pin an error when what is installed is of another major."""
     if context.matrix.framework_of(item.owner.name) is None:
         return WARNING
+    if item.by_extra and not _lacks_libraries(context, item.owner):
+        return WARNING
     return ERROR if _is_far(found.version, item.specifier, 2 if item.name in _PAIRED_MINORS else 1) else WARNING
+
+
+def _lacks_libraries(context: Context, owner: Distribution) -> bool:
+    builds = (build for framework in judged_frameworks(context) for build in framework.builds)
+    return any(unfound_libraries(build) for build in builds if build.distribution == owner.name)
 
 
 def _is_far(version: str, specifier: str, parts: int) -> bool:

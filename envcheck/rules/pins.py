@@ -32,6 +32,7 @@ class Violation:
     name: str
     specifier: str
     found: Distribution | None
+    by_extra: bool = False  # it is an extra's, which nobody may have asked for
 
     @property
     def about(self) -> str:
@@ -58,10 +59,10 @@ def _search(context: Context) -> Iterator[Violation]:
     queue, seen = list(frameworks), set(frameworks)
     while queue:
         owner = installed[queue.pop(0)]
-        for name, specifier in _requirements(context, owner):
+        for name, specifier, by_extra in _requirements(context, owner):
             found = installed.get(name)
             if _is_broken(specifier, found, owner):
-                yield Violation(owner, name, specifier, found)
+                yield Violation(owner, name, specifier, found, by_extra)
             if found is not None and name not in seen:
                 seen.add(name)
                 queue.append(name)
@@ -74,18 +75,18 @@ def _dependants(context: Context, frameworks: set[str], seen: set[str]) -> Itera
     for owner in context.distributions.values():
         if owner.name in seen or not any(line.lower().replace("_", "-").startswith(starts) for line in owner.requires):
             continue
-        for name, specifier in _requirements(context, owner):
+        for name, specifier, _ in _requirements(context, owner):
             if name in frameworks and _is_broken(specifier, context.distributions[name], owner):
                 yield Violation(owner, name, specifier, context.distributions[name])
 
 
-def _requirements(context: Context, owner: Distribution) -> Iterator[tuple[str, str]]:
-    """Yield name and specifier of each requirement of a distribution that holds for the inspected Python."""
+def _requirements(context: Context, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
+    """Yield name, specifier and whether it is an extra's of each requirement that holds for the inspected Python."""
     framework = context.matrix.framework_of(owner.name)
     row = context.matrix.release(framework, owner.version, context.platform, owner.name) if framework else None
     if row is not None and not owner.requires:
         # Its metadata was not read: the matrix knows the pins that matter.
-        yield from ((name, spec) for name, spec in row.requires.items() if name in context.distributions)
+        yield from ((name, spec, False) for name, spec in row.requires.items() if name in context.distributions)
         return
     extra = row.gpu_extra if row is not None and row.gpu_extra else ""
     for line in owner.requires:
@@ -96,7 +97,7 @@ def _requirements(context: Context, owner: Distribution) -> Iterator[tuple[str, 
         if "extra" in (marker or "") and name not in context.distributions:
             continue  # nobody says that the extra was asked for
         if marker is None or _holds(context, marker, extra):
-            yield name, match.group(2).strip()
+            yield name, match.group(2).strip(), "extra" in (marker or "")
 
 
 def _dashed(name: str) -> str:

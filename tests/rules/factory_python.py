@@ -15,8 +15,7 @@ from envcheck.model.findings import Finding
 from envcheck.model.machine import Gpu, HostFacts
 from envcheck.model.python_env import Distribution, FrameworkBuild, LibraryLookup, PythonFacts
 from envcheck.model.snapshot import Facts
-from envcheck.rules import RULES, Context, Target, TargetError, evaluate  # noqa: F401
-from envcheck.rules.context import UndecidedError  # noqa: F401
+from envcheck.rules import Context, Target, evaluate
 
 T = TypeVar("T")
 SOURCE = Source("file", "composed", "composed for a test")

@@ -1,0 +1,192 @@
+"""Rules about what a framework stands on, and the pins behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from envcheck.rules.pins import violations
+from tests.rules.factory_python import build, context, distribution, edited_matrix, facts, findings, found, gpu, known
+
+CPU = known(False)
+
+
+def tensorflow(version: str, *others: tuple[str, str], requires: tuple[str, ...] = (), **python: Any) -> Any:
+    items = [distribution("tensorflow-cpu", version, requires=requires)]
+    items += [distribution(name, number) for name, number in others]
+    built = build("tensorflow", version, "tensorflow-cpu", cuda_build=CPU)
+    return context(facts(built, distributions=tuple(items), **python))
+
+
+@pytest.mark.parametrize(
+    ("rule_id", "version", "other", "expected"),
+    [
+        ("numpy-abi", "2.14.0", ("numpy", "2.0.0"), "error"),
+        ("numpy-abi", "2.14.0", ("numpy", "1.26.4"), ""),
+        ("numpy-abi", "2.15.1", ("numpy", "2.0.0"), "error"),
+        ("numpy-abi", "2.13.1", ("numpy", "1.26.4"), "warning"),
+        ("protobuf-conflict", "2.9.0", ("protobuf", "3.21.0"), "error"),
+        ("protobuf-conflict", "2.9.0", ("protobuf", "3.19.6"), ""),
+        ("protobuf-conflict", "2.15.1", ("protobuf", "5.29.0"), "error"),
+        ("keras-mismatch", "2.15.1", ("keras", "3.3.3"), "error"),
+        ("keras-mismatch", "2.15.1", ("keras", "2.14.0"), "error"),
+        ("keras-mismatch", "2.15.1", ("keras", "2.15.0"), ""),
+        ("keras-mismatch", "2.6.0", ("keras", "2.15.0"), "error"),
+        ("dependency-conflict", "2.15.1", ("h5py", "2.8.0"), "warning"),
+        ("dependency-conflict", "2.10.1", ("setuptools", "82.0.0"), "warning"),
+        ("dependency-conflict", "2.10.1", ("setuptools", "81.0.0"), ""),
+    ],
+)
+def test_known_problems_and_pins(rule_id: str, version: str, other: tuple[str, str], expected: str) -> None:
+    report = findings(rule_id, tensorflow(version, other))
+    assert [(item.id, item.severity) for item in report] == ([(rule_id, expected)] if expected else [])
+    assert all(any(each.citation for each in item.evidence) for item in report)
+    assert all(item.fix and item.fix.commands for item in report)
+
+
+def test_nothing_without_frameworks() -> None:
+    alone = facts(distributions=(distribution("keras", "3.0", requires=("numpy<1",)), distribution("numpy", "2.0")))
+    for rule_id in ("numpy-abi", "protobuf-conflict", "keras-mismatch", "dependency-conflict"):
+        assert found(rule_id, context(alone)) == []
+
+
+def test_conda_builds_have_problems_of_their_own() -> None:
+    items = (distribution("tensorflow", "2.14.0", installer="conda"), distribution("numpy", "2.0.0", installer="conda"))
+    assert found("numpy-abi", context(facts(build("tensorflow", "2.14.0"), distributions=items))) == []
+
+
+def test_missing_requirements_are_told_once() -> None:
+    requires = ("numpy<2", "absl-py>=1", "wrapt", "six", "gast", "termcolor", 'sphinx; extra == "docs"')
+    report = findings("dependency-conflict", tensorflow("2.15.1", requires=requires))
+    assert [(item.id, item.severity) for item in report] == [("dependency-conflict", "error")]
+    assert "and 1 more" in report[0].message
+    assert "sphinx" not in report[0].message
+    unneeded = findings("dependency-conflict", tensorflow("2.15.1", requires=("wrapt",)))
+    assert [item.severity for item in unneeded] == ["warning"]
+
+
+def test_what_conda_calls_otherwise_is_not_missing() -> None:
+    item = distribution("tensorflow-cpu", "2.15.1", requires=("absl-py",), installer="conda")
+    built = build("tensorflow", "2.15.1", "tensorflow-cpu", cuda_build=CPU)
+    assert found("dependency-conflict", context(facts(built, distributions=(item,)))) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "broken"),
+    [
+        ("numpy<2; python_version >= '3.12'", False),
+        ("numpy<2; python_version < '3.12'", True),
+        ("numpy (<2)", True),
+        ("numpy", False),
+        ("numpy<2; platform_machine == 'aarch64'", False),
+        ("numpy<2; sys_platform == 'linux' and implementation_name == 'cpython'", True),
+        ("numpy<2; no_such_variable == '1'", False),
+        ("numpy<2; !!", False),
+        ("!!", False),
+        ("numpy @ https://example.org/numpy.whl", False),
+        ("numpy<two", False),
+    ],
+)
+def test_which_requirements_hold(line: str, broken: bool) -> None:
+    given = tensorflow("2.15.1", ("numpy", "2.1.0"), requires=(line,))
+    assert bool(violations(given)) == broken
+
+
+def test_markers_of_other_systems() -> None:
+    line = "numpy<2; sys_platform == 'win32'"
+    there = tensorflow("2.15.1", ("numpy", "2.1.0"), requires=(line,), host={"os": known("windows")})
+    assert violations(there)
+
+
+def test_requirements_of_requirements() -> None:
+    items = (
+        distribution("torch", "2.8.0", requires=("sympy>=1.13",)),
+        distribution("sympy", "1.13.3", requires=("mpmath<1.4,>=1.1",)),
+        distribution("mpmath", "1.4.0"),
+        distribution("unrelated", "1.0", requires=("mpmath<1",)),
+    )
+    report = findings(
+        "dependency-conflict", context(facts(build("torch", "2.8.0", cuda_build=CPU), distributions=items))
+    )
+    assert [item.severity for item in report] == ["warning"]
+    assert "sympy 1.13.3 requires mpmath" in report[0].message
+
+
+def test_dependant_made_for_another_framework_release() -> None:
+    items = (
+        distribution("torch", "2.8.0+cpu"),
+        distribution("torchvision", "0.19.1", requires=("numpy", "torch (==2.4.1)")),
+        distribution("torchmetrics", "1.0", requires=("torch>=1.10",)),
+    )
+    report = findings(
+        "dependency-conflict", context(facts(build("torch", "2.8.0+cpu", cuda_build=CPU), distributions=items))
+    )
+    assert [(item.severity, item.message.split()[0]) for item in report] == [("warning", "torchvision")]
+    assert report[0].fix is not None
+    assert report[0].fix.commands[0].argv[-2:] == ("torch==2.8.0", "torchvision")
+
+
+def test_tf_keras_of_another_minor() -> None:
+    items = (
+        distribution("tensorflow-cpu", "2.17.0"),
+        distribution("tf-keras", "2.16.0", requires=("tensorflow-cpu<2.17,>=2.16",)),
+    )
+    built = build("tensorflow", "2.17.0", "tensorflow-cpu", cuda_build=CPU)
+    assert found("keras-mismatch", context(facts(built, distributions=items))) == [("keras-mismatch", "warning")]
+
+
+@pytest.mark.parametrize(
+    ("version", "value", "others", "expected"),
+    [
+        ("2.17.0", "1", (), [("keras-mismatch", "error")]),
+        ("2.17.0", "0", (), []),
+        ("2.15.1", "1", (), []),
+        ("2.17.0", "1", (("tf-keras", "2.17.0"),), []),
+    ],
+)
+def test_legacy_keras(version: str, value: str, others: Any, expected: list[tuple[str, str]]) -> None:
+    given = tensorflow(version, *others, host={"environment": known({"TF_USE_LEGACY_KERAS": value})})
+    assert found("keras-mismatch", given) == expected
+
+
+def test_targets_are_told_what_to_install_with_them() -> None:
+    report = findings("protobuf-conflict", context(facts(version=known("3.10.1")), "tensorflow==2.9.0"))
+    assert [(item.id, item.severity) for item in report] == [("protobuf-conflict", "warning")]
+    assert report[0].fix is not None
+    assert report[0].fix.commands[0].argv[-2:] == ("tensorflow==2.9.0", "protobuf<3.20")
+    there = facts(version=known("3.10.1"), distributions=(distribution("protobuf", "3.19.6"),))
+    assert found("protobuf-conflict", context(there, "tensorflow==2.9.0")) == []
+
+
+def test_conditions_of_known_problems() -> None:
+    noted = found("dependency-conflict", tensorflow("2.21.0"))
+    assert noted == [("dependency-conflict", "note")]
+    assert found("dependency-conflict", tensorflow("2.21.0", ("tensorboard", "2.20.0"))) == []
+    assert found("dependency-conflict", tensorflow("2.10.1", ("setuptools", "a-fork"))) == []
+    assert found("dependency-conflict", context(facts(), "tensorflow[and-cuda]==2.15.0")) == [
+        ("dependency-conflict", "error"),
+        ("dependency-conflict", "note"),
+    ]
+
+
+def test_problem_bound_to_a_gpu() -> None:
+    def edit(document: Any) -> None:
+        document["problems"].append(
+            {
+                "citations": document["problems"][0]["citations"],
+                "compute_capabilities": ">=12",
+                "distributions": ["torch"],
+                "finding": "dependency-conflict",
+                "id": "composed",
+                "specifier": "==2.8.0",
+                "what": "Composed for this test.",
+            }
+        )
+
+    rows = edited_matrix(edit)
+    for capability, count in (("12.0", 1), ("8.6", 0), ("unreadable", 0)):
+        given = facts(build("torch", "2.8.0", cuda_build=CPU), gpus=known((gpu(capability),)))
+        report = findings("dependency-conflict", context(given, rows=rows))
+        assert len(report) == count
+        assert all(item.fix is None for item in report)

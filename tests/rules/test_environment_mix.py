@@ -1,0 +1,84 @@
+"""The rule about packages from several places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from envcheck.model.python_env import Distribution
+from tests.rules.factory_python import UNREADABLE, build, context, distribution, facts, findings, found, known
+
+USER = "/home/jovyan/.local/lib/python3.11/site-packages"
+
+
+def mixed(*items: Distribution, **fields: Any) -> list[tuple[str, str]]:
+    return found("env-mixed", context(facts(distributions=items, **fields)))
+
+
+def outside(name: str, version: str, scope: str = "user") -> Distribution:
+    return distribution(name, version, scope=scope, location=USER)
+
+
+@pytest.mark.parametrize(
+    ("items", "expected"),
+    [
+        ((outside("h5py", "3.1.0"), distribution("h5py", "2.10.0")), [("env-mixed", "warning")]),
+        ((outside("h5py", "3.1.0", "path"), distribution("h5py", "2.10.0")), [("env-mixed", "warning")]),
+        ((outside("h5py", "2.10.0"), distribution("h5py", "2.10.0")), []),
+        ((outside("rich", "13.0"), distribution("rich", "12.0")), []),
+        ((outside("numpy", "2.1.0"), distribution("numpy", "1.21", scope="system")), []),
+        ((distribution("numpy", "1.26.4"),), []),
+    ],
+)
+def test_copies_outside_the_environment(items: tuple[Distribution, ...], expected: list[tuple[str, str]]) -> None:
+    assert mixed(*items) == expected
+
+
+def test_a_copy_that_breaks_a_pin_is_an_error() -> None:
+    items = (outside("numpy", "2.1.0"), distribution("numpy", "1.26.4"), distribution("tensorflow", "2.15.1"))
+    assert mixed(*items) == [("env-mixed", "error")]
+
+
+def test_ways_out() -> None:
+    user = (outside("h5py", "3.1.0"), distribution("h5py", "2.10.0"))
+    fix = findings("env-mixed", context(facts(distributions=user, kind=known("conda"))))[0].fix
+    assert fix is not None
+    assert fix.commands[0].argv == ("conda", "env", "config", "vars", "set", "PYTHONNOUSERSITE=1")
+    path = (outside("h5py", "3.1.0", "path"), distribution("h5py", "2.10.0"))
+    fix = findings("env-mixed", context(facts(distributions=path, kind=known("conda"))))[0].fix
+    assert fix is not None
+    assert fix.commands == ()
+    assert "PYTHONPATH" in fix.summary
+
+
+def test_pip_over_conda() -> None:
+    both = (distribution("numpy", "1.26.4", installer="conda"), distribution("numpy", "2.1.0"))
+    assert mixed(*both) == [("env-mixed", "warning")]
+    assert mixed(both[0], distribution("numpy", "2.1.0", installer="conda")) == []
+    assert mixed(both[0], distribution("numpy", "1.26.4")) == []
+    fix = findings("env-mixed", context(facts(distributions=both)))[0].fix
+    assert fix is not None
+    assert [command.argv[0] for command in fix.commands] == ["/env/bin/python", "conda"]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/opt/old/lib/python3.8/site-packages", [("env-mixed", "warning")]),
+        ("/opt/new/lib/python3.11/site-packages", []),
+        ("/home/user/project", []),
+        ("", []),
+    ],
+)
+def test_packages_of_another_python(path: str, expected: list[tuple[str, str]]) -> None:
+    assert mixed(host={"environment": known({"PYTHONPATH": path})}) == expected
+
+
+def test_packages_of_another_python_need_a_python_to_compare() -> None:
+    given = facts(version=UNREADABLE, host={"environment": known({"PYTHONPATH": "/x/python3.8/site-packages"})})
+    assert found("env-mixed", context(given)) == []
+
+
+def test_unread_distributions_are_others_to_tell() -> None:
+    assert found("env-mixed", context(facts(build("torch", "2.8.0"), version=known("3.11.7")))) == []

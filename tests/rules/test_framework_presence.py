@@ -1,0 +1,75 @@
+"""Rules about whether a framework is there, once, and is what an import finds."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.model.facts import Absent
+from tests.rules.factory_python import UNREADABLE, build, context, distribution, facts, findings, found, known
+
+UNDECIDED = [("probe-failed", "error")]
+
+
+def test_nothing_installed() -> None:
+    assert found("framework-missing", context(facts())) == [("framework-missing", "note")]
+    assert found("framework-missing", context(facts(), expect="cpu")) == [("framework-missing", "note")]
+    assert found("framework-missing", context(facts(), expect="gpu")) == [("framework-missing", "error")]
+    assert found("framework-missing", context(facts(), "torch", expect="gpu")) == []
+    assert found("framework-missing", context(facts(build("torch", "2.8.0")))) == []
+    assert found("framework-missing", context(facts(frameworks=UNREADABLE))) == UNDECIDED
+
+
+def test_damaged_environment_is_not_an_empty_one() -> None:
+    given = facts(distributions=(distribution("tensorflow", "2.15.1"),))
+    assert found("framework-missing", context(given, expect="gpu")) == UNDECIDED
+
+
+def duplicates(*names: str, version: str = "2.15.1", expect: str = "auto", os: str = "linux") -> list[tuple[str, str]]:
+    items = tuple(distribution(name, version, modules=("tensorflow",)) for name in names)
+    return found(
+        "framework-duplicate-dists", context(facts(distributions=items, host={"os": known(os)}), expect=expect)
+    )
+
+
+def test_two_owners_of_one_module() -> None:
+    assert duplicates("tensorflow", "tensorflow-cpu") == [("framework-duplicate-dists", "error")]
+    assert duplicates("tensorflow", "tensorflow-cpu", expect="cpu") == [("framework-duplicate-dists", "error")]
+    assert duplicates("tensorflow", "tensorflow-gpu", version="") == [("framework-duplicate-dists", "error")]
+    assert duplicates("tensorflow") == []
+    assert duplicates("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda12-plugin", version="0.4.31") == []
+
+
+def test_stubs_are_no_second_owner() -> None:
+    assert duplicates("tensorflow", "tensorflow-intel", version="2.15.0", os="windows") == []
+    both = (
+        distribution("tensorflow", "2.13.0", requires=("tensorflow-macos (==2.13.0) ; platform_system == 'Darwin'",)),
+        distribution("tensorflow-macos", "2.13.0"),
+    )
+    assert found("framework-duplicate-dists", context(facts(distributions=both))) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "expect", "kept"),
+    [
+        ("2.15.1", "gpu", "tensorflow[and-cuda]==2.15.1"),
+        ("2.15.1", "cpu", "tensorflow==2.15.1"),
+        ("2.0.0", "gpu", "tensorflow-gpu==2.0.0"),
+        ("any", "gpu", "tensorflow"),
+    ],
+)
+def test_what_to_install_again(version: str, expect: str, kept: str) -> None:
+    other = "tensorflow-gpu" if version == "2.0.0" else "tensorflow-cpu"
+    items = (distribution(other, version), distribution("tensorflow", version))
+    owners = known({"tensorflow": (other, "tensorflow")})
+    given = context(facts(distributions=items, duplicate_owners=owners), expect=expect)
+    fix = findings("framework-duplicate-dists", given)[0].fix
+    assert fix is not None
+    assert fix.commands[0].argv[-2:] == (other, "tensorflow")
+    assert fix.commands[-1].argv[-1] == kept
+
+
+def test_shadowing() -> None:
+    shadowed = build("torch", "2.8.0", shadowed_by=known("/home/user/torch.py"))
+    assert found("local-module-shadowing", context(facts(shadowed))) == [("local-module-shadowing", "error")]
+    assert found("local-module-shadowing", context(facts(build("torch", "2.8.0", shadowed_by=Absent())))) == []
+    assert found("local-module-shadowing", context(facts(), "torch")) == []

@@ -1,0 +1,124 @@
+"""Requirements asked with --for, resolved against the matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from packaging.version import Version
+
+from envcheck.model.facts import Absent
+from envcheck.model.snapshot import Facts
+from envcheck.rules import evaluate
+from envcheck.rules.targets import (
+    BITS,
+    GLIBC,
+    LIBC,
+    PLATFORM,
+    PYTHON,
+    REMOVED,
+    UNLISTED,
+    TargetError,
+    Wanted,
+    check_requirements,
+    judged_builds,
+    target_builds,
+    wanted_releases,
+)
+from tests.rules.factory_python import build, context, edited_matrix, facts, known, matrix
+
+
+def resolve(text: str, given: Facts | None = None, **fields: Any) -> Wanted:
+    return wanted_releases(context(given or facts(), text, **fields))[0]
+
+
+def label(text: str, given: Facts | None = None) -> str:
+    found = resolve(text, given).build
+    return found.label if found else ""
+
+
+def test_newest_release_that_satisfies_the_specifier() -> None:
+    assert label("tensorflow==2.15.*") == "tensorflow 2.15.1"
+    assert label("TensorFlow>=2.14,<2.16") == "tensorflow 2.15.1"
+    assert label("tensorflow==2.15") == "tensorflow 2.15.0"
+
+
+def test_unpinned_takes_the_newest_for_this_python() -> None:
+    older = facts(version=known("3.9.18"))
+    newest = resolve("tensorflow").build
+    assert newest is not None
+    assert Version(newest.version) > Version(resolve("tensorflow", older).build.version)  # type: ignore[union-attr]
+
+
+def test_installed_release_comes_first_when_it_satisfies() -> None:
+    given = facts(build("tensorflow", "2.14.0"))
+    assert resolve("tensorflow>=2.10", given).build.installed  # type: ignore[union-attr]
+    assert not resolve("tensorflow>=2.15", given).build.installed  # type: ignore[union-attr]
+
+
+def test_asked_release_replaces_the_installed_one_of_its_framework() -> None:
+    given = facts(build("tensorflow", "2.14.0"), build("torch", "2.8.0"))
+    labels = [item.label for item in judged_builds(context(given, "tensorflow==2.15.1"))]
+    assert labels == ["torch 2.8.0", "tensorflow 2.15.1"]
+    assert [item.label for item in judged_builds(context(given, "tensorflow"))] == ["tensorflow 2.14.0", "torch 2.8.0"]
+
+
+def test_jax_brings_its_plugin_for_gpu_work() -> None:
+    asked = [item.distribution for item in target_builds(context(facts(), "jax[cuda12]==0.4.31"))]
+    assert asked == ["jax", "jax-cuda12-plugin"]
+    on_cpu = context(facts(gpus=Absent(("PCI",))), "jax==0.4.31")
+    assert [item.distribution for item in target_builds(on_cpu)] == ["jax"]
+
+
+def test_yanked_releases_only_when_pinned() -> None:
+    assert label("jax>=0.4.32,<0.4.33") == ""
+    assert label("jax==0.4.32") == "jax 0.4.32"
+
+
+@pytest.mark.parametrize(
+    ("text", "given", "obstacle"),
+    [
+        ("tensorflow==2.18.*", facts(version=known("3.13.0")), PYTHON),
+        ("torch", facts(abi_tag=known("cp312t"), version=known("3.12.0")), PYTHON),
+        ("tensorflow==2.21.0", facts(host={"libc_version": known("2.26")}), GLIBC),
+        ("torch", facts(host={"libc_kind": known("musl"), "libc_version": known("1.2")}), LIBC),
+        ("torch", facts(bits=known(32)), BITS),
+        ("tensorflow-gpu==2.9.*", facts(architecture=known("aarch64")), REMOVED),
+        ("tensorflow==1.15.2", facts(architecture=known("aarch64")), PLATFORM),
+        ("tensorflow>=99", facts(), UNLISTED),
+        ("tensorflow==2.19.0rc0", facts(), UNLISTED),
+        ("tensorflow-gpu", facts(), REMOVED),
+        ("tensorflow-gpu>=2.5", facts(), REMOVED),
+        ("tensorflow-gpu==2.12.0rc0", facts(), REMOVED),
+        ("tensorflow-gpu<2.12", facts(version=known("3.10.1")), ""),
+        ("tensorflow==2.21.0", facts(host={"libc_version": known("2.27")}), ""),
+        ("tensorflow==2.21.0", facts(host={"libc_version": known("unreadable")}), ""),
+        ("torch", facts(version=known("3.13.1"), abi_tag=known("cp313t")), ""),
+    ],
+)
+def test_obstacles(text: str, given: Facts, obstacle: str) -> None:
+    assert resolve(text, given).obstacle == obstacle
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("numpy", "no framework"),
+        ("tensorflow ==", "not a requirement"),
+        ("", "not a requirement"),
+        ("torch @ https://example.org/torch.whl", "names a URL"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(text: str, said: str) -> None:
+    with pytest.raises(TargetError, match=said):
+        check_requirements([text], matrix())
+    with pytest.raises(TargetError, match=said):
+        evaluate(context(facts(), text))
+
+
+def test_withdrawn_distribution_without_rows_is_still_known() -> None:
+    def edit(document: Any) -> None:
+        known = document["frameworks"]["tensorflow"]
+        known["distributions"] = [item for item in known["distributions"] if item["name"] != "tensorflow-gpu"]
+
+    assert resolve("tensorflow-gpu", rows=edited_matrix(edit)).obstacle == REMOVED
