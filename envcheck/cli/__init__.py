@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import NoReturn
 
 from envcheck.cli.exits import INTERNAL, INTERRUPTED, USAGE, UserError
@@ -18,6 +19,10 @@ def main() -> None:
     except BrokenPipeError:
         # The reader went away (`| head`): nobody is left to tell; keep Python from complaining at exit.
         _discard_output()
+    except OSError as error:  # standard output is a full disk
+        code = INTERNAL
+        _discard_output()
+        _complain(f"cannot write the report: {error.strerror}")
     _leave(code)
 
 
@@ -34,8 +39,14 @@ def _leave(code: int) -> NoReturn:
     # Taking the interpreter down costs another bare start, and would wait for a probe that a dead mount holds.
     import os
 
-    sys.stderr.flush()
+    with suppress(OSError):
+        sys.stderr.flush()
     os._exit(code)
+
+
+def _complain(message: str) -> None:
+    with suppress(OSError):
+        sys.stderr.write(f"envcheck: {message}\n")
 
 
 def _run() -> int:
@@ -50,9 +61,9 @@ def _run() -> int:
 
         end_running()
         return _fail("Interrupted.", INTERRUPTED)
-    except BrokenPipeError:
-        raise
     except Exception as error:  # noqa: BLE001 - the last guard: a sentence, never a traceback
+        if isinstance(error, OSError) and error.filename is None:
+            raise  # writing the report failed
         return _fail(_sentence(error), INTERNAL)
 
 

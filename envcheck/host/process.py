@@ -16,6 +16,7 @@ from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 
 OUTPUT_LIMIT = 4 << 20  # bytes a stream; beyond it a program is taken for broken
 _running: "Set[subprocess.Popen[bytes]]" = set()
+_starting: Set[object] = set()
 _ending = threading.Event()
 _PAUSE = 0.1  # seconds of silence after which to look whether the program has ended
 _GRACE = 0.3  # seconds to collect a killed process; one stuck in the kernel is left to it
@@ -27,17 +28,13 @@ def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, s
     The process gets a session of its own, so that its children end with it.
     """
     command = " ".join(argv)
-    if _ending.is_set():
-        return Unknown("failed", "interrupted", (command,))
+    token = object()
+    _starting.add(token)
     try:
-        process = subprocess.Popen(
-            list(argv),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(environment),
-            start_new_session=os.name == "posix",
-        )
+        if _ending.is_set():
+            return Unknown("failed", "interrupted", (command,))
+        process = _start(argv, environment)
+        _running.add(process)
     except (FileNotFoundError, NotADirectoryError) as error:
         if os.path.lexists(argv[0]):
             return Unknown("failed", f"{argv[0]}: what it needs to start is missing ({error.strerror})", (command,))
@@ -46,7 +43,8 @@ def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, s
         return Unknown("denied", f"{argv[0]}: {error.strerror}", (command,))
     except (OSError, ValueError) as error:
         return Unknown("failed", f"{argv[0]} could not be started: {error}", (command,))
-    _running.add(process)
+    finally:
+        _starting.discard(token)
     try:
         return _finish(process, command, timeout)
     finally:
@@ -57,8 +55,22 @@ def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, s
 def end_running() -> None:
     """End every program still running and start no other: called when the user interrupts."""
     _ending.set()
+    deadline = time.monotonic() + _GRACE
+    while _starting and time.monotonic() < deadline:
+        time.sleep(0.002)  # a program that another thread is just starting is to be ended, too
     for process in list(_running):
         _kill(process)
+
+
+def _start(argv: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        list(argv),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(environment),
+        start_new_session=os.name == "posix",
+    )
 
 
 def _finish(process: "subprocess.Popen[bytes]", command: str, timeout: float) -> Fact[Completed]:

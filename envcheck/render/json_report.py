@@ -25,12 +25,21 @@ def render_json(report: Report, snapshot: Snapshot | None) -> str:
     }
     if snapshot is not None:
         document["snapshot"] = snapshot_document(snapshot)
-    return json.dumps(document, ensure_ascii=False)
+    return _text(document)
 
 
 def render_snapshot(snapshot: Snapshot) -> str:
     """Render a snapshot, schema envcheck/snapshot/1."""
-    return json.dumps(snapshot_document(snapshot), ensure_ascii=False, indent=1)
+    return _text(snapshot_document(snapshot), indent=1)
+
+
+def _text(document: dict[str, Any], indent: int | None = None) -> str:
+    text = json.dumps(document, ensure_ascii=False, indent=indent)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # a file name that is no UTF-8 holds half characters; only escaped are they JSON
+        return json.dumps(document, indent=indent)
+    return text
 
 
 def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
