@@ -59,6 +59,13 @@ def in_environment(path: str) -> bool:
     return re.search(_SITE, path) is not None
 
 
+def is_own(context: Context, path: str) -> bool:
+    """Tell whether a file lies in the inspected environment: in a package, or below a conda prefix."""
+    prefix = value_of(context.facts.python.prefix)
+    conda = value_of(context.facts.python.kind) == "conda"
+    return in_environment(path) or (conda and prefix is not None and path.startswith(prefix.rstrip("/") + "/"))
+
+
 def toolkit_lookups(build: Build) -> tuple[LibraryLookup, ...] | None:
     """List what a build loads of a CUDA Toolkit; None when that was not read."""
     if isinstance(build.libraries, Unknown):

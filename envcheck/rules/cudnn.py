@@ -13,6 +13,7 @@ from envcheck.rules.cuda_libraries import (
     cuda_builds,
     cudnn_lookup,
     in_environment,
+    is_own,
     numbers,
     older,
     relies_on_system,
@@ -125,7 +126,7 @@ def _known_copies(context: Context) -> tuple[Copy, ...]:
 
 def _judge_copy(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
     """Judge the copy a build loads."""
-    ahead = brings_cuda(build) and not in_environment(copy.path) and _on_library_path(context, copy)
+    ahead = brings_cuda(build) and not is_own(context, copy.path) and _on_library_path(context, copy)
     if built_with(build) is not None:
         context.need(copy.version, f"version of the cuDNN in {copy.path}")
     fault = fault_of(context, build, copy) or (OTHER_CUDA if foreign_needs(build) else "")

@@ -16,6 +16,7 @@ from envcheck.rules.cuda_libraries import (
     cuda_builds,
     cudnn_lookup,
     in_environment,
+    is_own,
     numbers,
     older,
     toolkit_holding,
@@ -99,9 +100,9 @@ def _toolkits_ahead(context: Context, build: Build) -> Iterator[tuple[ToolkitIns
 
 def _replaces_own(context: Context, item: LibraryLookup, path: str) -> bool:
     """Tell whether a library comes from elsewhere although the build's own copy is there."""
-    if in_environment(path) or item.via not in ("LD_LIBRARY_PATH", "preload"):
+    if is_own(context, path) or item.via not in ("LD_LIBRARY_PATH", "preload"):
         return False
-    own = any(in_environment(other) for other in item.elsewhere)
+    own = any(is_own(context, other) for other in item.elsewhere)
     return own or any(name.startswith("nvidia-cuda-runtime") for name in context.distributions)
 
 

@@ -67,6 +67,14 @@ def test_the_own_copy_may_be_known_from_its_wheel_alone() -> None:
     assert judged(machine(build), ID) == [], "no wheels: the system's toolkit is meant"
 
 
+def test_a_conda_environment_has_its_own_copies_in_its_lib_folder() -> None:
+    ahead = torch("2.5.1", lookup("libnvJitLink.so.12", OLD, "/env/lib/libnvJitLink.so.12", via="LD_LIBRARY_PATH"))
+    own = torch("2.5.1", lookup("libnvJitLink.so.12", "/env/lib/libnvJitLink.so.12", OLD, via="LD_LIBRARY_PATH"))
+    assert judged(machine(ahead, toolkits=(toolkit("12.1"),), kind="conda"), ID) == [ERROR]
+    assert judged(machine(own, toolkits=(toolkit("12.1"),), kind="conda"), ID) == []
+    assert judged(machine(ahead, toolkits=(toolkit("12.1"),)), ID) == []
+
+
 @pytest.mark.parametrize(("at", "via"), [(OWN, "LD_LIBRARY_PATH"), (OLD, "ld.so cache"), (OWN, "runpath")])
 def test_what_does_not_put_a_toolkit_ahead(at: str, via: str) -> None:
     build = torch("2.5.1", lookup("libnvJitLink.so.12", at, OWN, via=via))
