@@ -30,8 +30,15 @@ def _loader_cache() -> bool:
     return Path("/etc/ld.so.cache").exists() and find_ldconfig() is not None
 
 
+def _mount_namespace() -> bool:
+    if not (_linux() and _root() and shutil.which("unshare") and shutil.which("mount")):
+        return False
+    attempt = ["unshare", "-m", "sh", "-c", "mount -t tmpfs tmpfs /mnt"]
+    return subprocess.run(attempt, capture_output=True, timeout=10, check=False).returncode == 0
+
+
 def _stand_in_host() -> bool:
-    if not (_linux() and _root() and _c_compiler() and shutil.which("unshare") and shutil.which("mount")):
+    if not (_mount_namespace() and _c_compiler()):
         return False
     from tests.fakes.gpu_host import run_on_gpu_host
     from tests.fakes.machine import GpuHost
@@ -64,6 +71,7 @@ _CHECKS = {
     "root": _root,
     "c-compiler": _c_compiler,
     "loader-cache": _loader_cache,
+    "mount-namespace": _mount_namespace,
     "stand-in-host": _stand_in_host,
     "real-nvidia-smi": _real_nvidia_smi,
     "cpu-torch": _cpu_torch,

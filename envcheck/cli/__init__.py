@@ -61,7 +61,7 @@ def _run() -> int:
 
         end_running()
         return _fail("Interrupted.", INTERRUPTED)
-    except Exception as error:  # noqa: BLE001 - the last guard: a sentence, never a traceback
+    except Exception as error:  # the last guard: a sentence, never a traceback
         if isinstance(error, OSError) and error.filename is None:
             raise  # writing the report failed
         return _fail(_sentence(error), INTERNAL)

@@ -19,9 +19,9 @@ class RecordedHost:
 
     `files` and `folders` make a file tree; what is not in it is absent. `commands` are
     {"argv", "returncode", "stdout", "stderr"} or {"argv", "unknown": [why, detail]}; `answers` are
-    {"script", "arguments", "python"} with "result", "unknown" or "absent". `elf` maps paths to dynamic sections, `loader_cache`
-    sonames to paths. `calls` holds literal answers of a recorded machine, by method and argument,
-    and comes first. A program that is in the tree but was not recorded raises UnrecordedError.
+    {"script", "arguments", "python"} with "result", "unknown" or "absent". `elf` maps paths to dynamic
+    sections, `loader_cache` sonames to paths. `calls` holds literal answers of a recorded machine, by
+    method and argument, and comes first. A program that is in the tree but was not recorded raises UnrecordedError.
     """
 
     def __init__(self, recording: Mapping[str, Any]) -> None:
