@@ -43,7 +43,7 @@ def driver_not_in_container(context: Context) -> Iterator[Finding]:
         return
     if cuda_starts(context) or isinstance(context.facts.host.jetson_release, Known) or hidden_by_runtime(context):
         return
-    wants = _wants_gpu(context)
+    wants = wants_gpu(context)
     if isinstance(context.facts.gpus, Absent) and wants is None:
         return  # a CPU image on a machine without a GPU
     if isinstance(context.facts.driver.libcuda_path, Known) and context.facts.driver.libcuda_path.value.startswith(
@@ -87,7 +87,7 @@ def _no_library(context: Context) -> Finding:
     )
 
 
-def _wants_gpu(context: Context) -> Evidence | None:
+def wants_gpu(context: Context) -> Evidence | None:
     """Return what in the container or the request asks for a GPU."""
     if context.target.expect == "gpu":
         return Evidence("target expect", "gpu")

@@ -142,7 +142,7 @@ def _evidence(context: Context, build: Build, item: Judged) -> tuple[Evidence, .
         found = [Evidence("gpus", found[0].shown, item.gpu.name.source)]
     if item.architecture:
         row = item.architecture
-        shown = f"{row.name}: CUDA {row.first_toolkit or 'before 7.5'} to {row.last_toolkit or 'current'}"
+        shown = f"{row.name}: CUDA {row.first_toolkit or 'the oldest'} to {row.last_toolkit or 'the newest'}"
         found.append(Evidence(f"architectures {item.capability}", shown, citation=row.citations[0]))
     if build.citations:
         found.append(

@@ -8,7 +8,7 @@ from envcheck.model.facts import Absent, Known
 from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Command, Finding, Fix
 from envcheck.model.machine import Gpu
 from envcheck.rules.context import Context
-from envcheck.rules.driver_container import gpu_nodes, hidden_by_runtime
+from envcheck.rules.driver_container import gpu_nodes, hidden_by_runtime, wants_gpu
 from envcheck.rules.fixes_container import give_to_container
 from envcheck.rules.gpu_facts import gpu_name
 from envcheck.rules.registry import rule
@@ -89,18 +89,19 @@ def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
     if isinstance(context.facts.gpus, Absent) and context.target.expect != "gpu":
         return
     context.need(context.facts.driver.device_nodes, "driver.device_nodes")
-    if gpu_nodes(context):
-        return
-    yield Finding(
-        _ID,
-        INCOMPATIBLE,
-        ERROR,
-        f"NVIDIA_VISIBLE_DEVICES={value!r} tells the container runtime to hand in no GPU.",
-        (
-            context.seen("host.environment NVIDIA_VISIBLE_DEVICES", context.facts.host.environment, repr(value)),
-            context.seen("driver.device_nodes"),
-        ),
-        give_to_container(
-            context, "Start the container with NVIDIA_VISIBLE_DEVICES=all (or the GPUs wanted) and the GPUs handed in."
-        ),
+    if not gpu_nodes(context):
+        yield _told_to_hide(context, value)
+
+
+def _told_to_hide(context: Context, value: str) -> Finding:
+    wants = wants_gpu(context)
+    message = f"NVIDIA_VISIBLE_DEVICES={value!r} tells the container runtime to hand in no GPU."
+    name = "host.environment NVIDIA_VISIBLE_DEVICES"
+    evidence = (
+        context.seen(name, context.facts.host.environment, repr(value)),
+        context.seen("driver.device_nodes"),
     )
+    if wants is None:
+        return Finding(_ID, COMPATIBLE, NOTE, message + " Nothing here asks for one.", evidence)
+    summary = "Start the container with NVIDIA_VISIBLE_DEVICES=all (or the GPUs wanted) and the GPUs handed in."
+    return Finding(_ID, INCOMPATIBLE, ERROR, message, (*evidence, wants), give_to_container(context, summary))

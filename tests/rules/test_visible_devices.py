@@ -7,7 +7,7 @@ import pytest
 from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED
 from envcheck.rules.context import UndecidedError
 from envcheck.rules.visible_devices_list import select_devices
-from tests.rules.factory_machine import NONE, UNREAD, context, driver, gpu, known, nodes, only, run, split_gpu
+from tests.rules.factory_machine import NONE, UNREAD, build, context, driver, gpu, known, nodes, only, run, split_gpu
 
 UUIDS = ("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", "GPU-8a000000-d72c-4106-c12f-20bd9faed9f7")
 ID = "visible-devices-hidden"
@@ -139,9 +139,10 @@ DOCKER = {"container": known("docker")}
 @pytest.mark.parametrize("value", ["", "void", "none"])
 def test_a_container_told_to_hand_in_nothing(value: str) -> None:
     host = {**DOCKER, "environment": known({"NVIDIA_VISIBLE_DEVICES": value})}
-    found = only(ID, context(gpu(), driver=driver(device_nodes=NONE), host=host))
+    found = only(ID, context(gpu(), driver=driver(device_nodes=NONE), host=host, builds=(build(),)))
     assert found.severity == ERROR
     assert "NVIDIA_VISIBLE_DEVICES" in found.message
+    assert only(ID, context(gpu(), driver=driver(device_nodes=NONE), host=host)).severity == NOTE
 
 
 @pytest.mark.parametrize("value", ["all", "0"])
