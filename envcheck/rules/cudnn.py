@@ -36,7 +36,7 @@ from envcheck.rules.cudnn_copies import (
 )
 from envcheck.rules.gpu_facts import gpu_name
 from envcheck.rules.registry import rule
-from envcheck.rules.toolkit_fixes import install_cudnn
+from envcheck.rules.toolkit_fixes import install_cudnn, older_cudnn
 
 MISSING = "cudnn-missing"
 SHADOWED = "cudnn-shadowed"
@@ -201,12 +201,9 @@ def _dropped(context: Context, build: Build, copy: Copy, version: str) -> Findin
         f"this machine has {names}."
     )
     severity = ERROR if len(dropped) == len(context.gpus) else WARNING
-    evidence = (
-        copy.evidence,
-        context.seen("gpus"),
-        row_evidence(f"cuDNN {version}", f"from {lowest} on", row.citations if row else ()),
-    )
-    fix = Fix(f"Use a cuDNN {numbers(version)[0]} release that still serves this GPU, as old as {build.label} accepts.")
+    floor = row_evidence(f"cuDNN {version}", f"from {lowest} on", row.citations if row else ())
+    evidence = (copy.evidence, context.seen("gpus", shown=names), floor)
+    fix = older_cudnn(context, build, version, dropped[0].capability)
     return Finding(DROPPED, INCOMPATIBLE, severity, message, evidence, fix)
 
 

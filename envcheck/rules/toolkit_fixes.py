@@ -49,11 +49,11 @@ def install_compiler(context: Context, major: int) -> Fix:
     return Fix(summary, _install(context, f"g++-{major}", f"GCC {major}") if named else ())
 
 
-def install_cudnn(context: Context, build: Build) -> Fix | None:
+def install_cudnn(context: Context, build: Build) -> Fix:
     """Bring the cuDNN a build was made with: from conda, as a wheel, else from NVIDIA's archive."""
     cudnn, cuda = built_with(build), value_of(build.cuda)
     if cudnn is None or not numbers(cudnn):
-        return None
+        return Fix(f"Install the cuDNN {build.label} was built with, for its CUDA. NVIDIA's archive: {_CUDNN_ARCHIVE}.")
     wanted, major, of = f"cuDNN {_minor(cudnn)}", numbers(cudnn)[0], numbers(cuda or "")[:1]
     of_cuda = f" for CUDA {of[0]}" if of else ""
     summary = f"Install {wanted}{of_cuda}, or a newer {major}.x; {build.label} was built with it."
@@ -65,6 +65,25 @@ def install_cudnn(context: Context, build: Build) -> Fix | None:
         pip = install_steps(context, f"{wheel}>={_minor(cudnn)},<{major + 1}")
         return Fix(summary, (*pip, *(() if brings_cuda(build) else library_path_hook(context, folders))))
     return Fix(f"{summary} NVIDIA's archive: {_CUDNN_ARCHIVE}.")
+
+
+def older_cudnn(context: Context, build: Build, version: str, capability: str) -> Fix:
+    """Go back to the newest cuDNN that still serves a GPU, as far as the build allows."""
+    needed, (major, minor) = numbers(built_with(build) or "")[:2], numbers(version)[:2]
+    lowest = needed[1] if len(needed) > 1 else 0
+    for candidate in range(minor - 1, lowest - 1, -1):
+        row = context.matrix.cudnn(f"{major}.{candidate}")
+        if row and row.compute_capability_min and numbers(row.compute_capability_min) <= numbers(capability):
+            wheels = [name for name in context.distributions if name.startswith("nvidia-cudnn-cu")]
+            pinned = build.framework == "torch" and len(needed) > 1  # PyTorch's wheels pin one cuDNN exactly
+            limits = f"=={built_with(build)}" if pinned else f">={major}.{lowest},<{major}.{candidate + 1}"
+            steps = install_steps(context, f"{wheels[0]}{limits}") if wheels else ()
+            return Fix(
+                f"Go back to cuDNN {row.version}, the newest that serves compute capability {capability}.", steps
+            )
+    return Fix(
+        f"No cuDNN that {build.label} accepts serves compute capability {capability}: use an older release of it."
+    )
 
 
 def _is_published(context: Context, wheel: str) -> bool:

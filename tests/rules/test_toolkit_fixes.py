@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.rules import Context, Target
 from envcheck.rules.builds import installed_builds
-from envcheck.rules.toolkit_fixes import install_compiler, install_cudnn, install_toolkit, is_plain_path
+from envcheck.rules.toolkit_fixes import install_compiler, install_cudnn, install_toolkit, is_plain_path, older_cudnn
 from tests.rules.factory_machine import matrix
 from tests.rules.factory_toolkit import NONE, known, machine, tensorflow, torch
 
@@ -57,7 +57,24 @@ def test_conda_has_other_packages_from_cuda_12_on(cuda: str, specs: tuple[str, .
 
 def test_no_cudnn_is_named_where_none_is_known() -> None:
     here = context("debian")
-    assert install_cudnn(here, installed_builds(here)[1]) is None
+    fix = install_cudnn(here, installed_builds(here)[1])
+    assert "torch 1.12.0 was built with" in fix.summary
+    assert fix.commands == ()
+
+
+def test_going_back_to_a_cudnn_that_serves_the_gpu() -> None:
+    wheels = {"nvidia-cudnn-cu12": "9.11.0.98"}
+    here = Context(machine(torch("2.5.1"), distributions=wheels), matrix(), Target())
+    build = installed_builds(here)[0]
+    fix = older_cudnn(here, build, "9.11.0.98", "7.0")
+    assert fix.commands[0].argv[-1] == "nvidia-cudnn-cu12==9.1.0.70"
+    assert "cuDNN 9.10 is the last" in fix.summary
+    other = Context(machine(tensorflow("2.18.0"), distributions=wheels), matrix(), Target())
+    fix = older_cudnn(other, installed_builds(other)[0], "9.11.0.98", "7.0")
+    assert fix.commands[0].argv[-1] == "nvidia-cudnn-cu12>=9.3,<9.11"
+    assert older_cudnn(here, build, "9.11.0.98", "3.5").summary.startswith("No cuDNN that torch 2.5.1 accepts")
+    bare = Context(machine(torch("1.12.0")), matrix(), Target())
+    assert older_cudnn(bare, installed_builds(bare)[0], "9.11.0", "7.0").commands == ()
 
 
 def test_a_bare_major_gets_the_newest_minor() -> None:
