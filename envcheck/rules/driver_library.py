@@ -104,17 +104,10 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
     if isinstance(kernel, Known) and isinstance(cuda, Known) and differs == [cuda] and isinstance(nvml, Known):
         yield _stray(context, kernel.value, cuda.value, path, evidence)
         return
-    told = (
-        f"The loaded kernel module is {kernel.value}"
-        if isinstance(kernel, Known)
-        else "The loaded kernel module is of another release"
-    )
-    library = differs[0].value if differs else "another release"
-    message = (
-        f"{told}, the driver's libraries are {library}: the driver was updated and the old module still runs."
-        if isinstance(kernel, Known)
-        else f"{told} than the driver's libraries: the driver was updated and the old module still runs."
-    )
+    told = "The loaded kernel module and the driver's libraries are of different releases"
+    if isinstance(kernel, Known) and differs:
+        told = f"The loaded kernel module is {kernel.value}, the driver's libraries are {differs[0].value}"
+    message = f"{told}: the driver was updated and the old module still runs."
     yield Finding("driver-library-mismatch", INCOMPATIBLE, ERROR, message, evidence, reload_driver(context))
 
 
