@@ -28,7 +28,7 @@ def cuda_wheel_conflict(context: Context) -> Iterator[Finding]:
 def _rivals(context: Context, stem: str) -> list[Distribution]:
     """List the wheels of one library for several CUDA majors; empty placeholders (0.0.x) and other sonames aside."""
     found = [item for name, item in context.distributions.items() if re.fullmatch(rf"{stem}-cu\d+", name)]
-    real = [item for item in found if not item.version.startswith("0.0.")]
+    real = [item for item in found if item.version.split(".")[:2] != ["0", "0"]]
     majors = {item.version.partition(".")[0] for item in real}
     return real if stem != "nvidia-cudnn" or len(majors) == 1 else []
 

@@ -38,7 +38,8 @@ def framework_missing(context: Context) -> Iterator[Finding]:
 
 def _refuse_damaged(context: Context) -> None:
     """Raise for an environment that registers a framework whose files were not found: it is damaged, not empty."""
-    registered = [name for name in context.distributions if context.matrix.framework_of(name)]
+    installed = context.distributions.items()
+    registered = [name for name, item in installed if context.matrix.framework_of(name) and item.scope != "conda"]
     if registered:
         detail = f"{registered[0]} is registered, but its package folder was not found"
         raise UndecidedError("python.frameworks", Unknown("conflict", detail))
@@ -69,7 +70,7 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
 def _module_owners(context: Context) -> dict[str, list[Distribution]]:
     owners: dict[str, list[Distribution]] = {}
     for name, item in context.distributions.items():
-        module = context.matrix.module_of(name)
+        module = context.matrix.module_of(name) if item.scope != "conda" else None  # conda's metapackages hold nothing
         if module and module != "jax_plugins":  # a namespace that plugins share
             owners.setdefault(module, []).append(item)
     return owners

@@ -39,14 +39,15 @@ def python_unsupported(context: Context) -> Iterator[Finding]:
             context.need(context.facts.python.version, "python.version")
         if wanted.obstacle != PYTHON:
             continue
-        pythons = _pythons(wanted.near)
+        pythons = _pythons(wanted.near[:1])
         other = _other_release(context, wanted)
         also = f" Or ask for {other}, which has one for this Python." if other else ""
         yield Finding(
             "python-unsupported",
             INCOMPATIBLE,
             ERROR,
-            f"{wanted.text} has no wheel for Python {_python(context)} here, only for {', '.join(pythons)}.",
+            f"{wanted.text} has no wheel for Python {_python(context)} here; {wanted.near[0].version} has wheels for "
+            f"{', '.join(pythons)}.",
             (
                 context.seen("python.version"),
                 Evidence(
@@ -97,7 +98,7 @@ def framework_package_removed(context: Context) -> Iterator[Finding]:
             ERROR,
             f"{wanted.text} cannot be installed. {row.reason}{until}",
             (
-                Evidence("target", wanted.text),
+                context.seen("host.os", shown=f"{wanted.text} on {context.platform}"),
                 Evidence(f"removed {row.name}", row.reason, citation=row.citations[0]),
             ),
             Fix(f"Install {row.replacement} instead.", install_steps(context, row.replacement)),
@@ -109,7 +110,7 @@ def release_unknown(context: Context) -> Iterator[Finding]:
     """Find releases that the matrix does not hold, which cannot be judged."""
     for wanted in wanted_releases(context):
         if wanted.obstacle == UNLISTED:
-            yield _unknown_release(context, wanted.text, wanted.framework, "target")
+            yield _unknown_release(context, wanted.text, wanted.framework, "python.version")
     for build in judged_builds(context):
         if build.release is None and build.version:
             yield _unknown_release(context, build.label, build.framework, "python.frameworks")
@@ -118,7 +119,7 @@ def release_unknown(context: Context) -> Iterator[Finding]:
 def _unknown_release(context: Context, label: str, framework: str, fact: str) -> Finding:
     newest = next(iter(context.matrix.releases(framework, context.platform)), None)
     known = f" The newest {framework} release it holds for {context.platform} is {newest.version}." if newest else ""
-    seen = Evidence(fact, label) if fact == "target" else context.seen(fact, shown=label)
+    seen = context.seen(fact, shown=label)
     cited = (Evidence(f"releases {framework}", newest.version, citation=newest.citations[0]),) if newest else ()
     return Finding(
         "release-unknown",
@@ -207,11 +208,12 @@ def framework_cpu_build(context: Context) -> Iterator[Finding]:
         if framework.name == "jax" or not (has_gpu_build(context, build) or is_conda_build(context, build)):
             continue
         asked = any(wanted.framework == framework.name for wanted in wanted_releases(context))
+        whose = "this machine's" if context.gpus else "a"
         yield Finding(
             "framework-cpu-build",
             INCOMPATIBLE,
             ERROR if asked or not others else WARNING,
-            f"{build.label} is a CPU-only build: it does not use the GPU of this machine.",
+            f"{build.label} is a CPU-only build: it does not use {whose} GPU.",
             _cpu_evidence(context, build),
             gpu_install(context, framework),
         )

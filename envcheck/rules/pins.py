@@ -8,10 +8,10 @@ from functools import lru_cache
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.model.facts import Known
 from envcheck.model.python_env import Distribution
 from envcheck.model.records import dataclass
 from envcheck.rules.context import Context
+from envcheck.rules.markers import marker_holds
 
 OTHER = "dependency-conflict"
 _ABOUT = {
@@ -84,7 +84,7 @@ def _requirements(context: Context, owner: Distribution) -> Iterator[tuple[str, 
     """Yield name, specifier and whether it is an extra's of each requirement that holds for the inspected Python."""
     framework = context.matrix.framework_of(owner.name)
     row = context.matrix.release(framework, owner.version, context.platform, owner.name) if framework else None
-    if row is not None and not owner.requires:
+    if row is not None and not owner.requires and owner.installer != "conda":
         # Its metadata was not read: the matrix knows the pins that matter.
         yield from ((name, spec, False) for name, spec in row.requires.items() if name in context.distributions)
         return
@@ -96,45 +96,12 @@ def _requirements(context: Context, owner: Distribution) -> Iterator[tuple[str, 
         name, marker = _dashed(match.group(1)).lower(), match.group(3)
         if "extra" in (marker or "") and name not in context.distributions:
             continue  # nobody says that the extra was asked for
-        if marker is None or _holds(context, marker, extra):
+        if marker is None or marker_holds(context, marker, extra):
             yield name, match.group(2).strip(), "extra" in (marker or "")
 
 
 def _dashed(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name)
-
-
-def _holds(context: Context, marker: str, extra: str) -> bool:
-    from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
-
-    environment = _environment(context)
-    known: dict[str, bool] = context.memo.setdefault("markers", {})
-    if marker not in known:
-        try:
-            known[marker] = Marker(marker).evaluate({**environment, "extra": extra})
-        except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName, InvalidVersion):
-            known[marker] = False
-    return known[marker]
-
-
-def _environment(context: Context) -> dict[str, str]:
-    """Describe the inspected Python as markers do."""
-    python, host = context.facts.python, context.facts.host
-    version = python.version.value if isinstance(python.version, Known) else ""
-    implementation = python.implementation.value if isinstance(python.implementation, Known) else "cpython"
-    machine = host.architecture.value if isinstance(host.architecture, Known) else "x86_64"
-    systems = {"windows": ("win32", "Windows", "nt"), "darwin": ("darwin", "Darwin", "posix")}
-    platform, system, name = systems.get(context.os, ("linux", "Linux", "posix"))
-    return {
-        "python_version": ".".join(version.split(".")[:2]) or "3",
-        "python_full_version": version or "3",
-        "implementation_name": implementation,
-        "platform_python_implementation": {"cpython": "CPython", "pypy": "PyPy"}.get(implementation, implementation),
-        "sys_platform": platform,
-        "platform_system": system,
-        "os_name": name,
-        "platform_machine": machine,
-    }
 
 
 def _is_broken(specifier: str, found: Distribution | None, owner: Distribution) -> bool:

@@ -13,6 +13,7 @@ from envcheck.model.records import dataclass
 from envcheck.model.releases import FrameworkRelease, RemovedDistribution
 from envcheck.rules.builds import Build, build_of, installed_builds
 from envcheck.rules.context import Context
+from envcheck.rules.markers import marker_holds
 from envcheck.rules.wheel_tags import wheel_glibc
 
 if TYPE_CHECKING:
@@ -88,7 +89,12 @@ def judged_builds(context: Context) -> tuple[Build, ...]:
 def wanted_releases(context: Context) -> tuple[Wanted, ...]:
     """Resolve every requirement asked with --for; raises TargetError."""
     if "wanted_releases" not in context.memo:
-        context.memo["wanted_releases"] = tuple(_resolve(context, text) for text in context.target.requirements)
+        asked = (_parse(text, context.matrix) for text in context.target.requirements)
+        context.memo["wanted_releases"] = tuple(
+            _resolve(context, requirement, framework)
+            for requirement, framework in asked
+            if requirement.marker is None or marker_holds(context, str(requirement.marker))
+        )
     return tuple(context.memo["wanted_releases"])
 
 
@@ -119,10 +125,9 @@ def _parse(text: str, matrix: Matrix) -> tuple[Requirement, str]:
     return requirement, framework
 
 
-def _resolve(context: Context, text: str) -> Wanted:
+def _resolve(context: Context, requirement: Requirement, framework: str) -> Wanted:
     from packaging.utils import canonicalize_name
 
-    requirement, framework = _parse(text, context.matrix)
     name = canonicalize_name(requirement.name)
     extras = tuple(sorted(requirement.extras))
     specifier = str(requirement.specifier)

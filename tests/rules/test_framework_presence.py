@@ -39,6 +39,12 @@ def test_two_owners_of_one_module() -> None:
     assert duplicates("jax", "jaxlib", "jax-cuda12-pjrt", "jax-cuda12-plugin", version="0.4.31") == []
 
 
+def test_metapackages_of_conda_hold_nothing() -> None:
+    items = (distribution("tensorflow", "2.15.1"), distribution("tensorflow-gpu", "2.15.1", scope="conda"))
+    assert found("framework-duplicate-dists", context(facts(distributions=items))) == []
+    assert found("framework-missing", context(facts(distributions=items[1:]))) == [("framework-missing", "note")]
+
+
 def test_stubs_are_no_second_owner() -> None:
     assert duplicates("tensorflow", "tensorflow-intel", version="2.15.0", os="windows") == []
     both = (

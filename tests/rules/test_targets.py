@@ -70,6 +70,11 @@ def test_jax_brings_its_plugin_for_gpu_work() -> None:
     assert [item.distribution for item in target_builds(on_cpu)] == ["jax"]
 
 
+def test_marker_that_does_not_hold_here_asks_for_nothing() -> None:
+    given = context(facts(), "tensorflow==2.15.1; python_version < '3.10'", "torch; sys_platform == 'linux'")
+    assert [wanted.framework for wanted in wanted_releases(given)] == ["torch"]
+
+
 def test_yanked_releases_only_when_pinned() -> None:
     assert label("jax>=0.4.32,<0.4.33") == ""
     assert label("jax==0.4.32") == "jax 0.4.32"
