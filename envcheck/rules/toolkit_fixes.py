@@ -78,9 +78,8 @@ def older_cudnn(context: Context, build: Build, version: str, capability: str) -
             pinned = build.framework == "torch" and len(needed) > 1  # PyTorch's wheels pin one cuDNN exactly
             limits = f"=={built_with(build)}" if pinned else f">={major}.{lowest},<{major}.{candidate + 1}"
             steps = install_steps(context, f"{wheels[0]}{limits}") if wheels else ()
-            return Fix(
-                f"Go back to cuDNN {row.version}, the newest that serves compute capability {capability}.", steps
-            )
+            last = f"cuDNN {row.version} is the last that serves compute capability {capability}"
+            return Fix(f"Go back to an older cuDNN: {last}.", steps)
     return Fix(
         f"No cuDNN that {build.label} accepts serves compute capability {capability}: use an older release of it."
     )
