@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import statistics
 from pathlib import Path
 
@@ -87,6 +88,22 @@ def test_functions_are_short() -> None:
     sizes = [item for path in SOURCES for item in functions(path)]
     assert [item for item in sizes if item[1] > 40] == []
     assert statistics.median(size for _, size in sizes) <= 10
+
+
+def strings_in_code(path: Path) -> list[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    scopes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, scopes)}
+    in_messages = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    constants = [
+        node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in in_messages
+    ]
+    return [value for value in constants if isinstance(value, str) and value not in docstrings]
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "rules").glob("*.py")), ids=lambda p: p.name)
+def test_no_version_number_stands_in_a_rule(path: Path) -> None:
+    assert [text for text in strings_in_code(path) if re.search(r"(?<![\w.])\d+\.\d+", text)] == []
 
 
 def test_every_rule_has_its_catalogue_entry() -> None:

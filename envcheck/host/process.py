@@ -77,11 +77,11 @@ def _finish(process: "subprocess.Popen[bytes]", command: str, timeout: float) ->
     deadline = time.monotonic() + timeout
     streams = _drain(process, deadline)
     if streams is None:
-        return Unknown("unparsable", f"printed more than {OUTPUT_LIMIT >> 20} MiB", (command,))
+        return Unknown("unparsable", f"{command.split()[0]} printed more than {OUTPUT_LIMIT >> 20} MiB", (command,))
     try:
         code = process.wait(max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        return Unknown("timeout", f"no answer within {timeout:.1f} s", (command,))
+        return Unknown("timeout", f"{command.split()[0]} gave no answer within {timeout:.1f} s", (command,))
     out, err = (stream.decode("utf-8", "replace") for stream in streams)
     first_line = (out or err).strip().split("\n", 1)[0][:200]
     return Known(Completed(code, out, err), Source("command", command, first_line))

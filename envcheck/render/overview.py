@@ -19,7 +19,15 @@ def overview(facts: Facts) -> list[tuple[str, str]]:
         ("Compiler", _compiler(facts)),
         ("Python", _python(facts)),
         ("Frameworks", _frameworks(facts.python.frameworks)),
+        *_kernels(facts),
     ]
+
+
+def _kernels(facts: Facts) -> list[tuple[str, str]]:
+    kernels = facts.python.kernels
+    if not isinstance(kernels, Known) or not kernels.value:
+        return []
+    return [("Jupyter", ", ".join(f"kernel {kernel.name} runs {kernel.python}" for kernel in kernels.value))]
 
 
 def in_words(fact: Fact[str], absent: str = "none") -> str:

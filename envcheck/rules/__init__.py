@@ -33,6 +33,7 @@ import envcheck.rules.runtime
 import envcheck.rules.toolkit
 import envcheck.rules.toolkit_paths
 import envcheck.rules.toolkit_tools
+import envcheck.rules.unanswered
 import envcheck.rules.visible_devices
 # isort: on
 

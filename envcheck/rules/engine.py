@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envcheck.model.facts import Unknown
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Evidence, Finding, Report
+from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, WARNING, Evidence, Finding, Report
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.ranking import rank_findings
 from envcheck.rules.registry import RULES, Rule
@@ -20,8 +20,8 @@ def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
         if (only and item.id not in only) or (item.goal == "gpu" and context.goal == "cpu"):
             continue
         _run(item, context, findings, blocked, checked)
-    findings += [_unread(reason, names) for reason, names in blocked.items()]
-    ranked = rank_findings(findings)
+    unread = [_unread(reason, names) for reason, names in blocked.items()]
+    ranked = rank_findings([*_not_said_twice(findings, unread), *unread])
     verdict = _verdict(ranked, checked)
     return Report(verdict, context.goal, _headline(verdict, context, ranked), ranked, tuple(dict.fromkeys(checked)))
 
@@ -43,6 +43,12 @@ def _run(
     except Exception as error:  # noqa: BLE001 - the guard: one broken check must not take the report with it
         reason = Unknown("crashed", f"the check itself failed: {type(error).__name__}: {error}")
         blocked.setdefault(reason, []).append((f"rule {item.id}", item.id))
+
+
+def _not_said_twice(findings: list[Finding], unread: list[Finding]) -> list[Finding]:
+    """Leave out the notes about a program that did not answer where a check waited for that very answer."""
+    said = {item.shown for finding in unread for item in finding.evidence}
+    return [item for item in findings if item.id != "probe-failed" or item.evidence[0].shown not in said]
 
 
 def _unread(reason: Unknown, names: list[tuple[str, str]]) -> Finding:
@@ -70,5 +76,7 @@ def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> 
         return f"{work} will not work here."
     if verdict == UNDETERMINED:
         return f"{work}: whether it works here could not be told."
-    warned = any(finding.severity not in (NOTE, ERROR) for finding in findings)
-    return f"{work} works here" + (", with warnings." if warned else ".")
+    warned = ", with warnings." if any(finding.severity == WARNING for finding in findings) else "."
+    if any(finding.id == "framework-missing" for finding in findings):
+        return f"This machine is ready for {work[0].lower() if context.goal == 'cpu' else work[0]}{work[1:]}{warned}"
+    return f"{work} works here{warned}"

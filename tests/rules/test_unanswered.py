@@ -1,0 +1,49 @@
+"""A program that was asked and did not answer is said, also where nothing depends on it."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.matrix.load import load_matrix
+from envcheck.model.facts import Absent, Known, Source, Unknown
+from envcheck.model.machine import CompilerFacts, DriverFacts, Gpu, ToolkitFacts, ToolkitInstall
+from envcheck.model.snapshot import Facts
+from envcheck.rules import Context, evaluate
+
+HERE = Source("file", "/x")
+NO_GPU = Absent(("/sys/bus/pci/devices",))
+
+
+def notes(facts: Facts) -> list[tuple[str, str]]:
+    report = evaluate(Context(facts, load_matrix()), frozenset({"probe-failed"}))
+    return [(item.severity, item.message) for item in report.findings if item.id == "probe-failed"]
+
+
+@pytest.mark.parametrize("why", ["timeout", "crashed", "denied", "unparsable"])
+def test_each_silent_tool_is_named_with_its_reason(why: str) -> None:
+    silent = Unknown(why, "/usr/bin/gcc: it is so")
+    facts = Facts(gpus=NO_GPU, compilers=CompilerFacts(gcc_version=silent, gxx_version=silent))
+    assert notes(facts) == [
+        ("note", f"Could not read compilers.gcc_version, compilers.gxx_version: /usr/bin/gcc: it is so ({why}).")
+    ]
+
+
+def test_each_nvcc_is_named_by_its_root() -> None:
+    hangs = ToolkitInstall("/opt/cuda", "opt", nvcc_release=Unknown("timeout", "no answer within 2.0 s"))
+    facts = Facts(gpus=NO_GPU, toolkits=ToolkitFacts(installs=Known((hangs,), HERE)))
+    assert [message for _, message in notes(facts)] == [
+        "Could not read nvcc of /opt/cuda: no answer within 2.0 s (timeout)."
+    ]
+
+
+def test_what_was_not_asked_is_no_failure() -> None:
+    asked_nothing = Unknown("failed", "nvidia-smi was not run: NVML told everything it tells")
+    assert notes(Facts(gpus=NO_GPU, driver=DriverFacts(smi_exit_code=asked_nothing))) == []
+
+
+def test_a_reason_that_a_check_waited_for_is_said_once() -> None:
+    hangs = Unknown("timeout", "/usr/bin/nvidia-smi: no answer within 2.0 s")
+    driver = DriverFacts(release=hangs, kernel_module_version=hangs, smi_exit_code=hangs)
+    report = evaluate(Context(Facts(gpus=Known((Gpu(),), HERE), driver=driver), load_matrix()))
+    about_smi = [item for item in report.findings if "nvidia-smi" in item.message]
+    assert [(item.id, item.severity) for item in about_smi] == [("probe-failed", "error")]
