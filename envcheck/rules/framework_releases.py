@@ -91,6 +91,7 @@ def framework_package_removed(context: Context) -> Iterator[Finding]:
             continue
         row = wanted.removed
         last = row.last_versions.get(context.platform)
+        instead = row.replacement if context.goal == "gpu" else row.replacement.partition("[")[0]
         until = f" Its last real release here is {last}." if last else ""
         yield Finding(
             "framework-package-removed",
@@ -101,7 +102,7 @@ def framework_package_removed(context: Context) -> Iterator[Finding]:
                 context.seen("host.os", shown=f"{wanted.text} on {context.platform}"),
                 Evidence(f"removed {row.name}", row.reason, citation=row.citations[0]),
             ),
-            Fix(f"Install {row.replacement} instead.", install_steps(context, row.replacement)),
+            Fix(f"Install {instead} instead.", install_steps(context, instead)),
         )
 
 

@@ -73,6 +73,8 @@ def test_package_removed() -> None:
         ("framework-package-removed", "error")
     ]
     assert commands("framework-package-removed", facts(), "tensorflow-gpu")[0].endswith("install tensorflow[and-cuda]")
+    on_cpu = facts(gpus=Absent(("PCI",)))
+    assert commands("framework-package-removed", on_cpu, "tensorflow-gpu")[0].endswith("install tensorflow")
     old = facts(version=known("3.10.1"))
     assert found("framework-package-removed", context(old, "tensorflow-gpu==2.10.1")) == []
     elsewhere = findings("framework-package-removed", context(facts(**ARM), "tensorflow-gpu"))
