@@ -46,7 +46,7 @@ def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, s
     finally:
         _starting.discard(token)
     try:
-        return _finish(process, command, timeout)
+        return _finish(process, argv, timeout)
     finally:
         _running.discard(process)
         _end(process)
@@ -73,15 +73,16 @@ def _start(argv: Sequence[str], environment: Mapping[str, str]) -> "subprocess.P
     )
 
 
-def _finish(process: "subprocess.Popen[bytes]", command: str, timeout: float) -> Fact[Completed]:
+def _finish(process: "subprocess.Popen[bytes]", argv: Sequence[str], timeout: float) -> Fact[Completed]:
     deadline = time.monotonic() + timeout
+    program, command = argv[0], " ".join(argv)
     streams = _drain(process, deadline)
     if streams is None:
-        return Unknown("unparsable", f"{command.split()[0]} printed more than {OUTPUT_LIMIT >> 20} MiB", (command,))
+        return Unknown("unparsable", f"{program} printed more than {OUTPUT_LIMIT >> 20} MiB", (command,))
     try:
         code = process.wait(max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        return Unknown("timeout", f"{command.split()[0]} gave no answer within {timeout:.1f} s", (command,))
+        return Unknown("timeout", f"{program} gave no answer within {timeout:.1f} s", (command,))
     out, err = (stream.decode("utf-8", "replace") for stream in streams)
     first_line = (out or err).strip().split("\n", 1)[0][:200]
     return Known(Completed(code, out, err), Source("command", command, first_line))

@@ -53,7 +53,7 @@ def test_a_hang_ends_in_time_with_all_its_children(tmp_path: Path) -> None:
     start = time.monotonic()
     answer = run(script, timeout=0.5)
     assert time.monotonic() - start < 1.5
-    assert (unknown(answer).why, unknown(answer).detail) == ("timeout", "no answer within 0.5 s")
+    assert (unknown(answer).why, unknown(answer).detail) == ("timeout", f"{script} gave no answer within 0.5 s")
     assert is_gone(wait_for_pid(tmp_path / "own"))
     assert is_gone(wait_for_pid(tmp_path / "child"))
 
@@ -75,8 +75,9 @@ def test_a_program_that_closes_its_output_and_stays_is_ended(tmp_path: Path) -> 
 
 
 def test_endless_output_is_cut_off(tmp_path: Path) -> None:
-    answer = run(write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/own; exec yes"))
-    assert (unknown(answer).why, unknown(answer).detail) == ("unparsable", "printed more than 4 MiB")
+    script = write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/own; exec yes")
+    answer = run(script)
+    assert (unknown(answer).why, unknown(answer).detail) == ("unparsable", f"{script} printed more than 4 MiB")
     assert is_gone(wait_for_pid(tmp_path / "own"))
 
 
