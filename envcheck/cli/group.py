@@ -13,6 +13,7 @@ from envcheck.cli.exits import UserError
 # Name -> (module that holds a click command of that name, its line in --help).
 COMMANDS = {
     "doctor": ("envcheck.cli.doctor", "Say whether GPU deep learning works here, what is wrong, and what to type."),
+    "matrix": ("envcheck.cli.matrix", "Ask the compatibility matrix which releases work with what."),
     "snapshot": ("envcheck.cli.snapshot", "Save what was read of this machine, to judge it elsewhere."),
 }
 

@@ -45,7 +45,7 @@ def _ordered(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _by_version(table: dict[str, Any]) -> list[tuple[str, Any]]:
-    from packaging.version import Version  # noqa: PLC0415 - only who writes a matrix pays for it
+    from packaging.version import Version  # only who writes a matrix pays for it
 
     return sorted(table.items(), key=lambda item: Version(item[0]))
 

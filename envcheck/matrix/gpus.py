@@ -28,6 +28,18 @@ def gpu_by_name(name: str) -> GpuProduct | None:
     return _product(found) if found else None
 
 
+def capabilities_named(words: str) -> tuple[str, ...]:
+    """List the compute capabilities of the products people mean by words such as "RTX 4090" or "H100"."""
+    exact = gpu_by_name(words)
+    if exact:
+        return exact.compute_capabilities
+    wanted = f" {_normal(words)} "
+    named = [(name, row["cc"]) for name, row in _table()["names"].items()]
+    named += [(row["name"], [row["cc"]]) for row in _table()["pci"].values()]
+    found = {number for name, numbers in named if wanted in _tokens(name) for number in numbers}
+    return tuple(sorted(found, key=float))
+
+
 @lru_cache(maxsize=1)
 def _table() -> Mapping[str, Any]:
     table: Mapping[str, Any] = json.loads(read_data("gpus.json"))
@@ -42,3 +54,9 @@ def _product(row: Mapping[str, Any]) -> GpuProduct:
 def _normal(name: str) -> str:
     """Lower the case, collapse blanks and drop the vendor: "NVIDIA GeForce RTX 4090" -> "geforce rtx 4090"."""
     return " ".join(name.lower().split()).removeprefix("nvidia ")
+
+
+def _tokens(name: str) -> str:
+    """Part a name into words between blanks: "NVIDIA A100-SXM4-40GB" -> " a100 sxm4 40gb a100-sxm4-40gb "."""
+    plain = _normal(name)
+    return f" {plain.replace('-', ' ')} {plain} "

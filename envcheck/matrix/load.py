@@ -70,7 +70,7 @@ def _check_schema_id(data: dict[str, Any], path: str) -> None:
 
 def _check_shape(data: dict[str, Any], path: str) -> None:
     """Validate against the JSON schema that ships beside the built-in matrix."""
-    import fastjsonschema  # noqa: PLC0415 - compiles a schema, for user files only
+    import fastjsonschema  # compiles a schema, for user files only
 
     validate = fastjsonschema.compile(json.loads(read_data("compat_matrix.schema.json")))
     try:

@@ -204,8 +204,8 @@ def _without(raw: Raw, name: str) -> Raw:
 
 def _matches(specifier: str, version: str) -> bool:
     """Tell whether a version lies in a specifier set; a malformed version lies in none."""
-    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - milliseconds, spent where a framework is
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415
+    from packaging.specifiers import SpecifierSet  # milliseconds, spent where a framework is
+    from packaging.version import InvalidVersion, Version
 
     try:
         return SpecifierSet(specifier).contains(Version(version), prereleases=True)

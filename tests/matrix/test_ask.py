@@ -1,0 +1,180 @@
+"""`envcheck matrix show` and `query`: what they print, in both forms, and how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import fastjsonschema
+import pytest
+
+from envcheck.cli.exits import UserError
+from envcheck.cli.group import run
+from envcheck.matrix.gpus import capabilities_named
+from tests.matrix.documents import changed_copy
+
+SCHEMA = Path(__file__).parents[2] / "envcheck" / "schemas" / "matrix-rows.schema.json"
+
+
+def rows(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
+    assert run(["matrix", *arguments, "--format", "json"]) == code
+    printed = capsys.readouterr().out
+    assert printed.count("\n") == 1
+    document = json.loads(printed)
+    fastjsonschema.compile(json.loads(SCHEMA.read_text(encoding="utf-8")))(document)
+    return document
+
+
+def named(document: Any) -> set[str]:
+    return {f"{row['distribution']}=={row['version']}" for row in document["rows"]}
+
+
+def test_show_names_the_release_and_its_artifact(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["matrix", "show", "tensorflow==2.15.0"]) == 0
+    printed = capsys.readouterr().out
+    line = next(line for line in printed.splitlines() if "linux_x86_64" in line)
+    assert line.split()[:6] == ["tensorflow==2.15.0", "linux_x86_64", "3.9-3.11", "12.2", "8.9", "5.0"]
+    assert "8.0+PTX" in line
+    assert "stub for tensorflow-intel" in printed
+    assert "tensorflow-2.15.0-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl" in printed
+    assert "sha256 dee8ec2b" in printed
+    assert "Fix: tensorflow[and-cuda]==2.15.1" in printed
+    assert "\x1b" not in printed
+
+
+def test_show_verbose_tells_how_cells_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["matrix", "show", "tensorflow==2.15.0", "-v"])
+    printed = capsys.readouterr().out
+    proof = next(line for line in printed.splitlines() if line.startswith("tensorflow==2.15.0 on linux_x86_64 proof"))
+    assert "pythons tier1" in proof
+    assert "finds_cuda_wheels tier2" in proof
+    assert "[and-cuda] brings: nvidia-cublas-cu12==" in printed
+    assert "requires: " in printed
+    assert "note: An empty wheel that requires tensorflow-intel." in printed
+
+
+def test_show_draws_a_table_in_colour(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["matrix", "show", "torch==2.8.0", "--color", "always"])
+    printed = capsys.readouterr().out
+    assert "\x1b[" in printed
+    assert "│" in printed
+
+
+def test_show_json(capsys: pytest.CaptureFixture[str]) -> None:
+    document = rows(capsys, "show", "tensorflow[and-cuda]~=2.15.0")
+    assert named(document) == {"tensorflow==2.15.0", "tensorflow==2.15.0.post1", "tensorflow==2.15.1"}
+    assert all(row["citations"] for row in document["rows"])
+    assert any(row["problems"] for row in document["rows"])
+
+
+def test_show_unknown_release_is_undetermined(capsys: pytest.CaptureFixture[str]) -> None:
+    document = rows(capsys, "show", "tensorflow==99.1", code=3)
+    assert document["verdict"] == "undetermined"
+    assert "envcheck matrix refresh" in document["message"]
+
+
+def test_show_removed_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    document = rows(capsys, "show", "tensorflow-gpu==2.12.0", code=1)
+    assert "tensorflow[and-cuda]" in document["message"]
+
+
+def test_show_marks_yanked_releases(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["matrix", "show", "jax==0.12.0"])
+    yanked = "yanked from the index" in capsys.readouterr().out
+    document = changed_copy()
+    assert yanked == any(row.get("yanked") for row in document["releases"]["jax"]["0.12.0"])
+
+
+@pytest.mark.parametrize("requirement", ["numpy", "tensorflow @ https://example.org/x.whl", "==2"])
+def test_show_refuses_what_it_cannot_judge(requirement: str) -> None:
+    with pytest.raises(UserError):
+        run(["matrix", "show", requirement])
+
+
+def test_query_leaves_out_what_the_driver_cannot_run(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--framework", "tensorflow", "--platform", "linux_x86_64")
+    old = named(rows(capsys, "query", "--driver", "450.80.02", *asked))
+    new = named(rows(capsys, "query", "--driver", "535.104", *asked))
+    assert "tensorflow==2.10.0" in old
+    assert "tensorflow==2.15.0" not in old
+    assert old < new
+
+
+def test_query_counts_on_the_full_driver_where_ptx_is_compiled(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("query", "--gpu", "H100", "--framework", "tensorflow", "--platform", "linux_x86_64", "--driver")
+    assert "tensorflow==2.20.0" not in named(rows(capsys, *asked, "535.104.05"))
+    assert "tensorflow==2.20.0" in named(rows(capsys, *asked, "570.10"))
+
+
+def test_query_knows_what_a_driver_branch_no_longer_drives(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rows(capsys, "query", "--gpu", "3.0", "--driver", "535.104", code=1)["rows"] == []
+    assert rows(capsys, "query", "--gpu", "3.0", "--driver", "470.10")["rows"]
+
+
+def test_query_by_python_and_platform(capsys: pytest.CaptureFixture[str]) -> None:
+    document = rows(capsys, "query", "--python", "3.11", "--platform", "win_amd64", "--framework", "tensorflow")
+    assert {row["platform"] for row in document["rows"]} == {"win_amd64"}
+    assert all("3.11" in row["pythons"] and not row["stub_for"] for row in document["rows"])
+    assert rows(capsys, "query", "--python", "3.14t", "--framework", "torch")["rows"]
+
+
+def test_query_says_what_could_not_be_told(capsys: pytest.CaptureFixture[str]) -> None:
+    document = rows(capsys, "query", "--gpu", "8.0", "--framework", "jax", code=3)
+    assert {row["fit"] for row in document["rows"]} == {"undetermined"}
+    assert run(["matrix", "query", "--gpu", "8.0", "--framework", "jax"]) == 3
+    printed = capsys.readouterr().out
+    assert " ?" in printed
+    assert "its compute capabilities were not read" in printed
+    assert printed.endswith("Whether they fit could not be told.\n")
+
+
+def test_query_with_half_a_driver_release_is_undetermined(capsys: pytest.CaptureFixture[str]) -> None:
+    document = rows(capsys, "query", "--driver", "535", "--framework", "tensorflow", "--platform", "linux_x86_64")
+    fits = {row["version"]: row["fit"] for row in document["rows"]}
+    assert fits["2.14.0"] == "compatible"
+    assert rows(capsys, "query", "--driver", "450", "--framework", "tensorflow", "--platform", "linux_x86_64")
+
+
+def test_query_where_one_name_is_several_gpus(capsys: pytest.CaptureFixture[str]) -> None:
+    document = rows(capsys, "query", "--gpu", "GeForce GT 730", "--framework", "tensorflow", code=3)
+    assert any("not every GPU of that name" in why for row in document["rows"] for why in row["why"])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--python", "three"],
+        ["--driver", "new"],
+        ["--framework", "keras"],
+        ["--gpu", "Voodoo 2"],
+        ["--matrix", "/nowhere.json", "--python", "3.11"],
+    ],
+)
+def test_query_refuses_what_makes_no_sense(arguments: list[str]) -> None:
+    with pytest.raises(UserError):
+        run(["matrix", "query", *arguments])
+
+
+def test_query_asks_the_matrix_it_is_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = changed_copy()
+    document["releases"]["tensorflow"] = {"2.21.0": document["releases"]["tensorflow"]["2.21.0"]}
+    file = tmp_path / "own.json"
+    file.write_text(json.dumps(document), encoding="utf-8")
+    asked = rows(capsys, "query", "--framework", "tensorflow", "--python", "3.11", "--matrix", str(file))
+    assert {row["version"] for row in asked["rows"]} == {"2.21.0"}
+
+
+@pytest.mark.parametrize(
+    ("words", "capabilities"),
+    [
+        ("RTX 4090", ("8.9",)),
+        ("H100", ("9.0",)),
+        ("A100", ("8.0",)),
+        ("GeForce GT 730", ("2.1", "3.0", "3.5")),
+        ("Voodoo", ()),
+    ],
+)
+def test_gpus_by_the_words_people_use(words: str, capabilities: tuple[str, ...]) -> None:
+    assert capabilities_named(words) == capabilities
