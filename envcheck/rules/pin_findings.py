@@ -76,6 +76,9 @@ def _cited(context: Context, item: Violation) -> tuple[Evidence, ...]:
 
 
 def _fix(context: Context, item: Violation, found: Distribution) -> Fix:
+    if _within_framework(context, item):
+        whole = f"{item.owner.name}{_extra(context, item)}=={item.owner.version.partition('+')[0]}"
+        return Fix(f"Install {whole} again: pip then brings the parts that fit.", install_steps(context, whole))
     if context.matrix.framework_of(item.name):  # the framework stays, its dependant moves
         kept = f"{item.name}=={found.version.partition('+')[0]}"
         steps = install_steps(context, kept, item.owner.name)
@@ -88,9 +91,22 @@ def _severity(context: Context, item: Violation, found: Distribution) -> str:
     """Call a framework's own pin an error when what is installed is of another major."""
     if context.matrix.framework_of(item.owner.name) is None:
         return WARNING
+    if _within_framework(context, item):  # jax refuses another jaxlib, and ignores another plugin
+        return WARNING if item.by_extra and context.goal == "cpu" else ERROR
     if item.by_extra and not _lacks_libraries(context, item.owner):
         return WARNING
     return ERROR if _is_far(found.version, item.specifier, 2 if item.name in _PAIRED_MINORS else 1) else WARNING
+
+
+def _within_framework(context: Context, item: Violation) -> bool:
+    framework = context.matrix.framework_of(item.owner.name)
+    return framework is not None and framework == context.matrix.framework_of(item.name)
+
+
+def _extra(context: Context, item: Violation) -> str:
+    framework = context.matrix.framework_of(item.owner.name) or ""
+    row = context.matrix.release(framework, item.owner.version, context.platform, item.owner.name)
+    return f"[{row.gpu_extra}]" if item.by_extra and row is not None else ""
 
 
 def _lacks_libraries(context: Context, owner: Distribution) -> bool:

@@ -127,6 +127,27 @@ def test_dependant_made_for_another_framework_release() -> None:
     assert report[0].fix.commands[0].argv[-2:] == ("torch==2.8.0", "torchvision")
 
 
+@pytest.mark.parametrize(
+    ("requires", "goal", "severity", "typed"),
+    [
+        ("jaxlib<=0.4.31,>=0.4.30", "gpu", "error", "jax==0.4.31"),
+        ('jax-cuda12-plugin[with_cuda]<=0.4.31,>=0.4.31; extra == "cuda12"', "gpu", "error", "jax[cuda12]==0.4.31"),
+        ('jax-cuda12-plugin[with_cuda]<=0.4.31,>=0.4.31; extra == "cuda12"', "cpu", "warning", "jax[cuda12]==0.4.31"),
+    ],
+)
+def test_parts_of_one_framework_fit_each_other(requires: str, goal: str, severity: str, typed: str) -> None:
+    items = (
+        distribution("jax", "0.4.31", requires=(requires,)),
+        distribution("jaxlib", "0.4.29"),
+        distribution("jax-cuda12-plugin", "0.4.29"),
+    )
+    built = build("jax", "0.4.29", "jax-cuda12-plugin", cuda_build=known(True))
+    report = findings("dependency-conflict", context(facts(built, distributions=items), expect=goal))
+    assert [item.severity for item in report] == [severity]
+    assert report[0].fix is not None
+    assert report[0].fix.commands[0].argv[-1] == typed
+
+
 def test_tf_keras_of_another_minor() -> None:
     items = (
         distribution("tensorflow-cpu", "2.17.0"),
