@@ -49,6 +49,10 @@ def _stand_in_host() -> bool:
         return False
 
 
+def _capability_drop() -> bool:
+    return _root() and shutil.which("setpriv") is not None
+
+
 def _real_nvidia_smi() -> bool:
     from tests.fakes.nvidia_smi import find_nvidia_smi
 
@@ -73,6 +77,7 @@ _CHECKS = {
     "loader-cache": _loader_cache,
     "mount-namespace": _mount_namespace,
     "stand-in-host": _stand_in_host,
+    "capability-drop": _capability_drop,
     "real-nvidia-smi": _real_nvidia_smi,
     "cpu-torch": _cpu_torch,
 }

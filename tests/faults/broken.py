@@ -1,0 +1,57 @@
+"""Ways in which a program or a file can be broken."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.host.programs import write_script
+
+Break = Callable[[Path], None]
+
+
+def _script(body: str) -> Break:
+    return lambda path: print(write_script(path, body))
+
+
+def _plain(path: Path) -> None:
+    write_script(path, "echo never run", mode=0o644)
+
+
+def _orphan(path: Path) -> None:
+    path.write_text("#!/nowhere/sh\n", encoding="utf-8")
+    path.chmod(0o755)
+
+
+# Name -> how to put such a program at a path; and the reason a fact must give for each.
+PROGRAMS: dict[str, tuple[Break, str]] = {
+    "hangs": (_script("exec sleep 300"), "timeout"),
+    "garbage": (_script("head -c 3000 /dev/urandom | tr -d '0-9.'"), "unparsable"),
+    "non-utf8": (_script(r"printf '\377\376\200 release \303\050'"), "unparsable"),
+    "silent": (_script("exit 0"), "unparsable"),
+    "endless": (_script("exec yes"), "unparsable"),
+    "exit-255": (_script("echo broken >&2; exit 255"), "failed"),
+    "crashes": (_script("kill -SEGV $$"), "crashed"),
+    "orphan": (_orphan, "failed"),
+    "not-executable": (_plain, "denied"),
+    "directory": (lambda path: path.mkdir(), "absent"),
+}
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+# Name -> how to put such a file at a path.
+FILES: dict[str, Break] = {
+    "empty": lambda path: path.write_bytes(b"") and None,
+    "truncated": lambda path: path.write_bytes(b'{"cuda": {"name": "CUDA SDK", "vers') and None,
+    "binary": lambda path: path.write_bytes(bytes(range(256)) * 8) and None,
+    "fifo": lambda path: os.mkfifo(path),
+    "folder": lambda path: path.mkdir(),
+    "loop": _loop,
+    "dangling": lambda path: path.symlink_to("nowhere"),
+    "device": lambda path: path.symlink_to("/dev/zero"),
+    "locked": lambda path: (path.write_text("secret", encoding="utf-8"), path.chmod(0)) and None,
+}
