@@ -59,9 +59,13 @@ def _real_nvidia_smi() -> bool:
     return _stand_in_host() and find_nvidia_smi("535") is not None
 
 
+def cpu_torch_folder() -> str:
+    """Return the site-packages folder of a real CPU build of torch, as the tester names it."""
+    return os.environ.get("ENVCHECK_TEST_CPU_TORCH", "")
+
+
 def _cpu_torch() -> bool:
-    folder = os.environ.get("ENVCHECK_TEST_CPU_TORCH", "")
-    return bool(folder) and Path(folder, "torch").is_dir()
+    return bool(cpu_torch_folder()) and Path(cpu_torch_folder(), "torch").is_dir()
 
 
 def find_ldconfig() -> str | None:

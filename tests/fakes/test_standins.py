@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,10 +43,10 @@ count = [cuda.cuDeviceGetCount(ctypes.byref(number)), number.value]
 cuda.cuDeviceGetName(name, 64, 0), cuda.cuDeviceGetUuid(uuid, 0)
 cuda.cuDeviceGetAttribute(ctypes.byref(number), 75, 0)
 address = ctypes.c_void_p()
+find = lambda name: cuda.cuGetProcAddress(name, ctypes.byref(address), 12000, ctypes.c_ulonglong(0))
 print(json.dumps({"before": before, "init": started, "count": count, "name": name.value.decode(),
                   "uuid": uuid.raw.hex(), "major": number.value,
-                  "found": cuda.cuGetProcAddress(b"cuDeviceTotalMem", ctypes.byref(address), 12000, ctypes.c_ulonglong(0)),
-                  "missing": cuda.cuGetProcAddress(b"cuNoSuch", ctypes.byref(address), 12000, ctypes.c_ulonglong(0))}))
+                  "found": find(b"cuDeviceTotalMem"), "missing": find(b"cuNoSuch")}))
 """
 MIG = FakeGpu(mig=True, mig_devices=("MIG-1", "MIG-2"), used_mib=700, processes=((4242, "python3", 512),))
 
@@ -113,7 +112,8 @@ def test_the_machine_is_shown_as_described_and_stays_as_it_was(tmp_path: Path) -
     def state() -> tuple[object, ...]:
         cache = Path("/etc/ld.so.cache")
         digest = hashlib.sha256(cache.read_bytes()).hexdigest() if cache.exists() else ""
-        return sorted(os.listdir("/dev")), sorted(os.listdir("/usr/local")), digest, Path("/proc/mounts").read_text()
+        names = [sorted(path.name for path in Path(folder).iterdir()) for folder in ("/dev", "/usr/local", "/usr/bin")]
+        return *names, digest, Path("/proc/mounts").read_text()
 
     before = state()
     host = GpuHost(

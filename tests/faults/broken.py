@@ -12,7 +12,10 @@ Break = Callable[[Path], None]
 
 
 def _script(body: str) -> Break:
-    return lambda path: print(write_script(path, body))
+    def put(path: Path) -> None:
+        write_script(path, body)
+
+    return put
 
 
 def _plain(path: Path) -> None:
@@ -39,19 +42,27 @@ PROGRAMS: dict[str, tuple[Break, str]] = {
 }
 
 
-def _loop(path: Path) -> None:
-    path.symlink_to(path.name)
+def _content(data: bytes) -> Break:
+    def put(path: Path) -> None:
+        path.write_bytes(data)
+
+    return put
+
+
+def _locked(path: Path) -> None:
+    path.write_text("secret", encoding="utf-8")
+    path.chmod(0)
 
 
 # Name -> how to put such a file at a path.
 FILES: dict[str, Break] = {
-    "empty": lambda path: path.write_bytes(b"") and None,
-    "truncated": lambda path: path.write_bytes(b'{"cuda": {"name": "CUDA SDK", "vers') and None,
-    "binary": lambda path: path.write_bytes(bytes(range(256)) * 8) and None,
-    "fifo": lambda path: os.mkfifo(path),
-    "folder": lambda path: path.mkdir(),
-    "loop": _loop,
+    "empty": _content(b""),
+    "truncated": _content(b'{"cuda": {"name": "CUDA SDK", "vers'),
+    "binary": _content(bytes(range(256)) * 8),
+    "fifo": os.mkfifo,
+    "folder": Path.mkdir,
+    "loop": lambda path: path.symlink_to(path.name),
     "dangling": lambda path: path.symlink_to("nowhere"),
     "device": lambda path: path.symlink_to("/dev/zero"),
-    "locked": lambda path: (path.write_text("secret", encoding="utf-8"), path.chmod(0)) and None,
+    "locked": _locked,
 }

@@ -74,7 +74,7 @@ def envcheck(*arguments: str, changes: Mapping[str, str] | None = None, cwd: Pat
         check=False,
     )
     seconds = time.monotonic() - start
-    run = Run(done.returncode, *(stream.decode("utf-8", "strict") for stream in (done.stdout, done.stderr)), seconds)
+    run = Run(done.returncode, done.stdout.decode("utf-8"), done.stderr.decode("utf-8"), seconds)
     hold_to_its_word(run)
     return run
 

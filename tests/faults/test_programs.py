@@ -12,6 +12,10 @@ from tests.faults.doctor import LIMIT, Run, doctor, envcheck
 from tests.host.programs import is_gone, write_script
 
 pytestmark = pytest.mark.needs("linux")
+TOOLS = """
+nvidia-smi nvcc ptxas gcc g++ cc c++ clang clang++ ldconfig ldd modinfo mokutil dkms lsmod lspci uname dpkg dpkg-query
+rpm conda pip python3 systemctl systemd-detect-virt nv-fabricmanager file readelf
+"""
 
 
 def why(fact: Any) -> str:
@@ -74,10 +78,7 @@ def test_a_folder_without_an_interpreter_is_the_user_s_mistake(tmp_path: Path) -
 def test_every_tool_hanging_leaves_a_full_report_and_no_process(tmp_path: Path) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
-    names = (
-        "nvidia-smi nvcc ptxas gcc g++ cc c++ clang clang++ ldconfig ldd modinfo mokutil dkms lsmod lspci uname "
-        "dpkg dpkg-query rpm conda pip python3 systemctl systemd-detect-virt nv-fabricmanager file readelf"
-    ).split()
+    names = TOOLS.split()
     for name in names:
         write_script(tools / name, f"echo $$ >> {tmp_path}/pids; sleep 300 & echo $! >> {tmp_path}/pids; wait")
     run = doctor(path=tools)

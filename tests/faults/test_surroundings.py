@@ -61,7 +61,7 @@ def test_the_c_locale_and_names_beyond_ascii(tmp_path: Path, form: str) -> None:
 
 def test_names_that_are_no_utf8(tmp_path: Path) -> None:
     folder = os.fsencode(tmp_path) + b"/cuda-\xff"
-    os.makedirs(folder + b"/bin")
+    Path(os.fsdecode(folder), "bin").mkdir(parents=True)
     write_script(Path(os.fsdecode(folder)) / "bin" / "nvcc", 'echo "Cuda compilation tools, release 12.4, V12.4.131"')
     entry = os.fsdecode(folder + b"/bin")
     for form in FORMATS:
@@ -106,4 +106,3 @@ def test_an_interrupt_ends_at_once_and_leaves_nothing(tmp_path: Path, delay: flo
     time.sleep(0.1)
     pids = (tmp_path / "pids").read_text(encoding="utf-8").split() if (tmp_path / "pids").exists() else []
     assert [pid for pid in pids if not is_gone(int(pid))] == []
-

@@ -20,7 +20,7 @@ def as_ordinary_user(work: Callable[[], T]) -> T:
     if child == 0:
         _in_child(work, writer)
     os.close(writer)
-    with open(reader, "rb") as stream:
+    with os.fdopen(reader, "rb") as stream:
         data = stream.read()
     os.waitpid(child, 0)
     result: T = pickle.loads(data)
@@ -32,7 +32,7 @@ def _in_child(work: Callable[[], object], writer: int) -> None:
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)
-        with open(writer, "wb") as stream:
+        with os.fdopen(writer, "wb") as stream:
             pickle.dump(work(), stream)
     finally:
         os._exit(0)

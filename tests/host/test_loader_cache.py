@@ -88,7 +88,11 @@ def test_this_machine_s_cache_cut_anywhere_is_refused_or_whole() -> None:
     data = CACHE.read_bytes()
     whole = parse_loader_cache(data, platform.machine())
     for end in range(0, len(data), 997):
-        try:
-            assert parse_loader_cache(data[:end], platform.machine()) == whole
-        except ValueError as error:
-            assert "truncated" in str(error) or "header" in str(error)
+        assert outcome(data[:end]) in ("refused", whole)
+
+
+def outcome(data: bytes) -> object:
+    try:
+        return parse_loader_cache(data, platform.machine())
+    except ValueError:
+        return "refused"

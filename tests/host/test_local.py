@@ -22,7 +22,7 @@ CHILD = "print('{\"argument\": \"' + __import__('sys').argv[1] + '\"}')"
 def test_system_facts_are_plain_values() -> None:
     facts = LocalHost().system_facts()
     assert {"machine", "kernel_release", "version", "node", "is_root", "folder"} <= set(facts)
-    assert facts["folder"] == os.getcwd()
+    assert facts["folder"] == str(Path.cwd())
     assert facts["is_root"] == (os.geteuid() == 0)
     assert facts["memory_bytes"] > 1 << 20
 
@@ -66,8 +66,8 @@ def test_relative_path_entries_start_from_the_current_folder(
     monkeypatch.setenv("PATH", f"/nowhere:{entry}")
     found = LocalHost().find_program("nvcc")
     assert isinstance(found, Known)
-    assert os.path.isabs(found.value)
-    assert os.path.samefile(found.value, tmp_path / "nvcc")
+    assert Path(found.value).is_absolute()
+    assert Path(found.value).samefile(tmp_path / "nvcc")
 
 
 @pytest.mark.needs("posix")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -105,10 +106,8 @@ def test_a_missing_field_without_default_is_refused() -> None:
 @given(JSON)
 def test_any_json_is_decoded_or_refused(value: Any) -> None:
     for document in (value, snapshot_with(value), snapshot_with({"release": value})):
-        try:
+        with suppress(CodecError):
             decode(Snapshot, document)
-        except CodecError:
-            continue
 
 
 def test_a_lone_fact_is_decoded_by_its_annotation() -> None:
