@@ -68,7 +68,9 @@ def _finding(finding: Finding, *, verbose: bool) -> list[Line]:
     lines += [(_label(item), _evidence(item, verbose=verbose), "dim") for item in evidence]
     if finding.fix is not None:
         lines.append(("  fix: ", inert(finding.fix.summary), ""))
-        lines += [("    $ ", shell_line(command.argv), "bold") for command in finding.fix.commands]
+        for command in finding.fix.commands:
+            lines += [("    # ", inert(command.purpose), "dim")] if command.purpose else []
+            lines.append(("    $ ", shell_line(command.argv), "bold"))
     return lines
 
 

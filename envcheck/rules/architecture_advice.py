@@ -11,7 +11,7 @@ from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import install_steps
 from envcheck.rules.gpu_facts import Judged, gpu_name
-from envcheck.rules.gpu_releases import gpu_requirement
+from envcheck.rules.gpu_releases import driver_runs, gpu_requirement
 from envcheck.rules.targets import supports_python
 
 
@@ -72,7 +72,8 @@ def _serving(context: Context, build: Build, item: Judged) -> list[FrameworkRele
     rows = context.matrix.releases(build.framework, context.platform)
     usable = (row for row in rows if row.cuda_build and not row.yanked and supports_python(context, row))
     living = (row for row in usable if context.matrix.removed_distribution(row.distribution) is None)
-    return [row for row in living if _is_native(context, row, item)]
+    native = [row for row in living if _is_native(context, row, item)]
+    return [row for row in native if driver_runs(context, row.cuda)] or native
 
 
 def _is_native(context: Context, row: FrameworkRelease, item: Judged) -> bool:

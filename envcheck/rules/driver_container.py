@@ -43,7 +43,7 @@ def driver_not_in_container(context: Context) -> Iterator[Finding]:
         return
     if cuda_starts(context) or isinstance(context.facts.host.jetson_release, Known) or hidden_by_runtime(context):
         return
-    wants = wants_gpu(context)
+    wants = wants_gpu(context) or _driver_handed_in(context)
     if isinstance(context.facts.gpus, Absent) and wants is None:
         return  # a CPU image on a machine without a GPU
     if isinstance(context.facts.driver.libcuda_path, Known) and context.facts.driver.libcuda_path.value.startswith(
@@ -85,6 +85,14 @@ def _no_library(context: Context) -> Finding:
             "Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility through NVIDIA's container runtime.",
         ),
     )
+
+
+def _driver_handed_in(context: Context) -> Evidence | None:
+    """Return the driver's own libcuda: only the container runtime puts it into a container."""
+    library = context.facts.driver.libcuda_path
+    if isinstance(library, Known) and not any(part in library.value for part in ("/compat/", "/stubs/")):
+        return context.seen("driver.libcuda_path")
+    return None
 
 
 def wants_gpu(context: Context) -> Evidence | None:

@@ -23,6 +23,7 @@ from envcheck.rules.driver_release import (
 from envcheck.rules.fixes_system import install_driver
 from envcheck.rules.gpu_architecture import TOO_OLD, cuda_builds, verdict_on
 from envcheck.rules.gpu_facts import Judged, cuda_starts, gpu_name, judged_gpus
+from envcheck.rules.gpu_releases import release_for_driver
 from envcheck.rules.registry import rule
 
 _ID = "driver-too-old"
@@ -125,7 +126,14 @@ def _too_old(context: Context, build: Build, toolkit: Toolkit, lack: Shortfall) 
         built = f"built with CUDA {toolkit.version}"
         evidence.append(Evidence(f"matrix {build.label}", built, citation=build.citations[0]))
     message = f"{build.label} was built with CUDA {toolkit.version} and {lack.needs}."
-    return Finding(_ID, INCOMPATIBLE, ERROR, message, tuple(evidence), install_driver(context, lack.floor))
+    return Finding(_ID, INCOMPATIBLE, ERROR, message, tuple(evidence), _newer_driver(context, build, lack.floor))
+
+
+def _newer_driver(context: Context, build: Build, floor: str | None) -> Fix:
+    """Say how to get the driver, and which release would do with the one that is there."""
+    fix = install_driver(context, floor)
+    instead = release_for_driver(context, build)
+    return Fix(f"{fix.summary} Or keep the driver and install {instead}." if instead else fix.summary, fix.commands)
 
 
 @rule(_ID)

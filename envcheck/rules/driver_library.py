@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Command, Evidence, Finding, Fix
+from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import gpu_nodes
 from envcheck.rules.driver_release import at_least, same_release
@@ -85,12 +85,15 @@ def _why_misused(context: Context, code: int | None) -> str:
 def driver_library_mismatch(context: Context) -> Iterator[Finding]:
     """Report a kernel module and user-space libraries of different releases."""
     driver, host = context.facts.driver, context.facts.host
-    if cuda_starts(context) or context.os == "windows" or isinstance(host.wsl_version, Known):
+    if context.os == "windows" or isinstance(host.wsl_version, Known):
         return
     path = driver.libcuda_path.value if isinstance(driver.libcuda_path, Known) else ""
     if is_compat(path):
         return  # forward-compat-misused says it
     signal = _mismatch_signal(context)
+    if cuda_starts(context) and (not signal or _cuda_fits(context)):
+        yield from _nvml_alone(context, signal)
+        return
     kernel, cuda, nvml = driver.kernel_module_version, driver.libcuda_version, driver.libnvidia_ml_version
     differs = [
         fact
@@ -109,6 +112,23 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
         told = f"The loaded kernel module is {kernel.value}, the driver's libraries are {differs[0].value}"
     message = f"{told}: the driver was updated and the old module still runs."
     yield Finding("driver-library-mismatch", INCOMPATIBLE, ERROR, message, evidence, reload_driver(context))
+
+
+def _cuda_fits(context: Context) -> bool:
+    kernel, cuda = context.facts.driver.kernel_module_version, context.facts.driver.libcuda_version
+    return isinstance(kernel, Known) and isinstance(cuda, Known) and same_release(kernel.value, cuda.value)
+
+
+def _nvml_alone(context: Context, signal: tuple[Evidence, ...]) -> Iterator[Finding]:
+    """Report an NVML of another release where CUDA itself was seen to start on the right libcuda."""
+    if signal:
+        message = (
+            "The driver's management library (NVML) is of another release than the kernel module: CUDA starts, but "
+            "nvidia-smi, NCCL and memory reports fail."
+        )
+        evidence = (*signal, context.seen("driver.cuda_init_result"), context.seen("driver.libnvidia_ml_path"))
+        fix = Fix("Remove the stray copy of libnvidia-ml.so.1; the driver itself needs no reinstall.")
+        yield Finding("driver-library-mismatch", INCOMPATIBLE, WARNING, message, evidence, fix)
 
 
 def _mismatch_signal(context: Context) -> tuple[Evidence, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from envcheck.model.facts import Known
 from envcheck.model.findings import Command, Fix
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_system import (
@@ -23,6 +24,8 @@ from envcheck.rules.fixes_system import (
 
 def reload_driver(context: Context) -> Fix:
     """Say how to bring kernel module and user-space libraries to one version."""
+    if isinstance(context.facts.host.container, Known):
+        return Fix("Restart the host, or reload its driver there, then start the container anew; install nothing.")
     unload = as_root(
         context,
         "modprobe",
@@ -33,13 +36,10 @@ def reload_driver(context: Context) -> Fix:
         "nvidia",
         purpose="unload the old module",
     )
-    load = as_root(
-        context, "modprobe", "nvidia", purpose="load the new one; instead of restarting, when nothing uses the GPU"
-    )
+    load = as_root(context, "modprobe", "nvidia", purpose="load the new one")
     return Fix(
-        "Restart the machine; nothing needs to be installed anew. Where nothing uses the GPU, reloading the "
-        "module is enough.",
-        (reboot(context), unload, load),
+        "Reload the driver's module, or restart where something uses the GPU; nothing needs to be installed anew.",
+        (unload, load, as_root(context, "reboot", purpose="instead, where something uses the GPU")),
     )
 
 

@@ -71,6 +71,17 @@ def driver_runs(context: Context, cuda: str | None) -> bool:
         return True
 
 
+def release_for_driver(context: Context, build: Build) -> str:
+    """Name what of the same framework runs on the driver that is there; "" when nothing does."""
+    if not isinstance(context.facts.driver.release, Known):
+        return ""
+    if build.framework == "torch":
+        version, variant = _torch_choice(context, build.version)
+        return f"torch {version} for CUDA {variant}" if variant else ""
+    row = best_gpu_row(context, build.framework, build.version)
+    return gpu_requirement(context, row) if row is not None else ""
+
+
 def gpu_install(context: Context, framework: Framework) -> Fix:
     """Say how to replace a CPU build by the GPU build that fits this Python and driver."""
     build = framework.main
@@ -106,17 +117,22 @@ def _jax_requirement(context: Context, plugin: FrameworkRelease) -> str:
 
 
 def _torch_install(context: Context, build: Build) -> Fix:
-    variants = [cuda for cuda in cuda_variants(build.version) if driver_runs(context, cuda)]
-    version = build.version
-    if not variants:
-        version = next(_served_versions(context), "")
-        variants = [cuda for cuda in cuda_variants(version) if driver_runs(context, cuda)]
-    if not version or not variants:
+    version, variant = _torch_choice(context, build.version)
+    if not variant:
         return Fix(
             "Install a CUDA build from PyTorch's own package index, as its installation page tells for this driver."
         )
-    steps = install_steps(context, f"torch=={version}", index=index_url(variants[0]), force=build.installed)
-    return Fix(f"Install torch {version} for CUDA {variants[0]} from PyTorch's own package index.", steps)
+    steps = install_steps(context, f"torch=={version}", index=index_url(variant), force=build.installed)
+    return Fix(f"Install torch {version} for CUDA {variant} from PyTorch's own package index.", steps)
+
+
+def _torch_choice(context: Context, near: str) -> tuple[str, str]:
+    """Choose release and CUDA variant for this Python and driver: `near` itself where it has one, else the newest."""
+    for version in (near, *_served_versions(context)):
+        variant = next((cuda for cuda in cuda_variants(version) if driver_runs(context, cuda)), "")
+        if variant:
+            return version, variant
+    return "", ""
 
 
 def _served_versions(context: Context) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from envcheck.model.facts import Fact, Known, Unknown
 from envcheck.model.findings import NOTE, UNDETERMINED, Evidence, Finding
 from envcheck.rules.context import Context
+from envcheck.rules.gpu_facts import cuda_starts
 from envcheck.rules.registry import rule
 
 _ASKED = (
@@ -18,6 +19,7 @@ _ASKED = (
     "compilers.clang_version",
     "toolkits.nvcc_host_compiler_version",
 )
+_MISMATCH = 18  # of NVML: driver-library-mismatch says it
 _SILENT = ("timeout", "crashed", "denied", "unparsable")
 
 
@@ -32,6 +34,19 @@ def tools_that_did_not_answer(context: Context) -> Iterator[Finding]:
     for reason, names in by_reason.items():
         message = f"Could not read {', '.join(names)}: {reason.detail} ({reason.why})."
         evidence = tuple(Evidence(name, f"{reason.why}: {reason.detail}") for name in names)
+        yield Finding("probe-failed", UNDETERMINED, NOTE, message, evidence)
+
+
+@rule("probe-failed")
+def nvml_refuses_while_cuda_starts(context: Context) -> Iterator[Finding]:
+    """Report an NVML that starts with an error other than a mismatch on a machine whose CUDA works."""
+    nvml = context.facts.driver.nvml_result
+    if isinstance(nvml, Known) and nvml.value not in (0, _MISMATCH) and cuda_starts(context):
+        message = (
+            f"The driver's management library (NVML) does not start (result {nvml.value}), though CUDA does: what only "
+            "it tells, such as the memory and the processes of each GPU, could not be read."
+        )
+        evidence = (context.seen("driver.nvml_result"), context.seen("driver.cuda_init_result"))
         yield Finding("probe-failed", UNDETERMINED, NOTE, message, evidence)
 
 

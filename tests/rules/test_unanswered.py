@@ -41,6 +41,15 @@ def test_what_was_not_asked_is_no_failure() -> None:
     assert notes(Facts(gpus=NO_GPU, driver=DriverFacts(smi_exit_code=asked_nothing))) == []
 
 
+def test_nvml_that_refuses_where_cuda_starts_is_said() -> None:
+    driver = DriverFacts(nvml_result=Known(9, HERE), cuda_init_result=Known(0, HERE))
+    machine = Facts(gpus=Known((Gpu(),), HERE), driver=driver)
+    assert ["result 9" in message for _, message in notes(machine)] == [True]
+    mismatch = DriverFacts(nvml_result=Known(18, HERE), cuda_init_result=Known(0, HERE))
+    assert notes(Facts(gpus=Known((Gpu(),), HERE), driver=mismatch)) == []
+    assert notes(Facts(gpus=Known((Gpu(),), HERE), driver=DriverFacts(nvml_result=Known(9, HERE)))) == []
+
+
 def test_a_reason_that_a_check_waited_for_is_said_once() -> None:
     hangs = Unknown("timeout", "/usr/bin/nvidia-smi: no answer within 2.0 s")
     driver = DriverFacts(release=hangs, kernel_module_version=hangs, smi_exit_code=hangs)
