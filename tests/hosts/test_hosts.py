@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ NAMES = sorted(path.parent.name for path in FOLDER.glob("*/host.json"))
 ORIGINS = ("recorded", "reported", "composed")
 
 
-@lru_cache(maxsize=None)
+@cache
 def recording(name: str) -> dict[str, Any]:
     loaded = json.loads((FOLDER / name / "host.json").read_text(encoding="utf-8"))
     assert isinstance(loaded, dict)
@@ -43,7 +43,7 @@ def snapshot_of(name: str) -> Snapshot:
     return collect(host, PythonSelection(**data.get("selection", {})))
 
 
-@lru_cache(maxsize=None)
+@cache
 def judged(name: str) -> Report:
     target = recording(name).get("target", {})
     return evaluate(
