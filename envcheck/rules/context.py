@@ -47,13 +47,17 @@ class Context:
         """Say whether the verdict is about "gpu" or "cpu" work; auto asks for a GPU wherever there may be one."""
         if self.target.expect in ("gpu", "cpu"):
             return self.target.expect
-        return "cpu" if isinstance(self.facts.gpus, Absent) and not self._container_asks else "gpu"
+        return "cpu" if isinstance(self.facts.gpus, Absent) and not self.hides_host_gpus else "gpu"
 
     @property
-    def _container_asks(self) -> bool:
-        """Say whether the container was started, or its image made, to be handed GPUs."""
-        devices = self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip()
-        return isinstance(self.facts.host.container, Known) and devices not in ("", "void", "none")
+    def hides_host_gpus(self) -> bool:
+        """Say whether this container asks for GPUs and could not see those of its host.
+
+        A container shows the PCI devices of its host, given or not; in WSL there are none to see.
+        """
+        host, devices = self.facts.host, self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip()
+        in_wsl = isinstance(host.container, Known) and isinstance(host.wsl_version, Known)
+        return in_wsl and devices not in ("", "void", "none")
 
     def fact(self, name: str) -> Fact[Any]:
         """Find a fact by its dotted name: "driver.release", "gpus"."""

@@ -44,8 +44,8 @@ def driver_not_in_container(context: Context) -> Iterator[Finding]:
     if cuda_starts(context) or isinstance(context.facts.host.jetson_release, Known) or hidden_by_runtime(context):
         return
     wants = wants_gpu(context) or _driver_handed_in(context)
-    if isinstance(context.facts.gpus, Absent) and wants is None:
-        return  # a CPU image on a machine without a GPU
+    if isinstance(context.facts.gpus, Absent) and not context.hides_host_gpus:
+        return  # the host itself has none: gpu-absent says it
     if isinstance(context.facts.driver.libcuda_path, Known) and context.facts.driver.libcuda_path.value.startswith(
         _WSL_LIBRARIES
     ):
@@ -61,9 +61,7 @@ def _not_given(context: Context, wants: Evidence | None) -> Finding:
     kind = context.facts.host.container.value if isinstance(context.facts.host.container, Known) else "container"
     evidence = [context.seen("driver.device_nodes"), context.seen("host.container")] + ([wants] if wants else [])
     message = f"This {kind} container was not given a GPU: it has no /dev/nvidia0."
-    # Where the host shows no GPU either, only one who asks for it in words is failed.
-    asked = wants is not None and (wants.fact.startswith("target") or "NVIDIA_VISIBLE_DEVICES" in wants.fact)
-    if asked or (wants is not None and not isinstance(context.facts.gpus, Absent)):
+    if wants is not None:
         verdict, severity = INCOMPATIBLE, ERROR
     else:
         verdict, severity = COMPATIBLE, NOTE

@@ -41,14 +41,19 @@ def test_nothing_that_asks_makes_it_a_note() -> None:
     assert (found.verdict, found.severity) == (COMPATIBLE, NOTE)
 
 
-def test_on_a_host_without_gpu_only_words_make_it_an_error() -> None:
+def test_a_container_whose_host_has_no_gpu_lacks_nothing() -> None:
     bare = driver(**NO_DRIVER)
-    assert run(ID, context(driver=bare, host=DOCKER)) == []
-    assert only(ID, context(driver=bare, host=DOCKER, builds=(TORCH,))).severity == NOTE
-    assert only(ID, context(driver=bare, host=asks("all"))).severity == ERROR
-    assert run(ID, context(driver=bare, host=asks("void"), builds=(TORCH,))) == []
-    assert context(driver=bare, host=asks("all")).goal == "gpu"
-    assert context(driver=bare, host=asks("void")).goal == "cpu"
+    for host in (DOCKER, asks("all"), asks("void")):
+        assert run(ID, context(driver=bare, host=host, builds=(TORCH,))) == []
+        assert run(ID, context(driver=bare, host=host, expect="gpu")) == []
+        assert context(driver=bare, host=host).goal == "cpu"
+
+
+def test_in_wsl_no_container_sees_what_the_host_has() -> None:
+    bare = driver(**NO_DRIVER)
+    assert only(ID, context(driver=bare, host={**asks("all"), "wsl_version": known(2)})).severity == ERROR
+    assert context(driver=bare, host={**asks("all"), "wsl_version": known(2)}).goal == "gpu"
+    assert run(ID, context(driver=bare, host={**asks("void"), "wsl_version": known(2)}, builds=(TORCH,))) == []
 
 
 def test_a_container_with_the_gpu_is_fine() -> None:
