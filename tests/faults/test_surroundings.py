@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.doctor import Run, command, doctor, envcheck, environment, hold_to_its_word
+from tests.faults.doctor import LIMIT, Run, command, doctor, envcheck, environment, hold_to_its_word
 from tests.host.programs import is_gone, write_script
 
 pytestmark = pytest.mark.needs("linux")
@@ -92,8 +92,7 @@ def test_an_interrupt_ends_at_once_and_leaves_nothing(tmp_path: Path, delay: flo
     changes = environment({"PATH": f"{tools}:{os.environ['PATH']}"})
     started = subprocess.Popen(command("doctor"), env=changes, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if delay >= 0.1:
-        while not (tmp_path / "pids").exists():
-            time.sleep(0.01)
+        wait_for(tmp_path / "pids")
     time.sleep(delay)
     started.send_signal(signal.SIGINT)
     sent = time.monotonic()
@@ -106,3 +105,10 @@ def test_an_interrupt_ends_at_once_and_leaves_nothing(tmp_path: Path, delay: flo
     time.sleep(0.1)
     pids = (tmp_path / "pids").read_text(encoding="utf-8").split() if (tmp_path / "pids").exists() else []
     assert [pid for pid in pids if not is_gone(int(pid))] == []
+
+
+def wait_for(path: Path) -> None:
+    end = time.monotonic() + LIMIT
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} was never written"
+        time.sleep(0.01)
