@@ -39,8 +39,8 @@ def truth(python: str) -> dict[str, object]:
 
 
 def is_standard_library(entry: str) -> bool:
-    parent = os.path.basename(os.path.dirname(entry))
-    in_library = parent in ("lib", "lib64") or os.path.basename(entry) == "lib-dynload"
+    path = Path(entry)
+    in_library = path.parent.name in ("lib", "lib64") or path.name == "lib-dynload"
     return entry == "" or entry.endswith(".zip") or in_library
 
 
