@@ -25,9 +25,12 @@ class Scrubber:
 
     @classmethod
     def of(cls, environment: Mapping[str, str], system: Mapping[str, Any], stated: Sequence[str]) -> Scrubber:
-        """Replace what is stated as OLD=NEW, this user's home and the machine's name."""
+        """Replace what is stated as OLD=NEW, this user's home, the current folder and the machine's name."""
         replacements = [(old, new) for old, _, new in (text.partition("=") for text in stated)]
         home, node = environment.get("HOME", ""), str(system.get("node", ""))
+        folder = str(system.get("folder", ""))
+        if len(folder) > 1 and folder not in dict(replacements):
+            replacements.append((folder, "/home/user/project"))
         if len(home) > 1:
             replacements.append((home, "/home/user"))
         if len(node) > 1:

@@ -96,10 +96,11 @@ def test_a_large_binary_file_is_refused(tmp_path: Path) -> None:
         ("https://www.debian.org/support", "https://www.debian.org/support"),
         ("file:///opt/index/simple", "file:///wheels"),
         ("/data/project/x", "/home/user/project/x"),
+        ("/srv/here/torch.py", "/home/user/project/torch.py"),
     ],
 )
 def test_names_are_taken_out(text: str, scrubbed: str) -> None:
-    scrub = Scrubber.of({"HOME": "/root"}, {"node": "vm"}, ["/data/project=/home/user/project"])
+    scrub = Scrubber.of({"HOME": "/root"}, {"node": "vm", "folder": "/srv/here"}, ["/data/project=/home/user/project"])
     assert scrub.value({"a": [text, 1, None]}) == {"a": [scrubbed, 1, None]}
 
 
