@@ -71,7 +71,7 @@ def parse_compiler_version(text: str) -> Optional[str]:
     Apple:                              Apple clang version 15.0.0 (clang-1500.3.9.4)
     cl:                  Microsoft (R) C/C++ Optimizing Compiler Version 19.38.33130 for x64
     """
-    match = re.search(r"^\s*(\d+(?:\.\d+)*)\s*$|\b[Vv]ersion (\d+(?:\.\d+)+)", text, re.MULTILINE)
+    match = re.search(r"\A\s*([1-9]\d?(?:\.\d+)*)\s*$|\b[Vv]ersion (\d+(?:\.\d+)+)", text, re.MULTILINE)
     return (match.group(1) or match.group(2)) if match else None
 
 

@@ -122,3 +122,8 @@ def test_windows_without_a_compiler() -> None:
     absent = {"absent": ["PATH"]}
     calls = {"find_program": dict.fromkeys(("cl", "gcc", "g++", "clang"), absent)}
     assert isinstance(collect_compilers(RecordedHost({"system": "windows", "calls": calls})).others, Absent)
+
+
+@pytest.mark.parametrize("text", ["0005670", "garbage\n12", "999999", "\ufffd\ufffd 4", ""])
+def test_numbers_in_garbage_are_no_version(text: str) -> None:
+    assert parse_compiler_version(text) is None
