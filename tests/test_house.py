@@ -29,11 +29,13 @@ THIRD_PARTY = {
     "model": set(),
     "host": {"elftools"},
     "probes": {"pynvml"},
-    "matrix": {"packaging", "fastjsonschema"},
+    "matrix": {"packaging", "fastjsonschema", "platformdirs", "pypi_simple", "remotezip", "requests", "urllib3"},
     "rules": {"packaging"},
     "render": {"rich"},
     "cli": {"click"},
 }
+# What talks to an index: an extra, so nothing but the renewal of the matrix may need it.
+NETWORK = {"platformdirs", "pypi_simple", "remotezip", "requests", "urllib3"}
 TOUCHES_THE_MACHINE = {"subprocess", "ctypes", "socket", "signal", "shutil"}
 
 
@@ -70,6 +72,12 @@ def test_third_party_imports_are_the_allowed_ones(path: Path) -> None:
 
     foreign = {name.split(".")[0] for name in imports(path)} - set(sys.stdlib_module_names) - {"envcheck"}
     assert foreign <= THIRD_PARTY[room(path)], foreign
+
+
+def test_only_the_renewal_of_the_matrix_talks_to_an_index() -> None:
+    talking = [path for path in SOURCES if {name.split(".")[0] for name in imports(path)} & NETWORK]
+    assert talking
+    assert [path for path in talking if path.parent != PACKAGE / "matrix" / "renew"] == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))

@@ -1,4 +1,4 @@
-"""`envcheck matrix`: ask the compatibility matrix."""
+"""`envcheck matrix`: ask the compatibility matrix, and renew it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.command(cls=click.Group, epilog=EXAMPLE)
 def matrix() -> None:
-    """Ask the matrix which releases work with what; every row names the artifact or document it rests on."""
+    """Ask the matrix which releases work with what, and renew it; every row names what it rests on."""
 
 
 def _reporting(command: F) -> F:
@@ -67,6 +67,24 @@ def query(
     loaded = _load(matrix_file)
     asked = {"python": python, "driver": driver, "gpu": gpu, "platform": platform or "", "framework": framework}
     return _print(_queried(loaded, _question(loaded, asked), asked), form, verbose, color_mode)
+
+
+@matrix.command(epilog="Example: envcheck matrix refresh --framework tensorflow --output matrix.json")
+@click.option("--framework", "frameworks", multiple=True, metavar="NAME", help="Renew this framework only; repeatable.")
+@click.option("--since", metavar="VERSION", default="", help="Leave older releases as they are.")
+@click.option("-o", "--output", metavar="FILE", help="Write here instead of to the user's data folder.")
+@click.option("--matrix", "matrix_file", metavar="FILE", help="Renew this matrix instead of the built-in one.")
+def refresh(frameworks: tuple[str, ...], since: str, output: str | None, matrix_file: str | None) -> int:
+    """Learn new releases, Pythons and requirements from the wheels on the index that pip is configured for.
+
+    Reads index pages and a few kilobytes to megabytes of each new wheel; runs no code from them.
+    """
+    from datetime import datetime, timezone
+
+    from envcheck.cli import matrix_renew
+
+    today = datetime.now(timezone.utc).date().isoformat()
+    return matrix_renew.refresh(matrix_file, frameworks, since, output, today)
 
 
 def _load(path: str | None) -> Matrix:

@@ -21,11 +21,24 @@ def load_matrix(path: str | None = None) -> Matrix:
     """Load the built-in matrix, or the file at `path`, whose shape is checked first."""
     if path is None:
         return Matrix(Sections(read_data("compat_matrix.json").decode("utf-8")))
+    return Matrix(load_document(path))
+
+
+def load_document(path: str | None = None) -> dict[str, Any]:
+    """Decode a whole matrix document, the built-in one or a file's, checked."""
+    if path is None:
+        built_in: dict[str, Any] = json.loads(read_data("compat_matrix.json"))
+        return built_in
     data = _parse(_read(path), path)
+    check_document(data, path)
+    return data
+
+
+def check_document(data: dict[str, Any], path: str) -> None:
+    """Raise MatrixError for a document that is no matrix of this edition, or whose rows cite what it lacks."""
     _check_schema_id(data, path)
     _check_shape(data, path)
     _check_citations(data, path)
-    return Matrix(data)
 
 
 def _read(path: str) -> str:

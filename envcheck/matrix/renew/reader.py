@@ -1,0 +1,82 @@
+"""Read pages and wheels, several at a time, from the index or from what an earlier run kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+from envcheck.matrix.renew.cache import Cache
+from envcheck.matrix.renew.contents import Contents
+from envcheck.matrix.renew.errors import ArtifactError, UnusableWheelError
+from envcheck.matrix.renew.index import read_page
+from envcheck.matrix.renew.session import CONNECTIONS, open_session
+from envcheck.matrix.renew.settings import IndexSettings
+from envcheck.matrix.renew.wheels import Wheel
+from envcheck.matrix.renew.zip_members import read_wheel
+
+_TOLD = 5  # errors named in one message
+
+
+class Reader:
+    """One index, one session, one cache; counts what it transfers."""
+
+    def __init__(self, settings: IndexSettings, cache: Cache | None) -> None:
+        """Open the session; without a cache every wheel is read anew."""
+        self.received = 0  # bytes of wheels, not of pages
+        self.wheels_read = 0
+        self._settings = settings
+        self._cache = cache
+        self._session = open_session(settings)
+
+    def close(self) -> None:
+        """Close the session."""
+        self._session.close()
+
+    def page(self, distribution: str) -> list[Wheel] | None:
+        """List the wheels of a distribution; None where the index has none of that name."""
+        return read_page(self._session, self._settings, distribution)
+
+    def read_all(
+        self, wheels: Mapping[str, tuple[str, Wheel]], progress: Callable[[int, int], None]
+    ) -> tuple[dict[str, Contents], list[str]]:
+        """Read wheels, given by SHA-256 with their framework; return the contents and why some are unusable.
+
+        Raises ArtifactError, all reasons in it, when any could not be read; the others are in the cache then.
+        """
+        found: dict[str, Contents] = {}
+        unusable: list[str] = []
+        failed: list[str] = []
+        progress(0, len(wheels))
+        pool = ThreadPoolExecutor(CONNECTIONS)
+        try:
+            waiting = {pool.submit(self._read, *item): digest for digest, item in wheels.items()}
+            for done, future in enumerate(as_completed(waiting), 1):
+                try:
+                    found[waiting[future]] = future.result()
+                except UnusableWheelError as error:
+                    unusable.append(str(error))
+                except ArtifactError as error:
+                    failed.append(str(error))
+                progress(done, len(wheels))
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)  # an interrupt lets the wheels in hand end, no others start
+        if failed:
+            raise ArtifactError(_joined(sorted(failed)))
+        return found, sorted(unusable)
+
+    def _read(self, framework: str, wheel: Wheel) -> Contents:
+        kept = self._cache.get(wheel.sha256) if self._cache else None
+        if kept is not None:
+            return kept
+        contents, received = read_wheel(self._session, self._settings, wheel, framework)
+        self.received += received
+        self.wheels_read += 1
+        if self._cache:
+            self._cache.put(wheel.sha256, contents)
+        return contents
+
+
+def _joined(reasons: list[str]) -> str:
+    """Tell the first reasons and count the rest."""
+    rest = f" And {len(reasons) - _TOLD} more." if len(reasons) > _TOLD else ""
+    return " ".join(reasons[:_TOLD]) + rest

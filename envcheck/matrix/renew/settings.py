@@ -1,0 +1,99 @@
+"""Where pip looks for packages on this machine: its configuration files, then its environment variables."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from envcheck.matrix.renew.errors import ArtifactError
+
+_SECTIONS = ("global", "download", "install")  # the later one wins, as for `pip install`
+
+
+@dataclass(frozen=True)
+class IndexSettings:
+    """The primary index and how to reach it; what is "" or empty is left to the libraries' defaults."""
+
+    url: str = ""
+    ca_file: str = ""
+    client_certificate: str = ""
+    proxy: str = ""
+    trusted_hosts: tuple[str, ...] = ()
+    connect_timeout: float = 10.0
+    read_timeout: float = 60.0
+    whole_timeout: float = 180.0  # seconds for one page or one range
+    retries: int = 3
+
+    def trusts(self, url: str) -> bool:
+        """Tell whether pip is told to reach this host without checking its certificate."""
+        parts = urlsplit(url)
+        return parts.hostname in self.trusted_hosts or f"{parts.hostname}:{parts.port}" in self.trusted_hosts
+
+
+def pip_settings(environment: Mapping[str, str], prefix: str = sys.prefix) -> IndexSettings:
+    """Read pip's own configuration; extra indexes and find-links are left out on purpose."""
+    options: dict[str, str] = {}
+    for path in _files(environment, prefix):
+        options.update(_read(path))
+    options.update(_from_environment(environment))
+    if options.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
+        raise ArtifactError("pip is configured to use no index (no-index), so there is nothing to renew from.")
+    url = options.get("index-url", "").strip()
+    if url and urlsplit(url).scheme not in {"http", "https"}:
+        raise ArtifactError(f"pip's index has the scheme {urlsplit(url).scheme!r}; only http and https can be read.")
+    return IndexSettings(
+        url=url,
+        ca_file=options.get("cert", ""),
+        client_certificate=options.get("client-cert", ""),
+        proxy=options.get("proxy", ""),
+        trusted_hosts=tuple(options.get("trusted-host", "").split()),
+    )
+
+
+def _files(environment: Mapping[str, str], prefix: str) -> Iterator[Path]:
+    """Yield pip's configuration files, the stronger ones later; PIP_CONFIG_FILE=/dev/null means none."""
+    import platformdirs
+
+    named = environment.get("PIP_CONFIG_FILE", "")
+    if named == os.devnull:
+        return
+    name = "pip.ini" if sys.platform == "win32" else "pip.conf"
+    site = platformdirs.site_config_dir("pip", appauthor=False, multipath=True)
+    yield from (Path(folder) / name for folder in reversed(site.split(os.pathsep)))
+    if sys.platform != "win32":
+        yield Path("/etc") / name
+    home = Path(environment.get("HOME") or Path.home())
+    yield home / ("pip" if sys.platform == "win32" else ".pip") / name
+    yield Path(platformdirs.user_config_dir("pip", appauthor=False, roaming=True)) / name
+    yield Path(environment.get("VIRTUAL_ENV") or prefix) / name
+    if named:
+        yield Path(named)
+
+
+def _read(path: Path) -> dict[str, str]:
+    """Read one configuration file; one that is missing says nothing, a broken one is reported.
+
+    [global]
+    index-url = https://mirror.example/simple
+    """
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return {}
+    except (OSError, UnicodeDecodeError, configparser.Error) as error:
+        reason = str(error).splitlines()[0]
+        raise ArtifactError(f"pip's configuration file {path} cannot be read: {reason}") from error
+    sections = [parser[name] for name in _SECTIONS if parser.has_section(name)]
+    return {key.replace("_", "-"): value for section in sections for key, value in section.items()}
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Read PIP_INDEX_URL and the like: an empty variable counts as not set."""
+    found = {key: value for key, value in environment.items() if key.startswith("PIP_") and value}
+    return {key[len("PIP_") :].lower().replace("_", "-"): value for key, value in found.items()}
