@@ -78,6 +78,13 @@ def _join(found: List[Gpu], reported: List[Gpu], jetson: Fact[Gpu]) -> List[Gpu]
     by_address = {value_of(gpu.pci_address): position for position, gpu in enumerate(found)}
     by_uuid = {gpu.uuid.value: position for position, gpu in enumerate(found) if isinstance(gpu.uuid, Known)}
     joined: Dict[int, Gpu] = dict(enumerate(found))
+    reported, lost = _told_apart(reported)
+    if len(lost) == 1 and len(found) == len(reported) + 1:
+        places = {_place(gpu, by_address, by_uuid) for gpu in reported}
+        free = [position for position in joined if position not in places]
+        joined.update((position, _lost(lost[0], joined[position])) for position in free if len(free) == 1)
+    else:
+        reported += lost
     for gpu in reported:
         position = _place(gpu, by_address, by_uuid)
         joined[len(joined) if position is None else position] = _merge(
@@ -87,6 +94,20 @@ def _join(found: List[Gpu], reported: List[Gpu], jetson: Fact[Gpu]) -> List[Gpu]
     if isinstance(jetson, Known):
         gpus = _with_integrated(gpus, jetson.value)
     return sorted(gpus, key=_order)
+
+
+def _told_apart(reported: List[Gpu]) -> Tuple[List[Gpu], List[Gpu]]:
+    """Separate the GPUs that NVML counts but cannot open: it tells nothing to know them by."""
+    nameless = [isinstance(gpu.pci_address, Unknown) and isinstance(gpu.uuid, Unknown) for gpu in reported]
+    pairs = list(zip(reported, nameless))
+    return [gpu for gpu, is_lost in pairs if not is_lost], [gpu for gpu, is_lost in pairs if is_lost]
+
+
+def _lost(reported: Gpu, device: Gpu) -> Gpu:
+    """Give the one GPU that NVML cannot open the place and name of the one device left on the bus."""
+    return replace(
+        reported, name=device.name, pci_address=device.pci_address, pci_id=device.pci_id, kernel_driver=device.kernel_driver
+    )  # fmt: skip
 
 
 def _place(gpu: Gpu, by_address: Dict[Optional[str], int], by_uuid: Dict[str, int]) -> Optional[int]:

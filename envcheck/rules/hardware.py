@@ -53,7 +53,7 @@ def gpu_hardware_fault(context: Context) -> Iterator[Finding]:
     if fault is None and not lost:
         return
     evidence, what = fault or _gpu_fault(lost[0])
-    severity = WARNING if cuda_starts(context) else ERROR
+    severity = WARNING if cuda_starts(context) and len(lost) < len(context.gpus) else ERROR
     yield Finding(
         "gpu-hardware-fault",
         INCOMPATIBLE,
