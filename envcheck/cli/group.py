@@ -84,4 +84,5 @@ def run(arguments: list[str]) -> int:
 def _with_usage(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     where = f" Try `{context.command_path} --help`." if context is not None else ""
-    return error.format_message().rstrip(".") + "." + where
+    message = error.format_message()
+    return message + ("" if message.endswith((".", "?", "!")) else ".") + where

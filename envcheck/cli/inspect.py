@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from envcheck.cli import progress
 from envcheck.cli.exits import UserError
 from envcheck.model.codec import CodecError, decode
 from envcheck.model.facts import Known
@@ -17,7 +18,8 @@ def live_snapshot(python: str, env: str) -> Snapshot:
     from envcheck.host.local import LocalHost
     from envcheck.probes import PythonSelection, collect
 
-    snapshot = collect(LocalHost(), PythonSelection(python=python, env=env))
+    with progress.slow_programs():
+        snapshot = collect(LocalHost(), PythonSelection(python=python, env=env))
     executable = snapshot.facts.python.executable
     if (python or env) and not isinstance(executable, Known):
         option = f"--python {python}" if python else f"--env {env}"

@@ -52,6 +52,11 @@ def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, s
         _end(process)
 
 
+def running_programs() -> List[str]:
+    """Name the programs that have not answered yet."""
+    return sorted({str(process.args[0]) for process in list(_running) if isinstance(process.args, list)})
+
+
 def end_running() -> None:
     """End every program still running and start no other: called when the user interrupts."""
     _ending.set()
