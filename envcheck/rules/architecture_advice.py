@@ -6,7 +6,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.model.findings import Command, Fix
 from envcheck.model.releases import FrameworkRelease, KnownProblem
-from envcheck.rules.architecture_targets import NATIVE, coverage, parse_target
+from envcheck.rules.architecture_targets import NATIVE, build_targets, coverage
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import install_steps
@@ -77,7 +77,7 @@ def _serving(context: Context, build: Build, item: Judged) -> list[FrameworkRele
 
 
 def _is_native(context: Context, row: FrameworkRelease, item: Judged) -> bool:
-    targets = [target for target in map(parse_target, row.compute_capabilities) if target]
+    targets = build_targets(row.framework, row.compute_capabilities)
 
     def is_tegra(capability: str) -> bool:
         architecture = context.matrix.architecture(capability)

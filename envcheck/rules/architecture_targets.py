@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from envcheck.model.records import dataclass
 
@@ -40,6 +41,18 @@ def parse_target(text: str) -> ArchitectureTarget | None:
     """Read a target: "sm_86", "sm_90a", "compute_120", "sm_100f"; None for anything else."""
     found = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", text)
     return ArchitectureTarget(found[1], int(found[2]), int(found[3]), found[4]) if found else None
+
+
+def build_targets(framework: str, texts: Iterable[str]) -> tuple[ArchitectureTarget, ...]:
+    """Read the targets a build names for itself, what is no target left out.
+
+    TensorFlow's "compute_80" stands for machine code and PTX of 8.0 alike, as its configure script says and the
+    code in its wheels shows.
+    """
+    named = tuple(target for target in map(parse_target, texts) if target)
+    if framework != "tensorflow":
+        return named
+    return named + tuple(replace(target, kind="sm") for target in named if target.kind == "compute")
 
 
 def numbers(capability: str) -> tuple[int, int]:

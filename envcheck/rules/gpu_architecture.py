@@ -8,7 +8,7 @@ from envcheck.model.facts import Known, Unknown
 from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Evidence, Finding, Fix
 from envcheck.model.records import dataclass
 from envcheck.rules.architecture_advice import known_trouble, newer_release, older_release
-from envcheck.rules.architecture_targets import JIT, NATIVE, NONE, coverage, numbers, parse_target
+from envcheck.rules.architecture_targets import JIT, NATIVE, NONE, build_targets, coverage, numbers, parse_target
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.driver_release import at_least_cuda, major, toolkit_of
@@ -61,7 +61,7 @@ def verdict_on(context: Context, build: Build, item: Judged) -> Verdict:
     cuda = build.cuda.value if isinstance(build.cuda, Known) else None
     if not isinstance(build.compute_capabilities, Known):
         return _by_toolkit(context, build, item, cuda)
-    targets = [target for target in map(parse_target, build.compute_capabilities.value) if target]
+    targets = build_targets(build.framework, build.compute_capabilities.value)
     served = coverage(targets, item.capability, lambda cc: _is_tegra(context, cc))
     if served == JIT and context.environment.get("CUDA_DISABLE_PTX_JIT") == "1":
         return Verdict(TOO_NEW, "CUDA_DISABLE_PTX_JIT=1 forbids compiling its PTX")

@@ -8,7 +8,7 @@ from envcheck.matrix.query import Matrix
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 from envcheck.model.records import dataclass
 from envcheck.model.releases import Architecture, FrameworkRelease, KnownProblem, Toolkit
-from envcheck.rules.architecture_targets import JIT, NONE, coverage, parse_target
+from envcheck.rules.architecture_targets import JIT, NONE, build_targets, coverage
 from envcheck.rules.driver_release import at_least
 
 
@@ -74,7 +74,7 @@ def _coverage(matrix: Matrix, row: FrameworkRelease, capability: str) -> str:
         found = matrix.architecture(number)
         return found is not None and found.tegra
 
-    targets = [target for target in map(parse_target, row.compute_capabilities) if target]
+    targets = build_targets(row.framework, row.compute_capabilities)
     return coverage(targets, capability, is_tegra)
 
 

@@ -14,6 +14,7 @@ from tests.rules.factory_machine import UNREAD, build, context, gpu, known, only
 
 TEGRA = ("5.3", "6.2", "7.2", "8.7")
 NEW, OLD = "gpu-arch-too-new", "gpu-arch-too-old"
+HOPPER = ("NVIDIA H100 80GB HBM3", "9.0")
 BLACKWELL = ("NVIDIA GeForce RTX 5090", "12.0")
 
 
@@ -78,7 +79,7 @@ def test_a_gpu_the_build_dropped() -> None:
 
 
 def test_only_ptx_is_a_slow_start() -> None:
-    found = only(NEW, context(gpu(), builds=(build("2.15.0", "tensorflow"),)))
+    found = only(NEW, context(gpu(*HOPPER), builds=(build("2.15.0", "tensorflow"),)))
     assert found.severity == WARNING
     assert "first start is slow" in found.message
 
@@ -90,7 +91,15 @@ def test_known_trouble_with_ptx_is_told() -> None:
 
 def test_ptx_does_not_help_where_it_is_forbidden() -> None:
     host = {"environment": known({"CUDA_DISABLE_PTX_JIT": "1"})}
-    assert only(NEW, context(gpu(), host=host, builds=(build("2.15.0", "tensorflow"),))).severity == ERROR
+    assert only(NEW, context(gpu(*HOPPER), host=host, builds=(build("2.15.0", "tensorflow"),))).severity == ERROR
+
+
+@pytest.mark.parametrize(
+    ("version", "card"),
+    [("2.10.1", ("NVIDIA A100", "8.0")), ("2.15.0", ("RTX 4090", "8.9")), ("2.20.0", HOPPER), ("2.16.1", HOPPER)],
+)
+def test_what_tensorflow_calls_compute_is_machine_code_too(version: str, card: tuple[str, str]) -> None:
+    assert run(NEW, context(gpu(*card), builds=(build(version, "tensorflow"),))) == []
 
 
 def test_ptx_does_not_help_where_the_cuda_libraries_are_too_old() -> None:
