@@ -9,13 +9,14 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "findings.md"
 HEAD = """# Findings
 
-A finding id is a public contract: it is stable, and one id is one root cause with one kind of remedy. Severity is about the
-goal (`--expect gpu`, `cpu` or `auto`): **error** = the goal cannot be met; **warning** = met, but degraded or fragile;
-**note** = worth knowing. At most one finding is **primary**: the root cause; what follows from it names it in `caused_by`.
-A check that could not be decided is a finding with verdict `undetermined` that says what could not be read.
+A finding id is a public contract: it is stable, and one id is one root cause with one kind of remedy. Severity is
+about the goal (`--expect gpu`, `cpu` or `auto`): **error** = the goal cannot be met; **warning** = met, but degraded
+or fragile; **note** = worth knowing. At most one finding is **primary**: the root cause; what follows from it names
+it in `caused_by`. A check that could not be decided is a finding with verdict `undetermined` that says what could not
+be read.
 
-The order is the order of causes: when two findings of one severity explain nothing about each other, the upper one is primary.
-Ids without a rule are kept for what only a log shows.
+The order is the order of causes: when two findings of one severity explain nothing about each other, the upper one is
+primary. Ids without a rule are kept for what only a log shows.
 
 | layer | id | it means | has a rule | explains |
 |---|---|---|---|---|
