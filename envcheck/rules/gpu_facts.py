@@ -9,6 +9,7 @@ from envcheck.model.facts import Known, Unknown
 from envcheck.model.machine import Gpu
 from envcheck.model.releases import Architecture, GpuProduct
 from envcheck.rules.context import Context
+from envcheck.rules.gpu_choice import usable_gpus
 
 
 class Judged(NamedTuple):
@@ -45,10 +46,10 @@ def capability_of(context: Context, gpu: Gpu) -> str | None:
 
 
 def judged_gpus(context: Context) -> tuple[Judged, ...]:
-    """List the GPUs whose compute capability is known; one that could not be read ends the rule."""
+    """List the usable GPUs whose compute capability is known; one that could not be read ends the rule."""
     context.need(context.facts.gpus, "gpus")
     found = []
-    for gpu in context.gpus:
+    for gpu in usable_gpus(context):
         capability = capability_of(context, gpu)
         if capability is not None:
             found.append(Judged(gpu, capability, context.matrix.architecture(capability)))

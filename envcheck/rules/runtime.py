@@ -10,10 +10,10 @@ from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evide
 from envcheck.model.machine import Gpu
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_system import as_root
+from envcheck.rules.gpu_choice import numbered_gpus
 from envcheck.rules.gpu_facts import gpu_name
 from envcheck.rules.registry import rule
 from envcheck.rules.targets import judged_builds
-from envcheck.rules.visible_devices import numbered_gpus
 
 _FULL = 0.9  # of a GPU's memory
 _SMALL_SHM = 1 << 30  # bytes; NCCL and data loaders of one process per GPU want more than docker's 64 MB

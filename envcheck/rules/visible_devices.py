@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 from envcheck.model.facts import Absent, Known
 from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Command, Finding, Fix
-from envcheck.model.machine import Gpu
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import gpu_nodes, hidden_by_runtime, wants_gpu
 from envcheck.rules.fixes_container import give_to_container
+from envcheck.rules.gpu_choice import numbered_gpus, visible_selection
 from envcheck.rules.gpu_facts import gpu_name
 from envcheck.rules.registry import rule
-from envcheck.rules.visible_devices_list import Selection, select_devices
 
 _ID = "visible-devices-hidden"
 _VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -42,22 +41,6 @@ def cuda_visible_devices(context: Context) -> Iterator[Finding]:
         hidden = len(gpus) - len(chosen.visible)
         why = f" ({chosen.why})" if chosen.why else ""
         yield _finding(context, COMPATIBLE, NOTE, f"{_VARIABLE}={value!r} hides {hidden} of {len(gpus)} GPUs{why}.")
-
-
-def numbered_gpus(context: Context) -> tuple[Gpu, ...]:
-    """List the GPUs that CUDA can number: those NVML lists, or all where it did not say."""
-    listed = tuple(gpu for gpu in context.gpus if isinstance(gpu.nvml_index, Known))
-    return listed or context.gpus
-
-
-def visible_selection(value: str, gpus: tuple[Gpu, ...]) -> Selection:
-    """Apply a value of CUDA_VISIBLE_DEVICES to these GPUs."""
-    uuids = tuple(gpu.uuid.value if isinstance(gpu.uuid, Known) else "" for gpu in gpus)
-    instances = tuple(
-        tuple(device.uuid for device in gpu.mig_devices.value) if isinstance(gpu.mig_devices, Known) else ()
-        for gpu in gpus
-    )
-    return select_devices(value, uuids, instances)
 
 
 def _finding(context: Context, verdict: str, severity: str, message: str) -> Finding:
