@@ -29,6 +29,7 @@ class HostFacts:
     wsl_version: Fact[int] = NOT_STATED  # 1 or 2; absent when not WSL
     jetson_release: Fact[str] = NOT_STATED  # "R35.4.1"; absent when no Jetson
     secure_boot: Fact[bool] = NOT_STATED
+    msvc_runtime: Fact[str] = NOT_STATED  # Windows: folder of the Visual C++ runtime
     is_root: Fact[bool] = NOT_STATED
     environment: Fact[Mapping[str, str]] = NOT_STATED  # known variables only
     pip_configuration: Fact[Mapping[str, str]] = NOT_STATED

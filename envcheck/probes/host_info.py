@@ -11,6 +11,7 @@ from envcheck.probes.host_container import container_kind
 from envcheck.probes.host_cpu import read_cpu
 from envcheck.probes.host_environment import relevant_environment
 from envcheck.probes.host_libc import glibcxx_version, read_libc
+from envcheck.probes.host_msvc import msvc_runtime
 from envcheck.probes.host_os import read_distribution
 from envcheck.probes.host_packaging import conda_configuration, pip_configuration
 from envcheck.probes.host_platform import jetson_release, secure_boot, shm_bytes, wsl_version
@@ -40,6 +41,7 @@ def collect_host(host: Host) -> HostFacts:
         wsl_version=wsl_version(host, str(system.get("kernel_release", ""))),
         jetson_release=jetson_release(host, str(system.get("machine", ""))),
         secure_boot=secure_boot(host),
+        msvc_runtime=msvc_runtime(host),
         is_root=_told(system, "is_root"),
         environment=relevant_environment(host),
         pip_configuration=pip_configuration(host),

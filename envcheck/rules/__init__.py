@@ -35,6 +35,7 @@ import envcheck.rules.toolkit_paths
 import envcheck.rules.toolkit_tools
 import envcheck.rules.unanswered
 import envcheck.rules.visible_devices
+import envcheck.rules.windows_runtime
 # isort: on
 
 __all__ = ["RULES", "Context", "Target", "TargetError", "catalogue", "evaluate"]
