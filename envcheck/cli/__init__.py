@@ -14,6 +14,9 @@ def main() -> None:
     code = INTERNAL
     _open_missing_streams()
     try:
+        from envcheck.host.ending import end_cleanly_when_told
+
+        end_cleanly_when_told()
         code = _run()
         sys.stdout.flush()
     except BrokenPipeError:
@@ -87,7 +90,9 @@ def _fail(message: str, code: int) -> int:
         document = {"schema": "envcheck/error/1", "error": message, "exit_code": code}
         sys.stdout.write(json.dumps(document) + "\n")
     else:
-        sys.stderr.write(f"envcheck: {message}\n")
+        from envcheck.render.inert import inert
+
+        sys.stderr.write(f"envcheck: {inert(message)}\n")
     return code
 
 

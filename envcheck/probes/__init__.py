@@ -19,6 +19,7 @@ from envcheck.probes.overrides import apply_overrides
 from envcheck.probes.python_env import PythonSelection, collect_python
 from envcheck.probes.redact import Redactor
 from envcheck.probes.sections import unknown_section
+from envcheck.probes.together import start_thread
 from envcheck.probes.toolkit import collect_toolkits
 
 __all__ = ["PROBES", "PythonSelection", "collect"]
@@ -69,7 +70,7 @@ def _run_probes(host: Host, selection: PythonSelection) -> Dict[str, Any]:
 
     deadline = time.monotonic() + _LIMIT
     while waiting and time.monotonic() < deadline and not finished.is_set():
-        threading.Thread(target=work, daemon=True).start()
+        start_thread(work)
         finished.wait(_PATIENCE)
     finished.wait(max(0.0, deadline - time.monotonic()))
     return _sections(dict(results))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
+from functools import partial
 from typing import Any, Callable, Dict, Mapping, NamedTuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Fact, Known, Source, Unknown
 from envcheck.probes.driver_trust import why_not_loaded
 from envcheck.probes.nvml import cuda_version_text
+from envcheck.probes.together import start_thread
 
 _STUB = 34
 
@@ -49,10 +50,7 @@ def _side_by_side(**calls: Callable[[], Fact[Mapping[str, Any]]]) -> Dict[str, F
         except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
             errors[name] = error
 
-    threads = [threading.Thread(target=call, args=(name,), daemon=True) for name in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    for thread in filter(None, [start_thread(partial(call, name)) for name in calls]):
         thread.join()
     for error in errors.values():
         raise error

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 import threading
-from typing import Dict, List, Mapping, Sequence
+from functools import partial
+from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
 from envcheck.host.protocol import Completed, Host
 from envcheck.model.facts import Fact, Unknown
+
+
+def start_thread(work: Callable[[], None]) -> Optional[threading.Thread]:
+    """Do `work` in a thread of its own; right here, returning None, where this user may have no more threads."""
+    thread = threading.Thread(target=work, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        work()
+        return None
+    return thread
 
 
 def run_together(host: Host, commands: Mapping[str, Sequence[str]], timeout: float = 2.0) -> Dict[str, Fact[Completed]]:
@@ -21,12 +33,10 @@ def run_together(host: Host, commands: Mapping[str, Sequence[str]], timeout: flo
             missing.append(error)
 
     names = list(commands)
-    threads = [threading.Thread(target=work, args=(name,), daemon=True) for name in names[1:]]
-    for thread in threads:
-        thread.start()
+    threads = [start_thread(partial(work, name)) for name in names[1:]]
     for name in names[:1]:  # one of them needs no thread of its own
         work(name)
-    for thread in threads:
+    for thread in filter(None, threads):
         thread.join()
     if missing:
         raise missing[0]
