@@ -105,9 +105,8 @@ def _told_apart(reported: List[Gpu]) -> Tuple[List[Gpu], List[Gpu]]:
 
 def _lost(reported: Gpu, device: Gpu) -> Gpu:
     """Give the one GPU that NVML cannot open the place and name of the one device left on the bus."""
-    return replace(
-        reported, name=device.name, pci_address=device.pci_address, pci_id=device.pci_id, kernel_driver=device.kernel_driver
-    )  # fmt: skip
+    seen = {name: getattr(device, name) for name in ("name", "pci_address", "pci_id", "kernel_driver")}
+    return replace(reported, **seen)
 
 
 def _place(gpu: Gpu, by_address: Dict[Optional[str], int], by_uuid: Dict[str, int]) -> Optional[int]:
