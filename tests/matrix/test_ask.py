@@ -103,8 +103,10 @@ def test_query_leaves_out_what_the_driver_cannot_run(capsys: pytest.CaptureFixtu
 
 def test_query_counts_on_the_full_driver_where_ptx_is_compiled(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("query", "--gpu", "H100", "--framework", "tensorflow", "--platform", "linux_x86_64", "--driver")
-    assert "tensorflow==2.20.0" not in named(rows(capsys, *asked, "535.104.05"))
-    assert "tensorflow==2.20.0" in named(rows(capsys, *asked, "570.10"))
+    old = named(rows(capsys, *asked, "525.105.17"))
+    assert "tensorflow==2.12.0" in old
+    assert "tensorflow==2.15.0" not in old  # has no code for 9.0, and its CUDA 12.2 came with 535.54.03
+    assert "tensorflow==2.15.0" in named(rows(capsys, *asked, "535.104.05"))
 
 
 def test_query_knows_what_a_driver_branch_no_longer_drives(capsys: pytest.CaptureFixture[str]) -> None:

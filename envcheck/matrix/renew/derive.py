@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from envcheck.matrix.renew.contents import Contents
 from envcheck.matrix.renew.draft import Draft, by_key
+from envcheck.matrix.renew.errors import ArtifactError
 from envcheck.matrix.renew.jax import draft_jax, lend_wheels
 from envcheck.matrix.renew.tensorflow import draft_tensorflow
 from envcheck.matrix.renew.torch import draft_torch
@@ -32,8 +33,11 @@ def draft_release(
 
 
 def _draft(framework: str, group: Group, contents: Contents, published: Mapping[str, Collection[str]]) -> Draft | None:
-    if framework == "tensorflow":
-        return draft_tensorflow(group, contents)
-    if framework == "torch":
-        return draft_torch(group, contents)
-    return draft_jax(group, contents, published)
+    try:
+        if framework == "tensorflow":
+            return draft_tensorflow(group, contents)
+        if framework == "torch":
+            return draft_torch(group, contents)
+        return draft_jax(group, contents, published)
+    except ArtifactError as error:
+        raise ArtifactError(f"{group.representative.filename} cannot be used: {error}.") from error

@@ -74,7 +74,7 @@ def list_framework(reader: Reader, framework: str, since: str = "") -> Listing:
     distributions, first = sources(framework)
     pages = [reader.page(name) for name in distributions]
     if not any(page is not None for page in pages):
-        raise ArtifactError(f"The index has no page for any distribution of {framework}: is its address right?")
+        raise ArtifactError(f"The index has no page for any distribution of {framework}; its address may be wrong.")
     wheels = (wheel for page in pages for wheel in page or ())
     return Listing(framework, tuple(group_wheels(_at_least(wheels, (first, since)))), since or "0")
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import requests
 
 CONNECTIONS = 8
+_BUSY = (429, 500, 502, 503, 504)  # answers worth trying again
 _LATE = "it did not answer in time"
 
 
@@ -26,7 +27,7 @@ def open_session(settings: IndexSettings) -> requests.Session:
     session = requests.Session()
     session.headers["User-Agent"] = f"envcheck/{__version__}"
     session.max_redirects = 10
-    retry = Retry(settings.retries, backoff_factor=0.5, status_forcelist=(429, 500, 502, 503, 504))
+    retry = Retry(settings.retries, backoff_factor=0.5, status_forcelist=_BUSY, raise_on_status=False)
     adapter = HTTPAdapter(pool_connections=4, pool_maxsize=CONNECTIONS, pool_block=True, max_retries=retry)
     for scheme in ("https://", "http://"):
         session.mount(scheme, adapter)
@@ -100,7 +101,6 @@ def reason_of(error: Exception) -> str:
         requests.TooManyRedirects: "it redirects in a circle",
         exceptions.SSLError: "its certificate could not be checked",
         exceptions.ProxyError: "the proxy could not be used",
-        exceptions.RetryError: "it kept answering with errors",
         requests.ConnectionError: "no connection",
     }
     said = (words for kind, words in known.items() if isinstance(error, kind))

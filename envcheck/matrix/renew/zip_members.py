@@ -34,16 +34,20 @@ class Fetcher:
 
     def fetch(self, data_range: tuple[int, int | None], stream: bool = False) -> PartialBuffer:  # noqa: ARG002, FBT001, FBT002 - what RemoteZip calls
         """Fetch first..last, or the last bytes for (-size, None), into a buffer RemoteZip reads from."""
+        import requests
         from remotezip import PartialBuffer
 
         first, last = data_range
         if last is not None and last - first >= _RANGE_LIMIT:
             raise ArtifactError(f"its directory claims {last - first + 1} bytes, more than any real wheel has")
         asked = f"bytes={first}" if last is None else f"bytes={first}-{last}"
-        answer = self._get(asked)
-        if answer is None and last is None:  # a server that knows no ranges from the end
-            size = self._size()
-            answer = self._get(f"bytes={max(0, size + first)}-{size - 1}")
+        try:
+            answer = self._get(asked)
+            if answer is None and last is None:  # a server that knows no ranges from the end
+                size = self._size()
+                answer = self._get(f"bytes={max(0, size + first)}-{size - 1}")
+        except requests.RequestException as error:  # not let through: zipfile takes it for the end of the file
+            raise ArtifactError(f"{plain_url(self._url)}: {reason_of(error)}") from error
         if answer is None:
             raise ArtifactError("the server does not serve byte ranges")
         start, data = answer
@@ -87,18 +91,13 @@ def read_wheel(
     session: requests.Session, settings: IndexSettings, wheel: Wheel, framework: str
 ) -> tuple[Contents, int]:
     """Read what matters of a wheel; return it with the number of bytes it took. Raises ArtifactError."""
-    import requests
     from remotezip import RemoteZipError
 
     fetcher = Fetcher(wheel.url, session, settings)
     try:
         return _read(fetcher, wheel, framework), fetcher.received
-    except requests.RequestException as error:
-        raise ArtifactError(
-            f"{wheel.filename} at {plain_url(wheel.url)} cannot be read: {reason_of(error)}."
-        ) from error
     except ArtifactError as error:
-        raise type(error)(f"{wheel.filename} is refused: {str(error).rstrip('.')}.") from error
+        raise type(error)(f"{wheel.filename} cannot be used: {str(error).rstrip('.')}.") from error
     except (zipfile.BadZipFile, zlib.error, RemoteZipError, ValueError, EOFError, OSError, RuntimeError) as error:
         raise ArtifactError(f"{wheel.filename} is no readable wheel: {error or 'it ends too early'}.") from error
 

@@ -1,0 +1,54 @@
+"""Renew the built-in matrix from the local index, as the command does, without its printing."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from envcheck.matrix.renew.cache import Cache
+from envcheck.matrix.renew.merge import drop_unused_citations
+from envcheck.matrix.renew.reader import Reader
+from envcheck.matrix.renew.refresh import Renewal, list_framework, refresh
+from envcheck.matrix.renew.settings import IndexSettings
+from tests.matrix.documents import document
+from tests.matrix.index.server import LocalIndex, recorded
+
+FRAMEWORKS = ("jax", "tensorflow", "torch")
+
+
+def reader(index: LocalIndex, cache: Path | None = None, **settings: Any) -> Reader:
+    asked = {"connect_timeout": 5.0, "read_timeout": 5.0, "retries": 0, **settings}
+    return Reader(IndexSettings(url=index.url, **asked), Cache(cache) if cache else None)
+
+
+def renew(
+    index: LocalIndex,
+    old: dict[str, Any],
+    *frameworks: str,
+    since: str = "",
+    cache: Path | None = None,
+    today: str = "",
+    **settings: Any,
+) -> Renewal:
+    opened = reader(index, cache, **settings)
+    try:
+        listings = [list_framework(opened, name, since) for name in frameworks or FRAMEWORKS]
+        return refresh(old, listings, opened, today or document()["checked"], lambda done, total: None)
+    finally:
+        opened.close()
+
+
+def without(framework: str, *versions: str) -> dict[str, Any]:
+    """Return the built-in matrix without some releases of a framework."""
+    changed = deepcopy(document())
+    for version in versions:
+        del changed["releases"][framework][version]
+    drop_unused_citations(changed)
+    return changed
+
+
+def recorded_versions(framework: str) -> list[str]:
+    """List the releases of a framework that the local index has."""
+    known = set(document()["releases"][framework])
+    return sorted(known & {name.split("-")[1] for name in recorded()["wheels"] if name.startswith(framework[:3])})

@@ -1,0 +1,141 @@
+"""`envcheck matrix refresh` as a user meets it: pip's configuration, files written, exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from envcheck.cli.exits import UserError
+from envcheck.cli.group import run
+from tests.matrix.documents import document, text
+from tests.matrix.index.renewal import without
+from tests.matrix.index.server import LocalIndex, serve
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalIndex]:
+    with serve() as served:
+        for name in [name for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")]:
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("PIP_INDEX_URL", served.url)
+        for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME", "LOCALAPPDATA", "HOME"):
+            monkeypatch.setenv(name, str(tmp_path / name))
+        yield served
+
+
+def saved(path: Path, *versions: str) -> str:
+    path.write_text(json.dumps(without("tensorflow", *versions)), encoding="utf-8")
+    return str(path)
+
+
+def test_refresh_writes_a_matrix_and_tells_what_changed(
+    index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own, new = saved(tmp_path / "own.json", "2.21.0"), tmp_path / "new.json"
+    assert run(["matrix", "refresh", "--framework", "tensorflow", "--matrix", own, "-o", str(new)]) == 0
+    printed = capsys.readouterr()
+    assert "+ tensorflow 2.21.0 on linux_x86_64: pythons 3.10 3.11 3.12 3.13, cuda 12.5.1, cudnn 9.3" in printed.out
+    assert f"envcheck doctor --matrix {new}" in printed.err
+    found = json.loads(new.read_text(encoding="utf-8"))
+    assert found["releases"] == document()["releases"]
+    assert {path.name for path in tmp_path.iterdir()} >= {"new.json", "own.json"}
+
+
+def test_refresh_without_output_writes_to_the_users_data(index: LocalIndex, capsys: pytest.CaptureFixture[str]) -> None:
+    from envcheck.matrix.renew.save import user_matrix
+
+    assert run(["matrix", "refresh", "--framework", "torch", "--since", "2.15"]) == 0
+    assert "No release, Python or requirement changed." in capsys.readouterr().out
+    assert json.loads(user_matrix().read_text(encoding="utf-8"))["releases"] == document()["releases"]
+
+
+def test_refresh_keeps_what_it_read_for_the_next_time(index: LocalIndex, tmp_path: Path) -> None:
+    own, new = saved(tmp_path / "own.json", "2.21.0"), str(tmp_path / "new.json")
+    asked = ["matrix", "refresh", "--framework", "tensorflow", "--matrix", own, "-o", new]
+    assert run(asked) == 0
+    index.asked.clear()
+    assert run(asked) == 0
+    assert index.read() == []
+
+
+def test_refresh_writes_nothing_when_something_could_not_be_read(
+    index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index.ranges = "none"
+    new = tmp_path / "new.json"
+    new.write_text("as it was", encoding="utf-8")
+    own = saved(tmp_path / "own.json", "2.21.0")
+    assert run(["matrix", "refresh", "--framework", "tensorflow", "--matrix", own, "-o", str(new)]) == 3
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "does not serve byte ranges" in printed.err
+    assert "Nothing was written." in printed.err
+    assert new.read_text(encoding="utf-8") == "as it was"
+
+
+def test_refresh_says_when_it_cannot_write(
+    index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    assert run(["matrix", "refresh", "--framework", "torch", "--since", "2.15", "-o", str(folder)]) == 3
+    assert f"{folder} cannot be written" in capsys.readouterr().err
+    assert list(folder.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("tmp")] == []
+
+
+def test_refresh_tells_what_was_left_out_and_what_vanished(
+    index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in index.wheels if name.startswith("tensorflow-2.20.0-")]:
+        del index.wheels[name]
+    other = "tensorflow-2.19.1-cp312-cp312-win_amd64.whl"
+    index.archives["tensorflow-2.21.0-cp313-cp313-win_amd64.whl"] = index.archive(other)
+    own = saved(tmp_path / "own.json", "2.21.0")
+    assert run(["matrix", "refresh", "--since", "2.20", "--framework", "tensorflow", "--matrix", own, "-o", own]) == 0
+    printed = capsys.readouterr().out
+    assert "left out: tensorflow-2.21.0-cp313-cp313-win_amd64.whl cannot be used" in printed
+    assert "no longer on the index, kept: tensorflow 2.20.0 on win_amd64" in printed
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--framework", "keras"], ["--since", "newest"], ["--matrix", "/nowhere.json"]],
+    ids=lambda item: item[0],
+)
+def test_refresh_refuses_what_makes_no_sense(index: LocalIndex, arguments: list[str]) -> None:
+    with pytest.raises(UserError):
+        run(["matrix", "refresh", *arguments])
+    assert index.asked == []
+
+
+def test_refresh_reports_a_broken_pip_configuration(
+    index: LocalIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert run(["matrix", "refresh", "-o", str(tmp_path / "new.json")]) == 3
+    assert "configured to use no index" in capsys.readouterr().err
+
+
+def test_missing_libraries_are_named_with_the_extra_that_brings_them(
+    index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "remotezip", None)
+    with pytest.raises(UserError, match=r"needs remotezip.*envcheck-gpu\[matrix\]"):
+        run(["matrix", "refresh"])
+
+
+def test_progress_is_drawn_on_a_terminal_only(
+    index: LocalIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = saved(tmp_path / "own.json", "2.21.0")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert run(["matrix", "refresh", "--framework", "tensorflow", "--matrix", own, "-o", own]) == 0
+    assert "Reading wheels" in capsys.readouterr().err
+    assert Path(own).read_text(encoding="utf-8").replace(document()["checked"], "") != text()
