@@ -14,6 +14,7 @@ from envcheck.model.python_env import Distribution
 from envcheck.model.snapshot import Facts
 
 T = TypeVar("T")
+_NOTHING = ("", "void", "none")  # values of NVIDIA_VISIBLE_DEVICES that ask for no GPU
 
 
 class UndecidedError(Exception):
@@ -47,7 +48,25 @@ class Context:
         """Say whether the verdict is about "gpu" or "cpu" work; auto asks for a GPU wherever there may be one."""
         if self.target.expect in ("gpu", "cpu"):
             return self.target.expect
-        return "cpu" if isinstance(self.facts.gpus, Absent) and not self.hides_host_gpus else "gpu"
+        has_none = isinstance(self.facts.gpus, Absent) and not self.hides_host_gpus
+        return "cpu" if has_none or self._is_left_without_gpu else "gpu"
+
+    @property
+    def _is_left_without_gpu(self) -> bool:
+        """Say whether this is a container that was given no GPU of its host and holds nothing that asks for one."""
+        host, driver, installs = self.facts.host, self.facts.driver, self.facts.toolkits.installs
+        nodes = [node.path for node in driver.device_nodes.value] if isinstance(driver.device_nodes, Known) else []
+        given = isinstance(driver.libcuda_path, Known) or any(path[len("/dev/nvidia") :].isdigit() for path in nodes)
+        unread = isinstance(driver.device_nodes, Unknown) or isinstance(driver.libcuda_path, Unknown)
+        if not isinstance(host.container, Known) or isinstance(host.jetson_release, Known) or given or unread:
+            return False
+        frameworks = self.facts.python.frameworks
+        builds = frameworks.value if isinstance(frameworks, Known) else ()
+        cpu_only = not isinstance(frameworks, Unknown) and all(
+            isinstance(build.cuda_build, Known) and not build.cuda_build.value for build in builds
+        )
+        asked = self.target.requirements or self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip() not in _NOTHING
+        return cpu_only and not asked and not (isinstance(installs, Known) and installs.value)
 
     @property
     def hides_host_gpus(self) -> bool:
@@ -57,7 +76,7 @@ class Context:
         """
         host, devices = self.facts.host, self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip()
         in_wsl = isinstance(host.container, Known) and isinstance(host.wsl_version, Known)
-        return in_wsl and devices not in ("", "void", "none")
+        return in_wsl and devices not in _NOTHING
 
     def fact(self, name: str) -> Fact[Any]:
         """Find a fact by its dotted name: "driver.release", "gpus"."""

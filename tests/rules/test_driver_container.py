@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from envcheck.model.findings import COMPATIBLE, ERROR, NOTE
 from envcheck.model.machine import DeviceNode, ToolkitFacts, ToolkitInstall
-from envcheck.rules import Context, Target
+from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.context import UndecidedError
 from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, build, context, driver, gpu, known, nodes, only, run
 
@@ -28,6 +29,33 @@ def test_a_container_without_its_hosts_gpu() -> None:
     assert only(ID, context(gpu(), driver=EMPTY, host=DOCKER, expect="gpu")).severity == ERROR
     toolkit = ToolkitFacts(installs=known((ToolkitInstall("/usr/local/cuda", "usr-local"),)))
     assert only(ID, context(gpu(), driver=EMPTY, host=DOCKER, toolkits=toolkit)).severity == ERROR
+
+
+CPU_ONLY = build("2.7.1+cpu", cuda_build=known(False))
+
+
+def test_a_container_left_without_a_gpu_does_cpu_work() -> None:
+    assert context(gpu(), driver=EMPTY, host=DOCKER, builds=(CPU_ONLY,)).goal == "cpu"
+    assert context(gpu(), driver=EMPTY, host=asks("void")).goal == "cpu"
+    assert evaluate(context(gpu(), driver=EMPTY, host=DOCKER, builds=(CPU_ONLY,))).verdict == COMPATIBLE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"builds": (TORCH,)},
+        {"builds": (CPU_ONLY,), "expect": "gpu"},
+        {"host": asks("all")},
+        {"host": {}},
+        {"host": {**DOCKER, "jetson_release": known("R36.3.0")}},
+        {"driver": driver()},
+        {"driver": replace(EMPTY, device_nodes=UNREAD)},
+        {"driver": replace(EMPTY, device_nodes=nodes("0", "ctl"))},
+        {"toolkits": ToolkitFacts(installs=known((ToolkitInstall("/usr/local/cuda", "usr-local"),)))},
+    ],
+)
+def test_what_asks_for_the_hosts_gpu(change: dict[str, Any]) -> None:
+    assert context(gpu(), **{"driver": EMPTY, "host": DOCKER, **change}).goal == "gpu"
 
 
 def test_a_request_asks_for_a_gpu_too() -> None:
