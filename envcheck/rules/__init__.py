@@ -29,6 +29,7 @@ import envcheck.rules.gpu_architecture
 import envcheck.rules.hardware
 import envcheck.rules.host_compiler
 import envcheck.rules.python_interpreter
+import envcheck.rules.release_unknown
 import envcheck.rules.runtime
 import envcheck.rules.toolkit
 import envcheck.rules.toolkit_paths

@@ -32,6 +32,7 @@ class Build:
     compute_capabilities: Fact[tuple[str, ...]]
     libraries: Fact[tuple[LibraryLookup, ...]]
     facts: FrameworkBuild | None = None
+    row: FrameworkRelease | None = None  # the release's row where it describes this very build, not a namesake's
 
     @property
     def label(self) -> str:
@@ -66,14 +67,16 @@ def build_of(release: FrameworkRelease) -> Build:
         cudnn=_row(release, release.cudnn),
         compute_capabilities=_row(release, release.compute_capabilities or None),
         libraries=nothing,
+        row=release,
     )
 
 
 def _installed(context: Context, item: FrameworkBuild) -> Build:
     public, _, local = item.version.partition("+")
     release = context.matrix.release(item.framework, public, context.platform, item.distribution)
-    # A local version (+cu118) is another build than the row of the default index describes.
-    row = release if release and (not local or _local_cuda(local) == _minor(release.cuda)) else None
+    # A local version (+cu118) is another build than the row of the default index describes, and so is conda's.
+    same = not local or (release is not None and _local_cuda(local) == _minor(release.cuda))
+    row = release if same and not is_condas(context, item.distribution) else None
     return Build(
         framework=item.framework,
         distribution=item.distribution,
@@ -89,7 +92,14 @@ def _installed(context: Context, item: FrameworkBuild) -> Build:
         ),
         libraries=item.libraries,
         facts=item,
+        row=row,
     )
+
+
+def is_condas(context: Context, distribution: str) -> bool:
+    """Tell whether conda installed a distribution."""
+    found = context.distributions.get(distribution)
+    return found is not None and found.installer == "conda"
 
 
 def _first(*facts: Fact[T]) -> Fact[T]:

@@ -79,7 +79,7 @@ def wheel_copy(context: Context) -> Copy | None:
 
 def built_with(build: Build) -> str | None:
     """Return the cuDNN a build was made with; its files often name the major only, its matrix row the minor."""
-    told, row = value_of(build.cudnn), build.release.cudnn if build.release and not build.local else None
+    told, row = value_of(build.cudnn), build.row.cudnn if build.row else None
     if row and (told is None or (len(numbers(told)) == 1 and numbers(row)[:1] == numbers(told))):
         return row
     return told

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, WARNING, Command, Evidence, Finding, Fix
+from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
@@ -21,9 +21,7 @@ from envcheck.rules.targets import (
     PLATFORM,
     PYTHON,
     REMOVED,
-    UNLISTED,
     Wanted,
-    judged_builds,
     supports_python,
     wanted_releases,
 )
@@ -104,35 +102,6 @@ def framework_package_removed(context: Context) -> Iterator[Finding]:
             ),
             Fix(f"Install {instead} instead.", install_steps(context, instead)),
         )
-
-
-@rule("release-unknown", goal="any")
-def release_unknown(context: Context) -> Iterator[Finding]:
-    """Find releases that the matrix does not hold, which cannot be judged."""
-    for wanted in wanted_releases(context):
-        if wanted.obstacle == UNLISTED:
-            yield _unknown_release(context, wanted.text, wanted.framework, "python.version")
-    for build in judged_builds(context):
-        if build.release is None and build.version:
-            yield _unknown_release(context, build.label, build.framework, "python.frameworks")
-
-
-def _unknown_release(context: Context, label: str, framework: str, fact: str) -> Finding:
-    newest = next(iter(context.matrix.releases(framework, context.platform)), None)
-    known = f" The newest {framework} release it holds for {context.platform} is {newest.version}." if newest else ""
-    seen = context.seen(fact, shown=label)
-    cited = (Evidence(f"releases {framework}", newest.version, citation=newest.citations[0]),) if newest else ()
-    return Finding(
-        "release-unknown",
-        UNDETERMINED,
-        ERROR,
-        f"The compatibility matrix does not hold {label} for {context.platform}, so it cannot be judged.{known}",
-        (seen, *cited),
-        Fix(
-            "Refresh the matrix from the published wheels, or ask about a release it holds.",
-            (Command(("envcheck", "matrix", "refresh", "--framework", framework), "user"),),
-        ),
-    )
 
 
 @rule("platform-no-gpu-wheel", goal="any")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from envcheck.model.facts import Absent, Fact, Known, Unknown
 from envcheck.model.python_env import LibraryLookup
 from envcheck.model.records import dataclass
-from envcheck.rules.builds import Build
+from envcheck.rules.builds import Build, is_condas
 from envcheck.rules.context import Context
 from envcheck.rules.targets import judged_builds, wanted_releases
 
@@ -50,8 +50,7 @@ def judged_frameworks(context: Context) -> tuple[Framework, ...]:
 
 def is_conda_build(context: Context, build: Build) -> bool:
     """Tell whether conda installed a build: the wheels' rows then say little about it."""
-    found = context.distributions.get(build.distribution)
-    return build.installed and found is not None and found.installer == "conda"
+    return build.installed and is_condas(context, build.distribution)
 
 
 def has_no_gpu(context: Context) -> bool:
