@@ -14,6 +14,7 @@ from envcheck.probes.gpu_jetson import find_jetson
 from envcheck.probes.gpu_names import named
 from envcheck.probes.gpu_pci import PciDevice, scan_pci
 from envcheck.probes.gpu_proc import read_information
+from envcheck.probes.gpu_windows import absent_in_wsl, registered_gpus
 from envcheck.probes.nvml import read_nvml
 from envcheck.probes.smi import read_smi
 
@@ -27,8 +28,8 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     not answer, the device tree of a Jetson; names and capabilities not told come from data/gpus.json.
     Readings are joined by PCI address, then by UUID; CUDA's own numbering plays no part.
     """
-    if host.system == "darwin":
-        return Absent(("macOS runs no NVIDIA GPU",))
+    if host.system not in ("linux", "windows"):
+        return Absent((f"CUDA, which {host.system} does not run",))
     bus = scan_pci(host) if host.system == "linux" else Absent((f"PCI in sysfs (this is {host.system})",))
     jetson = find_jetson(host)
     nvml = read_nvml(host, find_libraries(host).nvml_to_ask)
@@ -37,7 +38,18 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     gpus = _join(_from_bus(host, bus, reported), list(_values(reported)), jetson)
     if gpus:
         return Known(named(host, gpus), _source(bus, reported, jetson))
-    return _none(host, (bus, jetson, nvml.gpus), smi.gpus)
+    none = _none(host, (bus, jetson, nvml.gpus), smi.gpus)
+    return none if isinstance(none, Absent) else _without_driver(host, none)
+
+
+def _without_driver(host: Host, otherwise: Fact[Tuple[Gpu, ...]]) -> Fact[Tuple[Gpu, ...]]:
+    # Where only a driver names GPUs and none is there, Windows itself may tell.
+    if host.system == "linux":
+        return absent_in_wsl(host) or otherwise
+    registered = registered_gpus(host)
+    if isinstance(registered, Known):
+        return Known(named(host, registered.value), registered.source)
+    return registered if isinstance(registered, Absent) else otherwise
 
 
 def _values(fact: Fact[Tuple[Any, ...]]) -> Tuple[Any, ...]:
