@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding, Fix
+from envcheck.model.findings import ERROR, INCOMPATIBLE, Command, Finding, Fix
 from envcheck.model.machine import DeviceNode
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import gpu_nodes
@@ -16,8 +16,7 @@ from envcheck.rules.gpu_facts import cuda_starts
 from envcheck.rules.registry import rule
 
 _ID = "driver-device-nodes"
-_NEEDED = ("/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidiactl")
-_NO_DEVICE, _UNKNOWN_ERROR = 100, 999  # of cuInit
+_NO_DEVICE, _UNKNOWN_ERROR = 100, 999  # of cuInit; NVML has the second one, too
 
 
 @rule(_ID)
@@ -33,9 +32,23 @@ def driver_device_nodes(context: Context) -> Iterator[Finding]:
     result = context.need(context.facts.driver.cuda_init_result, "driver.cuda_init_result")
     paths = tuple(node.path for node in listed)
     # The nodes appear on demand, made by the setuid nvidia-modprobe: one that is missing matters once CUDA fails.
-    missing = next((path for path in _NEEDED if path not in paths), "")
-    if result == _UNKNOWN_ERROR or (result == _NO_DEVICE and missing):
+    missing = _missing(context, paths)
+    if result == _NO_DEVICE and not missing and _is_barred(context):
+        yield _barred(context, paths)
+    elif result == _UNKNOWN_ERROR or (result == _NO_DEVICE and missing):
         yield _failing(context, missing, paths, result)
+
+
+def _missing(context: Context, paths: tuple[str, ...]) -> str:
+    """Name the first node that CUDA cannot do without; any one of a GPU will do, as in a container."""
+    gpus = {node.path for node in gpu_nodes(context)}
+    needed = ("/dev/nvidia-uvm", next(iter(gpus), "/dev/nvidia0"), "/dev/nvidiactl")
+    return next((path for path in needed if path not in paths), "")
+
+
+def _is_barred(context: Context) -> bool:
+    nvml = context.facts.driver.nvml_result
+    return isinstance(nvml, Known) and nvml.value == _UNKNOWN_ERROR
 
 
 def _applies(context: Context) -> bool:
@@ -65,6 +78,24 @@ def _closed(context: Context, node: DeviceNode) -> Finding:
         (as_root(context, "chmod", "a+rw", node.path, purpose=until),),
     )
     return Finding(_ID, INCOMPATIBLE, ERROR, message, (context.seen(node.path, node.accessible),), fix)
+
+
+def _barred(context: Context, paths: tuple[str, ...]) -> Finding:
+    names = ("driver.nvml_result", "driver.cuda_init_result", "host.container")
+    evidence = (
+        context.seen("driver.device_nodes", shown=" ".join(paths)),
+        *(context.seen(name) for name in names if isinstance(context.fact(name), Known)),
+    )
+    told = "but neither NVML (Unknown Error) nor CUDA (no device) gets through to a GPU: the kernel bars the way"
+    if isinstance(context.facts.host.container, Known):
+        message = f"The device nodes are there, {told}. A container loses its devices when systemd reloads on the host."
+        command = Command(("docker", "restart", "CONTAINER"), "system", "on the host; CONTAINER stands for yours")
+        lasting = 'with "exec-opts": ["native.cgroupdriver=cgroupfs"] in /etc/docker/daemon.json it does not come back'
+        return Finding(
+            _ID, INCOMPATIBLE, ERROR, message, evidence, Fix(f"Restart the container; {lasting}.", (command,))
+        )
+    message = f"The device nodes are there, {told}, as a job system does for a job without a GPU."
+    return Finding(_ID, INCOMPATIBLE, ERROR, message, evidence, Fix("Ask for a GPU in the job; elsewhere, restart."))
 
 
 def _failing(context: Context, missing: str, paths: tuple[str, ...], result: int | None) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.facts import Known
+from envcheck.model.facts import Absent, Known
 from envcheck.model.findings import ERROR, INCOMPATIBLE, Command, Finding, Fix
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import driver_not_in_container
@@ -14,12 +14,14 @@ from envcheck.rules.driver_library import driver_library_mismatch, forward_compa
 from envcheck.rules.driver_nodes import driver_device_nodes
 from envcheck.rules.driver_state import driver_kind, driver_missing, driver_nouveau, driver_secure_boot
 from envcheck.rules.driver_wsl import driver_wsl
+from envcheck.rules.gpu_facts import gpu_name
 from envcheck.rules.hardware import gpu_hardware_fault
 from envcheck.rules.registry import rule
 from envcheck.rules.runtime import gpu_memory_held, mig_config
 from envcheck.rules.visible_devices import nvidia_visible_devices
 
 _STUB = 34
+_NO_DEVICE = 100
 _BUSY = 46
 _EXPLANATIONS = (
     gpu_hardware_fault,
@@ -86,12 +88,20 @@ def cuda_does_not_start(context: Context) -> Iterator[Finding]:
     result = _result(context)
     if not context.gpus or result in (None, 0, _STUB, _BUSY) or _explained(context):
         return
+    message = (
+        f"The driver is there, but CUDA does not start on it (cuInit returned {result}), and nothing else that was "
+        "read tells why."
+    )
+    if result == _NO_DEVICE and all(isinstance(gpu.nvml_index, Absent) for gpu in context.gpus):
+        message = (
+            f"The driver runs, but lists no GPU, though {gpu_name(context.gpus[0])} is on the bus: it could not start "
+            "it, or this job was given none."
+        )
     yield Finding(
         "driver-missing",
         INCOMPATIBLE,
         ERROR,
-        f"The driver is there, but CUDA does not start on it (cuInit returned {result}), and nothing else that "
-        "was read tells why.",
+        message,
         (context.seen("driver.cuda_init_result"), context.seen("driver.release")),
         Fix(
             "Look for NVRM lines in the kernel log, which name the reason; then restart, and install the "

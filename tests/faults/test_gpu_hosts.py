@@ -97,7 +97,7 @@ def test_the_cause_is_named(host: GpuHost, primary: str) -> None:
 def test_a_gpu_that_fell_off_the_bus_is_named() -> None:
     run = on(GpuHost(gpus=[replace(A100, lost=15), TWO_A100[1]]))
     assert run.primary == ["gpu-hardware-fault"]
-    assert run.code != 0
+    assert run.report["findings"][0]["severity"] == "warning"  # the other one works
 
 
 @pytest.mark.parametrize(

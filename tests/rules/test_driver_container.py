@@ -184,3 +184,28 @@ def test_an_unread_start_is_undetermined() -> None:
         run(NODES, context(gpu(), driver=driver(cuda_init_result=UNREAD)))
     with pytest.raises(UndecidedError, match="device_nodes"):
         run(NODES, context(gpu(), driver=failing(device_nodes=UNREAD)))
+
+
+def stuck(init: int, nvml: int = 0, *names: str) -> Any:
+    found = nodes(*(names or ("0", "ctl", "-uvm")))
+    return driver(cuda_init_result=known(init), nvml_result=known(nvml), device_nodes=found)
+
+
+def test_a_container_that_lost_its_devices() -> None:
+    found = only(NODES, context(gpu(), driver=stuck(100, 999), host=DOCKER))
+    assert found.fix is not None
+    assert found.fix.commands[0].argv[:2] == ("docker", "restart")
+    job = only(NODES, context(gpu(), driver=stuck(100, 999)))
+    assert "job" in job.message
+
+
+def test_the_second_gpus_node_will_do() -> None:
+    assert run(NODES, context(gpu(), driver=stuck(100, 0, "1", "ctl", "-uvm"), host=DOCKER)) == []
+    found = only(NODES, context(gpu(), driver=stuck(100, 0, "1", "ctl"), host=DOCKER))
+    assert "/dev/nvidia-uvm" in found.message
+
+
+def test_a_gpu_on_the_bus_that_the_driver_does_not_list() -> None:
+    found = only("driver-missing", context(gpu(nvml_index=NONE), driver=stuck(100)))
+    assert "lists no GPU" in found.message
+    assert "nothing else" in only("driver-missing", context(gpu(), driver=stuck(100))).message
