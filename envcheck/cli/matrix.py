@@ -87,6 +87,25 @@ def refresh(frameworks: tuple[str, ...], since: str, output: str | None, matrix_
     return matrix_renew.refresh(matrix_file, frameworks, since, output, today)
 
 
+@matrix.command(epilog="Example: envcheck matrix verify --all --framework tensorflow")
+@click.option("--sample", type=click.IntRange(min=1), default=None, help="Hold this many rows, chosen at random (20).")
+@click.option(
+    "--all", "everything", is_flag=True, help="Hold every row, and name what the index has beyond the matrix."
+)
+@click.option("--framework", "frameworks", multiple=True, metavar="NAME", help="Rows of this framework; repeatable.")
+@click.option("--matrix", "matrix_file", metavar="FILE", help="Verify this matrix instead of the built-in one.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.")
+def verify(
+    sample: int | None, everything: bool, frameworks: tuple[str, ...], matrix_file: str | None, form: str
+) -> int:
+    """Read the wheels anew and report each cell of the matrix that says something else than they do."""
+    from envcheck.cli import matrix_renew
+
+    if sample and everything:
+        raise UserError("--sample and --all exclude each other.")
+    return matrix_renew.verify(matrix_file, frameworks, 0 if everything else sample or 20, form)
+
+
 def _load(path: str | None) -> Matrix:
     from envcheck.matrix.load import MatrixError, load_matrix
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from envcheck.model.findings import COMPATIBLE, UNDETERMINED
 if TYPE_CHECKING:
     from envcheck.matrix.renew.reader import Reader
     from envcheck.matrix.renew.refresh import Renewal
+    from envcheck.matrix.renew.verify import Verification
 
 
 def refresh(matrix_file: str | None, frameworks: Sequence[str], since: str, output: str | None, today: str) -> int:
@@ -42,6 +44,37 @@ def refresh(matrix_file: str | None, frameworks: Sequence[str], since: str, outp
     _tell(describe_changes(document, renewal.document), renewal)
     click.echo(f"Saved to {target}. Judge by it: envcheck doctor --matrix {target}", err=True)
     return OF_VERDICT[COMPATIBLE]
+
+
+def verify(matrix_file: str | None, frameworks: Sequence[str], sample: int, form: str) -> int:
+    """Hold the matrix against the wheels, read anew, and tell each cell that disagrees."""
+    from envcheck.matrix.renew.errors import ArtifactError
+    from envcheck.matrix.renew.refresh import list_framework
+    from envcheck.matrix.renew.verify import Verification
+    from envcheck.matrix.renew.verify import verify as hold
+
+    document = _document(matrix_file)
+    names = _known(document, frameworks)
+    try:
+        with _reader(cached=False) as reader, _progress() as progress:
+            found = hold(document, [list_framework(reader, name) for name in names], reader, sample, progress)
+    except ArtifactError as error:
+        found = Verification(unread=[str(error)])
+    if form == "json":
+        click.echo(json.dumps(found.to_json(), ensure_ascii=False))
+    else:
+        _tell_verification(found)
+    return OF_VERDICT[found.verdict]
+
+
+def _tell_verification(found: Verification) -> None:
+    for item in found.disagreements:
+        label = f"{item.distribution} {item.version} on {item.platform}"
+        click.echo(f"{label}: {item.cell} is {item.matrix!r} in the matrix, {item.artifact!r} in the artifact")
+    for line in found.unread:
+        click.echo(f"not read: {line}")
+    counted = f"{found.rows} rows with {found.cells} cells read from artifacts were held against them"
+    click.echo(f"{counted}: {len(found.disagreements)} disagreements, {len(found.unread)} artifacts not read.")
 
 
 def _tell(changes: list[str], renewal: Renewal) -> None:

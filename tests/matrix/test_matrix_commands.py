@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,19 +12,7 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from tests.matrix.documents import document, text
 from tests.matrix.index.renewal import without
-from tests.matrix.index.server import LocalIndex, serve
-
-
-@pytest.fixture
-def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalIndex]:
-    with serve() as served:
-        for name in [name for name in os.environ if name.startswith("PIP_") or name.lower().endswith("_proxy")]:
-            monkeypatch.delenv(name)
-        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-        monkeypatch.setenv("PIP_INDEX_URL", served.url)
-        for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME", "LOCALAPPDATA", "HOME"):
-            monkeypatch.setenv(name, str(tmp_path / name))
-        yield served
+from tests.matrix.index.server import LocalIndex
 
 
 def saved(path: Path, *versions: str) -> str:
@@ -35,7 +21,7 @@ def saved(path: Path, *versions: str) -> str:
 
 
 def test_refresh_writes_a_matrix_and_tells_what_changed(
-    index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own, new = saved(tmp_path / "own.json", "2.21.0"), tmp_path / "new.json"
     assert run(["matrix", "refresh", "--framework", "tensorflow", "--matrix", own, "-o", str(new)]) == 0
@@ -47,7 +33,9 @@ def test_refresh_writes_a_matrix_and_tells_what_changed(
     assert {path.name for path in tmp_path.iterdir()} >= {"new.json", "own.json"}
 
 
-def test_refresh_without_output_writes_to_the_users_data(index: LocalIndex, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refresh_without_output_writes_to_the_users_data(
+    configured_index: LocalIndex, capsys: pytest.CaptureFixture[str]
+) -> None:
     from envcheck.matrix.renew.save import user_matrix
 
     assert run(["matrix", "refresh", "--framework", "torch", "--since", "2.15"]) == 0
@@ -55,19 +43,19 @@ def test_refresh_without_output_writes_to_the_users_data(index: LocalIndex, caps
     assert json.loads(user_matrix().read_text(encoding="utf-8"))["releases"] == document()["releases"]
 
 
-def test_refresh_keeps_what_it_read_for_the_next_time(index: LocalIndex, tmp_path: Path) -> None:
+def test_refresh_keeps_what_it_read_for_the_next_time(configured_index: LocalIndex, tmp_path: Path) -> None:
     own, new = saved(tmp_path / "own.json", "2.21.0"), str(tmp_path / "new.json")
     asked = ["matrix", "refresh", "--framework", "tensorflow", "--matrix", own, "-o", new]
     assert run(asked) == 0
-    index.asked.clear()
+    configured_index.asked.clear()
     assert run(asked) == 0
-    assert index.read() == []
+    assert configured_index.read() == []
 
 
 def test_refresh_writes_nothing_when_something_could_not_be_read(
-    index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    index.ranges = "none"
+    configured_index.ranges = "none"
     new = tmp_path / "new.json"
     new.write_text("as it was", encoding="utf-8")
     own = saved(tmp_path / "own.json", "2.21.0")
@@ -80,7 +68,7 @@ def test_refresh_writes_nothing_when_something_could_not_be_read(
 
 
 def test_refresh_says_when_it_cannot_write(
-    index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -91,12 +79,12 @@ def test_refresh_says_when_it_cannot_write(
 
 
 def test_refresh_tells_what_was_left_out_and_what_vanished(
-    index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in [name for name in index.wheels if name.startswith("tensorflow-2.20.0-")]:
-        del index.wheels[name]
+    for name in [name for name in configured_index.wheels if name.startswith("tensorflow-2.20.0-")]:
+        del configured_index.wheels[name]
     other = "tensorflow-2.19.1-cp312-cp312-win_amd64.whl"
-    index.archives["tensorflow-2.21.0-cp313-cp313-win_amd64.whl"] = index.archive(other)
+    configured_index.archives["tensorflow-2.21.0-cp313-cp313-win_amd64.whl"] = configured_index.archive(other)
     own = saved(tmp_path / "own.json", "2.21.0")
     assert run(["matrix", "refresh", "--since", "2.20", "--framework", "tensorflow", "--matrix", own, "-o", own]) == 0
     printed = capsys.readouterr().out
@@ -109,14 +97,14 @@ def test_refresh_tells_what_was_left_out_and_what_vanished(
     [["--framework", "keras"], ["--since", "newest"], ["--matrix", "/nowhere.json"]],
     ids=lambda item: item[0],
 )
-def test_refresh_refuses_what_makes_no_sense(index: LocalIndex, arguments: list[str]) -> None:
+def test_refresh_refuses_what_makes_no_sense(configured_index: LocalIndex, arguments: list[str]) -> None:
     with pytest.raises(UserError):
         run(["matrix", "refresh", *arguments])
-    assert index.asked == []
+    assert configured_index.asked == []
 
 
 def test_refresh_reports_a_broken_pip_configuration(
-    index: LocalIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    configured_index: LocalIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     assert run(["matrix", "refresh", "-o", str(tmp_path / "new.json")]) == 3
@@ -124,7 +112,7 @@ def test_refresh_reports_a_broken_pip_configuration(
 
 
 def test_missing_libraries_are_named_with_the_extra_that_brings_them(
-    index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+    configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "remotezip", None)
     with pytest.raises(UserError, match=r"needs remotezip.*envcheck-gpu\[matrix\]"):
@@ -132,7 +120,7 @@ def test_missing_libraries_are_named_with_the_extra_that_brings_them(
 
 
 def test_progress_is_drawn_on_a_terminal_only(
-    index: LocalIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    configured_index: LocalIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = saved(tmp_path / "own.json", "2.21.0")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
 
 from envcheck.matrix.renew.cache import Cache
 from envcheck.matrix.renew.contents import Contents
@@ -15,6 +16,22 @@ from envcheck.matrix.renew.wheels import Wheel
 from envcheck.matrix.renew.zip_members import read_wheel
 
 _TOLD = 5  # errors named in one message
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What came of reading wheels, each by its SHA-256."""
+
+    contents: dict[str, Contents] = field(default_factory=dict)
+    unusable: dict[str, str] = field(default_factory=dict)  # no installer takes them; why
+    failed: dict[str, str] = field(default_factory=dict)  # could not be read; why
+
+    def require_all(self) -> None:
+        """Raise ArtifactError with the reasons when any wheel could not be read."""
+        reasons = sorted(self.failed.values())
+        if reasons:
+            rest = f" And {len(reasons) - _TOLD} more." if len(reasons) > _TOLD else ""
+            raise ArtifactError(" ".join(reasons[:_TOLD]) + rest)
 
 
 class Reader:
@@ -36,33 +53,24 @@ class Reader:
         """List the wheels of a distribution; None where the index has none of that name."""
         return read_page(self._session, self._settings, distribution)
 
-    def read_all(
-        self, wheels: Mapping[str, tuple[str, Wheel]], progress: Callable[[int, int], None]
-    ) -> tuple[dict[str, Contents], list[str]]:
-        """Read wheels, given by SHA-256 with their framework; return the contents and why some are unusable.
-
-        Raises ArtifactError, all reasons in it, when any could not be read; the others are in the cache then.
-        """
-        found: dict[str, Contents] = {}
-        unusable: list[str] = []
-        failed: list[str] = []
+    def read_all(self, wheels: Mapping[str, tuple[str, Wheel]], progress: Callable[[int, int], None]) -> Reading:
+        """Read wheels, given by SHA-256 with their framework; what fails is told, not raised."""
+        reading = Reading()
         progress(0, len(wheels))
         pool = ThreadPoolExecutor(CONNECTIONS)
         try:
             waiting = {pool.submit(self._read, *item): digest for digest, item in wheels.items()}
             for done, future in enumerate(as_completed(waiting), 1):
                 try:
-                    found[waiting[future]] = future.result()
+                    reading.contents[waiting[future]] = future.result()
                 except UnusableWheelError as error:
-                    unusable.append(str(error))
+                    reading.unusable[waiting[future]] = str(error)
                 except ArtifactError as error:
-                    failed.append(str(error))
+                    reading.failed[waiting[future]] = str(error)
                 progress(done, len(wheels))
         finally:
             pool.shutdown(wait=True, cancel_futures=True)  # an interrupt lets the wheels in hand end, no others start
-        if failed:
-            raise ArtifactError(_joined(sorted(failed)))
-        return found, sorted(unusable)
+        return reading
 
     def _read(self, framework: str, wheel: Wheel) -> Contents:
         kept = self._cache.get(wheel.sha256) if self._cache else None
@@ -74,9 +82,3 @@ class Reader:
         if self._cache:
             self._cache.put(wheel.sha256, contents)
         return contents
-
-
-def _joined(reasons: list[str]) -> str:
-    """Tell the first reasons and count the rest."""
-    rest = f" And {len(reasons) - _TOLD} more." if len(reasons) > _TOLD else ""
-    return " ".join(reasons[:_TOLD]) + rest

@@ -53,14 +53,15 @@ class Listing:
 def refresh(document: Document, listings: Sequence[Listing], reader: Reader, today: str, progress: Progress) -> Renewal:
     """Return a renewed copy of a document; raises ArtifactError, and then nothing is renewed at all."""
     wanted = {listing.framework: _changed(document, listing) for listing in listings}
-    contents, left_out = reader.read_all(to_read(wanted), progress)
+    reading = reader.read_all(to_read(wanted), progress)
+    reading.require_all()
     renewed = deepcopy(document)
     for listing in listings:
-        _merge(renewed, listing, wanted[listing.framework], contents, today)
+        _merge(renewed, listing, wanted[listing.framework], reading.contents, today)
     drop_unused_citations(renewed)
     renewed["checked"] = today
     vanished = [row for listing in listings for row in _vanished(document, listing)]
-    return Renewal(renewed, tuple(left_out), tuple(vanished))
+    return Renewal(renewed, tuple(sorted(reading.unusable.values())), tuple(vanished))
 
 
 def to_read(wanted: Mapping[str, Iterable[Group]]) -> dict[str, tuple[str, Wheel]]:

@@ -1,0 +1,154 @@
+"""Hold the matrix against the artifacts it cites: each cell that disagrees, each artifact that could not be read."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from envcheck import __version__
+from envcheck.matrix.renew.curated import NO_CELLS, curated_part, tier_of
+from envcheck.matrix.renew.derive import draft_release
+from envcheck.matrix.renew.draft import Draft, Row
+from envcheck.matrix.renew.merge import Document, finished_row
+from envcheck.matrix.renew.reader import Reader, Reading
+from envcheck.matrix.renew.refresh import Listing, to_read
+from envcheck.matrix.renew.wheels import Group
+
+Key = tuple[str, str, str, str]  # framework, version, distribution, platform
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """One cell that says something else than its artifact; "row" and "wheel" stand for more than a cell."""
+
+    framework: str
+    version: str
+    distribution: str
+    platform: str
+    cell: str
+    matrix: Any
+    artifact: Any
+
+
+@dataclass
+class Verification:
+    """What a verification found."""
+
+    rows: int = 0  # held against their artifacts
+    cells: int = 0  # tier 1 cells among them
+    disagreements: list[Disagreement] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)  # one sentence each
+
+    @property
+    def verdict(self) -> str:
+        """Return incompatible for a disagreement, undetermined where something was not read, else compatible."""
+        if self.disagreements:
+            return "incompatible"
+        return "undetermined" if self.unread or not self.rows else "compatible"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of schema envcheck/matrix-verify/1."""
+        return {
+            "schema": "envcheck/matrix-verify/1",
+            "tool_version": __version__,
+            "verdict": self.verdict,
+            **asdict(self),
+        }
+
+
+def verify(
+    document: Document, listings: Sequence[Listing], reader: Reader, sample: int, progress: Callable[[int, int], None]
+) -> Verification:
+    """Re-read `sample` rows chosen at random, or all for 0, and then also what the index has beyond the matrix."""
+    rows = {key: row for listing in listings for key, row in _rows(document, listing.framework)}
+    chosen = set(rows) if not sample else set(random.sample(sorted(rows), min(sample, len(rows))))
+    found = Verification()
+    wanted = {listing.framework: _groups(listing, chosen, everything=not sample) for listing in listings}
+    reading = reader.read_all(to_read(wanted), progress)
+    found.unread += sorted(reading.failed.values())
+    listed = {_key(listing.framework, group) for listing in listings for group in listing.groups}
+    found.unread += [f"{_label(key)}: its wheels are no longer on the index." for key in sorted(chosen - listed)]
+    for listing in listings:
+        found.disagreements += _unusable(listing, reading, chosen)
+        for groups in Listing(listing.framework, tuple(wanted[listing.framework])).by_version().values():
+            drafts = draft_release(listing.framework, groups, reading.contents, listing.published)
+            _hold(document, listing.framework, drafts, chosen, found)
+    return found
+
+
+def _unusable(listing: Listing, reading: Reading, chosen: Collection[Key]) -> Iterator[Disagreement]:
+    """Yield the rows whose wheel no installer takes; wheels without a row are none of the matrix's business."""
+    for group in listing.groups:
+        key, why = _key(listing.framework, group), reading.unusable.get(group.representative.sha256)
+        if why is not None and key in chosen:
+            yield Disagreement(*key, "wheel", "usable", why)
+
+
+def _rows(document: Document, framework: str) -> Iterator[tuple[Key, Row]]:
+    for version, rows in document["releases"].get(framework, {}).items():
+        for row in rows:
+            yield (framework, version, row["distribution"], row["platform"]), row
+
+
+def _key(framework: str, group: Group) -> Key:
+    return framework, group.version, group.distribution, group.platform
+
+
+def _label(key: Key) -> str:
+    return f"{key[2]} {key[1]} on {key[3]}"
+
+
+def _groups(listing: Listing, chosen: Collection[Key], *, everything: bool) -> list[Group]:
+    """Choose the groups to read: those of the chosen rows, with jax itself, whose extras speak for its plugins."""
+    versions = {key[1] for key in chosen if key[0] == listing.framework}
+    return [
+        group
+        for group in listing.groups
+        if everything
+        or _key(listing.framework, group) in chosen
+        or (group.distribution == "jax" and group.version in versions)
+    ]
+
+
+def _hold(
+    document: Document, framework: str, drafts: Sequence[Draft], chosen: Collection[Key], found: Verification
+) -> None:
+    """Hold the rows of one release against what was read of it."""
+    versions = document["releases"].get(framework, {})
+    for draft in drafts:
+        key = _key(framework, draft.group)
+        rows = versions.get(draft.group.version, ())
+        row = next((row for row in rows if (row["distribution"], row["platform"]) == draft.key), None)
+        if row is None:  # read only when everything is
+            found.disagreements.append(Disagreement(*key, "row", "missing", draft.wheel.filename))
+        elif key in chosen:
+            found.rows += 1
+            found.cells += sum(tier_of(row, cell) == "tier1" for cell in row if cell not in NO_CELLS)
+            found.disagreements += _compare(key, row, draft, document["citations"])
+
+
+def _compare(key: Key, row: Row, draft: Draft, citations: Mapping[str, Any]) -> Iterator[Disagreement]:
+    """Yield each cell of a row that its artifact does not bear out."""
+    read = finished_row(draft, curated_part(row, citations))
+    for cell in sorted({*row, *read} - NO_CELLS):
+        if row.get(cell) != read.get(cell):
+            yield Disagreement(*key, cell, row.get(cell), read.get(cell))
+    for cell in ("cuda", "cudnn"):
+        if not _bears_out(row.get(cell), draft.cells.get(cell)):
+            yield Disagreement(*key, cell, row.get(cell), draft.cells.get(cell))
+    stated = "cuda_build" not in draft.proof
+    if stated and row["cuda_build"] != draft.cells["cuda_build"] and read["cuda_build"] == row["cuda_build"]:
+        yield Disagreement(*key, "cuda_build", row["cuda_build"], draft.cells["cuda_build"])
+    cited = citations[row["citations"][0]]
+    listed = {wheel.filename: wheel.sha256 for wheel in draft.group.wheels}
+    if listed.get(cited["url_or_artifact"]) != cited.get("sha256"):
+        yield Disagreement(*key, "wheel", cited["url_or_artifact"], draft.wheel.filename)
+
+
+def _bears_out(found: str | None, read: str | None) -> bool:
+    """Tell whether a finding refines what an artifact says: 8.9 refines 8, and everything refines silence."""
+    if found is None or read is None:
+        return True
+    return found == read or found.startswith(f"{read}.") or read.startswith(f"{found}.")
