@@ -66,6 +66,9 @@ def _pythons(rows: tuple[FrameworkRelease, ...]) -> list[str]:
 def _python(context: Context) -> str:
     version, abi = context.facts.python.version, context.facts.python.abi_tag
     shown = version.value if isinstance(version, Known) else "?"
+    implementation = context.facts.python.implementation
+    if isinstance(implementation, Known) and implementation.value.lower() != "cpython":
+        return f"{shown} ({implementation.value}; the wheels are for CPython)"
     return shown + (" (free-threaded)" if isinstance(abi, Known) and abi.value.endswith("t") else "")
 
 
@@ -183,10 +186,15 @@ def framework_cpu_build(context: Context) -> Iterator[Finding]:
             "framework-cpu-build",
             INCOMPATIBLE,
             ERROR if asked or not others else WARNING,
-            f"{build.label} is a CPU-only build: it does not use {whose} GPU.",
+            f"{build.label} is {_kind(build)}: it does not use {whose} GPU.",
             _cpu_evidence(context, build),
             gpu_install(context, framework),
         )
+
+
+def _kind(build: Build) -> str:
+    rocm = "rocm" in f"{build.distribution} {build.local}"
+    return "a build for AMD GPUs (ROCm), without CUDA" if rocm else "a CPU-only build"
 
 
 def _has_cuda(framework: Framework) -> bool:

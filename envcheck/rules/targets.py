@@ -210,6 +210,9 @@ def supports_python(context: Context, row: FrameworkRelease) -> bool:
     version, abi = context.facts.python.version, context.facts.python.abi_tag
     if not isinstance(version, Known):
         return True
+    implementation = context.facts.python.implementation
+    if isinstance(implementation, Known) and implementation.value.lower() != "cpython":
+        return False  # every framework wheel is made for CPython
     minor = ".".join(version.value.split(".")[:2])
     free_threaded = isinstance(abi, Known) and abi.value.startswith("cp") and abi.value.endswith("t")
     return minor in (row.free_threaded if free_threaded else row.pythons)

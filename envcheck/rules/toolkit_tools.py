@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.model.facts import Known, Unknown, value_of
-from envcheck.model.findings import INCOMPATIBLE, WARNING, Evidence, Finding, Fix
+from envcheck.model.findings import INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix
 from envcheck.model.machine import ToolkitInstall
 from envcheck.model.releases import Architecture
-from envcheck.rules.builds import Build
+from envcheck.rules.builds import Build, is_condas
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import cuda_builds, older, row_evidence
 from envcheck.rules.gpu_facts import Judged, gpu_name, judged_gpus
@@ -34,14 +34,18 @@ def libdevice_missing(context: Context) -> Iterator[Finding]:
 def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitInstall, ...]) -> Iterator[Finding]:
     holding = [item for item in installs if isinstance(item.libdevice_path, Known)]
     unread = any(isinstance(item.libdevice_path, Unknown) for item in installs)
-    if any(_is_searched(context, item) for item in holding) or (unread and not holding):
+    by_conda = is_condas(context, build.distribution)  # its builds look in the prefix they are installed in
+    if any(_is_searched(context, item) or (by_conda and item.origin == "conda") for item in holding):
+        return
+    if unread and not holding:
         return
     cuda = value_of(build.cuda)
     if holding:
         root = holding[0].root
         message = f"XLA in {build.label} does not look for libdevice.10.bc in {root}, the only place that has it."
         line = f": export XLA_FLAGS={_DATA_DIR}{root}" if is_plain_path(root) else ""
-        fix: Fix | None = Fix(f"Name that folder in XLA_FLAGS, in the environment's activation script{line}")
+        advice = f"Name that folder in XLA_FLAGS, in the environment's activation script{line}"
+        fix: Fix | None = Fix(advice, _in_place(holding[0]))
     else:
         message = (
             f"XLA in {build.label} needs libdevice.10.bc to compile kernels; neither a wheel nor a toolkit brings it."
@@ -50,6 +54,17 @@ def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitIn
     seen = tuple(Evidence(f"libdevice in {item.root}", describe(item.libdevice_path)) for item in installs)
     shown = seen or (context.seen("toolkits.installs"),)
     yield Finding("libdevice-missing", INCOMPATIBLE, WARNING, message, shown, fix)
+
+
+def _in_place(install: ToolkitInstall) -> tuple[Command, ...]:
+    """Link a libdevice that lies elsewhere in its toolkit, as in conda's cudatoolkit, to where XLA looks below it."""
+    path, folder = value_of(install.libdevice_path) or "", f"{install.root}/nvvm/libdevice"
+    if path.startswith(folder + "/") or not (is_plain_path(path) and is_plain_path(folder)):
+        return ()
+    return (
+        Command(("mkdir", "-p", folder), "environment", "where XLA looks below the folder it is given"),
+        Command(("ln", "-s", path, f"{folder}/libdevice.10.bc"), "environment"),
+    )
 
 
 def _is_searched(context: Context, install: ToolkitInstall) -> bool:

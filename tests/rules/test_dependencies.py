@@ -211,3 +211,12 @@ def test_problem_bound_to_a_gpu() -> None:
         report = findings("dependency-conflict", context(given, rows=rows))
         assert len(report) == count
         assert all(item.fix is None for item in report)
+
+
+@pytest.mark.parametrize(
+    ("version", "numpy", "severities"),
+    [("2.2.2", "2.0.2", ["warning"]), ("2.2.2", "1.26.4", []), ("2.3.1", "2.0.2", [])],
+)
+def test_torch_compiled_with_numpy_1(version: str, numpy: str, severities: list[str]) -> None:
+    given = facts(build("torch", version), distributions=(distribution("torch", version), distribution("numpy", numpy)))
+    assert [item.severity for item in findings("numpy-abi", context(given))] == severities

@@ -127,3 +127,8 @@ def test_withdrawn_distribution_without_rows_is_still_known() -> None:
         known["distributions"] = [item for item in known["distributions"] if item["name"] != "tensorflow-gpu"]
 
     assert resolve("tensorflow-gpu", rows=edited_matrix(edit)).obstacle == REMOVED
+
+
+def test_no_wheel_is_made_for_pypy() -> None:
+    pypy = facts(version=known("3.10.14"), implementation=known("pypy"), abi_tag=known("pypy310_pp73"))
+    assert resolve("torch", pypy).obstacle == PYTHON

@@ -8,8 +8,19 @@ from typing import Any
 import pytest
 
 from envcheck.model.facts import Unknown
-from envcheck.model.python_env import FrameworkBuild
-from tests.rules.factory_toolkit import HANGS, NONE, findings, judged, known, machine, tensorflow, toolkit, torch
+from envcheck.model.python_env import Distribution, FrameworkBuild
+from tests.rules.factory_toolkit import (
+    HANGS,
+    NONE,
+    SITE,
+    findings,
+    judged,
+    known,
+    machine,
+    tensorflow,
+    toolkit,
+    torch,
+)
 
 DEVICE, PTXAS = "libdevice-missing", "ptxas-problem"
 ABSENT = [(DEVICE, "incompatible", "warning")]
@@ -81,3 +92,19 @@ def test_a_gpu_or_toolkit_that_is_not_known() -> None:
     assert judged(replace(facts, gpus=HANGS), PTXAS) == []
     silent = replace(there, version=NONE)
     assert judged(machine(tensorflow("2.4.0"), toolkits=(silent,), ptxas_on_path="/c/bin/ptxas"), PTXAS) == []
+
+
+def test_condas_libdevice_is_linked_to_where_xla_looks() -> None:
+    prefix = toolkit("11.2", "/opt/conda/envs/tf", libdevice_path="/opt/conda/envs/tf/lib/libdevice.10.bc")
+    conda = replace(prefix, origin="conda")
+    (finding,) = findings(machine(tensorflow(cuda_build=known(True)), toolkits=(conda,)), "libdevice-missing")
+    assert finding.fix is not None
+    assert [command.argv[0] for command in finding.fix.commands] == ["mkdir", "ln"]
+
+
+def test_condas_own_build_finds_condas_libdevice() -> None:
+    prefix = toolkit("12.0", "/opt/conda/envs/tf", libdevice_path="/opt/conda/envs/tf/nvvm/libdevice/libdevice.10.bc")
+    facts = machine(tensorflow(cuda_build=known(True)), toolkits=(replace(prefix, origin="conda"),))
+    by_conda = (Distribution("tensorflow", "2.11.0", SITE, installer="conda"),)
+    own = replace(facts, python=replace(facts.python, distributions=known(by_conda)))
+    assert judged(own, "libdevice-missing") == []
