@@ -14,6 +14,7 @@ from envcheck.rules.registry import rule
 from envcheck.rules.targets import judged_builds
 
 _NONE = ("", "void", "none")
+_SAID_BY_THE_DRIVER = (0, 802, 803, 804)  # results of cuInit that need an open device
 _WSL_LIBRARIES = "/usr/lib/wsl/"
 
 
@@ -29,6 +30,15 @@ def gpu_nodes(context: Context) -> tuple[DeviceNode, ...]:
     nodes = context.facts.driver.device_nodes
     found = nodes.value if isinstance(nodes, Known) else ()
     return tuple(node for node in found if node.path[len("/dev/nvidia") :].isdigit())
+
+
+def was_given_gpus(context: Context) -> bool:
+    """Say whether GPUs are in this container's reach: their nodes, NVML's list, or an answer only a driver gives."""
+    nvml, result = context.facts.driver.nvml_result, context.facts.driver.cuda_init_result
+    listed = any(isinstance(gpu.nvml_index, Known) for gpu in context.gpus)
+    listed = listed and isinstance(nvml, Known) and nvml.value == 0
+    reached = isinstance(result, Known) and result.value in _SAID_BY_THE_DRIVER
+    return bool(gpu_nodes(context)) or listed or reached
 
 
 def hidden_by_runtime(context: Context) -> bool:
@@ -51,7 +61,7 @@ def driver_not_in_container(context: Context) -> Iterator[Finding]:
     ):
         return  # WSL hands in its driver without device nodes
     nodes = context.need(context.facts.driver.device_nodes, "driver.device_nodes")
-    if not gpu_nodes(context):
+    if not was_given_gpus(context):
         yield _not_given(context, wants)
     elif nodes is not None and isinstance(context.facts.driver.libcuda_path, Absent) and wants is not None:
         yield _no_library(context)

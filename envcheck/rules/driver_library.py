@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from envcheck.model.facts import Known
 from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix
 from envcheck.rules.context import Context
-from envcheck.rules.driver_container import gpu_nodes
+from envcheck.rules.driver_container import was_given_gpus
 from envcheck.rules.driver_release import at_least, same_release
 from envcheck.rules.fixes_driver import reload_driver
 from envcheck.rules.fixes_system import DEBIAN, UBUNTU, as_root, install_driver, system_family
@@ -166,7 +166,9 @@ def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
     driver, host = context.facts.driver, context.facts.host
     if cuda_starts(context) or not _driver_there(context) or isinstance(driver.libcuda_path, Known):
         return
-    if isinstance(host.container, Known) and not (gpu_nodes(context) and isinstance(driver.libcuda_elsewhere, Known)):
+    if isinstance(host.container, Known) and not (
+        was_given_gpus(context) and isinstance(driver.libcuda_elsewhere, Known)
+    ):
         return  # driver-not-in-container says it
     context.need(driver.libcuda_path, "driver.libcuda_path")
     others = [

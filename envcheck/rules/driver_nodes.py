@@ -8,7 +8,7 @@ from envcheck.model.facts import Known
 from envcheck.model.findings import ERROR, INCOMPATIBLE, Command, Finding, Fix
 from envcheck.model.machine import DeviceNode
 from envcheck.rules.context import Context
-from envcheck.rules.driver_container import gpu_nodes
+from envcheck.rules.driver_container import gpu_nodes, was_given_gpus
 from envcheck.rules.fixes_container import start_anew
 from envcheck.rules.fixes_driver import create_nodes, reload_uvm
 from envcheck.rules.fixes_system import as_root
@@ -58,7 +58,7 @@ def _applies(context: Context) -> bool:
     if isinstance(host.wsl_version, Known) or isinstance(host.jetson_release, Known):
         return False
     # A container without any GPU's node is the finding of driver-not-in-container.
-    return not isinstance(host.container, Known) or bool(gpu_nodes(context))
+    return not isinstance(host.container, Known) or was_given_gpus(context)
 
 
 def _matters(node: DeviceNode) -> bool:

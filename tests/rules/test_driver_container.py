@@ -176,7 +176,7 @@ def test_in_a_container_the_host_has_to_act() -> None:
 def test_nodes_are_not_judged_elsewhere() -> None:
     for host in ({"wsl_version": known(2)}, {"jetson_release": known("R36.3.0")}):
         assert run(NODES, context(gpu(), driver=failing(device_nodes=NONE), host=host)) == []
-    assert run(NODES, context(gpu(), driver=failing(device_nodes=NONE), host=DOCKER)) == []
+    assert run(NODES, context(gpu(nvml_index=NONE), driver=failing(device_nodes=NONE), host=DOCKER)) == []
 
 
 def test_an_unread_start_is_undetermined() -> None:
@@ -209,3 +209,14 @@ def test_a_gpu_on_the_bus_that_the_driver_does_not_list() -> None:
     found = only("driver-missing", context(gpu(nvml_index=NONE), driver=stuck(100)))
     assert "lists no GPU" in found.message
     assert "nothing else" in only("driver-missing", context(gpu(), driver=stuck(100))).message
+
+
+def test_what_only_a_driver_says_proves_that_the_gpu_was_handed_in() -> None:
+    unlisted = gpu(nvml_index=NONE)
+    for result in (802, 803, 804):
+        answered = driver(cuda_init_result=known(result), device_nodes=NONE)
+        assert run(ID, context(unlisted, driver=answered, host=DOCKER, builds=(TORCH,))) == []
+    silent = driver(cuda_init_result=known(100), device_nodes=NONE)
+    assert only(ID, context(unlisted, driver=silent, host=DOCKER, builds=(TORCH,))).severity == ERROR
+    assert run(ID, context(gpu(), driver=silent, host=DOCKER, builds=(TORCH,))) == []
+    assert "missing" in only(NODES, context(gpu(), driver=silent, host=DOCKER)).message
