@@ -127,5 +127,5 @@ def test_ten_thousand_entries(root: Path, tmp_path: Path, monkeypatch: pytest.Mo
     started = time.monotonic()
     facts, _ = collect(root)
     collect_libraries(LocalHost())
-    assert time.monotonic() - started < 1.0
+    assert time.monotonic() - started < 5.0  # the limit of a whole report; about 0.3 s on an idle machine
     assert value_of(facts.roots_on_library_path) == (os.path.realpath(root),)
