@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import shutil
@@ -68,6 +69,22 @@ def _cpu_torch() -> bool:
     return bool(cpu_torch_folder()) and Path(cpu_torch_folder(), "torch").is_dir()
 
 
+def _package_index() -> bool:
+    """Tell whether the index that pip is configured for answers; some test machines have no network."""
+    import requests
+
+    from envcheck.matrix.renew.errors import ArtifactError
+    from envcheck.matrix.renew.index import read_page
+    from envcheck.matrix.renew.session import open_session
+    from envcheck.matrix.renew.settings import pip_settings
+
+    try:
+        settings = dataclasses.replace(pip_settings(os.environ), connect_timeout=5.0, read_timeout=10.0, retries=0)
+        return bool(read_page(open_session(settings), settings, "tensorflow-intel"))
+    except (ArtifactError, requests.RequestException):
+        return False
+
+
 def find_ldconfig() -> str | None:
     """Find ldconfig, which an ordinary user's PATH often misses."""
     return shutil.which("ldconfig", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
@@ -84,6 +101,7 @@ _CHECKS = {
     "capability-drop": _capability_drop,
     "real-nvidia-smi": _real_nvidia_smi,
     "cpu-torch": _cpu_torch,
+    "package-index": _package_index,
 }
 
 
