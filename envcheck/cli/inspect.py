@@ -7,7 +7,7 @@ import json
 from envcheck.cli import progress
 from envcheck.cli.exits import UserError
 from envcheck.model.codec import CodecError, decode
-from envcheck.model.facts import Known
+from envcheck.model.facts import Known, Unknown
 from envcheck.model.snapshot import SCHEMA_VERSION, Snapshot
 
 _LIMIT = 64 << 20  # bytes of a snapshot file; the largest real ones are below one megabyte
@@ -21,7 +21,10 @@ def live_snapshot(python: str, env: str) -> Snapshot:
     with progress.slow_programs():
         snapshot = collect(LocalHost(), PythonSelection(python=python, env=env))
     executable = snapshot.facts.python.executable
-    if (python or env) and not isinstance(executable, Known):
+    crashed = (
+        isinstance(executable, Unknown) and executable.why == "crashed"
+    )  # not the user's error: the report says it
+    if (python or env) and not isinstance(executable, Known) and not crashed:
         option = f"--python {python}" if python else f"--env {env}"
         raise UserError(f"{option}: no Python environment found there. {_tried(executable)}")
     return snapshot

@@ -37,12 +37,15 @@ def choose_python(host: Host, selection: PythonSelection) -> Choice:
         return _asked(host, _named_python(host, selection.python), "option")
     if selection.env:
         return _asked(host, _environment_python(host, selection.env), "option")
-    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        folder = environment.get(variable, "")
-        if folder and not _is_tool(folder):
-            return _asked(host, _python_in(host, folder), variable)
+    active = [name for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environment.get(name)]
+    active = [name for name in active if not _is_tool(environment[name])]
+    for variable in active:
+        python = _python_in(host, environment[variable])
+        if not isinstance(python, Absent):
+            return _asked(host, python, variable)
     answer = host.ask("interpreter_info")
-    if isinstance(answer, Known) and _is_tool(str(answer.value.get("prefix", ""))):
+    # An active environment that is gone, or without a Python, leaves a shell to the next Python on PATH.
+    if active or (isinstance(answer, Known) and _is_tool(str(answer.value.get("prefix", "")))):
         on_path = _on_path(host)
         if isinstance(on_path, Known):
             return _asked(host, on_path, "PATH")

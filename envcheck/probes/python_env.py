@@ -38,7 +38,7 @@ def collect_python(host: Host, selection: PythonSelection) -> PythonFacts:
     if not isinstance(choice.answer, Known):
         return _silent(choice, choice.answer)
     told, source = choice.answer.value, choice.answer.source
-    if "version" not in told:
+    if "version" not in told or ("distributions" in told and not set(_PLAIN.values()) <= set(told)):
         return _silent(choice, Unknown("unparsable", "its answer describes no interpreter", (source.where,)))
     if "distributions" not in told:  # Python 2
         reason = Unknown("failed", f"Python {told['version']} is too old to be inspected", (source.where,))

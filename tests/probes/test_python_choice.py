@@ -75,6 +75,14 @@ def test_an_isolated_tool_environment_is_not_what_the_user_means(prefix: str) ->
     assert (known(alone.executable), alone.chosen_by) == (prefix + "/bin/python", "own")
 
 
+@pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
+def test_an_active_environment_that_is_gone_leaves_the_next_python_on_path(variable: str) -> None:
+    choice = choose_python(machine({variable: "/gone"}, "/usr/bin/python3", own="/srv/tool"), PythonSelection())
+    assert (known(choice.executable), choice.chosen_by) == ("/usr/bin/python3", "PATH")
+    alone = choose_python(machine({variable: "/gone"}, own="/srv/tool"), PythonSelection())
+    assert (known(alone.executable), alone.chosen_by) == ("/srv/tool/bin/python", "own")
+
+
 @pytest.mark.parametrize(
     "selection", [PythonSelection(python="/gone"), PythonSelection(python="python9"), PythonSelection(env="nosuch")]
 )
