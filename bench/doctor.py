@@ -1,10 +1,10 @@
 """Measure `envcheck doctor` beside its peers, in one run on one machine: medians and ratios.
 
-    python bench/doctor.py [--runs 21] [--torch]
+    python bench/doctor.py [--runs 21] [--torch torch==2.13.0]
 
 Builds two fresh environments under a temporary folder (this checkout's wheel; the peers), runs every
-command piped, and prints a table in Markdown. Exits 1 when a target of the README is missed. --torch
-also installs PyTorch to time `torch.utils.collect_env`.
+command piped, and prints a table in Markdown. Exits 1 when a target is missed. --torch also installs that
+release of PyTorch to time `torch.utils.collect_env`.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def measure(commands: dict[str, list[str]], runs: int, environment: dict[str, st
     }
 
 
-def environments(work: Path, *, torch: bool) -> tuple[Path, Path]:
+def environments(work: Path, *, torch: str) -> tuple[Path, Path]:
     """Make the environment of the tool and that of the peers; return their bin folders."""
     ours, peers = work / "ours", work / "peers"
-    for folder, packages in ((ours, [str(ROOT)]), (peers, [*PEERS, *(["torch"] if torch else [])])):
+    for folder, packages in ((ours, [str(ROOT)]), (peers, [*PEERS, *([torch] if torch else [])])):
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
         subprocess.run([str(folder / "bin/python"), "-m", "pip", "install", "-q", *packages], check=True, timeout=1200)
     return ours / "bin", peers / "bin"
@@ -72,7 +72,7 @@ def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in dropped}
 
 
-def commands(ours: Path, peers: Path, snapshot: Path, *, torch: bool) -> dict[str, list[str]]:
+def commands(ours: Path, peers: Path, snapshot: Path, *, torch: str) -> dict[str, list[str]]:
     """List what is timed, by the name the table shows."""
     listed = {
         "python -c pass": [str(ours / "python"), "-c", "pass"],
@@ -145,7 +145,7 @@ def main() -> int:
     """Run the whole benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=21)
-    parser.add_argument("--torch", action="store_true")
+    parser.add_argument("--torch", metavar="REQ", default="")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 _PATIENCE = 1.0  # seconds until something is said
 
@@ -18,7 +18,8 @@ def slow_programs() -> Iterator[None]:
         return
     timer = threading.Timer(_PATIENCE, _say)
     timer.daemon = True
-    timer.start()
+    with suppress(RuntimeError):  # no thread to spare: the report matters more than the word about it
+        timer.start()
     try:
         yield
     finally:
