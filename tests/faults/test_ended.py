@@ -22,7 +22,9 @@ def test_a_time_limit_leaves_no_program_behind(tmp_path: Path, number: signal.Si
     for name in ("nvidia-smi", "nvcc", "gcc", "g++", "clang"):
         write_script(tmp_path / name, f"echo $$ >> {tmp_path}/pids; exec sleep 300")
     changes = environment({"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    inherited = signal.signal(number, signal.SIG_DFL)  # under nohup the tests' own SIGHUP is ignored, and handed on
     started = subprocess.Popen(command("doctor"), env=changes, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    signal.signal(number, inherited)
     wait_for(tmp_path / "pids")
     time.sleep(0.3)
     started.send_signal(number)
