@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, Tuple
 
-__all__ = ["dataclass", "field", "field_names", "is_record", "replaced"]
+__all__ = ["dataclass", "field", "replaced"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass, field
@@ -103,17 +103,6 @@ else:
     def _repr(self: Any) -> str:
         values = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self.__record_fields__)
         return f"{type(self).__qualname__}({values})"
-
-
-def field_names(record: Any) -> Tuple[str, ...]:
-    """List the field names of a record or its class, in order."""
-    names: Tuple[str, ...] = record.__record_fields__
-    return names
-
-
-def is_record(value: Any) -> bool:
-    """Tell whether a value is a record."""
-    return hasattr(value, "__record_fields__")
 
 
 def replaced(record: Any, **changes: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
@@ -25,17 +25,8 @@ _OFF = ("/dev/null", "nul", "NUL")  # PIP_CONFIG_FILE set to this switches every
 
 def pip_configuration(host: Host) -> Fact[Mapping[str, str]]:
     """Return what pip install would go by: global, user and environment files, then PIP_* variables."""
-    values: Dict[str, str] = {}
-    read: List[str] = []
-    unread: Optional[Unknown] = None
     files = tuple(_pip_files(host))
-    for path in files:
-        text = host.read_text(path)
-        if isinstance(text, Known):
-            values.update(parse_pip_configuration(text.value))
-            read.append(path)
-        elif isinstance(text, Unknown):
-            unread = text
+    values, read, unread = _merged(host, files, parse_pip_configuration)
     for key in PIP_KEYS:
         variable = "PIP_" + key.upper().replace("-", "_")
         if host.environment().get(variable):
@@ -74,17 +65,8 @@ def parse_pip_configuration(text: str) -> Dict[str, str]:
 
 def conda_configuration(host: Host) -> Fact[Mapping[str, str]]:
     """Return channels and channel priority from the .condarc files, the later ones winning."""
-    values: Dict[str, str] = {}
-    read: List[str] = []
-    unread: Optional[Unknown] = None
     files = tuple(_conda_files(host))
-    for path in files:
-        text = host.read_text(path)
-        if isinstance(text, Known):
-            values.update(parse_condarc(text.value))
-            read.append(path)
-        elif isinstance(text, Unknown):
-            unread = text
+    values, read, unread = _merged(host, files, parse_condarc)
     return _configuration(values, read, files, unread)
 
 
@@ -112,6 +94,23 @@ def without_credentials(text: str) -> str:
     text = re.sub(r"([a-zA-Z][\w+.-]*://)[^/\s]*@", r"\1", text)
     text = re.sub(r"(://[^\s?#]*)[?#]\S*", r"\1", text)
     return re.sub(r"(://[^\s]*?/t/)[^/\s]+", r"\1<token>", text)
+
+
+def _merged(
+    host: Host, files: Tuple[str, ...], parse: Callable[[str], Mapping[str, str]]
+) -> Tuple[Dict[str, str], List[str], Optional[Unknown]]:
+    """Read configuration files, the later ones winning: the values, the files read, the last that could not be."""
+    values: Dict[str, str] = {}
+    read: List[str] = []
+    unread: Optional[Unknown] = None
+    for path in files:
+        text = host.read_text(path)
+        if isinstance(text, Known):
+            values.update(parse(text.value))
+            read.append(path)
+        elif isinstance(text, Unknown):
+            unread = text
+    return values, read, unread
 
 
 def _configuration(

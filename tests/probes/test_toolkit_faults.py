@@ -124,8 +124,8 @@ def test_ten_thousand_entries(root: Path, tmp_path: Path, monkeypatch: pytest.Mo
     entries = [f"{tmp_path}/gone/{number}/lib64" for number in range(10_000)]
     monkeypatch.setenv("LD_LIBRARY_PATH", ":".join([*entries, f"{root}/lib64", *entries]))
     monkeypatch.setenv("PATH", ":".join([*entries, "/usr/bin"]))
-    started = time.monotonic()
+    started = time.process_time()  # the processor's: a busy machine changes nothing
     facts, _ = collect(root)
     collect_libraries(LocalHost())
-    assert time.monotonic() - started < 5.0  # the limit of a whole report; about 0.3 s on an idle machine
+    assert time.process_time() - started < 1.0
     assert value_of(facts.roots_on_library_path) == (os.path.realpath(root),)
