@@ -1,0 +1,1 @@
+"""Read logs: lines become events, events become evidence, evidence becomes findings."""
