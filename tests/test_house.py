@@ -23,8 +23,13 @@ MAY_IMPORT = {
     "probes": {"model", "host", "probes"},
     "matrix": {"model", "host", "matrix"},
     "rules": {"model", "host", "matrix", "rules"},
-    "render": {"model", "render", "rules"},
-    "cli": {"model", "host", "probes", "matrix", "rules", "render", "cli"},
+    "diff": {"model", "matrix", "rules", "diff"},
+    "explain": {"model", "host", "matrix", "rules", "explain"},
+    "gpus": {"model", "host", "probes", "gpus"},
+    "plan": {"model", "host", "matrix", "rules", "plan"},
+    "smoke": {"model", "host", "rules", "smoke"},
+    "render": {"model", "matrix", "rules", "diff", "explain", "gpus", "plan", "smoke", "render"},
+    "cli": {"model", "host", "probes", "matrix", "rules", "diff", "explain", "gpus", "plan", "smoke", "render", "cli"},
 }
 # Third-party packages each room may import at all.
 THIRD_PARTY = {
@@ -33,6 +38,11 @@ THIRD_PARTY = {
     "probes": {"pynvml"},
     "matrix": {"packaging", "fastjsonschema", "platformdirs", "pypi_simple", "remotezip", "requests", "urllib3"},
     "rules": {"packaging"},
+    "diff": {"packaging"},
+    "explain": {"packaging"},
+    "gpus": set(),
+    "plan": {"packaging"},
+    "smoke": set(),
     "render": {"rich"},
     "cli": {"click"},
 }
