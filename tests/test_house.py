@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "gpus": {"model", "host", "probes", "gpus"},
     "plan": {"model", "host", "matrix", "rules", "plan"},
     "smoke": {"model", "host", "rules", "smoke"},
-    "render": {"model", "matrix", "rules", "diff", "explain", "gpus", "plan", "smoke", "render"},
+    "render": {"model", "rules", "diff", "explain", "gpus", "plan", "smoke", "render"},
     "cli": {"model", "host", "probes", "matrix", "rules", "diff", "explain", "gpus", "plan", "smoke", "render", "cli"},
 }
 # Third-party packages each room may import at all.
