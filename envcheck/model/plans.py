@@ -1,0 +1,127 @@
+"""Plans: which releases go where, the steps that bring them, and what is in the way."""
+
+from __future__ import annotations
+
+from typing import Mapping, Optional, Tuple
+
+from envcheck.model.findings import Citation, Finding
+from envcheck.model.records import dataclass, field
+
+ENVIRONMENT = "environment"  # changes nothing but the plan's own environment
+USER = "user"  # changes what belongs to this user
+SYSTEM = "system"  # changes the machine: printed, and run only when asked for
+
+PIP = "pip"
+UV = "uv"
+CONDA = "conda"
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A release that was judged and not chosen: what spoke against it, in one line."""
+
+    requirement: str  # tensorflow[and-cuda]==2.21.0
+    finding: str  # finding id
+    why: str
+
+
+@dataclass(frozen=True)
+class PlannedRelease:
+    """The release chosen for one framework, and why none newer."""
+
+    framework: str
+    distribution: str
+    version: str  # with the local part where there is one: 2.7.1+cu118
+    requirement: str  # as typed: tensorflow[and-cuda]==2.20.0
+    build: str  # gpu, cpu
+    cuda: Optional[str] = None  # CUDA built with; None for a CPU build
+    cudnn: Optional[str] = None
+    index: str = ""  # package index of its own; "" for the one that is configured
+    environment: str = ""  # folder of the environment it goes into
+    constraints: Tuple[str, ...] = ()  # what must be kept within bounds beside it: numpy<2
+    rejected: Tuple[Rejected, ...] = ()  # newer releases, newest first
+    warnings: Tuple[Finding, ...] = ()  # what is known to be less than perfect
+    doubts: Tuple[Finding, ...] = ()  # what could not be told
+    citations: Tuple[Citation, ...] = ()
+
+
+@dataclass(frozen=True)
+class RequirementSet:
+    """Requirements that one command installs from one index."""
+
+    requirements: Tuple[str, ...]
+    index: str = ""  # "" for the one that is configured
+    source_only: Tuple[str, ...] = ()  # dependencies without wheels: the exceptions from "wheels only"
+    pins: Tuple[str, ...] = ()  # exact, with their hashes, once verified: "numpy==2.1.0 --hash=sha256:..."
+
+
+@dataclass(frozen=True)
+class Environment:
+    """One environment of a plan: what it is made of."""
+
+    folder: str
+    installer: str  # pip, uv, conda
+    python: str  # minor version: 3.11
+    platform: str  # linux_x86_64 ...
+    sets: Tuple[RequirementSet, ...] = ()  # in the order of installation
+    channels: Tuple[str, ...] = ()  # conda
+    packages: Tuple[str, ...] = ()  # conda specs: python=3.7, cudatoolkit=10.0
+    variables: Mapping[str, str] = field(default_factory=dict)  # of the installer: CONDA_OVERRIDE_CUDA
+    library_folders: Tuple[str, ...] = ()  # below the environment, put on the loader's path by its activation
+    glibc: str = ""  # lowest glibc its wheels need; "" where none
+    pip_too_old: str = ""  # the pip its wheels need, where the bundled one may be older: "20.3"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command with what it is for, how to see that it worked, and how to take it back.
+
+    `argv` is empty for what only a person can do; `purpose` then says it. `verify` exits 0 where the step's
+    effect is there; `undo` takes it back. Both are empty where there is no such command.
+    """
+
+    id: str
+    purpose: str
+    argv: Tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    scope: str = ENVIRONMENT
+    verify: Tuple[str, ...] = ()
+    undo: Tuple[str, ...] = ()
+    resolves: Tuple[str, ...] = ()  # finding ids
+    environment: str = ""  # folder of the environment it changes
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that would make a plan possible, found by judging again with it; lower effort first."""
+
+    what: str  # "Python 3.11", "driver 525.60.13 or newer"
+    effort: int
+    requirement: str  # the release it would bring
+    argv: Tuple[str, ...]  # the command that plans with it
+
+
+@dataclass(frozen=True)
+class Clash:
+    """Two pins that no one version meets."""
+
+    first: str  # "torch 2.13.0: nvidia-nccl-cu12==2.27.5"
+    second: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do to reach a goal; with `blocked_by` there are no steps, and `changes` says what would help."""
+
+    goal: str  # gpu, cpu
+    releases: Tuple[PlannedRelease, ...]
+    steps: Tuple[Step, ...]
+    resolves: Tuple[str, ...] = ()  # finding ids that the steps resolve
+    blocked_by: Tuple[Finding, ...] = ()
+    requirements: Tuple[str, ...] = ()  # as asked for
+    environments: Tuple[Environment, ...] = ()
+    clashes: Tuple[Clash, ...] = ()
+    changes: Tuple[Change, ...] = ()
+    rejected: Tuple[Rejected, ...] = ()  # of frameworks for which nothing was found
+    notes: Tuple[str, ...] = ()
+    verified: str = ""  # what was held against which index; "" where nothing was

@@ -1,0 +1,61 @@
+"""What is asked for, read strictly: nothing but a name, extras and version clauses can pass."""
+
+from __future__ import annotations
+
+import re
+
+from envcheck.matrix.query import Matrix
+from envcheck.model.records import dataclass
+from envcheck.rules.fixes_python import is_requirement
+from envcheck.rules.targets import TargetError, check_requirements
+
+_PLAIN = r"[A-Za-z0-9][A-Za-z0-9._-]*[ ]?(\[[A-Za-z0-9._, -]*\])?[A-Za-z0-9.,<>=!~*+ -]*"
+_LONGEST = 200  # characters; every sensible requirement is far below
+
+
+class RequestError(ValueError):
+    """A requirement or a description that cannot be planned for; the message says what to type instead."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One framework asked for, every part normalised."""
+
+    text: str  # tensorflow[and-cuda]>=2.15
+    distribution: str
+    framework: str
+    extras: tuple[str, ...]
+    specifier: str
+
+
+def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]:
+    """Read requirements such as tensorflow==2.15.*; raises RequestError for all else."""
+    found: dict[str, Request] = {}
+    for text in texts:
+        request = _read(text, matrix)
+        if request.framework in found:
+            raise RequestError(f"{request.framework} is asked for twice: join the clauses, as in torch>=2.4,<2.8.")
+        found[request.framework] = request
+    return tuple(found.values())
+
+
+def _read(text: str, matrix: Matrix) -> Request:
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    if len(text) > _LONGEST or not re.fullmatch(_PLAIN, text):
+        raise RequestError(
+            f"{text[:60]!r} is not a plain requirement: give a name and versions, such as 'tensorflow>=2.15'."
+        )
+    try:
+        check_requirements((text,), matrix)
+    except TargetError as error:
+        raise RequestError(str(error)) from None
+    parsed = Requirement(text)
+    name, extras = canonicalize_name(parsed.name), tuple(sorted(canonicalize_name(item) for item in parsed.extras))
+    plain = name + (f"[{','.join(extras)}]" if extras else "") + str(parsed.specifier)
+    if not is_requirement(plain):
+        raise RequestError(f"{text[:60]!r} is not a plain requirement: give a name and versions.")
+    removed = matrix.removed_distribution(name)
+    framework = matrix.framework_of(name) or (removed.framework if removed else "")
+    return Request(plain, name, framework, extras, str(parsed.specifier))
