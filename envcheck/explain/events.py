@@ -15,6 +15,9 @@ class Signature:
     finding: str  # the finding id it points to; "" when only reasoning over its captures decides
     severity: str  # error, warning, note; what the message is worth when nothing else speaks
     proves: tuple[str, ...] = ()  # captures whose value is a fact about the machine or the build that wrote the line
+    role: str = "cause"  # cause, symptom (asks for a cause), context (only its captures count), noise, healthy, remedy
+    weight: int = 50  # how well the message alone tells the root cause, 0 to 100: the heaviest claim is primary
+    means: str = ""  # what it says about the machine, one sentence; {names} stand for captures
 
 
 @dataclass(frozen=True)
