@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from typing import Dict, List, Mapping, Optional, Sequence, Set
+from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set
 
 from envcheck.host.protocol import Completed
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
@@ -28,13 +28,11 @@ def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, s
     The process gets a session of its own, so that its children end with it.
     """
     command = " ".join(argv)
-    token = object()
-    _starting.add(token)
     try:
-        if _ending.is_set():
-            return Unknown("failed", "interrupted", (command,))
-        process = _start(argv, environment)
-        _running.add(process)
+        with tracked(lambda: _start(argv, environment)) as process:
+            return _finish(process, argv, timeout)
+    except InterruptedError as error:
+        return Unknown("failed", str(error), (command,))
     except (FileNotFoundError, NotADirectoryError) as error:
         if os.path.lexists(argv[0]):
             return Unknown("failed", f"{argv[0]}: what it needs to start is missing ({error.strerror})", (command,))
@@ -43,10 +41,25 @@ def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, s
         return Unknown("denied", f"{argv[0]}: {error.strerror}", (command,))
     except (OSError, ValueError) as error:
         return Unknown("failed", f"{argv[0]} could not be started: {error}", (command,))
+
+
+@contextlib.contextmanager
+def tracked(start: "Callable[[], subprocess.Popen[bytes]]") -> "Iterator[subprocess.Popen[bytes]]":
+    """Start a process, leader of its own session, that `end_running` ends too; end it and its children with the block.
+
+    InterruptedError where nothing may be started any more.
+    """
+    token = object()
+    _starting.add(token)
+    try:
+        if _ending.is_set():
+            raise InterruptedError("interrupted")
+        process = start()
+        _running.add(process)
     finally:
         _starting.discard(token)
     try:
-        return _finish(process, argv, timeout)
+        yield process
     finally:
         _running.discard(process)
         _end(process)
