@@ -3,12 +3,14 @@
 A script is a module of `envcheck/smoke/children/` with `run(report)`; it needs Python 3.6, the standard library and one
 framework (none for `driver_*`). In a process and session of its own, one for each device, it is started as
 
-    <python> -I -B .../children/start.py --script NAME --fd N --gpu WHAT --level quick|full|bench [--path FOLDER]...
+    <python> -I -B .../children/start.py --script NAME... --fd N --gpu WHAT --count N --level LEVEL [--path FOLDER]...
 
-`WHAT` is `cpu` (no GPU is visible: CUDA_VISIBLE_DEVICES=-1), `all` (every GPU chosen is visible), or the UUID or index
-of the one GPU that CUDA_VISIBLE_DEVICES shows: the script's own index of it is 0. `--fd` is an open file descriptor
-(Windows: `--file PATH` instead); one JSON object a line is written to it and flushed. `--path` names a folder to import
-from that -I hides (user site, PYTHONPATH). Standard output and error are a log file.
+Of several scripts the first one's `run(report)` returns what the `more(report, opened)` of the others gets; None ends
+it. `WHAT` is `cpu` (no GPU is visible: CUDA_VISIBLE_DEVICES=-1), `all` (every GPU chosen is visible), or the UUID or
+index of the one GPU that CUDA_VISIBLE_DEVICES shows: the script's own index of it is 0. `--count` is how many GPUs are
+visible, LEVEL one of LEVELS. `--fd` is an open file descriptor (Windows: `--file PATH` instead); one JSON object a line
+is written to it and flushed. `--path` names a folder to import from that -I hides (user site, PYTHONPATH). Standard
+output and error are a log file.
 
     {"event": "framework", "name": "tensorflow", "version": "2.15.1", "cuda_build": true, "seconds": 2.1}
     {"event": "devices", "way": "list_physical_devices", "devices": ["CPU:0", "GPU:0"]}

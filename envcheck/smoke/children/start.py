@@ -1,12 +1,12 @@
 """Start a smoke script and carry what it says to the runner; Python 3.6 or newer, standard library only."""
 
 import argparse
-import contextlib
+import faulthandler
 import json
 import os
 import sys
 import time
-from typing import Any, Iterator, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 MARK = "##### envcheck step"
 _WORDS_OF_MEMORY = (
@@ -20,11 +20,31 @@ _LIMIT = 4000  # characters of a framework's error that are kept
 
 
 class Step:
-    """One check on one device; a script calls exactly one of passed, failed, skipped, refused."""
+    """One check on one device: announced on entry, its result told on exit, whatever the framework raises between.
 
-    def __init__(self, check: str, device: str) -> None:
-        self.check, self.device, self.ran_on = check, device, ""
-        self.said = {}  # type: dict[str, str]
+    A script calls exactly one of passed, failed, skipped, refused, judge, within.
+    """
+
+    def __init__(self, write: Callable[[Any], None], check: str, device: str) -> None:
+        self._write, self.check, self.device, self.ran_on = write, check, device, ""
+        self.said: Dict[str, str] = {"outcome": "error", "message": "the check said nothing"}
+
+    def __enter__(self) -> "Step":  # noqa: PYI034 - Self came with Python 3.11
+        self._write({"event": "step", "check": self.check, "device": self.device})
+        sys.stderr.write("%s %s %s\n" % (MARK, self.check, self.device))
+        sys.stderr.flush()
+        self._begun = time.time()
+        return self
+
+    def __exit__(self, kind: object, error: Optional[BaseException], trace: object) -> bool:
+        seconds = round(time.time() - self._begun, 3)
+        if error is not None and not isinstance(error, Exception):
+            return False  # the end of the process is not the end of a check
+        if error is not None:
+            self.raised(error)
+        about = {"check": self.check, "device": self.device, "ran_on": self.ran_on, "seconds": seconds}
+        self._write(dict(self.said, event="result", **about))
+        return True
 
     def passed(self, message: str) -> None:
         """Say that the numbers are right and were made where they were asked for."""
@@ -33,6 +53,26 @@ class Step:
     def failed(self, message: str, finding: str = "") -> None:
         """Say that numbers or place are wrong."""
         self._say("failed", message, finding)
+
+    def judge(self, found: Any, wanted: Any, ran_on: str) -> None:
+        """Say whether numbers are the right ones and were made on the device this step is about."""
+        self.ran_on = ran_on
+        if found != wanted:
+            self.failed("gave %s instead of %s" % (found, wanted))
+        elif ran_on != self.device:
+            self.failed("was asked to run on %s and ran on %s" % (self.device, ran_on), "device-placement")
+        else:
+            self.passed("gave %s on %s" % (found, ran_on))
+
+    def within(self, error: float, allowed: float, ran_on: str) -> None:
+        """Say whether the largest error, as a share of the typical number, is one that this precision may have."""
+        self.ran_on = ran_on
+        if not error <= allowed:  # a NaN is no small error
+            self.failed("is wrong by %.2g of the typical number, allowed are %.2g" % (error, allowed))
+        elif ran_on != self.device:
+            self.failed("was asked to run on %s and ran on %s" % (self.device, ran_on), "device-placement")
+        else:
+            self.passed("largest error %.2g of the typical number, allowed are %.2g" % (error, allowed))
 
     def skipped(self, message: str) -> None:
         """Say why this check was not made."""
@@ -56,8 +96,8 @@ class Step:
 class Report:
     """What a script knows of its task, and its way to speak to the runner."""
 
-    def __init__(self, stream: Any, gpu: str, level: str) -> None:
-        self._stream, self.gpu, self.level = stream, gpu, level
+    def __init__(self, stream: Any, gpu: str, count: int, level: str) -> None:
+        self._stream, self.gpu, self.count, self.level = stream, gpu, count, level
 
     def framework(self, name: str, version: str, seconds: float, **more: Any) -> None:
         """Name the framework that was imported, and how long that took."""
@@ -72,20 +112,9 @@ class Report:
         said = {"event": "measure", "check": check, "device": device, "name": name, "unit": unit, "note": note}
         self._write(dict(said, value=float("%.4g" % value)))
 
-    @contextlib.contextmanager
-    def step(self, check: str, device: str = "") -> Iterator[Step]:
-        """Announce a check, and tell its result however it ends; only the end of the process passes through."""
-        self._write({"event": "step", "check": check, "device": device})
-        sys.stderr.write("%s %s %s\n" % (MARK, check, device))
-        sys.stderr.flush()
-        step, begun = Step(check, device), time.time()
-        try:
-            yield step
-        except Exception as error:  # noqa: BLE001 - whatever a framework raises is what this tool is to report
-            step.raised(error)
-        said = step.said or {"outcome": "error", "message": "the check said nothing"}
-        seconds = round(time.time() - begun, 3)
-        self._write(dict(said, event="result", check=check, device=device, ran_on=step.ran_on, seconds=seconds))
+    def step(self, check: str, device: str = "") -> Step:
+        """Begin a check on a device."""
+        return Step(self._write, check, device)
 
     def done(self) -> None:
         """Say that everything was done that was to be done."""
@@ -97,20 +126,25 @@ class Report:
 
 
 def main(arguments: Optional[List[str]] = None) -> None:
-    """Run the script that the runner names."""
+    """Run the scripts that the runner names: the first one opens the framework, the others use it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--script", required=True)
+    parser.add_argument("--script", action="append", required=True)
     parser.add_argument("--fd", type=int, default=-1)
     parser.add_argument("--file", default="")
     parser.add_argument("--gpu", required=True)
+    parser.add_argument("--count", type=int, default=1)
     parser.add_argument("--level", required=True)
     parser.add_argument("--path", action="append", default=[])
     options = parser.parse_args(arguments)
     stream = open_stream(options.fd, options.file)
     sys.path.extend(options.path)
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # last: nothing here may hide a module of the framework
-    report = Report(stream, options.gpu, options.level)
-    __import__(options.script).run(report)
+    faulthandler.enable()
+    report = Report(stream, options.gpu, options.count, options.level)
+    opened = __import__(options.script[0]).run(report)
+    for script in options.script[1:]:
+        if opened is not None:
+            __import__(script).more(report, opened)
     report.done()
 
 

@@ -1,0 +1,166 @@
+"""Run a program that reports over a descriptor of its own, and watch its time and memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from typing import IO, Callable, Mapping, Optional, Sequence
+
+from envcheck.host.memory import resident_memory
+from envcheck.host.process import tracked
+from envcheck.model.records import dataclass
+
+_PAUSE = 0.02  # seconds between looks at a program that says nothing
+_LOOK = 0.1  # seconds between looks at its memory
+_LAST_WORDS = 4  # reads after the end: a pipe holds one, and a program that still talks is not waited for
+SAID_LIMIT = 4 << 20  # bytes of a report; what is beyond is left out
+
+EXITED = "exited"
+TIME = "time"
+MEMORY = "memory"
+NOT_STARTED = "not started"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a program may use: seconds, and resident bytes with its children (None: all there is)."""
+
+    seconds: float
+    memory: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Watched:
+    """How a watched program ended, and what it said."""
+
+    ended: str  # EXITED, TIME, MEMORY: what ended it; NOT_STARTED: see detail
+    code: int = 0  # exit status; negative: ended by that signal
+    seconds: float = 0.0
+    peak_memory: Optional[int] = None  # resident bytes; None where they could not be read
+    said: str = ""
+    detail: str = ""
+
+
+def run_watched(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    log: str,
+    limits: Limits,
+    heard: Callable[[str], None],
+) -> Watched:
+    """Run `argv` + ("--fd", N), or ("--file", PATH) on Windows, its standard output and error written to `log`.
+
+    The process gets a session of its own and ends with all of it when time or memory are used up: resident memory,
+    never RLIMIT_AS, since CUDA reserves more addresses than any machine has memory. `heard` gets each whole line.
+    """
+    try:
+        with open(log, "wb") as stream:
+            if os.name == "posix":
+                return _run_with_pipe(argv, environment, stream, limits, heard)
+            return _run_with_file(argv, environment, stream, limits, heard)
+    except OSError as error:
+        return Watched(NOT_STARTED, detail=f"{argv[0]} could not be started: {error.strerror or error}")
+
+
+def _run_with_pipe(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    log: IO[bytes],
+    limits: Limits,
+    heard: Callable[[str], None],
+) -> Watched:
+    ours, theirs = os.pipe()
+    os.set_blocking(ours, False)
+    try:
+        with tracked(lambda: _start((*argv, "--fd", str(theirs)), environment, log, (theirs,))) as process:
+            os.close(theirs)
+            theirs = -1
+            return _watch(process, limits, _Ear(lambda: _read(ours), heard))
+    finally:
+        os.close(ours)
+        if theirs >= 0:
+            os.close(theirs)
+
+
+def _run_with_file(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    log: IO[bytes],
+    limits: Limits,
+    heard: Callable[[str], None],
+) -> Watched:
+    # Windows hands no descriptors down: the program writes to a file that is read while it grows.
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "said")
+        with open(path, "wb+") as said, tracked(lambda: _start((*argv, "--file", path), environment, log)) as process:
+            return _watch(process, limits, _Ear(lambda: said.read(1 << 16), heard))
+
+
+def _start(
+    argv: Sequence[str], environment: Mapping[str, str], log: IO[bytes], descriptors: Sequence[int] = ()
+) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        list(argv),
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        env=dict(environment),
+        pass_fds=tuple(descriptors),
+        start_new_session=os.name == "posix",
+    )
+
+
+class _Ear:
+    """Collect what a program says and hand on each whole line."""
+
+    def __init__(self, read: Callable[[], bytes], heard: Callable[[str], None]) -> None:
+        self._read, self._heard, self._line, self.said = read, heard, b"", bytearray()
+
+    def listen(self) -> bool:
+        """Take what is there; return whether there was anything."""
+        chunk = self._read()
+        if chunk and len(self.said) < SAID_LIMIT:
+            self.said += chunk
+            *lines, self._line = (self._line + chunk).split(b"\n")
+            for line in lines:
+                self._heard(line.decode("utf-8", "replace"))
+        return bool(chunk)
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 1 << 16)
+    except BlockingIOError:
+        return b""
+
+
+def _watch(process: "subprocess.Popen[bytes]", limits: Limits, ear: _Ear) -> Watched:
+    begun = time.monotonic()
+    ended, code, peak, next_look = EXITED, None, None, begun
+    while code is None:
+        now = time.monotonic()
+        if now >= next_look:
+            next_look = now + _LOOK
+            held = resident_memory(process.pid)
+            peak = held if peak is None or (held is not None and held > peak) else peak
+            if limits.memory is not None and held is not None and held > limits.memory:
+                ended = MEMORY
+        if now - begun > limits.seconds:
+            ended = TIME
+        if ended != EXITED:
+            break
+        if not ear.listen():
+            code = _wait(process)
+    for _ in range(_LAST_WORDS):
+        ear.listen()
+    seconds = time.monotonic() - begun
+    return Watched(ended, code or 0, seconds, peak, ear.said.decode("utf-8", "replace"))
+
+
+def _wait(process: "subprocess.Popen[bytes]") -> Optional[int]:
+    try:
+        return process.wait(_PAUSE)
+    except subprocess.TimeoutExpired:
+        return None

@@ -1,0 +1,90 @@
+"""JAX: list its devices, then multiply on each, op by op and jitted, and see where the result lies."""
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, List, Optional
+
+if TYPE_CHECKING:
+    from envcheck.smoke.children.start import Report
+
+LEFT, RIGHT = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
+
+
+def run(report: "Report") -> Any:
+    """Open JAX, list its devices and multiply on each; return (jax, devices)."""
+    jax = load(report)
+    devices = None if jax is None else list_devices(report, jax)
+    if devices is None:
+        return None
+    for device in devices:
+        multiply(report, jax, device)
+    return jax, devices
+
+
+def load(report: "Report") -> Any:
+    """Import JAX, to take no more GPU memory than needed; two CPU devices stand for two GPUs in the full CPU test."""
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    if report.gpu == "cpu" and report.level == "full":
+        flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+        os.environ["XLA_FLAGS"] = flags.strip()
+    with report.step("import") as step:
+        begun = time.time()
+        import jax
+        import jaxlib
+
+        seconds = time.time() - begun
+        report.framework("jax", jax.__version__, seconds, jaxlib=str(getattr(jaxlib, "__version__", "")))
+        step.passed("JAX %s, imported in %.1f s" % (jax.__version__, seconds))
+        return jax
+    return None
+
+
+def list_devices(report: "Report", jax: Any) -> Optional[List[str]]:
+    """List devices; return them as CPU:0, GPU:0, or None where a GPU is asked for and there is none."""
+    wanted = 0 if report.gpu == "cpu" else report.count
+    with report.step("devices") as step:
+        report.devices("jax.devices", [str(device) for device in jax.devices()])
+        report.devices("jax.default_backend", [jax.default_backend()])
+        processors = jax.devices("cpu")
+        gpus = jax.devices("gpu") if wanted else []  # raises where there is none, with the reason
+        report.devices("jax.devices('cpu')", [str(device) for device in processors])
+        report.devices("jax.devices('gpu')", [str(device) for device in gpus])
+        names = ["CPU:%d" % index for index in range(len(processors))]
+        names += ["GPU:%d" % index for index in range(len(gpus))]
+        if len(gpus) < wanted:
+            step.failed("JAX lists %d of %d GPUs" % (len(gpus), wanted))
+        else:
+            step.passed(", ".join("%s (%s)" % (name, device_of(jax, name).device_kind) for name in names))
+        return names
+    return None
+
+
+def device_of(jax: Any, name: str) -> Any:
+    """Return JAX's device for CPU:0 or GPU:0."""
+    kind, index = name.split(":")
+    return jax.devices(kind.lower())[int(index)]
+
+
+def place_of(jax: Any, array: Any) -> str:
+    """Return the device that holds an array; JAX before 0.4.31 names it by another attribute."""
+    held = array.devices() if hasattr(array, "devices") else {array.device()}
+    names = [kind + ":%d" % jax.devices(kind.lower()).index(each) for each in held for kind in [kind_of(each)]]
+    return "+".join(sorted(names))
+
+
+def kind_of(device: Any) -> str:
+    """Return CPU or GPU."""
+    return "GPU" if device.platform in ("gpu", "cuda") else str(device.platform).upper()
+
+
+def multiply(report: "Report", jax: Any, device: str) -> None:
+    """Multiply on a device, as one operation and inside a compiled function."""
+    import numpy as np
+
+    for check, product in (("matmul", jax.numpy.matmul), ("jit", jax.jit(lambda left, right: left @ right))):
+        with report.step(check, device) as step:
+            values = [np.array(each, dtype="float32") for each in (LEFT, RIGHT)]
+            left, right = (jax.device_put(each, device_of(jax, device)) for each in values)
+            found = product(left, right)
+            step.judge(np.asarray(found).tolist(), PRODUCT, place_of(jax, found))
