@@ -36,8 +36,13 @@ def _ordered(document: dict[str, Any]) -> dict[str, Any]:
     }
     for section in ("toolkits", "drivers", "architectures"):
         parts[section] = dict(_by_version(parts[section]))
-    parts["cudnn"] = {
-        line: sorted(rows, key=lambda row: int(row["cuda_major"])) for line, rows in _by_version(parts["cudnn"])
+    for section in ("cudnn", "tensorrt"):
+        parts[section] = {
+            line: sorted(rows, key=lambda row: int(row["cuda_major"])) for line, rows in _by_version(parts[section])
+        }
+    parts["conda"] = {
+        package: sorted(rows, key=lambda row: (row["channel"], row["versions"], row["build"] or ""))
+        for package, rows in sorted(parts["conda"].items())
     }
     parts["removed"] = dict(sorted(parts["removed"].items()))
     parts["problems"] = sorted(parts["problems"], key=lambda row: str(row["id"]))

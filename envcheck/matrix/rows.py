@@ -8,11 +8,13 @@ from typing import Any, TypeVar
 from envcheck.model.findings import Citation
 from envcheck.model.releases import (
     Architecture,
+    CondaBuild,
     CudnnRelease,
     DriverBranch,
     FrameworkRelease,
     KnownProblem,
     RemovedDistribution,
+    TensorrtRelease,
     Toolkit,
 )
 
@@ -38,6 +40,8 @@ _LEFT_OUT: dict[type, dict[str, Any]] = {
     Toolkit: {"minor_floor_linux": None, "minor_floor_windows": None},
     DriverBranch: {},
     CudnnRelease: {},
+    TensorrtRelease: {},
+    CondaBuild: {"platforms": (), "cuda": ()},
     Architecture: {"last_toolkit": None, "first_driver_branch": None, "last_driver_branch": None},
     KnownProblem: {"platforms": (), "pythons": "", "requires_extra": None, "condition": "", "fix": ""},
     RemovedDistribution: {},

@@ -14,15 +14,18 @@ SECTIONS = {
     "checked": 0,
     "citations": 1,
     "frameworks": 1,
+    "companions": 1,
     "releases": 3,
     "removed": 1,
     "toolkits": 1,
     "drivers": 1,
     "cudnn": 2,
+    "tensorrt": 2,
+    "conda": 2,
     "architectures": 1,
     "problems": 1,
 }
-_LAZY = ("citations", "releases", "removed", "toolkits", "drivers", "cudnn", "architectures")
+_LAZY = ("citations", "releases", "removed", "toolkits", "drivers", "cudnn", "tensorrt", "conda", "architectures")
 
 _decode = json.JSONDecoder().raw_decode
 

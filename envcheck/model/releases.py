@@ -35,6 +35,10 @@ class FrameworkRelease:
     stub_for: Optional[str] = None  # an empty wheel that only requires this other distribution
     extras: Tuple[str, ...] = ()  # every extra that brings CUDA: ("cuda12", "cuda13")
     proof: Mapping[str, str] = field(default_factory=dict)  # cell -> tier1, tier2, documented
+    compiler: Optional[str] = None  # "GCC 9.3.1", "clang 18.1.8", "MSVC 14.29"; None: not read, or no code inside
+    tensorrt: Optional[str] = None  # TensorRT built with: "8.6.1"; "none" for a CUDA build without it; None: not read
+    variants: Mapping[str, Tuple[str, ...]] = field(default_factory=dict)  # CUDA -> machine code, of the framework's index
+    tensorflow: Optional[str] = None  # releases of TensorFlow it goes with: ">=2.15,<2.16"; None: not read, or no companion
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Toolkit:
     note: str = ""
     sonames: Mapping[str, str] = field(default_factory=dict)  # cudart -> libcudart.so.12
     proof: Mapping[str, str] = field(default_factory=dict)
+    forward_compatibility: Optional[str] = None  # package whose libcuda runs it on an older data-centre driver
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,38 @@ class CudnnRelease:
     cuda_major: Optional[str] = None  # "12": the build this row is about; None: all builds together
     soname: str = ""  # libcudnn.so.9
     proof: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TensorrtRelease:
+    """One TensorRT release line (major.minor), for one CUDA major."""
+
+    version: str
+    cuda_major: str
+    cuda: Tuple[str, ...]  # CUDA versions it supports: "11.8"; "12" alone where no more is known
+    cudnn: Optional[str]  # cuDNN it was built with or supports at most; None: not read
+    compute_capability_min: Optional[str]
+    compute_capability_max: Optional[str]
+    soname: str  # libnvinfer.so.8
+    citations: Tuple[Citation, ...]
+    note: str = ""
+    proof: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CondaBuild:
+    """The builds of a package on one conda channel that are alike."""
+
+    package: str  # tensorflow, cudatoolkit, cudnn, cuda-version
+    channel: str  # conda-forge, defaults, nvidia
+    versions: str  # specifier
+    build: Optional[str]  # pattern of their build strings: "cuda*"; None: not read
+    platforms: Tuple[str, ...]  # empty: not read
+    cuda: Tuple[str, ...]  # CUDA versions they bring or are built for; empty: none, or not read
+    what: str  # one sentence
+    citations: Tuple[Citation, ...]
+    note: str = ""
+    proof: str = "documented"
 
 
 @dataclass(frozen=True)
