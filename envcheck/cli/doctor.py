@@ -6,6 +6,7 @@ import click
 
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, UserError
+from envcheck.cli.formats import FORMATS, Style, print_report
 from envcheck.model.findings import Report
 from envcheck.model.snapshot import Snapshot
 
@@ -23,7 +24,7 @@ EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expec
 )
 @click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge a saved machine instead of this one.")
 @click.option("--only", metavar="IDS", default="", help="Limit the checks to these finding ids, comma-separated.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the report.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the report.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @click.option("--matrix", "matrix_file", metavar="FILE", help="Judge by this compatibility matrix.")
 @options.color
@@ -48,7 +49,7 @@ def doctor(
     """
     snapshot = inspect.saved_snapshot(snapshot_file) if snapshot_file else inspect.live_snapshot(python, env)
     report = _judge(snapshot, expect, requirements, only, matrix_file)
-    _print(report, snapshot, form, no_snapshot, color_mode, verbose, quiet)
+    print_report(report, snapshot, Style(form, color_mode, verbose, quiet, no_snapshot))
     return OF_VERDICT[report.verdict]
 
 
@@ -67,16 +68,3 @@ def _judge(
         return evaluate(Context(snapshot.facts, matrix, Target(expect, requirements)), wanted)
     except (MatrixError, TargetError) as error:
         raise UserError(str(error)) from None
-
-
-def _print(
-    report: Report, snapshot: Snapshot, form: str, no_snapshot: bool, color_mode: str, verbose: bool, quiet: bool
-) -> None:
-    if form == "json":
-        from envcheck.render.json_report import render_json
-
-        click.echo(render_json(report, None if no_snapshot else snapshot))
-        return
-    from envcheck.render.text import print_text
-
-    print_text(report, snapshot, color=options.wants_color(color_mode), verbose=verbose, quiet=quiet)

@@ -1,0 +1,76 @@
+"""Print a report in the format that was asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from envcheck.cli import options
+from envcheck.model.findings import Report
+from envcheck.model.records import dataclass
+from envcheck.model.snapshot import Snapshot
+
+FORMATS = ("text", "json", "junit", "sarif", "github", "markdown")
+
+
+@dataclass(frozen=True)
+class Style:
+    """How to print: the format, and what its options chose."""
+
+    form: str = "text"
+    color_mode: str = "auto"
+    verbose: bool = False
+    quiet: bool = False
+    no_snapshot: bool = False
+    judged: str = ""  # the project file a report is about, for formats that point at lines
+
+
+def print_report(report: Report, snapshot: Snapshot, style: Style) -> None:
+    """Print a report to stdout; on GitHub its Markdown goes to the step summary as well."""
+    if style.form == "text":
+        from envcheck.render.text import print_text
+
+        color = options.wants_color(style.color_mode)
+        print_text(report, snapshot, color=color, verbose=style.verbose, quiet=style.quiet)
+        return
+    encoding = sys.stdout.encoding or "ascii"  # a file name may hold what no encoding can say
+    click.echo(_document(report, snapshot, style).rstrip("\n").encode(encoding, "replace").decode(encoding))
+    if style.form == "github":
+        _summarise(report, snapshot)
+
+
+def _document(report: Report, snapshot: Snapshot, style: Style) -> str:
+    if style.form == "junit":
+        from envcheck.render.junit import render_report
+
+        return render_report(report)
+    if style.form == "sarif":
+        from envcheck.render.sarif import render_sarif
+
+        return render_sarif(report, style.judged)
+    if style.form == "github":
+        from envcheck.render.github import render_github
+
+        return render_github(report, style.judged)
+    if style.form == "markdown":
+        from envcheck.render.markdown import render_markdown
+
+        return render_markdown(report, snapshot)
+    from envcheck.render.json_report import render_json
+
+    return render_json(report, None if style.no_snapshot else snapshot)
+
+
+def _summarise(report: Report, snapshot: Snapshot) -> None:
+    path = os.environ.get("GITHUB_STEP_SUMMARY", "")
+    if not path:
+        return
+    from envcheck.render.markdown import render_markdown
+
+    try:
+        with open(path, "a", encoding="utf-8", errors="replace") as stream:  # noqa: PTH123 - the runner's own file, shared
+            stream.write(render_markdown(report, snapshot) + "\n")
+    except OSError as error:
+        click.echo(f"envcheck: cannot add to the step summary {path}: {error.strerror}", err=True)

@@ -1,0 +1,32 @@
+"""Annotations of a GitHub Actions job: workflow commands on stdout."""
+
+from __future__ import annotations
+
+from envcheck.model.findings import ERROR, UNDETERMINED, WARNING, Finding, Report
+from envcheck.render.inert import inert, shell_line
+
+
+def render_github(report: Report, judged: str = "") -> str:
+    """Render one annotation for each finding, then the verdict; `judged` is a file the findings are about."""
+    lines = [_annotation(finding, judged) for finding in report.findings]
+    return "\n".join([*lines, f"envcheck: {report.verdict}: {inert(report.headline)}"]) + "\n"
+
+
+def _annotation(finding: Finding, judged: str) -> str:
+    level = {ERROR: "error", WARNING: "warning"}.get(finding.severity, "notice")
+    title = f"envcheck {finding.id}" + (" (the cause)" if finding.primary else "")
+    title += " (undetermined)" if finding.verdict == UNDETERMINED else ""
+    text = inert(finding.message)
+    if finding.fix is not None:
+        text += f"\nFix: {inert(finding.fix.summary)}"
+        text += "".join(f"\n$ {shell_line(command.argv)}" for command in finding.fix.commands)
+    place = f"file={_property(judged)}," if judged else ""
+    return f"::{level} {place}title={_property(title)}::{_data(text)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

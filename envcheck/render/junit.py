@@ -1,0 +1,90 @@
+"""JUnit XML: the format every CI server reads; one test case for each check or test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from envcheck.model.findings import ERROR, UNDETERMINED, Finding, Report
+from envcheck.model.records import dataclass
+from envcheck.render.inert import shell_line
+
+# Characters XML 1.0 cannot hold at all, escaped or not (https://www.w3.org/TR/xml/#charsets).
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One test case; `outcome` is passed, failure (it is wrong), error (it could not be told) or skipped."""
+
+    classname: str
+    name: str
+    outcome: str = "passed"
+    message: str = ""
+    details: str = ""
+    seconds: float = 0.0
+
+
+def render_report(report: Report) -> str:
+    """Render a report: a case for each check that was decided or that found something."""
+    from envcheck.rules.catalogue import catalogue
+
+    layers = {entry.id: entry.layer for entry in catalogue().values()}
+    found = {finding.id for finding in report.findings}
+    quiet = [Case(f"envcheck.{layers.get(name, 'tool')}", name) for name in report.checked if name not in found]
+    told = [_case(finding, layers.get(finding.id, "tool")) for finding in report.findings]
+    return render_cases("envcheck", [*told, *quiet])
+
+
+def render_cases(suite: str, cases: Iterable[Case]) -> str:
+    """Render one test suite as a JUnit document."""
+    from xml.etree import ElementTree as ET
+
+    listed = list(cases)
+    attributes = {"name": suite, "tests": str(len(listed)), **_totals(listed)}
+    root = ET.Element("testsuites", attributes)
+    parent = ET.SubElement(root, "testsuite", attributes)
+    for case in listed:
+        place = {"classname": _clean(case.classname), "name": _clean(case.name), "time": f"{case.seconds:.3f}"}
+        element = ET.SubElement(parent, "testcase", place)
+        if case.outcome == "passed" and case.details:
+            ET.SubElement(element, "system-out").text = _clean(case.details)
+        elif case.outcome != "passed":
+            outcome = ET.SubElement(element, case.outcome, {"message": _clean(case.message)})
+            outcome.text = _clean(case.details)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _totals(cases: list[Case]) -> dict[str, str]:
+    counted = {kind: sum(case.outcome == kind for case in cases) for kind in ("failure", "error", "skipped")}
+    seconds = sum(case.seconds for case in cases)
+    return {
+        "failures": str(counted["failure"]),
+        "errors": str(counted["error"]),
+        "skipped": str(counted["skipped"]),
+        "time": f"{seconds:.3f}",
+    }
+
+
+def _case(finding: Finding, layer: str) -> Case:
+    outcome = "passed"  # a warning or a note breaks nothing: it is told in the output of a passed case
+    if finding.severity == ERROR:
+        outcome = "error" if finding.verdict == UNDETERMINED else "failure"
+    return Case(f"envcheck.{layer}", finding.id, outcome, finding.message, _details(finding))
+
+
+def _details(finding: Finding) -> str:
+    lines = [f"{finding.severity}: {finding.message}"]
+    lines += [f"follows from {finding.caused_by}"] if finding.caused_by else []
+    for item in finding.evidence:
+        where = f" ({item.source.where})" if item.source is not None and item.source.where else ""
+        lines.append(f"seen: {item.fact}: {item.shown}{where}")
+    if finding.fix is not None:
+        lines.append(f"fix: {finding.fix.summary}")
+        lines += [f"  $ {shell_line(command.argv)}" for command in finding.fix.commands]
+    return "\n".join(lines)
+
+
+def _clean(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)

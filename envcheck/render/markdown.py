@@ -1,0 +1,61 @@
+"""The report as Markdown: for a step summary, an issue or a chat."""
+
+from __future__ import annotations
+
+import re
+
+from envcheck.model.findings import UNDETERMINED, Finding, Report
+from envcheck.model.snapshot import Snapshot
+from envcheck.render.inert import inert, shell_line
+from envcheck.render.overview import overview
+
+_MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")  # & begins an entity, @ would call for a person
+
+
+def render_markdown(report: Report, snapshot: Snapshot | None) -> str:
+    """Render a report; text from the machine is escaped, commands stand in fenced blocks."""
+    lines = [f"## envcheck: {report.verdict}", "", escaped(report.headline), ""]
+    if report.findings:
+        lines += ["| | finding | what it means here |", "| --- | --- | --- |"]
+        lines += [f"| {_kind(item)} | `{item.id}` | {escaped(item.message)} |" for item in report.findings]
+        lines.append("")
+    for finding in report.findings:
+        if finding.caused_by is None:
+            lines += _details(finding)
+    if snapshot is not None:
+        lines += ["<details><summary>This machine</summary>", "", "| | |", "| --- | --- |"]
+        lines += [f"| {label} | {escaped(text)} |" for label, text in overview(snapshot.facts)]
+        lines += ["", "</details>", ""]
+    return "\n".join(lines)
+
+
+def escaped(text: str) -> str:
+    """Escape what Markdown or HTML would act on."""
+    return _MARKS.sub(r"\\\1", inert(text))
+
+
+def _kind(finding: Finding) -> str:
+    kind = UNDETERMINED if finding.verdict == UNDETERMINED else finding.severity
+    return f"**{kind}** (the cause)" if finding.primary else kind
+
+
+def _details(finding: Finding) -> list[str]:
+    if not finding.evidence and finding.fix is None:
+        return []
+    lines = [f"### {finding.id}", ""]
+    for item in finding.evidence:
+        where = f" ({item.source.where})" if item.source is not None and item.source.where else ""
+        where += f" [{item.citation.url_or_artifact}]" if item.citation is not None else ""
+        lines.append(f"- {escaped(f'{item.fact}: {item.shown}{where}')}")
+    if finding.fix is not None:
+        lines += ["", f"Fix: {escaped(finding.fix.summary)}"]
+        commands = [shell_line(command.argv) for command in finding.fix.commands]
+        lines += ["", *fenced(commands, "sh")] if commands else []
+    return [*lines, ""]
+
+
+def fenced(lines: list[str], language: str = "") -> list[str]:
+    """Put lines into a fence longer than any run of backticks in them."""
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return [fence + language, *lines, fence]

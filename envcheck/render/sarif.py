@@ -1,0 +1,93 @@
+"""SARIF 2.1.0 (https://docs.oasis-open.org/sarif/sarif/v2.1.0/), what code-scanning pages read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+from urllib.parse import quote
+
+from envcheck import __version__
+from envcheck.model.findings import UNDETERMINED, Evidence, Finding, Report
+from envcheck.render.inert import inert, shell_line
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LEVELS = {"error": "error", "warning": "warning", "note": "note"}
+
+
+def render_sarif(report: Report, judged: str = "") -> str:
+    """Render a report as one run; `judged` is the file a finding is about where no evidence names one."""
+    ids = list(dict.fromkeys([*(finding.id for finding in report.findings), *report.checked]))
+    driver = {
+        "name": "envcheck",
+        "version": __version__,
+        "semanticVersion": __version__,
+        "rules": [_rule(name) for name in ids],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [{"executionSuccessful": True}],
+        "results": [_result(finding, ids.index(finding.id), judged) for finding in report.findings],
+        "properties": {"verdict": report.verdict, "goal": report.goal, "headline": report.headline},
+    }
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
+
+
+def _rule(finding_id: str) -> dict[str, Any]:
+    from envcheck.rules.catalogue import catalogue
+
+    entry = catalogue()[finding_id]
+    return {
+        "id": finding_id,
+        "shortDescription": {"text": entry.means[0].upper() + entry.means[1:]},
+        "properties": {"layer": entry.layer},
+    }
+
+
+def _result(finding: Finding, index: int, judged: str) -> dict[str, Any]:
+    text = inert(finding.message) + (f" Fix: {inert(finding.fix.summary)}" if finding.fix else "")
+    properties: dict[str, Any] = {"primary": finding.primary, "verdict": finding.verdict, "severity": finding.severity}
+    if finding.caused_by:
+        properties["causedBy"] = finding.caused_by
+    if finding.fix and finding.fix.commands:
+        properties["commands"] = [shell_line(command.argv) for command in finding.fix.commands]
+    # A result that is not a failure must have the level "none" (section 3.27.10).
+    kind = "open" if finding.verdict == UNDETERMINED else "fail"
+    return {
+        "ruleId": finding.id,
+        "ruleIndex": index,
+        "kind": kind,
+        "level": _LEVELS[finding.severity] if kind == "fail" else "none",
+        "message": {"text": text},
+        "locations": _locations(finding, judged),
+        "partialFingerprints": {"finding/v1": hashlib.sha256(finding.id.encode()).hexdigest()[:32]},
+        "properties": properties,
+    }
+
+
+def _locations(finding: Finding, judged: str) -> list[dict[str, Any]]:
+    located = [_location(item, judged) for item in finding.evidence if item.source is not None]
+    return located[:10] or ([{"physicalLocation": _file(judged)}] if judged else [])
+
+
+def _location(item: Evidence, judged: str) -> dict[str, Any]:
+    location: dict[str, Any] = {
+        "logicalLocations": [{"fullyQualifiedName": item.fact, "kind": "member"}],
+        "message": {"text": inert(item.shown)},
+    }
+    where = item.source.where if item.source is not None and item.source.kind == "file" else ""
+    if where.startswith("/") and ", " not in where:
+        location["physicalLocation"] = _file(where)
+    elif judged:
+        location["physicalLocation"] = _file(judged)
+    return location
+
+
+def _file(path: str) -> dict[str, Any]:
+    name, _, line = path.rpartition(":")
+    numbered = name and line.isdigit() and int(line) > 0
+    uri = quote(name if numbered else path, safe="/~")
+    place: dict[str, Any] = {"artifactLocation": {"uri": f"file://{uri}" if uri.startswith("/") else uri}}
+    if numbered:
+        place["region"] = {"startLine": int(line)}
+    return place
