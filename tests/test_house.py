@@ -39,7 +39,7 @@ THIRD_PARTY = {
     "matrix": {"packaging", "fastjsonschema", "platformdirs", "pypi_simple", "remotezip", "requests", "urllib3"},
     "rules": {"packaging"},
     "diff": {"packaging"},
-    "explain": {"packaging"},
+    "explain": {"packaging", "ahocorasick_rs"},
     "gpus": set(),
     "plan": {"packaging"},
     "smoke": set(),

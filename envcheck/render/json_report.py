@@ -21,19 +21,20 @@ def render_json(report: Report, snapshot: Snapshot | None) -> str:
         "headline": report.headline,
         "findings": [encode(finding) for finding in report.findings],
         "checked": list(report.checked),
-        "plan": {"steps": _steps(report)},
+        "plan": {"steps": plan_steps(report)},
     }
     if snapshot is not None:
         document["snapshot"] = snapshot_document(snapshot)
-    return _text(document)
+    return document_text(document)
 
 
 def render_snapshot(snapshot: Snapshot) -> str:
     """Render a snapshot, schema envcheck/snapshot/1."""
-    return _text(snapshot_document(snapshot), indent=1)
+    return document_text(snapshot_document(snapshot), indent=1)
 
 
-def _text(document: dict[str, Any], indent: int | None = None) -> str:
+def document_text(document: dict[str, Any], indent: int | None = None) -> str:
+    """Write a document as JSON that any reader takes."""
     text = json.dumps(document, ensure_ascii=False, indent=indent)
     try:
         text.encode("utf-8")
@@ -47,7 +48,8 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
     return {"schema": f"envcheck/snapshot/{snapshot.schema_version}", **encode(snapshot)}
 
 
-def _steps(report: Report) -> list[dict[str, Any]]:
+def plan_steps(report: Report) -> list[dict[str, Any]]:
+    """List the commands that resolve the root causes, with the finding each is for."""
     roots = [finding for finding in report.findings if finding.fix and finding.caused_by is None]
     return [step for finding in roots for step in _steps_of(finding)]
 

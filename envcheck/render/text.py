@@ -27,7 +27,11 @@ _VERDICT_STYLES = {COMPATIBLE: "bold green", INCOMPATIBLE: "bold red", UNDETERMI
 
 def print_text(report: Report, snapshot: Snapshot, *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print a report to stdout; `quiet` leaves the verdict and its cause, `verbose` adds evidence and notes."""
-    lines = _lines(report, snapshot, verbose=verbose, quiet=quiet)
+    print_lines(_lines(report, snapshot, verbose=verbose, quiet=quiet), color=color)
+
+
+def print_lines(lines: list[Line], *, color: bool) -> None:
+    """Print lines to stdout: drawn on a terminal or in colour, plain when piped."""
     if sys.stdout.isatty() or color:
         _draw(lines, color=color)
     else:
@@ -41,12 +45,12 @@ def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) ->
     if not quiet:
         lines += [(f"{label:<11} ", inert(text), "") for label, text in overview(snapshot.facts)]
         lines.append(("", "", ""))
-    lines.append((f"{report.verdict.upper()}  ", inert(report.headline), _VERDICT_STYLES[report.verdict]))
+    lines.append(verdict_line(report))
     shown = [finding for finding in report.findings if _is_shown(finding, verbose=verbose, quiet=quiet)]
     if shown and shown[0].severity == NOTE and not verbose:
         lines.append(("", "", ""))
     for finding in shown:
-        lines += _finding(finding, verbose=verbose)
+        lines += finding_lines(finding, verbose=verbose)
     return lines + _footer(report, shown, quiet=quiet)
 
 
@@ -56,7 +60,13 @@ def _is_shown(finding: Finding, *, verbose: bool, quiet: bool) -> bool:
     return verbose or finding.caused_by is None
 
 
-def _finding(finding: Finding, *, verbose: bool) -> list[Line]:
+def verdict_line(report: Report) -> Line:
+    """Say the verdict and its headline."""
+    return (f"{report.verdict.upper()}  ", inert(report.headline), _VERDICT_STYLES[report.verdict])
+
+
+def finding_lines(finding: Finding, *, verbose: bool) -> list[Line]:
+    """Say one finding with its evidence and its fix."""
     kind = UNDETERMINED if finding.verdict == UNDETERMINED else finding.severity
     title = finding.id + (" (the cause)" if finding.primary else "")
     if finding.caused_by:

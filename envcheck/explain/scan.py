@@ -1,0 +1,149 @@
+"""Find the known messages of logs of any size in constant memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from envcheck.explain.collected import Collected
+from envcheck.explain.events import Event, Signature
+from envcheck.explain.lines import Cutter, Line, clean_line
+from envcheck.explain.needles import finder, line_end
+from envcheck.model.records import dataclass
+
+Found = tuple[tuple[int, tuple[tuple[str, str], ...], int], ...]  # (signature, captures, offset in the text) ...
+
+_WINDOW = 4096  # bytes of a line looked at around a message; what no log writes longer
+_BEFORE = 1024  # ... of which this many may precede the first fragment
+_REMEMBERED = 4096  # messages whose meaning is kept: logs repeat themselves
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What logs hold: the known messages in the order they were first seen, and how much was read."""
+
+    events: tuple[Event, ...]
+    lines: int
+    bytes: int
+    unkept: int  # lines of messages told apart from those kept by their captures only, over the limit per message
+
+
+class Scanner:
+    """Collect known messages from any number of streams, block by block."""
+
+    def __init__(self, signatures: Sequence[Signature]) -> None:
+        self.collected = Collected(signatures)
+        self.lines = 0
+        self.bytes = 0
+        self._signatures = signatures
+        self._patterns: dict[int, re.Pattern[str]] = {}
+        self._meanings: dict[tuple[str, tuple[int, ...]], Found] = {}
+        owners: dict[bytes, list[int]] = {}
+        for number, signature in enumerate(signatures):
+            for fragment in signature.fragments:
+                owners.setdefault(fragment.encode(), []).append(number)
+        self._owners = [tuple(numbers) for numbers in owners.values()]
+        self._find = finder(list(owners))
+
+    def stream(self, name: str) -> Stream:
+        """Begin a stream; `name` is the file its events will name."""
+        return Stream(self, name)
+
+    def result(self) -> Scan:
+        """Return what was found so far."""
+        return Scan(self.collected.events(), self.lines, self.bytes, self.collected.unkept)
+
+    def hits(self, chunk: bytes) -> list[tuple[int, int]]:
+        """List the literals in a chunk of lines with their offsets."""
+        return self._find(chunk)
+
+    def candidates(self, numbers: Iterable[int]) -> tuple[int, ...]:
+        """List the signatures that have one of these literals."""
+        return tuple(sorted({owner for number in set(numbers) for owner in self._owners[number]}))
+
+    def meaning(self, text: str, candidates: tuple[int, ...]) -> Found:
+        """Match a message against the candidates, or remember what an equal one matched."""
+        key = (text, candidates)
+        found = self._meanings.get(key)
+        if found is None:
+            found = self._matches(text, candidates)
+            if len(self._meanings) >= _REMEMBERED:
+                self._meanings.clear()
+            self._meanings[key] = found
+        return found
+
+    def _matches(self, text: str, candidates: tuple[int, ...]) -> Found:
+        found = []
+        for number in candidates:
+            pattern = self._patterns.get(number)
+            if pattern is None:
+                pattern = self._patterns[number] = re.compile(self._signatures[number].pattern)
+            match = pattern.search(text)
+            if match:
+                captures = tuple((name, value) for name, value in match.groupdict().items() if value is not None)
+                found.append((number, captures, match.start()))
+        return tuple(found)
+
+
+class Stream:
+    """One log on its way through a scanner."""
+
+    def __init__(self, scanner: Scanner, name: str) -> None:
+        self._scanner = scanner
+        self._name = name
+        self._cutter = Cutter()
+        self._line = 1
+
+    def feed(self, block: bytes) -> None:
+        """Scan the lines that a block of bytes completes."""
+        self._scanner.bytes += len(block)
+        self._scan(self._cutter.feed(block))
+
+    def finish(self) -> None:
+        """Scan what follows the last line end."""
+        chunk = self._cutter.finish()
+        self._scanner.lines += bool(chunk.strip()) and not chunk.endswith(b"\n")
+        self._scan(chunk)
+
+    def _scan(self, chunk: bytes) -> None:
+        counted, at, end = 0, 0, 0  # `counted` line ends stand before `at`
+        hits = self._scanner.hits(chunk) if chunk else []
+        position = 0
+        while position < len(hits):
+            start = hits[position][1]
+            counted, at = counted + chunk.count(b"\n", at, start), start
+            begin = max(_line_begin(chunk, start), end, start - _BEFORE)
+            end = min(line_end(chunk, start), begin + _WINDOW)
+            numbers = []
+            while position < len(hits) and hits[position][1] < end:
+                numbers.append(hits[position][0])
+                position += 1
+            self._examine(chunk[begin:end], self._line + counted, self._scanner.candidates(numbers))
+        ends = counted + chunk.count(b"\n", at)
+        self._line += ends
+        self._scanner.lines += ends
+
+    def _examine(self, raw: bytes, number: int, candidates: tuple[int, ...]) -> None:
+        line = clean_line(raw)
+        found = self._scanner.meaning(line.text, candidates)
+        if not found and line.bare != line.text:  # what looked like a prefix was part of the message
+            line = Line(line.bare, line.bare, line.worker)
+            found = self._scanner.meaning(line.bare, candidates)
+        for signature, captures, offset in found:
+            self._scanner.collected.add(signature, captures, line, offset, (self._name, number))
+
+
+def _line_begin(chunk: bytes, start: int) -> int:
+    begin = chunk.rfind(b"\n", 0, start) + 1
+    return max(begin, chunk.rfind(b"\r", begin, start) + 1)
+
+
+def scan(sources: Iterable[tuple[str, Iterable[bytes]]], signatures: Sequence[Signature]) -> Scan:
+    """Scan logs, each a name and its bytes in blocks of any size and cut anywhere."""
+    scanner = Scanner(signatures)
+    for name, blocks in sources:
+        stream = scanner.stream(name)
+        for block in blocks:
+            stream.feed(block)
+        stream.finish()
+    return scanner.result()
