@@ -108,11 +108,11 @@ def _read(fetcher: Fetcher, wheel: Wheel, framework: str) -> Contents:
     with RemoteZip(wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher) as archive:
         names = archive.namelist()
         chosen = wanted_members(names, framework)
-        members = {key: _member(archive, name) for key, name in chosen.items()}
+        members = {key: read_member(archive, name) for key, name in chosen.items()}
         return checked_contents(wheel, chosen, members, len(names))
 
 
-def _member(archive: zipfile.ZipFile, name: str) -> bytes:
+def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """Unpack one member, never more than the limit whatever its header says."""
     with archive.open(name) as stream:
         data = stream.read(_MEMBER_LIMIT + 1)
