@@ -5,6 +5,7 @@ from __future__ import annotations
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 
 USAGE = 2
+STEP_FAILED = 4
 INTERNAL = 5
 INTERRUPTED = 130
 

@@ -1,0 +1,53 @@
+"""`envcheck smoke`: compute something small on each device and see whether it is right."""
+
+from __future__ import annotations
+
+import click
+
+from envcheck.cli import options
+from envcheck.cli.exits import OF_VERDICT, STEP_FAILED
+from envcheck.cli.smoke_session import FORMATS, LEVELS, NAMES, SmokeOptions, print_session, run_session, save_placements
+from envcheck.model.findings import INCOMPATIBLE
+from envcheck.smoke.verdict import verdict_of
+
+EXAMPLE = "Example: envcheck smoke --env .venv --gpu 0 --level full"
+
+
+@click.command(epilog=EXAMPLE)
+@options.inspected_python
+@click.option(
+    "--framework", "frameworks", multiple=True, type=click.Choice(NAMES), help="Test this one [what is there]."
+)
+@click.option("--gpu", "gpus", multiple=True, metavar="N", help="Test this GPU, as nvidia-smi numbers it, or by UUID.")
+@click.option("--level", type=click.Choice(LEVELS), default="quick", help="How much to compute.")
+@click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", help="What must work.")
+@click.option("--timeout", "seconds", type=click.FloatRange(1), metavar="SECONDS", help="Time limit of each process.")
+@click.option(
+    "--memory", type=click.FloatRange(0.01), metavar="GIB", help="Memory limit of each process [90 % of free]."
+)
+@click.option("--log-placement", metavar="FILE", help="Write every operation and where it ran to FILE.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the result.")
+@options.color
+@options.verbosity
+def smoke(
+    python: str,
+    env: str,
+    frameworks: tuple[str, ...],
+    gpus: tuple[str, ...],
+    level: str,
+    expect: str,
+    seconds: float | None,
+    memory: float | None,
+    log_placement: str | None,
+    form: str,
+    color_mode: str,
+    verbose: bool,
+    quiet: bool,
+) -> int:
+    """Compute on each GPU and the CPU, each in a process of its own, and say where it ran and whether it is right."""
+    wanted = SmokeOptions(python, env, frameworks, gpus, level, expect, seconds, memory, quiet)
+    session = run_session(wanted)
+    save_placements(session, log_placement)
+    print_session(session, form, color=options.wants_color(color_mode), verbose=verbose, quiet=quiet)
+    verdict = verdict_of(session)
+    return STEP_FAILED if verdict == INCOMPATIBLE else OF_VERDICT[verdict]

@@ -1,0 +1,85 @@
+"""A smoke test for people: a line for each run, what went wrong, and what the numbers of a benchmark mean."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE
+from envcheck.render.inert import inert, shell_line
+from envcheck.smoke.protocol import PASSED, SKIPPED, Measure, Result
+from envcheck.smoke.runs import Run, Session
+from envcheck.smoke.verdict import findings_of, headline_of, verdict_of
+
+_WORDS = {COMPATIBLE: "PASSED", INCOMPATIBLE: "FAILED"}
+_COLORS = {COMPATIBLE: "\x1b[1;32m", INCOMPATIBLE: "\x1b[1;31m"}
+_MIB = 1 << 20
+
+
+def print_smoke(session: Session, *, color: bool, verbose: bool, quiet: bool) -> None:
+    """Print a session to stdout; `quiet` leaves the verdict, `verbose` adds every check."""
+    lines = list(_lines(session, color=color, verbose=verbose, quiet=quiet))
+    encoding = sys.stdout.encoding or "ascii"
+    sys.stdout.write("".join(line + "\n" for line in lines).encode(encoding, "replace").decode(encoding))
+
+
+def _lines(session: Session, *, color: bool, verbose: bool, quiet: bool) -> Iterator[str]:
+    if not quiet:
+        for run in session.runs:
+            yield from _run(run, verbose=verbose)
+        yield from (inert(f"{item.label}: not tested: {item.why}") for item in session.left_out)
+        yield ""
+    verdict = verdict_of(session)
+    word = _WORDS.get(verdict, "UNDETERMINED")
+    yield (f"{_COLORS.get(verdict, '')}{word}\x1b[0m" if color else word) + f"  {inert(headline_of(session))}"
+    yield from _findings(session)
+
+
+def _run(run: Run, *, verbose: bool) -> Iterator[str]:
+    done = [result for result in run.results if result.outcome != SKIPPED]
+    held = "" if run.peak_memory is None else f", at most {run.peak_memory // _MIB} MiB"
+    counted = f"{len(done)} check{'' if len(done) == 1 else 's'}, {run.seconds:.1f} s{held}"
+    yield inert(f"{run.job.title}: {run.outcome} ({counted})")
+    for result in run.results:
+        if verbose or result.outcome not in {PASSED, SKIPPED}:
+            yield from _result(result, verbose=verbose)
+    if verbose:
+        yield from (inert(f"  {item.way}: {', '.join(item.devices) or 'none'}") for item in run.listings)
+    yield from _measures(run.measures)
+    if run.log and run.bad:
+        yield inert(f"  log: {run.log}")
+
+
+def _result(result: Result, *, verbose: bool) -> Iterator[str]:
+    where = f" {result.device}" if result.device else ""
+    pointed = f" [{result.finding}]" if result.finding else ""
+    yield inert(f"  {result.check}{where}: {result.outcome}: {result.message}{pointed}")
+    words = result.error.splitlines()
+    yield from (inert(f"    {line}") for line in (words if verbose else words[-3:]))
+
+
+def _measures(measures: tuple[Measure, ...]) -> Iterator[str]:
+    for item in measures:
+        yield inert(f"  {item.device} {item.name}: {item.value:g} {item.unit}")
+        if item.note:
+            yield inert(f"    {item.note}")
+
+
+def _findings(session: Session) -> Iterator[str]:
+    for finding in findings_of(session):
+        if finding.fix is None:
+            continue
+        yield inert(f"fix for {finding.id}: {finding.fix.summary}")
+        for command in finding.fix.commands:
+            yield inert(f"    # {command.purpose}")
+            yield f"    $ {shell_line(command.argv)}"
+
+
+def placement_lines(session: Session) -> Iterator[str]:
+    """Yield a line, tab-separated, for each operation: run, check, asked, operation, type, device, told by."""
+    yield "run\tcheck\tasked\toperation\ttype\tdevice\ttold by"
+    for run in session.runs:
+        for item in run.placements:
+            yield "\t".join(
+                map(inert, (run.job.title, item.check, item.asked, item.node, item.op, item.device, item.by))
+            )

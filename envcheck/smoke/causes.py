@@ -1,0 +1,39 @@
+"""Point from a bad result to the finding it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from envcheck.smoke.devices import ALL, GPU
+from envcheck.smoke.protocol import BAD_OUTCOMES, FAILED, OUT_OF_MEMORY, Result
+from envcheck.smoke.runs import Job
+
+Explain = Callable[[str], str]  # text of a log -> the id of the finding that it points to, "" for none
+
+UNEXPLAINED = "smoke-failed"
+
+
+def with_findings(results: tuple[Result, ...], job: Job, log: str, explain: Explain | None) -> tuple[Result, ...]:
+    """Give every bad result its finding: its own, of its kind, what the log explains, else the general one."""
+    return tuple(
+        _explained(result, job, log, explain) if result.outcome in BAD_OUTCOMES else result for result in results
+    )
+
+
+def _explained(result: Result, job: Job, log: str, explain: Explain | None) -> Result:
+    finding = result.finding or _of_its_kind(result, job)
+    if not finding and explain is not None:
+        finding = explain(result.error or result.message) or explain(log)
+    if finding == "gpu-memory-exhausted" and job.device.held:
+        return replace(result, finding="gpu-memory-held", message=f"{result.message}; {job.device.held}")
+    return replace(result, finding=finding or UNEXPLAINED)
+
+
+def _of_its_kind(result: Result, job: Job) -> str:
+    on_gpu = job.device.kind in {GPU, ALL} and not result.device.startswith(("CPU", "XLA_CPU"))
+    if on_gpu and result.outcome == OUT_OF_MEMORY:
+        return "gpu-memory-exhausted"
+    if on_gpu and result.outcome == FAILED and result.ran_on:
+        return "gpu-hardware-fault"  # it computed, where it should, and the numbers are wrong
+    return ""

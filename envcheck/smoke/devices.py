@@ -1,0 +1,147 @@
+"""Choose what is tested: each visible GPU or MIG instance alone, all of them together, and the CPU."""
+
+from __future__ import annotations
+
+from envcheck.model.facts import Known, value_of
+from envcheck.model.machine import Gpu
+from envcheck.model.records import dataclass
+from envcheck.rules.visible_devices_list import select_devices
+
+CPU, GPU, ALL = "cpu", "gpu", "all"
+_GIB = 1 << 30
+
+
+class DeviceError(ValueError):
+    """A GPU was asked for that is not there."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """One thing a process is given: `visible` is what CUDA_VISIBLE_DEVICES shows it."""
+
+    kind: str  # CPU, GPU, ALL
+    label: str  # "GPU 0", "CPU"
+    visible: str = "-1"
+    count: int = 0
+    name: str = ""  # NVIDIA A100-SXM4-40GB
+    uuid: str = ""
+    in_cuda_order: bool = False  # `visible` counts as CUDA does, not as nvidia-smi does
+    held: str = ""  # how full other processes hold it, in words; empty where there is room
+
+    @property
+    def title(self) -> str:
+        """Name it for people."""
+        return f"{self.label} ({self.name})" if self.name else self.label
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A GPU that is not tested, and why."""
+
+    label: str
+    why: str
+    finding: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The GPUs to test and those left out."""
+
+    devices: tuple[Device, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+
+
+CPU_DEVICE = Device(CPU, "CPU")
+
+
+def choose_devices(gpus: tuple[Gpu, ...], visible: str | None, wanted: tuple[str, ...], order: str = "") -> Choice:
+    """Choose among `gpus`: those CUDA_VISIBLE_DEVICES (`visible`) shows and --gpu (`wanted`) names.
+
+    `order` is CUDA_DEVICE_ORDER. Raises DeviceError for a GPU that is not there.
+    """
+    shown, left_out = _shown(gpus, visible)
+    if shown is None:
+        return Choice((Device(GPU, f"CUDA_VISIBLE_DEVICES={visible}", str(visible), 1, in_cuda_order=True),))
+    if visible is not None and _is_ambiguous(gpus, visible, order) and not wanted:
+        entries = [entry.strip() for entry in visible.split(",")][: len(shown)]
+        return Choice(tuple(_in_cuda_order(entry) for entry in entries), tuple(left_out))
+    devices: list[Device] = []
+    for position in shown:
+        instances, reason = _devices_of(position, gpus[position], visible)
+        devices += instances
+        left_out += [LeftOut(f"GPU {_number(position, gpus[position])}", *reason)] if reason else []
+    if wanted:
+        devices = [_named(name, devices, left_out) for name in dict.fromkeys(wanted)]
+        left_out = []
+    return Choice(tuple(devices), tuple(left_out))
+
+
+def all_together(devices: tuple[Device, ...]) -> Device | None:
+    """Return the device that is all GPUs at once; None where there are not two. CUDA shows one MIG instance only."""
+    whole = [device for device in devices if not device.visible.startswith("MIG-")]
+    if len(whole) < 2:
+        return None
+    visible = ",".join(device.visible for device in whole)
+    in_cuda_order = any(device.in_cuda_order for device in whole)
+    return Device(ALL, f"all {len(whole)} GPUs", visible, len(whole), in_cuda_order=in_cuda_order)
+
+
+def _shown(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[tuple[int, ...] | None, list[LeftOut]]:
+    if visible is None:
+        return tuple(range(len(gpus))), []
+    uuids = tuple(value_of(gpu.uuid) or "" for gpu in gpus)
+    instances = tuple(tuple(item.uuid for item in value_of(gpu.mig_devices) or ()) for gpu in gpus)
+    selection = select_devices(visible, uuids, instances)
+    if not selection.decided:
+        return None, []
+    hidden = [position for position in range(len(gpus)) if position not in selection.visible]
+    why = f"CUDA_VISIBLE_DEVICES={visible} hides it"
+    left_out = [LeftOut(f"GPU {_number(at, gpus[at])}", why, "visible-devices-hidden") for at in hidden]
+    return selection.visible, left_out
+
+
+def _is_ambiguous(gpus: tuple[Gpu, ...], visible: str, order: str) -> bool:
+    """Say whether the numbers of a list may mean other GPUs to CUDA, which puts the fastest kind first."""
+    kinds = {value_of(gpu.name) for gpu in gpus}
+    return len(kinds) > 1 and order != "PCI_BUS_ID" and not any(mark in visible for mark in ("GPU-", "MIG-"))
+
+
+def _in_cuda_order(entry: str) -> Device:
+    return Device(GPU, f"GPU {entry} as CUDA numbers them", entry, 1, in_cuda_order=True)
+
+
+def _devices_of(position: int, gpu: Gpu, visible: str | None) -> tuple[list[Device], tuple[str, str] | None]:
+    number, name = _number(position, gpu), value_of(gpu.name) or ""
+    if value_of(gpu.mig_enabled):
+        instances = value_of(gpu.mig_devices) or ()
+        if not instances:
+            return [], ("MIG is enabled and it has no instance", "mig-config")
+        chosen = [item for item in instances if visible is None or "MIG-" not in visible or item.uuid in visible]
+        return [_instance(number, at, item.uuid, item.name or name) for at, item in enumerate(chosen)], None
+    uuid = value_of(gpu.uuid) or ""
+    return [Device(GPU, f"GPU {number}", uuid or str(number), 1, name, uuid, held=_held(gpu))], None
+
+
+def _instance(number: int, at: int, uuid: str, name: str) -> Device:
+    return Device(GPU, f"GPU {number} instance {at}", uuid, 1, name, uuid)
+
+
+def _number(position: int, gpu: Gpu) -> int:
+    return gpu.nvml_index.value if isinstance(gpu.nvml_index, Known) else position
+
+
+def _held(gpu: Gpu) -> str:
+    total, used = value_of(gpu.memory_bytes), value_of(gpu.memory_used_bytes)
+    if not total or not used or used < 0.8 * total:
+        return ""
+    return f"{used / _GIB:.1f} of its {total / _GIB:.1f} GiB were in use before the test"
+
+
+def _named(name: str, devices: list[Device], left_out: list[LeftOut]) -> Device:
+    for device in devices:
+        is_uuid = name.startswith(("GPU-", "MIG-")) and device.uuid.startswith(name)
+        if is_uuid or device.label == f"GPU {name}":
+            return device
+    hidden = next((item for item in left_out if item.label == f"GPU {name}"), None)
+    there = ", ".join(device.label for device in devices) or "none"
+    raise DeviceError(f"--gpu {name}: {hidden.why if hidden else f'no such GPU here (there are: {there})'}.")

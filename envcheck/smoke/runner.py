@@ -1,0 +1,161 @@
+"""Run jobs, each in a process of its own, and gather what came of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from envcheck.host.memory import available_memory
+from envcheck.host.process import end_running
+from envcheck.host.watched import Limits, Watched, run_watched
+from envcheck.model.records import dataclass
+from envcheck.smoke.causes import Explain, with_findings
+from envcheck.smoke.devices import CPU, CPU_DEVICE, Device, all_together
+from envcheck.smoke.endings import ending
+from envcheck.smoke.placement import Placement, judge_placements, parse_placements
+from envcheck.smoke.protocol import Spoken, parse_events
+from envcheck.smoke.runs import Framework, Job, Run, worst
+
+SECONDS = {"quick": 180.0, "full": 600.0, "bench": 900.0}  # for one process; the first start compiles PTX for minutes
+_SHARE = 0.9  # of the memory that is free when the test begins
+_LOG_LIMIT = 8 << 20  # bytes of a log that are looked at
+_DRIVER = {"quick": ("driver_matmul",), "full": ("driver_matmul",), "bench": ("driver_matmul", "driver_bench")}
+
+Heard = Callable[[Job, str, str], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """How jobs are run: in which Python, at which level, within which limits, with logs in which folder."""
+
+    python: str
+    level: str
+    folder: str
+    environment: Mapping[str, str]
+    limits: Limits
+    paths: tuple[str, ...] = ()  # folders to import from that an isolated Python leaves out
+    explain: Explain | None = None  # names the finding a log points to
+
+
+def usual_limits(level: str, seconds: float | None = None, memory: int | None = None) -> Limits:
+    """Return what a process may use: the level's time and most of the memory that is free now, where not given."""
+    free = available_memory()
+    share = None if free is None else int(free * _SHARE)
+    return Limits(seconds or SECONDS[level], memory or share)
+
+
+def jobs_of(frameworks: tuple[Framework, ...], gpus: tuple[Device, ...], *, cpu: bool) -> tuple[Job, ...]:
+    """List the processes: for each framework the CPU, each GPU alone, and all GPUs together."""
+    together = all_together(gpus)
+    devices = (*((CPU_DEVICE,) if cpu else ()), *gpus, *((together,) if together else ()))
+    made = [Job(framework, device) for framework in frameworks for device in devices]
+    return tuple(job for job in made if job.framework.name != "driver" or job.device in gpus)
+
+
+def run_jobs(task: Task, jobs: tuple[Job, ...], heard: Heard) -> Iterator[Run]:
+    """Run the jobs and yield what came of each, in their order; benchmarks one at a time.
+
+    `heard` gets (job, check, device) when a check begins, from several threads at once.
+    """
+    workers = 1 if task.level == "bench" else min(len(jobs), (os.cpu_count() or 1) // 4, 8)
+    if workers < 2:
+        yield from (run_job(task, job, heard) for job in jobs)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            yield from pool.map(lambda job: run_job(task, job, heard), jobs)
+        except (KeyboardInterrupt, GeneratorExit):
+            end_running()  # else the pool would wait for all of them
+            raise
+
+
+def run_job(task: Task, job: Job, heard: Heard) -> Run:
+    """Run one job to its end, whatever that is."""
+    log = str(Path(task.folder, f"{job.framework.name}-{_slug(job.device.label)}.log"))
+    argv, environment = _argv(task, job), _environment(task, job)
+    watched = run_watched(argv, environment, log, task.limits, lambda line: _hear(job, line, heard))
+    return _gather(task, job, watched, log)
+
+
+def _gather(task: Task, job: Job, watched: Watched, log: str) -> Run:
+    spoken, text = parse_events(watched.said), _read(log)
+    results = spoken.results
+    placements: tuple[Placement, ...] = ()
+    if job.framework.name == "tensorflow":
+        placements = parse_placements(text)
+        results += tuple(judge_placements(placements, spoken.results))
+    last = ending(watched, spoken, text, task.limits)
+    results = with_findings((*results, *((last,) if last else ())), job, text, task.explain)
+    return Run(
+        job,
+        worst(results),
+        results,
+        spoken.measures,
+        spoken.listings,
+        placements or _said_places(spoken),
+        _told(spoken),
+        watched.seconds,
+        watched.peak_memory,
+        log,
+    )
+
+
+def _told(spoken: Spoken) -> dict[str, object]:
+    return {key: value for key, value in spoken.framework.items() if key != "event"}
+
+
+def _said_places(spoken: Spoken) -> tuple[Placement, ...]:
+    """Return what the results say of themselves, for frameworks without a placement log."""
+    placed = [result for result in spoken.results if result.ran_on]
+    return tuple(Placement(item.check, item.device, "result", item.check, item.ran_on, "result") for item in placed)
+
+
+def _argv(task: Task, job: Job) -> tuple[str, ...]:
+    start = Path(__file__).resolve().parent / "children" / "start.py"
+    scripts = [word for name in scripts_of(job.framework, task.level) for word in ("--script", name)]
+    paths = [word for path in task.paths for word in ("--path", path)]
+    device = job.device
+    gpu = device.visible if device.kind == "gpu" else device.kind
+    about = ("--gpu", gpu, "--count", str(device.count), "--level", task.level)
+    return (task.python, "-I", "-B", str(start), *scripts, *about, *paths)
+
+
+def scripts_of(framework: Framework, level: str) -> tuple[str, ...]:
+    """Return the scripts of a framework and level: placing comes first, the level's own builds on it."""
+    if framework.name == "driver":
+        return _DRIVER[level]
+    first = f"place_{framework.family}"
+    return (first,) if level == "quick" else (first, f"{level}_{framework.family}")
+
+
+def _environment(task: Task, job: Job) -> dict[str, str]:
+    made = {**task.environment, "CUDA_VISIBLE_DEVICES": job.device.visible, "TF_CPP_MIN_LOG_LEVEL": "0"}
+    if not job.device.in_cuda_order:
+        made["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # numbers as nvidia-smi and this program count them
+    if job.device.kind == CPU:
+        made["JAX_PLATFORMS"] = "cpu"
+    return made
+
+
+def _hear(job: Job, line: str, heard: Heard) -> None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return
+    if isinstance(event, dict) and event.get("event") == "step":
+        heard(job, str(event.get("check", "")), str(event.get("device", "")))
+
+
+def _slug(label: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in label.lower())
+
+
+def _read(path: str) -> str:
+    try:
+        with Path(path).open("rb") as stream:
+            return stream.read(_LOG_LIMIT).decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,89 @@
+"""What a smoke test comes to: a verdict, a sentence, and findings for the report."""
+
+from __future__ import annotations
+
+from envcheck.model.facts import Source
+from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, Command, Evidence, Finding, Fix
+from envcheck.smoke.devices import CPU
+from envcheck.smoke.protocol import BAD_OUTCOMES, PASSED, Result
+from envcheck.smoke.runs import Run, Session
+
+_XID = Command(("sudo", "dmesg"), "system", "look for lines with NVRM and Xid, and what they say of this GPU")
+_FIXES = {
+    "gpu-hardware-fault": Fix("Take this GPU out of use until it is checked: it computes wrong.", (_XID,)),
+    "gpu-memory-held": Fix(
+        "End what holds the memory, or wait for it.", (Command(("envcheck", "gpus"), "user", "who holds it"),)
+    ),
+}
+
+
+def tested_gpus(session: Session) -> tuple[str, ...]:
+    """Name the GPUs on which something was computed and found right."""
+    passed = [run for run in session.runs if run.job.device.kind != CPU and run.outcome == PASSED]
+    return tuple(dict.fromkeys(run.job.device.label for run in passed))
+
+
+def verdict_of(session: Session) -> str:
+    """Judge: incompatible where a test failed or an expected GPU is missing, undetermined where nothing was tested."""
+    if any(run.outcome in BAD_OUTCOMES for run in session.runs):
+        return INCOMPATIBLE
+    if session.expect == "gpu" and not tested_gpus(session):
+        return UNDETERMINED if session.gpus_unread else INCOMPATIBLE
+    passed = any(run.outcome == PASSED for run in session.runs)
+    if not passed or (session.gpus_unread and session.expect != CPU):
+        return UNDETERMINED
+    return COMPATIBLE
+
+
+def headline_of(session: Session) -> str:
+    """Say in a sentence or two what was tested and what came of it; always whether a GPU was."""
+    if not session.runs:
+        return f"Nothing was tested: {_why_nothing(session)}"
+    bad = [run for run in session.runs if run.outcome in BAD_OUTCOMES]
+    if bad:
+        failed = f"{len(bad)} of {len(session.runs)} runs failed: {', '.join(run.job.title for run in bad)}."
+        return f"{failed} {_about_gpus(session)}"
+    return f"Everything that was tested passed. {_about_gpus(session)}"
+
+
+def _why_nothing(session: Session) -> str:
+    no_gpu = session.gpus_unread or "this machine has no GPU that can be seen"
+    return f"the environment holds no framework to test, and {no_gpu}."
+
+
+def _about_gpus(session: Session) -> str:
+    tested = tested_gpus(session)
+    if tested:
+        left_out = f" Not tested: {', '.join(item.label for item in session.left_out)}." if session.left_out else ""
+        return f"Computed right on {', '.join(tested)}.{left_out}"
+    if any(run.job.device.kind != CPU for run in session.runs):
+        return "No GPU computed right."
+    if session.expect == CPU:
+        return "No GPU was tested: only the CPU was asked for."
+    if session.left_out:
+        return f"No GPU was tested: {'; '.join(f'{item.label}: {item.why}' for item in session.left_out)}."
+    return f"No GPU was tested: {session.gpus_unread or 'there is none here'}."
+
+
+def findings_of(session: Session) -> list[Finding]:
+    """Make a finding of every bad result, those of one cause on one device together."""
+    grouped: dict[tuple[str, str], list[tuple[Run, Result]]] = {}
+    for run in session.runs:
+        for result in run.bad:
+            grouped.setdefault((result.finding, run.job.title), []).append((run, result))
+    return [_finding(finding, title, found) for (finding, title), found in grouped.items()]
+
+
+def _finding(finding: str, title: str, found: list[tuple[Run, Result]]) -> Finding:
+    run, first = found[0]
+    message = f"Smoke test, {title}: {first.check} {first.outcome}: {first.message}."
+    evidence = tuple(
+        Evidence(f"smoke {run.job.framework.name} {result.check}", _shown(result), Source("command", run.log))
+        for _, result in found
+    )
+    return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, _FIXES.get(finding))
+
+
+def _shown(result: Result) -> str:
+    said = f"{result.outcome}: {result.message}"
+    return f"{said} [{result.error.splitlines()[-1]}]" if result.error else said
