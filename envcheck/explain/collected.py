@@ -32,7 +32,7 @@ class Collected:
         self._signatures = signatures
         self._kept: list[dict[tuple[Captures, str], _Kind]] = [{} for _ in signatures]
         self._latest: dict[int, tuple[Captures, _Kind]] = {}
-        self._order = 0
+        self.kinds = 0  # grows when a message is seen that no earlier one equals
 
     def add(self, signature: int, captures: Captures, line: Line, offset: int, place: Place) -> None:
         """Count one message; `offset` is where in the line's text its match begins."""
@@ -40,8 +40,8 @@ class Collected:
         kinds = self._kept[signature]
         kind = kinds.get((captures, line.worker))
         if kind is None:
-            self._order += 1
-            kind = _Kind(self._order, line.worker, _shortened(line.text, offset), place)
+            self.kinds += 1
+            kind = _Kind(self.kinds, line.worker, _shortened(line.text, offset), place)
             if len(kinds) < KINDS:
                 kinds[captures, line.worker] = kind
             else:

@@ -1,0 +1,58 @@
+"""`envcheck explain`: a log goes in, the root cause comes out."""
+
+from __future__ import annotations
+
+import click
+
+from envcheck.cli import inspect, logs, options
+from envcheck.cli.exits import OF_VERDICT, UserError
+from envcheck.cli.formats import Style
+from envcheck.model.snapshot import Snapshot
+
+EXAMPLE = "Example: python train.py 2>&1 | envcheck explain -"
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("files", nargs=-1, metavar="[FILE]...")
+@click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge with the facts of this saved machine.")
+@click.option("--here", is_flag=True, help="Judge with the facts of this machine: the log was written on it.")
+@click.option("--follow", is_flag=True, help="Name a cause as soon as it is known, while the log grows.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.")
+@click.option("--matrix", "matrix_file", metavar="FILE", help="Judge by this compatibility matrix.")
+@options.color
+@options.verbosity
+def explain(
+    files: tuple[str, ...],
+    snapshot_file: str | None,
+    here: bool,
+    follow: bool,
+    form: str,
+    matrix_file: str | None,
+    color_mode: str,
+    verbose: bool,
+    quiet: bool,
+) -> int:
+    """Find the line of a log that matters, why it happens, what to type, and which lines are harmless.
+
+    FILE may be gzip; - or nothing reads standard input. Without --here or --snapshot the log alone is judged: it may be
+    another machine's.
+    """
+    style = Style(form, color_mode, verbose, quiet)
+    judge = logs.Judge(_snapshot(snapshot_file, here=here), matrix_file)
+    if follow:
+        from envcheck.cli.follow import follow_log
+
+        return follow_log(files, judge, style)
+    files = files or (logs.STANDARD_INPUT,)
+    notes: list[str] = []
+    reading = judge(logs.read_logs(files, notes), files, notes)
+    logs.print_reading(reading, style)
+    return OF_VERDICT[reading.report.verdict]
+
+
+def _snapshot(snapshot_file: str | None, *, here: bool) -> Snapshot | None:
+    if snapshot_file and here:
+        raise UserError("--here and --snapshot name two machines: a log was written on one.")
+    if snapshot_file:
+        return inspect.saved_snapshot(snapshot_file)
+    return inspect.live_snapshot("", "") if here else None

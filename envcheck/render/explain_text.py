@@ -1,0 +1,106 @@
+"""What a log says, for people: the line that matters, why, what to type, and what is harmless."""
+
+from __future__ import annotations
+
+from envcheck.explain.events import Event
+from envcheck.explain.reading import NOISE, Reading, harmless_lines, line_that_matters, main_finding, where
+from envcheck.model.findings import Finding
+from envcheck.model.records import replaced
+from envcheck.render.inert import inert
+from envcheck.render.text import Line, finding_lines, print_lines, verdict_line
+
+_HARMLESS_SHOWN = 3
+_SHOWN_OF_A_LINE = 110
+
+
+def print_explanation(reading: Reading, *, color: bool, verbose: bool, quiet: bool) -> None:
+    """Print the explanation to stdout; `quiet` leaves the verdict and its cause, `verbose` lists every known line."""
+    lines = [*_matter(reading), verdict_line(reading.report), *_findings(reading, verbose=verbose, quiet=quiet)]
+    if not quiet:
+        lines += [*_harmless(reading, verbose=verbose), *_footer(reading)]
+    print_lines(lines, color=color)
+
+
+def print_cause(reading: Reading, *, color: bool) -> None:
+    """Print the cause alone to stdout: the line, why, what to type."""
+    print_lines([*_matter(reading), *_findings(reading, verbose=False, quiet=True)[1:], ("", "", "")], color=color)
+
+
+def _matter(reading: Reading) -> list[Line]:
+    event = line_that_matters(reading)
+    if event is None:
+        return []
+    return [
+        ("", f"The line that matters: {_place(event)}", "bold"),
+        ("  > ", inert(event.text), ""),
+        ("", "", ""),
+    ]
+
+
+def _place(event: Event) -> str:
+    said = where(event) if event.file != "-" else f"line {event.line}"
+    if event.worker:
+        said += f", from {event.worker}"
+    if event.count > 1:
+        said += f", {event.count} times until line {event.last_line}"
+    return inert(said)
+
+
+def _findings(reading: Reading, *, verbose: bool, quiet: bool) -> list[Line]:
+    main, matters = main_finding(reading.report), line_that_matters(reading)
+    shown = [item for item in reading.report.findings if item.id != NOISE and (verbose or item.caused_by is None)]
+    if quiet:
+        shown = [item for item in shown if item is main]
+    lines: list[Line] = []
+    for finding in shown:
+        lines += finding_lines(
+            _without(finding, matters) if finding is main and not verbose else finding, verbose=verbose
+        )
+    return lines
+
+
+def _without(finding: Finding, event: Event | None) -> Finding:
+    """Leave out the evidence that was shown already."""
+    if event is None:
+        return finding
+    place = where(event)
+    kept = tuple(item for item in finding.evidence if item.source is None or item.source.where != place)
+    return replaced(finding, evidence=kept)  # type: ignore[no-any-return]  # replaced() returns what it was given
+
+
+def _harmless(reading: Reading, *, verbose: bool) -> list[Line]:
+    kinds = harmless_lines(reading)
+    if not kinds:
+        return []
+    shown = kinds if verbose else kinds[:_HARMLESS_SHOWN]
+    lines: list[Line] = [("", "", ""), ("", f"Harmless: {_counted(sum(item.count for item in kinds), 'line')}", "")]
+    for event in shown:
+        text = event.text if verbose else _cut(event.text)
+        times = f"{event.count} x " if event.count > 1 else ""
+        lines.append(("  ", inert(f"{times}{text}" + (f" ({_place(event)})" if verbose else "")), "dim"))
+    if len(shown) < len(kinds):
+        lines.append(("  ", f"and {_counted(len(kinds) - len(shown), 'further kind')}: -v lists them", "dim"))
+    return lines
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_OF_A_LINE else text[: _SHOWN_OF_A_LINE - 4] + " ..."
+
+
+def _footer(reading: Reading) -> list[Line]:
+    scan = reading.scan
+    judged = "judged together with the machine's facts" if reading.with_machine else "judged by the log alone"
+    read = f"Read {_counted(scan.lines, 'line')}, {_size(scan.bytes)}"
+    read += f" of {_counted(len(reading.files), 'file')}" if len(reading.files) > 1 else ""
+    lines: list[Line] = [("", "", ""), ("", f"{read}; {judged}.", "dim")]
+    if not reading.with_machine:
+        lines.append(("", "If it was written on this machine, --here adds what can be read here.", "dim"))
+    return lines + [("note: ", inert(note) + ".", "") for note in reading.notes]
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size:,} bytes"
