@@ -23,13 +23,15 @@ MAY_IMPORT = {
     "probes": {"model", "host", "probes"},
     "matrix": {"model", "host", "matrix"},
     "rules": {"model", "host", "matrix", "rules"},
+    "check": {"model", "host", "rules", "check"},
     "diff": {"model", "matrix", "rules", "diff"},
     "explain": {"model", "host", "matrix", "rules", "explain"},
     "gpus": {"model", "host", "probes", "gpus"},
     "plan": {"model", "host", "matrix", "rules", "plan"},
     "smoke": {"model", "host", "rules", "smoke"},
     "render": {"model", "rules", "diff", "explain", "gpus", "plan", "smoke", "render"},
-    "cli": {"model", "host", "probes", "matrix", "rules", "diff", "explain", "gpus", "plan", "smoke", "render", "cli"},
+    "cli": {"model", "host", "probes", "matrix", "rules", "render", "cli"}
+    | {"check", "diff", "explain", "gpus", "plan", "smoke"},
 }
 # Third-party packages each room may import at all.
 THIRD_PARTY = {
@@ -38,6 +40,7 @@ THIRD_PARTY = {
     "probes": {"pynvml"},
     "matrix": {"packaging", "fastjsonschema", "platformdirs", "pypi_simple", "remotezip", "requests", "urllib3"},
     "rules": {"packaging"},
+    "check": {"fastjsonschema", "packaging", "tomli"},
     "diff": {"packaging"},
     "explain": {"packaging", "ahocorasick_rs"},
     "gpus": set(),

@@ -2,7 +2,7 @@
 
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, Target
-from envcheck.rules.engine import evaluate
+from envcheck.rules.engine import conclude, evaluate
 from envcheck.rules.registry import RULES
 from envcheck.rules.targets import TargetError
 
@@ -39,4 +39,4 @@ import envcheck.rules.visible_devices
 import envcheck.rules.windows_runtime
 # isort: on
 
-__all__ = ["RULES", "Context", "Target", "TargetError", "catalogue", "evaluate"]
+__all__ = ["RULES", "Context", "Target", "TargetError", "catalogue", "conclude", "evaluate"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from envcheck.model.facts import Unknown
 from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, WARNING, Evidence, Finding, Report
 from envcheck.rules.context import Context, UndecidedError
@@ -21,7 +23,12 @@ def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
             continue
         _run(item, context, findings, blocked, checked)
     unread = [_unread(reason, names) for reason, names in blocked.items()]
-    ranked = rank_findings([*_not_said_twice(findings, unread), *unread])
+    return conclude(context, [*_not_said_twice(findings, unread), *unread], checked)
+
+
+def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[str]) -> Report:
+    """Rank findings, the rules' and others', and draw the verdict from them; `checked` are the ids decided."""
+    ranked = rank_findings(list(findings))
     verdict = _verdict(ranked, checked)
     return Report(verdict, context.goal, _headline(verdict, context, ranked), ranked, tuple(dict.fromkeys(checked)))
 
@@ -61,7 +68,7 @@ def _unread(reason: Unknown, names: list[tuple[str, str]]) -> Finding:
     return Finding("probe-failed", UNDETERMINED, ERROR, message, evidence)
 
 
-def _verdict(findings: tuple[Finding, ...], checked: list[str]) -> str:
+def _verdict(findings: tuple[Finding, ...], checked: Sequence[str]) -> str:
     errors = [finding for finding in findings if finding.severity == ERROR]
     if any(finding.verdict == INCOMPATIBLE for finding in errors):
         return INCOMPATIBLE

@@ -15,6 +15,7 @@ def rank_findings(findings: list[Finding]) -> tuple[Finding, ...]:
 
     Only an incompatibility can be primary: what could not be read is never the cause of anything.
     """
+    findings = [replace(finding, primary=False) if finding.primary else finding for finding in findings]
     linked = [_link(finding, findings) for finding in findings]
     linked.sort(key=_order)
     roots = [item for item in linked if item.verdict == INCOMPATIBLE and item.severity != NOTE and not item.caused_by]
