@@ -1,0 +1,125 @@
+"""What a project requires: the [tool.envcheck] table of its pyproject.toml."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from envcheck.host.data_files import read_packaged
+from envcheck.model.records import dataclass
+from envcheck.rules.catalogue import catalogue
+
+SCHEMA = "schemas/config.schema.json"
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used; the message names the key and what it should be."""
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """One finding id that does not count until a date, inclusive."""
+
+    id: str
+    reason: str
+    until: date
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a project requires; "" where it sets no floor."""
+
+    requires: tuple[str, ...] = ()
+    expect: str = "auto"
+    min_driver: str = ""  # a driver release: 535.54.03, or its first parts
+    min_compute_capability: str = ""  # 7.5
+    ignored: tuple[Ignored, ...] = ()
+
+
+def parse_config(text: str) -> Config:
+    """Read the table out of a pyproject.toml; raises ConfigError.
+
+    Sample: [tool.envcheck]
+            requires = ["tensorflow>=2.15"]
+            expect = "gpu"
+            min-driver = "535.54"
+            ignore = [{id = "toolkit-path-conflict", reason = "two toolkits on purpose", until = 2027-01-31}]
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib  # type: ignore[import-not-found]  # the library tomllib came from
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"it is not TOML: {error}") from None
+    tool = document.get("tool")
+    table = tool.get("envcheck") if isinstance(tool, dict) else None
+    if not isinstance(table, dict):
+        raise ConfigError(
+            'it has no [tool.envcheck] table. Add one: [tool.envcheck] with requires = ["tensorflow>=2.15"]'
+        )
+    return _config(table)
+
+
+def _config(table: Mapping[str, Any]) -> Config:
+    plain = {**table, "ignore": [_dated(row) for row in _rows(table)]}
+    _validate(plain)
+    return Config(
+        requires=tuple(plain.get("requires", ())),
+        expect=plain.get("expect", "auto"),
+        min_driver=plain.get("min-driver", ""),
+        min_compute_capability=plain.get("min-compute-capability", ""),
+        ignored=tuple(_ignored(row) for row in plain["ignore"]),
+    )
+
+
+def _rows(table: Mapping[str, Any]) -> list[Any]:
+    rows = table.get("ignore", [])
+    if not isinstance(rows, list):
+        raise ConfigError("tool.envcheck.ignore must be an array of tables with id, reason and until")
+    return rows
+
+
+def _dated(row: object) -> object:
+    """Spell TOML's own dates as text, as a quoted date is."""
+    if not isinstance(row, dict) or not isinstance(row.get("until"), date):
+        return row
+    return {**row, "until": row["until"].isoformat()[:10]}
+
+
+def _ignored(row: dict[str, str]) -> Ignored:
+    if row["id"] not in catalogue():
+        raise ConfigError(
+            f"tool.envcheck.ignore: no finding has the id {row['id']!r}{_closest(row['id'], catalogue())}"
+        )
+    try:
+        return Ignored(row["id"], row["reason"], date.fromisoformat(row["until"]))
+    except ValueError:
+        raise ConfigError(f"tool.envcheck.ignore: until = {row['until']!r} is no date such as 2027-01-31") from None
+
+
+def _validate(table: dict[str, Any]) -> None:
+    import fastjsonschema
+
+    schema = json.loads(read_packaged(SCHEMA))
+    unknown = set(table) - set(schema["properties"])
+    if unknown:
+        name = min(unknown)
+        raise ConfigError(f"tool.envcheck has no key {name!r}{_closest(name, schema['properties'])}")
+    try:
+        fastjsonschema.validate(schema, table)
+    except fastjsonschema.JsonSchemaValueException as error:
+        where = re.sub(r"^data\b", "tool.envcheck", error.message)
+        raise ConfigError(where) from None
+
+
+def _closest(name: str, known: Mapping[str, Any]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,108 @@
+"""What a project demands beyond what works: its releases installed, its floors reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from envcheck.check.config import Config
+from envcheck.model.facts import Source, Unknown
+from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, Evidence, Finding, Fix
+from envcheck.rules.builds import Build, installed_builds
+from envcheck.rules.context import Context, UndecidedError
+from envcheck.rules.driver_release import at_least
+from envcheck.rules.fixes_python import install_steps, is_requirement
+from envcheck.rules.fixes_system import install_driver
+from envcheck.rules.gpu_facts import gpu_name, judged_gpus
+from envcheck.rules.markers import marker_holds
+
+
+def gate_findings(context: Context, config: Config, where: str) -> list[Finding]:
+    """Hold a machine against a project's demands; `where` is the file that makes them."""
+    findings = list(_requirements(context, config, where))
+    if context.goal == "gpu":
+        findings += _guarded("driver.release", lambda: _driver(context, config, where))
+        findings += _guarded("gpus", lambda: _capability(context, config, where))
+    return findings
+
+
+def _requirements(context: Context, config: Config, where: str) -> Iterator[Finding]:
+    for text in config.requires:
+        requirement = Requirement(text)
+        if requirement.marker is not None and not marker_holds(context, str(requirement.marker)):
+            continue
+        found = context.facts.python.frameworks
+        if isinstance(found, Unknown):
+            yield _unread("python.frameworks", found, f"whether {text} is installed")
+            continue
+        if not any(_meets(build, requirement, context) for build in installed_builds(context)):
+            yield _not_installed(context, requirement, text, where)
+
+
+def _meets(build: Build, requirement: Requirement, context: Context) -> bool:
+    name = canonicalize_name(requirement.name)
+    usual = context.matrix.framework_of(name)
+    # tensorflow-cpu is what a project that requires tensorflow runs on where no GPU is asked for.
+    same = build.distribution == name or (build.framework == usual == name)
+    return same and requirement.specifier.contains(Version(build.version), prereleases=True)
+
+
+def _not_installed(context: Context, requirement: Requirement, text: str, where: str) -> Finding:
+    framework = context.matrix.framework_of(canonicalize_name(requirement.name))
+    others = [build for build in installed_builds(context) if build.framework == framework]
+    has = f"{' and '.join(build.label for build in others)} is" if others else "it is not"
+    message = f"The project requires {text}; {has} installed in the inspected environment."
+    seen = context.seen("python.frameworks", shown=", ".join(build.label for build in others) or "none of it")
+    fix = Fix(f"Install {text}.", install_steps(context, text) if is_requirement(text) else ())
+    demand = _demand(f"requires = {text}", where)
+    return Finding(
+        "dependency-conflict" if others else "framework-missing", INCOMPATIBLE, ERROR, message, (demand, seen), fix
+    )
+
+
+def _driver(context: Context, config: Config, where: str) -> Iterator[Finding]:
+    release = context.need(context.facts.driver.release, "driver.release")
+    if not config.min_driver or release is None:
+        return  # no driver at all is another finding
+    reached = at_least(release, config.min_driver)
+    if reached is None:
+        raise UndecidedError("driver.release", Unknown("unparsable", f"the driver is only known as {release}"))
+    if not reached:
+        message = f"The project requires driver >= {config.min_driver}; this machine runs {release}."
+        evidence = (_demand(f"min-driver = {config.min_driver}", where), context.seen("driver.release"))
+        yield Finding(
+            "driver-too-old", INCOMPATIBLE, ERROR, message, evidence, install_driver(context, config.min_driver)
+        )
+
+
+def _capability(context: Context, config: Config, where: str) -> Iterator[Finding]:
+    floor = config.min_compute_capability
+    if not floor:
+        return
+    for gpu, capability, _ in judged_gpus(context):
+        if Version(capability) >= Version(floor):
+            continue
+        message = f"The project requires compute capability {floor} or higher; {gpu_name(gpu)} has {capability}."
+        evidence = (_demand(f"min-compute-capability = {floor}", where), context.seen("gpus", gpu.compute_capability))
+        fix = Fix("Use another GPU, or hide this one with CUDA_VISIBLE_DEVICES.")
+        yield Finding("gpu-arch-too-old", INCOMPATIBLE, ERROR, message, evidence, fix)
+
+
+def _demand(shown: str, where: str) -> Evidence:
+    return Evidence("tool.envcheck", shown, Source("file", where, shown))
+
+
+def _guarded(name: str, gate: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    """Run a gate; a fact it cannot do without that could not be read makes it undetermined."""
+    try:
+        return list(gate())
+    except UndecidedError as undecided:
+        return [_unread(undecided.name or name, undecided.unknown, "what the project demands of it")]
+
+
+def _unread(name: str, unknown: Unknown, what: str) -> Finding:
+    message = f"Could not read {name}: {unknown.detail} ({unknown.why}). Not decided for that reason: {what}."
+    return Finding("probe-failed", UNDETERMINED, ERROR, message, (Evidence(name, f"{unknown.why}: {unknown.detail}"),))
