@@ -52,22 +52,26 @@ def installed_builds(context: Context) -> tuple[Build, ...]:
     return tuple(_installed(context, item) for item in builds)
 
 
-def build_of(release: FrameworkRelease) -> Build:
-    """Describe a release that is not installed, from its matrix row alone."""
+def build_of(release: FrameworkRelease, local: str = "") -> Build:
+    """Describe a release that is not installed, from its matrix row alone.
+
+    With a version label such as cu118 that names another CUDA than the row, only the label tells of its CUDA.
+    """
     nothing = Unknown("failed", f"{release.distribution} is not installed")
+    row = release if not local or _local_cuda(local) == _minor(release.cuda) else None
     return Build(
         framework=release.framework,
         distribution=release.distribution,
         version=release.version,
-        local="",
+        local=local,
         installed=False,
         release=release,
-        cuda_build=_row(release, release.cuda_build),
-        cuda=_row(release, release.cuda),
-        cudnn=_row(release, release.cudnn),
-        compute_capabilities=_row(release, release.compute_capabilities or None),
+        cuda_build=_first(_local_build(local), _row(row, row.cuda_build if row else None)),
+        cuda=_first(_local_version(local), _row(row, row.cuda if row else None)),
+        cudnn=_row(row, row.cudnn if row else None),
+        compute_capabilities=_row(row, (row.compute_capabilities or None) if row else None),
         libraries=nothing,
-        row=release,
+        row=row,
     )
 
 

@@ -120,9 +120,17 @@ def _parse(text: str, matrix: Matrix) -> tuple[Requirement, str]:
     removed = matrix.removed_distribution(name)
     framework = matrix.framework_of(name) or (removed.framework if removed else None)
     if framework is None:
-        known = ", ".join(matrix.frameworks())
-        raise TargetError(f"{requirement.name!r} is no framework that envcheck knows; it knows {known}.")
+        raise TargetError(_unknown_name(requirement.name, matrix))
     return requirement, framework
+
+
+def _unknown_name(name: str, matrix: Matrix) -> str:
+    from difflib import get_close_matches
+
+    known = [item for framework in matrix.frameworks() for item in matrix.distributions(framework)]
+    close = get_close_matches(name.lower(), known, n=1, cutoff=0.7)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return f"{name!r} is no framework that envcheck knows; it knows {', '.join(matrix.frameworks())}.{hint}"
 
 
 def _resolve(context: Context, requirement: Requirement, framework: str) -> Wanted:
@@ -142,9 +150,15 @@ def _resolve(context: Context, requirement: Requirement, framework: str) -> Want
         return wanted(installed)
     if _is_removed(context, name, requirement):
         return wanted(None, REMOVED)
-    rows = _admitted(context, framework, name, requirement)
+    local = _local_label(requirement)
+    rows = _admitted(context, framework, name, requirement, local)
     obstacle, left = _sieve(context, rows)
-    return wanted(None, obstacle, left) if obstacle else wanted(build_of(left[0]))
+    return wanted(None, obstacle, left) if obstacle else wanted(build_of(left[0], local))
+
+
+def _local_label(requirement: Requirement) -> str:
+    """Return the label of a pinned build: torch==2.7.1+cu118 -> cu118; "" when none is pinned."""
+    return next((part.version.partition("+")[2] for part in requirement.specifier if part.operator == "=="), "")
 
 
 def _satisfies(build: Build, name: str, requirement: Requirement) -> bool:
@@ -169,14 +183,16 @@ def _after(version: str) -> str:
     return ".".join(str(part) for part in (release[0], release[1] + 1, *(0 for _ in release[2:])))
 
 
-def _admitted(context: Context, framework: str, name: str, requirement: Requirement) -> tuple[FrameworkRelease, ...]:
+def _admitted(
+    context: Context, framework: str, name: str, requirement: Requirement, local: str = ""
+) -> tuple[FrameworkRelease, ...]:
     """List the releases of a distribution that the specifier admits, on every platform; yanked ones when pinned."""
     pinned = any(part.operator in ("==", "===") and not part.version.endswith(".*") for part in requirement.specifier)
     return tuple(
         row
         for row in context.matrix.releases(framework)
         if row.distribution == name
-        and requirement.specifier.contains(row.version, prereleases=False)
+        and requirement.specifier.contains(f"{row.version}+{local}" if local else row.version, prereleases=False)
         and (pinned or not row.yanked)
     )
 
