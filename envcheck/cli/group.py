@@ -16,6 +16,7 @@ COMMANDS = {
     "doctor": ("envcheck.cli.doctor", "Say whether GPU deep learning works here, what is wrong, and what to type."),
     "explain": ("envcheck.cli.explain", "Find the line of a log that matters, and what to type."),
     "matrix": ("envcheck.cli.matrix", "Ask the compatibility matrix which releases work with what."),
+    "run": ("envcheck.cli.run", "Run a command, and explain it when it fails."),
     "smoke": ("envcheck.cli.smoke", "Compute on each GPU and the CPU, and say whether it is right."),
     "snapshot": ("envcheck.cli.snapshot", "Save what was read of this machine, to judge it elsewhere."),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
 
@@ -26,6 +26,12 @@ def verbosity(command: F) -> F:
     return verbose(quiet(command))
 
 
+def matrix(words: str) -> Callable[[F], F]:
+    """Add --matrix: another matrix than the built-in one, a file or an address with its hash."""
+    named = f"{words} A FILE, or https://…#sha256=HASH."
+    return click.option("--matrix", "matrix_file", metavar="FILE_OR_URL", default=None, help=named)
+
+
 def color(command: F) -> F:
     """Add --color."""
     choice = click.Choice(["auto", "always", "never"])
@@ -33,8 +39,8 @@ def color(command: F) -> F:
     return click.option("--color", "color_mode", type=choice, default="auto", help=words)(command)
 
 
-def wants_color(mode: str) -> bool:
-    """Decide on colour: the option, then NO_COLOR, then whether stdout is a terminal."""
+def wants_color(mode: str, stream: TextIO | None = None) -> bool:
+    """Decide on colour: the option, then NO_COLOR, then whether stdout (or another stream) is a terminal."""
     if mode != "auto":
         return mode == "always"
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and sys.stdout.isatty()
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and (stream or sys.stdout).isatty()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from envcheck.explain.events import Event
 from envcheck.explain.reading import NOISE, Reading, harmless_lines, line_that_matters, main_finding, where
 from envcheck.model.findings import Finding
@@ -24,6 +26,23 @@ def print_explanation(reading: Reading, *, color: bool, verbose: bool, quiet: bo
 def print_cause(reading: Reading, *, color: bool) -> None:
     """Print the cause alone to stdout: the line, why, what to type."""
     print_lines([*_matter(reading), *_findings(reading, verbose=False, quiet=True)[1:], ("", "", "")], color=color)
+
+
+def print_failure(reading: Reading, status: int, *, color: bool, verbose: bool, quiet: bool) -> None:
+    """Print to stderr why a command failed; where nothing in its output is known, one line that says so."""
+    if main_finding(reading.report) is None:
+        advice = "" if quiet else " `envcheck doctor` judges this machine."
+        said = "only harmless messages" if reading.scan.events else "nothing known"
+        lines: list[Line] = [("envcheck: ", f"the command ended with {status}; its output holds {said}.{advice}", "")]
+    else:
+        lines = [
+            ("", "", ""),
+            ("envcheck: ", f"the command ended with {status}.", "bold"),
+            *_matter(reading),
+            *_findings(reading, verbose=verbose, quiet=quiet)[1:],
+            *([] if quiet else _harmless(reading, verbose=verbose)),
+        ]
+    print_lines(lines, color=color, stream=sys.stderr)
 
 
 def _matter(reading: Reading) -> list[Line]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TextIO
 
 from envcheck.model.findings import (
     COMPATIBLE,
@@ -30,14 +31,15 @@ def print_text(report: Report, snapshot: Snapshot, *, color: bool, verbose: bool
     print_lines(_lines(report, snapshot, verbose=verbose, quiet=quiet), color=color)
 
 
-def print_lines(lines: list[Line], *, color: bool) -> None:
-    """Print lines to stdout: drawn on a terminal or in colour, plain when piped."""
-    if sys.stdout.isatty() or color:
-        _draw(lines, color=color)
+def print_lines(lines: list[Line], *, color: bool, stream: TextIO | None = None) -> None:
+    """Print lines to stdout or another stream: drawn on a terminal or in colour, plain when piped."""
+    stream = stream or sys.stdout
+    if stream.isatty() or color:
+        _draw(lines, color=color, stream=stream)
     else:
-        encoding = sys.stdout.encoding or "ascii"
+        encoding = stream.encoding or "ascii"
         text = "".join((label + text).rstrip() + "\n" for label, text, _ in lines)
-        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+        stream.write(text.encode(encoding, "replace").decode(encoding))
 
 
 def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) -> list[Line]:
@@ -112,11 +114,13 @@ def _footer(report: Report, shown: list[Finding], *, quiet: bool) -> list[Line]:
     return [("", "", ""), ("", said + ".", "dim")]
 
 
-def _draw(lines: list[Line], *, color: bool) -> None:
+def _draw(lines: list[Line], *, color: bool, stream: TextIO) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(color_system="standard" if color else None, force_terminal=color or None, highlight=False)
+    console = Console(
+        file=stream, color_system="standard" if color else None, force_terminal=color or None, highlight=False
+    )
     for label, text, style in lines:
         if label.endswith("$ "):
             console.print(Text(label + text, style=style), soft_wrap=True)  # a wrapped command could not be pasted

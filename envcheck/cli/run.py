@@ -1,0 +1,105 @@
+"""`envcheck run`: a command's output passes through untouched; when it fails, why."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import PurePath
+
+import click
+
+from envcheck.cli import logs, options
+from envcheck.cli.exits import UserError
+from envcheck.cli.formats import Style
+from envcheck.explain.scan import Scan, Scanner, Stream
+from envcheck.host.passthrough import CommandNotStartedError, Outcome, run_through
+from envcheck.model.snapshot import Snapshot
+
+EXAMPLE = "Example: envcheck run -- python train.py"
+_READER_GONE = 141  # 128 + SIGPIPE: `| head` had enough
+
+
+@click.command(epilog=EXAMPLE, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@click.option("--matrix", "matrix_file", metavar="FILE", help="Judge by this compatibility matrix.")
+@options.color
+@options.verbosity
+def run(command: tuple[str, ...], matrix_file: str | None, color_mode: str, verbose: bool, quiet: bool) -> int:
+    """Run COMMAND and explain on stderr when it fails; its output and its exit status stay its own.
+
+    On success nothing is added. A failure is judged with what COMMAND printed and with this machine's facts.
+    """
+    if not command:
+        raise UserError("name the command to run: envcheck run -- python train.py")
+    watched = _Watched()
+    try:
+        outcome = run_through(command, watched)
+    except CommandNotStartedError as error:
+        click.echo(f"envcheck: {error}", err=True)
+        return error.status
+    if outcome.status not in (0, _READER_GONE) and not outcome.was_told_to_end:
+        _explain(command, watched, outcome, (matrix_file, Style("text", color_mode, verbose, quiet)))
+    return outcome.status
+
+
+class _Watched:
+    """Scans a command's output as it passes."""
+
+    def __init__(self) -> None:
+        from envcheck.explain.signatures import load_signatures
+
+        self._scanner = Scanner(load_signatures())
+        self._streams: dict[str, Stream] = {}
+
+    def __call__(self, name: str, block: bytes) -> None:
+        if name not in self._streams:
+            self._streams[name] = self._scanner.stream(name)
+        self._streams[name].feed(block)
+
+    def finish(self) -> tuple[Scan, tuple[str, ...]]:
+        for stream in self._streams.values():
+            stream.finish()
+        return self._scanner.result(), tuple(self._streams)
+
+
+def _explain(command: tuple[str, ...], watched: _Watched, outcome: Outcome, how: tuple[str | None, Style]) -> None:
+    from envcheck.render.explain_text import print_failure
+
+    matrix_file, style = how
+    try:
+        scan, names = watched.finish()
+        snapshot = _machine(command) if scan.events else None
+        reading = logs.Judge(snapshot, matrix_file)(scan, names)
+        color = options.wants_color(style.color_mode, sys.stderr)
+        print_failure(reading, outcome.status, color=color, verbose=style.verbose, quiet=style.quiet)
+    except KeyboardInterrupt:
+        click.echo("envcheck: interrupted.", err=True)
+    except Exception as error:  # noqa: BLE001 - a guard: the status is the command's, whatever becomes of our explanation
+        click.echo(f"envcheck: the failure could not be explained: {error}", err=True)
+    if outcome.unwatched:
+        click.echo(f"envcheck: its output was not read to the end ({outcome.unwatched}).", err=True)
+
+
+def _machine(command: tuple[str, ...]) -> Snapshot:
+    """Read this machine, with the Python that the command ran in where it can be told."""
+    from envcheck.cli import inspect
+
+    try:
+        return inspect.live_snapshot(_python_of(command[0]), "")
+    except UserError:
+        return inspect.live_snapshot("", "")
+
+
+def _python_of(program: str) -> str:
+    """Return the path of the Python that a program is or that its first line names; "" for neither."""
+    from envcheck.host.local import LocalHost
+    from envcheck.model.facts import value_of
+
+    host = LocalHost()
+    name = PurePath(program).name
+    path = value_of(host.find_program(program)) or "" if name == program else program
+    if re.fullmatch(r"python[\d.]*t?(?:\.exe)?", name):
+        return path
+    first = (value_of(host.read_text(path, 256)) or "").partition("\n")[0] if path else ""
+    named = re.match(r"#!\s*(/\S*/python[\d.]*t?)\b", first)
+    return named.group(1) if named else ""
