@@ -9,11 +9,13 @@ from typing import Any
 from envcheck.matrix.rows import Raw, build_row
 from envcheck.model.releases import (
     Architecture,
+    CondaBuild,
     CudnnRelease,
     DriverBranch,
     FrameworkRelease,
     KnownProblem,
     RemovedDistribution,
+    TensorrtRelease,
     Toolkit,
 )
 
@@ -77,6 +79,17 @@ class Matrix:
             if platform is None or raw["platform"] in (platform, "any")
         )
 
+    def companion_of(self, distribution: str) -> str | None:
+        """Return the companion a distribution belongs to: tf-keras to keras; its releases are asked for like others."""
+        known = self._document["companions"].items()
+        found = (name for name, body in known if any(item["name"] == distribution for item in body["distributions"]))
+        return next(found, None)
+
+    def companions_of(self, tensorflow: str, platform: str) -> tuple[FrameworkRelease, ...]:
+        """List the companions' releases that go with a TensorFlow release on a platform, newest first."""
+        rows = (row for name in self._document["companions"] for row in self.releases(name, platform))
+        return tuple(row for row in rows if row.tensorflow and _matches(row.tensorflow, tensorflow))
+
     def _framework_release(self, framework: str, version: str, raw: Raw) -> FrameworkRelease:
         return build_row(FrameworkRelease, raw, self._citations, framework=framework, version=version)
 
@@ -97,6 +110,15 @@ class Matrix:
             and raw.get("stage", "run") == stage
             and _matches(raw["specifier"], version)
         )
+
+    def conda_builds(self, package: str) -> tuple[CondaBuild, ...]:
+        """List what is documented of a package's builds on the conda channels; () where nothing is."""
+        raws = self._document["conda"].get(package, ())
+        return tuple(build_row(CondaBuild, raw, self._citations, package=package) for raw in raws)
+
+    def conda_packages(self) -> tuple[str, ...]:
+        """List the packages of which conda builds are documented."""
+        return tuple(self._document["conda"])
 
     # -- CUDA --
 
@@ -161,6 +183,21 @@ class Matrix:
         """Return the soname of a cuDNN version: libcudnn.so.9."""
         found = self.cudnn(version)
         return found.soname if found else None
+
+    # -- TensorRT --
+
+    def tensorrt(self, version: str, cuda_major: str | None = None) -> tuple[TensorrtRelease, ...]:
+        """Return the TensorRT line of a version such as 8.6.1, a row per CUDA major or only that of `cuda_major`."""
+        line = _line(version)
+        return tuple(
+            build_row(TensorrtRelease, raw, self._citations, version=line)
+            for raw in self._document["tensorrt"].get(line, ())
+            if cuda_major is None or raw["cuda_major"] == cuda_major
+        )
+
+    def tensorrt_lines(self) -> tuple[str, ...]:
+        """List the TensorRT lines, oldest first."""
+        return tuple(self._document["tensorrt"])
 
 
 def _join(rows: list[CudnnRelease]) -> CudnnRelease:

@@ -17,7 +17,6 @@ from envcheck.matrix.renew.wheels import Wheel
 TEXTS = {
     "tensorflow": r"tensorflow[^/]*/(?:[^/]+/)*platform/build_info\.py",
     "torch": r"torch/version\.py|torch/cuda/__init__\.py",
-    "jax": r"(?!)",
 }
 
 
@@ -59,7 +58,7 @@ def wanted_members(names: list[str], framework: str) -> dict[str, str]:
     bad = [name for name in names if name.startswith("/") or "\\" in name or ":" in name or ".." in name.split("/")]
     if bad:
         raise ArtifactError(f"it holds a path that leaves its folder ({bad[0][:80]!r})")
-    found = {name: name for name in names if re.fullmatch(TEXTS[framework], name)}
+    found = {name: name for name in names if re.fullmatch(TEXTS.get(framework, "(?!)"), name)}
     for wanted in ("METADATA", "RECORD"):
         members = [name for name in names if re.fullmatch(rf"[^/]+\.dist-info/{wanted}", name)]
         if len(members) != 1:

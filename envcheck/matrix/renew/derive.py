@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from envcheck.matrix.renew.companions import draft_companion
 from envcheck.matrix.renew.contents import Contents
 from envcheck.matrix.renew.draft import Draft, by_key
 from envcheck.matrix.renew.errors import ArtifactError
@@ -38,6 +39,8 @@ def _draft(framework: str, group: Group, contents: Contents, published: Mapping[
             return draft_tensorflow(group, contents)
         if framework == "torch":
             return draft_torch(group, contents)
-        return draft_jax(group, contents, published)
+        if framework == "jax":
+            return draft_jax(group, contents, published)
+        return draft_companion(group, contents)
     except ArtifactError as error:
         raise ArtifactError(f"{group.representative.filename} cannot be used: {error}.") from error

@@ -11,7 +11,19 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
 # The requirements the matrix keeps a column of, in the order they are noted.
-COLUMNS = ("numpy", "protobuf", "keras", "ml-dtypes", "h5py", "tensorflow-estimator", "jaxlib", "tf-keras")
+COLUMNS = (
+    "numpy",
+    "protobuf",
+    "keras",
+    "ml-dtypes",
+    "h5py",
+    "tensorflow-estimator",
+    "jaxlib",
+    "tf-keras",
+    "tensorflow",
+    "jax-cuda12-pjrt",
+    "jax-cuda13-pjrt",
+)
 
 _MARKERS = {
     "linux_x86_64": ("linux", "Linux", "x86_64", "posix"),

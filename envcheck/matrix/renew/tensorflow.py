@@ -28,11 +28,13 @@ def draft_tensorflow(group: Group, contents: Contents) -> Draft | None:
         draft.members.append("build_info.py")
     if facts.get("is_rocm_build") or group.distribution.endswith("-rocm"):
         draft.say("cuda_build", "A ROCm build: for AMD GPUs.")
+    _add_compiler(draft, facts)
     _add_cuda_build(draft, facts)
     if draft.cells["cuda_build"]:
         _add_cuda(draft, facts)
         _add_extra(draft, contents)
         _add_cudnn(draft, facts)
+        _add_tensorrt(draft, facts)
         _add_architectures(draft, facts)
     add_glibc(draft)
     return draft
@@ -57,6 +59,31 @@ def _describe_stub(draft: Draft, contents: Contents) -> None:
         if itself
         else f"An empty wheel that requires {name}.",
     )
+
+
+def _add_compiler(draft: Draft, facts: dict[str, Any]) -> None:
+    """State the compiler that build_info names by version: .../llvm-18/bin/clang, .../MSVC/14.29.30133/....
+
+    The path of a GCC says nothing: 2.3 to 2.6 name gcc-5, and their binaries are of GCC 7.3.1.
+    """
+    stated = facts.get("cpu_compiler")
+    found = re.search(r"llvm-(?P<clang>\d+)/|^clang (?P<bare>\d+)$|MSVC/(?P<msvc>\d+\.\d+)", str(stated))
+    if found is None:
+        draft.cells["compiler"] = None
+        draft.say("compiler", "The compiler was not read.", gap=True)
+    elif found["msvc"]:
+        draft.cells["compiler"] = f"MSVC {found['msvc']}"
+    else:
+        draft.cells["compiler"] = f"clang {found['clang'] or found['bare']}"
+
+
+def _add_tensorrt(draft: Draft, facts: dict[str, Any]) -> None:
+    """State that TensorRT was left out; where it is in, build_info does not say which."""
+    if facts.get("is_tensorrt_build") is False:
+        draft.cells["tensorrt"] = "none"
+    else:
+        draft.cells["tensorrt"] = None
+        draft.say("tensorrt", "TensorRT was not read.", gap=True)
 
 
 def _add_cuda_build(draft: Draft, facts: dict[str, Any]) -> None:

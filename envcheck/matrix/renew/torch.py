@@ -25,6 +25,7 @@ def draft_torch(group: Group, contents: Contents) -> Draft | None:
         draft.cells.update(cuda_build=True, cuda=".".join(cuda.split(".")[:2]))
         _add_wheels(draft, contents)
         _add_architectures(draft, contents)
+    _add_variants(draft, contents)
     add_glibc(draft)
     return draft
 
@@ -51,14 +52,27 @@ def _add_wheels(draft: Draft, contents: Contents) -> None:
 
 def _add_architectures(draft: Draft, contents: Contents) -> None:
     """Take the machine code from the table that newer releases carry for their own error message."""
-    text = contents.text("torch/cuda/__init__.py")
-    table = parse_constants(text).get("PYTORCH_RELEASES_CODE_CC") if text else None
-    numbers = _row(table, draft.cells["cuda"], draft.group.platform)
+    numbers = _row(_table(contents), draft.cells["cuda"], draft.group.platform)
     draft.cells["compute_capabilities"] = [f"sm_{number}" for number in sorted(numbers)]
     if numbers:
         draft.members.append("torch/cuda/__init__.py")
     else:
         draft.say("compute_capabilities", "Compute capabilities were not read.", gap=True)
+
+
+def _add_variants(draft: Draft, contents: Contents) -> None:
+    """List the CUDA builds of this release on PyTorch's own index, which the same table names for Linux."""
+    table = _table(contents)
+    if isinstance(table, dict) and draft.group.platform.startswith("linux"):
+        read = {cuda: sorted(_row(table, cuda, draft.group.platform)) for cuda in sorted(table)}
+        found = {cuda: [f"sm_{number}" for number in numbers] for cuda, numbers in read.items() if numbers}
+        if found:
+            draft.cells["variants"] = found
+
+
+def _table(contents: Contents) -> Any:
+    text = contents.text("torch/cuda/__init__.py")
+    return parse_constants(text).get("PYTORCH_RELEASES_CODE_CC") if text else None
 
 
 def _row(table: Any, cuda: str, platform: str) -> list[int]:
