@@ -197,6 +197,13 @@ def judge(
     python: dict[str, Any] | None = None,
 ) -> Report:
     """Read a machine and judge it with these framework builds installed."""
+    return evaluate(context_of(machine, *builds, target=Target(expect, requirements), python=python))
+
+
+def context_of(
+    machine: Machine, *builds: FrameworkBuild, target: Target, python: dict[str, Any] | None = None
+) -> Context:
+    """Read a machine, with these framework builds installed, into what rules look at."""
     facts: Facts = collect(machine.host()).facts
     installed = tuple(
         Distribution(item.distribution, item.version.partition("+")[0], installer="pip") for item in builds
@@ -211,7 +218,7 @@ def judge(
         frameworks=known(builds) if builds else NONE,
     )
     there = replace(there, **(python or {}))
-    return evaluate(Context(replace(facts, python=there), matrix(), Target(expect, requirements)))
+    return Context(replace(facts, python=there), matrix(), target)
 
 
 def told(report: Report) -> str:

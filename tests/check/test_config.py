@@ -1,0 +1,75 @@
+"""The [tool.envcheck] table: what it may hold, and what is said of what it may not."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from envcheck.check.config import Config, ConfigError, Ignored, parse_config
+
+WHOLE = """
+[project]
+name = "x"
+[tool.envcheck]
+requires = ["tensorflow>=2.15", "torch"]
+expect = "gpu"
+min-driver = "535.54"
+min-compute-capability = "7.5"
+[[tool.envcheck.ignore]]
+id = "toolkit-path-conflict"
+reason = "two toolkits on purpose"
+until = 2027-01-31
+[[tool.envcheck.ignore]]
+id = "env-mixed"
+reason = "to be cleaned up"
+until = "2027-02-28"
+"""
+
+
+def test_every_key_is_read() -> None:
+    assert parse_config(WHOLE) == Config(
+        ("tensorflow>=2.15", "torch"),
+        "gpu",
+        "535.54",
+        "7.5",
+        (
+            Ignored("toolkit-path-conflict", "two toolkits on purpose", date(2027, 1, 31)),
+            Ignored("env-mixed", "to be cleaned up", date(2027, 2, 28)),
+        ),
+    )
+
+
+def test_an_empty_table_demands_what_doctor_does() -> None:
+    assert parse_config("[tool.envcheck]\n") == Config()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[tool", "is not TOML"),
+        ("a = 1\n" + "b = [" * 5000, "is not TOML"),
+        ("[project]\nname = 'x'\n", "no [tool.envcheck] table"),
+        ("tool = 3", "no [tool.envcheck] table"),
+        ("[tool.envcheck]\nrequire = ['torch']", "no key 'require'; did you mean 'requires'?"),
+        ("[tool.envcheck]\nrequires = 'torch'", "tool.envcheck.requires must be array"),
+        ("[tool.envcheck]\nexpect = 'tpu'", "tool.envcheck.expect must be one of"),
+        ("[tool.envcheck]\nmin-driver = '>=535'", "tool.envcheck.min-driver must match pattern"),
+        ("[tool.envcheck]\nmin-compute-capability = 7.5", "tool.envcheck.min-compute-capability must be string"),
+        ("[tool.envcheck]\nignore = 'x'", "ignore must be an array of tables"),
+        ("[tool.envcheck]\nignore = ['x']", "tool.envcheck.ignore[0] must be object"),
+        ("[tool.envcheck]\nignore = [{id = 'env-mixed', reason = 'why'}]", "must contain ['until'] properties"),
+        (
+            "[tool.envcheck]\nignore = [{id = 'env-mix', reason = 'why', until = 2027-01-01}]",
+            "no finding has the id 'env-mix'; did you mean 'env-mixed'?",
+        ),
+        (
+            "[tool.envcheck]\nignore = [{id = 'env-mixed', reason = 'why', until = '2027-02-30'}]",
+            "'2027-02-30' is no date",
+        ),
+    ],
+)
+def test_a_mistake_is_named(text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_config(text)
+    assert said in str(raised.value)

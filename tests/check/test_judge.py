@@ -1,0 +1,116 @@
+"""What a project demands, held against composed machines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+from envcheck.check.config import Config, Ignored
+from envcheck.check.judge import expired, judge_project
+from envcheck.model.facts import Unknown
+from envcheck.model.findings import Finding, Report
+from envcheck.rules import Target
+from tests.scenarios.machine import RTX4090, Machine, context_of, torch
+
+TODAY = date(2026, 11, 21)
+SERVER = Machine()
+NEWEST = Machine(driver="580.65.06", cuda=13000)  # runs what pip would install today
+
+
+def judged(config: Config, *builds: object, machine: Machine = SERVER, **python: object) -> Report:
+    target = Target(config.expect, config.requires)
+    context = context_of(machine, *builds, target=target, python=dict(python))  # type: ignore[arg-type]
+    return judge_project(context, config, "pyproject.toml", TODAY)
+
+
+def primary(report: Report) -> Finding:
+    assert report.findings, report
+    assert report.findings[0].primary
+    return report.findings[0]
+
+
+def test_what_is_required_and_installed_passes() -> None:
+    report = judged(Config(("torch>=2.5",), "gpu", "525.60", "7.5"), torch())
+    assert report.verdict == "compatible", report.findings
+
+
+def test_a_required_framework_that_is_not_installed_fails_with_its_command() -> None:
+    report = judged(Config(("torch>=2.5",)), machine=NEWEST)
+    assert report.verdict == "incompatible"
+    found = primary(report)
+    assert found.id == "framework-missing"
+    assert found.evidence[0].source is not None
+    assert found.evidence[0].source.where == "pyproject.toml"
+    assert found.fix is not None
+    assert found.fix.commands[-1].argv[-1] == "torch>=2.5"
+
+
+def test_another_release_than_the_required_one_is_a_broken_pin() -> None:
+    found = primary(judged(Config(("torch>=2.8",)), torch(), machine=NEWEST))
+    assert found.id == "dependency-conflict"
+    assert "torch 2.7.1+cu126 is installed" in found.message
+
+
+def test_a_requirement_for_another_system_is_left_out() -> None:
+    report = judged(Config(("tensorflow>=2.15; sys_platform == 'win32'", "torch")), torch())
+    assert report.verdict == "compatible", report.findings
+
+
+def test_the_driver_floor_is_the_projects_own() -> None:
+    config = Config(("torch",), min_driver="560")
+    found = primary(judged(config, torch()))
+    assert (found.id, found.message) == (
+        "driver-too-old",
+        "The project requires driver >= 560; this machine runs 550.163.01.",
+    )
+
+
+def test_the_compute_capability_floor_is_asked_of_every_gpu() -> None:
+    config = Config(("torch",), min_compute_capability="8.6")
+    cards = Machine(cards=(RTX4090, SERVER.cards[0]))
+    found = primary(judged(config, torch(), machine=cards))
+    assert found.id == "gpu-arch-too-old"
+    assert "NVIDIA A100-SXM4-40GB has 8.0" in found.message
+    assert judged(config, torch(), machine=Machine(cards=(RTX4090,))).verdict == "compatible"
+
+
+def test_floors_do_not_count_where_cpu_work_is_expected() -> None:
+    report = judged(Config(("torch",), "cpu", "600", "9.0"), torch())
+    assert report.verdict == "compatible", report.findings
+
+
+def test_a_floor_that_cannot_be_compared_is_undetermined() -> None:
+    report = judged(Config(("torch",), min_driver="550.163.05"), torch(), machine=Machine(driver="550.163"))
+    assert report.verdict == "undetermined"
+    assert any("only known as 550.163" in item.message for item in report.findings)
+
+
+def test_an_unread_environment_is_undetermined() -> None:
+    report = judged(Config(("torch",)), machine=NEWEST, frameworks=Unknown("timeout", "composed"))
+    assert report.verdict == "undetermined"
+    assert not any(item.id == "framework-missing" for item in report.findings)
+
+
+def ignoring(until: date) -> Config:
+    return Config(("torch",), min_driver="560", ignored=(Ignored("driver-too-old", "new one ordered", until),))
+
+
+def test_an_ignored_finding_is_told_and_does_not_count_until_its_date() -> None:
+    for until in (TODAY, date(2027, 1, 1)):
+        report = judged(ignoring(until), torch())
+        assert report.verdict == "compatible", report.findings
+        told = next(item for item in report.findings if item.id == "driver-too-old")
+        assert told.severity == "note"
+        assert told.message.startswith(f"Ignored until {until} (new one ordered): ")
+        assert not expired(ignoring(until), TODAY)
+
+
+def test_after_its_date_it_counts_again() -> None:
+    config = ignoring(date(2026, 11, 20))
+    assert judged(config, torch()).verdict == "incompatible"
+    assert [item.id for item in expired(config, TODAY)] == ["driver-too-old"]
+
+
+def test_ignoring_another_id_changes_nothing() -> None:
+    config = replace(ignoring(date(2027, 1, 1)), ignored=(Ignored("env-mixed", "why not", date(2027, 1, 1)),))
+    assert judged(config, torch()).verdict == "incompatible"
