@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Optional, Tuple
+from typing import Any, Mapping, Optional, Tuple
 
 from envcheck.model.findings import Citation
 from envcheck.model.records import dataclass, field
@@ -34,6 +34,7 @@ class FrameworkRelease:
     free_threaded: Tuple[str, ...] = ()  # "3.14": minors with a free-threaded wheel
     stub_for: Optional[str] = None  # an empty wheel that only requires this other distribution
     extras: Tuple[str, ...] = ()  # every extra that brings CUDA: ("cuda12", "cuda13")
+    binaries: Mapping[str, Any] = field(default_factory=dict)  # what the binaries of one of its wheels say
     proof: Mapping[str, str] = field(default_factory=dict)  # cell -> tier1, tier2, documented
     compiler: Optional[str] = None  # "GCC 9.3.1", "clang 18.1.8", "MSVC 14.29"; None: not read, or no code inside
     tensorrt: Optional[str] = None  # TensorRT built with: "8.6.1"; "none" for a CUDA build without it; None: not read

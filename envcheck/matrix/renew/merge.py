@@ -7,6 +7,7 @@ from typing import Any
 
 from envcheck.matrix.load import every_row
 from envcheck.matrix.renew.curated import KEPT, Curated, curated_part, curated_statement, documents
+from envcheck.matrix.renew.deep_cells import known_binaries, lay_binaries
 from envcheck.matrix.renew.draft import Draft, Row
 
 Document = dict[str, Any]
@@ -23,8 +24,11 @@ def merge_release(document: Document, framework: str, drafts: Iterable[Draft], t
         else:
             curated = curated_part(old, document["citations"])
             rows.remove(old)
-        rows.append(finished_row(draft, curated))
+        row = finished_row(draft, curated)
+        rows.append(row)
         document["citations"].update(_citations(draft, curated, today))
+        if draft.wheel.sha256 in known_binaries():
+            lay_binaries(row, known_binaries()[draft.wheel.sha256], document["citations"])
 
 
 def finished_row(draft: Draft, curated: Curated) -> Row:

@@ -1,0 +1,1 @@
+"""What the binaries inside a wheel say of themselves: tier 2 of the matrix's proof."""
