@@ -11,6 +11,7 @@ from envcheck.matrix.query import Matrix
 from envcheck.matrix.tables import Sections
 
 SCHEMA_ID = "envcheck/matrix/1"
+LIMIT = 64 << 20  # bytes of a user's matrix; the built-in one is below two megabytes
 
 
 class MatrixError(Exception):
@@ -18,20 +19,26 @@ class MatrixError(Exception):
 
 
 def load_matrix(path: str | None = None) -> Matrix:
-    """Load the built-in matrix, or the file at `path`, whose shape is checked first."""
+    """Load the built-in matrix, or the file or pinned address `path`, whose shape is checked first."""
     if path is None:
         return Matrix(Sections(read_data("compat_matrix.json").decode("utf-8")))
     return Matrix(load_document(path))
 
 
 def load_document(path: str | None = None) -> dict[str, Any]:
-    """Decode a whole matrix document, the built-in one or a file's, checked."""
+    """Decode a whole matrix document, the built-in one, a file's or that of an address with its hash, checked."""
     if path is None:
         built_in: dict[str, Any] = json.loads(read_data("compat_matrix.json"))
         return built_in
-    data = _parse(_read(path), path)
-    check_document(data, path)
+    name, content = _fetched(path) if is_address(path) else (path, _read(path))
+    data = _parse(_text(content, name), name)
+    check_document(data, name)
     return data
+
+
+def is_address(path: str) -> bool:
+    """Tell whether a matrix is to be fetched: https://host/matrix.json#sha256=..."""
+    return path.lower().startswith(("http://", "https://"))
 
 
 def check_document(data: dict[str, Any], path: str) -> None:
@@ -41,19 +48,43 @@ def check_document(data: dict[str, Any], path: str) -> None:
     _check_citations(data, path)
 
 
-def _read(path: str) -> str:
-    """Read a user's file; directories, devices and undecodable bytes are refused."""
+def _fetched(address: str) -> tuple[str, bytes]:
+    """Fetch a user's matrix, whose hash the address must name; return it behind a name fit for messages."""
+    from envcheck.matrix.renew.errors import ArtifactError, MissingLibraryError  # only an address needs a network
+    from envcheck.matrix.renew.pinned import fetch_pinned
+    from envcheck.matrix.renew.session import plain_url
+
+    try:
+        return plain_url(address), fetch_pinned(address, LIMIT)
+    except (ArtifactError, MissingLibraryError) as error:
+        raise MatrixError(f"The matrix cannot be fetched. {error}") from error
+
+
+def _read(path: str) -> bytes:
+    """Read a user's file; directories, devices and files no matrix is as large as are refused."""
     from pathlib import Path  # only a user's file needs it
 
+    if not path:
+        raise MatrixError("The matrix file has no name.")
     file = Path(path)
-    if not file.exists():
-        raise MatrixError(f"The matrix file {path} does not exist.")
-    if not file.is_file():
-        raise MatrixError(f"The matrix file {path} is not a regular file.")
     try:
-        return file.read_text(encoding="utf-8")
+        if not file.exists():
+            raise MatrixError(f"The matrix file {path} does not exist.")
+        if not file.is_file():
+            raise MatrixError(f"The matrix file {path} is not a regular file.")
+        if file.stat().st_size > LIMIT:
+            raise MatrixError(f"The matrix file {path} is larger than {LIMIT >> 20} MiB: no matrix is.")
+        return file.read_bytes()
     except OSError as error:
         raise MatrixError(f"The matrix file {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:  # a null byte in the name
+        raise MatrixError("The matrix file has a name that no file can have.") from error
+
+
+def _text(data: bytes, path: str) -> str:
+    """Decode a file's bytes; what is not UTF-8 is refused."""
+    try:
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise MatrixError(f"The matrix file {path} is not UTF-8 text.") from error
 

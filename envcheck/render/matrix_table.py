@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
 from envcheck.model.codec import encode
-from envcheck.model.findings import COMPATIBLE, Citation
+from envcheck.model.findings import COMPATIBLE
 from envcheck.model.records import dataclass
 from envcheck.model.releases import FrameworkRelease
 from envcheck.render.inert import inert
+from envcheck.render.matrix_remarks import Sources, remarks
 from envcheck.rules.matrix_question import Answer
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 _HEADS = ("release", "platform", "Pythons", "CUDA", "cuDNN", "GPU code", "glibc", "numpy", "source")
+_MARK = "*"
+_LEGEND = "* documented, not read from an artifact."
 
 
 @dataclass(frozen=True)
@@ -44,48 +49,47 @@ def render_rows_json(rows: Rows) -> str:
 
 
 def _row(item: Answer) -> dict[str, Any]:
-    return {**encode(item.release), "fit": item.fit, "why": list(item.why), "problems": encode(item.problems)}
+    found = {"fit": item.fit, "why": list(item.why), "problems": encode(item.problems)}
+    return {**encode(item.release), **found, "variants": encode(item.variants)}
 
 
-def print_rows(rows: Rows, *, color: bool, verbose: bool) -> None:
-    """Print rows to stdout with the artifact or document each rests on; `verbose` adds notes and proofs."""
-    sources = _Sources()
+def print_rows(rows: Rows, *, color: bool, verbose: bool, quiet: bool) -> None:
+    """Print rows to stdout with the artifact or document each rests on.
+
+    `verbose` adds notes and proofs, `quiet` leaves out all remarks. One release alone is shown with what it brings.
+    """
+    sources = Sources()
     table = [_cells(item, sources) for item in rows.answers]
     if table and (sys.stdout.isatty() or color):
         _draw(table, color=color)
     elif table:
         _write(_aligned([_HEADS, *table]))
-    below = [line for item in rows.answers for line in _remarks(item, verbose=verbose)]
-    _write([*dict.fromkeys(below), *sources.lines(), inert(rows.message)])
+    single = len({item.release.version for item in rows.answers}) == 1
+    below = [
+        line
+        for item in (() if quiet else rows.answers)
+        for line in remarks(item, sources, verbose=verbose, single=single)
+    ]
+    legend = [_LEGEND] if any(_MARK in cell for row in table for cell in row) else []
+    message = [] if quiet and table else [inert(rows.message)]
+    _write([*legend, *dict.fromkeys(below), *sources.lines(), *message])
 
 
-class _Sources:
-    """The citations of the rows printed, numbered as they come."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Citation, int] = {}
-
-    def marks(self, citations: tuple[Citation, ...]) -> str:
-        return "".join(f"[{self._numbers.setdefault(item, len(self._numbers) + 1)}]" for item in citations)
-
-    def lines(self) -> list[str]:
-        return [
-            inert(f"[{number}] {item.url_or_artifact}, {item.locator}, checked {item.checked}")
-            for item, number in self._numbers.items()
-        ]
-
-
-def _cells(item: Answer, sources: _Sources) -> tuple[str, ...]:
+def _cells(item: Answer, sources: Sources) -> tuple[str, ...]:
     row = item.release
+
+    def shown(cell: str, text: str) -> str:
+        return text + (_MARK if row.proof.get(cell) == "documented" and text not in {"-", "not read"} else "")
+
     return (
         f"{row.distribution}=={row.version}" + ("" if item.fit == COMPATIBLE else " ?"),
         row.platform,
-        _pythons(row),
-        (row.cuda or "not read") if row.cuda_build else "-",
-        (row.cudnn or "not read") if row.cuda_build else "-",
-        _code(row),
-        row.glibc or "-",
-        row.requires.get("numpy", "-"),
+        shown("pythons", _pythons(row)),
+        shown("cuda", (row.cuda or "not read") if row.cuda_build else "-"),
+        shown("cudnn", (row.cudnn or "not read") if row.cuda_build else "-"),
+        shown("compute_capabilities", _code(row)),
+        shown("glibc", row.glibc or "-"),
+        shown("requires", row.requires.get("numpy", "-")),
         sources.marks(row.citations),
     )
 
@@ -111,33 +115,6 @@ def _target(target: str) -> str:
     return f"{digits[:-1]}.{digits[-1]}{suffix}" + ("+PTX" if kind == "compute" else "")
 
 
-def _remarks(item: Answer, *, verbose: bool) -> Iterator[str]:
-    row = item.release
-    label = f"{row.distribution}=={row.version}"
-    if row.yanked:
-        yield f"{label} on {row.platform}: yanked from the index."
-    if item.why:
-        yield inert(f"? {label} on {row.platform}: {'; '.join(item.why)}.")
-    for problem in item.problems:
-        fix, where = problem.fix or problem.remedy, f" on {', '.join(problem.platforms)}" if problem.platforms else ""
-        yield inert(f"{label}{where}: {problem.what}" + (f" Fix: {fix}" if fix else ""))
-    if verbose:
-        yield from _details(row)
-
-
-def _details(row: FrameworkRelease) -> Iterator[str]:
-    label = f"{row.distribution}=={row.version} on {row.platform}"
-    needs = " ".join(f"{name}{specifier}" for name, specifier in row.requires.items())
-    if needs:
-        yield inert(f"{label} requires: {needs}")
-    if row.cuda_wheels:
-        extra = f"[{row.gpu_extra}] " if row.gpu_extra else ""
-        yield inert(f"{label} {extra}brings: {' '.join(row.cuda_wheels)}")
-    if row.note:
-        yield inert(f"{label} note: {row.note}")
-    yield f"{label} proof: {', '.join(f'{cell} {tier}' for cell, tier in row.proof.items())}"
-
-
 def _aligned(table: list[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in map(_inert_row, table)] + [""]
@@ -148,15 +125,36 @@ def _inert_row(row: tuple[str, ...]) -> list[str]:
 
 
 def _draw(table: list[tuple[str, ...]], *, color: bool) -> None:
+    """Draw a table; where the terminal is too narrow for one, write each row below the other."""
     from rich.console import Console
+
+    console = Console(color_system="standard" if color else None, force_terminal=color or None, highlight=False)
+    inside = [max(map(len, column)) for column in zip(_HEADS, *table, strict=True)]
+    # Rich can fold GPU code, numpy and the sources; below this a table is harder to read than a list.
+    if console.width < sum(inside[:5]) + 3 * len(_HEADS) + 40:
+        for row in table:
+            _draw_record(console, _inert_row(row))
+        return
+    _draw_table(console, table)
+
+
+def _draw_table(console: Console, table: list[tuple[str, ...]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
     drawn = Table(*_HEADS, header_style="bold")
     for row in table:
         drawn.add_row(*(Text(cell) for cell in _inert_row(row)))
-    console = Console(color_system="standard" if color else None, force_terminal=color or None, highlight=False)
     console.print(drawn)
+
+
+def _draw_record(console: Console, row: list[str]) -> None:
+    from rich.text import Text
+
+    console.print(Text(f"{row[0]} on {row[1]} {row[-1]}", style="bold"))
+    for head, cell in zip(_HEADS[2:-1], row[2:-1], strict=True):
+        if cell != "-":
+            console.print(Text(f"  {head:<9} {cell}"))
 
 
 def _write(lines: list[str]) -> None:

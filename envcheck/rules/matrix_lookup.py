@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from envcheck.matrix.query import Matrix
 from envcheck.model.findings import COMPATIBLE
 from envcheck.model.releases import FrameworkRelease, KnownProblem, RemovedDistribution
 from envcheck.rules.matrix_question import Answer
+from envcheck.rules.pytorch_index import IndexVariant, variants_of
 from envcheck.rules.targets import check_requirements
+
+if TYPE_CHECKING:
+    from packaging.version import Version
 
 
 def look_up(matrix: Matrix, text: str) -> tuple[Answer, ...]:
@@ -18,7 +23,11 @@ def look_up(matrix: Matrix, text: str) -> tuple[Answer, ...]:
     check_requirements((text,), matrix)
     specifier = Requirement(text).specifier
     admitted = (row for row in _held(matrix, text) if specifier.contains(row.version, prereleases=True))
-    return tuple(Answer(row, COMPATIBLE, problems=_problems(matrix, row)) for row in admitted)
+    return tuple(Answer(row, COMPATIBLE, problems=_problems(matrix, row), variants=_variants(row)) for row in admitted)
+
+
+def _variants(row: FrameworkRelease) -> tuple[IndexVariant, ...]:
+    return variants_of(row.version, row.platform) if row.distribution == "torch" else ()
 
 
 def removed(matrix: Matrix, text: str) -> RemovedDistribution | None:
@@ -26,9 +35,30 @@ def removed(matrix: Matrix, text: str) -> RemovedDistribution | None:
     return matrix.removed_distribution(_name(text))
 
 
-def newest(matrix: Matrix, text: str) -> FrameworkRelease | None:
-    """Return the newest release the matrix holds of a requirement's distribution."""
-    return next(_held(matrix, text), None)
+def nearest(matrix: Matrix, text: str) -> tuple[str, tuple[str, ...], str]:
+    """Return the distribution a requirement names, the releases held around the one it pins, and the newest held."""
+    from packaging.version import Version
+
+    versions = list(dict.fromkeys(row.version for row in _held(matrix, text)))
+    asked = _pinned(text)
+    newest = versions[0] if versions else ""
+    if asked is None or not versions or asked > Version(newest):
+        return _name(text), (), newest
+    below = [version for version in versions if Version(version) < asked][:1]
+    above = [version for version in versions if Version(version) > asked][-1:]
+    return _name(text), (*below, *above), newest
+
+
+def _pinned(text: str) -> Version | None:
+    """Return the release that a requirement such as torch==2.6.9 pins."""
+    from packaging.requirements import Requirement
+    from packaging.version import InvalidVersion, Version
+
+    pins = [item.version for item in Requirement(text).specifier if item.operator in {"==", "~=", "==="}]
+    try:
+        return Version(pins[0].removesuffix(".*")) if len(pins) == 1 else None
+    except InvalidVersion:
+        return None
 
 
 def _held(matrix: Matrix, text: str) -> Iterator[FrameworkRelease]:

@@ -10,6 +10,7 @@ from envcheck.model.records import dataclass
 from envcheck.model.releases import Architecture, FrameworkRelease, KnownProblem, Toolkit
 from envcheck.rules.architecture_targets import JIT, NONE, build_targets, coverage
 from envcheck.rules.driver_release import at_least
+from envcheck.rules.pytorch_index import IndexVariant
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Answer:
     fit: str  # compatible, undetermined
     why: tuple[str, ...] = ()
     problems: tuple[KnownProblem, ...] = ()
+    variants: tuple[IndexVariant, ...] = ()  # builds of it for other CUDA versions, on PyTorch's own index
 
 
 def answer(matrix: Matrix, question: Question) -> tuple[Answer, ...]:

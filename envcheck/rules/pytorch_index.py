@@ -10,7 +10,20 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from envcheck.host.data_files import read_data
+from envcheck.matrix.rows import build_citation
+from envcheck.model.findings import Citation
+from envcheck.model.records import dataclass
 from envcheck.rules.builds import Build
+
+
+@dataclass(frozen=True)
+class IndexVariant:
+    """One CUDA variant of a torch release on PyTorch's own index, which no artifact here shows."""
+
+    cuda: str  # "12.4"
+    index_url: str
+    citation: Citation
+    proof: str = "documented"
 
 
 def serves(version: str, platform: str) -> bool:
@@ -28,9 +41,22 @@ def cuda_variants(version: str) -> tuple[str, ...]:
     return tuple(reversed(_data()["variants"].get(line, ())))
 
 
+def variants_of(version: str, platform: str) -> tuple[IndexVariant, ...]:
+    """List the builds of a torch release on PyTorch's own index for a platform, newest CUDA first."""
+    if not serves(version, platform):
+        return ()
+    cited = build_citation(_data()["citation"])
+    return tuple(IndexVariant(cuda, index_url(cuda), cited) for cuda in cuda_variants(version))
+
+
 def index_url(cuda: str) -> str:
     """Return the index of a CUDA variant: 12.6 -> .../cu126."""
     return f"{_data()['url']}cu{cuda.replace('.', '')}"
+
+
+def cpu_index_url() -> str:
+    """Return the index of the builds without CUDA."""
+    return f"{_data()['url']}cpu"
 
 
 def local_index(build: Build) -> str:

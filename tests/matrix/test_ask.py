@@ -54,11 +54,57 @@ def test_show_verbose_tells_how_cells_are_known(capsys: pytest.CaptureFixture[st
     assert "note: An empty wheel that requires tensorflow-intel." in printed
 
 
-def test_show_draws_a_table_in_colour(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_draws_a_table_in_colour(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     run(["matrix", "show", "torch==2.8.0", "--color", "always"])
     printed = capsys.readouterr().out
     assert "\x1b[" in printed
     assert "│" in printed
+
+
+def test_show_on_a_narrow_terminal_writes_rows_below_each_other(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    run(["matrix", "show", "torch==2.8.0", "--color", "always", "-q"])
+    rows = capsys.readouterr().out.partition("* documented")[0]
+    assert "torch==2.8.0 on linux_x86_64 [2]" in rows
+    assert "  cuDNN     9.10.2.21\n" in rows
+    assert "│" not in rows
+    assert max(map(len, rows.replace("\x1b[1m", "").replace("\x1b[0m", "").splitlines())) <= 60
+
+
+def test_show_quiet_leaves_out_remarks_and_keeps_sources(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["matrix", "show", "tensorflow==2.15.0", "-q"])
+    printed = capsys.readouterr().out
+    assert "Fix:" not in printed
+    assert not printed.endswith("rows.\n")
+    assert "[1] tensorflow-2.15.0-cp311-cp311-manylinux_2_17_aarch64" in printed
+
+
+def test_show_one_release_of_torch_with_index_variants_pins_and_architectures(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run(["matrix", "show", "torch==2.6"])
+    printed = capsys.readouterr().out
+    assert "9.0*" in printed  # architectures are documented: no artifact was read for them
+    assert "* documented, not read from an artifact." in printed
+    assert "torch==2.6.0 on linux_x86_64 brings: nvidia-cuda-nvrtc-cu12==12.4.127 " in printed
+    line = next(line for line in printed.splitlines() if "linux_x86_64: PyTorch's own index has it" in line)
+    for cuda in ("12.6", "12.4", "11.8"):
+        assert f"{cuda} (https://download.pytorch.org/whl/cu{cuda.replace('.', '')})" in line
+    assert line.endswith("; documented [6]")
+    assert "[6] https://pytorch.org/get-started/previous-versions, " in printed
+    found = {row["platform"]: row for row in rows(capsys, "show", "torch==2.6")["rows"]}
+    assert [item["cuda"] for item in found["win_amd64"]["variants"]] == ["12.6", "12.4", "11.8"]
+    assert {item["proof"] for item in found["win_amd64"]["variants"]} == {"documented"}
+    assert found["macosx_arm64"]["variants"] == found["linux_aarch64"]["variants"] == []
+    assert found["linux_x86_64"]["proof"]["cuda_wheels"] == "tier1"
+
+
+def test_show_several_releases_without_their_pins(capsys: pytest.CaptureFixture[str]) -> None:
+    run(["matrix", "show", "torch>=2.5,<2.7"])
+    assert "brings:" not in capsys.readouterr().out
 
 
 def test_show_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,6 +130,59 @@ def test_show_marks_yanked_releases(capsys: pytest.CaptureFixture[str]) -> None:
     yanked = "yanked from the index" in capsys.readouterr().out
     document = changed_copy()
     assert yanked == any(row.get("yanked") for row in document["releases"]["jax"]["0.12.0"])
+
+
+@pytest.mark.parametrize(
+    ("requirement", "near"),
+    [
+        ("torch==2.6.9", "Nearest to it: 2.6.0 and 2.7.0."),
+        ("torch==0.9", "Nearest to it: 1.0.0."),
+        ("torch==2.6.9.*", "Nearest to it: 2.6.0 and 2.7.0."),
+    ],
+)
+def test_show_names_the_releases_around_one_it_does_not_hold(
+    capsys: pytest.CaptureFixture[str], requirement: str, near: str
+) -> None:
+    message = rows(capsys, "show", requirement, code=3)["message"]
+    assert near in message
+    assert "newest release of torch is " in message
+
+
+@pytest.mark.parametrize("requirement", ["torch==99", "torch>=99", "torch===weird"])
+def test_show_names_no_neighbour_of_what_is_newer_or_no_release(
+    capsys: pytest.CaptureFixture[str], requirement: str
+) -> None:
+    message = rows(capsys, "show", requirement, code=3)["message"]
+    assert "Nearest" not in message
+    assert message.endswith("Renew it: envcheck matrix refresh")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["show", "tensorflw==2.15"], "Did you mean tensorflow?"),
+        (["show", "pytorch"], "Did you mean torch?"),
+        (["show", "jax-cuda12-plugi"], "Did you mean jax-cuda12-plugin?"),
+        (["query", "--framework", "Tensorflow"], "Did you mean tensorflow?"),
+        (["refresh", "--framework", "tensorflo"], "Did you mean tensorflow?"),
+        (["verify", "--framework", "torhc"], "Did you mean torch?"),
+        (["shwo", "torch"], "'show'"),
+    ],
+)
+def test_what_is_misspelt_is_suggested(arguments: list[str], hint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        run(["matrix", *arguments])
+    assert hint in str(caught.value)
+
+
+def test_the_group_alone_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["matrix"]) == 0
+    assert "refresh  Learn new releases from the published wheels." in capsys.readouterr().out
+
+
+def test_an_unknown_compute_capability_is_refused_with_those_known() -> None:
+    with pytest.raises(UserError, match=r"--gpu 9.9: .* it knows 2.0, .*8.9, 9.0"):
+        run(["matrix", "query", "--gpu", "9.9"])
 
 
 @pytest.mark.parametrize("requirement", ["numpy", "tensorflow @ https://example.org/x.whl", "==2"])

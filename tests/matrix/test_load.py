@@ -56,11 +56,24 @@ def test_named_pipe_does_not_block(tmp_path: Path) -> None:
 def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, {})
 
-    def denied(self: Path, encoding: str) -> str:
+    def denied(self: Path) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "read_text", denied)
+    monkeypatch.setattr(Path, "read_bytes", denied)
     assert "cannot be read: Permission denied" in refused(path)
+
+
+def test_larger_than_any_matrix(tmp_path: Path) -> None:
+    path = tmp_path / "matrix.json"
+    with path.open("wb") as stream:
+        stream.truncate((64 << 20) + 1)
+    assert "is larger than 64 MiB" in refused(path)
+
+
+@pytest.mark.parametrize(("name", "words"), [("", "has no name"), ("a\0b", "does not exist|that no file can have")])
+def test_name_that_no_file_has(name: str, words: str) -> None:
+    with pytest.raises(MatrixError, match=words):
+        load_matrix(name)
 
 
 def test_not_utf_8(tmp_path: Path) -> None:

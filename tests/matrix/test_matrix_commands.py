@@ -83,8 +83,9 @@ def test_refresh_tells_what_was_left_out_and_what_vanished(
 ) -> None:
     for name in [name for name in configured_index.wheels if name.startswith("tensorflow-2.20.0-")]:
         del configured_index.wheels[name]
-    other = "tensorflow-2.19.1-cp312-cp312-win_amd64.whl"
-    configured_index.archives["tensorflow-2.21.0-cp313-cp313-win_amd64.whl"] = configured_index.archive(other)
+    other = configured_index.archive("tensorflow-2.19.1-cp312-cp312-win_amd64.whl")
+    for python in ("cp310", "cp311", "cp312", "cp313"):
+        configured_index.archives[f"tensorflow-2.21.0-{python}-{python}-win_amd64.whl"] = other
     own = saved(tmp_path / "own.json", "2.21.0")
     assert run(["matrix", "refresh", "--since", "2.20", "--framework", "tensorflow", "--matrix", own, "-o", own]) == 0
     printed = capsys.readouterr().out

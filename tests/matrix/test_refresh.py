@@ -14,7 +14,7 @@ from envcheck.matrix.canonical import canonical_text
 from envcheck.matrix.renew.changes import describe_changes
 from envcheck.matrix.renew.errors import ArtifactError
 from tests.matrix.documents import document, text
-from tests.matrix.index.renewal import FRAMEWORKS, recorded_versions, renew, without
+from tests.matrix.index.renewal import FRAMEWORKS, recorded_versions, renew, spoil_all, without
 from tests.matrix.index.server import LocalIndex, serve
 
 NEWEST = ("2.19.1", "2.20.0", "2.21.0")
@@ -137,8 +137,7 @@ def test_a_users_own_rows_and_findings_are_kept(index: LocalIndex) -> None:
 
 
 def test_wheels_that_no_installer_takes_are_left_out_and_named(index: LocalIndex) -> None:
-    other = "tensorflow-2.20.0-cp313-cp313-win_amd64.whl"
-    index.archives["tensorflow-2.21.0-cp313-cp313-win_amd64.whl"] = index.archive(other)
+    spoil_all(index, "tensorflow-2.21.0-", "win_amd64.whl")
     found = renew(index, without("tensorflow", *NEWEST), "tensorflow")
     platforms = {
         row["platform"]
@@ -146,8 +145,38 @@ def test_wheels_that_no_installer_takes_are_left_out_and_named(index: LocalIndex
         if row["distribution"] == "tensorflow"
     }
     assert platforms == {"linux_x86_64", "linux_aarch64", "macosx_arm64"}
-    assert len(found.left_out) == 1
-    assert "another release than its file name says" in found.left_out[0]
+    assert len(found.left_out) == 4
+    assert all(
+        "another release than its file name says" in line and "Read in its" not in line for line in found.left_out
+    )
+
+
+def test_one_bad_wheel_does_not_lose_its_release(index: LocalIndex) -> None:
+    newest, older = CP313, CP313.replace("cp313", "cp312")
+    index.archives[older] = index.archive(newest)  # a stand-in: only the newest wheel was recorded
+    index.archives[newest] = index.archive("tensorflow-2.20.0-cp313-cp313-win_amd64.whl")
+    found = renew(index, without("tensorflow", "2.21.0"), "tensorflow")
+    row = linux(found.document)
+    assert row["pythons"] == ["3.10", "3.11", "3.12"]
+    assert found.document["citations"][row["citations"][0]]["url_or_artifact"] == older
+    assert f"Left out, since no installer takes it: {newest}." in row["note"]
+    told = f"{newest} cannot be used: its METADATA is of another release than its file name says."
+    assert found.left_out == (f"{told} Read in its place: {older}.",)
+    again = renew(index, found.document, "tensorflow")
+    assert (canonical_text(again.document), again.left_out) == (canonical_text(found.document), found.left_out)
+    del index.archives[newest]  # once it is repaired, it speaks for the release again
+    repaired = renew(index, found.document, "tensorflow").document
+    assert linux(repaired)["pythons"] == linux(document())["pythons"]
+    assert "Left out" not in linux(repaired)["note"]
+
+
+def test_a_wheel_that_names_no_python_is_named(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    from envcheck.matrix.renew import draft, wheels
+
+    monkeypatch.setattr(draft, "_admitted", lambda metadata: [])
+    monkeypatch.setattr(wheels.Group, "pythons", lambda self, free_threaded=False: [])
+    found = renew(index, without("tensorflow", "2.21.0"), "tensorflow", since="2.21")
+    assert f"{CP313} names no Python it is for." in found.left_out
 
 
 def test_an_interrupted_renewal_goes_on_where_it_stopped(index: LocalIndex, tmp_path: Path) -> None:

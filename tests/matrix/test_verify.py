@@ -17,7 +17,7 @@ from envcheck.matrix.renew.merge import drop_unused_citations
 from envcheck.matrix.renew.refresh import list_framework
 from envcheck.matrix.renew.verify import Verification, verify
 from tests.matrix.documents import document
-from tests.matrix.index.renewal import FRAMEWORKS, reader, recorded_versions
+from tests.matrix.index.renewal import FRAMEWORKS, reader, recorded_versions, spoil_all
 from tests.matrix.index.server import LocalIndex, serve
 
 SCHEMA = Path(__file__).parents[2] / "envcheck" / "schemas" / "matrix-verify.schema.json"
@@ -125,10 +125,41 @@ def test_a_release_the_matrix_lacks_is_reported(index: LocalIndex) -> None:
 
 
 def test_a_wheel_no_installer_takes_is_reported(index: LocalIndex) -> None:
-    other = "tensorflow-2.20.0-cp313-cp313-win_amd64.whl"
-    index.archives["tensorflow-2.21.0-cp313-cp313-win_amd64.whl"] = index.archive(other)
+    spoil_all(index, "tensorflow-2.21.0-", "win_amd64.whl")
     found = held(index, recorded_matrix(), "tensorflow")
     assert [item[:2] for item in told(found)] == [("wheel", "usable")]
+
+
+def test_a_sample_names_every_release_the_matrix_lacks_and_every_row_without_release(index: LocalIndex) -> None:
+    matrix = recorded_matrix()
+    del matrix["releases"]["torch"]["2.15.0"]
+    matrix["releases"]["torch"]["2.99.0"] = matrix["releases"]["torch"]["1.7.1"]
+    found = held(index, matrix, "torch", sample=1)
+    assert {(item.version, item.cell) for item in found.disagreements} == {("2.15.0", "row")}
+    assert any(label.startswith("torch 2.99.0 on ") for label in found.vanished)
+    assert found.verdict == "incompatible"
+    assert len(found.held) == found.rows <= 1
+
+
+def test_a_sample_of_an_old_matrix_reads_none_of_the_many_releases_it_lacks(
+    index: LocalIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("envcheck.matrix.renew.verify._FEW", 1)
+    matrix = recorded_matrix()
+    del matrix["releases"]["torch"]["2.15.0"]
+    found = held(index, matrix, "torch", sample=1)
+    assert {item.matrix for item in found.disagreements} == {"missing"}
+    assert len(index.read()) <= 1
+
+
+def test_a_release_that_no_installer_takes_needs_no_row(index: LocalIndex) -> None:
+    spoil_all(index, "tensorflow-2.21.0-", "win_amd64.whl")
+    matrix = recorded_matrix()
+    rows = matrix["releases"]["tensorflow"]["2.21.0"]
+    rows.remove(row_of(matrix, platform="win_amd64"))
+    for sample in (0, 2):
+        found = held(index, matrix, "tensorflow", sample=sample)
+        assert (found.verdict, told(found)) == ("compatible", [])
 
 
 def test_what_cannot_be_read_is_undetermined(index: LocalIndex) -> None:
@@ -139,7 +170,7 @@ def test_what_cannot_be_read_is_undetermined(index: LocalIndex) -> None:
     found = held(index, recorded_matrix(), "tensorflow")
     assert found.verdict == "undetermined"
     assert any(gone in line for line in found.unread)
-    assert "tensorflow 2.20.0 on win_amd64: its wheels are no longer on the index." in found.unread
+    assert "tensorflow 2.20.0 on win_amd64" in found.vanished
 
 
 def test_nothing_held_is_never_compatible() -> None:
@@ -159,7 +190,7 @@ def test_verify_prints_and_ends_by_its_verdict(tmp_path: Path, capsys: pytest.Ca
     matrix = recorded_matrix()
     own = saved(tmp_path / "own.json", matrix)
     assert run(["matrix", "verify", "--all", "--framework", "tensorflow", "--matrix", own]) == 0
-    assert ": 0 disagreements, 0 artifacts not read." in capsys.readouterr().out
+    assert ": 0 disagreements, 0 no longer on the index, 0 artifacts not read." in capsys.readouterr().out
     row_of(matrix)["tags"] = ["win_amd64"]
     own = saved(tmp_path / "own.json", matrix)
     assert run(["matrix", "verify", "--all", "--framework", "tensorflow", "--matrix", own]) == 1
@@ -179,7 +210,7 @@ def test_verify_as_json_when_the_index_is_down(
 @pytest.mark.usefixtures("configured_index")
 def test_verify_names_what_was_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["matrix", "verify", "--all", "--framework", "torch"]) == 3
-    assert "not read: torch 1.0.0 on linux_x86_64: its wheels are no longer on the index." in capsys.readouterr().out
+    assert "no longer on the index: torch 1.0.0 on linux_x86_64\n" in capsys.readouterr().out
 
 
 def test_verify_refuses_both_a_sample_and_everything() -> None:

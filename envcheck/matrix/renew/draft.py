@@ -31,6 +31,7 @@ _REMARKS = (
     r"glibc was not read; the tag is not trusted\.",
     r"That it finds the wheels of its extra was not read\.",
     r"Yanked wheels: \d+ of \d+\.",
+    r"Left out, since no installer takes it: \S+\.",
 )
 
 
@@ -91,6 +92,8 @@ def start_draft(group: Group, contents: Contents) -> Draft | None:
     if group.yanked:
         draft.cells["yanked"] = group.yanked == len(group.wheels)
         draft.say("yanked", f"Yanked wheels: {group.yanked} of {len(group.wheels)}.")
+    for wheel in group.left_out:
+        draft.say("pythons", f"Left out, since no installer takes it: {wheel.filename}.")
     return draft
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
@@ -11,7 +11,8 @@ from envcheck.matrix.renew.curated import sources
 from envcheck.matrix.renew.derive import draft_release
 from envcheck.matrix.renew.errors import ArtifactError
 from envcheck.matrix.renew.merge import Document, drop_unused_citations, has_all, merge_release
-from envcheck.matrix.renew.reader import Reader
+from envcheck.matrix.renew.reader import Reader, Reading
+from envcheck.matrix.renew.usable import read_usable, usable
 from envcheck.matrix.renew.wheels import Group, Wheel, group_wheels
 
 Progress = Callable[[int, int], None]  # wheels done, wheels in all
@@ -53,21 +54,27 @@ class Listing:
 def refresh(document: Document, listings: Sequence[Listing], reader: Reader, today: str, progress: Progress) -> Renewal:
     """Return a renewed copy of a document; raises ArtifactError, and then nothing is renewed at all."""
     wanted = {listing.framework: _changed(document, listing) for listing in listings}
-    reading = reader.read_all(to_read(wanted), progress)
+    reading = read_usable(wanted, reader, progress)
     reading.require_all()
     renewed = deepcopy(document)
+    left_out: list[str] = []
     for listing in listings:
-        _merge(renewed, listing, wanted[listing.framework], reading.contents, today)
+        groups = usable(wanted[listing.framework], reading)
+        silent = _merge(renewed, listing, groups, reading.contents, today)
+        left_out += [*_left_out(groups, reading), *silent]
     drop_unused_citations(renewed)
     renewed["checked"] = today
     vanished = [row for listing in listings for row in _vanished(document, listing)]
-    return Renewal(renewed, tuple(sorted(reading.unusable.values())), tuple(vanished))
+    return Renewal(renewed, tuple(sorted(set(left_out))), tuple(vanished))
 
 
-def to_read(wanted: Mapping[str, Iterable[Group]]) -> dict[str, tuple[str, Wheel]]:
-    """Map the SHA-256 of each wheel to read to its framework and itself."""
-    pairs = ((name, group.representative) for name, groups in wanted.items() for group in groups)
-    return {wheel.sha256: (name, wheel) for name, wheel in pairs}
+def _left_out(groups: Iterable[Group], reading: Reading) -> Iterator[str]:
+    """Say which wheels no installer takes, and which was read in place of each."""
+    for group in groups:
+        instead = f" Read in its place: {group.representative.filename}." if group.left_out else ""
+        for wheel in group.left_out or group.wheels:
+            if wheel.sha256 in reading.unusable:
+                yield reading.unusable[wheel.sha256] + instead
 
 
 def list_framework(reader: Reader, framework: str, since: str = "") -> Listing:
@@ -98,11 +105,17 @@ def _changed(document: Document, listing: Listing) -> list[Group]:
 
 def _merge(
     document: Document, listing: Listing, groups: Sequence[Group], contents: dict[str, Contents], today: str
-) -> None:
+) -> list[str]:
+    """Put what was read into the document; return a sentence for each wheel that names no Python."""
+    silent: list[str] = []
     published = listing.published
     for version_groups in Listing(listing.framework, tuple(groups)).by_version().values():
         drafts = draft_release(listing.framework, version_groups, contents, published)
         merge_release(document, listing.framework, drafts, today)
+        drafted = {draft.wheel.sha256 for draft in drafts}
+        read = (group.representative for group in version_groups if group.representative.sha256 in contents)
+        silent += [f"{wheel.filename} names no Python it is for." for wheel in read if wheel.sha256 not in drafted]
+    return silent
 
 
 def _vanished(document: Document, listing: Listing) -> list[str]:

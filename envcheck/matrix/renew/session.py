@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -38,14 +39,16 @@ def open_session(settings: IndexSettings) -> requests.Session:
     return session
 
 
-def require_libraries() -> None:
-    """Raise MissingLibraryError, which says what to install, when a library that talks to an index is missing."""
+def require_libraries(
+    names: Iterable[str] = ("requests", "pypi_simple", "remotezip", "platformdirs"), purpose: str = "Reading an index"
+) -> None:
+    """Raise MissingLibraryError, which says what to install, when a library that talks to a server is missing."""
     from importlib.util import find_spec
 
-    missing = [name for name in ("requests", "pypi_simple", "remotezip", "platformdirs") if find_spec(name) is None]
+    missing = [name for name in names if find_spec(name) is None]
     if missing:
         raise MissingLibraryError(
-            f"Reading an index needs {', '.join(missing)}, which this environment lacks. "
+            f"{purpose} needs {', '.join(missing)}, which this environment lacks. "
             "Install the extra that brings them: pip install 'envcheck-gpu[matrix]'"
         )
 

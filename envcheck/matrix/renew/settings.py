@@ -5,8 +5,8 @@ from __future__ import annotations
 import configparser
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -37,22 +37,51 @@ class IndexSettings:
 
 def pip_settings(environment: Mapping[str, str], prefix: str = sys.prefix) -> IndexSettings:
     """Read pip's own configuration; extra indexes and find-links are left out on purpose."""
-    options: dict[str, str] = {}
-    for path in _files(environment, prefix):
-        options.update(_read(path))
-    options.update(_from_environment(environment))
+    options = _options(environment, prefix)
     if options.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
         raise ArtifactError("pip is configured to use no index (no-index), so there is nothing to renew from.")
     url = options.get("index-url", "").strip()
     if url and urlsplit(url).scheme not in {"http", "https"}:
         raise ArtifactError(f"pip's index has the scheme {urlsplit(url).scheme!r}; only http and https can be read.")
+    return replace(_connection(options), url=url)
+
+
+def connection_settings(environment: Mapping[str, str], prefix: str = sys.prefix) -> IndexSettings:
+    """Read from pip's configuration how to reach servers that are no index: certificates, proxy, patience."""
+    return _connection(_options(environment, prefix))
+
+
+def _options(environment: Mapping[str, str], prefix: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in _files(environment, prefix):
+        found.update(_read(path))
+    return {**found, **_from_environment(environment)}
+
+
+def _connection(options: Mapping[str, str]) -> IndexSettings:
+    usual = IndexSettings()
     return IndexSettings(
-        url=url,
         ca_file=options.get("cert", ""),
         client_certificate=options.get("client-cert", ""),
         proxy=options.get("proxy", ""),
         trusted_hosts=tuple(options.get("trusted-host", "").split()),
+        read_timeout=_number(options, ("timeout", "default-timeout"), usual.read_timeout),
+        retries=int(_number(options, ("retries",), usual.retries)),
     )
+
+
+def _number(options: Mapping[str, str], names: Iterable[str], usual: float) -> float:
+    """Read a number of seconds or tries; one that is none is reported as pip reports it."""
+    named = next((name for name in names if options.get(name)), "")
+    if not named:
+        return usual
+    try:
+        found = float(options[named])
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < 1e6:
+        raise ArtifactError(f"pip is configured with {named} = {options[named]!r}, which is no number it can use.")
+    return found
 
 
 def _files(environment: Mapping[str, str], prefix: str) -> Iterator[Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -13,10 +13,12 @@ from envcheck.matrix.renew.derive import draft_release
 from envcheck.matrix.renew.draft import Draft, Row
 from envcheck.matrix.renew.merge import Document, finished_row
 from envcheck.matrix.renew.reader import Reader, Reading
-from envcheck.matrix.renew.refresh import Listing, to_read
+from envcheck.matrix.renew.refresh import Listing
+from envcheck.matrix.renew.usable import read_usable, usable
 from envcheck.matrix.renew.wheels import Group
 
 Key = tuple[str, str, str, str]  # framework, version, distribution, platform
+_FEW = 20  # releases without a row that a sample reads, since wheels no installer takes need none
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,15 @@ class Verification:
     cells: int = 0  # tier 1 cells among them
     disagreements: list[Disagreement] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)  # one sentence each
+    vanished: list[str] = field(default_factory=list)  # rows whose wheels the index lists no more
+    held: list[str] = field(default_factory=list)  # the rows that were held
 
     @property
     def verdict(self) -> str:
         """Return incompatible for a disagreement, undetermined where something was not read, else compatible."""
         if self.disagreements:
             return "incompatible"
-        return "undetermined" if self.unread or not self.rows else "compatible"
+        return "undetermined" if self.unread or self.vanished or not self.rows else "compatible"
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of schema envcheck/matrix-verify/1."""
@@ -61,35 +65,45 @@ class Verification:
 def verify(
     document: Document, listings: Sequence[Listing], reader: Reader, sample: int, progress: Callable[[int, int], None]
 ) -> Verification:
-    """Re-read `sample` rows chosen at random, or all for 0, and then also what the index has beyond the matrix."""
-    rows = {key: row for listing in listings for key, row in _rows(document, listing.framework)}
-    chosen = set(rows) if not sample else set(random.sample(sorted(rows), min(sample, len(rows))))
-    found = Verification()
-    wanted = {listing.framework: _groups(listing, chosen, everything=not sample) for listing in listings}
-    reading = reader.read_all(to_read(wanted), progress)
+    """Re-read `sample` rows chosen at random, or all for 0, and hold all releases against the index's pages."""
+    rows = {key for listing in listings for key in _rows(document, listing.framework)}
+    listed = {_key(listing.framework, group): group for listing in listings for group in listing.groups}
+    chosen = rows if not sample else set(random.sample(sorted(rows), min(sample, len(rows))))
+    missing = set(listed) - rows
+    found = Verification(vanished=[_label(key) for key in sorted(rows - set(listed))])
+    if len(missing) > _FEW and sample:
+        found.disagreements += [_missing(key, listed[key]) for key in sorted(missing)]
+        missing = set()
+    wanted = {listing.framework: _groups(listing, chosen | missing) for listing in listings}
+    reading = read_usable(wanted, reader, progress)
     found.unread += sorted(reading.failed.values())
-    listed = {_key(listing.framework, group) for listing in listings for group in listing.groups}
-    found.unread += [f"{_label(key)}: its wheels are no longer on the index." for key in sorted(chosen - listed)]
     for listing in listings:
-        found.disagreements += _unusable(listing, reading, chosen)
-        for groups in Listing(listing.framework, tuple(wanted[listing.framework])).by_version().values():
+        kept = usable(wanted[listing.framework], reading)
+        found.disagreements += _unusable(listing.framework, kept, reading, chosen)
+        for groups in Listing(listing.framework, tuple(kept)).by_version().values():
             drafts = draft_release(listing.framework, groups, reading.contents, listing.published)
             _hold(document, listing.framework, drafts, chosen, found)
     return found
 
 
-def _unusable(listing: Listing, reading: Reading, chosen: Collection[Key]) -> Iterator[Disagreement]:
-    """Yield the rows whose wheel no installer takes; wheels without a row are none of the matrix's business."""
-    for group in listing.groups:
-        key, why = _key(listing.framework, group), reading.unusable.get(group.representative.sha256)
+def _missing(key: Key, group: Group) -> Disagreement:
+    return Disagreement(*key, "row", "missing", group.representative.filename)
+
+
+def _unusable(
+    framework: str, groups: Iterable[Group], reading: Reading, chosen: Collection[Key]
+) -> Iterator[Disagreement]:
+    """Yield the rows none of whose wheels an installer takes; such a release needs no row in the matrix."""
+    for group in groups:
+        key, why = _key(framework, group), reading.unusable.get(group.representative.sha256)
         if why is not None and key in chosen:
             yield Disagreement(*key, "wheel", "usable", why)
 
 
-def _rows(document: Document, framework: str) -> Iterator[tuple[Key, Row]]:
+def _rows(document: Document, framework: str) -> Iterator[Key]:
     for version, rows in document["releases"].get(framework, {}).items():
         for row in rows:
-            yield (framework, version, row["distribution"], row["platform"]), row
+            yield framework, version, row["distribution"], row["platform"]
 
 
 def _key(framework: str, group: Group) -> Key:
@@ -100,15 +114,13 @@ def _label(key: Key) -> str:
     return f"{key[2]} {key[1]} on {key[3]}"
 
 
-def _groups(listing: Listing, chosen: Collection[Key], *, everything: bool) -> list[Group]:
+def _groups(listing: Listing, chosen: Collection[Key]) -> list[Group]:
     """Choose the groups to read: those of the chosen rows, with jax itself, whose extras speak for its plugins."""
     versions = {key[1] for key in chosen if key[0] == listing.framework}
     return [
         group
         for group in listing.groups
-        if everything
-        or _key(listing.framework, group) in chosen
-        or (group.distribution == "jax" and group.version in versions)
+        if _key(listing.framework, group) in chosen or (group.distribution == "jax" and group.version in versions)
     ]
 
 
@@ -121,10 +133,11 @@ def _hold(
         key = _key(framework, draft.group)
         rows = versions.get(draft.group.version, ())
         row = next((row for row in rows if (row["distribution"], row["platform"]) == draft.key), None)
-        if row is None:  # read only when everything is
-            found.disagreements.append(Disagreement(*key, "row", "missing", draft.wheel.filename))
+        if row is None:
+            found.disagreements.append(_missing(key, draft.group))
         elif key in chosen:
             found.rows += 1
+            found.held.append(_label(key))
             found.cells += sum(tier_of(row, cell) == "tier1" for cell in row if cell not in NO_CELLS)
             found.disagreements += _compare(key, row, draft, document["citations"])
 

@@ -48,6 +48,7 @@ class Group:
     version: str
     platform: str
     wheels: tuple[Wheel, ...]  # oldest Python first
+    left_out: tuple[Wheel, ...] = ()  # no installer takes them
 
     @property
     def representative(self) -> Wheel:

@@ -1,0 +1,70 @@
+"""What is said below the rows of the matrix: why, problems, other builds, requirements, proofs and sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck.model.findings import Citation
+from envcheck.model.releases import FrameworkRelease
+from envcheck.render.inert import inert
+from envcheck.rules.matrix_question import Answer
+
+
+class Sources:
+    """The citations of the rows printed, numbered as they come."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Citation, int] = {}
+
+    def marks(self, citations: tuple[Citation, ...]) -> str:
+        """Return the numbers of citations: "[1][3]"."""
+        return "".join(f"[{self._numbers.setdefault(item, len(self._numbers) + 1)}]" for item in citations)
+
+    def lines(self) -> list[str]:
+        """List what the numbers stand for."""
+        return [
+            inert(f"[{number}] {item.url_or_artifact}, {item.locator}, checked {item.checked}")
+            for item, number in self._numbers.items()
+        ]
+
+
+def remarks(item: Answer, sources: Sources, *, verbose: bool, single: bool) -> Iterator[str]:
+    """Say what a row's cells cannot; a `single` release is told with the distributions it brings."""
+    row = item.release
+    label = f"{row.distribution}=={row.version}"
+    if row.yanked:
+        yield f"{label} on {row.platform}: yanked from the index."
+    if item.why:
+        yield inert(f"? {label} on {row.platform}: {'; '.join(item.why)}.")
+    for problem in item.problems:
+        fix, where = problem.fix or problem.remedy, f" on {', '.join(problem.platforms)}" if problem.platforms else ""
+        yield inert(f"{label}{where}: {problem.what}" + (f" Fix: {fix}" if fix else ""))
+    if row.cuda_wheels and (single or verbose):
+        extra = f"[{row.gpu_extra}] " if row.gpu_extra else ""
+        yield inert(f"{label} on {row.platform} {extra}brings: {' '.join(row.cuda_wheels)}")
+    yield from _variants(item, sources)
+    if verbose:
+        yield from _details(row)
+
+
+def _variants(item: Answer, sources: Sources) -> Iterator[str]:
+    """Name the other builds of a torch release, newest CUDA first."""
+    if not item.variants:
+        return
+    row, first = item.release, item.variants[0]
+    names = ", ".join(f"{variant.cuda} ({variant.index_url})" for variant in item.variants)
+    cited = sources.marks((first.citation,))
+    yield inert(
+        f"{row.distribution}=={row.version} on {row.platform}: PyTorch's own index has it for CUDA {names}; "
+        f"{first.proof} {cited}"
+    )
+
+
+def _details(row: FrameworkRelease) -> Iterator[str]:
+    label = f"{row.distribution}=={row.version} on {row.platform}"
+    needs = " ".join(f"{name}{specifier}" for name, specifier in row.requires.items())
+    if needs:
+        yield inert(f"{label} requires: {needs}")
+    if row.note:
+        yield inert(f"{label} note: {row.note}")
+    yield f"{label} proof: {', '.join(f'{cell} {tier}' for cell, tier in row.proof.items())}"
