@@ -62,9 +62,9 @@ def _recoded(wide: codecs.IncrementalDecoder, block: bytes) -> Iterator[bytes]:
 
 
 def _guess(sample: bytes) -> str:
-    """Name the UTF-16 that text of Western letters without a mark would be; "" for 8-bit text."""
+    """Name the UTF-16 that text of Western letters without a mark would be; "" for text that begins with 8 bits."""
     pairs = len(sample) // 2
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
-    if odd > pairs * 0.4 and even < pairs * 0.05:
+    if odd > pairs * 0.4 and even < pairs * 0.05 and not sample[1]:
         return "utf-16-le"
-    return "utf-16-be" if even > pairs * 0.4 and odd < pairs * 0.05 else ""
+    return "utf-16-be" if even > pairs * 0.4 and odd < pairs * 0.05 and not sample[0] else ""
