@@ -24,7 +24,7 @@ class Cache:
 
     def __init__(self, folder: Path) -> None:
         """Use `folder`, which is made when something is kept."""
-        self._folder = folder
+        self.folder = folder
 
     def get(self, sha256: str) -> Contents | None:
         """Return what is kept of a wheel."""
@@ -36,11 +36,11 @@ class Cache:
     def put(self, sha256: str, contents: Contents) -> None:
         """Keep what was read of a wheel; written aside and renamed, so a reader never sees half of it."""
         with contextlib.suppress(OSError):
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(self._path(sha256), json.dumps(contents.to_json(), ensure_ascii=False))
 
     def _path(self, sha256: str) -> Path:
-        return self._folder / f"{sha256}.json"
+        return self.folder / f"{sha256}.json"
 
 
 def write_whole(path: Path, text: str) -> None:

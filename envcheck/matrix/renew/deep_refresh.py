@@ -41,16 +41,16 @@ def deepen(
     return found
 
 
-def new_rows(old: Document, new: Document) -> set[Key]:
+def newrelease_rows(old: Document, new: Document) -> set[Key]:
     """Name the rows of a renewed document that are new there or rest on another wheel than before."""
-    known = {key: _wheel(row, old["citations"]) for key, row in _rows(old)}
-    return {key for key, row in _rows(new) if known.get(key) != _wheel(row, new["citations"])}
+    known = {key: _wheel(row, old["citations"]) for key, row in release_rows(old)}
+    return {key for key, row in release_rows(new) if known.get(key) != _wheel(row, new["citations"])}
 
 
 def _lacking(document: Document, listing: Listing) -> Iterator[tuple[Key, Row, Wheel]]:
     """Yield the rows, with the wheel they rest on, whose binaries can be read and were not: ELF and PE only."""
     wheels = {group.representative.sha256: group.representative for group in listing.groups}
-    for key, row in _rows(document):
+    for key, row in release_rows(document):
         wheel = wheels.get(_wheel(row, document["citations"]))
         if wheel is None or key[0] != listing.framework or "stub_for" in row:
             continue
@@ -58,7 +58,8 @@ def _lacking(document: Document, listing: Listing) -> Iterator[tuple[Key, Row, W
             yield key, row, wheel
 
 
-def _rows(document: Document) -> Iterator[tuple[Key, Row]]:
+def release_rows(document: Document) -> Iterator[tuple[Key, Row]]:
+    """Yield the rows of all releases by their names."""
     for framework, versions in document["releases"].items():
         for version, rows in versions.items():
             for row in rows:

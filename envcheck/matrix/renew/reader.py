@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from envcheck.matrix.renew.cache import Cache
 from envcheck.matrix.renew.contents import Contents
+from envcheck.matrix.renew.deep_reader import EDITION, DeepReader
 from envcheck.matrix.renew.errors import ArtifactError, UnusableWheelError
 from envcheck.matrix.renew.index import read_page
 from envcheck.matrix.renew.session import CONNECTIONS, open_session
@@ -52,6 +53,11 @@ class Reader:
     def page(self, distribution: str) -> list[Wheel] | None:
         """List the wheels of a distribution; None where the index has none of that name."""
         return read_page(self._session, self._settings, distribution)
+
+    def of_binaries(self) -> DeepReader:
+        """Return a reader of wheels' binaries with the same session and cache."""
+        folder = self._cache.folder / f"binaries-{EDITION}" if self._cache else None
+        return DeepReader(self._session, self._settings, folder)
 
     def read_all(self, wheels: Mapping[str, tuple[str, Wheel]], progress: Callable[[int, int], None]) -> Reading:
         """Read wheels, given by SHA-256 with their framework; what fails is told, not raised."""
