@@ -1,0 +1,69 @@
+"""Measure the reading of wheels' binaries (tier 2) from the index that pip is configured for.
+
+    python bench/matrix_deep.py jax:jax-cuda13-plugin:0.12.0.1:linux_x86_64 ... [--cache DIR] [--output FILE]
+
+Reads one wheel of each row that is named framework:distribution:version:platform, over one connection, and prints
+a table in Markdown. Hundreds of megabytes a wheel. With --output the matrix with these readings laid in is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+from envcheck.matrix.load import load_document
+from envcheck.matrix.renew.cache import Cache
+from envcheck.matrix.renew.deep_cells import lay_binaries
+from envcheck.matrix.renew.deep_refresh import release_rows
+from envcheck.matrix.renew.reader import Reader
+from envcheck.matrix.renew.refresh import list_framework
+from envcheck.matrix.renew.save import save_document
+from envcheck.matrix.renew.settings import pip_settings
+from envcheck.matrix.renew.wheels import Wheel
+
+MEGABYTE = 1e6
+
+
+def main() -> int:
+    """Run the whole benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", nargs="+")
+    parser.add_argument("--cache", type=Path)
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    document = load_document()
+    rows = dict(release_rows(document))
+    pages = Reader(pip_settings(os.environ), Cache(options.cache) if options.cache else None)
+    deep = pages.of_binaries()
+    wheels = wheels_of(pages, {name.split(":")[0] for name in options.rows})
+    print("| row | binaries read | seconds | MB received |\n|---|---|---|---|")
+    for name in options.rows:
+        framework, distribution, version, platform = name.split(":")
+        start, before = time.perf_counter(), deep.received
+        found = deep.read(framework, wheels[distribution, version, platform])
+        seconds, received = time.perf_counter() - start, (deep.received - before) / MEGABYTE
+        lay_binaries(
+            rows[framework, version, distribution, platform], found, document["citations"], document["checked"]
+        )
+        sampled = f"{len(found['read'])} of {found['binaries']}"
+        print(f"| {distribution} {version} {platform} | {sampled} | {seconds:.1f} | {received:.1f} |", flush=True)
+    pages.close()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"\n{deep.wheels_read} wheels, {deep.received / MEGABYTE:.0f} MB, peak memory {peak:.0f} MiB.")
+    if options.output:
+        save_document(document, options.output)
+    return 0
+
+
+def wheels_of(reader: Reader, frameworks: set[str]) -> dict[tuple[str, str, str], Wheel]:
+    """Map each distribution, version and platform to the wheel that is read for it."""
+    groups = (group for name in sorted(frameworks) for group in list_framework(reader, name).groups)
+    return {(group.distribution, group.version, group.platform): group.representative for group in groups}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
