@@ -59,3 +59,9 @@ def _read(text: str, matrix: Matrix) -> Request:
     removed = matrix.removed_distribution(name)
     framework = matrix.framework_of(name) or (removed.framework if removed else "")
     return Request(plain, name, framework, extras, str(parsed.specifier))
+
+
+def check_folder(folder: str) -> None:
+    """Raise RequestError for a folder that could be taken for an option, or does not print as it is."""
+    if folder and (folder.startswith("-") or not re.fullmatch(r"[~\w./+:\\ @()-]+", folder)):
+        raise RequestError(f"--env {folder[:60]!r}: give a folder of letters, digits and ./\\_-+ only.")

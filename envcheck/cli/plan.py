@@ -1,0 +1,96 @@
+"""`envcheck plan`: the exact commands for this machine, or for one that is described."""
+
+from __future__ import annotations
+
+import click
+
+from envcheck.cli import inspect, plan_output
+from envcheck.cli.exits import OF_VERDICT, UserError
+from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
+from envcheck.model.plans import Plan
+from envcheck.model.snapshot import Facts
+from envcheck.plan.described import PLATFORMS, Description
+from envcheck.plan.wish import Wish
+
+EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.104.05 --gpu 'RTX 4090'"
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("requirements", metavar="REQ...", nargs=-1, required=True)
+@click.option("--python", metavar="X.Y", default="", help="Plan with this Python (3.14t: free-threaded).")
+@click.option("--driver", metavar="VERSION", default="", help="Plan for this driver release.")
+@click.option("--gpu", "gpus", metavar="NAME", multiple=True, help="Plan for this GPU or compute capability; or none.")
+@click.option("--glibc", metavar="VERSION", default="", help="Plan for this C library.")
+@click.option("--platform", type=click.Choice(PLATFORMS), default=None, help="Plan for another machine than this one.")
+@click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", help="What must work.")
+@click.option("--snapshot", "snapshot_file", metavar="FILE", help="Plan for a saved machine.")
+@click.option("--installer", type=click.Choice(["pip", "uv", "conda"]), default=None, help="pip where it can do it.")
+@click.option("--env", "folder", metavar="DIR", default="", help="Where the environment is to be.")
+@click.option("--format", "form", type=click.Choice(plan_output.FORMATS), default="text", help="How to print the plan.")
+@click.option("--verify", is_flag=True, help="Resolve the plan on the index, and pin what comes out.")
+@click.option("--matrix", "matrix_file", metavar="FILE", help="Plan by this compatibility matrix.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every rejected release, and how to undo each step.")
+def plan(
+    requirements: tuple[str, ...],
+    python: str,
+    driver: str,
+    gpus: tuple[str, ...],
+    glibc: str,
+    platform: str | None,
+    expect: str,
+    snapshot_file: str | None,
+    installer: str | None,
+    folder: str,
+    form: str,
+    verify: bool,
+    matrix_file: str | None,
+    verbose: bool,
+) -> int:
+    """Print the exact commands that bring REQ to this machine, and why not a newer release. Changes nothing."""
+    said = Description(python, driver, gpus, glibc, platform or "")
+    made = plan_for(requirements, Wish(expect, installer or "", folder, said), snapshot_file, matrix_file)
+    if verify:
+        made = plan_output.verified(made)
+    verdict = verdict_on(made)
+    click.echo(plan_output.rendered(made, verdict, form, verbose=verbose), nl=False)
+    return OF_VERDICT[verdict]
+
+
+def plan_for(requirements: tuple[str, ...], wish: Wish, snapshot_file: str | None, matrix_file: str | None) -> Plan:
+    """Build the plan; what cannot be planned for is the user's error."""
+    from envcheck.matrix.load import MatrixError, load_matrix
+    from envcheck.plan.build import build_plan
+    from envcheck.plan.described import check_description, planned_facts
+    from envcheck.plan.requests import RequestError, check_folder, read_requests
+
+    said = wish.described
+    try:
+        check_description(said)
+        check_folder(wish.folder)
+        matrix = load_matrix(matrix_file)
+        requests = read_requests(requirements, matrix)
+        facts = planned_facts(_read(said, snapshot_file), said, matrix, expects_gpu=wish.expect == "gpu")
+        _check_python(facts)
+        return build_plan(facts, matrix, requests, wish)
+    except (MatrixError, RequestError) as error:
+        raise UserError(str(error)) from None
+
+
+def _read(said: Description, snapshot_file: str | None) -> Facts | None:
+    if snapshot_file:
+        return inspect.saved_snapshot(snapshot_file).facts
+    return None if said.platform else inspect.live_snapshot("", "").facts
+
+
+def _check_python(facts: Facts) -> None:
+    from envcheck.model.facts import Known
+
+    if not isinstance(facts.python.version, Known):
+        raise UserError("which Python to plan for is not known: name one, such as --python 3.12.")
+
+
+def verdict_on(made: Plan) -> str:
+    """Say what a plan comes to: without releases incompatible, with doubts undetermined."""
+    if not made.releases or made.blocked_by:
+        return INCOMPATIBLE
+    return UNDETERMINED if any(release.doubts for release in made.releases) else COMPATIBLE

@@ -1,0 +1,101 @@
+"""Build the plan: choose releases, put them into environments, write the steps."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import replace
+
+from envcheck.matrix.query import Matrix
+from envcheck.model.facts import Known
+from envcheck.model.findings import Finding
+from envcheck.model.plans import CONDA, PIP, UV, Clash, Environment, Plan, Step
+from envcheck.model.snapshot import Facts
+from envcheck.plan import conda, pip, uv
+from envcheck.plan.activation import activation_steps
+from envcheck.plan.changes import possible_changes
+from envcheck.plan.choose import Choice
+from envcheck.plan.described import Description
+from envcheck.plan.environments import environment_of, planned_release
+from envcheck.plan.judge import Judge
+from envcheck.plan.requests import Request
+from envcheck.plan.smoke_line import verification_step
+from envcheck.plan.system import blockers, system_steps
+from envcheck.plan.together import choose_together
+from envcheck.plan.wish import AS_USUAL, Wish
+from envcheck.rules import Context, Target
+from envcheck.rules.fixes_python import python_program
+
+_INSTALLERS = {PIP: pip.environment_steps, UV: uv.environment_steps, CONDA: conda.environment_steps}
+
+
+def build_plan(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish: Wish = AS_USUAL) -> Plan:
+    """Plan for a machine; `facts` are those of `described.planned_facts`."""
+    context = Context(facts, matrix, Target(wish.expect, tuple(request.text for request in requests)))
+    judge = Judge(Context(facts, matrix, Target(context.goal)))
+    in_the_way = blockers(judge.own_findings()) if context.goal == "gpu" else ()
+    choices, clashes = choose_together(judge, requests, wish.installer)
+    if in_the_way or any(choice.best is None for choice in choices):
+        return _blocked(judge, choices, in_the_way, wish)
+    return _plan(judge, choices, clashes, wish)
+
+
+def _blocked(judge: Judge, choices: list[Choice], in_the_way: tuple[Finding, ...], wish: Wish) -> Plan:
+    requests = tuple(choice.request for choice in choices)
+    return Plan(
+        judge.context.goal,
+        (),
+        (),
+        blocked_by=in_the_way,
+        requirements=tuple(request.text for request in requests),
+        changes=possible_changes(judge.context, requests, wish),
+        rejected=tuple(item for choice in choices if choice.best is None for item in choice.rejected),
+    )
+
+
+def _plan(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wish) -> Plan:
+    context = judge.context
+    groups = [[choice] for choice in choices] if clashes else [choices]
+    environments, releases, steps = [], [], [*system_steps(judge.own_findings())]
+    for group in groups:
+        judged = tuple(choice.best for choice in group if choice.best is not None)
+        made = environment_of(context, judged, wish)
+        if clashes:
+            made = replace(made, folder=_own_folder(made.folder, group[0].request.framework))
+        environments.append(made)
+        releases += [planned_release(context, choice, made.folder) for choice in group]
+        steps += system_steps(item for one in judged for item in one.mended if one.source.kind == "system")
+        steps += _environment_steps(context, made, wish.described, tuple(choice.request.framework for choice in group))
+    steps = _numbered(steps)
+    return Plan(
+        context.goal,
+        tuple(releases),
+        tuple(steps),
+        resolves=tuple(dict.fromkeys(name for step in steps for name in step.resolves)),
+        requirements=tuple(choice.request.text for choice in choices),
+        environments=tuple(environments),
+        clashes=tuple(clashes),
+    )
+
+
+def _environment_steps(
+    context: Context, made: Environment, said: Description, frameworks: tuple[str, ...]
+) -> tuple[Step, ...]:
+    known = isinstance(context.facts.python.executable, Known) and not said.python and not said.platform
+    base = python_program(context) if known else ""
+    check = verification_step(made, frameworks, context.goal)
+    return (*_INSTALLERS[made.installer](made, base), *activation_steps(made), check)
+
+
+def _own_folder(folder: str, framework: str) -> str:
+    head, tail = posixpath.split(folder)
+    return posixpath.join(head, f"{tail}-{framework}")
+
+
+def _numbered(steps: list[Step]) -> list[Step]:
+    """Give steps of one name a number, so that each id names one."""
+    seen: dict[str, int] = {}
+    found = []
+    for step in steps:
+        seen[step.id] = seen.get(step.id, 0) + 1
+        found.append(step if seen[step.id] == 1 else replace(step, id=f"{step.id}-{seen[step.id]}"))
+    return found

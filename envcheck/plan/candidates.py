@@ -1,0 +1,121 @@
+"""The releases that may answer a request, newest first: which distribution, extra and index each would come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from envcheck.model.records import dataclass
+from envcheck.model.releases import FrameworkRelease
+from envcheck.plan.requests import Request
+from envcheck.rules.context import Context
+from envcheck.rules.pytorch_index import cpu_index_url, cuda_variants, index_url, serves
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One release in one build."""
+
+    row: FrameworkRelease
+    requirement: str  # tensorflow[and-cuda]==2.20.0, torch==2.7.1+cu118
+    judged: tuple[str, ...]  # what the rules are asked about; jax is nothing without jaxlib
+    local: str = ""  # cu118, cpu
+    index: str = ""
+    plugin: FrameworkRelease | None = None  # the row that says which CUDA it brings, where that is not `row`
+
+    @property
+    def is_gpu(self) -> bool:
+        """Say whether it is a CUDA build."""
+        return self.local.startswith("cu") or (not self.local and (self.plugin or self.row).cuda_build)
+
+    @property
+    def cuda_row(self) -> FrameworkRelease:
+        """Return the row that tells of its CUDA."""
+        return self.plugin or self.row
+
+
+def candidates(context: Context, request: Request) -> Iterator[Candidate]:
+    """Yield the releases a request admits on this platform, newest first, the better build of each first."""
+    ways = {"jax": _jax, "torch": _torch}
+    for rows in _by_version(context, request):
+        yield from ways.get(request.framework, _tensorflow)(context, request, rows)
+
+
+def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRelease]]:
+    """Group the admitted rows of one version; where none is for this platform, the newest elsewhere stands for it."""
+    specifier = SpecifierSet(request.specifier)
+    public = SpecifierSet(",".join(str(clause).partition("+")[0] for clause in specifier))
+    pinned = any(item.operator in ("==", "===") and not item.version.endswith(".*") for item in specifier)
+    rows = context.matrix.releases(request.framework, context.platform)
+    versions: dict[str, list[FrameworkRelease]] = {}
+    for row in rows:
+        if public.contains(row.version, prereleases=False) and (pinned or not row.yanked):
+            versions.setdefault(row.version, []).append(row)
+    yield from (versions[version] for version in sorted(versions, key=Version, reverse=True))
+
+
+def _tensorflow(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
+    names = _distributions(context, request)
+    usable = [row for name in names for row in rows if row.distribution == name]
+    wanted = [row for row in usable if row.cuda_build == (context.goal == "gpu") and not row.stub_for]
+    for row in (wanted or usable)[:1]:
+        extra = row.gpu_extra if context.goal == "gpu" else None
+        extras = sorted({*request.extras, *([extra] if extra else [])})
+        yield Candidate(row, text := _text(row.distribution, extras, row.version), (text,))
+
+
+def _distributions(context: Context, request: Request) -> tuple[str, ...]:
+    """List the names a release may come under; a name that is asked for by itself stands."""
+    if request.distribution != request.framework:
+        return (request.distribution,)
+    living = ("tensorflow", "tensorflow-gpu", "tensorflow-cpu")
+    return living if context.goal == "gpu" else (living[2], living[0])
+
+
+def _jax(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
+    row = next((row for row in rows if row.distribution == "jax"), None)
+    if row is None:
+        return
+    library = f"jaxlib=={row.version}"
+    if context.goal == "cpu":
+        yield Candidate(row, text := _text("jax", request.extras, row.version), (text, library))
+        return
+    asked = [extra for extra in request.extras if extra in row.extras]
+    for extra in asked or sorted(row.extras, reverse=True):
+        plugin = next((item for item in rows if item.distribution == f"jax-{extra}-plugin"), None)
+        extras = sorted({*request.extras, extra})
+        yield Candidate(row, text := _text("jax", extras, row.version), (text, library), plugin=plugin)
+    if not row.extras:
+        yield Candidate(row, text := _text("jax", request.extras, row.version), (text, library))
+
+
+def _torch(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
+    row = rows[0]
+    asked = next((item.version.partition("+")[2] for item in SpecifierSet(request.specifier)), "")
+    for local in (asked,) if asked else _builds(context, row):
+        text = _text("torch", request.extras, row.version + (f"+{local}" if local else ""))
+        yield Candidate(row, text, (text,), local, _torch_index(local))
+
+
+def _builds(context: Context, row: FrameworkRelease) -> Iterable[str]:
+    """List the builds of a release by their labels, the one on the default index ("") first where it fits the goal."""
+    served = serves(row.version, context.platform)
+    if context.goal == "cpu":
+        return ("cpu",) if row.cuda_build and served else ("",)
+    own = ".".join((row.cuda or "").split(".")[:2])
+    labels = (f"cu{cuda.replace('.', '')}" for cuda in cuda_variants(row.version) if cuda != own)
+    variants = tuple(labels) if served else ()
+    return ("", *variants) if row.cuda_build or not variants else variants
+
+
+def _torch_index(local: str) -> str:
+    if local == "cpu":
+        return cpu_index_url()
+    return index_url(local.removeprefix("cu")) if local.startswith("cu") else ""
+
+
+def _text(name: str, extras: Iterable[str], version: str) -> str:
+    joined = ",".join(extras)
+    return f"{name}{f'[{joined}]' if joined else ''}=={version}"

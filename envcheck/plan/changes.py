@@ -1,0 +1,160 @@
+"""What would make a plan possible where none is: each change found by judging again with it, the least effort first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from packaging.version import Version
+
+from envcheck.model.facts import Absent, Known, Source
+from envcheck.model.plans import Change
+from envcheck.model.snapshot import Facts
+from envcheck.plan.choose import Choice, choose
+from envcheck.plan.described import Description
+from envcheck.plan.judge import Judge
+from envcheck.plan.requests import Request
+from envcheck.plan.system import blockers
+from envcheck.plan.wish import Wish
+from envcheck.rules import Context, Target
+from envcheck.rules.driver_release import driver_floor
+
+PYTHON, RELEASE, CPU, DRIVER, LIBC = 1, 2, 3, 4, 5  # by effort: an environment, a compromise, a restart, a system
+_WHATIF = Source("override", "what if")
+
+
+def possible_changes(context: Context, requests: tuple[Request, ...], wish: Wish) -> tuple[Change, ...]:
+    """List the single changes after which every request can be met; where there are none, pairs with a Python."""
+    tries = _Tries(context, requests, wish)
+    single = [*tries.pythons(), *tries.releases(), *tries.cpu(), *tries.drivers(), *tries.libcs()]
+    return tuple(sorted(single or [*tries.pairs()], key=lambda change: change.effort))
+
+
+class _Tries:
+    def __init__(self, context: Context, requests: tuple[Request, ...], wish: Wish) -> None:
+        self.context, self.requests, self.wish = context, requests, wish
+
+    def pythons(self, facts: Facts | None = None) -> Iterator[Change]:
+        """Try every Python that some admitted release has a wheel for, and keep the one with the newest release."""
+        found = [(minor, self._met(_with_python(facts or self.context.facts, minor))) for minor in self._minors()]
+        working = [(minor, met) for minor, met in found if met]
+        if working:
+            minor, met = max(working, key=lambda item: ([_version(choice) for choice in item[1]], Version(item[0])))
+            yield self._change(f"Python {minor}", PYTHON, met, python=minor)
+
+    def releases(self) -> Iterator[Change]:
+        """Try without the version clauses."""
+        free = tuple(replace(item, specifier="", text=item.distribution) for item in self.requests)
+        met = self._met(self.context.facts, requests=free) if free != self.requests else []
+        if met:
+            yield self._change("another release than the one asked for", RELEASE, met, requests=free)
+
+    def cpu(self) -> Iterator[Change]:
+        """Try CPU builds."""
+        met = self._met(self.context.facts, goal="cpu") if self.context.goal == "gpu" else []
+        if met:
+            yield self._change("a build for the CPU", CPU, met, expect="cpu")
+
+    def drivers(self) -> Iterator[Change]:
+        """Try the driver that each CUDA Toolkit needs, from the oldest on."""
+        for floor in self._floors():
+            met = self._met(_with_driver(self.context.facts, floor))
+            if met:
+                yield self._change(f"NVIDIA driver {floor} or newer", DRIVER, met, driver=floor)
+                return
+
+    def libcs(self) -> Iterator[Change]:
+        """Try the C libraries that admitted releases need, from the oldest on."""
+        for version in self._libcs():
+            met = self._met(_with_libc(self.context.facts, version))
+            if met:
+                yield self._change(f"a system with glibc {version} or newer", LIBC, met, glibc=version)
+                return
+
+    def pairs(self) -> Iterator[Change]:
+        """Try another Python together with a newer driver, then with CPU builds."""
+        for floor in self._floors():
+            for change in self.pythons(_with_driver(self.context.facts, floor)):
+                yield replace(
+                    change,
+                    what=f"{change.what} and NVIDIA driver {floor} or newer",
+                    effort=PYTHON + DRIVER,
+                    argv=(*change.argv, "--driver", floor),
+                )
+                return
+
+    def _met(self, facts: Facts, goal: str = "", requests: tuple[Request, ...] = ()) -> list[Choice]:
+        judge = Judge(Context(facts, self.context.matrix, Target(goal or self.context.goal)))
+        if (goal or self.context.goal) == "gpu" and blockers(judge.own_findings()):
+            return []
+        choices = []
+        for request in requests or self.requests:
+            choice = choose(judge, request, self.wish.installer)
+            if choice.best is None:
+                return []
+            choices.append(choice)
+        return choices
+
+    def _change(self, what: str, effort: int, met: list[Choice], **changed: object) -> Change:
+        requests = changed.pop("requests", self.requests)
+        expect = str(changed.pop("expect", self.wish.expect))
+        said = replace(self.wish.described, **changed)  # type: ignore[arg-type]  # names of its fields
+        assert isinstance(requests, tuple)  # noqa: S101 - given so above
+        argv = replan(tuple(item.text for item in requests), said, expect)
+        return Change(what, effort, ", ".join(_requirement(choice) for choice in met), argv)
+
+    def _rows(self) -> Iterable[tuple[str, ...]]:
+        for request in self.requests:
+            for row in self.context.matrix.releases(request.framework, self.context.platform):
+                yield row.pythons
+
+    def _minors(self) -> list[str]:
+        return sorted({minor for pythons in self._rows() for minor in pythons}, key=Version, reverse=True)
+
+    def _floors(self) -> list[str]:
+        rows = self.context.matrix.toolkits() if self.context.goal == "gpu" else ()
+        floors = {floor for floor in (driver_floor(self.context, row) for row in rows) if floor}
+        release = self.context.facts.driver.release
+        known = Version(release.value) if isinstance(release, Known) else Version("0")
+        return sorted((floor for floor in floors if Version(floor) > known), key=Version)
+
+    def _libcs(self) -> list[str]:
+        from envcheck.rules.wheel_tags import wheel_glibc
+
+        known = self.context.facts.host.libc_version
+        if not isinstance(known, Known):
+            return []
+        rows = (row for item in self.requests for row in self.context.matrix.releases(item.framework))
+        floors = {floor for floor in map(wheel_glibc, rows) if floor and Version(floor) > Version(known.value)}
+        return sorted(floors, key=Version)
+
+
+def replan(requirements: tuple[str, ...], said: Description, expect: str) -> tuple[str, ...]:
+    """Write the command that plans with a description."""
+    options = [("--python", said.python), ("--driver", said.driver), ("--glibc", said.glibc)]
+    options += [("--platform", said.platform), *(("--gpu", name) for name in said.gpus)]
+    options += [("--expect", expect if expect != "auto" else "")]
+    return ("envcheck", "plan", *requirements, *(part for name, value in options if value for part in (name, value)))
+
+
+def _with_python(facts: Facts, minor: str) -> Facts:
+    python = replace(facts.python, version=Known(minor, _WHATIF), abi_tag=Known(f"cp{minor.replace('.', '')}", _WHATIF))
+    return replace(facts, python=replace(python, implementation=Known("cpython", _WHATIF), bits=Known(64, _WHATIF)))
+
+
+def _with_driver(facts: Facts, release: str) -> Facts:
+    driver = replace(facts.driver, release=Known(release, _WHATIF), cuda_driver_version=Absent(("what if",)))
+    return replace(facts, driver=driver)
+
+
+def _with_libc(facts: Facts, version: str) -> Facts:
+    host = replace(facts.host, libc_kind=Known("glibc", _WHATIF), libc_version=Known(version, _WHATIF))
+    return replace(facts, host=host)
+
+
+def _version(choice: Choice) -> Version:
+    return Version(choice.best.candidate.row.version) if choice.best else Version("0")
+
+
+def _requirement(choice: Choice) -> str:
+    return choice.best.candidate.requirement if choice.best else choice.request.text

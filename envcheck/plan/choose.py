@@ -1,0 +1,67 @@
+"""Choose the newest release that the rules call compatible; what was passed over keeps its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck.model.plans import Rejected
+from envcheck.model.records import dataclass
+from envcheck.plan.candidates import Candidate, candidates
+from envcheck.plan.cuda_source import SYSTEM, cuda_sources
+from envcheck.plan.judge import Judge, Judgement
+from envcheck.plan.requests import Request
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was found for one request: the best judgement, or None, and the newer ones that were rejected."""
+
+    request: Request
+    best: Judgement | None
+    rejected: tuple[Rejected, ...]
+
+
+def choose(judge: Judge, request: Request, installer: str, *, but_for: frozenset[str] = frozenset()) -> Choice:
+    """Go down the releases of a request until one is compatible; `but_for` leaves requirements out.
+
+    Where none is, a release whose fault a step of the plan mends does, then one of which something could not be told.
+    """
+    seen: list[Judgement] = []
+    for judged in judgements(judge, request, installer):
+        if judged.candidate.requirement in but_for:
+            continue
+        if judged.is_compatible and not judged.mended:
+            return _chosen(request, judged, seen)
+        seen.append(judged)
+    for fits in (lambda item: item.is_compatible, lambda item: not item.errors):
+        found = next((item for item in seen if fits(item)), None)
+        if found is not None:
+            return _chosen(request, found, seen[: seen.index(found)])
+    return Choice(request, None, tuple(_rejection(item) for item in seen))
+
+
+def judgements(judge: Judge, request: Request, installer: str) -> Iterator[Judgement]:
+    """Judge the candidates of a request one by one, each by its best CUDA source."""
+    for candidate in candidates(judge.context, request):
+        yield judge_candidate(judge, candidate, installer)
+
+
+def judge_candidate(judge: Judge, candidate: Candidate, installer: str) -> Judgement:
+    """Judge a candidate with its first CUDA source that has nothing against it."""
+    first: Judgement | None = None
+    for source in cuda_sources(judge.context, candidate, installer):
+        judged = judge.judge(candidate, source)
+        if judged.is_compatible or source.kind == SYSTEM:
+            return judged if first is None or judged.is_compatible else first
+        first = first or judged
+    assert first is not None  # noqa: S101 - there is always one source
+    return first
+
+
+def _chosen(request: Request, judged: Judgement, seen: list[Judgement]) -> Choice:
+    return Choice(request, judged, tuple(_rejection(item) for item in seen))
+
+
+def _rejection(judged: Judgement) -> Rejected:
+    why = judged.why if judged.errors or judged.doubts else judged.mended[0]
+    return Rejected(judged.candidate.requirement, why.id, why.message)

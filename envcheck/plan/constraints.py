@@ -1,0 +1,117 @@
+"""What has to be kept within bounds beside a release: broken neighbours, and CUDA wheels that dropped the GPU."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from envcheck.model.facts import Known
+from envcheck.model.releases import CudnnRelease, KnownProblem
+from envcheck.plan.candidates import Candidate
+from envcheck.plan.cuda_source import NONE, OWN, CudaSource
+from envcheck.plan.plan_data import plan_data, within
+from envcheck.rules.context import Context
+from envcheck.rules.gpu_facts import judged_gpus
+from envcheck.rules.known_problems import name_of
+
+_CUDNN = re.compile(r"(nvidia-cudnn-cu(\d+))([<>=!~].*)?")
+
+
+def constraints(context: Context, candidate: Candidate, source: CudaSource) -> tuple[str, ...]:
+    """List the requirements to install beside a release, each from a row of the matrix."""
+    found = [*_known_problems(context, candidate), *source.requirements]
+    caps = _cudnn_caps(context, candidate, source)
+    kept = [item for item in found if name_of(item) not in caps]
+    return tuple(dict.fromkeys([*kept, *caps.values(), *_metal(context, candidate)]))
+
+
+def source_only(context: Context, candidate: Candidate) -> tuple[str, ...]:
+    """List the dependencies of a release that exist as source distributions only."""
+    row, minor = candidate.row, python_minor(context)
+    return tuple(
+        name
+        for entry in plan_data()["source_only"]["rows"]
+        if row.distribution in entry["distributions"] and within(row.version, entry["specifier"])
+        if within(minor, entry.get("pythons", ""))
+        for name in entry["names"]
+    )
+
+
+def python_minor(context: Context) -> str:
+    """Return the planned Python's minor version: 3.11."""
+    version = context.facts.python.version
+    return ".".join(version.value.split(".")[:2]) if isinstance(version, Known) else ""
+
+
+def _known_problems(context: Context, candidate: Candidate) -> Iterator[str]:
+    for row in (candidate.row, candidate.cuda_row):
+        for stage in ("run", "advice"):
+            for problem in context.matrix.problems(row.distribution, row.version, stage):
+                if problem.condition and _applies(context, problem):
+                    names = [item for item in problem.fix.split() if name_of(item) != row.distribution]
+                    yield from (item for item in names if not name_of(item).startswith("nvidia-"))
+
+
+def _applies(context: Context, problem: KnownProblem) -> bool:
+    here = not problem.platforms or context.platform in problem.platforms
+    return here and within(python_minor(context), problem.pythons)
+
+
+def _cudnn_caps(context: Context, candidate: Candidate, source: CudaSource) -> dict[str, str]:
+    """Bound the cuDNN wheel where the newest one that may be resolved no longer serves the GPUs."""
+    wheels = () if source.kind == NONE else candidate.cuda_row.cuda_wheels if source.kind == OWN else ()
+    caps: dict[str, str] = {}
+    for wheel in (*wheels, *source.requirements):
+        match = _CUDNN.fullmatch(wheel)
+        if match and "==" not in wheel:
+            cap = cudnn_cap(context, match[2], match[3] or "")
+            if cap:
+                bounds = f"{match[3]},{cap}" if wheel in source.requirements else cap
+                caps[match[1]] = f"{match[1]}{bounds}"
+    return {**_capped_by_problems(context, candidate, source, caps), **caps}
+
+
+def _capped_by_problems(
+    context: Context, candidate: Candidate, source: CudaSource, caps: dict[str, str]
+) -> dict[str, str]:
+    """Take a bound on an nvidia wheel from a known problem, such as metadata without a cap on cuDNN."""
+    found: dict[str, str] = {}
+    if source.kind != OWN:
+        return found
+    row = candidate.cuda_row
+    for problem in context.matrix.problems(row.distribution, row.version, "run"):
+        for item in problem.fix.split():
+            if name_of(item).startswith("nvidia-") and name_of(item) not in caps and _applies(context, problem):
+                found[name_of(item)] = item
+    return found
+
+
+def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
+    """Return "<9.11" where a GPU was dropped by cuDNN 9.11 and the specifier would admit it; "" where none was."""
+    if not isinstance(context.facts.gpus, Known):
+        return ""
+    capabilities = [Version(item.capability) for item in judged_gpus(context)]
+    for row in _cudnn_lines(context, cuda_major):
+        lowest, admitted = row.compute_capability_min, SpecifierSet(specifier).contains(f"{row.version}.9999")
+        if lowest and admitted and any(capability < Version(lowest) for capability in capabilities):
+            return f"<{row.version}"
+    return ""
+
+
+def _cudnn_lines(context: Context, cuda_major: str) -> Iterator[CudnnRelease]:
+    """Yield the cuDNN lines built for a CUDA major, oldest first."""
+    for major in range(5, 20):
+        minors = (context.matrix.cudnn(f"{major}.{minor}", cuda_major) for minor in range(60))
+        yield from (row for row in minors if row)
+
+
+def _metal(context: Context, candidate: Candidate) -> Iterator[str]:
+    """Yield the plugin that gives TensorFlow the GPU of an Apple machine, where one was made for the release."""
+    if context.platform != "macosx_arm64" or candidate.row.framework != "tensorflow":
+        return
+    for row in plan_data()["metal"]["rows"]:
+        if within(candidate.row.version, row["specifier"]) and python_minor(context) in row["pythons"]:
+            yield row["requirement"]

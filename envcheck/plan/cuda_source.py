@@ -1,0 +1,89 @@
+"""Where a release's CUDA libraries come from: its own wheels, wheels of an older CUDA, conda, or the system."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from packaging.version import Version
+
+from envcheck.model.plans import CONDA
+from envcheck.model.records import dataclass
+from envcheck.plan.candidates import Candidate
+from envcheck.plan.plan_data import plan_data
+from envcheck.rules.context import Context
+
+NONE, OWN, WHEELS, PACKAGES, SYSTEM = "none", "own", "wheels", "conda", "system"
+
+
+@dataclass(frozen=True)
+class CudaSource:
+    """One way to get the CUDA libraries."""
+
+    kind: str  # NONE (a CPU build), OWN (its extra or dependencies), WHEELS, PACKAGES (conda), SYSTEM
+    requirements: tuple[str, ...] = ()  # wheels to install beside the framework
+    packages: tuple[str, ...] = ()  # conda specs
+    channels: tuple[str, ...] = ()
+    cuda: str = ""  # CUDA version it brings, where the rules would else look for it on the system
+    cudnn: str = ""
+    needs_hook: bool = False  # the framework does not look where the libraries come to lie
+
+
+def cuda_sources(context: Context, candidate: Candidate, installer: str) -> tuple[CudaSource, ...]:
+    """List the ways for a candidate, the best first; the system's toolkit is the last."""
+    row = candidate.cuda_row
+    if not candidate.is_gpu:
+        return (CudaSource(NONE),)
+    if candidate.row.framework != "tensorflow" or row.gpu_extra or row.cuda_wheels:
+        return (CudaSource(OWN, needs_hook=not row.finds_cuda_wheels and bool(row.gpu_extra)),)
+    ways = [] if installer == CONDA else [*_wheels(context, candidate)]
+    ways += _packages(context, candidate) if installer in ("", CONDA) else []
+    return (*ways, CudaSource(SYSTEM))
+
+
+def _wheels(context: Context, candidate: Candidate) -> list[CudaSource]:
+    cuda, cudnn = candidate.row.cuda or "", candidate.row.cudnn or ""
+    return [
+        CudaSource(
+            WHEELS,
+            (*row["requirements"], _cudnn_wheel(row, cudnn)),
+            cuda=cuda,
+            cudnn=cudnn,
+            needs_hook=True,
+        )
+        for row in plan_data()["cuda_wheels"]
+        if context.platform in row["platforms"] and _same_sonames(context, row, cuda)
+    ]
+
+
+def _same_sonames(context: Context, row: dict[str, Any], cuda: str) -> bool:
+    """Tell whether libraries of one CUDA bear the names that builds for another load."""
+    there, wanted = context.matrix.cuda_sonames(row["cuda"]), context.matrix.cuda_sonames(cuda)
+    return bool(wanted) and all(there.get(name) == wanted.get(name) for name in row["libraries"] if name in wanted)
+
+
+def _cudnn_wheel(row: dict[str, Any], cudnn: str) -> str:
+    major = int(cudnn.partition(".")[0])
+    first = max(cudnn, str(row["cudnn_first"]), key=Version)
+    return f"{row['cudnn']}>={first},<{major + 1}"
+
+
+def _packages(context: Context, candidate: Candidate) -> list[CudaSource]:
+    data, cuda = plan_data()["conda_libraries"], _minor(candidate.row.cuda or "")
+    cudnn = candidate.row.cudnn or ""
+    specs = (data["toolkit"].format(cuda=cuda), data["cudnn"].format(cudnn=_minor(cudnn) if cudnn else ""))
+    return [
+        CudaSource(
+            PACKAGES,
+            packages=specs if cudnn else specs[:1],
+            channels=tuple(row["channels"]),
+            cuda=cuda,
+            cudnn=cudnn,
+            needs_hook=context.os == "linux",
+        )
+        for row in data["rows"]
+        if cuda in row["cuda"] and context.platform in row["platforms"]
+    ]
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])

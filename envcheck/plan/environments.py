@@ -1,0 +1,149 @@
+"""The environments a plan consists of: which requirements go in together, from which index, by which installer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from packaging.version import Version
+
+from envcheck.model.facts import Known
+from envcheck.model.plans import CONDA, PIP, Environment, PlannedRelease, RequirementSet
+from envcheck.plan.choose import Choice
+from envcheck.plan.constraints import constraints, python_minor, source_only
+from envcheck.plan.cuda_source import OWN, PACKAGES, WHEELS
+from envcheck.plan.judge import Judgement
+from envcheck.plan.plan_data import plan_data
+from envcheck.plan.wish import Wish
+from envcheck.rules.context import Context
+from envcheck.rules.wheel_tags import easiest_for_pip, wheel_glibc
+
+_VENV_SITE = "lib/python{python}/site-packages"
+
+
+def planned_release(context: Context, choice: Choice, environment: str) -> PlannedRelease:
+    """Describe the release chosen for a request."""
+    judged = choice.best
+    assert judged is not None  # noqa: S101 - asked for choices that were made
+    candidate, row = judged.candidate, judged.candidate.cuda_row
+    return PlannedRelease(
+        framework=candidate.row.framework,
+        distribution=candidate.row.distribution,
+        version=candidate.row.version + (f"+{candidate.local}" if candidate.local else ""),
+        requirement=candidate.requirement,
+        build="gpu" if candidate.is_gpu else "cpu",
+        cuda=_cuda(judged),
+        cudnn=row.cudnn if candidate.is_gpu and not candidate.local else None,
+        index=candidate.index,
+        environment=environment,
+        constraints=constraints(context, candidate, judged.source),
+        rejected=choice.rejected,
+        warnings=judged.warnings,
+        doubts=judged.doubts,
+        citations=row.citations,
+    )
+
+
+def _cuda(judged: Judgement) -> str | None:
+    candidate = judged.candidate
+    if not candidate.is_gpu:
+        return None
+    label = re.fullmatch(r"cu(\d+)(\d)", candidate.local)
+    return f"{label[1]}.{label[2]}" if label else candidate.cuda_row.cuda
+
+
+def environment_of(context: Context, judged: tuple[Judgement, ...], wish: Wish) -> Environment:
+    """Put judged releases into one environment."""
+    installer = wish.installer or (CONDA if any(item.source.kind == PACKAGES for item in judged) else PIP)
+    made = Environment(
+        folder=wish.folder or (".conda-env" if installer == CONDA else ".venv"),
+        installer=installer,
+        python=python_minor(context) + ("t" if _is_free_threaded(context) else ""),
+        platform=context.platform,
+        glibc=max((wheel_glibc(item.candidate.row) for item in judged), key=lambda text: Version(text or "0")),
+        pip_too_old=_pip_needed(context, judged),
+    )
+    if installer == CONDA and all(_conda_specs(context, item) for item in judged):
+        return _native(context, made, judged)
+    packages = tuple(spec for item in judged for spec in item.source.packages)
+    channels = tuple(dict.fromkeys(name for item in judged for name in item.source.channels))
+    return replace(
+        made,
+        sets=_sets(context, judged),
+        packages=(f"python={made.python}", "pip", *dict.fromkeys(packages)) if installer == CONDA else (),
+        channels=channels or (("conda-forge",) if installer == CONDA else ()),
+        library_folders=_library_folders(made, judged),
+        variables=_variables(context, installer, judged),
+    )
+
+
+def _native(context: Context, made: Environment, judged: tuple[Judgement, ...]) -> Environment:
+    """Take the frameworks themselves from conda."""
+    specs = [spec for item in judged for spec in _conda_specs(context, item)]
+    return replace(
+        made,
+        packages=(f"python={made.python}", *specs),
+        channels=tuple(plan_data()["conda_builds"]["channels"]),
+        variables=_variables(context, CONDA, judged),
+    )
+
+
+def _conda_specs(context: Context, judged: Judgement) -> tuple[str, ...]:
+    row = judged.candidate.row
+    if judged.source.kind in (PACKAGES, WHEELS):
+        return ()
+    for entry in plan_data()["conda_builds"]["rows"]:
+        named = entry["framework"] == row.framework and context.platform in entry["platforms"]
+        if named and Version(row.version) >= Version(entry["first"]):
+            texts = entry["gpu" if judged.candidate.is_gpu else "cpu"]
+            line = ".".join(row.version.split(".")[:2])
+            return tuple(text.format(line=line, version=row.version) for text in texts)
+    return ()
+
+
+def _variables(context: Context, installer: str, judged: tuple[Judgement, ...]) -> dict[str, str]:
+    """State the driver's CUDA to conda, whose own look may be at a machine without one."""
+    if installer != CONDA or not any(item.candidate.is_gpu for item in judged):
+        return {}
+    version = context.facts.driver.cuda_driver_version
+    if isinstance(version, Known):
+        return {"CONDA_OVERRIDE_CUDA": version.value}
+    release = context.facts.driver.release
+    branch = context.matrix.driver_branch(release.value) if isinstance(release, Known) else None
+    return {"CONDA_OVERRIDE_CUDA": branch.cuda} if branch else {}
+
+
+def _sets(context: Context, judged: tuple[Judgement, ...]) -> tuple[RequirementSet, ...]:
+    """Group the requirements by index; what comes from an index of its own comes first, whole."""
+    by_index: dict[str, list[Judgement]] = {}
+    for item in sorted(judged, key=lambda item: not item.candidate.index):
+        by_index.setdefault(item.candidate.index, []).append(item)
+    return tuple(_set(context, index, items) for index, items in by_index.items())
+
+
+def _set(context: Context, index: str, judged: list[Judgement]) -> RequirementSet:
+    texts = [item.candidate.requirement for item in judged]
+    beside = [text for item in judged for text in constraints(context, item.candidate, item.source)]
+    exceptions = [name for item in judged for name in source_only(context, item.candidate)]
+    return RequirementSet(tuple(dict.fromkeys([*texts, *beside])), index, tuple(dict.fromkeys(exceptions)))
+
+
+def _library_folders(made: Environment, judged: tuple[Judgement, ...]) -> tuple[str, ...]:
+    """List the folders, below the environment, that its activation must put on the loader's path."""
+    hooked = [item.source.kind for item in judged if item.source.needs_hook]
+    wheels = f"{_VENV_SITE.format(python=made.python)}/nvidia/*/lib"
+    folders = [wheels] if any(kind in (OWN, WHEELS) for kind in hooked) else []
+    return (*folders, *(["lib"] if PACKAGES in hooked else []))
+
+
+def _pip_needed(context: Context, judged: tuple[Judgement, ...]) -> str:
+    """Return the pip that a release's wheels need where a new environment may begin with an older one."""
+    bundled = plan_data()["bundled_pip"]["rows"].get(python_minor(context), "0")
+    needs = [need.pip for need in (easiest_for_pip(item.candidate.row) for item in judged) if need]
+    wanted = max(needs, key=Version, default="0")
+    return wanted if Version(wanted) > Version(bundled) else ""
+
+
+def _is_free_threaded(context: Context) -> bool:
+    abi = context.facts.python.abi_tag
+    return isinstance(abi, Known) and abi.value.endswith("t")

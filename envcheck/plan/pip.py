@@ -1,0 +1,56 @@
+"""Steps that make an environment with venv and pip."""
+
+from __future__ import annotations
+
+from envcheck.model.plans import Environment, RequirementSet, Step
+from envcheck.plan.paths import interpreter, removal, starter
+from envcheck.rules.fixes_python import is_requirement
+
+
+def environment_steps(made: Environment, base: str = "") -> tuple[Step, ...]:
+    """Create the environment and install its requirements; `base` is the interpreter it is made with."""
+    python = interpreter(made)
+    create = Step(
+        "create-environment",
+        f"Create an environment with Python {made.python}.",
+        (*starter(made, base), "-m", "venv", made.folder),
+        verify=(python, "-c", "import sys; sys.exit(sys.prefix == sys.base_prefix)"),
+        undo=removal(made),
+        environment=made.folder,
+    )
+    return (create, *install_steps(made))
+
+
+def install_steps(made: Environment) -> tuple[Step, ...]:
+    """Install the requirements of an environment that is there, its pip renewed where it may be too old for them."""
+    python = interpreter(made)
+    upgrade = Step(
+        "upgrade-pip",
+        f"Bring pip up to date: the wheels need pip {made.pip_too_old} or newer.",
+        (python, "-m", "pip", "install", "--upgrade", "pip"),
+        verify=(python, "-m", "pip", "--version"),
+        environment=made.folder,
+    )
+    installs = tuple(_install(made, item, number) for number, item in enumerate(made.sets))
+    return (*((upgrade,) if made.pip_too_old else ()), *installs)
+
+
+def install_argv(python: str, wanted: RequirementSet) -> tuple[str, ...]:
+    """Write pip's command for one set: wheels only, but for what has none; ValueError for no plain requirement."""
+    for text in wanted.requirements:
+        if not is_requirement(text):
+            raise ValueError(text)
+    options = ("--only-binary=:all:", *(f"--no-binary={name}" for name in wanted.source_only))
+    index = ("--index-url", wanted.index) if wanted.index else ()
+    return (python, "-m", "pip", "install", *options, *index, *wanted.requirements)
+
+
+def _install(made: Environment, wanted: RequirementSet, number: int) -> Step:
+    names = wanted.requirements[0].partition("==")[0]
+    return Step(
+        "install" if len(made.sets) == 1 else f"install-{number + 1}",
+        f"Install {names} with what it needs" + (" from an index of its own." if wanted.index else "."),
+        install_argv(interpreter(made), wanted),
+        verify=(interpreter(made), "-m", "pip", "check"),
+        environment=made.folder,
+    )

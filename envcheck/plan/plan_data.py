@@ -1,0 +1,24 @@
+"""What the planner knows beside the matrix: where older CUDA libraries come from, images, exceptions."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from envcheck.host.data_files import read_data
+
+
+@lru_cache(maxsize=1)
+def plan_data() -> dict[str, Any]:
+    """Read data/plan.json."""
+    loaded: dict[str, Any] = json.loads(read_data("plan.json"))
+    return loaded
+
+
+def within(version: str, specifier: str) -> bool:
+    """Tell whether a version lies in a specifier; "" admits all."""
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import Version
+
+    return not specifier or SpecifierSet(specifier).contains(Version(version), prereleases=True)

@@ -1,0 +1,45 @@
+"""What the machine itself needs: the rules' own fixes as steps, printed and run only when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding
+from envcheck.model.plans import SYSTEM, Step
+from envcheck.rules import catalogue
+
+_NO_STEP_HELPS = ("hardware",)  # layers of the catalogue
+
+
+def blockers(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """List what no step can mend: the hardware, and what the rules know no fix for."""
+    wrong = (item for item in findings if item.severity == ERROR and item.verdict == INCOMPATIBLE)
+    return tuple(item for item in wrong if item.fix is None or catalogue()[item.id].layer in _NO_STEP_HELPS)
+
+
+def system_steps(findings: Iterable[Finding]) -> tuple[Step, ...]:
+    """Turn the fixes of what is wrong with the machine into steps; what only a person can do has no command."""
+    steps: list[Step] = []
+    for finding in findings:
+        helps = finding.severity == ERROR and finding.verdict == INCOMPATIBLE and finding.caused_by is None
+        if helps and finding.fix is not None and catalogue()[finding.id].layer not in _NO_STEP_HELPS:
+            steps += _steps(finding)
+    return tuple(steps)
+
+
+def _steps(finding: Finding) -> list[Step]:
+    fix = finding.fix
+    assert fix is not None  # noqa: S101 - asked for findings with a fix
+    if not fix.commands:
+        return [Step(finding.id, fix.summary, (), scope=SYSTEM, resolves=(finding.id,))]
+    many = len(fix.commands) > 1
+    return [
+        Step(
+            f"{finding.id}-{number}" if many else finding.id,
+            command.purpose or fix.summary,
+            command.argv,
+            scope=command.scope,
+            resolves=(finding.id,),
+        )
+        for number, command in enumerate(fix.commands, 1)
+    ]

@@ -1,0 +1,100 @@
+"""Several frameworks in one environment: whether what they pin can be met at once, and by which releases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import product
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from envcheck.model.plans import Clash
+from envcheck.plan.choose import Choice, choose
+from envcheck.plan.cuda_source import NONE, OWN
+from envcheck.plan.judge import Judge, Judgement
+from envcheck.plan.requests import Request
+from envcheck.rules.cuda_wheel_names import sharing_wheels
+
+_DEPTH = 6  # releases of each framework that are tried with each other
+_SUFFIX = re.compile(r"(.+?)-cu(\d+)")
+
+
+def choose_together(judge: Judge, requests: tuple[Request, ...], installer: str) -> tuple[list[Choice], list[Clash]]:
+    """Choose releases that fit into one environment; with clashes, those of the newest of each, which do not."""
+    newest = [choose(judge, request, installer) for request in requests]
+    if len(requests) < 2 or any(choice.best is None for choice in newest):
+        return newest, []
+    clashes = [*_clashes([choice.best for choice in newest if choice.best])]
+    if not clashes:
+        return newest, []
+    ladders = [[choice, *_older(judge, choice, installer)] for choice in newest]
+    for steps in sorted(product(*(range(len(ladder)) for ladder in ladders)), key=lambda item: (sum(item), max(item))):
+        tried = [ladder[step] for ladder, step in zip(ladders, steps, strict=True)]
+        if not next(_clashes([choice.best for choice in tried if choice.best]), None):
+            return tried, []
+    return newest, clashes
+
+
+def _older(judge: Judge, newest: Choice, installer: str) -> Iterator[Choice]:
+    """Go on below the newest release; what is passed over for another framework's sake is not rejected by the rules."""
+    choice, passed = newest, set()
+    for _ in range(_DEPTH):
+        if choice.best is None:
+            return
+        passed.add(choice.best.candidate.requirement)
+        choice = choose(judge, newest.request, installer, but_for=frozenset(passed))
+        if choice.best is not None:
+            yield choice
+
+
+def _clashes(judged: list[Judgement]) -> Iterator[Clash]:
+    """Yield pairs of pins on one distribution that no version meets, and wheels of two CUDA majors in one folder."""
+    pins: dict[str, list[tuple[str, Requirement]]] = {}
+    for item in judged:
+        for text in _pins(item):
+            requirement = Requirement(text)
+            pins.setdefault(_shared_name(requirement.name), []).append((_label(item), requirement))
+    for found in pins.values():
+        for number, (owner, first) in enumerate(found):
+            for other, second in found[number + 1 :]:
+                if other != owner and (first.name != second.name or not _meet(first.specifier, second.specifier)):
+                    yield Clash(f"{owner}: {first}", f"{other}: {second}")
+
+
+def _label(judged: Judgement) -> str:
+    return judged.candidate.requirement
+
+
+def _pins(judged: Judgement) -> tuple[str, ...]:
+    """List what a release requires as far as the matrix knows: its CUDA wheels, and what it shares with others."""
+    candidate, wheels = judged.candidate, judged.source.requirements
+    if judged.source.kind == OWN and not candidate.local:
+        wheels += candidate.cuda_row.cuda_wheels
+    own = () if judged.source.kind == NONE else wheels
+    return (*own, *(f"{name}{specifier}" for name, specifier in candidate.row.requires.items()))
+
+
+def _shared_name(name: str) -> str:
+    """Drop the CUDA suffix of a wheel whose builds for all CUDA majors lie in one folder."""
+    match = _SUFFIX.fullmatch(name)
+    return match[1] if match and match[1] in sharing_wheels() else name
+
+
+def _meet(first: SpecifierSet, second: SpecifierSet) -> bool:
+    """Tell whether some version meets both: one of those they name, or one just beside it."""
+    both = first & second
+    named = [clause.version.removesuffix(".*") for clause in both]
+    return not named or any(both.contains(text, prereleases=True) for version in named for text in _around(version))
+
+
+def _around(version: str) -> Iterator[str]:
+    release = Version(version).release
+    yield version
+    yield f"{version}.1"
+    yield ".".join(map(str, (*release[:-1], release[-1] + 1)))
+    if release[-1]:
+        yield ".".join(map(str, (*release[:-1], release[-1] - 1, 9999)))
+    elif len(release) > 1 and release[-2]:
+        yield ".".join(map(str, (*release[:-2], release[-2] - 1, 9999)))

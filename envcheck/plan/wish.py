@@ -1,0 +1,19 @@
+"""How somebody wants a plan to be."""
+
+from __future__ import annotations
+
+from envcheck.model.records import dataclass
+from envcheck.plan.described import Description
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a plan is to be made with; what is "" is chosen."""
+
+    expect: str = "auto"  # auto, gpu, cpu
+    installer: str = ""  # pip, uv, conda
+    folder: str = ""  # of the environment
+    described: Description = Description()  # what was stated by hand: commands that plan anew repeat it
+
+
+AS_USUAL = Wish()

@@ -1,0 +1,83 @@
+"""A plan for people: what was chosen and why, what was passed over, and what to type."""
+
+from __future__ import annotations
+
+from envcheck.model.plans import SYSTEM, Plan, PlannedRelease, Rejected, Step
+from envcheck.render.inert import inert, shell_line
+from envcheck.render.powershell import powershell_line
+
+_SHOWN = 6  # rejected releases before the rest is counted; -v shows all
+
+
+def render_plan_text(plan: Plan, *, verbose: bool = False) -> str:
+    """Render a plan as text; `verbose` adds every rejected release, warning and undo."""
+    lines = [*_heading(plan), ""]
+    for release in plan.releases:
+        lines += _release(release, verbose=verbose)
+    lines += [f"Clash: {inert(item.first)} and {inert(item.second)}: two environments." for item in plan.clashes]
+    if plan.blocked_by or not plan.releases:
+        return "\n".join([*lines, *_blocked(plan, verbose=verbose)]) + "\n"
+    lines += [f"note: {inert(note)}" for note in plan.notes]
+    for step in plan.steps:
+        lines += ["", *_step(plan, step, verbose=verbose)]
+    if plan.verified:
+        lines += ["", inert(plan.verified)]
+    return "\n".join(lines) + "\n"
+
+
+def step_line(plan: Plan, step: Step) -> str:
+    """Write a step's command for the shell of the plan's platform."""
+    windows = any(made.platform.startswith("win") for made in plan.environments)
+    if windows:
+        return powershell_line(step.argv, step.env)
+    prefix = "".join(f"{name}={shell_line((value,))} " for name, value in step.env.items())
+    return prefix + shell_line(step.argv)
+
+
+def _heading(plan: Plan) -> list[str]:
+    wanted = " and ".join(plan.requirements)
+    if plan.blocked_by or not plan.releases:
+        return [f"NO PLAN  Nothing that {wanted} admits works here on the {plan.goal.upper()}."]
+    return [f"PLAN  {wanted} on the {plan.goal.upper()}: {', '.join(item.requirement for item in plan.releases)}"]
+
+
+def _release(release: PlannedRelease, *, verbose: bool) -> list[str]:
+    built = f", CUDA {release.cuda}" if release.cuda else ""
+    built += f", cuDNN {release.cudnn}" if release.cudnn else ""
+    lines = [f"{release.requirement}  ({release.build} build{built}) in {release.environment}"]
+    lines += [f"  with: {', '.join(release.constraints)}"] if release.constraints else []
+    lines += _rejected(release.rejected, verbose=verbose)
+    told = (*release.doubts, *release.warnings)
+    lines += [f"  {item.severity}: {item.id}: {inert(item.message)}" for item in told]
+    if verbose:
+        cited = dict.fromkeys(item.url_or_artifact for item in release.citations)
+        lines += [f"  known: [{name}]" for name in cited]
+    return lines
+
+
+def _rejected(rejected: tuple[Rejected, ...], *, verbose: bool) -> list[str]:
+    shown = rejected if verbose or len(rejected) <= _SHOWN + 1 else rejected[:_SHOWN]
+    lines = [f"  not {item.requirement}: {inert(item.why)}" for item in shown]
+    left = len(rejected) - len(shown)
+    return [*lines, f"  and {left} more newer ones: -v shows why not"] if left else lines
+
+
+def _blocked(plan: Plan, *, verbose: bool) -> list[str]:
+    lines = [f"error: {item.id}: {inert(item.message)}" for item in plan.blocked_by]
+    lines += _rejected(plan.rejected, verbose=verbose)
+    lines += ["", "What would make it possible, the least effort first:"] if plan.changes else []
+    for change in plan.changes:
+        lines += [f"  {change.what}: {change.requirement}", f"    $ {shell_line(change.argv)}"]
+    if not plan.changes:
+        lines += ["", "No single change of Python, driver, C library or build would make it possible."]
+    return lines
+
+
+def _step(plan: Plan, step: Step, *, verbose: bool) -> list[str]:
+    scope = f" [{step.scope}: as an administrator]" if step.scope == SYSTEM else ""
+    solves = f" (resolves {', '.join(step.resolves)})" if step.resolves else ""
+    lines = [f"# {plan.steps.index(step) + 1}. {inert(step.purpose)}{scope}{solves}"]
+    lines += [f"$ {step_line(plan, step)}"] if step.argv else []
+    if verbose and step.undo:
+        lines.append(f"#    undo: {shell_line(step.undo)}")
+    return lines
