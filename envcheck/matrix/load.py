@@ -138,6 +138,7 @@ def every_row(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield from rows
     for section in ("toolkits", "drivers", "architectures", "removed"):
         yield from data[section].values()
-    for rows in data["cudnn"].values():
-        yield from rows
+    for section in ("cudnn", "tensorrt", "conda"):
+        for rows in data[section].values():
+            yield from rows
     yield from data["problems"]
