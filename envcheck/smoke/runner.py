@@ -22,7 +22,11 @@ from envcheck.smoke.runs import Framework, Job, Run, worst
 SECONDS = {"quick": 180.0, "full": 600.0, "bench": 900.0}  # for one process; the first start compiles PTX for minutes
 _SHARE = 0.9  # of the memory that is free when the test begins
 _LOG_LIMIT = 8 << 20  # bytes of a log that are looked at
-_DRIVER = {"quick": ("driver_matmul",), "full": ("driver_matmul",), "bench": ("driver_matmul", "driver_bench")}
+_DRIVER = {
+    "quick": ("driver_matmul",),
+    "full": ("driver_matmul", "driver_full"),
+    "bench": ("driver_matmul", "driver_bench"),
+}
 
 Heard = Callable[[Job, str, str], None]
 
@@ -52,7 +56,7 @@ def jobs_of(frameworks: tuple[Framework, ...], gpus: tuple[Device, ...], *, cpu:
     together = all_together(gpus)
     devices = (*((CPU_DEVICE,) if cpu else ()), *gpus, *((together,) if together else ()))
     made = [Job(framework, device) for framework in frameworks for device in devices]
-    return tuple(job for job in made if job.framework.name != "driver" or job.device in gpus)
+    return tuple(job for job in made if job.framework.name != "driver" or job.device is not CPU_DEVICE)
 
 
 def run_jobs(task: Task, jobs: tuple[Job, ...], heard: Heard) -> Iterator[Run]:
