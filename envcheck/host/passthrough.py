@@ -59,8 +59,9 @@ def run_through(argv: Sequence[str], watch: Watch) -> Outcome:
         for copier in copiers:
             copier.start()
         code = process.wait()
+        ended = time.monotonic()
         for copier in copiers:
-            copier.finish()
+            copier.finish(ended)
     return Outcome(128 - code if code < 0 else code, signals.seen, next((c.failure for c in copiers if c.failure), ""))
 
 
@@ -142,10 +143,9 @@ class _Copier(threading.Thread):
         with contextlib.suppress(OSError):
             os.close(self._outlet.outer)
 
-    def finish(self) -> None:
+    def finish(self, ended: float) -> None:
         """Wait for what was printed, but not for a process that the command left behind and that holds the pipe."""
-        self._heard = time.monotonic()
-        while self.is_alive() and time.monotonic() - self._heard < _SILENCE:
+        while self.is_alive() and time.monotonic() - max(self._heard, ended) < _SILENCE:
             self.join(0.05)
 
     def _show(self, block: bytes) -> None:

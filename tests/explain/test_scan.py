@@ -139,12 +139,13 @@ def test_memory_does_not_grow_with_the_log() -> None:
             yield b"".join(OOM % (block * 1000 + number) + b"\nstep 1 loss 0.1\n" * 20 for number in range(50))
 
     peaks = []
-    for blocks in (10, 80):
+    for blocks in (90, 180):  # the first is enough to fill what is remembered
         tracemalloc.start()
         scan([("x", log(blocks))], ALL)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < peaks[0] + 1_500_000  # 4000 remembered messages
+    assert peaks[1] < peaks[0] * 1.1
+    assert peaks[1] < 10_000_000
 
 
 TEXTS = st.lists(

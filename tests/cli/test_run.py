@@ -1,0 +1,197 @@
+"""`envcheck run`: nothing is changed of a command but that its failure is explained."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envcheck.cli.run import _python_of
+from tests.cli.test_doctor import ROOT
+
+MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
+ENVCHECK = [sys.executable, "-m", "envcheck", "run"]
+BYTES = bytes(range(256)) * 1200 + b"no line end"
+
+
+def run(*command: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
+    more = {"capture_output": True, "cwd": ROOT, "timeout": 50, **more}
+    return subprocess.run([*ENVCHECK, *command], check=False, **more)
+
+
+def python(code: str, *, options: tuple[str, ...] = ("--",), **more: Any) -> subprocess.CompletedProcess[bytes]:
+    return run(*options, sys.executable, "-c", code, **more)
+
+
+def test_success_adds_nothing() -> None:
+    done = python(f"print({MISMATCH!r})")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout == MISMATCH.encode() + os.linesep.encode()
+
+
+def test_output_passes_byte_for_byte(tmp_path: Path) -> None:
+    path = tmp_path / "bytes"
+    path.write_bytes(BYTES)
+    code = (
+        f"import sys; data = open({str(path)!r}, 'rb').read(); sys.stdout.buffer.write(data); "
+        "sys.stdout.buffer.flush(); sys.stderr.buffer.write(data[::-1])"
+    )
+    done = python(code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, BYTES, BYTES[::-1])
+
+
+def test_standard_input_is_the_commands() -> None:
+    done = run("--", "cat", input=BYTES)
+    assert (done.returncode, done.stdout) == (0, BYTES)
+
+
+def test_both_streams_into_one_pipe_keep_their_order() -> None:
+    code = "import os\nfor n in range(300): os.write(1 + n % 2, b'%d\\n' % n)"
+    done = python(code, capture_output=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert done.stdout == b"".join(b"%d\n" % number for number in range(300))
+
+
+def test_a_failure_is_explained_on_stderr_with_the_commands_status() -> None:
+    done = python(f"import sys; print('out'); sys.exit({MISMATCH!r})", options=("--",))
+    assert done.returncode == 1
+    assert done.stdout == b"out" + os.linesep.encode()
+    said = done.stderr.decode()
+    assert said.startswith(MISMATCH)
+    assert "envcheck: the command ended with 1." in said
+    assert "The line that matters: stderr:1" in said
+    assert "driver-library-mismatch" in said
+
+
+def test_a_failure_nobody_knows_takes_one_line() -> None:
+    done = python("import sys; sys.exit(7)")
+    assert done.returncode == 7
+    assert done.stderr.decode().splitlines() == [
+        "envcheck: the command ended with 7; its output holds nothing known. `envcheck doctor` judges this machine."
+    ]
+
+
+def test_options_of_the_command_stay_its_own() -> None:
+    done = run("-q", sys.executable, "-c", "import sys; print(sys.argv[1:]); sys.exit(9)", "--quiet", "--", "-v")
+    assert done.returncode == 9
+    assert done.stdout.strip() == b"['--quiet', '--', '-v']"
+    assert done.stderr.strip() == b"envcheck: the command ended with 9; its output holds nothing known."
+
+
+@pytest.mark.needs("posix")
+def test_a_signal_is_128_and_its_number() -> None:
+    assert run("--", "sh", "-c", "kill -KILL $$").returncode == 137
+    assert run("--", "sh", "-c", "kill -SEGV $$").returncode == 139
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        (["no-such-command-here"], 127, "no-such-command-here: command not found"),
+        (["/nowhere/python"], 127, "/nowhere/python: command not found"),
+        ([str(ROOT)], 126, "Permission denied"),
+        ([], 2, "name the command"),
+    ],
+)
+def test_what_cannot_be_started_is_a_sentence(command: list[str], status: int, said: str) -> None:
+    done = run("--", *command)
+    assert (done.returncode, done.stdout) == (status, b"")
+    assert said in done.stderr.decode()
+
+
+@pytest.mark.needs("posix")
+def test_a_script_without_its_interpreter(tmp_path: Path) -> None:
+    path = tmp_path / "script"
+    path.write_text("#!/nowhere/python\n")
+    path.chmod(0o755)
+    done = run("--", str(path))
+    assert done.returncode == 127
+    assert b"what it needs to start is missing" in done.stderr
+
+
+def test_a_process_left_behind_is_not_waited_for() -> None:
+    started = time.monotonic()
+    done = run("--", "sh", "-c", "sleep 20 & echo started")
+    assert (done.returncode, done.stdout) == (0, b"started\n")
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.needs("posix")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+def test_signals_are_passed_on(number: signal.Signals) -> None:
+    code = (
+        "import signal, sys, time\n"
+        f"signal.signal({number.value}, lambda *_: sys.exit(33))\n"
+        "print('ready', flush=True)\ntime.sleep(20)"
+    )
+    with subprocess.Popen(
+        [*ENVCHECK, "--", sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 33
+    told_to_end = number != signal.SIGUSR1
+    assert (errors == b"") == told_to_end  # who ends a command needs no explanation of its end
+
+
+@pytest.mark.needs("posix")
+def test_a_reader_that_leaves_ends_the_command() -> None:
+    command = f"{sys.executable} -m envcheck run -- yes | head -1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, cwd=ROOT, timeout=20, check=False)
+    assert (done.stdout, done.stderr) == (b"y\n", b"")
+
+
+@pytest.mark.needs("posix")
+def test_on_a_terminal_the_command_has_one_of_the_same_size() -> None:
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    outer, inner = pty.openpty()
+    fcntl.ioctl(outer, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+    code = (
+        "import os, sys; print(sys.stdout.isatty(), sys.stderr.isatty(), os.get_terminal_size()); "
+        "sys.stdout.write('10%\\r20%\\r\\x1b[31mred\\x1b[0m\\n')"
+    )
+    with subprocess.Popen(
+        [*ENVCHECK, "--", sys.executable, "-c", code], stdin=inner, stdout=inner, stderr=inner, cwd=ROOT
+    ) as process:
+        os.close(inner)
+        said = b""
+        with contextlib.suppress(OSError):
+            while block := os.read(outer, 4096):
+                said += block
+    os.close(outer)
+    assert process.returncode == 0
+    assert said == (b"True True os.terminal_size(columns=77, lines=33)\r\n10%\r20%\r\x1b[31mred\x1b[0m\r\n")
+
+
+@pytest.mark.needs("posix")
+def test_the_python_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interpreter = tmp_path / "python3.11"
+    interpreter.write_text("")
+    interpreter.chmod(0o755)
+    script = tmp_path / "torchrun"
+    script.write_text(f"#!{interpreter}\nimport torch\n")
+    script.chmod(0o755)
+    shell = tmp_path / "start"
+    shell.write_text("#!/bin/sh\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _python_of("python3.11") == str(interpreter)
+    assert _python_of(str(interpreter)) == str(interpreter)
+    assert _python_of("torchrun") == str(interpreter)
+    assert _python_of(str(shell)) == ""
+    assert _python_of("missing") == ""
