@@ -103,7 +103,8 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
 
 /* "GPU-01234567-89ab-..." as sixteen bytes. */
 EXPORT int cuDeviceGetUuid_v2(unsigned char uuid[16], int device) {
-    const char *digits = gpu_text(real_gpu(device), "UUID", "GPU-0") + strlen("GPU-");
+    int gpu = real_gpu(device); /* CUDA_UUID: another one than CUDA_VISIBLE_DEVICES is matched with */
+    const char *digits = gpu_text(gpu, "CUDA_UUID", gpu_text(gpu, "UUID", "GPU-0")) + strlen("GPU-");
     memset(uuid, 0, 16);
     for (int i = 0; i < 16 && *digits; i++) {
         while (*digits == '-') digits++;

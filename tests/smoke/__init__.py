@@ -1,0 +1,1 @@
+"""Smoke tests of frameworks and of the driver, on stand-ins."""
