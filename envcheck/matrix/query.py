@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from envcheck.matrix.rows import Raw, build_row
+from envcheck.matrix.rows import Raw, build_row, join_builds
 from envcheck.model.releases import (
     Architecture,
     CondaBuild,
@@ -27,6 +26,7 @@ class Matrix:
         """Wrap a decoded document of schema envcheck/matrix/1."""
         self._document = document
         self._citations: Raw = document["citations"]
+        self._built: dict[int, FrameworkRelease] = {}  # by the identity of the raw row, which the document holds
 
     @property
     def checked(self) -> str:
@@ -70,12 +70,20 @@ class Matrix:
                     return self._framework_release(framework, exact, raw)
         return None
 
-    def releases(self, framework: str, platform: str | None = None) -> tuple[FrameworkRelease, ...]:
-        """List a framework's releases, newest first, of every distribution."""
+    def versions(self, framework: str) -> tuple[str, ...]:
+        """List the versions of a framework's releases, newest first."""
+        return tuple(reversed([*self._document["releases"].get(framework, {})]))
+
+    def releases(
+        self, framework: str, platform: str | None = None, admits: Callable[[str], bool] | None = None
+    ) -> tuple[FrameworkRelease, ...]:
+        """List a framework's releases, newest first, of every distribution; `admits` is asked about each version."""
+        held = self._document["releases"].get(framework, {})
         return tuple(
             self._framework_release(framework, version, raw)
-            for version, rows in reversed([*self._document["releases"].get(framework, {}).items()])
-            for raw in rows
+            for version in self.versions(framework)
+            if admits is None or admits(version)
+            for raw in held[version]
             if platform is None or raw["platform"] in (platform, "any")
         )
 
@@ -91,7 +99,11 @@ class Matrix:
         return tuple(row for row in rows if row.tensorflow and _matches(row.tensorflow, tensorflow))
 
     def _framework_release(self, framework: str, version: str, raw: Raw) -> FrameworkRelease:
-        return build_row(FrameworkRelease, raw, self._citations, framework=framework, version=version)
+        if id(raw) not in self._built:
+            self._built[id(raw)] = build_row(
+                FrameworkRelease, raw, self._citations, framework=framework, version=version
+            )
+        return self._built[id(raw)]
 
     def removed_distribution(self, name: str) -> RemovedDistribution | None:
         """Return why a distribution name no longer brings its framework; None for a living one."""
@@ -177,7 +189,7 @@ class Matrix:
             for raw in self._document["cudnn"].get(line, ())
             if cuda_major is None or raw["cuda_major"] == cuda_major
         ]
-        return _join(rows) if rows else None
+        return join_builds(rows) if rows else None
 
     def cudnn_soname(self, version: str) -> str | None:
         """Return the soname of a cuDNN version: libcudnn.so.9."""
@@ -198,20 +210,6 @@ class Matrix:
     def tensorrt_lines(self) -> tuple[str, ...]:
         """List the TensorRT lines, oldest first."""
         return tuple(self._document["tensorrt"])
-
-
-def _join(rows: list[CudnnRelease]) -> CudnnRelease:
-    """Join the builds of one cuDNN line for several CUDA majors, oldest CUDA first."""
-    first = rows[0]
-    if len(rows) == 1:
-        return first
-    return replace(
-        first,
-        cuda=tuple(cuda for row in rows for cuda in row.cuda),
-        citations=tuple(dict.fromkeys(citation for row in rows for citation in row.citations)),
-        note=" ".join(dict.fromkeys(row.note for row in rows if row.note)),
-        cuda_major=None,
-    )
 
 
 def _line(version: str) -> str:

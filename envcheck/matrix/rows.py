@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from envcheck.model.findings import Citation
@@ -74,3 +75,17 @@ def build_citation(raw: Raw) -> Citation:
     digest = raw.get("sha256")
     locator = raw["locator"] + (f" (sha256 {digest})" if digest else "")
     return Citation(raw["url_or_artifact"], locator, raw["checked"])
+
+
+def join_builds(rows: list[CudnnRelease]) -> CudnnRelease:
+    """Join the builds of one cuDNN line for several CUDA majors, oldest CUDA first."""
+    first = rows[0]
+    if len(rows) == 1:
+        return first
+    return replace(
+        first,
+        cuda=tuple(cuda for row in rows for cuda in row.cuda),
+        citations=tuple(dict.fromkeys(citation for row in rows for citation in row.citations)),
+        note=" ".join(dict.fromkeys(row.note for row in rows if row.note)),
+        cuda_major=None,
+    )

@@ -33,11 +33,11 @@ def has_gpu_build(context: Context, build: Build) -> bool:
     """Tell whether this very release exists as a CUDA build for this platform, in any distribution or index."""
     if build.framework == "torch" and serves(build.version, context.platform):
         return True
-    rows = gpu_rows(context, build.framework)
-    if any(row.version == build.version for row in rows):
+    same = context.matrix.releases(build.framework, context.platform, admits=build.version.__eq__)
+    if any(row.cuda_build and not row.yanked for row in same):
         return True
     # Not a release of the matrix: it counts as its nearest elder does.
-    return build.release is None and bool(rows) and _newest_has_gpu(context, build.framework)
+    return build.release is None and _newest_has_gpu(context, build.framework)
 
 
 def _newest_has_gpu(context: Context, framework: str) -> bool:

@@ -188,13 +188,12 @@ def _admitted(
 ) -> tuple[FrameworkRelease, ...]:
     """List the releases of a distribution that the specifier admits, on every platform; yanked ones when pinned."""
     pinned = any(part.operator in ("==", "===") and not part.version.endswith(".*") for part in requirement.specifier)
-    return tuple(
-        row
-        for row in context.matrix.releases(framework)
-        if row.distribution == name
-        and requirement.specifier.contains(f"{row.version}+{local}" if local else row.version, prereleases=False)
-        and (pinned or not row.yanked)
-    )
+
+    def admits(version: str) -> bool:
+        return requirement.specifier.contains(f"{version}+{local}" if local else version, prereleases=False)
+
+    rows = context.matrix.releases(framework, admits=admits)
+    return tuple(row for row in rows if row.distribution == name and (pinned or not row.yanked))
 
 
 def _sieve(context: Context, rows: tuple[FrameworkRelease, ...]) -> tuple[str, tuple[FrameworkRelease, ...]]:
