@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 from envcheck.model.records import dataclass
 from envcheck.model.releases import FrameworkRelease
@@ -44,16 +43,16 @@ def candidates(context: Context, request: Request) -> Iterator[Candidate]:
 
 
 def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRelease]]:
-    """Group the admitted rows of one version; where none is for this platform, the newest elsewhere stands for it."""
+    """Group the admitted rows for this platform by version."""
     specifier = SpecifierSet(request.specifier)
     public = SpecifierSet(",".join(str(clause).partition("+")[0] for clause in specifier))
     pinned = any(item.operator in ("==", "===") and not item.version.endswith(".*") for item in specifier)
-    rows = context.matrix.releases(request.framework, context.platform)
-    versions: dict[str, list[FrameworkRelease]] = {}
-    for row in rows:
-        if public.contains(row.version, prereleases=False) and (pinned or not row.yanked):
-            versions.setdefault(row.version, []).append(row)
-    yield from (versions[version] for version in sorted(versions, key=Version, reverse=True))
+    for version in context.matrix.versions(request.framework):
+        if public.contains(version, prereleases=False):
+            rows = context.matrix.releases(request.framework, context.platform, admits=version.__eq__)
+            usable = [row for row in rows if pinned or not row.yanked]
+            if usable:
+                yield usable
 
 
 def _tensorflow(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
