@@ -12,6 +12,7 @@ from envcheck.model.python_env import Distribution
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.fixes_python import install_steps, uninstall_steps
 from envcheck.rules.framework_state import judged_frameworks
+from envcheck.rules.known_problems import empty_wheels
 from envcheck.rules.registry import rule
 
 
@@ -22,6 +23,10 @@ def framework_missing(context: Context) -> Iterator[Finding]:
         return
     context.need(context.facts.python.frameworks, "python.frameworks")
     if judged_frameworks(context):
+        return
+    empty = list(empty_wheels(context))
+    yield from empty
+    if empty:
         return
     _refuse_damaged(context)
     names = context.matrix.frameworks()

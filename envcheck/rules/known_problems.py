@@ -27,6 +27,27 @@ def problem_findings(
                     yield _finding(context, problem, build, framework.extras)
 
 
+def empty_wheels(context: Context) -> Iterator[Finding]:
+    """Yield the registered distributions that are known to bring no framework here, as wheels that only stand in."""
+    for name, item in context.distributions.items():
+        if context.matrix.framework_of(name) is None or item.scope == "conda":
+            continue
+        known = (context.matrix.problems(name, item.version, stage) for stage in ("run", "advice"))
+        for problem in (row for rows in known for row in rows if row.finding == "framework-missing"):
+            if _fits_machine(context, problem) and problem.absent not in context.distributions:
+                said = Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0])
+                wanted = problem.fix.split() or [f"{name}=={item.version}"]
+                summary = " ".join(filter(None, (f"Install {', '.join(wanted)}.", problem.remedy)))
+                yield Finding(
+                    problem.finding,
+                    INCOMPATIBLE,
+                    problem.severity,
+                    f"{name} {item.version}: {problem.what}",
+                    (context.seen("python.distributions", shown=f"{name} {item.version}"), said),
+                    Fix(summary, install_steps(context, *wanted)),
+                )
+
+
 def blocks_gpu(context: Context, row: FrameworkRelease) -> bool:
     """Tell whether a release has a problem here that keeps it from being installed or from finding the GPU."""
     known = context.matrix.problems(row.distribution, row.version, "run")

@@ -24,6 +24,34 @@ def test_damaged_environment_is_not_an_empty_one() -> None:
     assert found("framework-missing", context(given, expect="gpu")) == UNDECIDED
 
 
+@pytest.mark.parametrize(
+    ("name", "version", "machine", "also", "expected"),
+    [
+        ("tensorflow", "2.15.0", "windows AMD64", (), True),
+        ("tensorflow", "2.15.0", "windows AMD64", ("tensorflow-intel",), False),
+        ("tensorflow-cpu", "2.10.0", "windows AMD64", (), True),
+        ("tensorflow", "2.10.0", "windows AMD64", (), False),
+        ("tensorflow", "2.12.0", "linux aarch64", (), True),
+        ("tensorflow", "2.13.0", "darwin arm64", (), True),
+        ("tensorflow", "2.15.1", "darwin arm64", (), False),
+        ("tensorflow-macos", "2.15.1", "darwin arm64", (), True),
+    ],
+)
+def test_empty_wheels_without_what_they_stand_for(
+    name: str, version: str, machine: str, also: tuple[str, ...], expected: bool
+) -> None:
+    items = tuple(distribution(item, version) for item in (name, *also))
+    os, architecture = map(known, machine.split())
+    host = {"os": os, "architecture": architecture}
+    given = facts(distributions=items, host=host, architecture=architecture)
+    reported = findings("framework-missing", context(given))
+    assert [item.id for item in reported if item.id != "probe-failed"] == (["framework-missing"] if expected else [])
+    if expected and name == "tensorflow":
+        fix = reported[0].fix
+        assert fix
+        assert f"Install tensorflow=={version}." in fix.summary
+
+
 def duplicates(*names: str, version: str = "2.15.1", expect: str = "auto", os: str = "linux") -> list[tuple[str, str]]:
     items = tuple(distribution(name, version, modules=("tensorflow",)) for name in names)
     return found(
