@@ -8,6 +8,7 @@ from envcheck.model.findings import Citation
 from envcheck.model.releases import FrameworkRelease
 from envcheck.render.inert import inert
 from envcheck.rules.matrix_question import Answer
+from envcheck.rules.pytorch_index import IndexVariant
 
 
 class Sources:
@@ -48,16 +49,28 @@ def remarks(item: Answer, sources: Sources, *, verbose: bool, single: bool) -> I
 
 
 def _variants(item: Answer, sources: Sources) -> Iterator[str]:
-    """Name the other builds of a torch release, newest CUDA first."""
+    """Name the builds of a torch release on PyTorch's own index, newest CUDA first."""
     if not item.variants:
         return
     row, first = item.release, item.variants[0]
-    names = ", ".join(f"{variant.cuda} ({variant.index_url})" for variant in item.variants)
+    names = ", ".join(f"{variant.cuda} ({_where(variant)})" for variant in item.variants)
     cited = sources.marks((first.citation,))
     yield inert(
         f"{row.distribution}=={row.version} on {row.platform}: PyTorch's own index has it for CUDA {names}; "
         f"{first.proof} {cited}"
     )
+
+
+def _where(variant: IndexVariant) -> str:
+    code = " ".join(map(shown_target, variant.compute_capabilities))
+    return variant.index_url + (f" with code for {code}" if code else "")
+
+
+def shown_target(target: str) -> str:
+    """Write a target as people do: sm_80 is 8.0, compute_90 is 9.0+PTX."""
+    kind, _, number = target.partition("_")
+    digits, suffix = (number[:-1], number[-1]) if number[-1].isalpha() else (number, "")
+    return f"{digits[:-1]}.{digits[-1]}{suffix}" + ("+PTX" if kind == "compute" else "")
 
 
 def _details(row: FrameworkRelease) -> Iterator[str]:

@@ -12,7 +12,7 @@ from envcheck.model.findings import COMPATIBLE
 from envcheck.model.records import dataclass
 from envcheck.model.releases import FrameworkRelease
 from envcheck.render.inert import inert
-from envcheck.render.matrix_remarks import Sources, remarks
+from envcheck.render.matrix_remarks import Sources, remarks, shown_target
 from envcheck.rules.matrix_question import Answer
 
 if TYPE_CHECKING:
@@ -106,13 +106,7 @@ def _code(row: FrameworkRelease) -> str:
     """Write compute capabilities as 8.0 for machine code and 9.0+PTX for PTX."""
     if not row.cuda_build:
         return f"stub for {row.stub_for}" if row.stub_for else "-"
-    return " ".join(map(_target, row.compute_capabilities)) or "not read"
-
-
-def _target(target: str) -> str:
-    kind, _, number = target.partition("_")
-    digits, suffix = (number[:-1], number[-1]) if number[-1].isalpha() else (number, "")
-    return f"{digits[:-1]}.{digits[-1]}{suffix}" + ("+PTX" if kind == "compute" else "")
+    return " ".join(map(shown_target, row.compute_capabilities)) or "not read"
 
 
 def _aligned(table: list[tuple[str, ...]]) -> list[str]:

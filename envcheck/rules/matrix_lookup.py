@@ -9,7 +9,7 @@ from envcheck.matrix.query import Matrix
 from envcheck.model.findings import COMPATIBLE
 from envcheck.model.releases import FrameworkRelease, KnownProblem, RemovedDistribution
 from envcheck.rules.matrix_question import Answer
-from envcheck.rules.pytorch_index import IndexVariant, variants_of
+from envcheck.rules.pytorch_index import variants_of
 from envcheck.rules.targets import check_requirements
 
 if TYPE_CHECKING:
@@ -23,11 +23,9 @@ def look_up(matrix: Matrix, text: str) -> tuple[Answer, ...]:
     check_requirements((text,), matrix)
     specifier = Requirement(text).specifier
     admitted = (row for row in _held(matrix, text) if specifier.contains(row.version, prereleases=True))
-    return tuple(Answer(row, COMPATIBLE, problems=_problems(matrix, row), variants=_variants(row)) for row in admitted)
-
-
-def _variants(row: FrameworkRelease) -> tuple[IndexVariant, ...]:
-    return variants_of(row.version, row.platform) if row.distribution == "torch" else ()
+    return tuple(
+        Answer(row, COMPATIBLE, problems=_problems(matrix, row), variants=variants_of(row)) for row in admitted
+    )
 
 
 def removed(matrix: Matrix, text: str) -> RemovedDistribution | None:

@@ -13,15 +13,17 @@ from envcheck.host.data_files import read_data
 from envcheck.matrix.rows import build_citation
 from envcheck.model.findings import Citation
 from envcheck.model.records import dataclass
+from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
 
 
 @dataclass(frozen=True)
 class IndexVariant:
-    """One CUDA variant of a torch release on PyTorch's own index, which no artifact here shows."""
+    """One CUDA variant of a torch release on PyTorch's own index."""
 
     cuda: str  # "12.4"
     index_url: str
+    compute_capabilities: tuple[str, ...]  # "sm_80"; empty: not known
     citation: Citation
     proof: str = "documented"
 
@@ -41,12 +43,17 @@ def cuda_variants(version: str) -> tuple[str, ...]:
     return tuple(reversed(_data()["variants"].get(line, ())))
 
 
-def variants_of(version: str, platform: str) -> tuple[IndexVariant, ...]:
+def variants_of(row: FrameworkRelease) -> tuple[IndexVariant, ...]:
     """List the builds of a torch release on PyTorch's own index for a platform, newest CUDA first."""
-    if not serves(version, platform):
-        return ()
-    cited = build_citation(_data()["citation"])
-    return tuple(IndexVariant(cuda, index_url(cuda), cited) for cuda in cuda_variants(version))
+    newest_first = sorted(row.variants.items(), key=lambda item: Version(item[0]), reverse=True)
+    proof = row.proof.get("variants", "documented")
+    cited = _cited(row) if proof == "documented" else row.citations[0]
+    return tuple(IndexVariant(cuda, index_url(cuda), tuple(code), cited, proof) for cuda, code in newest_first)
+
+
+def _cited(row: FrameworkRelease) -> Citation:
+    usual = build_citation(_data()["citation"])
+    return next((item for item in row.citations if item.url_or_artifact == usual.url_or_artifact), usual)
 
 
 def index_url(cuda: str) -> str:
