@@ -61,6 +61,7 @@ THIRD_PARTY = {
 }
 # What a smoke script may import: its framework, by the ending of its name, and what that framework cannot do without.
 SMOKE_SCRIPTS = {
+    "tensorflow": {"tensorflow"},
     "tensorflow1": {"tensorflow", "numpy"},
     "tensorflow2": {"tensorflow", "numpy"},
     "torch": {"torch", "numpy"},

@@ -108,7 +108,7 @@ def _run(
         limits=usual_limits(wanted.level, wanted.seconds, memory),
         paths=hidden_folders(python),
     )
-    jobs = jobs_of(frameworks, choice.devices, cpu=not wanted.gpus)
+    jobs = jobs_of(frameworks, choice.devices, wanted.level, cpu=not wanted.gpus)
     progress = SmokeProgress(len(jobs), quiet=wanted.quiet)
     runs = []
     for run in run_jobs(task, jobs, progress.begins):

@@ -28,6 +28,8 @@ _DRIVER = {
     "bench": ("driver_matmul", "driver_bench"),
 }
 
+_SHARES = ("tensorflow", "jax")  # PyTorch can be told at any time
+
 Heard = Callable[[Job, str, str], None]
 
 
@@ -51,12 +53,17 @@ def usual_limits(level: str, seconds: float | None = None, memory: int | None = 
     return Limits(seconds or SECONDS[level], memory or share)
 
 
-def jobs_of(frameworks: tuple[Framework, ...], gpus: tuple[Device, ...], *, cpu: bool) -> tuple[Job, ...]:
-    """List the processes: for each framework the CPU, each GPU alone, and all GPUs together."""
+def jobs_of(frameworks: tuple[Framework, ...], gpus: tuple[Device, ...], level: str, *, cpu: bool) -> tuple[Job, ...]:
+    """List the processes: for each framework the CPU, each GPU alone, and all GPUs together.
+
+    At the full level a GPU gets one more, with a share of its memory: most frameworks take that only from the start.
+    """
     together = all_together(gpus)
     devices = (*((CPU_DEVICE,) if cpu else ()), *gpus, *((together,) if together else ()))
     made = [Job(framework, device) for framework in frameworks for device in devices]
-    return tuple(job for job in made if job.framework.name != "driver" or job.device is not CPU_DEVICE)
+    if level == "full":
+        made += [Job(item, gpu, "share") for item in frameworks for gpu in gpus if item.name in _SHARES]
+    return tuple(job for job in made if job.framework.name != "driver" or job.device.kind != CPU)
 
 
 def run_jobs(task: Task, jobs: tuple[Job, ...], heard: Heard) -> Iterator[Run]:
@@ -78,7 +85,8 @@ def run_jobs(task: Task, jobs: tuple[Job, ...], heard: Heard) -> Iterator[Run]:
 
 def run_job(task: Task, job: Job, heard: Heard) -> Run:
     """Run one job to its end, whatever that is."""
-    log = str(Path(task.folder, f"{job.framework.name}-{_slug(job.device.label)}.log"))
+    name = "-".join(filter(None, (job.framework.name, _slug(job.device.label), job.part)))
+    log = str(Path(task.folder, f"{name}.log"))
     argv, environment = _argv(task, job), _environment(task, job)
     watched = run_watched(argv, environment, log, task.limits, lambda line: _hear(job, line, heard))
     return _gather(task, job, watched, log)
@@ -119,7 +127,7 @@ def _said_places(spoken: Spoken) -> tuple[Placement, ...]:
 
 def _argv(task: Task, job: Job) -> tuple[str, ...]:
     start = Path(__file__).resolve().parent / "children" / "start.py"
-    scripts = [word for name in scripts_of(job.framework, task.level) for word in ("--script", name)]
+    scripts = [word for name in scripts_of(job, task.level) for word in ("--script", name)]
     paths = [word for path in task.paths for word in ("--path", path)]
     device = job.device
     gpu = device.visible if device.kind == "gpu" else device.kind
@@ -127,10 +135,13 @@ def _argv(task: Task, job: Job) -> tuple[str, ...]:
     return (task.python, "-I", "-B", str(start), *scripts, *about, *paths)
 
 
-def scripts_of(framework: Framework, level: str) -> tuple[str, ...]:
-    """Return the scripts of a framework and level: placing comes first, the level's own builds on it."""
+def scripts_of(job: Job, level: str) -> tuple[str, ...]:
+    """Return the scripts of a job: placing comes first, the level's own builds on it."""
+    framework = job.framework
     if framework.name == "driver":
-        return _DRIVER[level]
+        return ("driver_matmul",) if level == "quick" else ("driver_matmul", f"driver_{level}")
+    if job.part:
+        return (f"{job.part}_{framework.name}",)
     first = f"place_{framework.family}"
     return (first,) if level == "quick" else (first, f"{level}_{framework.family}")
 

@@ -51,11 +51,14 @@ class Job:
 
     framework: Framework
     device: Device
+    part: str = ""  # "share": what needs a start of its own, with only a share of the card's memory
 
     @property
     def title(self) -> str:
         """Name it for people."""
-        return f"{self.framework.title} on {self.device.title}"
+        return f"{self.framework.title} on {self.device.title}" + (
+            ", with a quarter of its memory" if self.part else ""
+        )
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
 
 
 def run(report: "Report") -> Any:
-    """Open JAX, list its devices and multiply on each; return (jax, devices)."""
+    """Open JAX, list its devices and multiply on each; return (jax, devices, place_of, device_of)."""
     jax = load(report)
     devices = None if jax is None else list_devices(report, jax)
     if devices is None:
         return None
     for device in devices:
         multiply(report, jax, device)
-    return jax, devices
+    return jax, devices, place_of, device_of
 
 
 def load(report: "Report") -> Any:

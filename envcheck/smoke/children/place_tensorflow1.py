@@ -12,19 +12,21 @@ PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
 
 
 def run(report: "Report") -> Any:
-    """Open TensorFlow, compare its lists of devices and multiply on each; return (tensorflow, devices)."""
+    """Open TensorFlow, compare its lists of devices and multiply on each; return (tensorflow, devices, run_traced)."""
     tf = load(report)
     devices = None if tf is None else list_devices(report, tf)
     if devices is None:
         return None
     for device in devices:
         multiply(report, tf, device)
-    return tf, devices
+    return tf, devices, run_traced
 
 
 def load(report: "Report") -> Any:
     """Import TensorFlow with its log open."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
+    if report.gpu != "cpu" and report.level == "full":
+        report.free_before = __import__("card").memory()
     with report.step("import") as step:
         begun = time.time()
         import tensorflow as tf

@@ -12,7 +12,7 @@ PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
 
 
 def run(report: "Report") -> Any:
-    """Open TensorFlow, compare its lists of devices and multiply on each; return (tensorflow, devices)."""
+    """Open TensorFlow, compare its lists of devices and multiply on each; return (tensorflow, devices, place_of)."""
     tf = load(report)
     if tf is None:
         return None
@@ -23,7 +23,7 @@ def run(report: "Report") -> Any:
         multiply(report, tf, device)
         if not device.startswith("XLA"):
             multiply_in_function(report, tf, device)
-    return tf, devices
+    return tf, devices, place_of
 
 
 def load(report: "Report") -> Any:
@@ -45,6 +45,8 @@ def load(report: "Report") -> Any:
 
 def prepare(report: "Report", tf: Any) -> None:
     """Let memory grow on each GPU; split the CPU in two where two devices are to be tested without GPUs."""
+    if report.gpu != "cpu" and report.level == "full":
+        report.free_before = __import__("card").memory()
     physical = listing(tf, "list_physical_devices")
     for gpu in physical("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)

@@ -11,14 +11,14 @@ PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
 
 
 def run(report: "Report") -> Any:
-    """Open PyTorch, list its devices and multiply on each; return (torch, devices)."""
+    """Open PyTorch, list its devices and multiply on each; return (torch, devices, place_of, name_of)."""
     torch = load(report)
     devices = None if torch is None else list_devices(report, torch)
     if devices is None:
         return None
     for device in devices:
         multiply(report, torch, device)
-    return torch, devices
+    return torch, devices, place_of, name_of
 
 
 def load(report: "Report") -> Any:

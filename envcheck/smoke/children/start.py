@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 MARK = "##### envcheck step"
 _WORDS_OF_MEMORY = (
@@ -58,11 +58,11 @@ class Step:
         """Say whether numbers are the right ones and were made on the device this step is about."""
         self.ran_on = ran_on
         if found != wanted:
-            self.failed("gave %s instead of %s" % (found, wanted))
+            self.failed("gave %s instead of %s" % (shortened(found), shortened(wanted)))
         elif ran_on != self.device:
             self.failed("was asked to run on %s and ran on %s" % (self.device, ran_on), "device-placement")
         else:
-            self.passed("gave %s on %s" % (found, ran_on))
+            self.passed("gave %s on %s" % (shortened(found), ran_on))
 
     def within(self, error: float, allowed: float, ran_on: str) -> None:
         """Say whether the largest error, as a share of the typical number, is one that this precision may have."""
@@ -73,6 +73,14 @@ class Step:
             self.failed("was asked to run on %s and ran on %s" % (self.device, ran_on), "device-placement")
         else:
             self.passed("largest error %.2g of the typical number, allowed are %.2g" % (error, allowed))
+
+    def holds_little(self, before: Optional[Tuple[int, int]], now: Optional[Tuple[int, int]]) -> None:
+        """Say whether this process holds less than half of what was free on the card when it began."""
+        if before is None or now is None:
+            self.skipped("the driver does not tell the free memory")
+            return
+        held, free = max(0, before[0] - now[0]) / 2.0**30, before[0] / 2.0**30
+        (self.passed if held < free / 2 else self.failed)("holds %.1f of the %.1f GiB that were free" % (held, free))
 
     def skipped(self, message: str) -> None:
         """Say why this check was not made."""
@@ -98,6 +106,7 @@ class Report:
 
     def __init__(self, stream: Any, gpu: str, count: int, level: str) -> None:
         self._stream, self.gpu, self.count, self.level = stream, gpu, count, level
+        self.free_before: Optional[Tuple[int, int]] = None  # (free, total) bytes of the card, where a script asked
 
     def framework(self, name: str, version: str, seconds: float, **more: Any) -> None:
         """Name the framework that was imported, and how long that took."""
@@ -123,6 +132,12 @@ class Report:
     def _write(self, event: Any) -> None:
         self._stream.write((json.dumps(event) + "\n").encode("utf-8"))
         self._stream.flush()
+
+
+def shortened(value: Any) -> str:
+    """Write a value in at most 80 letters."""
+    text = str(value)
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def main(arguments: Optional[List[str]] = None) -> None:
