@@ -87,6 +87,9 @@ def query(
 @click.option("--framework", "frameworks", multiple=True, metavar="NAME", help="Renew this framework only; repeatable.")
 @click.option("--since", metavar="VERSION", default="", help="Leave older releases as they are.")
 @click.option("-o", "--output", metavar="FILE", help="Write here instead of to the user's data folder.")
+@click.option(
+    "--deep", is_flag=True, help="Read binaries too, of new rows and of all from --since on; up to 1 GB each."
+)
 @_telling(
     "Tell only what was left out and how many rows changed.",
     "Name the wheel that each changed row was read from.",
@@ -96,6 +99,7 @@ def refresh(
     frameworks: tuple[str, ...],
     since: str,
     output: str | None,
+    deep: bool,
     form: str,
     matrix_file: str | None,
     verbose: bool,
@@ -111,7 +115,7 @@ def refresh(
     from envcheck.cli import matrix_refresh
 
     today = datetime.now(timezone.utc).date().isoformat()
-    asked = matrix_refresh.Asked(matrix_file, frameworks, since, output, today)
+    asked = matrix_refresh.Asked(matrix_file, frameworks, since, output, today, deep)
     style = matrix_refresh.Style(form, options.wants_color(color_mode), verbose, quiet)
     return matrix_refresh.refresh(asked, style)
 
@@ -123,6 +127,7 @@ def refresh(
 @click.option("--sample", type=click.IntRange(min=1), default=None, help="Hold this many rows, chosen at random (20).")
 @click.option("--all", "everything", is_flag=True, help="Hold every row.")
 @click.option("--framework", "frameworks", multiple=True, metavar="NAME", help="Rows of this framework; repeatable.")
+@click.option("--deep", is_flag=True, help="Hold binaries too, of --sample wheels (3) or --all; up to 1 GB each.")
 @_telling(
     "Tell only how many rows and cells were held, and how many disagree.",
     "Name each row that was held.",
@@ -132,6 +137,7 @@ def verify(
     sample: int | None,
     everything: bool,
     frameworks: tuple[str, ...],
+    deep: bool,
     form: str,
     matrix_file: str | None,
     verbose: bool,
@@ -147,4 +153,6 @@ def verify(
     if sample and everything:
         raise UserError("--sample and --all exclude each other.")
     style = matrix_refresh.Style(form, options.wants_color(color_mode), verbose, quiet)
-    return matrix_verify.verify(matrix_file, frameworks, 0 if everything else sample or 20, style)
+    rows, wheels = (0, 0) if everything else (sample or 20, sample or 3)
+    asked = matrix_verify.Asked(matrix_file, frameworks, rows, wheels if deep else None)
+    return matrix_verify.verify(asked, style)

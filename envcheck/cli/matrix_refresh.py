@@ -34,6 +34,7 @@ class Asked:
     since: str
     output: str | None
     today: str
+    deep: bool
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,18 @@ def refresh(asked: Asked, style: Style) -> int:
 
 
 def _renewed(document: dict[str, Any], names: list[str], asked: Asked, style: Style) -> Renewal:
+    from envcheck.matrix.renew.deep_refresh import deepen, new_rows
     from envcheck.matrix.renew.refresh import list_framework
     from envcheck.matrix.renew.refresh import refresh as renew
 
     with index_reader() as reader, progress_bar(quiet=style.quiet) as progress:
         listings = [list_framework(reader, name, asked.since) for name in names]
-        return renew(document, listings, reader, asked.today, progress)
+        renewal = renew(document, listings, reader, asked.today, progress)
+        if asked.deep:
+            chosen = None if asked.since else new_rows(document, renewal.document)
+            with progress_bar(quiet=style.quiet) as shown:
+                deepen(renewal.document, listings, reader.of_binaries(), asked.today, shown, chosen=chosen)
+        return renewal
 
 
 def _check_version(since: str) -> None:

@@ -4,31 +4,39 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from envcheck.cli.exits import OF_VERDICT
 from envcheck.cli.matrix_index import asked_frameworks, index_reader, matrix_document, progress_bar
 from envcheck.cli.matrix_refresh import Style
+from envcheck.model.records import dataclass
 from envcheck.render.inert import inert
 
 if TYPE_CHECKING:
     from envcheck.matrix.renew.verify import Verification
 
 
-def verify(matrix_file: str | None, frameworks: Sequence[str], sample: int, style: Style) -> int:
+@dataclass(frozen=True)
+class Asked:
+    """What a user asks a verification to do."""
+
+    matrix_file: str | None
+    frameworks: Sequence[str]
+    sample: int  # rows; 0 for all
+    deep: int | None  # wheels whose binaries are read; 0 for all, None for none
+
+
+def verify(asked: Asked, style: Style) -> int:
     """Hold the matrix against the wheels, read anew, and tell each cell that disagrees."""
     from envcheck.matrix.renew.errors import ArtifactError
-    from envcheck.matrix.renew.refresh import list_framework
     from envcheck.matrix.renew.verify import Verification
-    from envcheck.matrix.renew.verify import verify as hold
 
-    document = matrix_document(matrix_file)
-    names = asked_frameworks(document, frameworks)
+    document = matrix_document(asked.matrix_file)
+    names = asked_frameworks(document, asked.frameworks)
     try:
-        with index_reader(cached=False) as reader, progress_bar(quiet=style.quiet) as progress:
-            found = hold(document, [list_framework(reader, name) for name in names], reader, sample, progress)
+        found = _held(document, names, asked, style)
     except ArtifactError as error:
         found = Verification(unread=[str(error)])
     if style.form == "json":
@@ -38,6 +46,20 @@ def verify(matrix_file: str | None, frameworks: Sequence[str], sample: int, styl
     return OF_VERDICT[found.verdict]
 
 
+def _held(document: dict[str, Any], names: list[str], asked: Asked, style: Style) -> Verification:
+    from envcheck.matrix.renew.deep_verify import hold_binaries
+    from envcheck.matrix.renew.refresh import list_framework
+    from envcheck.matrix.renew.verify import verify as hold
+
+    with index_reader(cached=False) as reader, progress_bar(quiet=style.quiet) as progress:
+        listings = [list_framework(reader, name) for name in names]
+        found = hold(document, listings, reader, asked.sample, progress)
+        if asked.deep is not None:
+            with progress_bar(quiet=style.quiet) as shown:
+                hold_binaries(document, listings, reader.of_binaries(), asked.deep, shown, found=found)
+    return found
+
+
 def _tell(found: Verification, style: Style) -> None:
     for line in () if style.quiet else _lines(found, style):
         click.echo(line)
@@ -45,7 +67,10 @@ def _tell(found: Verification, style: Style) -> None:
         f"{len(found.disagreements)} disagreements, {len(found.vanished)} no longer on the index, "
         f"{len(found.unread)} artifacts not read"
     )
-    click.echo(f"{found.rows} rows with {found.cells} cells read from artifacts were held against them: {failed}.")
+    binaries = f", and {found.binaries} against the binaries of their wheels" if found.binaries else ""
+    click.echo(
+        f"{found.rows} rows with {found.cells} cells read from artifacts were held against them{binaries}: {failed}."
+    )
 
 
 def _lines(found: Verification, style: Style) -> list[str]:

@@ -41,7 +41,7 @@ def deepen(
     return found
 
 
-def newrelease_rows(old: Document, new: Document) -> set[Key]:
+def new_rows(old: Document, new: Document) -> set[Key]:
     """Name the rows of a renewed document that are new there or rest on another wheel than before."""
     known = {key: _wheel(row, old["citations"]) for key, row in release_rows(old)}
     return {key for key, row in release_rows(new) if known.get(key) != _wheel(row, new["citations"])}

@@ -11,7 +11,7 @@ _SAMPLED = {
     "tensorflow": r"tensorflow(_core)?/"
     r"(lib(tensorflow_framework|tensorflow_cc)\.so(\.\d)?|python/_pywrap_tensorflow_(internal|common)\.(so|pyd|dll))",
     "torch": r"torch/lib/(lib)?(torch_cuda(_cu|_cpp)?|torch_cpu|caffe2|caffe2_gpu|c10|c10_cuda)\.(so|dll)",
-    "jax": r"jax_cuda\d+_plugin/(_linalg|_prng|_solver|_versions|cuda_plugin_extension)\.so"
+    "jax": r"jax_cuda\d+_plugin/(_prng|_solver|_versions)\.so"
     r"|jaxlib/(xla_extension|_jax|libjax_common|jax_common)\.(so|pyd|dll)",
 }
 _BINARY = r".*\.(so(\.\d+)*|pyd|dll)"

@@ -24,12 +24,11 @@ def hold_binaries(
     progress: Callable[[int, int], None],
     *,
     found: Verification,
-) -> int:
+) -> None:
     """Read anew the binaries of `sample` rows that have some, chosen at random, or of all for 0.
 
-    What disagrees and what could not be read goes into `found`; returns the number of rows held.
+    What was held, what disagrees and what could not be read goes into `found`.
     """
-    held = 0
     rows = {key: row for listing in listings for key, row in _rows(document, listing.framework)}
     chosen = sorted(random.sample(sorted(rows), min(sample, len(rows))) if sample else rows)
     wheels = {wheel.sha256: wheel for listing in listings for group in listing.groups for wheel in group.wheels}
@@ -42,11 +41,12 @@ def hold_binaries(
         else:
             try:
                 found.disagreements += _compare(key, row, reader.read(key[0], wheel))
-                held += 1
+                found.binaries += 1
             except ArtifactError as error:
                 found.unread.append(str(error))
         progress(done, len(chosen))
-    return held
+    if not chosen:
+        found.unread.append("The matrix knows no binaries of these rows, so none could be held.")
 
 
 def _rows(document: dict[str, Any], framework: str) -> Iterator[tuple[Key, Row]]:

@@ -44,6 +44,7 @@ class Verification:
     unread: list[str] = field(default_factory=list)  # one sentence each
     vanished: list[str] = field(default_factory=list)  # rows whose wheels the index lists no more
     held: list[str] = field(default_factory=list)  # the rows that were held
+    binaries: int = 0  # rows whose wheel's binaries were read anew and held, on request
 
     @property
     def verdict(self) -> str:
