@@ -2,30 +2,133 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from envcheck.explain.events import Event
+from envcheck.explain.fixes import fix_for
+from envcheck.explain.log import Claim, Log
+from envcheck.explain.machine import machine_findings
+from envcheck.explain.reason_architecture import architecture_claims
+from envcheck.explain.reason_driver import driver_claims, harmless_without_gpu
+from envcheck.explain.reason_libraries import is_harmless_load, library_claims
+from envcheck.explain.reason_memory import memory_claims
+from envcheck.explain.reason_pip import pip_claims
+from envcheck.explain.reason_python import python_claims
+from envcheck.explain.reason_versions import version_claims
 from envcheck.explain.signatures import signatures_by_name
+from envcheck.explain.weigh import evidence, finding_of, rival_findings, root_of, strongest
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Source
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Evidence, Finding, Report
+from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Finding, Report
 from envcheck.model.snapshot import Facts
+from envcheck.rules.catalogue import catalogue
 from envcheck.rules.ranking import rank_findings
+
+NOISE = "benign-noise"
+_REASONS = (
+    library_claims, version_claims, architecture_claims, pip_claims, memory_claims, driver_claims, python_claims,
+)  # fmt: skip
+# What a machine without a GPU, or one whose GPU works, may say about drivers and CUDA without anything being wrong.
+_EXCUSED = ("driver-missing", "libcuda-not-on-path", "toolkit-missing", "cudnn-missing", "driver-not-in-container",
+            "visible-devices-hidden", "framework-cuda-extra-missing", "driver-device-nodes", "toolkit-wrong-version")  # fmt: skip
 
 
 def judge_log(events: Sequence[Event], matrix: Matrix, facts: Facts | None) -> Report:
     """Name the root cause of what `events` report, with the lines that show it."""
-    del matrix, facts  # the first slice looks at the messages alone
+    log = Log(events, matrix, facts)
+    machine = machine_findings(log)
+    claims = [*_direct(log), *(claim for reason in _REASONS for claim in reason(log))]
+    excused = [claim for claim in claims if _is_excused(log, claim)]
+    noise = tuple(dict.fromkeys((*_noise(log), *(event for claim in excused for event in claim.events))))
+    ordered = strongest(claim for claim in (*claims, *machine.claims(claims)) if claim not in excused)
+    root = root_of(ordered)
+    notes = [*_noise_note(noise), *_remedies(log)]
+    if root is None:
+        return _without_cause(log, ordered, notes, bool(noise))
+    found = [machine.finding(claim.id) or finding_of(claim, root, fix_for(log, claim)) for claim in ordered]
+    return _with_cause(root, [_placed(item, root) for item in found], notes)
+
+
+def _with_cause(root: Claim, found: list[Finding], notes: list[Finding]) -> Report:
+    known = {finding.id for finding in found}
+    ranked = rank_findings([*found, *rival_findings(root, known), *notes])
+    return Report(
+        INCOMPATIBLE, "gpu", f"{catalogue()[root.id].means[:1].upper()}{catalogue()[root.id].means[1:]}.", ranked, ()
+    )
+
+
+def _placed(finding: Finding, root: Claim) -> Finding:
+    """Keep a machine's other troubles beside the root that the log is about."""
+    from dataclasses import replace
+
+    if finding.id == root.id or finding.caused_by or finding.severity != "error":
+        return finding
+    return replace(finding, severity=WARNING)
+
+
+def _without_cause(log: Log, claims: tuple[Claim, ...], notes: list[Finding], has_noise: bool) -> Report:
+    symptoms = [Finding("probe-failed", UNDETERMINED, "error", claim.message, evidence(claim)) for claim in claims]
+    asked = _unexplained(log)
+    if symptoms or asked:
+        return Report(
+            UNDETERMINED, "gpu", "The log shows that something fails, not why.", (*symptoms, *asked, *notes), ()
+        )
+    if has_noise:
+        return Report(COMPATIBLE, "gpu", "All that envcheck knows of this log is harmless.", tuple(notes), ())
+    return Report(UNDETERMINED, "gpu", "This log holds no message that envcheck knows.", tuple(notes), ())
+
+
+def _unexplained(log: Log) -> tuple[Finding, ...]:
     known = signatures_by_name()
-    findings = []
-    for event in events:
+    shown = [
+        item for item in log.events if known[item.signature].role == "symptom" and not known[item.signature].finding
+    ]
+    if not shown or log.is_healthy:
+        return ()
+    message = " ".join(dict.fromkeys(known[item.signature].means for item in shown))
+    claim = Claim("probe-failed", 0, message, tuple(shown))
+    return (Finding("probe-failed", UNDETERMINED, "error", f"{message} The log does not say why.", evidence(claim)),)
+
+
+def _direct(log: Log) -> Iterator[Claim]:
+    """Make a claim of each message that points to one cause by itself."""
+    known = signatures_by_name()
+    for event in log.events:
         signature = known[event.signature]
-        if signature.finding:
-            verdict = COMPATIBLE if signature.role == "noise" else INCOMPATIBLE
-            shown = Evidence("log", event.text, Source("file", f"{event.file}:{event.line}", event.text))
-            findings.append(Finding(signature.finding, verdict, signature.severity, signature.means, (shown,)))
-    ranked = rank_findings(findings)
-    if any(finding.verdict == INCOMPATIBLE for finding in ranked):
-        return Report(INCOMPATIBLE, "gpu", ranked[0].message, ranked, ())
-    verdict = COMPATIBLE if ranked else UNDETERMINED
-    return Report(verdict, "gpu", "Only noise." if ranked else "Nothing known in the log.", ranked, ())
+        if signature.finding and signature.role in ("cause", "symptom"):
+            message = _filled(signature.means, event) or event.text
+            yield Claim(signature.finding, signature.weight, message, (event,), signature.severity)
+
+
+def _filled(means: str, event: Event) -> str:
+    for name, value in event.captures:
+        means = means.replace("{" + name + "}", value)
+    return means if "{" not in means else means.split("{", 1)[0].rstrip(" (:;,")
+
+
+def _is_excused(log: Log, claim: Claim) -> bool:
+    return harmless_without_gpu(log) and claim.id in _EXCUSED and claim.weight < 75
+
+
+def _noise(log: Log) -> tuple[Event, ...]:
+    known = signatures_by_name()
+    return tuple(event for event in log.events if known[event.signature].role == "noise" or is_harmless_load(event))
+
+
+def _noise_note(events: tuple[Event, ...]) -> list[Finding]:
+    if not events:
+        return []
+    known = signatures_by_name()
+    said = dict.fromkeys(known[event.signature].means for event in events if known[event.signature].role == "noise")
+    message = "These lines are normal and mean no harm. " + " ".join(said)
+    claim = Claim(NOISE, 0, message, events)
+    return [Finding(NOISE, COMPATIBLE, NOTE, message.strip(), evidence(claim))]
+
+
+def _remedies(log: Log) -> list[Finding]:
+    known = signatures_by_name()
+    shown = [event for event in log.events if known[event.signature].role == "remedy"]
+    if not shown:
+        return []
+    said = " ".join(dict.fromkeys(known[event.signature].means for event in shown))
+    claim = Claim("toolkit-path-conflict", 0, f"Do not follow a remedy that the log shows. {said}", tuple(shown))
+    return [Finding(claim.id, COMPATIBLE, NOTE, claim.message, evidence(claim))]

@@ -34,6 +34,11 @@ def rivals() -> tuple[dict[str, Any], ...]:
     return tuple(_document()["rivals"])
 
 
+def remedies() -> dict[str, str]:
+    """Map finding ids to what to do about them, one sentence for a machine of which nothing is known."""
+    return dict(_document()["remedies"])
+
+
 @lru_cache(maxsize=1)
 def _document() -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads(read_data("signatures.json"))
@@ -41,7 +46,14 @@ def _document() -> dict[str, Any]:
 
 
 def _signature(row: dict[str, Any]) -> Signature:
-    texts = ("name", "pattern", "finding", "severity", "role", "means")
-    known = {name: str(row[name]) for name in texts if name in row}
-    lists = {name: tuple(row[name]) for name in ("fragments", "proves") if name in row}
-    return Signature(**known, **lists, weight=int(row.get("weight", 50)))
+    return Signature(
+        name=row["name"],
+        fragments=tuple(row["fragments"]),
+        pattern=row["pattern"],
+        finding=row["finding"],
+        severity=row["severity"],
+        proves=tuple(row.get("proves", ())),
+        role=row["role"],
+        weight=row["weight"],
+        means=row["means"],
+    )

@@ -1,0 +1,181 @@
+"""A log as the reasoning sees it: its messages by name, and what they and the facts say about the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+from envcheck.explain.events import Event
+from envcheck.explain.signatures import signatures_by_name
+from envcheck.matrix.query import Matrix
+from envcheck.model.facts import Absent, Known, value_of
+from envcheck.model.records import dataclass
+from envcheck.model.snapshot import Facts
+
+_NOTHING = Facts()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One cause that messages of the log speak for, and how strongly."""
+
+    id: str  # finding id
+    weight: int  # 0 to 100; the heaviest claim is the root cause
+    message: str  # what was seen and why it means that, one sentence or two
+    events: tuple[Event, ...] = ()
+    severity: str = "error"
+    rivals: tuple[str, ...] = ()  # finding ids that fit the same messages
+
+
+class Log:
+    """The messages of a log, the matrix, and the machine's facts where they are known."""
+
+    def __init__(self, events: Sequence[Event], matrix: Matrix, facts: Facts | None) -> None:
+        known = signatures_by_name()
+        self.events = tuple(event for event in events if event.signature in known)
+        self.matrix = matrix
+        self.facts = facts or _NOTHING
+        self.with_facts = facts is not None
+
+    def of(self, *names: str) -> tuple[Event, ...]:
+        """List the messages of these signatures."""
+        return tuple(event for event in self.events if event.signature in names)
+
+    def has(self, *names: str) -> bool:
+        """Tell whether one of these signatures was seen."""
+        return any(event.signature in names for event in self.events)
+
+    def capturing(self, *captures: str) -> Iterator[tuple[Event, str]]:
+        """Yield each message that captured one of these names, with the value."""
+        for event in self.events:
+            for name, value in event.captures:
+                if name in captures:
+                    yield event, value
+
+    def values(self, *captures: str) -> tuple[str, ...]:
+        """List the distinct values that messages captured under these names."""
+        return tuple(dict.fromkeys(value for _, value in self.capturing(*captures)))
+
+    def first(self, *captures: str) -> str:
+        """Return the first value captured under these names; "" when there is none."""
+        return next((value for _, value in self.capturing(*captures)), "")
+
+    @cached_property
+    def is_healthy(self) -> bool:
+        """Tell whether the log shows a framework that uses a GPU."""
+        known = signatures_by_name()
+        return any(known[event.signature].role == "healthy" for event in self.events)
+
+    # -- the machine, by its facts and by the log --
+
+    @cached_property
+    def os(self) -> str:
+        """Name the operating system: linux, windows, darwin; "" unknown."""
+        stated = value_of(self.facts.host.os)
+        if stated:
+            return stated
+        libraries = " ".join(self.values("library", "library2"))
+        if self.values("windows") or ".dll" in libraries:
+            return "windows"
+        if self.values("macos"):
+            return "darwin"
+        return "linux" if ".so" in libraries or self.values("wsl", "container_host") else ""
+
+    @cached_property
+    def in_wsl(self) -> bool:
+        """Tell whether this is Windows' Linux."""
+        return isinstance(self.facts.host.wsl_version, Known) or bool(self.values("wsl"))
+
+    @cached_property
+    def in_container(self) -> bool:
+        """Tell whether the log comes from a container: docker names a host by twelve hexadecimal digits."""
+        hosts = self.values("host", "container_host")
+        named = any(len(host) == 12 and set(host) <= set("0123456789abcdef") for host in hosts)
+        return isinstance(self.facts.host.container, Known) or named
+
+    @cached_property
+    def has_no_gpu(self) -> bool:
+        """Tell whether the facts say that there is no NVIDIA GPU."""
+        return isinstance(self.facts.gpus, Absent)
+
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        """Return the recorded environment variables."""
+        return dict(value_of(self.facts.host.environment) or {})
+
+    @cached_property
+    def library_path(self) -> str:
+        """Return the library path as a log or the facts tell it."""
+        return self.environment.get("LD_LIBRARY_PATH", "") or self.first("library_path")
+
+    @cached_property
+    def driver(self) -> str:
+        """Return the driver release that runs, which proves a working driver; "" unknown."""
+        return value_of(self.facts.driver.release) or self.first("driver")
+
+    @cached_property
+    def python(self) -> str:
+        """Return the Python minor: 3.11; "" unknown."""
+        told = value_of(self.facts.python.version) or self.first("python")
+        digits = self.first("python_digits")
+        if not told and digits:
+            told = f"{digits[0]}.{digits[1:]}"
+        return ".".join(told.split(".")[:2])
+
+    @cached_property
+    def cudas(self) -> tuple[str, ...]:
+        """List the CUDA Toolkit lines that are installed as far as told: 11.2."""
+        installs = value_of(self.facts.toolkits.installs) or ()
+        stated = [value_of(item.version) or value_of(item.nvcc_release) or "" for item in installs]
+        found = [*stated, *self.values("nvcc", "cuda_path")]
+        return tuple(dict.fromkeys(".".join(item.split(".")[:2]) for item in found if item))
+
+    @cached_property
+    def packages(self) -> dict[str, str]:
+        """Map distribution names to versions, by the facts and by the lists in the log."""
+        found: dict[str, str] = {}
+        for item in value_of(self.facts.python.distributions) or ():
+            found.setdefault(item.name, item.version)
+        for build in value_of(self.facts.python.frameworks) or ():
+            found.setdefault(build.distribution, build.version)
+        for event in self.events:
+            row = event.captured
+            if "package" in row and "version" in row:
+                found.setdefault(row["package"].lower().replace("_", "-"), row["version"])
+        if self.values("torch"):
+            found.setdefault("torch", self.first("torch"))
+        return found
+
+    @cached_property
+    def capabilities(self) -> tuple[str, ...]:
+        """List the compute capabilities of the GPUs named by the facts or the log, "8.6"."""
+        from envcheck.matrix.gpus import capabilities_named
+
+        stated: list[Any] = [value_of(gpu.compute_capability) for gpu in value_of(self.facts.gpus) or ()]
+        names = [value_of(gpu.name) or "" for gpu in value_of(self.facts.gpus) or ()] + list(self.values("gpu"))
+        found = [item for item in stated if item]
+        found += [digits(value) for value in self.values("cc")]
+        for name in names:
+            numbers = capabilities_named(name) if len(name) > 2 else ()
+            found += numbers if len(numbers) == 1 else ()
+        return tuple(dict.fromkeys(found))
+
+
+def digits(capability: str) -> str:
+    """Write a compute capability as major.minor: "8 minor: 6" and "sm_86" become 8.6."""
+    if " minor: " in capability:
+        return capability.replace(" minor: ", ".")
+    plain = capability.removeprefix("sm_").removeprefix("compute_").rstrip("af")
+    return plain if "." in plain or not plain.isdigit() else f"{plain[:-1]}.{plain[-1]}"
+
+
+def number(version: str) -> tuple[int, ...]:
+    """Read the leading numbers of a version, for comparison: "8.3.2" and "8, 3, 2" are (8, 3, 2)."""
+    parts = version.replace(",", ".").replace(" ", "").split(".")
+    found: list[int] = []
+    for part in parts:
+        if not part.isdigit() or len(part) > 6:
+            break
+        found.append(int(part))
+    return tuple(found)

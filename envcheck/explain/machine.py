@@ -1,0 +1,59 @@
+"""The doctor's rules on what the facts and the log state about the machine, as claims beside the log's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from envcheck.explain.log import Claim, Log
+from envcheck.explain.stated import stated_facts
+from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, Finding
+from envcheck.model.records import dataclass
+from envcheck.rules.catalogue import catalogue
+
+_ALONE = 68  # what the machine's facts show, where the log does not speak of it
+_EXPLAINS = 97  # ... where they explain what the log complains about
+_WARNING = 40
+_DECIDED = 70  # a message of this weight tells its cause by itself
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the rules found in the facts."""
+
+    findings: tuple[Finding, ...]
+
+    def finding(self, finding_id: str) -> Finding | None:
+        """Return the doctor's finding of an id, not yet primary."""
+        from dataclasses import replace
+
+        found = next((item for item in self.findings if item.id == finding_id), None)
+        return replace(found, primary=False) if found else None
+
+    def claims(self, said: Sequence[Claim]) -> Iterator[Claim]:
+        """Weigh what the rules found by how well it explains what the log says."""
+        top = max(said, key=lambda claim: claim.weight, default=None)
+        for item in self.findings:
+            yield Claim(item.id, self._weight(item, said, top), item.message, (), item.severity)
+
+    @staticmethod
+    def _weight(item: Finding, said: Sequence[Claim], top: Claim | None) -> int:
+        explained = {*catalogue()[item.id].explains, item.id}
+        if top is not None and top.id in explained and (item.severity == ERROR or item.id == top.id):
+            return _EXPLAINS
+        if item.severity != ERROR or item.caused_by:
+            return _WARNING if top is None or top.weight < _WARNING else 1
+        supported = any(claim.id in explained or item.id in claim.rivals for claim in said)
+        if top is not None and top.weight >= _DECIDED and not supported:
+            return 1
+        return _ALONE + (12 if supported else 0)
+
+
+def machine_findings(log: Log) -> Machine:
+    """Run the rules where the facts, or the log itself, say something of the machine."""
+    facts = stated_facts(log)
+    if facts is None:
+        return Machine(())
+    from envcheck.rules import Context, evaluate
+
+    report = evaluate(Context(facts, log.matrix))
+    return Machine(tuple(item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE))

@@ -1,0 +1,77 @@
+"""CUDA starts and sees nothing, or no driver answers: hidden, absent, not handed in, or noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck.explain.events import Event
+from envcheck.explain.log import Claim, Log
+
+_NO_DEVICE = ("cuda-no-device", "torch-no-gpus", "devicequery-100", "cupy-no-gpu")
+_NO_DRIVER = ("cuinit-unknown-303", "tf-kernel-driver-not-running", "torch-no-driver", "lspci-none")
+_HIDES = ("-1", "", "NoDevFiles", "none", "void")
+
+
+def driver_claims(log: Log) -> Iterator[Claim]:
+    """Say why no GPU is seen."""
+    for event in log.of(*_NO_DEVICE):
+        yield _no_device(log, event)
+    for event in log.of(*_NO_DRIVER):
+        if log.in_container:
+            means = "The log comes from a container, which was not given the host's driver."
+            yield Claim("driver-not-in-container", 70, means, (event,), rivals=("driver-missing",))
+        elif log.in_wsl:
+            yield Claim("driver-wsl", 62, "WSL shows no driver.", (event,), rivals=("libcuda-not-on-path",))
+    for event in log.of("smi-failed", "smi-no-devices"):
+        if log.has("secure-boot-enabled"):
+            means = "Secure Boot is on and the driver's module is not loaded: it is not signed."
+            yield Claim("driver-secure-boot", 78, means, (event,), rivals=("driver-missing",))
+        elif log.in_wsl:
+            yield Claim("driver-wsl", 72, "nvidia-smi reaches no driver from WSL.", (event,))
+    for event in log.of("nvcc-not-found", "smi-not-found"):
+        if event.signature == "smi-not-found" and log.in_container:
+            yield Claim("driver-not-in-container", 66, "The container lacks nvidia-smi.", (event,))
+    yield from _tensorflow(log)
+    yield from _mig(log)
+
+
+def _no_device(log: Log, event: Event) -> Claim:
+    visible = next((value for _, value in log.capturing("visible")), None)
+    visible = log.environment.get("CUDA_VISIBLE_DEVICES", visible)
+    if visible is not None and (visible in _HIDES or visible not in ("0", "all")):
+        means = f"CUDA_VISIBLE_DEVICES is {visible!r}, which leaves no GUP of this machine visible.".replace(
+            "GUP", "GPU"
+        )
+        return Claim("visible-devices-hidden", 86, means, (event,))
+    if log.in_container:
+        means = "CUDA starts in the container and sees no GPU."
+        return Claim("driver-not-in-container", 52, means, (event,), rivals=("visible-devices-hidden",))
+    means = "CUDA starts and sees no GPU: CUDA_VISIBLE_DEVICES hides it, the driver is not loaded, or there is none."
+    return Claim("visible-devices-hidden", 46, means, (event,), rivals=("driver-missing", "gpu-absent"))
+
+
+def _tensorflow(log: Log) -> Iterator[Claim]:
+    """Judge what newer TensorFlow says without naming a library, by the release that says it."""
+    for event in log.of("tf-no-cuda-drivers"):
+        if log.has_no_gpu:
+            continue
+        wheels = "local_tsl" in event.text or "local_xla" in event.text  # its sources moved there with the CUDA extra
+        finding = "framework-cuda-extra-missing" if wheels else "toolkit-missing"
+        means = "TensorFlow could not open libcudart; its words on the driver do not mean that the driver is missing."
+        yield Claim(finding, 60 if log.driver else 44, means, (event,), rivals=("driver-missing", "gpu-absent"))
+    for event in log.of("tf-cannot-dlopen-gpu"):
+        if "cuda" in log.library_path.lower():
+            means = "TensorFlow could not load a CUDA library, and LD_LIBRARY_PATH puts other copies first."
+            yield Claim("toolkit-path-conflict", 52, means, (event,), rivals=("cuda-wheel-not-found",))
+
+
+def _mig(log: Log) -> Iterator[Claim]:
+    hidden = log.of(*_NO_DEVICE, "torch-invalid-ordinal")
+    if hidden and log.has("mig-on", "mig-uuid"):
+        means = "The GPU is in MIG mode and CUDA sees no instance of it: select one by its UUID."
+        yield Claim("mig-config", 80, means, (*hidden, *log.of("mig-on", "mig-uuid")))
+
+
+def harmless_without_gpu(log: Log) -> bool:
+    """Tell whether what the log says on driver and CUDA is normal: no GPU here, or a GPU that works all the same."""
+    return log.has_no_gpu or log.is_healthy

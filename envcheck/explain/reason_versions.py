@@ -1,0 +1,70 @@
+"""Two versions that meet: cuDNN loaded and built with, nvcc and the CUDA of torch, a component and JAX's floor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck.explain.events import Event
+from envcheck.explain.log import Claim, Log, number
+
+_CUDNN = ("cudnn-runtime-older", "jax-cudnn-version", "torch-cudnn-version", "trt-cudnn-linked")
+
+
+def version_claims(log: Log) -> Iterator[Claim]:
+    """Compare the versions that messages name in pairs."""
+    for event in log.of(*_CUDNN):
+        if {"cudnn_loaded", "cudnn_built"} <= set(event.captured):
+            yield _cudnn(log, event)
+    for event in log.of("torch-cuda-mismatch"):
+        yield _nvcc(log, event)
+    for event in log.of("jax-component-version", "jax-component-old"):
+        means = f"JAX finds an older {event.captured['component']} than it was built against."
+        path = bool(log.library_path)
+        yield Claim("toolkit-path-conflict" if path else "toolkit-wrong-version", 74, means, (event,))
+    for event in log.of("jax-component-missing"):
+        component = event.captured["component"]
+        finding = "cudnn-missing" if component == "cuDNN" else "cuda-wheel-not-found"
+        yield Claim(finding, 76, f"JAX cannot load {component}.", (event,), rivals=("framework-cuda-extra-missing",))
+
+
+def cudnn_number(text: str) -> tuple[int, ...]:
+    """Read a cuDNN version in any of its spellings: 8.6.0, (8, 3, 2), 8700 and 90100."""
+    plain = text.strip(" ().")
+    if not plain.isdigit():
+        return number(plain)
+    value = int(plain)
+    # cuDNN's own number is major * 1000 + minor * 100 + patch, and from 9 on major * 10000 + minor * 100 + patch.
+    unit = 10_000 if value >= 90_000 else 1_000
+    return (value // unit, value % unit // 100, value % 100)
+
+
+def _cudnn(log: Log, event: Event) -> Claim:
+    loaded, built = cudnn_number(event.captured["cudnn_loaded"]), cudnn_number(event.captured["cudnn_built"])
+    means = f"cuDNN {_text(loaded)} is loaded; the build was compiled with {_text(built)}."
+    of_torch = event.signature == "torch-cudnn-version"
+    if of_torch and loaded < built:
+        means += " PyTorch brings its own cuDNN, so another copy stands before it."
+        return Claim("cudnn-shadowed", 92, means, (event,), rivals=("cudnn-too-old",))
+    if loaded[:1] != built[:1]:
+        return Claim("cudnn-wrong-major", 93, means, (event,))
+    if loaded > built:
+        return Claim("cudnn-too-new", 88 if of_torch else 70, means, (event,), rivals=("cudnn-shadowed",))
+    if event.signature == "jax-cudnn-version" and "torch" in log.packages:
+        means += " PyTorch in the same environment brings an older cuDNN; the first one loaded wins."
+        return Claim("cudnn-shadowed", 93, means, (event,), rivals=("cudnn-too-old",))
+    return Claim("cudnn-too-old", 92, means, (event,), rivals=("cudnn-shadowed",))
+
+
+def _nvcc(log: Log, event: Event) -> Claim:
+    nvcc, torch = event.captured.get("nvcc", ""), event.captured.get("torch_cuda") or log.first("torch_cuda")
+    means = f"The extension is compiled with CUDA {nvcc}, PyTorch was built with {torch or 'another'}."
+    minor = event.captured.get("minor")
+    installed = [line for line in log.cudas if line == torch]
+    if installed and not minor:
+        means += f" CUDA {torch} is installed as well and is not the one found."
+        return Claim("toolkit-path-conflict", 91, means, (event,))
+    return Claim("toolkit-wrong-version", 40 if minor else 92, means, (event,), "warning" if minor else "error")
+
+
+def _text(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

@@ -1,0 +1,99 @@
+"""The facts that machine output in a log states, as far as the snapshot does not know them already."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from envcheck.explain.log import Log, digits
+from envcheck.model.facts import Fact, Known, Source, Unknown
+from envcheck.model.machine import Gpu
+from envcheck.model.python_env import Distribution, FrameworkBuild
+from envcheck.model.records import replaced
+from envcheck.model.snapshot import Facts
+
+_BUILDS = {"pytorch": "torch"}  # conda's name of it
+
+
+def stated_facts(log: Log) -> Facts | None:
+    """Return the given facts with the log's own beside them; None where neither says anything decisive."""
+    told = _Told(log)
+    builds = told.builds()
+    if not log.with_facts and not (builds and (log.values("driver", "gpu", "nvcc") or len(builds) > 1)):
+        return None
+    facts = log.facts
+    python, driver, host = facts.python, facts.driver, facts.host
+    python = replaced(
+        python,
+        version=_or(python.version, told.known("python")),
+        frameworks=_or(python.frameworks, told.many(builds)),
+        distributions=_or(python.distributions, told.many(told.distributions())),
+    )
+    driver = replaced(
+        driver,
+        release=_or(driver.release, told.known("driver")),
+        cuda_driver_version=_or(driver.cuda_driver_version, told.known("driver_cuda")),
+    )
+    host = replaced(host, os=_or(host.os, told.text(log.os)), libc_version=_or(host.libc_version, told.known("glibc")))
+    return replaced(facts, python=python, driver=driver, host=host, gpus=_or(facts.gpus, told.many(told.gpus())))
+
+
+class _Told:
+    """What messages captured, as facts with the line they stand in."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def known(self, capture: str) -> Fact[Any]:
+        found = next(self._log.capturing(capture), None)
+        if found is None:
+            return Unknown("failed", "the log does not say")
+        event, value = found
+        return Known(value, Source("file", f"{event.file}:{event.line}", event.text))
+
+    def text(self, value: str) -> Fact[Any]:
+        return Known(value, Source("file", "log")) if value else Unknown("failed", "the log does not say")
+
+    def many(self, values: tuple[Any, ...]) -> Fact[Any]:
+        return Known(values, Source("file", "log")) if values else Unknown("failed", "the log does not say")
+
+    def builds(self) -> tuple[FrameworkBuild, ...]:
+        found = []
+        for name, version in self._log.packages.items():
+            distribution = _BUILDS.get(name, name)
+            framework = self._log.matrix.framework_of(distribution)
+            if framework and re.fullmatch(r"\d+(\.\d+)+[\w.+]*", version) and name in self._listed():
+                cuda = self.known("torch_cuda") if framework == "torch" else Unknown("failed", "the log does not say")
+                found.append(FrameworkBuild(framework, distribution, version, cuda_version=cuda))
+        return tuple({item.distribution: item for item in found}.values())
+
+    def _listed(self) -> set[str]:
+        lists = ("pip-list-tensorflow", "pip-list-torch", "pip-list-jax", "torch-version")
+        rows = self._log.of(*lists)
+        names = {row.captured.get("package", "torch").lower().replace("_", "-") for row in rows}
+        return names
+
+    def distributions(self) -> tuple[Distribution, ...]:
+        rows = self._log.of(
+            "pip-list-tensorflow", "pip-list-torch", "pip-list-jax", "pip-list-nvidia", "pip-list-helpers"
+        )
+        names = {row.captured["package"].lower().replace("_", "-"): row.captured["version"] for row in rows}
+        return tuple(Distribution(name, version) for name, version in names.items())
+
+    def gpus(self) -> tuple[Gpu, ...]:
+        from envcheck.matrix.gpus import capabilities_named
+
+        found = []
+        for event, name in self._log.capturing("gpu"):
+            numbers = capabilities_named(name) if len(name) > 2 else ()
+            source = Source("file", f"{event.file}:{event.line}", event.text)
+            cc = event.captured.get("cc")
+            capability = digits(cc) if cc else (numbers[0] if len(numbers) == 1 else "")
+            if capability:
+                found.append(Gpu(name=Known(name, source), compute_capability=Known(capability, source)))
+        return tuple(found[:16])
+
+
+def _or(fact: Fact[Any], other: Fact[Any]) -> Fact[Any]:
+    """Keep what the snapshot knows; take the log's word for what it could not tell."""
+    return other if isinstance(fact, Unknown) and isinstance(other, Known) else fact

@@ -1,0 +1,83 @@
+"""Choose the root cause among the claims, put its consequences under it, and name what fits as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from envcheck.explain.log import Claim
+from envcheck.explain.signatures import rivals as rival_rows
+from envcheck.model.facts import Source
+from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, WARNING, Command, Evidence, Finding, Fix
+from envcheck.rules.catalogue import catalogue
+
+_LEAST = 20  # lighter claims are symptoms that name no cause
+_SHOWN = 6  # lines shown of one claim
+
+
+def strongest(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """Join the claims of one cause and order them: heaviest first, then by the catalogue; never by the log's order."""
+    joined: dict[str, Claim] = {}
+    for claim in claims:
+        known = joined.get(claim.id)
+        joined[claim.id] = claim if known is None else _join(known, claim)
+    return tuple(sorted(joined.values(), key=lambda claim: (-claim.weight, catalogue()[claim.id].rank)))
+
+
+def _join(one: Claim, other: Claim) -> Claim:
+    first, second = (one, other) if (one.weight, one.message) >= (other.weight, other.message) else (other, one)
+    events = tuple(dict.fromkeys((*first.events, *second.events)))
+    return Claim(first.id, first.weight, first.message, events, first.severity, first.rivals)
+
+
+def root_of(claims: tuple[Claim, ...]) -> Claim | None:
+    """Return the heaviest claim that names a cause."""
+    return claims[0] if claims and claims[0].weight >= _LEAST else None
+
+
+def consequence(claim: Claim, root: Claim) -> bool:
+    """Tell whether a cause makes what another claim saw: by the catalogue, or as the lighter reading of one failure."""
+    explained = claim.id in catalogue()[root.id].explains
+    return explained or claim.weight < 60 or bool(set(claim.events) & set(root.events))
+
+
+def evidence(claim: Claim) -> tuple[Evidence, ...]:
+    """Show the lines of the log that speak for a claim."""
+    return tuple(
+        Evidence("log", event.text, Source("file", f"{event.file}:{event.line}", event.text))
+        for event in claim.events[:_SHOWN]
+    )
+
+
+def finding_of(claim: Claim, root: Claim, fix: Fix | None) -> Finding:
+    """Turn a claim into a finding; what the root explains is linked to it, the rest is a warning beside it."""
+    if claim is root:
+        severity = ERROR if claim.severity == ERROR else WARNING
+        return Finding(claim.id, INCOMPATIBLE, severity, claim.message, evidence(claim), fix)
+    cause = root.id if consequence(claim, root) else None
+    return Finding(claim.id, INCOMPATIBLE, WARNING, claim.message, evidence(claim), fix, caused_by=cause)
+
+
+def rival_findings(root: Claim, known: Iterable[str]) -> tuple[Finding, ...]:
+    """Name each cause that fits the root's messages as well, with the command that tells them apart."""
+    seen = set(known)
+    return tuple(
+        Finding(
+            other,
+            UNDETERMINED,
+            WARNING,
+            f"Fits the same lines: {catalogue()[other].means}.",
+            (),
+            _question(root, other),
+        )
+        for other in dict.fromkeys(root.rivals)
+        if other not in seen
+    )
+
+
+def _question(root: Claim, other: str) -> Fix | None:
+    for row in rival_rows():
+        if other in row["either"] and (root.id in row["or"] or not row["or"]):
+            return Fix(str(row["tells"]), (Command(tuple(row["command"]), "environment", "tells the two apart"),))
+        if root.id in row["either"] and other in row["or"]:
+            return Fix(str(row["tells"]), (Command(tuple(row["command"]), "environment", "tells the two apart"),))
+    return None
