@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from envcheck.model.facts import Unknown
 from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, WARNING, Evidence, Finding, Report
+from envcheck.rules import register_rules
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.ranking import rank_findings
 from envcheck.rules.registry import RULES, Rule
@@ -14,6 +15,7 @@ from envcheck.rules.targets import wanted_releases
 
 def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
     """Judge a machine; `only` limits the checks to some finding ids. Raises TargetError for a requirement."""
+    register_rules()
     wanted_releases(context)  # one that cannot be judged is the caller's error, not a broken check
     findings: list[Finding] = []
     blocked: dict[Unknown, list[tuple[str, str]]] = {}

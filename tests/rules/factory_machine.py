@@ -16,8 +16,7 @@ from envcheck.model.findings import Finding
 from envcheck.model.machine import DeviceNode, DriverFacts, Gpu, HostFacts, MigDevice
 from envcheck.model.python_env import Distribution, FrameworkBuild, PythonFacts
 from envcheck.model.snapshot import Facts
-from envcheck.rules import Context, Target
-from envcheck.rules.registry import RULES
+from envcheck.rules import RULES, Context, Target
 
 SOURCE = Source("file", "composed", "")
 UNREAD = Unknown("timeout", "no answer in 2 s")
