@@ -9,7 +9,7 @@ from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.cli.formats import Style
 from envcheck.model.snapshot import Snapshot
 
-EXAMPLE = "Example: python train.py 2>&1 | envcheck explain -"
+EXAMPLE = "Example: envcheck explain train.log, or python train.py 2>&1 | envcheck explain -"
 
 
 @click.command(epilog=EXAMPLE)

@@ -1,0 +1,189 @@
+"""How fast a log is read, beside `grep -cF` with the same fragments in the same run.
+
+    python bench/explain_speed.py [--megabytes 1000] [--runs 3]
+
+The log is composed: lines as trainers write them, and messages that frameworks write, with ever new numbers.
+Two are made: one without any known message, and one in which every hundredth line is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FLOOR = 50.0  # MB/s
+START_UP = 7.0  # x `python -c pass`
+PIECE = 32 << 20  # bytes composed; a log repeats its pieces
+
+TIME = "2026-11-20 23:01:{a:02d}.{b:06d}: "
+QUIET = (
+    "2026-11-20 23:01:{a:02d}.{b:03d} INFO trainer step={c} epoch={a} loss=0.{b} lr=1.0e-4 grad_norm=0.{b} cuda:{d}",
+    "[{c}/300000] train_loss: 0.{b} | acc: 0.{b} | CUDA device {d} | ETA 0:12:{a:02d}",
+    "[rank{d}]: DEBUG:torch.distributed:allreduce bucket {c} finished in 0.{b} s",
+    TIME + "I tensorflow/core/common_runtime/placer.cc:125] MatMul_{c}: (MatMul): /device:GPU:{d}",
+    "Epoch {a}:  {a}%|\u2588\u2588\u2588\u258f      | {c}/300000 [00:{a:02d}<10:{a:02d}, {b}.1it/s, loss=0.{b}]",
+)
+NUMA = (
+    "I tensorflow/stream_executor/cuda/cuda_gpu_executor.cc:937] successful NUMA node read from SysFS had negative value "
+    "(-1), but there must be at least one NUMA node, so returning NUMA node zero"
+)
+OUT_OF_MEMORY = (
+    "[rank{d}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {b}.00 MiB. GPU {d} has a total capacity "
+    "of 23.69 GiB of which {b}.00 MiB is free."
+)
+MISSING = (
+    "W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic library 'libcudart.so.11.0'; "
+    "dlerror: libcudart.so.11.0: cannot open shared object file: No such file or directory"
+)
+KNOWN = (
+    TIME + "W tensorflow/compiler/tf2tensorrt/utils/py_utils.cc:38] TF-TRT Warning: Could not find TensorRT",
+    TIME + NUMA,
+    OUT_OF_MEMORY,
+    TIME + MISSING,
+    "[ {c}.{b:06d}] NVRM: Xid (PCI:0000:{a:02d}:00): 31, pid={c}, name=python, Ch 00000008, intr 10000000. MMU Fault",
+)
+
+
+def compose(path: Path, size: int, every: int) -> None:
+    """Write a log of about `size` bytes in which one line in `every` (0: none) is a known message."""
+    rng = random.Random(20261121)
+    lines: list[str] = []
+    length = 0
+    while length < min(PIECE, size):
+        known = every and len(lines) % every == every - 1
+        words = {
+            "a": rng.randrange(60),
+            "b": rng.randrange(100, 1000),
+            "c": rng.randrange(300_000),
+            "d": rng.randrange(8),
+        }
+        lines.append(rng.choice(KNOWN if known else QUIET).format(**words))
+        length += len(lines[-1]) + 1
+    piece = ("\n".join(lines) + "\n").encode()
+    with path.open("wb") as stream:
+        for _ in range(max(1, round(size / len(piece)))):
+            stream.write(piece)
+
+
+def run(argv: list[str]) -> tuple[float, float, str]:
+    """Run a command; return seconds, peak resident MiB and its output."""
+    start = time.perf_counter()
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONDONTWRITEBYTECODE": ""}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment) as process:
+        assert process.stdout is not None
+        said = process.stdout.read().decode()
+        _, _, usage = os.wait4(process.pid, 0)
+        process.returncode = 0
+    return time.perf_counter() - start, usage.ru_maxrss / 1024, said
+
+
+def medians(commands: dict[str, list[str]], runs: int) -> dict[str, tuple[float, float]]:
+    """Run every command by turns, once to warm up; return median seconds and largest MiB."""
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    for _ in range(runs + 1):
+        for name, argv in commands.items():
+            taken[name].append(run(argv)[:2])
+    return {
+        name: (statistics.median(s for s, _ in some[1:]), max(m for _, m in some[1:])) for name, some in taken.items()
+    }
+
+
+def fragments(path: Path) -> int:
+    """Write the fragments of all signatures, one a line, for grep; return how many."""
+    sys.path.insert(0, str(ROOT))
+    from envcheck.explain.signatures import load_signatures
+
+    known = sorted({fragment for item in load_signatures() for fragment in item.fragments})
+    path.write_text("\n".join(known) + "\n", encoding="utf-8")
+    return len(known)
+
+
+def installed(work: Path) -> Path:
+    """Install the tool into an environment of its own; return the folder of its programs."""
+    subprocess.run([sys.executable, "-m", "venv", str(work / "venv")], check=True)
+    subprocess.run([str(work / "venv/bin/python"), "-m", "pip", "install", "-q", str(ROOT)], check=True, timeout=600)
+    return work / "venv/bin"
+
+
+def throughput(work: Path, programs: Path, size: int, runs: int) -> list[bool]:
+    """Print megabytes per second of both programs on both logs; return which goals are met."""
+    met = []
+    print("| log | program | MB/s | seconds | peak MiB | x grep |\n|---|---|---|---|---|---|")
+    for name, every in (("no known line", 0), ("1 % known lines", 100)):
+        log = work / "train.log"
+        # In a process of its own: a child begins with its parent's resident set, and that is what would be measured.
+        subprocess.run([sys.executable, __file__, "--compose", str(log), str(size), str(every)], check=True)
+        megabytes = log.stat().st_size / 1e6
+        grep = ["grep", "-cFf", str(work / "fragments"), str(log)]
+        found = medians(
+            {"`grep -cF`": grep, "`envcheck explain`": [str(programs / "envcheck"), "explain", str(log)]}, runs
+        )
+        for program, (seconds, peak) in found.items():
+            ratio = found["`grep -cF`"][0] / seconds
+            print(f"| {name} | {program} | {megabytes / seconds:.0f} | {seconds:.2f} | {peak:.0f} | {ratio:.2f} |")
+        met.append(megabytes / found["`envcheck explain`"][0] >= FLOOR)
+    return met
+
+
+def start_up(work: Path, programs: Path) -> bool:
+    """Print what explaining a small log costs beside a bare interpreter; return whether the goal is met."""
+    log = work / "small.log"
+    compose(log, 4000, 10)
+    packed = work / "small.log.gz"
+    packed.write_bytes(gzip.compress(log.read_bytes()))
+    bare = [str(programs / "python"), "-c", "pass"]
+    ours = [str(programs / "envcheck"), "explain", str(log)]
+    found = medians({"bare": bare, "explain": ours, "gzip": [*ours[:-1], str(packed)]}, 21)
+    ratio = found["explain"][0] / found["bare"][0]
+    for name, (seconds, peak) in found.items():
+        print(f"{name}: {seconds * 1e3:.0f} ms, {seconds / found['bare'][0]:.1f} x, {peak:.0f} MiB")
+    return ratio <= START_UP
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--compose", nargs=3, metavar=("FILE", "SIZE", "EVERY"), help="write a log and end")
+    chosen = parser.parse_args()
+    if chosen.compose:
+        compose(Path(chosen.compose[0]), int(chosen.compose[1]), int(chosen.compose[2]))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        programs = installed(work)
+        print(f"{fragments(work / 'fragments')} fragments, {prefilter(programs)}, {grep_version()}")
+        met = [start_up(work, programs), *throughput(work, programs, chosen.megabytes * 1_000_000, chosen.runs)]
+    goals = (
+        f"start-up <= {START_UP:.0f} x python -c pass",
+        f">= {FLOOR:.0f} MB/s",
+        f">= {FLOOR:.0f} MB/s with 1 % known",
+    )
+    for goal, reached in zip(goals, met, strict=True):
+        print(f"- {'met' if reached else 'NOT MET'}: {goal}")
+    sys.exit(0 if all(met) else 1)
+
+
+def prefilter(programs: Path) -> str:
+    """Say what finds the fragments in the environment that is measured."""
+    found = run([str(programs / "python"), "-c", "import ahocorasick_rs as a; print(a.__name__)"])[2].strip()
+    return found or "no ahocorasick_rs: an expression finds them"
+
+
+def grep_version() -> str:
+    """Return grep's own name and version."""
+    return subprocess.run(["grep", "--version"], capture_output=True, text=True, check=True).stdout.split("\n", 1)[0]
+
+
+if __name__ == "__main__":
+    main()
