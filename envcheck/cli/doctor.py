@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from envcheck.cli import inspect, options
-from envcheck.cli.exits import OF_VERDICT, UserError
+from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.cli.formats import FORMATS, Style, print_report
 from envcheck.model.findings import Report
 from envcheck.model.snapshot import Snapshot
@@ -23,6 +23,7 @@ EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expec
     help="What must work; auto: a GPU where there is one.",
 )
 @click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge a saved machine instead of this one.")
+@click.option("--smoke", is_flag=True, help="Compute something small on each device as well, like `envcheck smoke`.")
 @click.option("--only", metavar="IDS", default="", help="Limit the checks to these finding ids, comma-separated.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the report.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
@@ -35,6 +36,7 @@ def doctor(
     requirements: tuple[str, ...],
     expect: str,
     snapshot_file: str | None,
+    smoke: bool,
     only: str,
     form: str,
     no_snapshot: bool,
@@ -45,12 +47,20 @@ def doctor(
 ) -> int:
     """Say whether GPU deep learning works on this machine; if not, what is wrong, why, and what to type.
 
-    Reads only: nothing is changed, and the inspected environment is not imported.
+    Reads only: nothing is changed, and the inspected environment is not imported (but by --smoke).
     """
+    if smoke and snapshot_file:
+        raise UserError("--smoke computes on this machine, --snapshot judges another one: choose one of them.")
     snapshot = inspect.saved_snapshot(snapshot_file) if snapshot_file else inspect.live_snapshot(python, env)
     report = _judge(snapshot, expect, requirements, only, matrix_file)
+    failed = False
+    if smoke:
+        from envcheck.cli.doctor_smoke import with_smoke
+        from envcheck.cli.smoke_session import SmokeOptions
+
+        report, failed = with_smoke(report, SmokeOptions(python, env, expect=expect, quiet=quiet))
     print_report(report, snapshot, Style(form, color_mode, verbose, quiet, no_snapshot))
-    return OF_VERDICT[report.verdict]
+    return STEP_FAILED if failed else OF_VERDICT[report.verdict]
 
 
 def _judge(

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from envcheck.cli.exits import UserError
+from envcheck.cli.smoke_causes import explain_words
 from envcheck.cli.smoke_progress import SmokeProgress
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Unknown, value_of
@@ -107,6 +108,7 @@ def _run(
         environment=dict(os.environ),
         limits=usual_limits(wanted.level, wanted.seconds, memory),
         paths=hidden_folders(python),
+        explain=explain_words,
     )
     jobs = jobs_of(frameworks, choice.devices, wanted.level, cpu=not wanted.gpus)
     progress = SmokeProgress(len(jobs), quiet=wanted.quiet)

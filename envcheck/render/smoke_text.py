@@ -66,7 +66,7 @@ def _measures(measures: tuple[Measure, ...]) -> Iterator[str]:
 
 
 def _findings(session: Session) -> Iterator[str]:
-    for finding in findings_of(session):
+    for finding in {item.id: item for item in findings_of(session)}.values():
         if finding.fix is None:
             continue
         yield inert(f"fix for {finding.id}: {finding.fix.summary}")

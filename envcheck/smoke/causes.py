@@ -6,12 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from envcheck.smoke.devices import ALL, GPU
-from envcheck.smoke.protocol import BAD_OUTCOMES, FAILED, OUT_OF_MEMORY, Result
+from envcheck.smoke.protocol import BAD_OUTCOMES, CRASHED, ERROR, FAILED, HUNG, OUT_OF_MEMORY, Result
 from envcheck.smoke.runs import Job
 
 Explain = Callable[[str], str]  # text of a log -> the id of the finding that it points to, "" for none
 
 UNEXPLAINED = "smoke-failed"
+
+
+_IN_WORDS = (ERROR, CRASHED, FAILED)  # outcomes whose cause a framework says
 
 
 def with_findings(results: tuple[Result, ...], job: Job, log: str, explain: Explain | None) -> tuple[Result, ...]:
@@ -23,7 +26,7 @@ def with_findings(results: tuple[Result, ...], job: Job, log: str, explain: Expl
 
 def _explained(result: Result, job: Job, log: str, explain: Explain | None) -> Result:
     finding = result.finding or _of_its_kind(result, job)
-    if not finding and explain is not None:
+    if not finding and explain is not None and result.outcome in _IN_WORDS:
         finding = explain(result.error or result.message) or explain(log)
     if finding == "gpu-memory-exhausted" and job.device.held:
         return replace(result, finding="gpu-memory-held", message=f"{result.message}; {job.device.held}")
@@ -33,6 +36,8 @@ def _explained(result: Result, job: Job, log: str, explain: Explain | None) -> R
 def _of_its_kind(result: Result, job: Job) -> str:
     on_gpu = job.device.kind in {GPU, ALL} and not result.device.startswith(("CPU", "XLA_CPU"))
     if on_gpu and result.outcome == OUT_OF_MEMORY:
+        return "gpu-memory-exhausted"
+    if on_gpu and result.outcome == HUNG and job.device.held:
         return "gpu-memory-exhausted"
     if on_gpu and result.outcome == FAILED and result.ran_on:
         return "gpu-hardware-fault"  # it computed, where it should, and the numbers are wrong

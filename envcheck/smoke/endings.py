@@ -55,6 +55,6 @@ def _crashed(check: str, device: str, code: int, log: str) -> Result:
 
 
 def last_words(log: str, count: int = 5) -> str:
-    """Return the last lines of a log, without the marks that divide it."""
-    lines = [line for line in log.splitlines() if line.strip() and not line.startswith(STEP_MARK)]
+    """Return the last lines of a log, without the marks that divide it and the placements that fill it."""
+    lines = [line for line in log.splitlines() if line.strip() and STEP_MARK not in line and "/job:" not in line]
     return "\n".join(lines[-count:])[-2000:]

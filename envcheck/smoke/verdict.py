@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envcheck.model.facts import Source
 from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, Command, Evidence, Finding, Fix
-from envcheck.smoke.devices import CPU
+from envcheck.smoke.devices import CPU, GPU
 from envcheck.smoke.protocol import BAD_OUTCOMES, PASSED, Result
 from envcheck.smoke.runs import Run, Session
 
@@ -27,7 +27,7 @@ def verdict_of(session: Session) -> str:
     """Judge: incompatible where a test failed or an expected GPU is missing, undetermined where nothing was tested."""
     if any(run.outcome in BAD_OUTCOMES for run in session.runs):
         return INCOMPATIBLE
-    if session.expect == "gpu" and not tested_gpus(session):
+    if session.expect == GPU and not tested_gpus(session):
         return UNDETERMINED if session.gpus_unread else INCOMPATIBLE
     passed = any(run.outcome == PASSED for run in session.runs)
     if not passed or (session.gpus_unread and session.expect != CPU):
@@ -43,7 +43,8 @@ def headline_of(session: Session) -> str:
     if bad:
         failed = f"{len(bad)} of {len(session.runs)} runs failed: {', '.join(run.job.title for run in bad)}."
         return f"{failed} {_about_gpus(session)}"
-    return f"Everything that was tested passed. {_about_gpus(session)}"
+    passed = f"Everything that was tested passed. {_about_gpus(session)}"
+    return f"A GPU was expected. {passed}" if session.expect == GPU and not tested_gpus(session) else passed
 
 
 def _why_nothing(session: Session) -> str:
