@@ -33,16 +33,16 @@ QUIET = (
     "Epoch {a}:  {a}%|\u2588\u2588\u2588\u258f      | {c}/300000 [00:{a:02d}<10:{a:02d}, {b}.1it/s, loss=0.{b}]",
 )
 NUMA = (
-    "I tensorflow/stream_executor/cuda/cuda_gpu_executor.cc:937] successful NUMA node read from SysFS had negative value "
-    "(-1), but there must be at least one NUMA node, so returning NUMA node zero"
+    "I tensorflow/stream_executor/cuda/cuda_gpu_executor.cc:937] successful NUMA node read from SysFS had negative "
+    "value (-1), but there must be at least one NUMA node, so returning NUMA node zero"
 )
 OUT_OF_MEMORY = (
     "[rank{d}]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {b}.00 MiB. GPU {d} has a total capacity "
     "of 23.69 GiB of which {b}.00 MiB is free."
 )
 MISSING = (
-    "W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic library 'libcudart.so.11.0'; "
-    "dlerror: libcudart.so.11.0: cannot open shared object file: No such file or directory"
+    "W tensorflow/stream_executor/platform/default/dso_loader.cc:64] Could not load dynamic library "
+    "'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot open shared object file: No such file or directory"
 )
 KNOWN = (
     TIME + "W tensorflow/compiler/tf2tensorrt/utils/py_utils.cc:38] TF-TRT Warning: Could not find TensorRT",
