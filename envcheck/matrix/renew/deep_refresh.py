@@ -7,6 +7,7 @@ from typing import Any
 
 from envcheck.matrix.renew.deep_cells import lay_binaries
 from envcheck.matrix.renew.deep_reader import DeepReader
+from envcheck.matrix.renew.deep_sample import SAMPLED
 from envcheck.matrix.renew.draft import Row
 from envcheck.matrix.renew.refresh import Listing
 from envcheck.matrix.renew.wheels import Wheel
@@ -52,7 +53,7 @@ def _lacking(document: Document, listing: Listing) -> Iterator[tuple[Key, Row, W
     wheels = {group.representative.sha256: group.representative for group in listing.groups}
     for key, row in release_rows(document):
         wheel = wheels.get(_wheel(row, document["citations"]))
-        if wheel is None or key[0] != listing.framework or "stub_for" in row:
+        if wheel is None or key[0] != listing.framework or key[0] not in SAMPLED or "stub_for" in row:
             continue
         if key[3].startswith(("linux", "win")) and row.get("binaries", {}).get("sha256") != wheel.sha256:
             yield key, row, wheel

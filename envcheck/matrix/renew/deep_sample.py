@@ -6,8 +6,8 @@ import re
 import zipfile
 from collections.abc import Iterable
 
-# Framework -> names of the members that are read. The rest of a wheel's binaries is not, and nothing is claimed of it.
-_SAMPLED = {
+# Framework -> names of the members that are read; of others none are. Nothing is claimed of a wheel's other binaries.
+SAMPLED = {
     "tensorflow": r"tensorflow(_core)?/"
     r"(lib(tensorflow_framework|tensorflow_cc)\.so(\.\d)?|python/_pywrap_tensorflow_(internal|common)\.(so|pyd|dll))",
     "torch": r"torch/lib/(lib)?(torch_cuda(_cu|_cpp)?|torch_cpu|caffe2|caffe2_gpu|c10|c10_cuda)\.(so|dll)",
@@ -25,6 +25,6 @@ def sampled_members(members: Iterable[zipfile.ZipInfo], framework: str) -> tuple
     binaries = [item for item in members if re.fullmatch(_BINARY, item.filename)]
     chosen: dict[tuple[str, int, int], zipfile.ZipInfo] = {}
     for item in sorted(binaries, key=lambda item: item.filename):
-        if re.fullmatch(_SAMPLED[framework], item.filename):
+        if re.fullmatch(SAMPLED[framework], item.filename):
             chosen[item.filename.partition(".so")[0], item.CRC, item.file_size] = item
     return sorted(chosen.values(), key=lambda item: item.filename), len(binaries)
