@@ -48,10 +48,17 @@ _rows = _telling(
 @click.argument("requirement", metavar="REQ")
 @_rows
 def show(requirement: str, form: str, matrix_file: str | None, verbose: bool, quiet: bool, color_mode: str) -> int:
-    """Show what the matrix holds of the releases that REQ admits."""
-    from envcheck.cli import matrix_ask
+    """Show what the matrix holds of the releases that REQ admits.
 
-    found = matrix_ask.shown(matrix_ask.load(matrix_file), requirement)
+    cuda, driver, architecture, cudnn, tensorrt and conda name its tables: cudnn==9.10, conda==tensorflow.
+    """
+    from envcheck.cli import matrix_ask, matrix_tables
+
+    loaded = matrix_ask.load(matrix_file)
+    table = matrix_tables.shown(loaded, requirement)
+    if table is not None:
+        return matrix_tables.print_tables(table, form, verbose=verbose, quiet=quiet)
+    found = matrix_ask.shown(loaded, requirement)
     return matrix_ask.print_found(found, form, color_mode, verbose=verbose, quiet=quiet)
 
 

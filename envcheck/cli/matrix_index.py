@@ -28,10 +28,11 @@ def matrix_document(path: str | None) -> dict[str, Any]:
 
 
 def asked_frameworks(document: dict[str, Any], frameworks: Sequence[str]) -> list[str]:
-    """Return the frameworks asked for, or all, in the matrix's order."""
+    """Return the frameworks and companions asked for, or all, in the matrix's order."""
+    known = [*document["frameworks"], *document["companions"]]
     for name in frameworks:
-        known_framework(name, document["frameworks"])
-    return [name for name in document["frameworks"] if not frameworks or name in frameworks]
+        known_framework(name, known)
+    return [name for name in known if not frameworks or name in frameworks]
 
 
 @contextmanager

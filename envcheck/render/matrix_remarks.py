@@ -43,6 +43,8 @@ def remarks(item: Answer, sources: Sources, *, verbose: bool, single: bool) -> I
     if row.cuda_wheels and (single or verbose):
         extra = f"[{row.gpu_extra}] " if row.gpu_extra else ""
         yield inert(f"{label} on {row.platform} {extra}brings: {' '.join(row.cuda_wheels)}")
+    if item.companions and (single or verbose):
+        yield inert(f"{label} on {row.platform} goes with: {' '.join(item.companions)}")
     yield from _variants(item, sources)
     if verbose:
         yield from _details(row)
@@ -78,6 +80,9 @@ def _details(row: FrameworkRelease) -> Iterator[str]:
     needs = " ".join(f"{name}{specifier}" for name, specifier in row.requires.items())
     if needs:
         yield inert(f"{label} requires: {needs}")
+    tools = [row.compiler or "", f"TensorRT {row.tensorrt}" if row.tensorrt not in {None, "none"} else ""]
+    if any(tools):
+        yield inert(f"{label} built with: {', '.join(filter(None, tools))}")
     if row.note:
         yield inert(f"{label} note: {row.note}")
     yield f"{label} proof: {', '.join(f'{cell} {tier}' for cell, tier in row.proof.items())}"

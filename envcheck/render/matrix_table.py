@@ -50,7 +50,7 @@ def render_rows_json(rows: Rows) -> str:
 
 def _row(item: Answer) -> dict[str, Any]:
     found = {"fit": item.fit, "why": list(item.why), "problems": encode(item.problems)}
-    return {**encode(item.release), **found, "variants": encode(item.variants)}
+    return {**encode(item.release), **found, "variants": encode(item.variants), "companions": list(item.companions)}
 
 
 def print_rows(rows: Rows, *, color: bool, verbose: bool, quiet: bool) -> None:

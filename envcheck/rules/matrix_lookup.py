@@ -24,8 +24,26 @@ def look_up(matrix: Matrix, text: str) -> tuple[Answer, ...]:
     specifier = Requirement(text).specifier
     admitted = (row for row in _held(matrix, text) if specifier.contains(row.version, prereleases=True))
     return tuple(
-        Answer(row, COMPATIBLE, problems=_problems(matrix, row), variants=variants_of(row)) for row in admitted
+        Answer(
+            row,
+            COMPATIBLE,
+            problems=_problems(matrix, row),
+            variants=variants_of(row),
+            companions=_companions(matrix, row),
+        )
+        for row in admitted
     )
+
+
+def _companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
+    """Name the newest release of each distribution that goes with a TensorFlow: Keras, tf-keras, tensorflow-metal."""
+    if row.framework != "tensorflow":
+        return ()
+    newest: dict[str, str] = {}
+    for found in matrix.companions_of(row.version, row.platform):
+        if not found.yanked:
+            newest.setdefault(found.distribution, found.version)
+    return tuple(f"{name}=={version}" for name, version in newest.items())
 
 
 def removed(matrix: Matrix, text: str) -> RemovedDistribution | None:

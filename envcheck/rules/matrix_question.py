@@ -38,6 +38,7 @@ class Answer:
     why: tuple[str, ...] = ()
     problems: tuple[KnownProblem, ...] = ()
     variants: tuple[IndexVariant, ...] = ()  # builds of it for other CUDA versions, on PyTorch's own index
+    companions: tuple[str, ...] = ()  # requirements of what goes with it: "tf-keras==2.15.1"
 
 
 def answer(matrix: Matrix, question: Question) -> tuple[Answer, ...]:
