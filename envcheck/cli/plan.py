@@ -49,9 +49,10 @@ def plan(
     """Print the exact commands that bring REQ to this machine, and why not a newer release. Changes nothing."""
     said = Description(python, driver, gpus, glibc, platform or "")
     made = plan_for(requirements, Wish(expect, installer or "", folder, said), snapshot_file, matrix_file)
-    if verify:
-        made = plan_output.verified(made)
-    verdict = verdict_on(made)
+    made, told = plan_output.verified(made) if verify and made.releases else (made, "")
+    verdict = told or verdict_on(made)
+    if told and form not in ("text", "json"):
+        click.echo(made.verified, err=True)
     click.echo(plan_output.rendered(made, verdict, form, verbose=verbose), nl=False)
     return OF_VERDICT[verdict]
 

@@ -2,22 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from envcheck.cli.exits import UserError
+from envcheck.model.findings import INCOMPATIBLE, UNDETERMINED
 from envcheck.model.plans import Plan
 
 FORMATS = ("text", "json", "script", "requirements", "dockerfile", "environment-yml")
 
 
 def rendered(plan: Plan, verdict: str, form: str, *, verbose: bool = False) -> str:
-    """Render a plan; a plan that is none is told as text in every format but JSON."""
-    from envcheck.render.plan_text import render_plan_text
-
+    """Render a plan; one that is blocked is told as text in every format but JSON."""
     if form == "json":
         from envcheck.render.plan_json import render_plan_json
 
         return render_plan_json(plan, verdict) + "\n"
-    return render_plan_text(plan, verbose=verbose)
+    if form == "text" or not plan.releases:
+        from envcheck.render.plan_text import render_plan_text
+
+        return render_plan_text(plan, verbose=verbose)
+    try:
+        return _file(plan, form)
+    except ValueError as error:
+        raise UserError(f"--format {form}: {error}") from None
 
 
-def verified(plan: Plan) -> Plan:
-    """Resolve a plan's requirements on the index."""
-    return plan
+def _file(plan: Plan, form: str) -> str:
+    if form == "script":
+        from envcheck.render.plan_script import render_script
+
+        return render_script(plan)
+    if form == "requirements":
+        from envcheck.render.plan_requirements import render_requirements
+
+        return render_requirements(plan)
+    if form == "environment-yml":
+        from envcheck.render.plan_environment import render_environment_file
+
+        return render_environment_file(plan)
+    from envcheck.plan.images import base_image
+    from envcheck.render.plan_dockerfile import render_dockerfile
+    from envcheck.render.plan_files import the_environment
+
+    return render_dockerfile(plan, base_image(the_environment(plan)))
+
+
+def verified(plan: Plan) -> tuple[Plan, str]:
+    """Resolve a plan's requirements on the index; return it with its verdict."""
+    import os
+
+    from envcheck.plan.verify import UnreachableError, UnresolvableError, verify_plan
+
+    try:
+        return verify_plan(plan, os.environ), ""
+    except UnresolvableError as error:
+        return replace(plan, verified=f"Not verified: {error}"), INCOMPATIBLE
+    except UnreachableError as error:
+        return replace(plan, verified=f"Not verified: {error}"), UNDETERMINED

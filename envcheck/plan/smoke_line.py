@@ -16,10 +16,18 @@ _IMPORTED = {"tensorflow": "import tensorflow as t", "torch": "import torch as t
 def verification_step(made: Environment, frameworks: tuple[str, ...], goal: str) -> Step:
     """Import each framework in the activated environment and print its version, and for GPU work what GPUs it sees."""
     lines = [_line(name, goal) for name in frameworks]
-    code = "\n".join(lines)
+    code = "; ".join(lines)
+    if not made.platform.startswith("win"):
+        code = code.replace("'", '"')  # each shell prints best what holds none of its own quotes
     argv = _activated(made, code) if made.library_folders else (interpreter(made), "-c", code)
-    seen = "sees the GPU" if goal == "gpu" else "can be imported"
-    return Step("verify", f"See that {' and '.join(frameworks)} {seen}.", argv, verify=argv, environment=made.folder)
+    seen = "finds the GPU" if goal == "gpu" else "imports"
+    return Step(
+        "verify",
+        f"See that each framework {seen}: {', '.join(frameworks)}.",
+        argv,
+        verify=argv,
+        environment=made.folder,
+    )
 
 
 def _line(framework: str, goal: str) -> str:

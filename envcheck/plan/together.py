@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import product
+from dataclasses import replace
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from envcheck.model.plans import Clash
+from envcheck.model.plans import Clash, Rejected
 from envcheck.plan.choose import Choice, choose
 from envcheck.plan.cuda_source import NONE, OWN
 from envcheck.plan.judge import Judge, Judgement
 from envcheck.plan.requests import Request
 from envcheck.rules.cuda_wheel_names import sharing_wheels
 
-_DEPTH = 6  # releases of each framework that are tried with each other
+_DEPTH = 24  # releases of each framework that are tried with each other
 _SUFFIX = re.compile(r"(.+?)-cu(\d+)")
 
 
@@ -26,33 +26,70 @@ def choose_together(judge: Judge, requests: tuple[Request, ...], installer: str)
     newest = [choose(judge, request, installer) for request in requests]
     if len(requests) < 2 or any(choice.best is None for choice in newest):
         return newest, []
-    clashes = [*_clashes([choice.best for choice in newest if choice.best])]
+    clashes = [*_clashes(newest)]
     if not clashes:
         return newest, []
-    ladders = [[choice, *_older(judge, choice, installer)] for choice in newest]
-    for steps in sorted(product(*(range(len(ladder)) for ladder in ladders)), key=lambda item: (sum(item), max(item))):
-        tried = [ladder[step] for ladder, step in zip(ladders, steps, strict=True)]
-        if not next(_clashes([choice.best for choice in tried if choice.best]), None):
-            return tried, []
-    return newest, clashes
+    ladders = [_Ladder(choice, judge, installer) for choice in newest]
+    found = _fitting(ladders, [])
+    return ([_with_reasons(choice, newest, clashes) for choice in found], []) if found else (newest, clashes)
+
+
+class _Ladder:
+    """The releases of one framework, newest first, each judged when it is asked for."""
+
+    def __init__(self, newest: Choice, judge: Judge, installer: str) -> None:
+        self._known = [newest]
+        self._older = _older(judge, newest, installer)
+
+    def __iter__(self) -> Iterator[Choice]:
+        for step in range(_DEPTH):
+            if step == len(self._known):
+                following = next(self._older, None)
+                if following is None:
+                    return
+                self._known.append(following)
+            yield self._known[step]
+
+
+def _fitting(ladders: list[_Ladder], chosen: list[Choice]) -> list[Choice]:
+    """Find releases that go together: what is asked for first stays newest; [] where there are none."""
+    if len(chosen) == len(ladders):
+        return chosen
+    for choice in ladders[len(chosen)]:
+        if next(_clashes([*chosen, choice]), None) is None:
+            found = _fitting(ladders, [*chosen, choice])
+            if found:
+                return found
+    return []
 
 
 def _older(judge: Judge, newest: Choice, installer: str) -> Iterator[Choice]:
-    """Go on below the newest release; what is passed over for another framework's sake is not rejected by the rules."""
+    """Go on below the newest release, through those alone whose pins are known."""
     choice, passed = newest, set()
     for _ in range(_DEPTH):
         if choice.best is None:
             return
         passed.add(choice.best.candidate.requirement)
         choice = choose(judge, newest.request, installer, but_for=frozenset(passed))
-        if choice.best is not None:
+        if choice.best is not None and not choice.best.candidate.local:
             yield choice
 
 
-def _clashes(judged: list[Judgement]) -> Iterator[Clash]:
+def _with_reasons(choice: Choice, newest: list[Choice], clashes: list[Clash]) -> Choice:
+    """Say of the newest release, where an older one was taken, which pins clash."""
+    first = next(item.best for item in newest if item.request == choice.request)
+    if first is None or choice.best is None or first.candidate.requirement == choice.best.candidate.requirement:
+        return choice
+    text = first.candidate.requirement
+    clash = next(item for item in clashes if text in (item.first.partition(": ")[0], item.second.partition(": ")[0]))
+    why = f"its pins cannot be met beside the others: {clash.first}; {clash.second}."
+    return replace(choice, rejected=(*choice.rejected, Rejected(text, "cuda-wheel-conflict", why)))
+
+
+def _clashes(choices: list[Choice]) -> Iterator[Clash]:
     """Yield pairs of pins on one distribution that no version meets, and wheels of two CUDA majors in one folder."""
     pins: dict[str, list[tuple[str, Requirement]]] = {}
-    for item in judged:
+    for item in (choice.best for choice in choices if choice.best):
         for text in _pins(item):
             requirement = Requirement(text)
             pins.setdefault(_shared_name(requirement.name), []).append((_label(item), requirement))
@@ -72,6 +109,8 @@ def _pins(judged: Judgement) -> tuple[str, ...]:
     candidate, wheels = judged.candidate, judged.source.requirements
     if judged.source.kind == OWN and not candidate.local:
         wheels += candidate.cuda_row.cuda_wheels
+    elif candidate.local.startswith("cu"):
+        wheels += tuple(f"{name}-{candidate.local[:4]}" for name in sharing_wheels())
     own = () if judged.source.kind == NONE else wheels
     return (*own, *(f"{name}{specifier}" for name, specifier in candidate.row.requires.items()))
 

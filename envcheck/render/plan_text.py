@@ -25,10 +25,14 @@ def render_plan_text(plan: Plan, *, verbose: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
+def is_windows(plan: Plan) -> bool:
+    """Tell whether a plan's commands are for PowerShell."""
+    return any(made.platform.startswith("win") for made in plan.environments)
+
+
 def step_line(plan: Plan, step: Step) -> str:
     """Write a step's command for the shell of the plan's platform."""
-    windows = any(made.platform.startswith("win") for made in plan.environments)
-    if windows:
+    if is_windows(plan):
         return powershell_line(step.argv, step.env)
     prefix = "".join(f"{name}={shell_line((value,))} " for name, value in step.env.items())
     return prefix + shell_line(step.argv)

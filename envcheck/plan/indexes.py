@@ -1,0 +1,26 @@
+"""Hand pip's index, certificate and proxy settings to uv, which reads none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from envcheck.model.plans import RequirementSet
+
+Options = tuple[tuple[str, ...], dict[str, str]]
+
+
+def index_options(wanted: RequirementSet, environment: Mapping[str, str]) -> Options:
+    """Return uv's options and variables for a set: its own index alone, else the one pip is configured for."""
+    from envcheck.matrix.renew.settings import pip_settings
+
+    settings = pip_settings(environment)
+    index = wanted.index or settings.url
+    hosts = tuple(part for host in settings.trusted_hosts for part in ("--allow-insecure-host", host))
+    named = {
+        "SSL_CERT_FILE": settings.ca_file,
+        "SSL_CLIENT_CERT": settings.client_certificate,
+        "ALL_PROXY": settings.proxy,
+    }
+    return (*(("--default-index", index) if index else ()), *hosts), {
+        key: value for key, value in named.items() if value
+    }

@@ -1,0 +1,66 @@
+"""Solve a conda environment against its channels, for another machine than this one where need be."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from envcheck.model.plans import Environment
+
+_SUBDIRS = {
+    "linux_x86_64": "linux-64",
+    "linux_aarch64": "linux-aarch64",
+    "win_amd64": "win-64",
+    "macosx_arm64": "osx-arm64",
+    "macosx_x86_64": "osx-64",
+}
+_SYSTEM = {"linux": ("__unix", "__linux"), "win": ("__win",), "macosx": ("__unix", "__osx")}
+
+
+def solve(made: Environment) -> tuple[str, ...]:
+    """Return the packages a solve brings; raises UnresolvableError or UnreachableError of `verify`."""
+    from envcheck.plan.verify import UnreachableError, UnresolvableError
+
+    try:
+        import rattler
+        from rattler.exceptions import FetchRepoDataError, GatewayError, SolverError
+    except ImportError:
+        hint = "pip install 'envcheck-gpu[conda]'"
+        raise UnreachableError(f"--verify solves conda's plans with py-rattler, which is not here: {hint}.") from None
+    try:
+        records = asyncio.run(_records(rattler, made))
+    except SolverError as error:
+        raise UnresolvableError(f"{', '.join(made.packages)} cannot be solved: {str(error)[:600]}") from None
+    except (FetchRepoDataError, GatewayError, OSError) as error:
+        shown = f"{', '.join(made.channels)}: the channel gave no answer: {str(error)[:300]}"
+        raise UnreachableError(shown) from None
+    return tuple(sorted(f"{record.name.normalized}={record.version}={record.build}" for record in records))
+
+
+def in_words(spec: str) -> str:
+    """Write conda's short form, in which a version stands for its line, in full: python=3.10 -> python 3.10.*."""
+    name, _, rest = spec.partition("=")
+    version, _, build = rest.partition("=")
+    line = version if not version or build or version.endswith("*") else f"{version}.*"
+    return " ".join(part for part in (name, line, build) if part)
+
+
+async def _records(rattler: Any, made: Environment) -> list[Any]:
+    found: list[Any] = await rattler.solve(
+        sources=list(made.channels),
+        specs=[in_words(spec) for spec in made.packages],
+        platforms=[_SUBDIRS[made.platform], "noarch"],
+        virtual_packages=_virtual(rattler, made),
+    )
+    return found
+
+
+def _virtual(rattler: Any, made: Environment) -> list[Any]:
+    """State the machine the environment is for: its system, its C library, its driver's CUDA."""
+    versions = dict.fromkeys(_SYSTEM[made.platform.partition("_")[0]], "0")
+    if made.platform.startswith("linux"):
+        versions["__glibc"] = made.glibc or "2.17"
+    if "CONDA_OVERRIDE_CUDA" in made.variables:
+        versions["__cuda"] = made.variables["CONDA_OVERRIDE_CUDA"]
+    name, version, build = rattler.PackageName, rattler.Version, rattler.BuildString("0")
+    return [rattler.GenericVirtualPackage(name(item), version(text), build) for item, text in versions.items()]

@@ -1,0 +1,135 @@
+"""Prove a plan: resolve each set of requirements on the index as the target would, wheels only, and keep the pins."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from envcheck.host.process import run_program
+from envcheck.model.facts import Known
+from envcheck.model.plans import Environment, Plan, RequirementSet
+from envcheck.plan.indexes import index_options
+from envcheck.plan.plan_data import plan_data
+from envcheck.plan.solve_conda import solve
+
+_DRAWN = " \u00d7\u2570\u2500\u25b6\n"  # what uv draws around its reasons
+_TIMEOUT = 300.0  # seconds for one resolution; a full one takes a few
+_NETWORK = (
+    "error sending request",
+    "Failed to fetch",
+    "dns error",
+    "Connection refused",
+    "timed out",
+    "Request failed",
+)
+
+
+class UnresolvableError(Exception):
+    """The index has no versions that meet a plan's requirements."""
+
+
+class UnreachableError(Exception):
+    """The index or channel, or the program that asks it, could not be reached: nothing was proven."""
+
+
+def verify_plan(plan: Plan, environment: Mapping[str, str]) -> Plan:
+    """Resolve every set of a plan; raises UnresolvableError or UnreachableError."""
+    environments = tuple(_resolved(made, environment) for made in plan.environments)
+    count = sum(len(made.sets) for made in environments)
+    solved = sum(not made.sets or bool(made.packages) for made in environments)
+    parts = [f"{count} set{'s' if count > 1 else ''} of requirements resolved from wheels"] if count else []
+    parts += [f"{solved} conda environment{'s' if solved > 1 else ''} solved"] if solved else []
+    return replace(plan, environments=environments, verified=f"Verified: {', '.join(parts)}.")
+
+
+def _resolved(made: Environment, environment: Mapping[str, str]) -> Environment:
+    if made.packages:
+        solve(made)
+    sets = tuple(replace(item, pins=resolve(made, item, environment)) for item in made.sets)
+    return replace(made, sets=sets)
+
+
+def resolve(made: Environment, wanted: RequirementSet, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Resolve one set for an environment's platform and Python; the pins come out with their hashes."""
+    options, settings = index_options(wanted, environment)
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "requirements.in"
+        source.write_text("\n".join(wanted.requirements) + "\n", encoding="utf-8")
+        argv = (find_uv(environment), *compile_options(made, wanted), *options, str(source))
+        answer = run_program(argv, _TIMEOUT, {**environment, **settings})
+    if not isinstance(answer, Known):
+        raise UnreachableError(f"uv gave no answer: {getattr(answer, 'detail', 'it is not there')}.")
+    if answer.value.returncode:
+        raise _failure(wanted, answer.value.stderr)
+    return _pins(answer.value.stdout)
+
+
+def compile_options(made: Environment, wanted: RequirementSet) -> tuple[str, ...]:
+    """Write what uv is asked: one platform, one Python, wheels only but for what has none, hashes."""
+    exceptions = tuple(part for name in wanted.source_only for part in ("--no-binary", name))
+    return (
+        "pip",
+        "compile",
+        "--quiet",
+        "--no-config",
+        "--no-header",
+        "--no-annotate",
+        "--generate-hashes",
+        "--python-platform",
+        platform_name(made),
+        "--python-version",
+        made.python.rstrip("t"),
+        "--only-binary",
+        ":all:",
+        *exceptions,
+    )
+
+
+def platform_name(made: Environment) -> str:
+    """Name an environment's platform as uv does, on Linux with the lowest glibc it has a name for that will do."""
+    from packaging.version import Version
+
+    pattern = str(plan_data()["platform_tags"][made.platform])
+    floors = plan_data()["platform_glibc"]
+    glibc = next((floor for floor in floors if Version(floor) >= Version(made.glibc or "0")), floors[-1])
+    return pattern.format(glibc=glibc.replace(".", "_"))
+
+
+def find_uv(environment: Mapping[str, str]) -> str:
+    """Find uv on PATH or as the wheel; raises UnreachableError where neither is."""
+    name = "uv.exe" if os.name == "nt" else "uv"
+    for folder in environment.get("PATH", "").split(os.pathsep):
+        path = Path(folder) / name
+        if folder and path.is_absolute() and os.access(path, os.X_OK) and path.is_file():
+            return str(path)
+    try:
+        from uv import find_uv_bin
+
+        return str(find_uv_bin())
+    except (ImportError, FileNotFoundError):
+        hint = "pip install 'envcheck-gpu[plan]', or put uv on PATH"
+        raise UnreachableError(f"--verify asks uv, which is not here: {hint}.") from None
+
+
+def _failure(wanted: RequirementSet, said: str) -> Exception:
+    lines = [line.strip(_DRAWN) for line in said.splitlines() if line.strip()]
+    told = " ".join(lines)[:600]
+    names = ", ".join(wanted.requirements)
+    if any(sign in said for sign in _NETWORK):
+        return UnreachableError(
+            f"{names}: the index {wanted.index or 'that pip is configured for'} gave no answer: {told}"
+        )
+    return UnresolvableError(f"{names} does not resolve: {told}")
+
+
+def _pins(text: str) -> tuple[str, ...]:
+    r"""Join each pin with its hashes on one line.
+
+    numpy==2.1.0 \
+        --hash=sha256:13fc1... \
+        --hash=sha256:a1b2...
+    """
+    return tuple(" ".join(line.split()) for line in text.replace("\\\n", " ").splitlines() if line.strip())

@@ -1,0 +1,45 @@
+"""A plan as a conda environment file."""
+
+from __future__ import annotations
+
+import json
+
+from envcheck.model.plans import Environment, Plan
+from envcheck.render.inert import inert, shell_line
+from envcheck.render.plan_files import the_environment
+
+
+def render_environment_file(plan: Plan) -> str:
+    """Render environment.yml; every text is written as a JSON string, which YAML reads as it stands."""
+    made = the_environment(plan)
+    lines = [f"# {inert(' and '.join(plan.requirements))}, {made.platform}", *_hints(made)]
+    lines += [f"name: {json.dumps(_name(made))}", "channels:"]
+    lines += [f"  - {json.dumps(name)}" for name in (*(made.channels or ("conda-forge",)), "nodefaults")]
+    lines += ["dependencies:"]
+    lines += [f"  - {json.dumps(spec)}" for spec in made.packages or (f"python={made.python}", "pip")]
+    if made.sets:
+        lines += ["  - pip:", *(f"      - {json.dumps(line)}" for line in _pip_lines(made))]
+    return "\n".join(lines) + "\n"
+
+
+def _name(made: Environment) -> str:
+    return made.folder.replace("\\", "/").rstrip("/").rpartition("/")[2].lstrip(".") or "envcheck"
+
+
+def _hints(made: Environment) -> list[str]:
+    settings = "".join(f"{name}={value} " for name, value in made.variables.items())
+    create = shell_line(("conda", "env", "create", "-p", made.folder, "-f", "environment.yml"))
+    hints = [f"# {settings}{create}"]
+    if made.library_folders:
+        folders = ", ".join(made.library_folders)
+        hints.append(f"# Its activation must put these folders on LD_LIBRARY_PATH (--format script does): {folders}")
+    return hints
+
+
+def _pip_lines(made: Environment) -> list[str]:
+    if len(made.sets) > 1:
+        raise ValueError("this plan installs from two indexes, which one file must not mix: ask for --format script.")
+    wanted = made.sets[0]
+    index = [f"--index-url {wanted.index}"] if wanted.index else []
+    exceptions = [f"--no-binary {name}" for name in wanted.source_only]
+    return [*index, "--only-binary :all:", *exceptions, *wanted.requirements]

@@ -1,0 +1,12 @@
+"""What the formats that describe one environment have in common."""
+
+from __future__ import annotations
+
+from envcheck.model.plans import Environment, Plan
+
+
+def the_environment(plan: Plan) -> Environment:
+    """Return a plan's only environment; ValueError where it has two."""
+    if len(plan.environments) != 1:
+        raise ValueError("this plan needs two environments: plan for each framework by itself in this format.")
+    return plan.environments[0]
