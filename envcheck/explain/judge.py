@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from envcheck.explain.events import Event
 from envcheck.explain.fixes import fix_for
 from envcheck.explain.log import Claim, Log
-from envcheck.explain.machine import machine_findings
+from envcheck.explain.machine import Machine, machine_findings
 from envcheck.explain.reason_architecture import architecture_claims
 from envcheck.explain.reason_driver import driver_claims, harmless_without_gpu
 from envcheck.explain.reason_libraries import is_harmless_load, library_claims
@@ -18,7 +18,8 @@ from envcheck.explain.reason_versions import version_claims
 from envcheck.explain.signatures import signatures_by_name
 from envcheck.explain.weigh import evidence, finding_of, rival_findings, root_of, strongest
 from envcheck.matrix.query import Matrix
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Finding, Report
+from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, NOTE, UNDETERMINED, Finding, Report
+from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.ranking import rank_findings
@@ -28,8 +29,10 @@ _REASONS = (
     library_claims, version_claims, architecture_claims, pip_claims, memory_claims, driver_claims, python_claims,
 )  # fmt: skip
 # What a machine without a GPU, or one whose GPU works, may say about drivers and CUDA without anything being wrong.
-_EXCUSED = ("driver-missing", "libcuda-not-on-path", "toolkit-missing", "cudnn-missing", "driver-not-in-container",
-            "visible-devices-hidden", "framework-cuda-extra-missing", "driver-device-nodes", "toolkit-wrong-version")  # fmt: skip
+_EXCUSED = (
+    "driver-missing", "libcuda-not-on-path", "toolkit-missing", "cudnn-missing", "driver-not-in-container",
+    "visible-devices-hidden", "framework-cuda-extra-missing", "driver-device-nodes", "toolkit-wrong-version",
+)  # fmt: skip
 
 
 def judge_log(events: Sequence[Event], matrix: Matrix, facts: Facts | None) -> Report:
@@ -43,29 +46,25 @@ def judge_log(events: Sequence[Event], matrix: Matrix, facts: Facts | None) -> R
     root = root_of(ordered)
     notes = [*_noise_note(noise), *_remedies(log)]
     if root is None:
-        return _without_cause(log, ordered, notes, bool(noise))
-    found = [machine.finding(claim.id) or finding_of(claim, root, fix_for(log, claim)) for claim in ordered]
-    return _with_cause(root, [_placed(item, root) for item in found], notes)
-
-
-def _with_cause(root: Claim, found: list[Finding], notes: list[Finding]) -> Report:
+        return _without_cause(log, ordered, notes, has_noise=bool(noise))
+    found = [_finding(log, machine, claim, root) for claim in ordered]
     known = {finding.id for finding in found}
     ranked = rank_findings([*found, *rival_findings(root, known), *notes])
-    return Report(
-        INCOMPATIBLE, "gpu", f"{catalogue()[root.id].means[:1].upper()}{catalogue()[root.id].means[1:]}.", ranked, ()
-    )
+    means = catalogue()[root.id].means
+    return Report(INCOMPATIBLE, "gpu", f"{means[:1].upper()}{means[1:]}.", ranked, machine.checked)
 
 
-def _placed(finding: Finding, root: Claim) -> Finding:
-    """Keep a machine's other troubles beside the root that the log is about."""
-    from dataclasses import replace
+def _finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:
+    """Make the finding of a claim, joined with what the doctor's rules say of the same cause."""
+    own = finding_of(claim, root, fix_for(log, claim))
+    ruled = machine.finding(claim.id)
+    if ruled is None:
+        return own
+    joined: Finding = replaced(own, evidence=(*own.evidence, *ruled.evidence), fix=ruled.fix or own.fix)
+    return joined
 
-    if finding.id == root.id or finding.caused_by or finding.severity != "error":
-        return finding
-    return replace(finding, severity=WARNING)
 
-
-def _without_cause(log: Log, claims: tuple[Claim, ...], notes: list[Finding], has_noise: bool) -> Report:
+def _without_cause(log: Log, claims: tuple[Claim, ...], notes: list[Finding], *, has_noise: bool) -> Report:
     symptoms = [Finding("probe-failed", UNDETERMINED, "error", claim.message, evidence(claim)) for claim in claims]
     asked = _unexplained(log)
     if symptoms or asked:

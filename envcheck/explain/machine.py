@@ -14,6 +14,7 @@ _ALONE = 68  # what the machine's facts show, where the log does not speak of it
 _EXPLAINS = 97  # ... where they explain what the log complains about
 _WARNING = 40
 _DECIDED = 70  # a message of this weight tells its cause by itself
+_PLAIN = 85  # ... and of this one beyond what a log states about the machine in passing
 
 
 @dataclass(frozen=True)
@@ -21,13 +22,12 @@ class Machine:
     """What the rules found in the facts."""
 
     findings: tuple[Finding, ...]
+    given: bool = False  # by a snapshot, not by the log alone
+    checked: tuple[str, ...] = ()  # ids of the rules that ran
 
     def finding(self, finding_id: str) -> Finding | None:
-        """Return the doctor's finding of an id, not yet primary."""
-        from dataclasses import replace
-
-        found = next((item for item in self.findings if item.id == finding_id), None)
-        return replace(found, primary=False) if found else None
+        """Return the doctor's finding of an id."""
+        return next((item for item in self.findings if item.id == finding_id), None)
 
     def claims(self, said: Sequence[Claim]) -> Iterator[Claim]:
         """Weigh what the rules found by how well it explains what the log says."""
@@ -35,9 +35,10 @@ class Machine:
         for item in self.findings:
             yield Claim(item.id, self._weight(item, said, top), item.message, (), item.severity)
 
-    @staticmethod
-    def _weight(item: Finding, said: Sequence[Claim], top: Claim | None) -> int:
+    def _weight(self, item: Finding, said: Sequence[Claim], top: Claim | None) -> int:
         explained = {*catalogue()[item.id].explains, item.id}
+        if top is not None and item.id != top.id and top.weight >= _PLAIN and not self.given:
+            return 1
         if top is not None and top.id in explained and (item.severity == ERROR or item.id == top.id):
             return _EXPLAINS
         if item.severity != ERROR or item.caused_by:
@@ -56,4 +57,5 @@ def machine_findings(log: Log) -> Machine:
     from envcheck.rules import Context, evaluate
 
     report = evaluate(Context(facts, log.matrix))
-    return Machine(tuple(item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE))
+    found = tuple(item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE)
+    return Machine(found, log.with_facts, report.checked)

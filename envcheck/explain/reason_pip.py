@@ -61,17 +61,18 @@ def _obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: tuple[E
         return Claim(PLATFORM, 84, f"{text} has no wheel for this platform.", events, rivals=("python-wrong-arch",))
     needed = _pip_needed(here or rows)
     pip = value_of(log.facts.python.pip_version) or log.first("pip")
+    listed = _listed(events)
     if needed and pip and _older(pip, needed):
         return Claim(PIP, 92, f"The wheels of {text} are seen by pip {needed} and newer; this is pip {pip}.", events)
-    listed = _listed(events)
-    if listed:
-        return _by_listing(text, rows, listed, events)
-    # pip 19.1 and newer write ERROR before it; without that, pip is older than many a wheel's tag asks.
+    return _by_listing(text, rows, listed, events) if listed else _by_pips_words(log, text, needed, events)
+
+
+def _by_pips_words(log: Log, text: str, needed: str, events: tuple[Event, ...]) -> Claim:
+    """Judge where pip lists nothing: pip 19.1 and newer write ERROR first; without that, this pip may be too old."""
     plain = needed and log.os != "windows" and not any("prefix" in event.captured for event in events)
     if plain and specified(text) and _is_newer_than_plain(needed):
-        return Claim(
-            PIP, 74, f"This pip is an old one; the wheels of {text} need pip {needed}.", events, rivals=(PYTHON,)
-        )
+        means = f"This pip is an old one; the wheels of {text} need pip {needed}."
+        return Claim(PIP, 74, means, events, rivals=(PYTHON,))
     means = f"No wheel of {text} fits this Python, its bits, this system, or what this pip accepts."
     return Claim(PYTHON, 72, means, events, rivals=_RIVALS)
 

@@ -35,7 +35,10 @@ def stated_facts(log: Log) -> Facts | None:
         cuda_driver_version=_or(driver.cuda_driver_version, told.known("driver_cuda")),
     )
     host = replaced(host, os=_or(host.os, told.text(log.os)), libc_version=_or(host.libc_version, told.known("glibc")))
-    return replaced(facts, python=python, driver=driver, host=host, gpus=_or(facts.gpus, told.many(told.gpus())))
+    merged: Facts = replaced(
+        facts, python=python, driver=driver, host=host, gpus=_or(facts.gpus, told.many(told.gpus()))
+    )
+    return merged
 
 
 class _Told:
@@ -70,8 +73,7 @@ class _Told:
     def _listed(self) -> set[str]:
         lists = ("pip-list-tensorflow", "pip-list-torch", "pip-list-jax", "torch-version")
         rows = self._log.of(*lists)
-        names = {row.captured.get("package", "torch").lower().replace("_", "-") for row in rows}
-        return names
+        return {row.captured.get("package", "torch").lower().replace("_", "-") for row in rows}
 
     def distributions(self) -> tuple[Distribution, ...]:
         rows = self._log.of(
