@@ -15,6 +15,7 @@ COMMANDS = {
     "check": ("envcheck.cli.check", "Gate a project on its [tool.envcheck] requirements, for CI."),
     "doctor": ("envcheck.cli.doctor", "Say whether GPU deep learning works here, what is wrong, and what to type."),
     "explain": ("envcheck.cli.explain", "Find the line of a log that matters, and what to type."),
+    "gpus": ("envcheck.cli.gpus", "Show the GPUs, who holds their memory, and whether a job fits."),
     "plan": ("envcheck.cli.plan", "Print the exact commands that bring a framework to this machine."),
     "matrix": ("envcheck.cli.matrix", "Ask the compatibility matrix which releases work with what."),
     "run": ("envcheck.cli.run", "Run a command, and explain it when it fails."),

@@ -24,6 +24,11 @@ class FakeGpu:
     processes: Sequence[tuple[int, str, int]] = ()  # pid, name, MiB
     compute_mode: int = 0
     lost: int = 0  # NVML code when its handle is asked for; 15: GPU is lost
+    lost_when: str = "/nowhere"  # a file: once it is there, the GPU is lost
+    minor: int | None = None  # of /dev/nvidia<minor>; None: its index
+    utilization: int = 0  # percent
+    temperature: int = 33  # degrees Celsius
+    power_watts: float = 51.0
 
 
 A100 = FakeGpu()
@@ -102,6 +107,11 @@ def _gpu_values(gpu: FakeGpu) -> dict[str, str]:
         "USED_MIB": str(gpu.used_mib),
         "COMPUTE_MODE": str(gpu.compute_mode),
         "LOST": str(gpu.lost),
+        "LOST_WHEN": gpu.lost_when,
+        **({} if gpu.minor is None else {"MINOR": str(gpu.minor)}),
+        "UTILIZATION": str(gpu.utilization),
+        "TEMPERATURE": str(gpu.temperature),
+        "POWER_MW": str(round(gpu.power_watts * 1000)),
         "MIG_DEVICES": ",".join(gpu.mig_devices),
         "PROCESSES": ",".join(f"{pid}:{name}:{mib}" for pid, name, mib in gpu.processes),
     }

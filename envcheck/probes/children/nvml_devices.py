@@ -1,6 +1,7 @@
 """Print what NVML says of the driver and every GPU as one JSON object; runs in a child that may crash.
 
-Arguments: the library's path; the folder (or zip file) that holds the module pynvml.
+Arguments: the library's path; the folder (or zip file) that holds the module pynvml; "activity" to tell of each GPU
+also what changes from second to second.
 A value that NVML refuses is {"error": code, "text": "Not Supported"}; the others go on.
 """
 
@@ -115,13 +116,40 @@ class Nvml:
             "processes": self.processes(handle),
         }
 
-    def gpus(self) -> Any:
+    def activity(self, index: int) -> Dict[str, Any]:
+        """Return minor number, utilisation in percent, degrees Celsius, milliwatts and the memory of MIG devices."""
+        handle = self.call("nvmlDeviceGetHandleByIndex", index)
+        if isinstance(handle, dict):
+            return {}
+        rates = self.call("nvmlDeviceGetUtilizationRates", handle)
+        return {
+            "minor": self.call("nvmlDeviceGetMinorNumber", handle),
+            "utilization": rates if isinstance(rates, dict) else rates.gpu,
+            "temperature": self.call("nvmlDeviceGetTemperature", handle, 0),
+            "power": self.call("nvmlDeviceGetPowerUsage", handle),
+            "power_limit": self.call("nvmlDeviceGetEnforcedPowerLimit", handle),
+            "instances": self.instances(handle),
+        }
+
+    def instances(self, handle: Any) -> Any:
+        """Return UUID, total and used memory of each MIG device."""
+        count = self.call("nvmlDeviceGetMaxMigDeviceCount", handle)
+        if isinstance(count, dict):
+            return count
+        devices = [self.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, index) for index in range(count)]
+        found = [device for device in devices if not isinstance(device, dict)]
+        return [dict(self.mig_device(device), **self.memory(device)) for device in found]
+
+    def gpus(self, what: str) -> Any:
         """Return all GPUs, or the refusal to count them."""
         count = self.call("nvmlDeviceGetCount")
-        return count if isinstance(count, dict) else [self.gpu(index) for index in range(count)]
+        if isinstance(count, dict):
+            return count
+        more = self.activity if what == "activity" else lambda _: {}
+        return [dict(self.gpu(index), **more(index)) for index in range(count)]
 
 
-def ask(library: str, folder: str) -> Dict[str, Any]:
+def ask(library: str, folder: str, what: str = "") -> Dict[str, Any]:
     """Return the answer, {"init": code, "text": …} when NVML refuses, or {"load_error": text}."""
     sys.path.insert(0, folder)
     try:
@@ -139,7 +167,7 @@ def ask(library: str, folder: str) -> Dict[str, Any]:
         "init": 0,
         "driver": nvml.call("nvmlSystemGetDriverVersion"),
         "cuda": nvml.newest("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"),
-        "gpus": nvml.gpus(),
+        "gpus": nvml.gpus(what),
     }
 
 

@@ -91,6 +91,7 @@ EXPORT int nvmlGetExcludedDeviceCount(unsigned *count) { *count = 0; return SUCC
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, Handle *handle) {
     if ((int)index >= gpu_count()) return INVALID;
     *handle = handle_of((int)index, -1);
+    if (!access(gpu_text((int)index, "LOST_WHEN", "/nowhere"), F_OK)) return 15; /* from then on it is lost */
     return (int)gpu_number((int)index, "LOST", SUCCESS);
 }
 EXPORT int nvmlDeviceGetHandleByIndex(unsigned index, Handle *handle) {
@@ -112,7 +113,10 @@ EXPORT int nvmlDeviceGetUUID(Handle handle, char *buffer, unsigned size) {
 }
 
 EXPORT int nvmlDeviceGetIndex(Handle handle, unsigned *index) { *index = (unsigned)gpu_of(handle); return SUCCESS; }
-EXPORT int nvmlDeviceGetMinorNumber(Handle handle, unsigned *minor) { return nvmlDeviceGetIndex(handle, minor); }
+EXPORT int nvmlDeviceGetMinorNumber(Handle handle, unsigned *minor) {
+    *minor = (unsigned)gpu_number(gpu_of(handle), "MINOR", gpu_of(handle));
+    return SUCCESS;
+}
 EXPORT int nvmlDeviceGetCudaComputeCapability(Handle handle, int *major, int *minor) {
     compute_capability(gpu_of(handle), major, minor);
     return SUCCESS;
@@ -162,8 +166,9 @@ typedef struct { unsigned long long total, unused, used; } Memory;
 typedef struct { unsigned version; unsigned long long total, reserved, unused, used; } Memory2;
 
 EXPORT int nvmlDeviceGetMemoryInfo(Handle handle, Memory *memory) {
-    memory->total = (unsigned long long)gpu_number(gpu_of(handle), "MEMORY_MIB", 40960) * MIB;
-    memory->used = (unsigned long long)gpu_number(gpu_of(handle), "USED_MIB", 3) * MIB;
+    int whole = mig_of(handle) < 0;
+    memory->total = (unsigned long long)(whole ? gpu_number(gpu_of(handle), "MEMORY_MIB", 40960) : 4864) * MIB;
+    memory->used = (unsigned long long)(whole ? gpu_number(gpu_of(handle), "USED_MIB", 3) : 13) * MIB;
     memory->unused = memory->total - memory->used;
     return SUCCESS;
 }
@@ -264,15 +269,14 @@ EXPORT int nvmlDeviceGetSupportedEventTypes(Handle handle, unsigned long long *t
 }
 
 EXPORT int nvmlDeviceGetUtilizationRates(Handle handle, unsigned rates[2]) {
-    (void)handle;
-    rates[0] = rates[1] = 0;
+    rates[0] = (unsigned)gpu_number(gpu_of(handle), "UTILIZATION", 0);
+    rates[1] = 0;
     return SUCCESS;
 }
 #define CONSTANT(name, type, value) \
     EXPORT int name(Handle handle, type *answer) { (void)handle; *answer = value; return SUCCESS; }
 CONSTANT(nvmlDeviceGetBrand, unsigned, 14)
 CONSTANT(nvmlDeviceGetArchitecture, unsigned, 7)
-CONSTANT(nvmlDeviceGetPowerUsage, unsigned, 51000)
 CONSTANT(nvmlDeviceGetEnforcedPowerLimit, unsigned, 400000)
 CONSTANT(nvmlDeviceGetPerformanceState, int, 0)
 CONSTANT(nvmlDeviceGetPersistenceMode, int, 1)
@@ -282,9 +286,13 @@ EXPORT int nvmlDeviceGetComputeMode(Handle handle, int *mode) {
     *mode = (int)gpu_number(gpu_of(handle), "COMPUTE_MODE", 0);
     return SUCCESS;
 }
+EXPORT int nvmlDeviceGetPowerUsage(Handle handle, unsigned *milliwatts) {
+    *milliwatts = (unsigned)gpu_number(gpu_of(handle), "POWER_MW", 51000);
+    return SUCCESS;
+}
 EXPORT int nvmlDeviceGetTemperature(Handle handle, int sensor, unsigned *celsius) {
-    (void)handle, (void)sensor;
-    *celsius = 33;
+    (void)sensor;
+    *celsius = (unsigned)gpu_number(gpu_of(handle), "TEMPERATURE", 33);
     return SUCCESS;
 }
 EXPORT int nvmlDeviceGetEccMode(Handle handle, int *current, int *pending) {

@@ -1,0 +1,128 @@
+"""Whether a job fits in a GPU's free memory, by a formula that is shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import Any
+
+from envcheck.gpus.holders import GpuView
+from envcheck.host.data_files import read_data
+from envcheck.model.facts import Fact, Known
+from envcheck.model.records import dataclass
+
+_FACTORS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be trained or run."""
+
+    parameters: int
+    dtype: str = "fp32"
+    optimizer: str = "adam"
+    batch: int = 1
+    activations: int = 0  # numbers that one sample leaves behind for the backward pass
+
+
+@dataclass(frozen=True)
+class Need:
+    """The bytes a job takes, by what takes them."""
+
+    weights: int
+    gradients: int
+    states: int
+    sample: int  # activations of one sample
+    batch: int
+
+    @property
+    def fixed(self) -> int:
+        """Return what is needed whatever the batch."""
+        return self.weights + self.gradients + self.states
+
+    @property
+    def total(self) -> int:
+        """Return what the whole batch needs."""
+        return self.fixed + self.sample * self.batch
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Whether a job fits one GPU or MIG instance."""
+
+    place: str  # "GPU 0 (NVIDIA L4)", "MIG 1g.5gb MIG-..."
+    free_bytes: Fact[int]
+    fits: bool | None  # None: the free memory could not be told
+    largest_batch: int | None  # None: unknown, or any (no activations given)
+
+
+@lru_cache(maxsize=1)
+def tables() -> dict[str, Any]:
+    """Read data/training_memory.json: dtypes and optimizers."""
+    return dict(json.loads(read_data("training_memory.json")))
+
+
+def parse_count(text: str) -> int:
+    """Read a number as people write it: "340M", "1.3B", "7e9", "12_000"; ValueError where it is none."""
+    match = re.fullmatch(r"(\d[\d_]*(?:\.\d+)?(?:e\d{1,2})?)\s*([KMBGT]?)", text.strip(), re.IGNORECASE)
+    if match is None:
+        raise ValueError(f"{text!r} is no number like 340M, 1.3B or 125000000")
+    return round(float(match.group(1).replace("_", "")) * _FACTORS[match.group(2).upper()])
+
+
+def need_of(job: Job) -> Need:
+    """Count the bytes a job takes."""
+    sizes, kept = tables()["dtypes"][job.dtype], tables()["optimizers"][job.optimizer]
+    return Need(
+        weights=job.parameters * sizes["values"],
+        gradients=job.parameters * sizes["values"] * kept["gradients"],
+        states=job.parameters * sizes["states"] * kept["states"],
+        sample=job.activations * sizes["activations"],
+        batch=job.batch,
+    )
+
+
+def formula(job: Job) -> str:
+    """Show how the bytes are counted, with the job's own numbers."""
+    sizes, kept = tables()["dtypes"][job.dtype], tables()["optimizers"][job.optimizer]
+    count = f"{job.parameters:,}"
+    terms = [f"weights {count} x {sizes['values']}"]
+    if kept["gradients"]:
+        terms.append(f"gradients {count} x {sizes['values']}")
+    if kept["states"]:
+        terms.append(f"{job.optimizer} {count} x {kept['states']} x {sizes['states']}")
+    if job.activations:
+        terms.append(f"activations {job.activations:,} x {sizes['activations']} x batch {job.batch}")
+    return " + ".join(terms) + " bytes"
+
+
+def fits(job: Job, gpus: tuple[GpuView, ...]) -> tuple[Fit, ...]:
+    """Hold a job against each GPU, and against the instances of those split by MIG."""
+    need = need_of(job)
+    places = [place for view in gpus for place in _places(view)]
+    return tuple(_fit(name, total, used, need) for name, total, used in places)
+
+
+def _places(view: GpuView) -> list[tuple[str, Fact[int], Fact[int]]]:
+    gpu, instances = view.activity.gpu, view.activity.instances
+    if isinstance(gpu.mig_enabled, Known) and gpu.mig_enabled.value and isinstance(instances, Known):
+        return [(f"{one.name} {one.uuid}", one.memory_bytes, one.memory_used_bytes) for one in instances.value]
+    return [(title(view), gpu.memory_bytes, gpu.memory_used_bytes)]
+
+
+def title(view: GpuView) -> str:
+    """Name a GPU by index and product."""
+    gpu = view.activity.gpu
+    index = str(gpu.nvml_index.value) if isinstance(gpu.nvml_index, Known) else "?"
+    return f"GPU {index} ({gpu.name.value})" if isinstance(gpu.name, Known) else f"GPU {index}"
+
+
+def _fit(place: str, total: Fact[int], used: Fact[int], need: Need) -> Fit:
+    if not isinstance(total, Known):
+        return Fit(place, total, None, None)
+    if not isinstance(used, Known):
+        return Fit(place, used, None, None)
+    free = max(0, total.value - used.value)
+    largest = max(0, (free - need.fixed) // need.sample) if need.sample else None
+    return Fit(place, Known(free, used.source), need.total <= free, largest)

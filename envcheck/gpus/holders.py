@@ -1,0 +1,108 @@
+"""Join what NVML and the system tell of the processes on each GPU, those that nvidia-smi hides included."""
+
+from __future__ import annotations
+
+from envcheck.gpus.endings import Ending, ending_of
+from envcheck.model.activity import GpuActivity, ProcessReading, SeenProcess
+from envcheck.model.facts import Absent, Fact, Known
+from envcheck.model.machine import GpuProcess
+from envcheck.model.records import dataclass
+
+_UNLISTED = Absent(("NVML's list of processes",))
+_RESERVED = 512 << 20  # bytes the driver itself may hold on a GPU
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A process that has a GPU open or, by NVML, memory on it."""
+
+    pid: int
+    name: str
+    memory_bytes: Fact[int]  # absent where NVML does not list it
+    listed: bool  # by NVML, as nvidia-smi shows it
+    seen: bool  # by the system
+    ending: Ending
+    command_line: str = ""  # for a person's eyes only
+
+
+@dataclass(frozen=True)
+class GpuView:
+    """One GPU with the processes on it."""
+
+    activity: GpuActivity
+    holders: tuple[Holder, ...]
+    unaccounted_bytes: Fact[int]  # used, and held by no process that NVML lists
+
+
+def listed_pids(gpus: tuple[GpuActivity, ...]) -> frozenset[int]:
+    """Return every process that NVML lists on a GPU."""
+    return frozenset(process.pid for activity in gpus for process in _listed(activity))
+
+
+def views(gpus: tuple[GpuActivity, ...], reading: ProcessReading, system: str) -> tuple[GpuView, ...]:
+    """Put each process with each GPU that it holds."""
+    return tuple(_view(activity, reading, system) for activity in gpus)
+
+
+def _listed(activity: GpuActivity) -> tuple[GpuProcess, ...]:
+    processes = activity.gpu.processes
+    return processes.value if isinstance(processes, Known) else ()
+
+
+def _view(activity: GpuActivity, reading: ProcessReading, system: str) -> GpuView:
+    listed = {process.pid: process for process in _listed(activity)}
+    seen = {process.pid: process for process in reading.processes}
+    node = f"/dev/nvidia{activity.minor.value}" if isinstance(activity.minor, Known) else ""
+    hidden = [pid for pid, process in seen.items() if node in process.devices and pid not in listed]
+    index = activity.gpu.nvml_index.value if isinstance(activity.gpu.nvml_index, Known) else 0
+    holders = tuple(
+        _holder(pid, listed.get(pid), seen.get(pid), ending_of(pid, seen.get(pid), reading, system, index))
+        for pid in sorted({*listed, *hidden})
+    )
+    return GpuView(activity, holders, _unaccounted(activity))
+
+
+def _holder(pid: int, listed: GpuProcess | None, seen: SeenProcess | None, ending: Ending) -> Holder:
+    return Holder(
+        pid=pid,
+        name=(seen.name if seen else "") or (listed.name if listed else ""),
+        memory_bytes=listed.memory_bytes if listed else _UNLISTED,
+        listed=listed is not None,
+        seen=seen is not None,
+        ending=ending,
+        command_line=seen.command_line if seen else "",
+    )
+
+
+def _unaccounted(activity: GpuActivity) -> Fact[int]:
+    gpu = activity.gpu
+    if not isinstance(gpu.memory_used_bytes, Known):
+        return gpu.memory_used_bytes
+    if not isinstance(gpu.processes, Known):
+        return gpu.processes
+    shares = [process.memory_bytes for process in gpu.processes.value]
+    for share in shares:
+        if not isinstance(share, Known):
+            return share
+    held = sum(share.value for share in shares if isinstance(share, Known))
+    return Known(max(0, gpu.memory_used_bytes.value - held), gpu.memory_used_bytes.source)
+
+
+def is_held_by_nobody_seen(view: GpuView) -> bool:
+    """Tell whether more memory is in use than the driver and every process listed take."""
+    left = view.unaccounted_bytes
+    return isinstance(left, Known) and left.value > _RESERVED
+
+
+def blind_spots(reading: ProcessReading, system: str) -> tuple[str, ...]:
+    """Say what could not be looked at."""
+    said = []
+    if system != "linux":
+        said.append("Only the processes that the driver lists are shown: this system has no /proc to look for others.")
+    if reading.closed:
+        said.append(f"{reading.closed} processes do not show this user their open files; root sees them (sudo).")
+    if reading.hides_others:
+        said.append("This system hides other users' processes (hidepid); root sees them (sudo).")
+    if reading.isolated:
+        said.append("This is a PID namespace (a container): processes outside it, on the same GPU, cannot be seen.")
+    return tuple(said)

@@ -1,0 +1,65 @@
+"""What GPUs do at one moment, and which processes have them open."""
+
+from __future__ import annotations
+
+from typing import Tuple
+
+from envcheck.model.facts import NOT_STATED, Fact
+from envcheck.model.machine import Gpu
+from envcheck.model.records import dataclass, field
+
+
+@dataclass(frozen=True)
+class InstanceMemory:
+    """The memory of a MIG instance."""
+
+    uuid: str
+    name: str
+    memory_bytes: Fact[int] = NOT_STATED
+    memory_used_bytes: Fact[int] = NOT_STATED
+
+
+@dataclass(frozen=True)
+class GpuActivity:
+    """One GPU and how busy it is."""
+
+    gpu: Gpu = field(default_factory=Gpu)
+    minor: Fact[int] = NOT_STATED  # of /dev/nvidia<minor>; not always NVML's index
+    utilization_percent: Fact[int] = NOT_STATED  # share of the last second in which a kernel ran
+    temperature_celsius: Fact[int] = NOT_STATED
+    power_watts: Fact[float] = NOT_STATED
+    power_limit_watts: Fact[float] = NOT_STATED
+    instances: Fact[Tuple[InstanceMemory, ...]] = NOT_STATED
+
+
+@dataclass(frozen=True)
+class ActivityReading:
+    """All GPUs of a machine at one moment."""
+
+    driver: Fact[str] = NOT_STATED
+    gpus: Fact[Tuple[GpuActivity, ...]] = NOT_STATED  # absent: this machine has no NVIDIA GPU
+
+
+@dataclass(frozen=True)
+class SeenProcess:
+    """A process as the system shows it; `command_line` may hold secrets and is for a person's eyes only."""
+
+    pid: int
+    name: str
+    owner: int  # user id
+    state: str  # the kernel's letter: R, S, D, Z, T, I
+    parent: int
+    devices: Tuple[str, ...]  # /dev/nvidia0 ... that it has open
+    container: str = ""  # first digits of its id
+    command_line: str = ""
+
+
+@dataclass(frozen=True)
+class ProcessReading:
+    """The processes asked for, those with a GPU open, and what hides others."""
+
+    processes: Tuple[SeenProcess, ...] = ()
+    closed: int = 0  # processes whose open files this user may not see
+    isolated: bool = False  # in a PID namespace of its own: processes outside are not shown
+    hides_others: bool = False  # /proc shows this user its own processes only (hidepid)
+    own_user: int = 0

@@ -1,0 +1,100 @@
+"""Ask NVML, in a child process, what every GPU is doing now."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+from envcheck.host.protocol import Host
+from envcheck.model.activity import ActivityReading, GpuActivity, InstanceMemory
+from envcheck.model.facts import Fact, Known, Unknown
+from envcheck.probes.driver_choice import tried_of
+from envcheck.probes.driver_libraries import find_libraries
+from envcheck.probes.driver_trust import why_not_loaded
+from envcheck.probes.gpu import collect_gpus
+from envcheck.probes.nvml import field, parse_gpu, parse_nvml, pynvml_folder, refusal
+
+_PATIENCE = 3.0  # seconds; a GPU that has just fallen off its bus makes NVML slow
+
+
+def find_nvml(host: Host) -> Fact[str]:
+    """Find the NVML to ask, once for all readings."""
+    return find_libraries(host).nvml_to_ask
+
+
+def read_activity(host: Host, library: Fact[str]) -> ActivityReading:
+    """Read every GPU; where NVML does not answer, name those that PCI shows, without their activity."""
+    if not isinstance(library, Known):
+        return ActivityReading(library, _others(host, library))
+    answer = _ask(host, library)
+    if not isinstance(answer, Known):
+        return ActivityReading(answer, _others(host, answer))
+    reading = parse_activity(answer.value, library.value)
+    if isinstance(reading.gpus, Known) and reading.gpus.value:
+        return reading
+    return ActivityReading(reading.driver, _others(host, reading.gpus))
+
+
+def _ask(host: Host, library: Known[str]) -> Fact[Mapping[str, Any]]:
+    reason = why_not_loaded(host, library.value)
+    if reason:
+        return Unknown("denied", reason, (library.value,))
+    folder = pynvml_folder()
+    if folder is None:
+        return Unknown("failed", "the module pynvml (package nvidia-ml-py) is not installed", ("pynvml",))
+    return host.ask("nvml_devices", library.value, folder, "activity", timeout=_PATIENCE)
+
+
+def _others(host: Host, reason: Fact[Any]) -> Fact[Tuple[GpuActivity, ...]]:
+    gpus = collect_gpus(host)
+    if not isinstance(gpus, Known):
+        return gpus
+    why = reason if isinstance(reason, Unknown) else Unknown("failed", "there is no NVML to tell it", tried_of(reason))
+    facts: Dict[str, Any] = dict.fromkeys(_MORE, why)
+    return Known(tuple(GpuActivity(gpu, **facts) for gpu in gpus.value), gpus.source)
+
+
+def parse_activity(answer: Mapping[str, Any], library: str) -> ActivityReading:
+    """Turn the child's answer into facts.
+
+    {"init": 0, "driver": "550.163.01", "gpus": [{"index": 0, "name": "NVIDIA L4", "minor": 0, "utilization": 97,
+    "temperature": 61, "power": 71250, "power_limit": 72000, "instances": {"error": 3, "text": "Not Supported"}}]}
+    """
+    base = parse_nvml(answer, library)
+    where = f"NVML ({library})"
+    if not isinstance(base.gpus, Known):
+        return ActivityReading(base.driver_version, base.gpus)
+    told = [gpu for gpu in answer["gpus"] if isinstance(gpu, dict)]
+    gpus = tuple(_activity(gpu, where) for gpu in told)
+    return ActivityReading(base.driver_version, Known(gpus, base.gpus.source))
+
+
+def _activity(told: Mapping[str, Any], where: str) -> GpuActivity:
+    here = f"{where}, GPU {told['index']}"
+    if isinstance(told.get("lost"), dict):
+        lost: Dict[str, Any] = dict.fromkeys(_MORE, refusal(told["lost"], here))
+        return GpuActivity(parse_gpu(told, where), **lost)
+    return GpuActivity(
+        gpu=parse_gpu(told, where),
+        minor=field(told, "minor", here, _count),
+        utilization_percent=field(told, "utilization", here, _count),
+        temperature_celsius=field(told, "temperature", here, _count),
+        power_watts=field(told, "power", here, _watts),
+        power_limit_watts=field(told, "power_limit", here, _watts),
+        instances=field(told, "instances", here, lambda found: tuple(_instance(one, here) for one in found)),
+    )
+
+
+_MORE = ("minor", "utilization_percent", "temperature_celsius", "power_watts", "power_limit_watts", "instances")
+
+
+def _count(value: Any) -> Optional[int]:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _watts(value: Any) -> Optional[float]:
+    return value / 1000 if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _instance(told: Mapping[str, Any], where: str) -> InstanceMemory:
+    total, used = (field(told, name, where, _count) for name in ("memory_bytes", "memory_used_bytes"))
+    return InstanceMemory(str(told["uuid"]), str(told["name"]), total, used)
