@@ -20,8 +20,18 @@ def _annotation(finding: Finding, judged: str) -> str:
     if finding.fix is not None:
         text += f"\nFix: {inert(finding.fix.summary)}"
         text += "".join(f"\n$ {shell_line(command.argv)}" for command in finding.fix.commands)
-    place = f"file={_property(judged)}," if judged else ""
+    place = _place(finding, judged)
     return f"::{level} {place}title={_property(title)}::{_data(text)}"
+
+
+def _place(finding: Finding, judged: str) -> str:
+    """Point at the line of the judged file, or of one it names, that the evidence was read in."""
+    sources = [item.source.where for item in finding.evidence if item.source is not None and item.source.kind == "file"]
+    for where in sources if judged else ():
+        path, _, line = where.rpartition(":")
+        if line.isdigit() and path and not path.startswith("/"):
+            return f"file={_property(path)},line={line},"
+    return f"file={_property(judged)}," if judged else ""
 
 
 def _data(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
 from urllib.parse import quote
 
@@ -12,6 +13,7 @@ from envcheck.model.findings import UNDETERMINED, Evidence, Finding, Report
 from envcheck.render.inert import inert, shell_line
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_NUMBERED = re.compile(r"[^\s,]+:\d+")  # a line of a file that was judged
 _LEVELS = {"error": "error", "warning": "warning", "note": "note"}
 
 
@@ -76,7 +78,7 @@ def _location(item: Evidence, judged: str) -> dict[str, Any]:
         "message": {"text": inert(item.shown)},
     }
     where = item.source.where if item.source is not None and item.source.kind == "file" else ""
-    if where.startswith("/") and ", " not in where:
+    if (where.startswith("/") and ", " not in where) or _NUMBERED.fullmatch(where):
         location["physicalLocation"] = _file(where)
     elif judged:
         location["physicalLocation"] = _file(judged)

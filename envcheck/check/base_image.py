@@ -1,0 +1,62 @@
+"""Read what the name of a base image says of its contents, by data/base_images.json."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import Any
+
+from envcheck.check.blueprint import Image
+from envcheck.host.data_files import read_data
+
+
+@lru_cache(maxsize=1)
+def conventions() -> dict[str, Any]:
+    """Return the table of naming conventions."""
+    table: dict[str, Any] = json.loads(read_data("base_images.json"))
+    return table
+
+
+def parse_image(reference: str, where: str) -> Image:
+    """Read an image reference: nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04 has CUDA 12.4.1 and cuDNN, and no nvcc."""
+    name = reference.split("@", 1)[0]
+    repository, _, tag = name.rpartition(":") if ":" in name.rsplit("/", 1)[-1] else (name, "", "")
+    for row in conventions()["images"]:
+        place = re.fullmatch(row["repository"], repository)
+        said = re.fullmatch(row["tag"], tag)
+        if place and said:
+            parts = {key: value or "" for key, value in {**said.groupdict(), **place.groupdict()}.items()}
+            return _image(reference, where, row, parts)
+    return Image(reference, where)
+
+
+def _image(reference: str, where: str, row: dict[str, Any], parts: dict[str, str]) -> Image:
+    system = _system(parts.get("os") or row.get("os", ""), parts.get("os_version", ""), parts.get("codename", ""))
+    return Image(
+        reference=reference,
+        where=where,
+        cuda=parts.get("cuda", ""),
+        cudnn=(parts["cudnn"] or "any") if "-cudnn" in reference and "cudnn" in parts else "",
+        flavor=parts.get("flavor", ""),
+        os=system.get("os", ""),
+        os_version=system.get("version", ""),
+        glibc=system.get("glibc", ""),
+        python=parts.get("python") or system.get("python", ""),
+        frameworks=tuple(_framework(name, parts) for name in ("torch", "tensorflow") if parts.get(name)),
+        source=row["source"],
+    )
+
+
+def _framework(name: str, parts: dict[str, str]) -> str:
+    cpu = name == "tensorflow" and not parts.get("gpu")
+    return f"{name}{'-cpu' if cpu else ''}=={parts[name]}"
+
+
+def _system(name: str, version: str, codename: str) -> dict[str, str]:
+    for row in conventions()["systems"]:
+        by_version = row["os"] == name and version and (row["version"] or version) == version.rstrip(".")
+        by_major = row["os"] == name and row["version"] and version.split(".", maxsplit=1)[0] == row["version"]
+        if by_version or by_major or (codename and row["codename"] == codename):
+            return dict(row)
+    return {"os": name, "version": version} if version else {}

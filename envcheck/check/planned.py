@@ -1,0 +1,108 @@
+"""Turn a blueprint into the facts of the machine it will make: what the file does not say is unknown."""
+
+from __future__ import annotations
+
+import re
+
+from envcheck.check.blueprint import Blueprint, Image, Line
+from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+from envcheck.model.machine import HostFacts, LibraryInstall, ToolkitFacts, ToolkitInstall
+from envcheck.model.python_env import PythonFacts
+from envcheck.model.snapshot import Facts
+
+_LATER = Unknown("failed", "the file does not say; it shows when the image runs")
+_USUAL = Known("x86_64", Source("file", "the file", "assumed: it does not name a platform"))
+_LIBRARIES = ("runtime", "devel")  # the flavors that hold CUDA's libraries, not libcudart alone
+ROOT = "/usr/local/cuda"
+
+
+def planned_facts(blueprint: Blueprint) -> Facts:
+    """Compose the facts that the file decides."""
+    image = blueprint.image
+    return Facts(
+        host=_host(image),
+        gpus=_LATER,
+        toolkits=ToolkitFacts(installs=_toolkits(blueprint)),
+        cudnn=_cudnn(blueprint),
+        tensorrt=_LATER,
+        nccl=_LATER,
+        python=_python(blueprint),
+    )
+
+
+def _known(value: str, image: Image) -> Fact[str]:
+    return Known(value, Source("file", image.where, image.reference)) if value else _LATER
+
+
+def _host(image: Image | None) -> HostFacts:
+    if image is None:
+        return HostFacts(os=Known("linux", Source("file", "the file")))
+    seen = Source("file", image.where, image.reference)
+    libc = "musl" if image.os == "alpine" else "glibc" if image.glibc else ""
+    return HostFacts(
+        os=Known("linux", seen),
+        distribution_id=_known(image.os, image),
+        distribution_version=_known(image.os_version, image),
+        architecture=_USUAL,
+        libc_kind=_known(libc, image),
+        libc_version=_known(image.glibc, image),
+        container=Known("docker", seen),
+        is_root=Known(value=True, source=seen),
+    )
+
+
+def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]]:
+    image, spec = blueprint.image, conda_version(blueprint, ("cudatoolkit", "cuda-toolkit", "cuda-version"))
+    installs: list[ToolkitInstall] = []
+    if image is not None and image.cuda and image.flavor in _LIBRARIES:
+        version = _known(".".join(image.cuda.split(".")[:2]), image)
+        nvcc = _known(f"{ROOT}/bin/nvcc", image) if image.flavor == "devel" else Absent((image.where,))
+        installs.append(ToolkitInstall(ROOT, "usr-local", version=version, nvcc_path=nvcc))
+    if spec is not None:
+        found = Known(spec.text, Source("file", spec.where, spec.text))
+        installs.append(ToolkitInstall("$CONDA_PREFIX", "conda", version=found))
+    where = image.where if image is not None else blueprint.path
+    return Known(tuple(installs), Source("file", where)) if installs else Absent((where,))
+
+
+def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]]:
+    image, spec = blueprint.image, conda_version(blueprint, ("cudnn",))
+    if spec is not None:
+        named = Source("file", spec.where, spec.text)
+        copy = LibraryInstall("cudnn", "$CONDA_PREFIX", "conda", package_version=Known(spec.text, named))
+        return Known((copy,), named)
+    if image is not None and image.cudnn:
+        seen = Source("file", image.where, image.reference)
+        version: Fact[str] = Known(image.cudnn, seen) if image.cudnn != "any" else _LATER
+        major = Known(image.cuda.split(".")[0], seen)
+        copy = LibraryInstall("cudnn", "/usr", "debian", library_version=version, cuda_major=major)
+        return Known((copy,), seen)
+    return Absent((image.where if image is not None else blueprint.path,))
+
+
+def _python(blueprint: Blueprint) -> PythonFacts:
+    version: Fact[str] = _LATER
+    if blueprint.python is not None:
+        version = Known(blueprint.python.text, Source("file", blueprint.python.where))
+    elif blueprint.image is not None:
+        version = _known(blueprint.image.python, blueprint.image)
+    tag = f"cp{version.value.replace('.', '')}" if isinstance(version, Known) else ""
+    seen = version.source if isinstance(version, Known) else Source("file", blueprint.path)
+    return PythonFacts(
+        executable=Known("python", seen),
+        version=version,
+        abi_tag=Known(tag, seen) if tag else _LATER,
+        bits=Known(64, seen),
+        architecture=_USUAL,
+        distributions=Known((), seen),
+        frameworks=Absent((blueprint.path,)),
+    )
+
+
+def conda_version(blueprint: Blueprint, names: tuple[str, ...]) -> Line | None:
+    """Return the version that a conda spec pins one of `names` to: cudatoolkit=11.2.2 -> 11.2.2."""
+    for line in blueprint.conda:
+        found = re.match(r"([\w-]+)\s*={1,2}\s*(\d+(?:\.\d+)*)", line.text)
+        if found and found[1] in names:
+            return Line(found[2], line.where)
+    return None

@@ -1,0 +1,199 @@
+"""What a file will build, judged before it is built; every file here is composed."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.check.base_image import parse_image
+from envcheck.check.blueprint import Blueprint, FileError
+from envcheck.check.config import Config
+from envcheck.check.judge_file import judge_blueprints
+from envcheck.check.read_file import read_blueprints
+from envcheck.model.findings import Report
+from tests.rules.factory_machine import matrix
+
+CUDA_112 = "nvidia/cuda:11.2.2-cudnn8-runtime-ubuntu20.04"
+CUDA_124 = "nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04"
+
+
+def blueprints(text: str, name: str = "Dockerfile", **beside: str) -> tuple[Blueprint, ...]:
+    return read_blueprints(text, name, {key.replace("__", "."): value for key, value in beside.items()}.get)
+
+
+def judged(text: str, name: str = "Dockerfile", config: Config | None = None, **beside: str) -> Report:
+    return judge_blueprints(blueprints(text, name, **beside), matrix(), config or Config(), "pyproject.toml")
+
+
+def told(report: Report) -> list[tuple[str, str]]:
+    """List the ids of what counts, with where the first evidence was read."""
+    counted = [item for item in report.findings if item.severity != "note"]
+    return [(item.id, item.evidence[0].source.where if item.evidence[0].source else "") for item in counted]
+
+
+@pytest.mark.parametrize(
+    ("reference", "parts"),
+    [
+        (CUDA_124, ("12.4.1", "any", "runtime", "2.35", "3.10")),
+        (CUDA_112, ("11.2.2", "8", "runtime", "2.31", "3.8")),
+        ("nvcr.io/nvidia/cuda:12.4.1-devel-rockylinux8", ("12.4.1", "", "devel", "2.28", "3.6")),
+        ("nvidia/cuda:10.0-base-ubuntu18.04", ("10.0", "", "base", "2.27", "3.6")),
+        ("pytorch/pytorch:2.4.0-cuda12.1-cudnn9-devel", ("12.1", "9", "devel", "", "")),
+        ("python:3.9-slim-bookworm", ("", "", "", "2.36", "3.9")),
+        ("docker.io/library/python:3.12.4", ("", "", "", "", "3.12")),
+        ("ubuntu:22.04@sha256:0000", ("", "", "", "2.35", "3.10")),
+        ("debian:bullseye-slim", ("", "", "", "2.31", "3.9")),
+        ("registry.example:5000/team/base", ("", "", "", "", "")),
+    ],
+)
+def test_an_image_is_known_by_its_name(reference: str, parts: tuple[str, ...]) -> None:
+    image = parse_image(reference, "Dockerfile:1")
+    assert (image.cuda, image.cudnn, image.flavor, image.glibc, image.python) == parts
+
+
+def test_an_old_tensorflow_needs_the_cuda_of_its_build_in_the_image() -> None:
+    wrong = judged(f"FROM {CUDA_124}\nRUN pip install tensorflow==2.10.1\n")
+    assert wrong.verdict == "incompatible"
+    assert ("toolkit-wrong-version", "Dockerfile:2") in told(wrong)
+    right = judged(f"FROM {CUDA_112}\nRUN apt-get install -y python3.9 && pip install tensorflow==2.10.1\n")
+    assert (right.verdict, told(right)) == ("compatible", [])
+    assert right.headline == (
+        "Nothing in Dockerfile stands against GPU deep learning; the driver and the GPU show when it runs."
+    )
+
+
+def test_a_framework_that_brings_cuda_does_not_care_for_the_images() -> None:
+    report = judged(f"FROM {CUDA_112}\nRUN pip install 'torch==2.4.0'\n")
+    assert report.verdict == "compatible", report.findings
+
+
+def test_cpu_wheels_in_a_cuda_image() -> None:
+    index = "--index-url https://download.pytorch.org/whl/cpu"
+    report = judged(f"FROM {CUDA_124}\nRUN pip install torch==2.4.0 {index}\n")
+    assert told(report) == [("framework-cpu-build", "Dockerfile:2")]
+    assert told(judged(f"FROM {CUDA_124}\nRUN uv pip install tensorflow-cpu==2.15.0")) == [
+        ("framework-cpu-build", "Dockerfile:2")
+    ]
+    on_cpu = judged(f"FROM python:3.11-slim-bookworm\nRUN pip install torch==2.4.0 {index}\n")
+    assert (on_cpu.verdict, on_cpu.goal) == ("compatible", "cpu")
+
+
+def test_a_removed_package_is_named_with_its_line() -> None:
+    report = judged("FROM ubuntu:22.04\nENV A=1\nRUN python3 -m pip install \\\n   tensorflow-gpu==2.12\n")
+    assert told(report) == [("framework-package-removed", "Dockerfile:3")]
+
+
+def test_a_python_without_wheels_and_an_old_libc() -> None:
+    old = judged("FROM python:3.13-slim-bookworm\nRUN pip install tensorflow==2.10.1\n")
+    assert ("python-unsupported", "Dockerfile:2") in told(old)
+    libc = judged("FROM centos:7\nRUN yum install -y python3.11 && pip install torch==2.7.1\n")
+    assert ("glibc-too-old", "Dockerfile:2") in told(libc)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "RUN pip install flash-attn",
+        "ENV TORCH_CUDA_ARCH_LIST=8.0",
+        "RUN cd ext && python setup.py install",
+        "RUN nvcc -o a a.cu",
+        "RUN <<EOF\nset -e\npip install apex\nEOF",
+        'RUN ["/usr/bin/pip", "install", "pycuda"]',
+    ],
+)
+def test_what_compiles_needs_the_devel_image(step: str) -> None:
+    assert told(judged(f"FROM {CUDA_124}\n{step}\n"))[0][0] == "toolkit-missing"
+    assert told(judged(f"FROM {CUDA_124.replace('runtime', 'devel')}\n{step}\n")) == []
+
+
+def test_the_last_stage_counts_with_those_it_starts_from() -> None:
+    text = f"""ARG TAG=12.4.1-devel-ubuntu22.04
+FROM nvidia/cuda:$TAG AS build
+RUN pip install flash-attn
+FROM {CUDA_124} AS base
+RUN pip install tensorflow-gpu==2.12
+FROM base
+COPY --from=build /x /x
+"""
+    assert told(judged(text)) == [("framework-package-removed", "Dockerfile:5")]
+
+
+def test_requirement_files_are_read_where_they_lie_beside() -> None:
+    text = f"FROM {CUDA_124}\nCOPY requirements.txt /app/\nRUN pip install -r /app/requirements.txt\n"
+    report = judged(
+        text, requirements__txt="# pins\n-r more.txt\n", more__txt="tensorflow==2.10.1 \\\n  --hash=sha256:0\n"
+    )
+    assert ("toolkit-wrong-version", "more.txt:1") in told(report)
+    absent = judged(text)
+    assert absent.verdict == "compatible"
+    assert "requirements.txt is not beside the file" in absent.findings[0].message
+
+
+def test_a_requirements_file_that_includes_itself_ends() -> None:
+    assert [
+        line.text for line in blueprints("torch\n-r a.txt\n", "a.txt", a__txt="torch\n-r a.txt\n")[0].requirements
+    ] == ["torch"]
+
+
+COMPOSE = """services:
+  train:
+    image: nvidia/cuda:12.4.1-runtime-ubuntu22.04
+"""
+
+
+@pytest.mark.parametrize(
+    "request_line",
+    [
+        "    gpus: all",
+        "    runtime: nvidia",
+        "    deploy: {resources: {reservations: {devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]}}}",
+        "    devices: ['nvidia.com/gpu=all']",
+    ],
+)
+def test_a_compose_service_must_ask_for_gpus(request_line: str) -> None:
+    assert told(judged(COMPOSE, "compose.yml")) == [("driver-not-in-container", "compose.yml:2")]
+    assert told(judged(COMPOSE + request_line + "\n", "compose.yml")) == []
+
+
+def test_a_compose_service_is_judged_by_its_dockerfile() -> None:
+    text = "services:\n  a:\n    build: {context: ., dockerfile: a.Dockerfile}\n    gpus: all\n"
+    report = judged(text, "compose.yml", a__Dockerfile=f"FROM {CUDA_124}\nRUN pip install tensorflow==2.10.1\n")
+    assert ("toolkit-wrong-version", "a.Dockerfile:2") in told(report)
+
+
+def test_conda_pins_are_what_the_wheels_find() -> None:
+    text = "dependencies:\n  - python=3.9\n  - cudatoolkit={}\n  - cudnn=8.1\n  - pip:\n    - tensorflow==2.10.1\n"
+    assert told(judged(text.format("11.2"), "environment.yml", Config(expect="gpu"))) == []
+    wrong = judged(text.format("10.1"), "environment.yml", Config(expect="gpu"))
+    assert ("toolkit-wrong-version", "environment.yml:6") in told(wrong)
+
+
+def test_what_the_project_requires_is_judged_with_the_file() -> None:
+    report = judged(f"FROM {CUDA_124}\n", config=Config(("tensorflow==2.10.1",)))
+    assert ("toolkit-wrong-version", "pyproject.toml") in told(report)
+
+
+def test_a_file_that_names_no_framework_is_undetermined() -> None:
+    report = judged("requests\nnumpy<2\n", "requirements.txt")
+    assert (report.verdict, report.checked) == ("undetermined", ())
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        ("hello\n", "Dockerfile", "no FROM instruction"),
+        ("a: [1", "compose.yml", "is not YAML"),
+        ("- 1\n", "environment.yml", "holds no mapping"),
+        ("services: 3\n", "compose.yml", "has no services"),
+        ("a: &a [x]\nb: [" + "*a, " * 300 + "]\n", "environment.yml", "aliases"),
+        ("a: " + "[" * 5000, "environment.yml", "is not YAML"),
+    ],
+)
+def test_a_file_of_another_kind_is_told(text: str, name: str, said: str) -> None:
+    with pytest.raises(FileError) as raised:
+        blueprints(text, name)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("word", ["'open", "a;b|c&&d", "$(rm -rf /)", "`x`", "\\", "[", '["a"', "pip install", "--x=y"])
+def test_no_shell_line_breaks_the_reader(word: str) -> None:
+    assert judged(f"FROM {CUDA_124}\nRUN {word} pip install torch==2.4.0\nRUN {word}\n").goal == "gpu"
