@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import re
 import struct
 from collections.abc import Iterator
 from itertools import islice
@@ -13,6 +12,7 @@ from typing import Any
 from envcheck.matrix.deep.binary import Binary, newest_versions
 from envcheck.matrix.deep.errors import BinaryError
 from envcheck.matrix.deep.fatbin import parse_fatbins
+from envcheck.matrix.deep.names import SHARED, names_among
 
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64"}
 _GPU_SECTIONS = (".nv_fatbin", "__nv_relfatbin")
@@ -21,7 +21,6 @@ _SECTIONS = 4096  # real libraries have some forty
 _TAGS = 4096  # entries of a dynamic section; real ones have some sixty
 _VERSIONS = 4096
 _COMMENT = 1 << 20  # bytes
-_OPENED = re.compile(rb"\0(lib[A-Za-z0-9_+.-]{1,60}\.so(?:\.\d{1,4}){0,4})(?=\0)")
 
 
 def read_elf(path: Path) -> Binary:
@@ -57,7 +56,7 @@ def _facts(elf: Any, data: mmap.mmap) -> Binary:
     needed = [name for name in dict.fromkeys(tags.get("DT_NEEDED", [])) if name]
     runpath = (tags.get("DT_RUNPATH") or tags.get("DT_RPATH") or [""])[0]
     texts = (_span(sections[name], data) for name in _TEXTS if name in sections)
-    opened = {found[1].decode() for text in texts for found in _OPENED.finditer(data, *text)}
+    opened = {name for text in texts for name in names_among(data, *text, SHARED)}
     return Binary(
         format="elf",
         machine=_MACHINES.get(elf["e_machine"], str(elf["e_machine"])),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +11,11 @@ from typing import Any
 from envcheck.matrix.deep.binary import Binary
 from envcheck.matrix.deep.errors import BinaryError
 from envcheck.matrix.deep.fatbin import parse_fatbins
+from envcheck.matrix.deep.names import DLL, names_among
 
 _MACHINES = {0x8664: "x86_64", 0xAA64: "aarch64"}
 _GPU_SECTIONS = (b".nv_fatb", b"__nv_rel")  # section names are cut to eight bytes
 _TEXTS = (b".rdata", b".data")
-_OPENED = re.compile(rb"\0([A-Za-z0-9_+.-]{1,60}\.dll)(?=\0)")
 
 
 def read_pe(path: Path) -> Binary:
@@ -42,7 +41,7 @@ def read_pe(path: Path) -> Binary:
 def _facts(image: Any, data: mmap.mmap) -> Binary:
     imported = sorted(set(_imports(image)), key=str.lower)
     texts = (_span(section, data) for section in image.sections if section.Name.rstrip(b"\0") in _TEXTS)
-    opened = {found[1].decode() for text in texts for found in _OPENED.finditer(data, *text)}
+    opened = {name for text in texts for name in names_among(data, *text, DLL)}
     known = {name.lower() for name in imported}
     gpu = (section for section in image.sections if section.Name.startswith(_GPU_SECTIONS))
     linker = image.OPTIONAL_HEADER
