@@ -93,3 +93,33 @@ def test_no_project_file_is_a_usage_error(project: Path) -> None:
     assert done.returncode == 2
     assert "cannot read pyproject.toml" in done.stderr
     assert "--config" in done.stderr
+
+
+def test_a_dockerfile_is_judged_without_the_machine(tmp_path: Path) -> None:
+    text = "FROM nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04\nRUN pip install -r requirements.txt\n"
+    (tmp_path / "Dockerfile").write_text(text, encoding="utf-8")
+    (tmp_path / "requirements.txt").write_text("tensorflow==2.10.1\n", encoding="utf-8")
+    done = check(tmp_path, "--dockerfile", "Dockerfile", "--format", "github")
+    assert done.returncode == 1, done.stderr
+    assert "::error file=requirements.txt,line=1,title=envcheck toolkit-wrong-version (the cause)::" in done.stdout
+    report = json.loads(check(tmp_path, "--dockerfile", "Dockerfile", "--format", "json").stdout)
+    assert report["headline"] == "What Dockerfile builds is not fit for GPU deep learning."
+
+
+def test_a_dockerfile_cannot_name_a_file_outside_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("tensorflow-gpu==2.12\n", encoding="utf-8")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.txt").write_text("-r ../secret.txt\ntorch==2.4.0\n", encoding="utf-8")
+    (folder / "b.txt").symlink_to(tmp_path / "secret.txt")
+    done = check(folder, "--dockerfile", "a.txt", "--format", "json")
+    assert "tensorflow" not in done.stdout.replace("tensorflow, torch, jax", "")
+    (folder / "Dockerfile").write_text("FROM ubuntu:22.04\nRUN pip install -r b.txt\n", encoding="utf-8")
+    assert "is not beside the file" in check(folder, "--dockerfile", "Dockerfile").stdout
+
+
+def test_a_file_of_no_kind_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("hello\n", encoding="utf-8")
+    done = check(tmp_path, "--dockerfile", "x")
+    assert done.returncode == 2
+    assert done.stderr == "envcheck: x has no FROM instruction: it is no Dockerfile\n"
