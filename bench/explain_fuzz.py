@@ -1,0 +1,161 @@
+"""Feed explain 100,000 logs that nobody would write: no crash, no input that takes long.
+
+    python bench/explain_fuzz.py [--inputs 100000] [--engine atheris|hypothesis] [--seconds 1.0]
+
+The inputs are grown from the fragments of every signature, prefixes of log collectors and terminal escapes. Each is
+scanned, judged and rendered; an exception or an input over the time limit ends the run with the input in a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+LONGEST = 8192  # bytes of an input
+PREFIXES = (b"[rank0]: ", b"2026-11-20 23:01:40.9: ", b"web_1  | ", b"[   12.345678] ", b'{"log":"', b"> ", b"\x1b[31m")
+JOINTS = (
+    b"\n",
+    b"\r",
+    b"\r\n",
+    b"\0",
+    b"\x08",
+    b"\x1b[0m",
+    b": ",
+    b" ",
+    b"'",
+    b"-1",
+    b"999999999999",
+    b"\xff\xfe",
+    b"aaaa",
+)
+
+
+class Target:
+    """What is fuzzed: from bytes to the printed explanation."""
+
+    def __init__(self, seconds: float) -> None:
+        from envcheck.explain.judge import judge_log
+        from envcheck.explain.reading import Reading
+        from envcheck.explain.scan import scan
+        from envcheck.explain.signatures import load_signatures
+        from envcheck.matrix.load import load_matrix
+        from envcheck.render.explain_json import render_explanation
+        from envcheck.render.explain_text import print_explanation
+
+        self._scan, self._judge, self._reading = scan, judge_log, Reading
+        self._json, self._text = render_explanation, print_explanation
+        self.count = 0
+        self.known = 0
+        self.slowest = 0.0
+        self._limit = seconds
+        self._signatures = load_signatures()
+        self._matrix = load_matrix()
+
+    def __call__(self, data: bytes) -> None:
+        """Explain one input; RuntimeError when it takes too long."""
+        start = time.perf_counter()
+        self._explain(data)
+        taken = time.perf_counter() - start
+        self.count += 1
+        self.slowest = max(self.slowest, taken)
+        if taken > self._limit:
+            raise RuntimeError(f"one input of {len(data)} bytes took {taken:.2f} s")
+
+    def _explain(self, data: bytes) -> None:
+        size = 1 + data[0] * 7 if data else 1
+        blocks = [data[at : at + size] for at in range(0, len(data), size)]
+        found = self._scan([("fuzz", blocks)], self._signatures)
+        reading = self._reading(self._judge(found.events, self._matrix, None), found, ("fuzz",))
+        self.known += bool(found.events)
+        self._json(reading)
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            self._text(reading, color=False, verbose=bool(len(data) % 2), quiet=False)
+        if "\x1b" in said.getvalue():
+            raise RuntimeError("an escape character reached the terminal")
+
+
+def instrumented(engine: str) -> contextlib.AbstractContextManager[object]:
+    """Let atheris see which branches of what is imported here are taken."""
+    if engine != "atheris":
+        return contextlib.nullcontext()
+    import atheris
+
+    watched: contextlib.AbstractContextManager[object] = atheris.instrument_imports(include=["envcheck.explain"])
+    return watched
+
+
+def words() -> list[bytes]:
+    """List the fragments of all signatures with what may stand between them."""
+    from envcheck.explain.signatures import load_signatures
+
+    fragments = sorted({text.encode() for item in load_signatures() for text in item.fragments})
+    return [*fragments, *PREFIXES, *JOINTS]
+
+
+def by_atheris(target: Callable[[bytes], None], inputs: int) -> None:
+    """Let coverage choose the inputs; atheris ends the process itself."""
+    import atheris
+
+    folder = Path(tempfile.mkdtemp())
+    dictionary = folder / "words"
+    escaped = ["".join(f"\\x{byte:02x}" for byte in word) for word in words()]
+    dictionary.write_text("".join(f'"{word}"\n' for word in escaped if word), encoding="ascii")
+    corpus = folder / "corpus"
+    corpus.mkdir()
+    rng = random.Random(1)
+    for number, word in enumerate(words()):
+        line = rng.choice(PREFIXES) + word + rng.choice(JOINTS) + rng.choice(words())
+        (corpus / str(number)).write_bytes(line + b"\n")
+    flags = [f"-atheris_runs={inputs}", f"-max_len={LONGEST}", f"-dict={dictionary}", "-verbosity=0", "-timeout=20"]
+    atheris.Setup([sys.argv[0], *flags, f"-artifact_prefix={folder}/", str(corpus)], target)
+    atheris.Fuzz()
+
+
+def by_hypothesis(target: Callable[[bytes], None], inputs: int) -> None:
+    """Let hypothesis join words and bytes."""
+    from hypothesis import HealthCheck, given, settings
+    from hypothesis import strategies as st
+
+    pieces = st.one_of(st.sampled_from(words()), st.binary(max_size=24), st.sampled_from(JOINTS).map(lambda j: j * 200))
+
+    @settings(max_examples=inputs, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(pieces, max_size=24))
+    def feed(parts: list[bytes]) -> None:
+        target(b"".join(parts)[:LONGEST])
+
+    feed()
+
+
+def main() -> None:
+    """Run one engine and say what came of it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument("--engine", choices=["atheris", "hypothesis"], default="atheris")
+    parser.add_argument("--seconds", type=float, default=1.0, help="what one input may take")
+    chosen = parser.parse_args()
+    with instrumented(chosen.engine):
+        target = Target(chosen.seconds)
+    start = time.perf_counter()
+    try:
+        (by_atheris if chosen.engine == "atheris" else by_hypothesis)(target, chosen.inputs)
+    finally:
+        taken = time.perf_counter() - start
+        print(
+            f"{chosen.engine}: {target.count} inputs in {taken:.0f} s, {target.known} with a known message, "
+            f"the slowest {target.slowest * 1e3:.1f} ms",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
