@@ -124,7 +124,7 @@ def _tell(changes: list[Change], renewal: Renewal, style: Style) -> None:
 
     for change in () if style.quiet else changes:
         for line in lines_of(change):
-            click.echo(_colored(inert(line), _COLORS[change.kind], style))
+            click.echo(_colored(inert(line), _COLORS[change.kind], style), color=style.color)
         if style.verbose:
             click.echo(inert(f"    read from {change.artifact}"))
     for line in renewal.left_out:

@@ -62,7 +62,7 @@ def _held(document: dict[str, Any], names: list[str], asked: Asked, style: Style
 
 def _tell(found: Verification, style: Style) -> None:
     for line in () if style.quiet else _lines(found, style):
-        click.echo(line)
+        click.echo(line, color=style.color)
     failed = (
         f"{len(found.disagreements)} disagreements, {len(found.vanished)} no longer on the index, "
         f"{len(found.unread)} artifacts not read"

@@ -95,7 +95,7 @@ def test_refresh_tells_what_was_left_out_and_what_vanished(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--framework", "keras"], ["--since", "newest"], ["--matrix", "/nowhere.json"]],
+    [["--framework", "mxnet"], ["--since", "newest"], ["--matrix", "/nowhere.json"]],
     ids=lambda item: item[0],
 )
 def test_refresh_refuses_what_makes_no_sense(configured_index: LocalIndex, arguments: list[str]) -> None:

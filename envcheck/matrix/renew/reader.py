@@ -74,8 +74,10 @@ class Reader:
                 except ArtifactError as error:
                     reading.failed[waiting[future]] = str(error)
                 progress(done, len(wheels))
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)  # an interrupt lets the wheels in hand end, no others start
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # an interruption waits for no server
+            raise
+        pool.shutdown()
         return reading
 
     def _read(self, framework: str, wheel: Wheel) -> Contents:

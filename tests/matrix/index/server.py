@@ -159,6 +159,9 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     index: LocalIndex
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Print nothing about readers that went away."""
+
 
 @contextmanager
 def serve() -> Iterator[LocalIndex]:
