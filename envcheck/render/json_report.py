@@ -19,9 +19,8 @@ def render_json(report: Report, snapshot: Snapshot | None) -> str:
         "verdict": report.verdict,
         "goal": report.goal,
         "headline": report.headline,
-        "findings": [encode(finding) for finding in report.findings],
         "checked": list(report.checked),
-        "plan": {"steps": plan_steps(report)},
+        **_planned(report),
     }
     if snapshot is not None:
         document["snapshot"] = snapshot_document(snapshot)
@@ -46,6 +45,15 @@ def document_text(document: dict[str, Any], indent: int | None = None) -> str:
 def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
     """Return a snapshot's JSON document."""
     return {"schema": f"envcheck/snapshot/{snapshot.schema_version}", **encode(snapshot)}
+
+
+def _planned(report: Report) -> dict[str, Any]:
+    """Give the plan that mends the findings, and each finding the steps that resolve it."""
+    from envcheck.plan.repair import repair_plan, steps_for  # only a report with fixes has steps
+
+    plan = repair_plan(report)
+    findings = [{**encode(item), "resolved_by": list(steps_for(plan, item))} for item in report.findings]
+    return {"findings": findings, "plan": {"steps": encode(plan.steps), "resolves": list(plan.resolves)}}
 
 
 def plan_steps(report: Report) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from envcheck.model.findings import (
     Finding,
     Report,
 )
+from envcheck.model.plans import Step
 from envcheck.model.snapshot import Snapshot
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.overview import overview
@@ -51,9 +52,18 @@ def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) ->
     shown = [finding for finding in report.findings if _is_shown(finding, verbose=verbose, quiet=quiet)]
     if shown and shown[0].severity == NOTE and not verbose:
         lines.append(("", "", ""))
+    steps = _numbered_steps(report)
     for finding in shown:
-        lines += finding_lines(finding, verbose=verbose)
+        lines += finding_lines(finding, verbose=verbose, steps=steps)
     return lines + _footer(report, shown, quiet=quiet)
+
+
+def _numbered_steps(report: Report) -> tuple[Step, ...]:
+    if not any(finding.fix and finding.fix.commands for finding in report.findings):
+        return ()
+    from envcheck.plan.repair import repair_plan  # a report without fixes does without the planner
+
+    return repair_plan(report).steps
 
 
 def _is_shown(finding: Finding, *, verbose: bool, quiet: bool) -> bool:
@@ -67,8 +77,8 @@ def verdict_line(report: Report) -> Line:
     return (f"{report.verdict.upper()}  ", inert(report.headline), _VERDICT_STYLES[report.verdict])
 
 
-def finding_lines(finding: Finding, *, verbose: bool) -> list[Line]:
-    """Say one finding with its evidence and its fix."""
+def finding_lines(finding: Finding, *, verbose: bool, steps: tuple[Step, ...] = ()) -> list[Line]:
+    """Say one finding with its evidence and its fix; `steps` are those of the plan that mends the whole report."""
     kind = UNDETERMINED if finding.verdict == UNDETERMINED else finding.severity
     title = finding.id + (" (the cause)" if finding.primary else "")
     if finding.caused_by:
@@ -78,12 +88,33 @@ def finding_lines(finding: Finding, *, verbose: bool) -> list[Line]:
     lines: list[Line] = [("", "", ""), (f"{kind}: ", title, _STYLES[kind]), ("  ", inert(finding.message), "")]
     evidence = finding.evidence if verbose else finding.evidence[:3]
     lines += [(_label(item), _evidence(item, verbose=verbose), "dim") for item in evidence]
-    if finding.fix is not None:
-        lines.append(("  fix: ", inert(finding.fix.summary), ""))
-        for command in finding.fix.commands:
-            lines += [("    # ", inert(command.purpose), "dim")] if command.purpose else []
-            lines.append(("    $ ", shell_line(command.argv), "bold"))
+    return lines + (_planned(finding, steps) if steps else _fix(finding))
+
+
+def _fix(finding: Finding) -> list[Line]:
+    if finding.fix is None:
+        return []
+    lines: list[Line] = [("  fix: ", inert(finding.fix.summary), "")]
+    for command in finding.fix.commands:
+        lines += _command(command.purpose, command.argv)
     return lines
+
+
+def _planned(finding: Finding, steps: tuple[Step, ...]) -> list[Line]:
+    """Say the steps that resolve a finding; each step's command stands with the first finding it resolves."""
+    wanted = finding.caused_by or finding.id
+    own = [(number, step) for number, step in enumerate(steps, 1) if wanted in step.resolves]
+    numbers = f" (step {', '.join(str(number) for number, _ in own)})" if own and len(steps) > 1 else ""
+    lines: list[Line] = [(f"  fix{numbers}: ", inert(finding.fix.summary), "")] if finding.fix else []
+    for _, step in own if finding.fix else ():
+        if step.resolves[0] == finding.id:
+            lines += _command("" if finding.fix and step.purpose == finding.fix.summary else step.purpose, step.argv)
+    return lines
+
+
+def _command(purpose: str, argv: tuple[str, ...]) -> list[Line]:
+    said: list[Line] = [("    # ", inert(purpose), "dim")] if purpose else []
+    return [*said, ("    $ ", shell_line(argv), "bold")]
 
 
 def _label(item: Evidence) -> str:

@@ -54,9 +54,11 @@ def test_report_document_fits_its_schema() -> None:
     report = Report("incompatible", "gpu", "No.", (finding,), ("driver-too-old",))
     document = json.loads(render_json(report, snapshot()))
     check("report", document)
-    assert document["plan"]["steps"] == [
-        {"resolves": "driver-too-old", "purpose": "load the new module", "argv": ["sudo", "reboot"], "scope": "system"}
-    ]
+    (step,) = document["plan"]["steps"]
+    assert step["argv"] == ["sudo", "reboot"]
+    assert step["scope"] == "system"
+    assert step["resolves"] == document["plan"]["resolves"] == ["driver-too-old"]
+    assert document["findings"][0]["resolved_by"] == [step["id"]]
     check("snapshot", document["snapshot"])
     assert "snapshot" not in json.loads(render_json(report, None))
 
