@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 
+import pytest
+from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envcheck.host.data_files import read_data
@@ -12,6 +15,7 @@ from envcheck.matrix import load_matrix
 from tests.matrix.documents import document, numbers, releases
 
 MATRIX = load_matrix()
+PAGES = json.loads((Path(__file__).parent / "index" / "pages.json").read_text(encoding="utf-8"))
 FIRST_AND_LAST = {"linux_x86_64": ("1.0.0", "2.21.0"), "win_amd64": ("1.0.0", "2.21.0")}
 
 
@@ -92,6 +96,51 @@ def test_every_cudnn_with_a_minor_has_a_row_for_its_cuda() -> None:
                 assert MATRIX.cudnn(row["cudnn"], row["cuda"].partition(".")[0]), (version, row["cudnn"], row["cuda"])
 
 
+def test_every_cuda_named_beside_a_release_has_a_toolkit() -> None:
+    variants = {cuda for _, row in releases("torch") for cuda in row.get("variants", ())}
+    beside = {cuda for row in MATRIX.tensorrt() for cuda in row.cuda}
+    beside |= {cuda for name in MATRIX.conda_packages() for row in MATRIX.conda_builds(name) for cuda in row.cuda}
+    assert len(variants) > 15
+    assert {cuda for cuda in variants | beside if "." in cuda and MATRIX.toolkit(cuda) is None} == set()
+
+
+def test_tensorrt_rises_with_its_cuda_and_architectures() -> None:
+    rows = MATRIX.tensorrt()
+    newest = [
+        max(int(row.cuda_major) for row in group) for _, group in itertools.groupby(rows, lambda row: row.version)
+    ]
+    assert newest == sorted(newest)
+    floors = [numbers(row.compute_capability_min) for row in rows if row.compute_capability_min]
+    assert floors == sorted(floors)
+    assert all(row.soname.endswith(f".{row.version.partition('.')[0]}") for row in rows)
+    assert all(cuda.partition(".")[0] == row.cuda_major for row in rows for cuda in row.cuda)
+
+
+def test_every_tensorrt_of_tensorflow_has_a_line() -> None:
+    found = {row["tensorrt"] for _, row in releases("tensorflow") if row.get("tensorrt")} - {"none"}
+    assert {"5.1.5", "7.2.2", "8.6.1"} < found
+    lines = {row.version for row in MATRIX.tensorrt()}
+    assert {version for version in found if not any(f"{line}.".startswith(f"{version}.") for line in lines)} <= {
+        version for version in found if MATRIX.tensorrt(version)
+    }
+
+
+def test_every_build_of_tensorflow_says_what_compiled_it_and_its_tensorrt() -> None:
+    for version, row in releases("tensorflow"):
+        empty = "stub_for" in row or row.get("note", "").startswith("An empty wheel")
+        assert ("compiler" in row) != empty, (version, row)
+        assert ("tensorrt" in row) == row["cuda_build"], (version, row)
+        if row["platform"] == "linux_x86_64" and not empty:
+            assert row["compiler"], (version, row)
+            assert row.get("tensorrt", "none"), (version, row)
+
+
+def test_forward_compatibility_starts_with_cuda_10() -> None:
+    for row in MATRIX.toolkits():
+        package = f"cuda-compat-{row.version.replace('.', '-')}" if numbers(row.version) >= (10,) else None
+        assert row.forward_compatibility == package
+
+
 def test_cudnn_majors_never_come_back() -> None:
     majors = [{row["cuda_major"] for row in rows} for rows in document()["cudnn"].values()]
     gone: set[str] = set()
@@ -103,6 +152,53 @@ def test_cudnn_majors_never_come_back() -> None:
 def test_no_release_without_a_python() -> None:
     for framework in document()["frameworks"]:
         assert [version for version, row in releases(framework) if not row["pythons"]] == []
+
+
+@pytest.mark.parametrize("name", sorted(PAGES["pages"]))
+def test_the_releases_are_those_of_the_stored_index_pages(name: str) -> None:
+    listed = {
+        (distribution, version, platform)
+        for key, versions in PAGES["pages"][name].items()
+        for distribution, platform in [key.split()]
+        for version in versions.split()
+    }
+    held = {(row["distribution"], version, row["platform"]) for version, row in releases(name)}
+    known = {tuple(item.split()) for item in PAGES["without_a_row"]}
+    assert held == listed - known
+    assert name in [*document()["frameworks"], *document()["companions"]]
+
+
+def test_every_family_has_its_stored_index_pages() -> None:
+    assert set(PAGES["pages"]) == {*document()["frameworks"], *document()["companions"]} == set(document()["releases"])
+
+
+@pytest.mark.parametrize(
+    ("tensorflow", "platform", "companions"),
+    [
+        ("1.14.0", "linux_x86_64", {"keras==2.2.5"}),
+        ("2.2.0", "win_amd64", {"keras==2.3.1", "keras==2.4.3"}),
+        ("2.13.0", "macosx_arm64", {"keras==2.13.1", "tensorflow-metal==1.0.0"}),
+        ("2.15.1", "linux_aarch64", {"keras==2.15.0", "tf-keras==2.15.1"}),
+        ("2.16.2", "macosx_arm64", {"keras==3.0.5", "tf-keras==2.16.0", "tensorflow-metal==1.1.0"}),
+        ("2.21.0", "macosx_arm64", {"keras==3.15.1", "tf-keras==2.21.0", "tensorflow-metal==1.2.0"}),
+    ],
+)
+def test_what_goes_with_a_tensorflow(tensorflow: str, platform: str, companions: set[str]) -> None:
+    found = {f"{row.distribution}=={row.version}" for row in MATRIX.companions_of(tensorflow, platform)}
+    assert companions <= found
+    minor = ".".join(tensorflow.split(".")[:2])
+    assert {item for item in found if item.startswith("tf-keras")} <= {
+        f"tf-keras=={minor}.{patch}" for patch in range(3)
+    }
+
+
+def test_keras_agrees_with_what_tensorflow_requires() -> None:
+    for version, row in releases("keras"):
+        for tensorflow, asking in releases("tensorflow"):
+            wanted = asking["requires"].get("keras", "")
+            if row.get("tensorflow") and row["distribution"] == "keras" and numbers(version) >= (2, 6) and wanted:
+                goes = SpecifierSet(row["tensorflow"]).contains(tensorflow)
+                assert not goes or SpecifierSet(wanted).contains(version), (version, tensorflow)
 
 
 def test_tensorflow_is_covered_from_end_to_end() -> None:

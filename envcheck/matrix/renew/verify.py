@@ -149,7 +149,7 @@ def _compare(key: Key, row: Row, draft: Draft, citations: Mapping[str, Any]) -> 
     for cell in sorted({*row, *read} - NO_CELLS):
         if row.get(cell) != read.get(cell):
             yield Disagreement(*key, cell, row.get(cell), read.get(cell))
-    for cell in ("cuda", "cudnn"):
+    for cell in ("cuda", "cudnn", "compiler", "tensorrt"):
         if not _bears_out(row.get(cell), draft.cells.get(cell)):
             yield Disagreement(*key, cell, row.get(cell), draft.cells.get(cell))
     stated = "cuda_build" not in draft.proof

@@ -6,7 +6,10 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from envcheck.matrix.renew.cache import Cache
+from envcheck.matrix.renew.curated import sources
 from envcheck.matrix.renew.merge import drop_unused_citations
 from envcheck.matrix.renew.reader import Reader
 from envcheck.matrix.renew.refresh import Renewal, list_framework, refresh
@@ -14,7 +17,7 @@ from envcheck.matrix.renew.settings import IndexSettings
 from tests.matrix.documents import document
 from tests.matrix.index.server import LocalIndex, recorded
 
-FRAMEWORKS = ("jax", "tensorflow", "torch")
+FRAMEWORKS = ("jax", "keras", "tensorflow", "tensorflow-metal", "tensorrt", "torch")  # companions among them
 
 
 def reader(index: LocalIndex, cache: Path | None = None, **settings: Any) -> Reader:
@@ -56,5 +59,7 @@ def spoil_all(index: LocalIndex, start: str, ending: str) -> None:
 
 def recorded_versions(framework: str) -> list[str]:
     """List the releases of a framework that the local index has."""
-    known = set(document()["releases"][framework])
-    return sorted(known & {name.split("-")[1] for name in recorded()["wheels"] if name.startswith(framework[:3])})
+    distributions, _ = sources(framework)
+    parts = (name.split("-")[:2] for name in recorded()["wheels"])
+    listed = {version for name, version in parts if canonicalize_name(name) in distributions}
+    return sorted(set(document()["releases"][framework]) & listed)
