@@ -11,7 +11,7 @@ DLL = rb"([A-Za-z0-9_+.-]{1,60}\.dll)(?=\0)"
 
 
 def names_among(data: bytes | mmap.mmap, start: int, end: int, kind: bytes) -> Iterator[str]:
-    """Yield the whole strings of a section that name a library: b"libcuda.so.1\\0no library\\0" -> libcuda.so.1."""
+    """Yield the whole strings of a section, zeros between them, that name a library: libcuda.so.1."""
     first = re.compile(kind).match(data, start, end)
     if first:
         yield first[1].decode("ascii")

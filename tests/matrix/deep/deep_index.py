@@ -1,0 +1,70 @@
+"""A recorded wheel of the local index, filled with the built library, and the matrix before its binaries were read."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from envcheck.matrix.renew.deep_refresh import deepen
+from envcheck.matrix.renew.refresh import list_framework
+from tests.matrix.documents import document
+from tests.matrix.index.renewal import reader
+from tests.matrix.index.server import LocalIndex, archive, recorded
+
+BUILT = Path(__file__).with_name("built")
+SAMPLE = (BUILT / "sample.so").read_bytes()
+WHEEL = "jax_cuda12_plugin-0.12.0.1-cp315-cp315t-manylinux_2_27_x86_64.whl"
+FILE = f"/files/{WHEEL}"
+SHA256 = recorded()["wheels"][WHEEL]["sha256"]
+SOLVER, VERSIONS = "jax_cuda12_plugin/_solver.so", "jax_cuda12_plugin/_versions.so"
+KEY = ("jax", "0.12.0.1", "jax-cuda12-plugin", "linux_x86_64")
+
+
+def fill(index: LocalIndex, members: Mapping[str, bytes]) -> None:
+    """Serve the wheel with these members beside its metadata."""
+    folder = "jax_cuda12_plugin-0.12.0.1"
+    metadata = recorded()["texts"][recorded()["wheels"][WHEEL]["members"]["METADATA"]].encode()
+    index.archives[WHEEL] = archive({f"{folder}.dist-info/METADATA": metadata, **members}, folder=folder)
+
+
+def row_of(matrix: dict[str, Any]) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = matrix["releases"]["jax"]["0.12.0.1"]
+    return next(row for row in rows if (row["distribution"], row["platform"]) == KEY[2:])
+
+
+def unread() -> dict[str, Any]:
+    """Return the built-in matrix with that row as it was before its binaries were read."""
+    matrix = deepcopy(document())
+    row = row_of(matrix)
+    for cell in ("binaries", "compiler"):
+        del row[cell]
+        del row["proof"][cell]
+    row["compute_capabilities"] = []
+    del row["proof"]["compute_capabilities"]
+    row["note"] += " Compute capabilities were not read."
+    matrix["citations"][row["citations"][0]]["locator"] = "METADATA"
+    return matrix
+
+
+def deepened(index: LocalIndex, matrix: dict[str, Any], cache: Path | None = None, **settings: Any) -> dict[str, Any]:
+    """Read the binaries of that row from the index, as `matrix refresh --deep` does."""
+    opened = reader(index, cache, **settings)
+    try:
+        listings = [list_framework(opened, "jax", "0.12.0.1")]
+        found = deepen(matrix, listings, opened.of_binaries(), "2030-01-02", lambda *_: None, chosen={KEY})
+    finally:
+        opened.close()
+    assert found == [KEY]
+    return matrix
+
+
+def with_field(whole: bytes, member: str, offset: int, form: str, value: int) -> bytes:
+    """Change a field of a member's entry in the directory of an archive."""
+    data, at = bytearray(whole), -1
+    while (at := whole.index(b"PK\1\2", at + 1)) and whole[at + 46 : at + 46 + len(member)] != member.encode():
+        pass
+    struct.pack_into(form, data, at + offset, value)
+    return bytes(data)
