@@ -10,6 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+# Real environments that bench/smoke.py builds; the suite uses those it is told of.
+FRAMEWORKS = ("tf115", "tf210", "tf215", "tf221", "torch", "jax")
+
 
 def _linux() -> bool:
     return sys.platform.startswith("linux")
@@ -69,6 +72,15 @@ def _cpu_torch() -> bool:
     return bool(cpu_torch_folder()) and Path(cpu_torch_folder(), "torch").is_dir()
 
 
+def framework_python(release: str) -> str:
+    """Return the Python of a real environment for smoke tests, as the tester names it: ENVCHECK_TEST_TF215=PATH."""
+    return os.environ.get(f"ENVCHECK_TEST_{release.upper()}", "")
+
+
+def _framework(release: str) -> bool:
+    return _linux() and os.access(framework_python(release), os.X_OK)
+
+
 def _package_index() -> bool:
     """Tell whether the index that pip is configured for answers; some test machines have no network."""
     import requests
@@ -83,6 +95,16 @@ def _package_index() -> bool:
         return bool(read_page(open_session(settings), settings, "tensorflow-intel"))
     except (ArtifactError, requests.RequestException):
         return False
+
+
+def find_chromium() -> str | None:
+    """Find a browser that draws pages without a screen."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+def _chromium() -> bool:
+    return find_chromium() is not None
 
 
 def find_ldconfig() -> str | None:
@@ -102,6 +124,8 @@ _CHECKS = {
     "real-nvidia-smi": _real_nvidia_smi,
     "cpu-torch": _cpu_torch,
     "package-index": _package_index,
+    **{release: functools.partial(_framework, release) for release in FRAMEWORKS},
+    "chromium": _chromium,
 }
 
 

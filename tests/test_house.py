@@ -56,7 +56,7 @@ THIRD_PARTY = {
     "gpus": set(),
     "plan": {"packaging"},
     "smoke": set(),
-    "render": {"rich"},
+    "render": {"jinja2", "rich"},
     "cli": {"click"},
 }
 # What a smoke script may import: its framework, by the ending of its name, and what that framework cannot do without.

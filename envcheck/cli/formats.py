@@ -8,11 +8,12 @@ import sys
 import click
 
 from envcheck.cli import options
+from envcheck.cli.exits import UserError
 from envcheck.model.findings import Report
 from envcheck.model.records import dataclass
 from envcheck.model.snapshot import Snapshot
 
-FORMATS = ("text", "json", "junit", "sarif", "github", "markdown")
+FORMATS = ("text", "json", "html", "junit", "sarif", "github", "markdown")
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,20 @@ def _document(report: Report, snapshot: Snapshot, style: Style) -> str:
         from envcheck.render.markdown import render_markdown
 
         return render_markdown(report, snapshot)
+    if style.form == "html":
+        return _html(report, snapshot)
     from envcheck.render.json_report import render_json
 
     return render_json(report, None if style.no_snapshot else snapshot)
+
+
+def _html(report: Report, snapshot: Snapshot) -> str:
+    from envcheck.render.html import render_html
+
+    try:
+        return render_html(report, snapshot)
+    except ModuleNotFoundError as error:
+        raise UserError(f"--format html needs the package {error.name}: pip install 'envcheck-gpu[html]'") from None
 
 
 def _summarise(report: Report, snapshot: Snapshot) -> None:

@@ -28,7 +28,7 @@ def doctor(saved: Path, *options: str, **env: str) -> subprocess.CompletedProces
     return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30, env={"PATH": "/bin", **env})
 
 
-@pytest.mark.parametrize("form", ["text", "json", "junit", "sarif", "github", "markdown"])
+@pytest.mark.parametrize("form", ["text", "json", "html", "junit", "sarif", "github", "markdown"])
 def test_the_exit_code_is_the_same_in_every_format(saved: Path, form: str) -> None:
     done = doctor(saved, "--format", form)
     assert done.returncode == 3
@@ -55,3 +55,11 @@ def test_an_encoding_that_cannot_say_a_name_still_gets_the_report(saved: Path) -
     saved.write_text(saved.read_text(encoding="utf-8").replace(': "host"', ': "h\\u00f6st"', 1), encoding="utf-8")
     done = doctor(saved, "--format", "json", PYTHONIOENCODING="ascii")
     assert json.loads(done.stdout)["verdict"] == "undetermined"
+
+
+def test_a_missing_template_engine_is_told_with_what_to_type(saved: Path, tmp_path: Path) -> None:
+    (tmp_path / "jinja2.py").write_text("raise ModuleNotFoundError('no', name='jinja2')", encoding="utf-8")
+    root = str(Path(__file__).parent.parent.parent)
+    done = doctor(saved, "--format", "html", PYTHONPATH=f"{tmp_path}:{root}")
+    assert done.returncode == 2
+    assert done.stderr == "envcheck: --format html needs the package jinja2: pip install 'envcheck-gpu[html]'\n"

@@ -1,0 +1,50 @@
+"""Pages: one self-contained file each, every text of a machine escaped by the template engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from envcheck import __version__
+from envcheck.model.findings import Report
+from envcheck.model.snapshot import Snapshot
+from envcheck.render.inert import inert, shell_line
+from envcheck.render.layers import layers
+from envcheck.render.overview import overview
+
+if TYPE_CHECKING:
+    import jinja2
+
+
+def render_html(report: Report, snapshot: Snapshot) -> str:
+    """Render a report as a page: verdict, layer picture, findings with evidence, the commands."""
+    roots = [finding for finding in report.findings if finding.caused_by is None]
+    return page(
+        "report.html",
+        report=report,
+        snapshot=snapshot,
+        overview=overview(snapshot.facts),
+        layers=layers(report, snapshot.facts),
+        roots=roots,
+        following=[finding for finding in report.findings if finding.caused_by is not None],
+        fixes=[finding for finding in roots if finding.fix is not None],
+    )
+
+
+def page(template: str, **content: Any) -> str:
+    """Fill a template of ours; ImportError where jinja2, of the extra html, is not installed."""
+    return _environment().get_template(template).render(version=__version__, **content)
+
+
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("envcheck.render"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["inert"] = inert
+    environment.filters["shell"] = shell_line
+    return environment
