@@ -12,7 +12,7 @@ from envcheck.model.records import dataclass
 RUNNING, ORPHANED, ZOMBIE, STUCK, OUTSIDE, DEAD, SERVICE = (
     "running", "orphaned", "zombie", "stuck", "outside", "dead", "service",
 )  # fmt: skip
-_RESET = "the reset ends all work on this GPU."
+_RESET = "that ends all work on this GPU."
 
 
 @dataclass(frozen=True)
@@ -30,19 +30,20 @@ def ending_of(pid: int, seen: SeenProcess | None, reading: ProcessReading, syste
         return Ending(RUNNING, ("taskkill", "/F", "/PID", str(pid)))
     if seen is None:
         return _unseen(pid, reading, index)
-    if pid == 1:
-        return Ending(SERVICE, (), "It is the first process of this system or container.")
-    service = _services().get(seen.name)
-    if service:
-        unit = service["unit"]
-        return Ending(SERVICE, ("sudo", "systemctl", "stop", unit) if unit else (), f"It {service['is']}.")
     if seen.state == "Z":
         return _zombie(seen, reading, index)
     if seen.state == "D":
-        return Ending(
-            STUCK, (), "It waits in the driver, where no signal reaches it; only a restart of the machine helps."
-        )
-    return _alive(seen, reading)
+        return Ending(STUCK, (), "No signal reaches it while it waits in the driver; a restart of the machine ends it.")
+    return _service(seen) or _alive(seen, reading)
+
+
+def _service(seen: SeenProcess) -> Ending | None:
+    if seen.pid == 1:
+        return Ending(SERVICE, (), "It is the first process of this system or container.")
+    known = _services().get(seen.name)
+    if known is None:
+        return None
+    return Ending(SERVICE, ("sudo", "systemctl", "stop", known["unit"]) if known["unit"] else (), f"It {known['is']}.")
 
 
 def _alive(seen: SeenProcess, reading: ProcessReading) -> Ending:
@@ -57,9 +58,9 @@ def _alive(seen: SeenProcess, reading: ProcessReading) -> Ending:
 def _unseen(pid: int, reading: ProcessReading, index: int) -> Ending:
     if reading.isolated:
         return Ending(OUTSIDE, ("sudo", "kill", str(pid)), "It lives outside this container: type this on the host.")
-    return Ending(
-        DEAD, _reset(index), "It has ended, but the driver still lists it. A reset ends all work on this GPU."
-    )
+    if reading.hides_others:
+        return Ending(OUTSIDE, ("sudo", "kill", str(pid)), "It is another user's; this system hides it.")
+    return Ending(DEAD, _reset(index), f"It has ended, but the driver lists it. Look again before a reset: {_RESET}")
 
 
 def _zombie(seen: SeenProcess, reading: ProcessReading, index: int) -> Ending:

@@ -50,8 +50,9 @@ def _listed(activity: GpuActivity) -> tuple[GpuProcess, ...]:
 
 
 def _view(activity: GpuActivity, reading: ProcessReading, system: str) -> GpuView:
+    # In a PID namespace of its own the driver's number may name another process here: one without the GPU open.
     listed = {process.pid: process for process in _listed(activity)}
-    seen = {process.pid: process for process in reading.processes}
+    seen = {process.pid: process for process in reading.processes if process.devices or not reading.isolated}
     node = f"/dev/nvidia{activity.minor.value}" if isinstance(activity.minor, Known) else ""
     hidden = [pid for pid, process in seen.items() if node in process.devices and pid not in listed]
     index = activity.gpu.nvml_index.value if isinstance(activity.gpu.nvml_index, Known) else 0

@@ -1,0 +1,61 @@
+"""Composed GPUs and processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envcheck.model.activity import GpuActivity, InstanceMemory, ProcessReading, SeenProcess
+from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+from envcheck.model.machine import Gpu, GpuProcess
+
+SOURCE = Source("library", "NVML (composed)")
+GONE = Unknown("failed", "NVML (composed): GPU is lost (15)")
+GIB = 1 << 30
+
+
+def known(value: Any) -> Known[Any]:
+    return Known(value, SOURCE)
+
+
+def gpu(index: int = 0, *, used: int = 10 * GIB, total: int = 24 * GIB, **changes: Any) -> GpuActivity:
+    processes = [
+        GpuProcess(pid, name, known(size) if size else Absent(("composed",)))
+        for pid, name, size in changes.pop("processes", ())
+    ]
+    base = {
+        "nvml_index": known(index),
+        "name": known("Composed L4"),
+        "compute_capability": known("8.9"),
+        "memory_bytes": known(total),
+        "memory_used_bytes": known(used),
+        "mig_enabled": known(bool(changes.get("instances"))),
+        "processes": known(tuple(processes)),
+    }
+    instances = tuple(
+        InstanceMemory(f"MIG-{number}", "1g.6gb", known(size), known(taken))
+        for number, (size, taken) in enumerate(changes.pop("instances", ()))
+    )
+    facts: dict[str, Fact[Any]] = {
+        "minor": known(changes.pop("minor", index)),
+        "utilization_percent": known(97),
+        "temperature_celsius": known(61),
+        "power_watts": known(71.25),
+        "power_limit_watts": known(72.0),
+        "instances": known(instances),
+    }
+    return GpuActivity(Gpu(**{**base, **changes}), **facts)
+
+
+def lost(index: int = 0) -> GpuActivity:
+    facts = dict.fromkeys(("minor", "utilization_percent", "temperature_celsius", "power_watts", "instances"), GONE)
+    names = ("name", "uuid", "memory_bytes", "memory_used_bytes", "processes", "mig_enabled")
+    return GpuActivity(Gpu(nvml_index=known(index), **dict.fromkeys(names, GONE)), **facts)
+
+
+def process(pid: int, **changes: Any) -> SeenProcess:
+    made = {"name": "python3", "owner": 1000, "state": "S", "parent": 900, "devices": ("/dev/nvidia0",)}
+    return SeenProcess(**{"pid": pid, **made, **changes})
+
+
+def reading(*processes: SeenProcess, **changes: Any) -> ProcessReading:
+    return ProcessReading(tuple(processes), **{"own_user": 1000, **changes})

@@ -1,0 +1,92 @@
+"""The listing for people: on a terminal, piped, watched."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from envcheck.gpus.fits import Job, fits
+from envcheck.gpus.holders import blind_spots, views
+from envcheck.gpus.listing import Listing, judge
+from envcheck.model.activity import GpuActivity
+from envcheck.model.facts import Absent, Unknown
+from envcheck.render.gpus_json import render_gpus_json
+from envcheck.render.gpus_text import live_gpus, print_gpus
+from tests.gpus.made import GIB, gpu, known, lost, process, reading
+
+SECRET = "python3 train.py --token=hunter2 \x1b[31m"
+TRAINER = ((4242, "python3", 8 * GIB),)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def listing(*gpus: GpuActivity, job: Job | None = None) -> Listing:
+    seen = reading(process(4242, command_line=SECRET), closed=3)
+    shown = views(gpus, seen, "linux")
+    places = fits(job, shown) if job else ()
+    return Listing("2026-11-21T06:00:00Z", known("550.1"), known(shown), blind_spots(seen, "linux"), job, places)
+
+
+def test_command_lines_are_for_eyes_only(capsys: pytest.CaptureFixture[str]) -> None:
+    found = listing(gpu(processes=TRAINER))
+    assert "hunter2" not in render_gpus_json(found)
+    print_gpus(found, color=False, verbose=False, quiet=False)
+    assert "hunter2" not in capsys.readouterr().out
+    print_gpus(found, color=False, verbose=True, quiet=False)
+    told = capsys.readouterr().out
+    assert "4242: python3 train.py --token=hunter2 \ufffd[31m" in told
+    assert "kill 4242" in told
+
+
+def test_a_terminal_shows_each_reading_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+    with live_gpus(color=False, verbose=False, quiet=False) as show:
+        show(listing(gpu(processes=TRAINER)))
+        show(listing(gpu(processes=TRAINER), lost(1)))
+    shown = sys.stdout.getvalue()  # type: ignore[union-attr]
+    assert "Composed L4" in shown
+    assert "1 of 2 GPUs does not answer" in shown
+    assert "\x1b[2K" in shown  # the first reading is wiped
+
+
+def test_what_is_unknown_is_a_question_mark_and_what_is_not_there_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
+    found = listing(lost(), gpu(1, mig_enabled=Absent(("not supported",))), job=Job(10**9, activations=100))
+    print_gpus(found, color=False, verbose=False, quiet=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split() == ["0", "?", "?", "?", "?", "?", "?", "?"]
+    assert lines[3].split()[-1] == "-"
+    assert any(line.split() == ["GPU", "0", "?", "unknown", "-"] for line in lines)
+    assert "3 processes do not show this user their open files; root sees them (sudo)." in lines
+
+
+def test_quiet_says_the_verdict_only(capsys: pytest.CaptureFixture[str]) -> None:
+    print_gpus(listing(gpu()), color=False, verbose=False, quiet=True)
+    assert capsys.readouterr().out == "1 GPU read.\n"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "job", "verdict"),
+    [
+        (Absent(("PCI",)), None, "incompatible"),
+        (Unknown("timeout", "NVML: 3 s"), None, "undetermined"),
+        (known(views((gpu(),), reading(), "linux")), None, "compatible"),
+        (known(views((gpu(), lost(1)), reading(), "linux")), None, "undetermined"),
+        (known(()), Job(1), "undetermined"),
+    ],
+)
+def test_the_verdict_behind_the_exit_code(gpus: object, job: Job | None, verdict: str) -> None:
+    found = Listing("now", known("550"), gpus, (), job)  # type: ignore[arg-type]
+    assert judge(found)[0] == verdict
+
+
+def test_a_job_that_fits_somewhere_is_a_success_whatever_the_others_say() -> None:
+    assert judge(listing(lost(), gpu(1), job=Job(1000)))[0] == "compatible"
+    assert judge(listing(lost(), gpu(1), job=Job(10**12)))[0] == "undetermined"
+    assert judge(listing(gpu(1), job=Job(10**12)))[0] == "incompatible"

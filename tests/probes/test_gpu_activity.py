@@ -1,0 +1,64 @@
+"""What GPUs do now: NVML's answers as facts, and the GPUs PCI shows where NVML does not answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envcheck.model.facts import Absent, Known, Source, Unknown, value_of
+from envcheck.probes.gpu_activity import parse_activity, read_activity
+from tests.probes.gpu_machines import bare, nvml_answer, nvml_gpu
+
+LIBRARY = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.163.01"
+FOUND = Known(LIBRARY, Source("file", LIBRARY))
+NO_MIG = {"error": 3, "text": "Not Supported"}
+BUSY = {"minor": 0, "utilization": 97, "temperature": 61, "power": 71250, "power_limit": 72000, "instances": NO_MIG}
+
+
+def activity(**changes: Any) -> Any:
+    gpus = parse_activity(nvml_answer({**nvml_gpu(), **BUSY, **changes})["result"], LIBRARY).gpus
+    assert isinstance(gpus, Known)
+    return gpus.value[0]
+
+
+def test_a_busy_gpu() -> None:
+    found = activity()
+    told = (found.minor, found.utilization_percent, found.temperature_celsius, found.power_watts)
+    assert [value_of(fact) for fact in told] == [0, 97, 61, 71.25]
+    assert value_of(found.power_limit_watts) == 72.0
+    assert isinstance(found.instances, Absent)
+    assert found.power_watts.source.where == f"NVML ({LIBRARY}), GPU 0"
+    assert value_of(found.gpu.compute_capability) == "8.0"
+
+
+def test_instances_have_their_own_memory() -> None:
+    told = {"uuid": "MIG-1", "name": "1g.5gb", "memory_bytes": 5 << 30, "memory_used_bytes": NO_MIG}
+    (instance,) = activity(instances=[told]).instances.value
+    assert value_of(instance.memory_bytes) == 5 << 30
+    assert isinstance(instance.memory_used_bytes, Absent)
+
+
+def test_a_lost_gpu_and_nonsense_are_unknown() -> None:
+    answer = nvml_answer({"index": 0, "lost": {"error": 15, "text": "GPU is lost"}})["result"]
+    gpus = parse_activity(answer, LIBRARY).gpus
+    assert isinstance(gpus, Known)
+    assert isinstance(gpus.value[0].power_watts, Unknown)
+    assert "GPU is lost (15)" in gpus.value[0].minor.detail  # type: ignore[union-attr]
+    strange = activity(power="hot", utilization=True, instances=7)
+    assert [fact.why for fact in (strange.power_watts, strange.utilization_percent, strange.instances)] == [
+        "unparsable"
+    ] * 3
+
+
+def test_without_nvml_the_gpus_of_pci_are_named() -> None:
+    host = bare({LIBRARY: "x"}, answers=[{"script": "nvml_devices", "unknown": ["timeout", "3 s"]}])
+    reading = read_activity(host, FOUND)
+    assert isinstance(reading.driver, Unknown)
+    assert reading.driver.why == "timeout"
+    gone = read_activity(bare({}), Absent(("libnvidia-ml.so.1",)))
+    assert isinstance(gone.driver, Absent)
+    assert isinstance(gone.gpus, Absent)
+
+
+def test_a_driver_that_lists_no_gpu_has_none() -> None:
+    host = bare({LIBRARY: "x"}, answers=[nvml_answer()])
+    assert not isinstance(read_activity(host, FOUND).gpus, Known)
