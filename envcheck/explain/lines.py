@@ -14,44 +14,50 @@ _OVERLAP = 1024  # bytes seen again where a longer line is cut, so that no messa
 _PREFIXES_PER_LINE = 8
 _WORKER_LENGTH = 80
 
-# What may stand before a message, by its first character; `keep` stays, `worker` is remembered. Times first.
+# What may stand before a message, by how it begins; `keep` stays, `worker` is remembered. Times first.
+# With each a text that such a line holds near its start: looking for it is cheaper than compiling the expression.
 _DATE = r"\d{4}[-/.]\d\d[-/.]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?\s?(?:Z|UTC|[+-]\d\d:?\d\d)?"
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _MONTH_DAY = r"(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?(?: \d{4})?"
 _UNIT = r"(?P<worker>[\w.-]{1,64}) (?:kernel|[\w.@/+-]{1,64}\[\d{1,8}\]): "  # journal and syslog: host unit[pid]:
 _SAFE = "[bcdfghjklmnpqrstvwxz2456789]"  # the letters of generated names in Kubernetes
+_DAYS = frozenset("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec Mon Tue Wed Thu Fri Sat Sun".split())
+_NEAR = 240  # characters that count as near the start
 _PREFIXES = {
     "digit": (
-        rf"{_DATE}:? (?:(?:stdout|stderr) [FP] |{_UNIT})?",  # containerd's stream and flag
-        rf"{_CLOCK} ",
-        r"(?P<worker>\d{1,5}): ",  # srun --label
-        r"\d{1,5}\.\d{3} (?=\S)",  # what BuildKit repeats of a failed step
+        (":", rf"{_DATE}:? (?:(?:stdout|stderr) [FP] |{_UNIT})?"),  # containerd's stream and flag
+        (":", rf"{_CLOCK} "),
+        (": ", r"(?P<worker>\d{1,5}): "),  # srun --label
+        (".", r"\d{1,5}\.\d{3} (?=\S)"),  # what BuildKit repeats of a failed step
     ),
+    "glog": ((":", r"(?P<keep>[IWEF])\d{4} \d\d:\d\d:(?:\d\d|\d{10})\.\d{1,9} {1,8}\d{1,20} "),),  # and absl
     "letter": (
-        r"(?P<keep>[IWEF])\d{4} \d\d:\d\d:(?:\d\d|\d{10})\.\d{1,9} {1,8}\d{1,20} ",  # glog, absl
-        rf"{_MONTH_DAY} (?:{_UNIT})?",
-        r"(?:kern|user|daemon) {0,4}:(?:emerg|alert|crit|err|warn|notice|info|debug) {0,4}: ",  # dmesg --decode
-        r"(?P<worker>[A-Za-z][\w.-]{0,63}) {0,24}\| ",  # docker compose
-        rf"(?P<worker>[a-z][a-z0-9-]{{0,62}}-{_SAFE}{{5}}) [a-z][a-z0-9-]{{0,62}} ",  # stern
-        r"(?P<worker>[a-z][a-z0-9-]{0,62}-(?:master|worker|chief|launcher|ps)-\d{1,4}) [a-z][a-z0-9-]{0,62} ",
-        r"[A-Za-z_][\w.-]{0,31}@[\w.-]{1,64}[: ][^$#%>]{0,128}[$#%] ",  # a shell's prompt
-        r"(?:PS )?[A-Z]:\\[^>]{0,128}> ?",
+        ("|", r"(?P<worker>[A-Za-z][\w.-]{0,63}) {0,24}\| "),  # docker compose
+        ("-", rf"(?P<worker>[a-z][a-z0-9-]{{0,62}}-{_SAFE}{{5}}) [a-z][a-z0-9-]{{0,62}} "),  # stern
+        ("er-", r"(?P<worker>[a-z][a-z0-9-]{0,62}-(?:master|worker|launcher)-\d{1,4}) [a-z][a-z0-9-]{0,62} "),
+        ("@", r"[A-Za-z_][\w.-]{0,31}@[\w.-]{1,64}[: ][^$#%>]{0,128}[$#%] "),  # a shell's prompt
+        (":\\", r"(?:PS )?[A-Z]:\\[^>]{0,128}> ?"),
+        (
+            "  :",
+            r"(?:kern|user|daemon) {0,4}:(?:emerg|alert|crit|err|warn|notice|info|debug) {0,4}: ",
+        ),  # dmesg --decode
     ),
+    "day": ((":", rf"{_MONTH_DAY} (?:{_UNIT})?"),),
     "[": (
-        rf"\[(?:{_DATE}|{_CLOCK}|{_MONTH_DAY})\]:? ?",
-        r"\[ {0,8}\d{1,8}\.\d{6}\] ",  # dmesg
-        r"\[(?P<worker>[A-Za-z_]{1,32}\d{1,6})\]: ?",  # torchrun: [rank0]: [default0]:
-        r"\[(?P<worker>\d{1,5}(?:,[\w:.-]{1,64}){1,3})\]<(?:stdout|stderr|stddiag)>:? ?",  # mpirun --tag-output
-        r"\[(?P<worker>(?:pod|container)/[\w./-]{1,128})\] ",  # kubectl logs --prefix
+        (":", rf"\[(?:{_DATE}|{_CLOCK}|{_MONTH_DAY})\]:? ?"),
+        (".", r"\[ {0,8}\d{1,8}\.\d{6}\] "),  # dmesg
+        ("]:", r"\[(?P<worker>[A-Za-z_]{1,32}\d{1,6})\]: ?"),  # torchrun: [rank0]: [default0]:
+        ("]<", r"\[(?P<worker>\d{1,5}(?:,[\w:.-]{1,64}){1,3})\]<(?:stdout|stderr|stddiag)>:? ?"),  # mpirun --tag-output
+        ("/", r"\[(?P<worker>(?:pod|container)/[\w./-]{1,128})\] "),  # kubectl logs --prefix
     ),
     "(": (
-        r"\((?P<worker>[\w.:-]{0,64} ?pid=\d{1,9}(?:, ip=[\d.]{7,15})?)\) ",  # Ray
-        r"\([\w./ -]{1,64}\) (?=\(|[^ ]{1,96}[@$%#>])",  # an environment's name before the prompt
+        ("pid=", r"\((?P<worker>[\w.:-]{0,64} ?pid=\d{1,9}(?:, ip=[\d.]{7,15})?)\) "),  # Ray
+        (") ", r"\([\w./ -]{1,64}\) (?=\(|[^ ]{1,96}[@$%#>])"),  # an environment's name before the prompt
     ),
-    ">": (r">>> ", r"> ?"),
-    "#": (r"#\d{1,4} \d{1,6}\.\d{1,3} ",),  # BuildKit
-    "<": (r"<\d{1,3}>(?:1 )?",),  # syslog over the wire
-    "$": (r"\$ ",),
+    ">": (("> ", r">>> "), (">", r"> ?")),
+    "#": (("#", r"#\d{1,4} \d{1,6}\.\d{1,3} "),),  # BuildKit
+    "<": ((">", r"<\d{1,3}>(?:1 )?"),),  # syslog over the wire
+    "$": (("$ ", r"\$ "),),
 }
 
 
@@ -115,13 +121,24 @@ def _decoded(raw: bytes) -> str:
 
 
 def _prefix(text: str) -> re.Match[str] | None:
-    first = text[:1]
-    kind = "digit" if first.isdigit() else "letter" if first.isalpha() else first
-    for pattern in _PREFIXES.get(kind, ()):
-        found = re.match(pattern, text)
-        if found:
-            return found
+    near = text[:_NEAR]
+    for sign, pattern in _PREFIXES.get(_beginning(near), ()):
+        if sign in near:
+            found = re.match(pattern, text)
+            if found:
+                return found
     return None
+
+
+def _beginning(text: str) -> str:
+    first = text[:1]
+    if first.isdigit():
+        return "digit"
+    if text[:3] in _DAYS:
+        return "day"
+    if first.isalpha():
+        return "glog" if first in "IWEF" and text[1:5].isdigit() else "letter"
+    return first
 
 
 def _unwrapped(text: str) -> str:
