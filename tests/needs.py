@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 # Real environments that bench/smoke.py builds; the suite uses those it is told of.
@@ -112,7 +113,7 @@ def find_ldconfig() -> str | None:
     return shutil.which("ldconfig", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
-_CHECKS = {
+_CHECKS: dict[str, Callable[[], bool]] = {
     "linux": _linux,
     "posix": _posix,
     "root": _root,

@@ -8,7 +8,7 @@ from typing import Any
 from envcheck import __version__
 from envcheck.model.codec import encode
 from envcheck.smoke.runs import Run, Session
-from envcheck.smoke.verdict import findings_of, headline_of, tested_gpus, verdict_of
+from envcheck.smoke.verdict import findings_of, headline_of, proven_gpus, verdict_of
 
 
 def render_smoke_json(session: Session) -> str:
@@ -25,7 +25,7 @@ def smoke_document(session: Session) -> dict[str, Any]:
         "headline": headline_of(session),
         "level": session.level,
         "expect": session.expect,
-        "tested_gpus": list(tested_gpus(session)),
+        "tested_gpus": list(proven_gpus(session)),
         "runs": [_run(run) for run in session.runs],
         "left_out": [vars(item) for item in session.left_out],
         "gpus_unread": session.gpus_unread,

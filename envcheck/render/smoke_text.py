@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE
+from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 from envcheck.render.inert import inert, shell_line
 from envcheck.smoke.protocol import PASSED, SKIPPED, Measure, Result
 from envcheck.smoke.runs import Run, Session
 from envcheck.smoke.verdict import findings_of, headline_of, verdict_of
 
-_WORDS = {COMPATIBLE: "PASSED", INCOMPATIBLE: "FAILED"}
-_COLORS = {COMPATIBLE: "\x1b[1;32m", INCOMPATIBLE: "\x1b[1;31m"}
+_WORDS = {COMPATIBLE: "PASSED", INCOMPATIBLE: "FAILED", UNDETERMINED: "UNDETERMINED"}
+_COLORS = {COMPATIBLE: "\x1b[1;32m", INCOMPATIBLE: "\x1b[1;31m", UNDETERMINED: "\x1b[1;35m"}
 _MIB = 1 << 20
 
 
@@ -30,8 +30,8 @@ def _lines(session: Session, *, color: bool, verbose: bool, quiet: bool) -> Iter
         yield from (inert(f"{item.label}: not tested: {item.why}") for item in session.left_out)
         yield ""
     verdict = verdict_of(session)
-    word = _WORDS.get(verdict, "UNDETERMINED")
-    yield (f"{_COLORS.get(verdict, '')}{word}\x1b[0m" if color else word) + f"  {inert(headline_of(session))}"
+    word = _WORDS[verdict]
+    yield (f"{_COLORS[verdict]}{word}\x1b[0m" if color else word) + f"  {inert(headline_of(session))}"
     yield from _findings(session)
 
 

@@ -17,7 +17,7 @@ _FIXES = {
 }
 
 
-def tested_gpus(session: Session) -> tuple[str, ...]:
+def proven_gpus(session: Session) -> tuple[str, ...]:
     """Name the GPUs on which something was computed and found right."""
     passed = [run for run in session.runs if run.job.device.kind != CPU and run.outcome == PASSED]
     return tuple(dict.fromkeys(run.job.device.label for run in passed))
@@ -27,7 +27,7 @@ def verdict_of(session: Session) -> str:
     """Judge: incompatible where a test failed or an expected GPU is missing, undetermined where nothing was tested."""
     if any(run.outcome in BAD_OUTCOMES for run in session.runs):
         return INCOMPATIBLE
-    if session.expect == GPU and not tested_gpus(session):
+    if session.expect == GPU and not proven_gpus(session):
         return UNDETERMINED if session.gpus_unread else INCOMPATIBLE
     passed = any(run.outcome == PASSED for run in session.runs)
     if not passed or (session.gpus_unread and session.expect != CPU):
@@ -44,7 +44,7 @@ def headline_of(session: Session) -> str:
         failed = f"{len(bad)} of {len(session.runs)} runs failed: {', '.join(run.job.title for run in bad)}."
         return f"{failed} {_about_gpus(session)}"
     passed = f"Everything that was tested passed. {_about_gpus(session)}"
-    return f"A GPU was expected. {passed}" if session.expect == GPU and not tested_gpus(session) else passed
+    return f"A GPU was expected. {passed}" if session.expect == GPU and not proven_gpus(session) else passed
 
 
 def _why_nothing(session: Session) -> str:
@@ -53,7 +53,7 @@ def _why_nothing(session: Session) -> str:
 
 
 def _about_gpus(session: Session) -> str:
-    tested = tested_gpus(session)
+    tested = proven_gpus(session)
     if tested:
         left_out = f" Not tested: {', '.join(item.label for item in session.left_out)}." if session.left_out else ""
         return f"Computed right on {', '.join(tested)}.{left_out}"

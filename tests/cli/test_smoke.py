@@ -1,0 +1,129 @@
+"""`envcheck smoke` and `doctor --smoke` as a user meets them; the framework in the environment is a stand-in."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.cli.test_doctor import document, envcheck
+from tests.fakes.gpu_host import run_on_gpu_host
+from tests.fakes.machine import TWO_A100, GpuHost
+from tests.smoke.standin import standin_python
+
+pytestmark = pytest.mark.needs("linux")
+ROOT = Path(__file__).parents[2]
+
+
+def smoke(*arguments: str, told: str = "") -> tuple[int, str, str]:
+    asked = ("smoke", "--python", standin_python(), "--expect", "cpu", *arguments)
+    done = envcheck(*asked, STANDIN_TORCH=told)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_pass_is_0_and_says_that_no_gpu_was_tested() -> None:
+    code, out, err = smoke()
+    assert code == 0
+    assert "PyTorch 0.0.1+standin on CPU: passed (3 checks" in out
+    assert "PASSED  Everything that was tested passed. No GPU was tested: only the CPU was asked for." in out
+    assert err.startswith("[1/1] PyTorch 0.0.1+standin on CPU: passed")
+    assert smoke("-q")[2] == ""
+
+
+def test_a_failure_is_4_and_keeps_its_log() -> None:
+    code, out, _ = smoke(told="segfault")
+    assert code == 4
+    assert "matmul CPU:0: crashed: the process died: a segmentation fault (SIGSEGV) [smoke-failed]" in out
+    log = Path(next(line for line in out.splitlines() if "log: " in line).split("log: ")[1])
+    assert "##### envcheck step matmul CPU:0" in log.read_text(encoding="utf-8")
+    log.unlink()
+    log.parent.rmdir()
+
+
+def test_the_log_is_explained_by_what_is_known_of_logs() -> None:
+    code, out, _ = smoke("--format", "json", told="import-error")
+    assert code == 4
+    found = json.loads(out)
+    assert found["runs"][0]["results"][0]["finding"] == "cudnn-missing"
+    assert found["findings"][0]["id"] == "cudnn-missing"
+
+
+def test_json_is_one_document_of_its_schema() -> None:
+    done = envcheck("smoke", "--python", standin_python(), "--expect", "cpu", "--format", "json")
+    found = document(done, "smoke")
+    assert (found["verdict"], found["tested_gpus"], found["runs"][0]["log"]) == ("compatible", [], "")
+    wrong = envcheck("smoke", "--python", "/no/such/python", "--format", "json")
+    assert document(wrong, "error")["exit_code"] == 2
+
+
+def test_junit_and_the_placement_file(tmp_path: Path) -> None:
+    path = tmp_path / "places.tsv"
+    code, out, _ = smoke("--format", "junit", "--log-placement", str(path))
+    assert code == 0
+    assert [case.get("name") for case in ET.fromstring(out).iter("testcase")] == ["import", "devices", "matmul CPU:0"]
+    rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+    assert rows[1][1:] == ["matmul", "CPU:0", "result", "matmul", "CPU:0", "result"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--gpu", "7"), "--gpu 7: no such GPU here"),
+        (("--framework", "jax"), "--framework jax: not installed in the inspected environment (it holds: PyTorch"),
+        (("--framework", "keras"), "keras"),
+        (("--level", "slow"), "slow"),
+        (("--log-placement", "/no/such/folder/x"), "cannot write /no/such/folder/x"),
+    ],
+)
+def test_wrong_input_is_a_sentence_and_exit_2(arguments: tuple[str, ...], said: str) -> None:
+    code, out, err = smoke(*arguments)
+    assert (code, out) == (2, "")
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_nothing_tested_is_3(tmp_path: Path) -> None:
+    done = envcheck("smoke", "--python", sys.executable, "--expect", "cpu")
+    assert done.returncode == 3
+    assert "Nothing was tested: the environment holds no framework to test" in done.stdout
+
+
+def test_doctor_adds_what_the_smoke_test_found() -> None:
+    # The rules know no release of a stand-in: one that looks at something else leaves the verdict to the smoke test.
+    asked = ("doctor", "--smoke", "--expect", "cpu", "--only", "python-32bit", "--format", "json", "--python")
+    good = envcheck(*asked, standin_python())
+    report = document(good, "report")
+    assert (good.returncode, report["verdict"], report["findings"]) == (0, "compatible", [])
+    assert "Smoke test: Everything that was tested passed." in report["headline"]
+    bad = envcheck(*asked, standin_python(), STANDIN_TORCH="illegal-instruction")
+    report = document(bad, "report")
+    assert (bad.returncode, report["verdict"]) == (4, "incompatible")
+    assert [(item["id"], item["primary"]) for item in report["findings"]] == [("cpu-missing-avx", True)]
+    nothing = envcheck(*asked, sys.executable)
+    report = document(nothing, "report")
+    assert (nothing.returncode, report["verdict"]) == (3, "undetermined")
+    both = envcheck("doctor", "--smoke", "--snapshot", "x.json")
+    assert both.returncode == 2
+    assert "choose one of them" in both.stderr
+
+
+@pytest.mark.needs("stand-in-host")
+def test_on_a_stand_in_gpu_host_only_the_gpu_that_lies_fails() -> None:
+    argv = [sys.executable, "-m", "envcheck", "smoke", "--python", standin_python(), "--format", "json"]
+    liar = {"STANDIN_TORCH": "wrong", "STANDIN_TORCH_GPU": TWO_A100[1].uuid, "PYTHONPATH": str(ROOT)}
+    done = run_on_gpu_host(GpuHost(gpus=TWO_A100), argv, liar)
+    assert done.returncode == 4, done.stderr
+    found = json.loads(done.stdout)
+    outcomes = {run["device"]["label"]: run["outcome"] for run in found["runs"]}
+    assert outcomes == {"CPU": "passed", "GPU 0": "passed", "GPU 1": "failed", "all 2 GPUs": "failed"}
+    assert found["tested_gpus"] == ["GPU 0"]
+    assert {finding["id"] for finding in found["findings"]} == {"gpu-hardware-fault"}
+    assert found["runs"][1]["device"]["name"] == "NVIDIA A100-SXM4-40GB"
+    one = run_on_gpu_host(GpuHost(gpus=TWO_A100), [*argv, "--gpu", "0"], liar)
+    assert one.returncode == 0, one.stdout
+    hidden = run_on_gpu_host(GpuHost(gpus=TWO_A100), argv, {**liar, "CUDA_VISIBLE_DEVICES": "0"})
+    assert hidden.returncode == 0, hidden.stdout
+    assert [item["label"] for item in json.loads(hidden.stdout)["left_out"]] == ["GPU 1"]

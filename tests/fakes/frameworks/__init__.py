@@ -1,0 +1,1 @@
+"""Stand-in frameworks, which misbehave as they are told; the tests install them in environments of their own."""

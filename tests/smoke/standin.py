@@ -1,0 +1,46 @@
+"""Run smoke jobs of the stand-in PyTorch through the real runner, in a real environment made once."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from envcheck.host.watched import Limits
+from envcheck.smoke.devices import CPU_DEVICE, GPU, Device
+from envcheck.smoke.runner import Task, jobs_of, run_jobs
+from envcheck.smoke.runs import Framework, Job, Run
+from tests.fakes.standin_env import VERSION, make_standin_env
+
+TORCH = Framework("torch", VERSION)
+UUIDS = tuple(f"GPU-00000000-0000-0000-0000-00000000000{number}" for number in (1, 2))
+GPUS = tuple(Device(GPU, f"GPU {at}", uuid, 1, "stand-in", uuid) for at, uuid in enumerate(UUIDS))
+ON_CPU = (Job(TORCH, CPU_DEVICE),)
+
+
+@functools.cache
+def standin_python() -> str:
+    """Return the Python of an environment with the stand-in PyTorch."""
+    return str(make_standin_env(Path(tempfile.mkdtemp(prefix="standin-torch-")) / "env"))
+
+
+def run(
+    told: Mapping[str, str] | None = None,
+    jobs: tuple[Job, ...] = ON_CPU,
+    seconds: float = 30.0,
+    memory: int = 1 << 30,
+    heard: list[str] | None = None,
+) -> list[Run]:
+    """Run jobs with the stand-in told to misbehave; `heard` gets the steps."""
+    environment = {**os.environ, **{f"STANDIN_{name}": value for name, value in (told or {}).items()}}
+    said = heard if heard is not None else []
+    with tempfile.TemporaryDirectory() as folder:
+        task = Task(standin_python(), "quick", folder, environment, Limits(seconds, memory))
+        return list(run_jobs(task, jobs, lambda job, check, device: said.append(f"{job.title}: {check} {device}")))
+
+
+def on_gpus(**told: str) -> list[Run]:
+    """Run the CPU, both stand-in GPUs and both at once."""
+    return run(told, jobs_of((TORCH,), GPUS, "quick", cpu=True))

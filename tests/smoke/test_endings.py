@@ -1,0 +1,103 @@
+"""How a process that did not come to its end is told in words, and what a script's words are worth."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.host.watched import Limits, Watched
+from envcheck.smoke.causes import with_findings
+from envcheck.smoke.devices import CPU_DEVICE, GPU, Device
+from envcheck.smoke.endings import ending, last_words
+from envcheck.smoke.protocol import Result, parse_events
+from envcheck.smoke.runs import Framework, Job, worst
+
+LIMITS = Limits(30.0, 2 << 30)
+BEGUN = parse_events('{"event": "step", "check": "matmul", "device": "GPU:0"}\n')
+DONE = parse_events('{"event": "done"}\n')
+HELD = Device(GPU, "GPU 0", "GPU-1", 1, held="39.0 of its 40.0 GiB were in use before the test")
+
+
+@pytest.mark.parametrize(
+    ("watched", "log", "outcome", "finding", "words"),
+    [
+        (Watched("time"), "", "hung", "", "within 30 s"),
+        (Watched("time"), "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2GiB", "hung",
+         "gpu-memory-exhausted", "waited for memory"),
+        (Watched("memory"), "", "out-of-memory", "os-limit", "2.0 GiB"),
+        (Watched("exited", -9), "", "out-of-memory", "os-limit", "SIGKILL"),
+        (Watched("exited", -4), "", "crashed", "cpu-missing-avx", "SIGILL"),
+        (Watched("exited", -7), "", "crashed", "os-limit", "SIGBUS"),
+        (Watched("exited", -31), "", "crashed", "", "signal 31"),
+        (Watched("exited", 1), "", "crashed", "", "exit status 1"),
+        (Watched("exited", 0), "", "crashed", "", "exit status 0"),
+        (Watched("exited", 0xC000001D), "", "crashed", "cpu-missing-avx", "instruction"),
+        (Watched("exited", 0xC0000005), "", "crashed", "", "access violation"),
+    ],
+)  # fmt: skip
+def test_an_ending_is_told_at_the_step_it_came_in(
+    watched: Watched, log: str, outcome: str, finding: str, words: str
+) -> None:
+    result = ending(watched, BEGUN, log, LIMITS)
+    assert result is not None
+    assert (result.check, result.device, result.outcome, result.finding) == ("matmul", "GPU:0", outcome, finding)
+    assert words in result.message
+
+
+def test_a_process_that_came_to_its_end_needs_no_words() -> None:
+    assert ending(Watched("exited", 0), DONE, "", LIMITS) is None
+    assert ending(Watched("exited", -11), DONE, "", LIMITS) is None  # all was said: it died while it was leaving
+    early = ending(Watched("exited", 1), parse_events(""), "", LIMITS)
+    assert early is not None
+    assert early.check == "start"
+
+
+def test_last_words_are_the_logs_own() -> None:
+    log = "one\n##### envcheck step matmul GPU:0\nI placer.cc:1] a: (_Arg): /job:localhost/device:CPU:0\n\ntwo\n"
+    assert last_words(log) == "one\ntwo"
+
+
+def test_a_filled_card_explains_a_gpu_without_memory() -> None:
+    job = Job(Framework("torch"), HELD)
+    results = tuple(Result("matmul", "GPU:0", outcome) for outcome in ("out-of-memory", "hung", "passed"))
+    found = with_findings(results, job, "", None)
+    assert [item.finding for item in found] == ["gpu-memory-held", "gpu-memory-held", ""]
+    assert "39.0 of its 40.0 GiB" in found[0].message
+
+
+def test_the_log_explains_what_has_no_finding_of_its_own() -> None:
+    job = Job(Framework("torch"), CPU_DEVICE)
+    asked: list[str] = []
+
+    def explain(text: str) -> str:
+        asked.append(text)
+        return "cudnn-missing" if text == "the log" else ""
+
+    (found,) = with_findings((Result("import", "", "error", "m", error="its words"),), job, "the log", explain)
+    assert (found.finding, asked) == ("cudnn-missing", ["its words", "the log"])
+    (found,) = with_findings((Result("matmul", "CPU:0", "hung"),), job, "the log", explain)
+    assert found.finding == "smoke-failed"  # a log does not say why nothing more came
+
+
+def test_broken_events_are_counted_and_left_out() -> None:
+    text = (
+        '{"event": "step", "check": "a", "device": "x"}\nnoise\n[1]\n{"event": 3}\n{"event": "devices", "way": "w"}\n'
+    )
+    text += '{"event": "result", "check": "a", "device": "x", "outcome": "hung", "seconds": "long"}\n'
+    text += '{"event": "measure", "check": "a", "device": "x", "name": "n", "value": 2, "unit": "ms"}\n'
+    said = parse_events(text)
+    assert said.garbage == 3
+    assert said.pending is None
+    assert not said.done
+    assert [(item.outcome, item.seconds) for item in said.results] == [("error", 0.0)]  # no script may say that it hung
+    assert said.listings[0].devices == ()
+    assert (said.measures[0].value, said.measures[0].unit) == (2.0, "ms")
+
+
+def test_the_worst_result_is_the_runs() -> None:
+    def run(*outcomes: str) -> str:
+        return worst(tuple(Result("c", "d", outcome) for outcome in outcomes))
+
+    assert run("passed", "skipped") == "passed"
+    assert run("passed", "error", "failed") == "failed"
+    assert run("failed", "hung") == "hung"
+    assert run() == run("skipped") == "skipped"

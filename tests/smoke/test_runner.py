@@ -1,0 +1,171 @@
+"""Every way a framework can end, through the real runner and a real process; the framework is a stand-in."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from envcheck.smoke.devices import CPU_DEVICE
+from envcheck.smoke.runner import scripts_of, usual_limits
+from envcheck.smoke.runs import Framework, Job, Run
+from tests.smoke.standin import GPUS, TORCH, on_gpus, run
+
+pytestmark = pytest.mark.needs("linux")
+
+
+def last(found: Run) -> tuple[str, str, str, str]:
+    result = found.results[-1]
+    return result.check, result.device, result.outcome, result.finding
+
+
+def test_a_framework_that_works_passes() -> None:
+    heard: list[str] = []
+    (found,) = run(heard=heard)
+    assert found.outcome == "passed"
+    assert [(result.check, result.outcome) for result in found.results] == [
+        ("import", "passed"),
+        ("devices", "passed"),
+        ("matmul", "passed"),
+    ]
+    assert found.results[-1].ran_on == "CPU:0"
+    assert heard == [f"{found.job.title}: {step}" for step in ("import ", "devices ", "matmul CPU:0")]
+    assert found.peak_memory
+    assert 0 < found.peak_memory < 1 << 30
+    assert found.told
+    assert found.told == {
+        "name": "torch",
+        "version": "0.0.1+standin",
+        "seconds": found.told["seconds"],
+        "cuda_build": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("how", "outcome", "finding", "words"),
+    [
+        ("segfault", "crashed", "smoke-failed", "SIGSEGV"),
+        ("illegal-instruction", "crashed", "cpu-missing-avx", "SIGILL"),
+        ("abort", "crashed", "smoke-failed", "SIGABRT"),
+        ("killed", "out-of-memory", "os-limit", "SIGKILL"),
+        ("exit", "crashed", "smoke-failed", "exit status 7"),
+        ("wrong", "failed", "smoke-failed", "gave [[23.0, 28.0]"),
+        ("out-of-memory", "out-of-memory", "smoke-failed", "CUDA out of memory"),
+        ("closed-descriptors", "crashed", "smoke-failed", "exit status 1"),
+    ],
+)
+def test_a_framework_that_fails_is_told_by_its_kind(how: str, outcome: str, finding: str, words: str) -> None:
+    (found,) = run({"TORCH": how})
+    assert last(found) == ("matmul", "CPU:0", outcome, finding)
+    assert words in found.results[-1].message
+    assert found.outcome == outcome
+
+
+def test_the_last_words_of_a_crash_are_kept() -> None:
+    (found,) = run({"TORCH": "segfault"})
+    assert "in matmul" in found.results[-1].error  # faulthandler names the line that died
+    assert "envcheck step" not in found.results[-1].error
+
+
+def test_a_framework_that_hangs_is_ended_with_its_children() -> None:
+    (found,) = run({"TORCH": "hang"}, seconds=2.0)
+    assert last(found) == ("matmul", "CPU:0", "hung", "smoke-failed")
+    assert 2.0 <= found.seconds < 8.0
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, timeout=10, check=True).stdout
+    assert "sleep 987654" not in listed
+
+
+def test_a_framework_that_fills_the_memory_is_ended() -> None:
+    (found,) = run({"TORCH": "memory"}, memory=300 << 20)
+    assert last(found) == ("matmul", "CPU:0", "out-of-memory", "os-limit")
+    assert found.peak_memory
+    assert found.peak_memory > 300 << 20
+    assert "0.3 GiB" in found.results[-1].message
+
+
+@pytest.mark.parametrize("how", ["chatter", "noisy-descriptor"])
+def test_noise_changes_nothing(how: str) -> None:
+    (found,) = run({"TORCH": how})
+    assert found.outcome == "passed"
+    assert [result.check for result in found.results] == ["import", "devices", "matmul"]
+
+
+def test_an_import_error_ends_the_run() -> None:
+    (found,) = run({"TORCH": "import-error"})
+    assert last(found) == ("import", "", "error", "smoke-failed")
+    assert "libcudnn.so.9" in found.results[-1].error
+
+
+def test_only_the_gpu_that_lies_fails() -> None:
+    cpu, first, second, together = on_gpus(TORCH="wrong", TORCH_GPU=GPUS[1].uuid)
+    assert [cpu.outcome, first.outcome, second.outcome, together.outcome] == ["passed", "passed", "failed", "failed"]
+    assert [(result.device, result.finding) for result in second.bad] == [("GPU:0", "gpu-hardware-fault")]
+    assert [result.device for result in together.bad] == ["GPU:1"]
+
+
+def test_the_other_gpus_are_tested_when_one_dies() -> None:
+    cpu, first, second, together = on_gpus(TORCH="segfault", TORCH_GPU=GPUS[0].uuid)
+    assert [cpu.outcome, first.outcome, second.outcome] == ["passed", "crashed", "passed"]
+    assert together.outcome == "crashed"
+
+
+def test_a_result_on_the_wrong_device_is_a_failure() -> None:
+    _, first, second, _ = on_gpus(TORCH="misplaced", TORCH_GPU=GPUS[0].uuid)
+    assert last(first) == ("matmul", "GPU:0", "failed", "device-placement")
+    assert first.results[-1].ran_on == "CPU:0"
+    assert "was asked to run on GPU:0 and ran on CPU:0" in first.results[-1].message
+    assert second.outcome == "passed"
+
+
+def test_a_gpu_out_of_memory_points_to_the_memory() -> None:
+    _, first, _, _ = on_gpus(TORCH="out-of-memory", TORCH_GPU=GPUS[0].uuid)
+    assert last(first) == ("matmul", "GPU:0", "out-of-memory", "gpu-memory-exhausted")
+
+
+def test_a_cpu_build_is_named_where_a_gpu_is_tested() -> None:
+    cpu, first, _, _ = on_gpus(TORCH="cpu-build")
+    assert cpu.outcome == "passed"
+    assert [(item.check, item.outcome, item.finding) for item in first.bad] == [
+        ("devices", "failed", "framework-cpu-build")
+    ]
+
+
+def test_a_python_that_cannot_start_is_told() -> None:
+    from envcheck.host.watched import Limits
+    from envcheck.smoke.runner import Task, run_job
+
+    task = Task("/no/such/python", "quick", "/tmp", {}, Limits(5.0))
+    found = run_job(task, Job(TORCH, CPU_DEVICE), lambda *_: None)
+    assert (found.outcome, found.results[0].check) == ("error", "start")
+    assert "/no/such/python could not be started" in found.results[0].message
+
+
+def test_each_framework_has_its_scripts_at_each_level() -> None:
+    from pathlib import Path
+
+    import envcheck.smoke
+
+    folder = Path(envcheck.smoke.__file__).parent / "children"
+    frameworks = [
+        Framework("tensorflow", "1.15"),
+        Framework("tensorflow", "2.15"),
+        TORCH,
+        Framework("jax"),
+        Framework("driver"),
+    ]
+    for framework in frameworks:
+        for level in ("quick", "full", "bench"):
+            names = scripts_of(Job(framework, GPUS[0]), level)
+            assert names
+            assert [name for name in names if not (folder / f"{name}.py").exists()] == []
+        if framework.name in {"tensorflow", "jax"}:
+            assert (folder / f"share_{framework.name}.py").exists()
+
+
+def test_limits_leave_the_machine_some_memory() -> None:
+    limits = usual_limits("quick")
+    assert limits.seconds == 180.0
+    assert limits.memory
+    assert limits.memory > 1 << 28
+    assert usual_limits("full", 7.0, 5).seconds == 7.0
+    assert usual_limits("full", 7.0, 5).memory == 5

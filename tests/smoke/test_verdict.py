@@ -1,0 +1,151 @@
+"""What a smoke test comes to, and how it is printed; the runs are composed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import fastjsonschema
+import pytest
+
+import envcheck
+from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
+from envcheck.render.smoke_json import render_smoke_json
+from envcheck.render.smoke_junit import render_smoke_junit
+from envcheck.render.smoke_text import placement_lines, print_smoke
+from envcheck.rules import catalogue
+from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, LeftOut
+from envcheck.smoke.placement import Placement
+from envcheck.smoke.protocol import BAD_OUTCOMES, Listing, Measure, Result
+from envcheck.smoke.runs import Framework, Job, Run, Session, worst
+from envcheck.smoke.verdict import findings_of, headline_of, proven_gpus, verdict_of
+
+SCHEMA = Path(envcheck.__file__).parent / "schemas" / "smoke.schema.json"
+TORCH = Framework("torch", "2.7.0")
+GPU_0 = Device(GPU, "GPU 0", "GPU-0", 1, "NVIDIA A100", "GPU-0")
+HIDDEN = LeftOut("GPU 1", "CUDA_VISIBLE_DEVICES=0 hides it", "visible-devices-hidden")
+
+
+def run(device: Device, *results: Result, log: str = "") -> Run:
+    measures = (Measure("training", "GPU:0", "training step", 2.5, "ms", "the sentence"),)
+    placed = (Placement("matmul", "GPU:0", "mm\t\x1b[2J", "MatMul", "GPU:0", "placer"),)
+    told = {"name": "torch"}
+    listed = (Listing("torch.cuda", ("GPU:0",)),)
+    return Run(Job(TORCH, device), worst(results), results, measures, listed, placed, told, 1.5, 200 << 20, log)
+
+
+GOOD = Result("matmul", "CPU:0", "passed", "gave [[22, 28], [49, 64]]", 0.1, "CPU:0")
+BAD = Result("matmul", "GPU:0", "failed", "gave 23", 0.1, "GPU:0", "words\nlast \x1b[31mwords", "gpu-hardware-fault")
+ON_CPU = run(CPU_DEVICE, GOOD)
+ON_GPU = run(GPU_0, GOOD)
+FAILED = run(GPU_0, GOOD, BAD, log="/tmp/x.log")
+
+
+def session(*runs: Run, **about: Any) -> Session:
+    return Session("quick", runs, **about)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict", "said"),
+    [
+        (session(ON_CPU, ON_GPU), COMPATIBLE, "Computed right on GPU 0."),
+        (session(ON_CPU), COMPATIBLE, "No GPU was tested: there is none here."),
+        (session(ON_CPU, expect="cpu"), COMPATIBLE, "only the CPU was asked for"),
+        (session(ON_CPU, expect="gpu"), INCOMPATIBLE, "A GPU was expected."),
+        (session(ON_CPU, expect="gpu", gpus_unread="NVML hangs"), UNDETERMINED, "NVML hangs"),
+        (session(ON_CPU, gpus_unread="NVML hangs"), UNDETERMINED, "NVML hangs"),
+        (session(ON_CPU, gpus_unread="NVML hangs", expect="cpu"), COMPATIBLE, "only the CPU"),
+        (session(), UNDETERMINED, "Nothing was tested: the environment holds no framework"),
+        (session(run(CPU_DEVICE)), UNDETERMINED, "No GPU was tested"),
+        (session(ON_CPU, FAILED), INCOMPATIBLE, "1 of 2 runs failed: PyTorch 2.7.0 on GPU 0 (NVIDIA A100)."),
+        (session(ON_CPU, ON_GPU, left_out=(HIDDEN,)), COMPATIBLE, "Not tested: GPU 1."),
+        (session(ON_CPU, left_out=(HIDDEN,)), COMPATIBLE, "GPU 1: CUDA_VISIBLE_DEVICES=0 hides it"),
+    ],
+)
+def test_the_verdict_and_its_sentence(found: Session, verdict: str, said: str) -> None:
+    assert verdict_of(found) == verdict
+    assert said in headline_of(found)
+
+
+@pytest.mark.parametrize("outcome", BAD_OUTCOMES)
+def test_no_bad_outcome_is_ever_compatible(outcome: str) -> None:
+    assert (
+        verdict_of(session(ON_GPU, run(CPU_DEVICE, GOOD, Result("x", "", outcome, finding="os-limit")))) == INCOMPATIBLE
+    )
+
+
+def test_findings_carry_what_was_seen() -> None:
+    (finding,) = findings_of(session(ON_CPU, FAILED))
+    assert finding.id in catalogue()
+    assert (finding.id, finding.severity, finding.verdict) == ("gpu-hardware-fault", "error", INCOMPATIBLE)
+    assert "PyTorch 2.7.0 on GPU 0 (NVIDIA A100): matmul failed: gave 23" in finding.message
+    assert finding.evidence[0].source
+    assert finding.evidence[0].source.where == "/tmp/x.log"
+    assert finding.fix
+    assert proven_gpus(session(ON_CPU, ON_GPU, FAILED)) == ("GPU 0",)
+
+
+@pytest.mark.parametrize("found", [session(ON_CPU, FAILED, left_out=(HIDDEN,)), session(), session(ON_GPU)])
+def test_the_json_document_fits_its_schema(found: Session) -> None:
+    text = render_smoke_json(found)
+    assert "\n" not in text
+    document = json.loads(text)
+    fastjsonschema.compile(json.loads(SCHEMA.read_text(encoding="utf-8")))(document)
+    assert document["verdict"] == verdict_of(found)
+    assert [entry["outcome"] for entry in document["runs"]] == [entry.outcome for entry in found.runs]
+
+
+def test_junit_has_a_suite_for_each_run_and_a_case_for_each_check() -> None:
+    hung = run(
+        GPU_0, Result("matmul", "GPU:0", "hung", "no answer", finding="smoke-failed"), Result("x", "", "skipped", "w")
+    )
+    root = ET.fromstring(render_smoke_junit(session(ON_CPU, FAILED, hung, left_out=(HIDDEN,))))
+    suites = [(s.get("name"), s.get("tests"), s.get("failures"), s.get("errors"), s.get("skipped")) for s in root]
+    title = "PyTorch 2.7.0 on GPU 0 (NVIDIA A100)"
+    assert suites == [
+        ("PyTorch 2.7.0 on CPU", "1", "0", "0", "0"),
+        (title, "2", "1", "0", "0"),
+        (title, "2", "0", "1", "1"),
+        ("not tested", "1", None, None, "1"),
+    ]
+    failure = root.find(".//failure")
+    assert failure is not None
+    assert failure.get("message") == "failed: gave 23 [gpu-hardware-fault]"
+    assert "\x1b" not in (failure.text or "")
+    nothing = ET.fromstring(render_smoke_junit(session()))
+    assert len(nothing.findall(".//skipped")) == 1
+
+
+def printed(capsys: pytest.CaptureFixture[str], found: Session, **how: bool) -> str:
+    print_smoke(found, **{"color": False, "verbose": False, "quiet": False, **how})
+    return capsys.readouterr().out
+
+
+def test_the_text_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, session(ON_CPU, FAILED, left_out=(HIDDEN,)))
+    lines = text.splitlines()
+    assert lines[0] == "PyTorch 2.7.0 on CPU: passed (1 check, 1.5 s, at most 200 MiB)"
+    assert "  matmul GPU:0: failed: gave 23 [gpu-hardware-fault]" in lines
+    assert "    last \ufffd[31mwords" in lines
+    assert "  log: /tmp/x.log" in lines
+    assert "GPU 1: not tested: CUDA_VISIBLE_DEVICES=0 hides it" in lines
+    assert any(line.startswith("FAILED  1 of 2 runs failed") for line in lines)
+    assert "    $ sudo dmesg" in lines
+    assert "    the sentence" in lines
+    assert "matmul CPU:0" not in text
+
+
+def test_quiet_and_verbose_and_color(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, session(ON_GPU), quiet=True).startswith("PASSED  ")
+    assert "  matmul CPU:0: passed: gave [[22, 28]" in printed(capsys, session(ON_GPU), verbose=True)
+    assert "  torch.cuda: GPU:0" in printed(capsys, session(ON_GPU), verbose=True)
+    assert "\x1b[1;31mFAILED\x1b[0m" in printed(capsys, session(FAILED), color=True)
+    assert "UNDETERMINED  Nothing" in printed(capsys, session())
+
+
+def test_placements_are_a_table_of_inert_text() -> None:
+    head, first, *_ = placement_lines(session(ON_GPU))
+    assert head.split("\t") == ["run", "check", "asked", "operation", "type", "device", "told by"]
+    assert first.split("\t")[1:] == ["matmul", "GPU:0", "mm \ufffd[2J", "MatMul", "GPU:0", "placer"]
