@@ -104,7 +104,7 @@ def _builds(context: Context, row: FrameworkRelease) -> Iterable[str]:
     if context.goal == "cpu":
         return ("cpu",) if row.cuda_build and served else ("",)
     own = ".".join((row.cuda or "").split(".")[:2])
-    labels = (f"cu{cuda.replace('.', '')}" for cuda in cuda_variants(row.version) if cuda != own)
+    labels = (f"cu{cuda.replace('.', '')}" for cuda in cuda_variants(row) if cuda != own)
     variants = tuple(labels) if served else ()
     return ("", *variants) if row.cuda_build or not variants else variants
 

@@ -129,7 +129,8 @@ def _torch_install(context: Context, build: Build) -> Fix:
 def _torch_choice(context: Context, near: str) -> tuple[str, str]:
     """Choose release and CUDA variant for this Python and driver: `near` itself where it has one, else the newest."""
     for version in (near, *_served_versions(context)):
-        variant = next((cuda for cuda in cuda_variants(version) if driver_runs(context, cuda)), "")
+        row = context.matrix.release("torch", version, context.platform)
+        variant = next((cuda for cuda in cuda_variants(row) if driver_runs(context, cuda)), "")
         if variant:
             return version, variant
     return "", ""
@@ -138,7 +139,7 @@ def _torch_choice(context: Context, near: str) -> tuple[str, str]:
 def _served_versions(context: Context) -> Iterator[str]:
     """Yield torch releases with a CUDA variant for this Python and driver, newest first."""
     for row in context.matrix.releases("torch", context.platform):
-        runs = any(driver_runs(context, cuda) for cuda in cuda_variants(row.version))
+        runs = any(driver_runs(context, cuda) for cuda in cuda_variants(row))
         if runs and serves(row.version, context.platform) and supports_python(context, row):
             yield row.version
 

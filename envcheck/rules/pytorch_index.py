@@ -37,10 +37,14 @@ def serves(version: str, platform: str) -> bool:
         return False
 
 
-def cuda_variants(version: str) -> tuple[str, ...]:
-    """List the CUDA versions a torch release is published for, newest first; empty when not recorded."""
-    line = ".".join(version.split(".")[:2])
-    return tuple(reversed(_data()["variants"].get(line, ())))
+def cuda_variants(row: FrameworkRelease | None) -> tuple[str, ...]:
+    """List the CUDA versions to install a torch release for, newest first; () where none is known.
+
+    Releases before the recorded first one are told of, but never proposed: their pages were laid out differently.
+    """
+    if row is None or Version(row.version) < Version(_data()["proposed_from"]):
+        return ()
+    return tuple(sorted(row.variants, key=Version, reverse=True))
 
 
 def variants_of(row: FrameworkRelease) -> tuple[IndexVariant, ...]:
