@@ -32,7 +32,7 @@ def build_plan(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish
     """Plan for a machine; `facts` are those of `described.planned_facts`."""
     context = Context(facts, matrix, Target(wish.expect, tuple(request.text for request in requests)))
     judge = Judge(Context(facts, matrix, Target(context.goal)))
-    in_the_way = blockers(judge.own_findings()) if context.goal == "gpu" else ()
+    in_the_way = blockers(judge.own_findings())
     choices, clashes = choose_together(judge, requests, wish.installer)
     if in_the_way or any(choice.best is None for choice in choices):
         return _blocked(judge, choices, in_the_way, wish)

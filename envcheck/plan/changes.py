@@ -10,6 +10,7 @@ from packaging.version import Version
 from envcheck.model.facts import Absent, Known, Source
 from envcheck.model.plans import Change
 from envcheck.model.snapshot import Facts
+from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
 from envcheck.plan.described import Description
 from envcheck.plan.judge import Judge
@@ -18,6 +19,8 @@ from envcheck.plan.system import blockers
 from envcheck.plan.wish import Wish
 from envcheck.rules import Context, Target
 from envcheck.rules.driver_release import driver_floor
+from envcheck.rules.gpu_releases import driver_runs
+from envcheck.rules.targets import supports_python
 
 PYTHON, RELEASE, CPU, DRIVER, LIBC = 1, 2, 3, 4, 5  # by effort: an environment, a compromise, a restart, a system
 _WHATIF = Source("override", "what if")
@@ -39,8 +42,14 @@ class _Tries:
         found = [(minor, self._met(_with_python(facts or self.context.facts, minor))) for minor in self._minors()]
         working = [(minor, met) for minor, met in found if met]
         if working:
-            minor, met = max(working, key=lambda item: ([_version(choice) for choice in item[1]], Version(item[0])))
+            minor, met = max(working, key=self._preference)
             yield self._change(f"Python {minor}", PYTHON, met, python=minor)
+
+    def _preference(self, item: tuple[str, list[Choice]]) -> tuple[list[Version], int]:
+        """Prefer the newest releases, then the Python nearest to the one that is there."""
+        here = self.context.facts.python.version
+        minors = [int(text.split(".")[1]) for text in (item[0], here.value if isinstance(here, Known) else item[0])]
+        return [_version(choice) for choice in item[1]], -abs(minors[0] - minors[1])
 
     def releases(self) -> Iterator[Change]:
         """Try without the version clauses."""
@@ -85,11 +94,11 @@ class _Tries:
 
     def _met(self, facts: Facts, goal: str = "", requests: tuple[Request, ...] = ()) -> list[Choice]:
         judge = Judge(Context(facts, self.context.matrix, Target(goal or self.context.goal)))
-        if (goal or self.context.goal) == "gpu" and blockers(judge.own_findings()):
+        if blockers(judge.own_findings()):
             return []
         choices = []
         for request in requests or self.requests:
-            choice = choose(judge, request, self.wish.installer)
+            choice = choose(judge, request, self.wish.installer, admits=lambda item: _may_do(judge.context, item))
             if choice.best is None:
                 return []
             choices.append(choice)
@@ -109,7 +118,8 @@ class _Tries:
                 yield row.pythons
 
     def _minors(self) -> list[str]:
-        return sorted({minor for pythons in self._rows() for minor in pythons}, key=Version, reverse=True)
+        minors = {minor for pythons in self._rows() for minor in pythons if minor.startswith("3.")}
+        return sorted(minors, key=Version, reverse=True)
 
     def _floors(self) -> list[str]:
         rows = self.context.matrix.toolkits() if self.context.goal == "gpu" else ()
@@ -139,7 +149,8 @@ def replan(requirements: tuple[str, ...], said: Description, expect: str) -> tup
 
 def _with_python(facts: Facts, minor: str) -> Facts:
     python = replace(facts.python, version=Known(minor, _WHATIF), abi_tag=Known(f"cp{minor.replace('.', '')}", _WHATIF))
-    return replace(facts, python=replace(python, implementation=Known("cpython", _WHATIF), bits=Known(64, _WHATIF)))
+    native = replace(python, implementation=Known("cpython", _WHATIF), bits=Known(64, _WHATIF))
+    return replace(facts, python=replace(native, architecture=facts.host.architecture))
 
 
 def _with_driver(facts: Facts, release: str) -> Facts:
@@ -150,6 +161,12 @@ def _with_driver(facts: Facts, release: str) -> Facts:
 def _with_libc(facts: Facts, version: str) -> Facts:
     host = replace(facts.host, libc_kind=Known("glibc", _WHATIF), libc_version=Known(version, _WHATIF))
     return replace(facts, host=host)
+
+
+def _may_do(context: Context, candidate: Candidate) -> bool:
+    """Tell whether a candidate is worth judging: the rules reject what is left out here."""
+    fits = supports_python(context, candidate.row) and candidate.is_gpu == (context.goal == "gpu")
+    return fits and (not candidate.is_gpu or driver_runs(context, candidate.cuda_row.cuda))
 
 
 def _version(choice: Choice) -> Version:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from envcheck.model.plans import Rejected
 from envcheck.model.records import dataclass
@@ -10,6 +10,7 @@ from envcheck.plan.candidates import Candidate, candidates
 from envcheck.plan.cuda_source import SYSTEM, cuda_sources
 from envcheck.plan.judge import Judge, Judgement
 from envcheck.plan.requests import Request
+from envcheck.rules.targets import supports_python
 
 
 @dataclass(frozen=True)
@@ -21,15 +22,20 @@ class Choice:
     rejected: tuple[Rejected, ...]
 
 
-def choose(judge: Judge, request: Request, installer: str, *, but_for: frozenset[str] = frozenset()) -> Choice:
-    """Go down the releases of a request until one is compatible; `but_for` leaves requirements out.
+def choose(
+    judge: Judge,
+    request: Request,
+    installer: str,
+    *,
+    but_for: frozenset[str] = frozenset(),
+    admits: Callable[[Candidate], bool] = lambda _: True,
+) -> Choice:
+    """Go down the releases of a request until one is compatible; `but_for` and `admits` leave some out unjudged.
 
     Where none is, a release whose fault a step of the plan mends does, then one of which something could not be told.
     """
     seen: list[Judgement] = []
-    for judged in judgements(judge, request, installer):
-        if judged.candidate.requirement in but_for:
-            continue
+    for judged in judgements(judge, request, installer, lambda item: item.requirement not in but_for and admits(item)):
         if judged.is_compatible and not judged.mended:
             return _chosen(request, judged, seen)
         seen.append(judged)
@@ -40,10 +46,16 @@ def choose(judge: Judge, request: Request, installer: str, *, but_for: frozenset
     return Choice(request, None, tuple(_rejection(item) for item in seen))
 
 
-def judgements(judge: Judge, request: Request, installer: str) -> Iterator[Judgement]:
-    """Judge the candidates of a request one by one, each by its best CUDA source."""
+def judgements(
+    judge: Judge, request: Request, installer: str, admits: Callable[[Candidate], bool]
+) -> Iterator[Judgement]:
+    """Judge the candidates of a request one by one; of a release without a wheel for this Python one speaks for all."""
+    hopeless = ""
     for candidate in candidates(judge.context, request):
-        yield judge_candidate(judge, candidate, installer)
+        if candidate.row.version != hopeless and admits(candidate):
+            judged = judge_candidate(judge, candidate, installer)
+            hopeless = candidate.row.version if not supports_python(judge.context, candidate.row) else ""
+            yield judged
 
 
 def judge_candidate(judge: Judge, candidate: Candidate, installer: str) -> Judgement:

@@ -13,7 +13,7 @@ from envcheck.model.releases import CudnnRelease, KnownProblem
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.cuda_source import NONE, OWN, CudaSource
 from envcheck.plan.plan_data import plan_data, within
-from envcheck.rules.context import Context
+from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.gpu_facts import judged_gpus
 from envcheck.rules.known_problems import name_of
 
@@ -91,9 +91,10 @@ def _capped_by_problems(
 
 def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
     """Return "<9.11" where a GPU was dropped by cuDNN 9.11 and the specifier would admit it; "" where none was."""
-    if not isinstance(context.facts.gpus, Known):
-        return ""
-    capabilities = [Version(item.capability) for item in judged_gpus(context)]
+    try:
+        capabilities = [Version(item.capability) for item in judged_gpus(context)]
+    except UndecidedError:
+        return ""  # which GPUs there are could not be told: the judgement says so
     for row in _cudnn_lines(context, cuda_major):
         lowest, admitted = row.compute_capability_min, SpecifierSet(specifier).contains(f"{row.version}.9999")
         if lowest and admitted and any(capability < Version(lowest) for capability in capabilities):

@@ -8,13 +8,18 @@ from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding
 from envcheck.model.plans import SYSTEM, Step
 from envcheck.rules import catalogue
 
-_NO_STEP_HELPS = ("hardware",)  # layers of the catalogue
+_NO_STEP_HELPS = ("hardware", "python")  # layers of the catalogue: the machine itself, the interpreter itself
 
 
 def blockers(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """List what no step can mend: the hardware, and what the rules know no fix for."""
     wrong = (item for item in findings if item.severity == ERROR and item.verdict == INCOMPATIBLE)
-    return tuple(item for item in wrong if item.fix is None or catalogue()[item.id].layer in _NO_STEP_HELPS)
+    return tuple(item for item in wrong if not _is_mendable(item))
+
+
+def _is_mendable(finding: Finding) -> bool:
+    by_commands = finding.fix is not None and any(command.scope == SYSTEM for command in finding.fix.commands)
+    return by_commands or (finding.fix is not None and catalogue()[finding.id].layer not in _NO_STEP_HELPS)
 
 
 def system_steps(findings: Iterable[Finding]) -> tuple[Step, ...]:
@@ -22,7 +27,7 @@ def system_steps(findings: Iterable[Finding]) -> tuple[Step, ...]:
     steps: list[Step] = []
     for finding in findings:
         helps = finding.severity == ERROR and finding.verdict == INCOMPATIBLE and finding.caused_by is None
-        if helps and finding.fix is not None and catalogue()[finding.id].layer not in _NO_STEP_HELPS:
+        if helps and _is_mendable(finding):
             steps += _steps(finding)
     return tuple(steps)
 
