@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from envcheck.explain.events import Event
-from envcheck.explain.signatures import signatures_by_name
+from envcheck.explain.signatures import compiled, signatures_by_name
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Absent, Known, value_of
 from envcheck.model.records import dataclass
@@ -33,7 +33,9 @@ class Log:
 
     def __init__(self, events: Sequence[Event], matrix: Matrix, facts: Facts | None) -> None:
         known = signatures_by_name()
-        self.events = tuple(event for event in events if event.signature in known)
+        seen = [event for event in events if event.signature in known]
+        self.silenced = tuple(event for event in seen if _is_said_harmlessly(event))
+        self.events = tuple(event for event in seen if event not in self.silenced)
         self.matrix = matrix
         self.facts = facts or _NOTHING
         self.with_facts = facts is not None
@@ -160,6 +162,17 @@ class Log:
             numbers = capabilities_named(name) if len(name) > 2 else ()
             found += numbers if len(numbers) == 1 else ()
         return tuple(dict.fromkeys(found))
+
+
+def _is_said_harmlessly(event: Event) -> bool:
+    """Tell whether a line that complains is one of those known to mean no harm."""
+    if signatures_by_name()[event.signature].role not in ("cause", "symptom"):
+        return False
+    return any(
+        any(fragment in event.text for fragment in item.fragments) and compiled(item.name).search(event.text)
+        for item in signatures_by_name().values()
+        if item.role == "noise"
+    )
 
 
 def digits(capability: str) -> str:
