@@ -87,18 +87,27 @@ def _holders(gpu: Gpu) -> str:
     listed = gpu.processes.value if isinstance(gpu.processes, Known) else ()
     if not listed:
         return "no process that the driver lists (one in another container, or one that died)"
-    return "process " + ", ".join(f"{item.pid} {item.name}".strip() for item in listed[:3])
+    named = "process " + ", ".join(f"{item.pid} {item.name}".strip() for item in listed[:3])
+    return f"{named}, and most of it by none that the driver lists" if _most_is_hidden(gpu) else named
+
+
+def _most_is_hidden(gpu: Gpu) -> bool:
+    """Tell whether the processes listed hold less than half of what is in use."""
+    listed = gpu.processes.value if isinstance(gpu.processes, Known) else ()
+    shares = [item.memory_bytes.value for item in listed if isinstance(item.memory_bytes, Known)]
+    return len(shares) == len(listed) and sum(shares) < _bytes(gpu)[0] / 2
 
 
 def _free(context: Context, gpu: Gpu) -> Fix:
     listed = gpu.processes.value if isinstance(gpu.processes, Known) else ()
-    if listed:
+    every = Command(("envcheck", "gpus"), "user", "every process on each GPU, hidden ones too, and how to end it")
+    if listed and not _most_is_hidden(gpu):
+        whose = Command(("ps", "-o", "user,pid,etime,cmd", "-p", str(listed[0].pid)), "user", "whose it is")
         return Fix(
             "End the process that holds the memory, if it is yours and done.",
-            (Command(("ps", "-o", "user,pid,etime,cmd", "-p", str(listed[0].pid)), "user", "whose it is"),),
+            (every,) if context.os == "windows" else (whose, every),
         )
-    look = as_root(context, "fuser", "-v", "/dev/nvidia0", purpose="list every process that has the GPU open")
-    return Fix("Find the process that holds the memory and end it.", (look,) if context.os != "windows" else ())
+    return Fix("Find the process that holds the memory, as root where others' are hidden, and end it.", (every,))
 
 
 def _seen(context: Context, gpu: Gpu, name: str) -> Evidence:

@@ -6,7 +6,7 @@ import pytest
 
 from envcheck.model.findings import ERROR, WARNING
 from envcheck.model.machine import GpuProcess
-from envcheck.rules.context import UndecidedError
+from envcheck.rules.context import Context, UndecidedError
 from tests.rules.factory_machine import NONE, UNREAD, build, context, gpu, known, only, run, split_gpu
 
 GIB = 1 << 30
@@ -26,10 +26,32 @@ def test_memory_that_no_process_accounts_for() -> None:
     found = only("gpu-memory-held", context(held))
     assert "no process" in found.message
     assert found.fix is not None
-    assert found.fix.commands[0].argv == ("sudo", "fuser", "-v", "/dev/nvidia0")
-    windows = only("gpu-memory-held", context(held, host={"os": known("windows")}))
-    assert windows.fix is not None
-    assert windows.fix.commands == ()
+    assert [command.argv for command in found.fix.commands] == [("envcheck", "gpus")]
+
+
+def commands(context: Context) -> list[tuple[str, ...]]:
+    found = only("gpu-memory-held", context)
+    assert found.fix is not None
+    return [command.argv for command in found.fix.commands]
+
+
+def test_hidden_holders_beside_a_small_listed_process() -> None:
+    def shared(size: int) -> Context:
+        holders = (GpuProcess(4711, "python", known(size)), GpuProcess(4712, "jupyter", known(GIB)))
+        return context(gpu(memory_used_bytes=known(37 * GIB), processes=known(holders)))
+
+    hidden = only("gpu-memory-held", shared(2 * GIB))
+    assert "process 4711 python, 4712 jupyter, and most of it by none that the driver lists" in hidden.message
+    assert commands(shared(2 * GIB)) == [("envcheck", "gpus")]
+    assert "none that the driver lists" not in only("gpu-memory-held", shared(34 * GIB)).message
+    assert commands(shared(34 * GIB))[0][:1] == ("ps",)
+
+
+def test_a_holder_whose_memory_is_untold_is_not_taken_for_small() -> None:
+    held = gpu(memory_used_bytes=known(37 * GIB), processes=PYTHON)  # its share is not stated
+    assert "none that the driver lists" not in only("gpu-memory-held", context(held)).message
+    assert commands(context(held))[-1] == ("envcheck", "gpus")
+    assert commands(context(held, host={"os": known("windows")})) == [("envcheck", "gpus")]
 
 
 @pytest.mark.parametrize("used", [known(36 * GIB), UNREAD, NONE])
