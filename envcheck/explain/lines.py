@@ -21,29 +21,8 @@ _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
 _MONTH_DAY = r"(?:[A-Z][a-z]{2} )?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{1,9})?(?: \d{4})?"
 _UNIT = r"(?P<worker>[\w.-]{1,64}) (?:kernel|[\w.@/+-]{1,64}\[\d{1,8}\]): "  # journal and syslog: host unit[pid]:
 _SAFE = "[bcdfghjklmnpqrstvwxz2456789]"  # the letters of generated names in Kubernetes
-_DAYS = frozenset(
-    [
-        "Jan",
-        "Feb",
-        "Mar",
-        "Apr",
-        "May",
-        "Jun",
-        "Jul",
-        "Aug",
-        "Sep",
-        "Oct",
-        "Nov",
-        "Dec",
-        "Mon",
-        "Tue",
-        "Wed",
-        "Thu",
-        "Fri",
-        "Sat",
-        "Sun",
-    ]
-)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_DAYS = frozenset((*_MONTHS, "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"))
 _NEAR = 240  # characters that count as near the start
 _PREFIXES = {
     "digit": (

@@ -6,9 +6,9 @@ import sys
 
 from envcheck.explain.events import Event
 from envcheck.explain.reading import NOISE, Reading, harmless_lines, line_that_matters, main_finding, where
-from envcheck.model.findings import Finding
+from envcheck.model.findings import UNDETERMINED, Finding
 from envcheck.model.records import replaced
-from envcheck.render.inert import inert
+from envcheck.render.inert import inert, shell_line
 from envcheck.render.text import Line, finding_lines, print_lines, verdict_line
 
 _HARMLESS_SHOWN = 3
@@ -68,13 +68,31 @@ def _place(event: Event) -> str:
 def _findings(reading: Reading, *, verbose: bool, quiet: bool) -> list[Line]:
     main, matters = main_finding(reading.report), line_that_matters(reading)
     shown = [item for item in reading.report.findings if item.id != NOISE and (verbose or item.caused_by is None)]
+    rivals = [item for item in shown if main is not None and _is_rival(item)]
     if quiet:
         shown = [item for item in shown if item is main]
     lines: list[Line] = []
     for finding in shown:
-        lines += finding_lines(
-            _without(finding, matters) if finding is main and not verbose else finding, verbose=verbose
-        )
+        if finding not in rivals:
+            short = finding is main and not verbose
+            lines += finding_lines(_without(finding, matters) if short else finding, verbose=verbose)
+        if finding is main:
+            lines += _rivals(rivals)
+    return lines
+
+
+def _is_rival(finding: Finding) -> bool:
+    """Say whether a finding is another cause that fits the lines of the main one; not one about an unread fact."""
+    return finding.verdict == UNDETERMINED and finding.id != "probe-failed"
+
+
+def _rivals(findings: list[Finding]) -> list[Line]:
+    """Name the other causes in a line each, then the commands that tell them apart, each once."""
+    lines: list[Line] = [("  or: ", inert(f"{item.id}: {item.message}"), "") for item in findings]
+    told = list(dict.fromkeys(item.fix for item in findings if item.fix is not None))
+    for fix in told:
+        lines.append(("  to tell: ", inert(fix.summary), ""))
+        lines += [("    $ ", shell_line(command.argv), "bold") for command in fix.commands]
     return lines
 
 
