@@ -37,14 +37,17 @@ def line_that_matters(reading: Reading) -> Event | None:
 
 
 def harmless_lines(reading: Reading) -> tuple[Event, ...]:
-    """List the messages that mean nothing: noise by nature, and what the judgement showed to be noise here."""
-    said = {place for item in reading.report.findings if item.id == NOISE for place in _places(item)}
+    """List the lines that mean nothing, each once: noise by nature, and what the judgement showed to be noise here."""
+    findings = reading.report.findings
+    said = {place for item in findings if item.id == NOISE for place in _places(item)}
+    weighty = {place for item in findings if item.id != NOISE for place in _places(item)}
     known = signatures_by_name()
-    return tuple(
-        event
-        for event in reading.scan.events
-        if where(event) in said or (event.signature in known and known[event.signature].role == "noise")
-    )
+    kinds: dict[str, Event] = {}
+    for event in reading.scan.events:
+        noise = event.signature in known and known[event.signature].role == "noise"
+        if where(event) not in weighty and (noise or where(event) in said):
+            kinds.setdefault(where(event), event)
+    return tuple(kinds.values())
 
 
 def where(event: Event) -> str:
