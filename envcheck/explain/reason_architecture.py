@@ -71,8 +71,18 @@ def _targets(log: Log) -> list[str]:
     if told:
         return sorted(told, key=number)
     rows = [_row(log, name) for name in ("torch", "pytorch", "tensorflow", "tensorflow-gpu", "jaxlib")]
-    found = next((row for row in rows if row), ())
+    found = next((row for row in rows if row), ()) or _of_cuda(log)
     return sorted({digits(item) for item in found}, key=number)
+
+
+def _of_cuda(log: Log) -> tuple[str, ...]:
+    """List what the CUDA that a build loaded can build for at all."""
+    from envcheck.explain.reason_libraries import parse_library, providers
+
+    opened = [parse_library(name) for name in log.values("opened")]
+    lines = [log.first("torch_cuda"), *(line for item in opened for line in providers(log.matrix, item)[:1])]
+    rows = [row for row in map(log.matrix.toolkit, filter(None, lines)) if row]
+    return rows[0].compute_capabilities if rows else ()
 
 
 def _row(log: Log, name: str) -> tuple[str, ...]:

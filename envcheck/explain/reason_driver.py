@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from envcheck.explain.events import Event
 from envcheck.explain.log import Claim, Log
+from envcheck.explain.signatures import driver_errors
 
-_NO_DEVICE = ("cuda-no-device", "torch-no-gpus", "devicequery-100", "cupy-no-gpu")
+_NO_DEVICE = ("cuda-no-device", "torch-no-gpus", "devicequery-100")
 _NO_DRIVER = ("cuinit-unknown-303", "tf-kernel-driver-not-running", "torch-no-driver", "lspci-none")
-_HIDES = ("-1", "", "NoDevFiles", "none", "void")
 
 
 def driver_claims(log: Log) -> Iterator[Claim]:
     """Say why no GPU is seen."""
     for event in log.of(*_NO_DEVICE):
         yield _no_device(log, event)
+    for event in log.of("driver-init-failure"):
+        yield _by_code(event)
+    yield from _no_driver(log)
+    yield from _smi(log)
+    yield from _tensorflow(log)
+    yield from _mig(log)
+
+
+def _no_driver(log: Log) -> Iterator[Claim]:
     for event in log.of(*_NO_DRIVER):
         if log.in_container:
             means = "The log comes from a container, which was not given the host's driver."
             yield Claim("driver-not-in-container", 70, means, (event,), rivals=("driver-missing",))
         elif log.in_wsl:
             yield Claim("driver-wsl", 62, "WSL shows no driver.", (event,), rivals=("libcuda-not-on-path",))
+
+
+def _smi(log: Log) -> Iterator[Claim]:
     for event in log.of("smi-failed", "smi-no-devices"):
         if log.has("secure-boot-enabled"):
             means = "Secure Boot is on and the driver's module is not loaded: it is not signed."
             yield Claim("driver-secure-boot", 78, means, (event,), rivals=("driver-missing",))
         elif log.in_wsl:
             yield Claim("driver-wsl", 72, "nvidia-smi reaches no driver from WSL.", (event,))
-    for event in log.of("nvcc-not-found", "smi-not-found"):
-        if event.signature == "smi-not-found" and log.in_container:
+    for event in log.of("smi-not-found"):
+        if log.in_container:
             yield Claim("driver-not-in-container", 66, "The container lacks nvidia-smi.", (event,))
-    yield from _tensorflow(log)
-    yield from _mig(log)
+
+
+def _by_code(event: Event) -> Claim:
+    code = event.captured["code"]
+    return Claim(
+        driver_errors().get(code, "driver-missing"), 80, f"The start of the driver ended with error {code}.", (event,)
+    )
 
 
 def _no_device(log: Log, event: Event) -> Claim:
     visible = next((value for _, value in log.capturing("visible")), None)
     visible = log.environment.get("CUDA_VISIBLE_DEVICES", visible)
-    if visible is not None and (visible in _HIDES or visible not in ("0", "all")):
-        means = f"CUDA_VISIBLE_DEVICES is {visible!r}, which leaves no GUP of this machine visible.".replace(
-            "GUP", "GPU"
-        )
+    if visible is not None and visible not in ("0", "all"):
+        means = f"CUDA_VISIBLE_DEVICES is {visible!r}, which leaves no GPU of this machine visible."
         return Claim("visible-devices-hidden", 86, means, (event,))
     if log.in_container:
         means = "CUDA starts in the container and sees no GPU."
@@ -63,6 +79,9 @@ def _tensorflow(log: Log) -> Iterator[Claim]:
         if "cuda" in log.library_path.lower():
             means = "TensorFlow could not load a CUDA library, and LD_LIBRARY_PATH puts other copies first."
             yield Claim("toolkit-path-conflict", 52, means, (event,), rivals=("cuda-wheel-not-found",))
+        elif any(re.fullmatch(r"nvidia-[a-z-]+-cu\d+", name) for name in log.packages):
+            means = "The CUDA wheels are installed, and TensorFlow's loader does not find one of them."
+            yield Claim("cuda-wheel-not-found", 66, means, (event,), rivals=("toolkit-path-conflict",))
 
 
 def _mig(log: Log) -> Iterator[Claim]:

@@ -86,6 +86,8 @@ def library_claims(log: Log) -> Iterator[Claim]:
             yield _cudnn(log, event, library)
         elif library.family == TENSORRT and event.signature in _FATAL:
             yield Claim("tensorrt-missing", 86, f"The program needs TensorRT's {library.name}.", (event,))
+        elif library.family == PROFILER and event.signature in _FATAL:
+            yield Claim("toolkit-missing", 70, f"{library.name} of the CUDA Toolkit is not found.", (event,))
         elif library.family == FRAMEWORK:
             means = f"{library.name} is part of a framework release that is not the one installed."
             yield Claim("extension-build-mismatch", 88, means, (event,))
@@ -95,9 +97,8 @@ def library_claims(log: Log) -> Iterator[Claim]:
 
 def is_harmless_load(event: Event) -> bool:
     """Tell whether a message names a library that nothing depends on: TensorRT and CUPTI opened in passing."""
-    if event.signature not in _LOADS or event.signature in _FATAL or not _name(event):
-        return False
-    return parse_library(_name(event)).family in (TENSORRT, PROFILER)
+    in_passing = "dlerror" in event.text or "Could not load dynamic" in event.text or "Couldn't open" in event.text
+    return in_passing and bool(_name(event)) and parse_library(_name(event)).family in (TENSORRT, PROFILER)
 
 
 def _name(event: Event) -> str:
@@ -177,6 +178,11 @@ def _toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[Claim]:
         means = f"{asks}; torch itself is built for CUDA {of_torch}: a compiled extension was built for another one."
         yield Claim("extension-build-mismatch", 84, means, events)
         return
+    named = log.of("extension-named")
+    if named and any(event.signature == "import-cannot-open" for event in events):
+        means = f"{asks}; it is {named[0].captured['extension']} that asks, built for another CUDA than is here."
+        yield Claim("extension-build-mismatch", 84, means, (*events, named[0]), rivals=("toolkit-missing",))
+        return
     if log.cudas and wanted:
         if set(wanted) & set(log.cudas):
             means = f"{asks}; that version is installed, and the loader does not find it."
@@ -196,13 +202,21 @@ def _nothing_installed_told(log: Log, events: tuple[Event, ...], missing: list[L
     if runtime and not stems & {"cudart"}:
         means = f"{asks}; CUDA's runtime was found, so an installed CUDA of another version lacks it."
         return Claim("toolkit-wrong-version", 76, means, events, rivals=("toolkit-missing",))
-    if "cudart" not in stems and not runtime and stems != {"nccl"}:
+    if "cudart" not in stems and not runtime and any(_in_toolkit(item) for item in missing) and stems != {"nccl"}:
         means = f"{asks}; no other CUDA library is complained about, so CUDA is there in another version."
         linked = any(event.signature == "import-cannot-open" for event in events)
         return Claim("toolkit-wrong-version", 64 if linked else 68, means, events, rivals=("toolkit-missing",))
+    if not any(_in_toolkit(item) for item in missing):
+        means = f"{asks}; it comes with the CUDA wheels of the build, not with the CUDA Toolkit."
+        others = ("cuda-wheel-not-found", "toolkit-missing")
+        return Claim("framework-cuda-extra-missing", 64, means, events, rivals=others)
     means = f"{asks}, and the loader does not find it."
     fatal = signatures_by_name()[events[0].signature].weight
     return Claim("toolkit-missing", fatal, means, events, rivals=("toolkit-wrong-version", "toolkit-path-conflict"))
+
+
+def _in_toolkit(library: Library) -> bool:
+    return not re.match(r"cusparseLt|nvshmem|cufile|nvjitlink", library.stem, re.IGNORECASE)
 
 
 def _torch_cuda(log: Log) -> str:
@@ -215,6 +229,9 @@ def _torch_cuda(log: Log) -> str:
 def _foreign(event: Event, library: Library) -> Claim:
     if library.stem.startswith("stdc++"):
         return Claim("libstdcxx-mismatch", 80, f"{library.name} is not found.", (event,))
+    if library.stem.startswith("zlib"):
+        means = f"cuDNN needs {library.name}, which does not come with it."
+        return Claim("toolkit-missing", 72, means, (event,), rivals=("cudnn-missing",))
     if library.stem.startswith("python"):
         means = f"A module was built for a Python that is not here ({library.name})."
         return Claim("extension-build-mismatch", 70, means, (event,), rivals=("env-mixed",))

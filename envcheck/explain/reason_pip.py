@@ -54,9 +54,9 @@ def _obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: tuple[E
         return Claim(BITS, 93, f"{text} has no wheel for a 32-bit Python.", events)
     if log.python and rows and not any(log.python in row.pythons for row in rows):
         return Claim(PYTHON, 90, f"{text} has no wheel for Python {log.python}.", events)
-    family = {"windows": "win", "darwin": "macosx", "linux": "linux"}.get(value_of(log.facts.host.os) or "", "")
+    family = {"windows": "win", "darwin": "macosx", "linux": "linux"}.get(log.os, "")
     machine = value_of(log.facts.host.architecture) or log.first("arch")
-    here = [row for row in rows if family in row.platform and (machine in row.platform or machine not in _MACHINES)]
+    here = [row for row in rows if family in row.platform and (machine in row.platform or machine in _USUAL)]
     if rows and not here:
         return Claim(PLATFORM, 84, f"{text} has no wheel for this platform.", events, rivals=("python-wrong-arch",))
     needed = _pip_needed(here or rows)
@@ -77,6 +77,7 @@ def _by_pips_words(log: Log, text: str, needed: str, events: tuple[Event, ...]) 
     return Claim(PYTHON, 72, means, events, rivals=_RIVALS)
 
 
+_USUAL = ("", "x86_64", "AMD64", "amd64")  # what a platform names in several ways
 _MACHINES = ("x86_64", "aarch64", "arm64")
 
 

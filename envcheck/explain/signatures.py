@@ -39,6 +39,11 @@ def remedies() -> dict[str, str]:
     return dict(_document()["remedies"])
 
 
+def driver_errors() -> dict[str, str]:
+    """Map the numbers with which CUDA's start may end to finding ids."""
+    return dict(_document()["driver_errors"])
+
+
 @lru_cache(maxsize=1)
 def _document() -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads(read_data("signatures.json"))
