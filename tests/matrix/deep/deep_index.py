@@ -8,6 +8,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+from envcheck.matrix.load import every_row
 from envcheck.matrix.renew.deep_refresh import deepen
 from envcheck.matrix.renew.refresh import list_framework
 from tests.matrix.documents import document
@@ -35,9 +36,20 @@ def row_of(matrix: dict[str, Any]) -> dict[str, Any]:
     return next(row for row in rows if (row["distribution"], row["platform"]) == KEY[2:])
 
 
+def one_release() -> dict[str, Any]:
+    """Return the built-in matrix with one release of JAX, which is quick to copy and to compare."""
+    kept = deepcopy(
+        {**document(), "citations": {}, "releases": {"jax": {KEY[1]: document()["releases"]["jax"][KEY[1]]}}}
+    )
+    kept["citations"] = {
+        name: dict(document()["citations"][name]) for row in every_row(kept) for name in row["citations"]
+    }
+    return kept
+
+
 def unread() -> dict[str, Any]:
-    """Return the built-in matrix with that row as it was before its binaries were read."""
-    matrix = deepcopy(document())
+    """Return that release as it was before the binaries of one of its wheels were read."""
+    matrix = one_release()
     row = row_of(matrix)
     for cell in ("binaries", "compiler"):
         del row[cell]

@@ -26,6 +26,7 @@ from tests.matrix.deep.deep_index import (
     WHEEL,
     deepened,
     fill,
+    one_release,
     row_of,
     unread,
 )
@@ -148,9 +149,9 @@ def test_a_download_that_breaks_off_is_tried_again_at_once(index: LocalIndex) ->
 def test_rows_of_new_wheels_only(index: LocalIndex) -> None:
     old = without("jax", "0.12.0.1")
     assert {key[1] for key in new_rows(old, document())} == {"0.12.0.1"}
-    moved = deepcopy(document())
+    moved = one_release()
     moved["citations"][row_of(moved)["citations"][0]]["sha256"] = "0" * 64
-    assert new_rows(moved, document()) == {KEY}
+    assert new_rows(moved, one_release()) == {KEY}
 
 
 def test_known_wheels_are_not_read_again_after_a_release_came_back(index: LocalIndex) -> None:
@@ -163,7 +164,7 @@ def test_a_newer_wheel_keeps_what_was_read_of_the_older_one(index: LocalIndex) -
     """The reading stands, named by its wheel, until the newer wheel's binaries are read."""
     newer = WHEEL.replace("cp315", "cp316")
     index.wheels[newer] = {**index.wheels[WHEEL], "sha256": "1" * 64}
-    kept = renew(index, document(), "jax", since="0.12.0.1").document
+    kept = renew(index, one_release(), "jax", since="0.12.0.1").document
     row = row_of(kept)
     assert row["binaries"] == row_of(document())["binaries"]
     assert kept["citations"][row["citations"][0]]["locator"] == "METADATA"
