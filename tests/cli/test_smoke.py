@@ -12,7 +12,7 @@ import pytest
 from tests.cli.test_doctor import document, envcheck
 from tests.fakes.gpu_host import run_on_gpu_host
 from tests.fakes.machine import TWO_A100, GpuHost
-from tests.smoke.standin import standin_python
+from tests.smoke.standin import run, standin_python
 
 pytestmark = pytest.mark.needs("linux")
 ROOT = Path(__file__).parents[2]
@@ -108,6 +108,35 @@ def test_doctor_adds_what_the_smoke_test_found() -> None:
     both = envcheck("doctor", "--smoke", "--snapshot", "x.json")
     assert both.returncode == 2
     assert "choose one of them" in both.stderr
+
+
+def test_the_command_in_this_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from envcheck.cli.group import run as command
+
+    asked = ["smoke", "--python", standin_python(), "--expect", "cpu"]
+    assert command(asked) == 0
+    assert "PASSED" in capsys.readouterr().out
+    assert command([*asked, "--format", "json", "--timeout", "20", "--memory", "1"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == "compatible"
+    monkeypatch.setenv("STANDIN_TORCH", "wrong")
+    assert command([*asked, "--framework", "torch", "--format", "junit"]) == 4
+    printed = capsys.readouterr()
+    assert "<failure" in printed.out
+    assert "[1/1] PyTorch" in printed.err
+    assert command(["doctor", "--smoke", *asked[1:], "--only", "python-32bit"]) == 4
+    assert "smoke-failed (the cause)" in capsys.readouterr().out
+    monkeypatch.setenv("STANDIN_TORCH", "")
+    assert command(["doctor", "--smoke", *asked[1:], "--only", "python-32bit", "-q"]) == 0
+    assert command(["smoke", "--python", sys.executable, "--expect", "cpu"]) == 3
+
+
+def test_every_step_is_told_to_who_watches(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from envcheck.cli.smoke_progress import SmokeProgress
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    progress = SmokeProgress(1, quiet=False)
+    run(heard=[], begins=progress.begins)
+    assert "PyTorch 0.0.1+standin on CPU: matmul CPU:0 ..." in capsys.readouterr().err
 
 
 @pytest.mark.needs("stand-in-host")

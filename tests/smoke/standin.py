@@ -10,7 +10,7 @@ from pathlib import Path
 
 from envcheck.host.watched import Limits
 from envcheck.smoke.devices import CPU_DEVICE, GPU, Device
-from envcheck.smoke.runner import Task, jobs_of, run_jobs
+from envcheck.smoke.runner import Heard, Task, jobs_of, run_jobs
 from envcheck.smoke.runs import Framework, Job, Run
 from tests.fakes.standin_env import VERSION, make_standin_env
 
@@ -29,16 +29,19 @@ def standin_python() -> str:
 def run(
     told: Mapping[str, str] | None = None,
     jobs: tuple[Job, ...] = ON_CPU,
+    *,
     seconds: float = 30.0,
     memory: int = 1 << 30,
     heard: list[str] | None = None,
+    begins: Heard | None = None,
 ) -> list[Run]:
-    """Run jobs with the stand-in told to misbehave; `heard` gets the steps."""
+    """Run jobs with the stand-in told to misbehave; `heard` or `begins` gets the steps."""
     environment = {**os.environ, **{f"STANDIN_{name}": value for name, value in (told or {}).items()}}
     said = heard if heard is not None else []
     with tempfile.TemporaryDirectory() as folder:
         task = Task(standin_python(), "quick", folder, environment, Limits(seconds, memory))
-        return list(run_jobs(task, jobs, lambda job, check, device: said.append(f"{job.title}: {check} {device}")))
+        listen = begins or (lambda job, check, device: said.append(f"{job.title}: {check} {device}"))
+        return list(run_jobs(task, jobs, listen))
 
 
 def on_gpus(**told: str) -> list[Run]:

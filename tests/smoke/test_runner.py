@@ -103,6 +103,13 @@ def test_only_the_gpu_that_lies_fails() -> None:
     assert [result.device for result in together.bad] == ["GPU:1"]
 
 
+def test_on_many_processors_jobs_run_side_by_side_and_come_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 16)
+    found = on_gpus(TORCH="wrong", TORCH_GPU=GPUS[1].uuid)
+    assert [each.job.device.label for each in found] == ["CPU", "GPU 0", "GPU 1", "all 2 GPUs"]
+    assert [each.outcome for each in found] == ["passed", "passed", "failed", "failed"]
+
+
 def test_the_other_gpus_are_tested_when_one_dies() -> None:
     cpu, first, second, together = on_gpus(TORCH="segfault", TORCH_GPU=GPUS[0].uuid)
     assert [cpu.outcome, first.outcome, second.outcome] == ["passed", "crashed", "passed"]
