@@ -1,0 +1,91 @@
+"""Read labelled logs and judge them as their `decidable_from` says: the log, the facts, or both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from envcheck.explain.events import Event
+from envcheck.explain.judge import judge_log
+from envcheck.explain.scan import scan
+from envcheck.explain.signatures import load_signatures
+from envcheck.matrix.load import load_matrix
+from envcheck.matrix.query import Matrix
+from envcheck.model.findings import COMPATIBLE, ERROR, Report
+from envcheck.model.snapshot import Facts
+from tests.cases.case_facts import facts_of
+
+FOLDER = Path(__file__).parent
+UNDETERMINED = "undetermined"
+NOISE = "benign-noise"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One case with the report on it."""
+
+    case: Mapping[str, Any]
+    events: tuple[Event, ...]
+    report: Report
+
+    @property
+    def primary(self) -> str:
+        """Name the finding the report ends in; benign-noise where only that was found."""
+        found = next((finding.id for finding in self.report.findings if finding.primary), "")
+        noise = any(finding.id == NOISE for finding in self.report.findings)
+        return found or (NOISE if noise and self.report.verdict == COMPATIBLE else UNDETERMINED)
+
+    @property
+    def is_strict(self) -> bool:
+        """Tell whether the primary finding is the confirmed cause."""
+        return bool(self.primary == self.case["root_cause"])
+
+    @property
+    def is_lenient(self) -> bool:
+        """Tell whether it is the confirmed cause or one that the case accepts as well."""
+        return self.is_strict or self.primary in self.case["also_acceptable"]
+
+    @property
+    def raises_error(self) -> bool:
+        """Tell whether the report holds an error."""
+        return any(finding.severity == ERROR for finding in self.report.findings)
+
+    @property
+    def deciding(self) -> tuple[str, ...]:
+        """List the signatures behind the primary finding."""
+        main = next((finding for finding in self.report.findings if finding.primary), None)
+        places = {item.source.where for item in main.evidence if item.source} if main else set()
+        return tuple({event.signature for event in self.events if f"{event.file}:{event.line}" in places})
+
+
+def read_cases(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the cases of a JSONL file; `facts.notes` is never used."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.strip():
+            case = json.loads(line)
+            case["facts"] = {name: value for name, value in case.get("facts", {}).items() if name != "notes"}
+            yield case
+
+
+def judge(case: Mapping[str, Any]) -> Judged:
+    """Judge one case by what decides it."""
+    kind = case["decidable_from"]
+    log = "" if kind == "facts" else case["log"]
+    facts = facts_of(case["facts"]) if kind != "log" else None
+    return judge_text(log, facts, case)
+
+
+def judge_text(log: str, facts: Facts | None = None, case: Mapping[str, Any] | None = None) -> Judged:
+    """Judge a log as `explain` does."""
+    events = scan([("log", [log.encode()])], load_signatures()).events
+    return Judged(case or {}, events, judge_log(events, matrix(), facts))
+
+
+@cache
+def matrix() -> Matrix:
+    """Load the built-in matrix once."""
+    return load_matrix()
