@@ -11,6 +11,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envcheck.model.plans import Clash, Rejected
+from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
 from envcheck.plan.cuda_source import NONE, OWN
 from envcheck.plan.judge import Judge, Judgement
@@ -70,9 +71,13 @@ def _older(judge: Judge, newest: Choice, installer: str) -> Iterator[Choice]:
         if choice.best is None:
             return
         passed.add(choice.best.candidate.requirement)
-        choice = choose(judge, newest.request, installer, but_for=frozenset(passed))
-        if choice.best is not None and not choice.best.candidate.local:
+        choice = choose(judge, newest.request, installer, but_for=frozenset(passed), admits=_tells_its_pins)
+        if choice.best is not None:
             yield choice
+
+
+def _tells_its_pins(candidate: Candidate) -> bool:
+    return not candidate.local.startswith("cu")
 
 
 def _with_reasons(choice: Choice, newest: list[Choice], clashes: list[Clash]) -> Choice:

@@ -1,0 +1,155 @@
+"""Plan every cell of TensorFlow, PyTorch and JAX releases x Pythons x platforms, and resolve each plan on the index.
+
+    python bench/plan.py [--framework tensorflow] [--line 2.15] [--jobs 2] [--last 10]
+
+Needs the extra `plan`. A cell is resolved from wheels, or the matrix says why it cannot be; anything else is
+missed and the exit code is 1. conda's part of a plan and PyTorch's own index are left to `plan --verify`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from packaging.version import Version
+
+from envcheck.matrix.load import load_matrix
+from envcheck.matrix.query import Matrix
+from envcheck.model.plans import Environment, Plan, RequirementSet
+from envcheck.plan.build import build_plan
+from envcheck.plan.described import Description, planned_facts
+from envcheck.plan.requests import read_requests
+from envcheck.plan.verify import UnreachableError, UnresolvableError, resolve
+from envcheck.plan.wish import Wish
+
+PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_arm64")
+GPU, DRIVER, GLIBC = "8.0", "580.65.06", "2.35"  # an A100 below the first driver for CUDA 13, on Ubuntu 22.04
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One plan to make: a requirement for a Python on a platform, for the CPU or the GPU."""
+
+    requirement: str
+    python: str
+    platform: str
+    goal: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a cell: resolves, impossible (with the finding), unproven (an index of its own) or missed."""
+
+    cell: Cell
+    kind: str
+    what: str
+
+
+def lines_of(matrix: Matrix, framework: str, last: int) -> list[str]:
+    """List what is asked for, newest first: each minor line of TensorFlow 2, the last releases of the others."""
+    versions = [version for version in matrix.versions(framework) if not Version(version).is_prerelease]
+    if framework == "tensorflow":
+        minors = dict.fromkeys(".".join(version.split(".")[:2]) for version in versions if version.startswith("2."))
+        return [f"tensorflow=={minor}.*" for minor in minors]
+    return [f"{framework}=={version}" for version in versions[:last]]
+
+
+def cells_of(matrix: Matrix, requirement: str, framework: str) -> list[Cell]:
+    """List the cells of one line: every Python any of its wheels is for, on every platform."""
+    version = requirement.partition("==")[2].removesuffix(".*")
+    rows = matrix.releases(framework, admits=lambda held: held == version or held.startswith(f"{version}."))
+    pythons = sorted({minor for row in rows for minor in row.pythons}, key=Version)
+    goals = {platform: ["cpu", *(["gpu"] if _has_cuda(rows, platform) else [])] for platform in PLATFORMS}
+    return [
+        Cell(requirement, python, platform, goal)
+        for platform in PLATFORMS
+        for goal in goals[platform]
+        for python in pythons
+    ]
+
+
+def _has_cuda(rows: tuple[object, ...], platform: str) -> bool:
+    return any(getattr(row, "cuda_build") and getattr(row, "platform") == platform for row in rows)  # noqa: B009
+
+
+def plan_cell(matrix: Matrix, cell: Cell) -> Plan:
+    """Make the plan of a cell."""
+    linux, gpu = cell.platform.startswith("linux"), cell.goal == "gpu"
+    said = Description(
+        cell.python, DRIVER if gpu else "", (GPU,) if gpu else (), GLIBC if linux else "", cell.platform
+    )
+    facts = planned_facts(None, said, matrix, expects_gpu=gpu)
+    return build_plan(facts, matrix, read_requests((cell.requirement,), matrix), Wish(cell.goal, described=said))
+
+
+def _resolved(made: Environment, wanted: RequirementSet) -> str:
+    try:
+        return f"{len(resolve(made, wanted, os.environ))} pins"
+    except UnreachableError as error:
+        return f"UNREACHABLE {error}"
+    except UnresolvableError as error:
+        return f"MISSED {error}"
+
+
+def try_cell(matrix: Matrix, cell: Cell) -> Outcome:
+    """Plan a cell and resolve what comes from the default index."""
+    plan = plan_cell(matrix, cell)
+    if not plan.releases:
+        found = Counter(item.finding for item in plan.rejected).most_common(1)
+        return Outcome(cell, "impossible", found[0][0] if found else "no release for this platform")
+    made = plan.environments[0]
+    answers = [_resolved(made, wanted) for wanted in made.sets if not wanted.index]
+    if not answers:
+        return Outcome(cell, "unproven", made.sets[0].index if made.sets else "conda")
+    bad = next((answer for answer in answers if not answer.endswith("pins")), "")
+    return Outcome(cell, "missed" if bad else "resolves", bad or plan.releases[0].requirement)
+
+
+def report(outcomes: list[Outcome]) -> int:
+    """Print one table line per requirement and the cells missed; return their number."""
+    columns = list(dict.fromkeys((item.cell.platform, item.cell.goal) for item in outcomes))
+    print("| asked for | " + " | ".join(f"{platform} {goal}" for platform, goal in columns) + " |")
+    print("|---|" + "---|" * len(columns))
+    for requirement in dict.fromkeys(item.cell.requirement for item in outcomes):
+        own = [item for item in outcomes if item.cell.requirement == requirement]
+        shown = [_shown([item for item in own if (item.cell.platform, item.cell.goal) == key]) for key in columns]
+        print(f"| `{requirement}` | " + " | ".join(shown) + " |")
+    counts = Counter(item.kind for item in outcomes)
+    print(f"\n{len(outcomes)} cells: " + ", ".join(f"{number} {kind}" for kind, number in counts.most_common()))
+    missed = [item for item in outcomes if item.kind == "missed"]
+    for item in missed:
+        print(f"- MISSED {item.cell.requirement} {item.cell.python} {item.cell.platform} {item.cell.goal}: {item.what}")
+    return len(missed)
+
+
+def _shown(outcomes: list[Outcome]) -> str:
+    by_kind: dict[str, list[str]] = {}
+    for item in outcomes:
+        label = {"resolves": "", "impossible": f"no ({item.what})", "unproven": "own index"}.get(item.kind, "MISSED")
+        by_kind.setdefault(label, []).append(item.cell.python)
+    return "; ".join(f"{' '.join(pythons)}{f': {label}' if label else ''}" for label, pythons in by_kind.items())
+
+
+def main() -> int:
+    """Try every cell."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--framework", default="tensorflow", choices=["tensorflow", "torch", "jax"])
+    parser.add_argument("--line", default="", help="this line or release only")
+    parser.add_argument("--jobs", type=int, default=2, help="uv processes at once")
+    parser.add_argument("--last", type=int, default=10, help="releases of torch and jax")
+    options = parser.parse_args()
+    matrix = load_matrix()
+    asked = lines_of(matrix, options.framework, options.last)
+    asked = [text for text in asked if not options.line or options.line == text.partition("==")[2].removesuffix(".*")]
+    cells = [cell for text in asked for cell in cells_of(matrix, text, options.framework)]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        outcomes = list(pool.map(lambda cell: try_cell(matrix, cell), cells))
+    return 1 if report(outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

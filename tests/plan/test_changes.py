@@ -1,0 +1,73 @@
+"""Where nothing fits: what is in the way, and the smallest change that would do, found by judging again."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.cli.group import run
+from envcheck.model.plans import Change
+from tests.plan.machines import chosen, machine, planned
+
+
+def test_another_python_is_the_least_effort() -> None:
+    plan = planned("tensorflow==2.15.*", on=machine(python="3.13"))
+    assert not plan.releases
+    assert not plan.steps
+    assert {item.finding for item in plan.rejected} == {"python-unsupported"}
+    first, second = plan.changes
+    assert (first.what, first.requirement) == ("Python 3.11", "tensorflow-cpu==2.15.1")
+    assert second.what == "another release than the one asked for"
+    assert first.effort < second.effort
+
+
+def test_a_newer_driver_is_named_by_the_oldest_that_does() -> None:
+    plan = planned("jax==0.10.*", on=machine(gpu="8.0", driver="470.256.02"))
+    (driver,) = [item for item in plan.changes if "driver" in item.what]
+    assert driver.what == "NVIDIA driver 525.60.13 or newer"
+    assert "a build for the CPU" in [item.what for item in plan.changes if item.effort < driver.effort]
+
+
+def test_each_change_is_a_command_that_leads_to_its_release(capsys: pytest.CaptureFixture[str]) -> None:
+    for on, text in (
+        (machine(python="3.13"), "tensorflow==2.15.*"),
+        (machine(gpu="8.0", driver="470.256.02"), "jax==0.10.*"),
+        (machine(glibc="2.17"), "tensorflow==2.21.*"),
+        (machine(platform="win_amd64", gpu="8.6", driver="551.61", python="3.12"), "tensorflow"),
+    ):
+        changes: tuple[Change, ...] = planned(text, on=on).changes
+        assert changes
+        for change in changes:
+            assert run(list(change.argv[1:])) == 0, change
+            assert change.requirement in capsys.readouterr().out
+
+
+def test_an_older_libc_needs_another_system() -> None:
+    plan = planned("tensorflow==2.21.*", on=machine(glibc="2.17"))
+    assert "a system with glibc 2.27 or newer" in [item.what for item in plan.changes]
+
+
+def test_two_changes_where_one_is_not_enough() -> None:
+    plan = planned("jax>=0.12", on=machine(gpu="8.0", driver="470.256.02", python="3.10"))
+    (change,) = plan.changes
+    assert change.what == "Python 3.12 and NVIDIA driver 525.60.13 or newer"
+
+
+def test_what_is_missing_on_the_machine_becomes_steps() -> None:
+    plan = planned("tensorflow", on=machine(gpu="8.9"), expect="gpu")
+    assert chosen(plan).build == "gpu"
+
+
+def test_a_gpu_that_is_expected_and_not_there_blocks() -> None:
+    from envcheck.matrix.load import load_matrix
+    from envcheck.model.facts import Absent
+    from envcheck.model.records import replaced
+    from envcheck.plan.build import build_plan
+    from envcheck.plan.described import planned_facts
+    from envcheck.plan.requests import read_requests
+    from envcheck.plan.wish import Wish
+
+    matrix = load_matrix()
+    facts = replaced(planned_facts(None, machine(), matrix, expects_gpu=False), gpus=Absent(("nothing",)))
+    plan = build_plan(facts, matrix, read_requests(("torch",), matrix), Wish("gpu"))
+    assert [item.id for item in plan.blocked_by] == ["gpu-absent"]
+    assert [item.what for item in plan.changes] == ["a build for the CPU"]

@@ -1,0 +1,120 @@
+"""Which release is chosen, and what is said of the newer ones."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import pytest
+
+from envcheck.model.findings import ERROR
+from envcheck.plan.described import Description, planned_facts
+from envcheck.rules import Context, Target, evaluate
+from tests.plan.machines import A100, LAPTOP, OLD_DRIVER, V100, WINDOWS, chosen, machine, matrix, planned
+
+
+def test_the_newest_release_without_a_known_fault_is_chosen() -> None:
+    release = chosen(planned("tensorflow<2.22", on=OLD_DRIVER))
+    assert release.requirement == "tensorflow[and-cuda]==2.20.0"
+    assert [item.requirement for item in release.rejected] == ["tensorflow[and-cuda]==2.21.0"]
+    assert "cusolver" in release.rejected[0].why
+
+
+def test_a_release_that_was_asked_for_is_mended_where_a_step_can() -> None:
+    plan = planned("tensorflow==2.21.*", on=OLD_DRIVER)
+    assert chosen(plan).version == "2.21.0"
+    assert plan.environments[0].library_folders == ("lib/python3.11/site-packages/nvidia/*/lib",)
+    assert [step.id for step in plan.steps][-3:] == ["library-path", "activation-hook", "verify"]
+
+
+def test_each_rejection_is_what_the_doctor_says_of_that_release() -> None:
+    release = chosen(planned("torch<2.14", on=OLD_DRIVER))
+    assert release.requirement.startswith("torch==2.13.0+cu12")
+    assert release.index.endswith(release.requirement[-6:].replace("+", "/"))
+    facts = planned_facts(None, OLD_DRIVER, matrix(), expects_gpu=False)
+    for item in release.rejected:
+        found = evaluate(Context(facts, matrix(), Target("gpu", (item.requirement,)))).findings
+        assert (item.finding, item.why) in [(finding.id, finding.message) for finding in found]
+
+
+def test_the_chosen_release_has_nothing_against_it_for_the_doctor() -> None:
+    for on in (A100, OLD_DRIVER, V100):
+        facts = planned_facts(None, on, matrix(), expects_gpu=False)
+        for framework in ("tensorflow", "torch", "jax"):
+            text = chosen(planned(framework, on=on)).requirement
+            found = evaluate(Context(facts, matrix(), Target("gpu", (text,)))).findings
+            told = [item for item in found if item.severity == ERROR and item.id != "probe-failed"]
+            assert told == [], text
+
+
+@pytest.mark.parametrize(
+    ("on", "expected"),
+    [
+        (V100, {"torch<2.14": "torch==2.13.0+cu12?", "jax<0.12.1": "jax[cuda12]==0.10.2"}),
+        (OLD_DRIVER, {"jax<0.12.1": "jax[cuda12]==0.10.2"}),
+        (WINDOWS, {"tensorflow<2.22": "tensorflow==2.10.1", "torch<2.14": "torch==2.13.0+cu12?"}),
+        (
+            LAPTOP,
+            {"tensorflow<2.22": "tensorflow==2.21.0", "torch<2.16": "torch==2.15.0", "jax<0.12.1": "jax==0.12.0.1"},
+        ),
+        (
+            machine(),
+            {
+                "tensorflow<2.22": "tensorflow-cpu==2.21.0",
+                "torch<2.16": "torch==2.15.0+cpu",
+                "jax<0.12.1": "jax==0.10.2",
+            },
+        ),
+        (machine(platform="linux_aarch64"), {"tensorflow<2.22": "tensorflow==2.21.0"}),
+        (machine(glibc="2.17"), {"tensorflow<2.22": "tensorflow-cpu==2.20.0"}),
+        (machine(python="3.7"), {"tensorflow<2.22": "tensorflow-cpu==2.11.0", "torch<2.16": "torch==1.13.1+cpu"}),
+        (machine(python="3.6", gpu="6.1", driver="470.256.02"), {"tensorflow<2.22": "tensorflow==2.6.2"}),
+    ],
+)
+def test_what_is_chosen(on: Description, expected: dict[str, str]) -> None:
+    found = {name: chosen(planned(name, on=on)).requirement for name in expected}
+    assert all(fnmatchcase(found[name], text.replace("[", "[[]")) for name, text in expected.items()), found
+
+
+def test_a_gpu_that_newer_cudnn_dropped_bounds_the_wheel() -> None:
+    assert "nvidia-cudnn-cu12<9.11" in chosen(planned("tensorflow", on=V100)).constraints
+    assert not [item for item in chosen(planned("tensorflow", on=A100)).constraints if "cudnn" in item]
+    kepler = planned("tensorflow<2.11", on=machine(gpu="3.7", driver="470.256.02", python="3.9"))
+    assert "nvidia-cudnn-cu11>=8.5,<9,<8.8" in chosen(kepler).constraints
+
+
+def test_metadata_without_a_cap_gets_one() -> None:
+    release = chosen(planned("jax==0.4.25", on=machine(gpu="8.0", driver="550.54.14", python="3.10")))
+    assert "nvidia-cudnn-cu12<9" in release.constraints
+
+
+@pytest.mark.parametrize(
+    ("text", "python", "constraints"),
+    [
+        ("tensorflow==2.10.*", "3.10", {"numpy<2", "setuptools<82"}),
+        ("tensorflow==2.6.0", "3.9", {"keras<2.7", "tensorflow-estimator<2.7", "protobuf<3.20", "setuptools<82"}),
+        ("tensorflow==2.3.*", "3.8", {"protobuf<3.21"}),
+        ("tensorflow==2.14.0", "3.11", {"numpy<2", "setuptools<82"}),
+        ("torch==2.2.2", "3.11", {"numpy<2"}),
+        ("tensorflow==2.21.*", "3.12", set()),
+    ],
+)
+def test_old_releases_get_their_constraints(text: str, python: str, constraints: set[str]) -> None:
+    assert set(chosen(planned(text, on=machine(python=python))).constraints) == constraints
+
+
+def test_a_withdrawn_name_keeps_its_last_real_release() -> None:
+    release = chosen(planned("tensorflow-gpu==2.10.1", on=machine(python="3.10", gpu="8.0", driver="550.54.14")))
+    assert release.requirement == "tensorflow-gpu==2.10.1"
+    plan = planned("tensorflow-gpu", on=machine(python="3.10", gpu="8.0", driver="550.54.14"))
+    assert chosen(plan).requirement == "tensorflow-gpu==2.11.0"
+
+
+def test_a_pinned_build_of_pytorchs_own_index_is_judged_by_its_label() -> None:
+    release = chosen(planned("torch==2.7.1+cu118", on=OLD_DRIVER))
+    assert (release.version, release.cuda, release.index[-6:]) == ("2.7.1+cu118", "11.8", "/cu118")
+    assert chosen(planned("torch==2.7.1", on=OLD_DRIVER)).requirement == "torch==2.7.1"
+
+
+def test_cpu_builds_are_taken_where_they_are_expected() -> None:
+    plan = planned("tensorflow", on=A100, expect="cpu")
+    assert (plan.goal, chosen(plan).distribution, chosen(plan).build) == ("cpu", "tensorflow-cpu", "cpu")
