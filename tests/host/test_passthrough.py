@@ -1,0 +1,189 @@
+"""A command runs as if nobody stood between it and the terminal; what it prints is seen on the way."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from envcheck.host.passthrough import CommandNotStartedError, Outcome, run_through
+
+pytestmark = pytest.mark.needs("posix")
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.blocks: dict[str, bytes] = {}
+
+    def __call__(self, name: str, block: bytes) -> None:
+        self.blocks[name] = self.blocks.get(name, b"") + block
+
+
+def through(code: str, seen: Seen | None = None) -> Outcome:
+    return run_through([sys.executable, "-c", code], seen or Seen())
+
+
+def test_both_streams_pass_and_are_seen(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    seen = Seen()
+    outcome = through("import os; os.write(1, bytes(range(256)) * 999); os.write(2, b'err'); raise SystemExit(5)", seen)
+    assert (outcome.status, outcome.was_told_to_end, outcome.unwatched) == (5, False, "")
+    out, err = capfdbinary.readouterr()
+    assert (out, err) == (bytes(range(256)) * 999, b"err")
+    assert seen.blocks == {"stdout": out, "stderr": err}
+
+
+def test_a_watcher_that_fails_does_not_stop_the_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    def fail(name: str, block: bytes) -> None:
+        raise ValueError(name)
+
+    outcome = run_through([sys.executable, "-c", "print('x' * 300_000)"], fail)
+    assert (outcome.status, outcome.unwatched) == (0, "ValueError: stdout")
+    assert capfdbinary.readouterr().out == b"x" * 300_000 + b"\n"
+
+
+def test_a_signal_is_128_and_its_number() -> None:
+    assert through("import os; os.kill(os.getpid(), 9)").status == 137
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        ("no-such-command-here", 127, "command not found"),
+        ("/etc/passwd/x", 127, "command not found"),
+        ("/", 126, "Permission denied"),
+        ("a\0b", 126, "null byte"),
+    ],
+)
+def test_what_cannot_be_started(command: str, status: int, said: str) -> None:
+    with pytest.raises(CommandNotStartedError, match=said) as error:
+        run_through([command], Seen())
+    assert error.value.status == status
+
+
+class SendsWhenReady(Seen):
+    """Sends this process a signal when the command says that it is ready."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def __call__(self, name: str, block: bytes) -> None:
+        super().__call__(name, block)
+        if b"ready" in block:
+            os.kill(os.getpid(), self.number)
+
+
+WAITS = (
+    "import signal, sys, time\nsignal.signal({0}, lambda *_: sys.exit(33))\nprint('ready', flush=True)\ntime.sleep(15)"
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [(signal.SIGTERM, True), (signal.SIGHUP, True), (signal.SIGUSR1, False), (signal.SIGUSR2, False)],
+)
+def test_signals_are_passed_on_and_the_old_handlers_come_back(number: signal.Signals, told: bool) -> None:
+    before = signal.getsignal(number)
+    outcome = through(WAITS.format(number.value), SendsWhenReady(number))
+    assert (outcome.status, outcome.was_told_to_end) == (33, told)
+    assert signal.getsignal(number) == before
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        code = "import time; print('ready', flush=True); time.sleep(0.3)"
+        outcome = through(code, SendsWhenReady(signal.SIGHUP))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (outcome.status, outcome.was_told_to_end) == (0, False)
+
+
+def test_what_is_left_running_is_not_waited_for() -> None:
+    start = time.monotonic()
+    assert run_through(["sh", "-c", "sleep 15 & echo out"], Seen()).status == 0
+    assert time.monotonic() - start < 8
+
+
+@contextlib.contextmanager
+def terminal_as_output() -> Iterator[int]:
+    """Make standard output and error a terminal of 33 x 77; yield its other side."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    outer, inner = pty.openpty()
+    fcntl.ioctl(outer, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+    kept = [os.dup(1), os.dup(2)]
+    for target in (1, 2):
+        os.dup2(inner, target)
+    os.close(inner)
+    try:
+        yield outer
+    finally:
+        for target, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, target)
+            os.close(copy)
+        os.close(outer)
+
+
+def test_a_terminal_for_a_terminal() -> None:
+    seen = Seen()
+    code = "import os; print(os.isatty(1), os.isatty(2), *os.get_terminal_size()); os.write(2, b'10%\\r20%\\n')"
+    with terminal_as_output() as outer:
+        outcome = through(code, seen)
+        shown = os.read(outer, 4096)
+    assert outcome.status == 0
+    assert seen.blocks == {"output": b"True True 77 33\n10%\r20%\n"}
+    assert shown == b"True True 77 33\r\n10%\r20%\r\n"
+
+
+def test_a_terminal_that_changes_its_size() -> None:
+    import fcntl
+    import struct
+    import termios
+
+    seen = SendsWhenReady(signal.SIGWINCH)
+    code = (
+        "import os, signal, sys, time\n"
+        "signal.signal(signal.SIGWINCH, lambda *_: (print(*os.get_terminal_size()), sys.exit(0)))\n"
+        "print('ready', flush=True)\ntime.sleep(15)"
+    )
+    with terminal_as_output() as outer:
+        fcntl.ioctl(outer, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 50, 0, 0))
+        outcome = through(code, seen)
+    assert (outcome.status, outcome.was_told_to_end) == (0, False)
+    assert seen.blocks == {"output": b"ready\n50 20\n"}
+
+
+def test_a_slow_reader_that_does_not_block() -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    kept = os.dup(1)
+    os.dup2(writer, 1)
+    os.close(writer)
+    got: list[bytes] = []
+
+    def read() -> None:
+        time.sleep(0.3)
+        while block := os.read(reader, 65536):
+            got.append(block)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        outcome = through("print('x' * 500_000)")
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+    thread.join()
+    os.close(reader)
+    assert outcome.status == 0
+    assert b"".join(got) == b"x" * 500_000 + b"\n"
