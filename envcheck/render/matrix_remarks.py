@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from envcheck.model.findings import Citation
 from envcheck.model.releases import FrameworkRelease
 from envcheck.render.inert import inert
+from envcheck.render.matrix_binaries import binary_lines
 from envcheck.rules.matrix_question import Answer
 from envcheck.rules.pytorch_index import IndexVariant
 
@@ -85,4 +86,5 @@ def _details(row: FrameworkRelease) -> Iterator[str]:
         yield inert(f"{label} built with: {', '.join(filter(None, tools))}")
     if row.note:
         yield inert(f"{label} note: {row.note}")
+    yield from binary_lines(label, row.binaries)
     yield f"{label} proof: {', '.join(f'{cell} {tier}' for cell, tier in row.proof.items())}"

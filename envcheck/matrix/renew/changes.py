@@ -90,6 +90,8 @@ def _cells(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, dict[str
 def _shown(value: Any) -> str:
     if isinstance(value, list):
         return " ".join(map(str, value)) or "none"
+    if isinstance(value, dict) and "read" in value:  # the cell binaries
+        return f"{len(value['read'])} of {value['binaries']} in {value['wheel']}"
     if isinstance(value, dict):
         return " ".join(f"{name}{item}" for name, item in value.items()) or "none"
     return "none" if value is None else str(value)

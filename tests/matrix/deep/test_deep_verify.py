@@ -138,7 +138,9 @@ def test_refresh_deep_reads_the_rows_that_lack_it(
     assert run([*asked, "--deep", "--since", "0.12.0.1"]) == 0
     found = json.loads(new.read_text(encoding="utf-8"))
     assert row_of(found)["compiler"] == "GCC 12.2.0"
-    assert "compiler none -> GCC 12.2.0" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "compiler none -> GCC 12.2.0" in told
+    assert f"binaries none -> 2 of 2 in {WHEEL}" in told
 
 
 def test_refresh_deep_reads_new_rows(configured_index: LocalIndex, tmp_path: Path) -> None:
@@ -184,3 +186,16 @@ def test_a_release_that_came_back_has_its_binaries_again(configured_index: Local
     own, new = saved(tmp_path / "own.json", without("jax", "0.12.0.1")), tmp_path / "new.json"
     assert run(["matrix", "refresh", "--framework", "jax", "--matrix", own, "--output", str(new)]) == 0
     assert row_of(json.loads(new.read_text(encoding="utf-8"))) == row_of(document())
+
+
+def test_show_tells_of_binaries_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["matrix", "show", "jax-cuda12-plugin==0.12.0.1"]
+    assert run([*asked, "-v"]) == 0
+    told = capsys.readouterr().out
+    assert f" binaries: 3 of the 11 in {WHEEL} were read:" in told
+    line = next(line for line in told.splitlines() if line.startswith(f"  {SOLVER}: GPU code sm_50 sm_60 "))
+    assert "; needs libpthread.so.0 " in line
+    assert "; asks for CXXABI_" in line
+    assert "; compiled by Linker: LLD 18.1.8, clang version 18.1.8" in line
+    assert run(asked) == 0
+    assert SOLVER not in capsys.readouterr().out
