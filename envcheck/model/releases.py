@@ -38,8 +38,8 @@ class FrameworkRelease:
     proof: Mapping[str, str] = field(default_factory=dict)  # cell -> tier1, tier2, documented
     compiler: Optional[str] = None  # "GCC 9.3.1", "clang 18.1.8", "MSVC 14.29"; None: not read, or no code inside
     tensorrt: Optional[str] = None  # TensorRT built with: "8.6.1"; "none" for a CUDA build without it; None: not read
-    variants: Mapping[str, Tuple[str, ...]] = field(default_factory=dict)  # CUDA -> machine code, of the framework's index
-    tensorflow: Optional[str] = None  # releases of TensorFlow it goes with: ">=2.15,<2.16"; None: not read, or no companion
+    variants: Mapping[str, Tuple[str, ...]] = field(default_factory=dict)  # CUDA -> code of the build on its own index
+    tensorflow: Optional[str] = None  # TensorFlow that this companion goes with: ">=2.15,<2.16"; None: not read
 
 
 @dataclass(frozen=True)

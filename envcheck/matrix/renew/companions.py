@@ -20,12 +20,12 @@ def draft_companion(group: Group, contents: Contents) -> Draft | None:
     if "tensorrt" in group.distribution:
         _add_cuda(draft, contents)
     else:
-        _add_tensorflow(draft, contents)
+        _add_tensorflow(draft)
     add_glibc(draft)
     return draft
 
 
-def _add_tensorflow(draft: Draft, contents: Contents) -> None:
+def _add_tensorflow(draft: Draft) -> None:
     """State which TensorFlow it goes with, where its metadata bounds it: tf-keras 2.15.1 asks for >=2.15,<2.16."""
     asked = draft.cells["requires"].get("tensorflow", "")
     if "<" in asked or "=" in asked.replace(">=", ""):
