@@ -195,3 +195,32 @@ def test_the_python_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert _python_of("torchrun") == str(interpreter)
     assert _python_of(str(shell)) == ""
     assert _python_of("missing") == ""
+
+
+@pytest.mark.needs("posix")
+def test_ctrl_c_reaches_the_command_once_and_needs_no_explanation() -> None:
+    import pty
+
+    code = (
+        "import time, sys\n"
+        f"try:\n    print('ready', {MISMATCH!r}, flush=True)\n    time.sleep(20)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('first', flush=True)\n"
+        "    time.sleep(0.5)  # a second one would end this with a traceback\n"
+        "    print('cleaned up', flush=True)\n    sys.exit(4)\n"
+    )
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(ROOT)
+        os.execv(sys.executable, [*ENVCHECK, "--", sys.executable, "-c", code])
+    said = b""
+    with contextlib.suppress(OSError):
+        while block := os.read(terminal, 4096):
+            if b"ready" in block and b"ready" not in said:
+                os.write(terminal, b"\x03")
+            said += block
+    _, status = os.waitpid(child, 0)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 4, said
+    assert said.endswith(b"first\r\ncleaned up\r\n"), said
+    assert b"envcheck:" not in said
