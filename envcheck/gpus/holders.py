@@ -9,6 +9,7 @@ from envcheck.model.machine import GpuProcess
 from envcheck.model.records import dataclass
 
 _UNLISTED = Absent(("NVML's list of processes",))
+_IN_WSL = "/dev/dxg"  # one device for every GPU
 _RESERVED = 512 << 20  # bytes the driver itself may hold on a GPU
 
 
@@ -53,8 +54,8 @@ def _view(activity: GpuActivity, reading: ProcessReading, system: str) -> GpuVie
     # In a PID namespace of its own the driver's number may name another process here: one without the GPU open.
     listed = {process.pid: process for process in _listed(activity)}
     seen = {process.pid: process for process in reading.processes if process.devices or not reading.isolated}
-    node = f"/dev/nvidia{activity.minor.value}" if isinstance(activity.minor, Known) else ""
-    hidden = [pid for pid, process in seen.items() if node in process.devices and pid not in listed]
+    nodes = {_IN_WSL, *([f"/dev/nvidia{activity.minor.value}"] if isinstance(activity.minor, Known) else [])}
+    hidden = [pid for pid, process in seen.items() if nodes & set(process.devices) and pid not in listed]
     index = activity.gpu.nvml_index.value if isinstance(activity.gpu.nvml_index, Known) else 0
     holders = tuple(
         _holder(pid, listed.get(pid), seen.get(pid), ending_of(pid, seen.get(pid), reading, system, index))

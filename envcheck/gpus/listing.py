@@ -40,8 +40,8 @@ def judge(listing: Listing) -> tuple[str, str]:
     if unread:
         why = unread[0].activity.gpu.memory_bytes
         detail = why.detail if isinstance(why, Unknown) else ""
-        what = "does not answer" if lost else "could not be read whole"
-        return UNDETERMINED, f"{len(unread)} of {_counted(listing)} {what}: {detail}."
+        what = "no answer from" if lost else "could not read all of"
+        return UNDETERMINED, f"{what.capitalize()} {len(unread)} of {_counted(listing)}: {detail}."
     return COMPATIBLE, f"{_counted(listing)} read."
 
 

@@ -54,7 +54,7 @@ class Sampler:
 def is_lost(activity: GpuActivity) -> bool:
     """Tell whether NVML counts a GPU that it cannot open any more: it fell off its bus."""
     gpu = activity.gpu
-    return not any(isinstance(fact, Known) for fact in (gpu.memory_bytes, activity.minor, activity.utilization_percent))
+    return not any(isinstance(fact, Known) for fact in (gpu.memory_bytes, activity.utilization_percent, gpu.processes))
 
 
 def _index(activity: GpuActivity) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from typing import Collection, Dict, List, Optional, Set, Tuple
 
 from envcheck.model.activity import ProcessReading, SeenProcess
 
-_DEVICE = "/dev/nvidia"
+_DEVICES = ("/dev/nvidia", "/dev/dxg")  # the second in WSL
 _FIRST_NAMESPACE = "pid:[4026531836]"  # the kernel's fixed number of the PID namespace it starts with
 _LIMIT = 4096  # bytes of a file below /proc
 _CONTAINER = r"(?:docker|libpod|crio|cri-containerd|lxc|kubepods)[^\n]*?([0-9a-f]{12})[0-9a-f]{52}"
@@ -52,7 +52,7 @@ def _open_devices(folder: str) -> Optional[Tuple[str, ...]]:
     for name in names:
         with contextlib.suppress(OSError):
             target = os.readlink(f"{folder}/{name}")
-            if target.startswith(_DEVICE):
+            if target.startswith(_DEVICES):
                 found.add(target)
     return tuple(sorted(found))
 

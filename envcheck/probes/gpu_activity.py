@@ -6,11 +6,13 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.activity import ActivityReading, GpuActivity, InstanceMemory
-from envcheck.model.facts import Fact, Known, Unknown
+from envcheck.model.facts import Fact, Known, Source, Unknown
+from envcheck.model.machine import Gpu
 from envcheck.probes.driver_choice import tried_of
 from envcheck.probes.driver_libraries import find_libraries
 from envcheck.probes.driver_trust import why_not_loaded
 from envcheck.probes.gpu import collect_gpus
+from envcheck.probes.gpu_proc import parse_information
 from envcheck.probes.nvml import field, parse_gpu, parse_nvml, pynvml_folder, refusal
 
 _PATIENCE = 3.0  # seconds; a GPU that has just fallen off its bus makes NVML slow
@@ -50,7 +52,21 @@ def _others(host: Host, reason: Fact[Any]) -> Fact[Tuple[GpuActivity, ...]]:
         return gpus
     why = reason if isinstance(reason, Unknown) else Unknown("failed", "there is no NVML to tell it", tried_of(reason))
     facts: Dict[str, Any] = dict.fromkeys(_MORE, why)
-    return Known(tuple(GpuActivity(gpu, **facts) for gpu in gpus.value), gpus.source)
+    return Known(tuple(GpuActivity(gpu, **{**facts, "minor": _minor(host, gpu)}) for gpu in gpus.value), gpus.source)
+
+
+def _minor(host: Host, gpu: Gpu) -> Fact[int]:
+    # The driver's own file needs no NVML; with it the processes that have the device open are still told apart.
+    if not isinstance(gpu.pci_address, Known):
+        return Unknown("failed", "without a PCI address its device is not known", ())
+    path = f"/proc/driver/nvidia/gpus/{gpu.pci_address.value}/information"
+    text = host.read_text(path)
+    if not isinstance(text, Known):
+        return text
+    minor = parse_information(text.value).get("Device Minor", "")
+    if not minor.isdigit():
+        return Unknown("unparsable", f"{path} names no Device Minor", (path,))
+    return Known(int(minor), Source("file", path, f"Device Minor: {minor}"))
 
 
 def parse_activity(answer: Mapping[str, Any], library: str) -> ActivityReading:

@@ -81,7 +81,7 @@ def test_a_lost_gpu_is_undetermined_and_the_other_is_shown() -> None:
     done = gpus(GpuHost(gpus=(L4, FakeGpu(name="Stand-in", pci="0000:0a:00.0", lost=15))), "--format", "json")
     found = document(done.stdout)
     assert (done.returncode, found["verdict"]) == (3, "undetermined")
-    assert found["message"].startswith("1 of 2 GPUs does not answer: NVML")
+    assert found["message"].startswith("No answer from 1 of 2 GPUs: NVML")
     assert found["gpus"][0]["utilization_percent"]["known"] == 97
     assert found["gpus"][1]["memory_bytes"]["unknown"] == "failed"
 
@@ -91,6 +91,15 @@ def test_a_gpu_without_its_driver_is_listed_and_undetermined() -> None:
     done = gpus(GpuHost(libraries=False, kernel_driver=None, gpus=(FakeGpu(bound_to=None),)))
     assert done.returncode == 3
     assert "1 of 1 GPU" in done.stdout
+
+
+@on_stand_in
+def test_an_nvml_that_hangs_is_given_up() -> None:
+    done = gpus(GpuHost(misbehave={"NVML_HANG": 60}), "--format", "json")
+    found = document(done.stdout)
+    assert done.returncode == 3
+    assert found["message"].startswith("No answer from 2 of 2 GPUs: ")
+    assert [gpu["minor"]["known"] for gpu in found["gpus"]] == [0, 1]  # so that open devices are still told apart
 
 
 # Job control (-m): else the shell would have its background job ignore the interruption.
@@ -120,7 +129,7 @@ def test_a_watch_survives_a_gpu_that_falls_off_its_bus_and_ends_cleanly(tmp_path
     assert rows[2][1:] == ["Stand-in B", "1", "0", "40960", "3", "51.00"]
     assert rows[-1][1:] == ["Stand-in B", "1", "[GPU is lost]", "40960", "[GPU is lost]", "[GPU is lost]"]
     assert rows[-2][1:] == rows[1][1:]
-    assert "1 of 2 GPUs does not answer" in (tmp_path / "report.csv.out").read_text()
+    assert "No answer from 1 of 2 GPUs" in (tmp_path / "report.csv.out").read_text()
 
 
 def here(*options: str, **variables: str) -> subprocess.CompletedProcess[str]:

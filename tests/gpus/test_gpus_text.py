@@ -52,7 +52,7 @@ def test_a_terminal_shows_each_reading_in_place(monkeypatch: pytest.MonkeyPatch)
         show(listing(gpu(processes=TRAINER), lost(1)))
     shown = sys.stdout.getvalue()  # type: ignore[union-attr]
     assert "Composed L4" in shown
-    assert "1 of 2 GPUs does not answer" in shown
+    assert "No answer from 1 of 2 GPUs" in shown
     assert "\x1b[2K" in shown  # the first reading is wiped
 
 

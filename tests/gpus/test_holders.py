@@ -45,6 +45,8 @@ def test_a_process_that_nvml_hides_is_found_by_its_open_device() -> None:
     assert [holder.pid for holder in shown.holders] == [77, 4242]
     elsewhere = view(gpu(minor=3), reading(process(77, devices=("/dev/nvidia0", "/dev/nvidiactl"))))
     assert elsewhere.holders == ()
+    in_wsl = view(gpu(), reading(process(77, devices=("/dev/dxg",))))
+    assert [holder.pid for holder in in_wsl.holders] == [77]
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ from typing import Any
 
 from envcheck.model.facts import Absent, Known, Source, Unknown, value_of
 from envcheck.probes.gpu_activity import parse_activity, read_activity
-from tests.probes.gpu_machines import bare, nvml_answer, nvml_gpu
+from tests.probes.gpu_machines import bare, nvml_answer, nvml_gpu, pci
 
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.163.01"
 FOUND = Known(LIBRARY, Source("file", LIBRARY))
+PROC = "/proc/driver/nvidia/gpus/0000:07:00.0"
 NO_MIG = {"error": 3, "text": "Not Supported"}
 BUSY = {"minor": 0, "utilization": 97, "temperature": 61, "power": 71250, "power_limit": 72000, "instances": NO_MIG}
 
@@ -54,6 +55,14 @@ def test_without_nvml_the_gpus_of_pci_are_named() -> None:
     reading = read_activity(host, FOUND)
     assert isinstance(reading.driver, Unknown)
     assert reading.driver.why == "timeout"
+    shown = bare({**pci(), f"{PROC}/information": "Model: \t NVIDIA L4\nDevice Minor: \t 3\n"})
+    gpus = read_activity(shown, Absent(("libnvidia-ml.so.1",))).gpus
+    assert isinstance(gpus, Known)
+    assert value_of(gpus.value[0].minor) == 3
+    assert isinstance(gpus.value[0].power_watts, Unknown)
+    unread = read_activity(bare({**pci(), f"{PROC}/information": "Model: x\n"}), Absent(())).gpus
+    assert isinstance(unread, Known)
+    assert not isinstance(unread.value[0].minor, Known)
     gone = read_activity(bare({}), Absent(("libnvidia-ml.so.1",)))
     assert isinstance(gone.driver, Absent)
     assert isinstance(gone.gpus, Absent)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 
 import pytest
 
 from envcheck.smoke.protocol import Result, Spoken
+from tests.probes.pythons import pythons
 from tests.smoke.driver_process import NAMES, UUIDS, outcomes, speak
 
 pytestmark = [pytest.mark.needs("linux"), pytest.mark.needs("c-compiler")]
@@ -27,6 +29,13 @@ def test_the_gpu_asked_for_by_its_uuid_multiplies() -> None:
     assert spoken.framework["version"] == "12.4"
     assert [listing.devices for listing in spoken.listings] == [("GPU:0",), (NAMES[1],)]
     assert (last(spoken).message, last(spoken).ran_on) == ("gave [[22.0, 28.0], [49.0, 64.0]] on GPU:0", "GPU:0")
+
+
+def test_the_oldest_python_at_hand_runs_it_too() -> None:
+    oldest = next((path for path in pythons() if "/3.6." in path), sys.executable)
+    spoken, _ = speak(FULL, "all", {}, level="full", python=oldest)
+    assert last(spoken).message == "16 MiB arrived directly"
+    assert spoken.done
 
 
 def test_another_gpu_than_the_one_asked_for_is_a_failure() -> None:
