@@ -17,6 +17,8 @@ def draft_companion(group: Group, contents: Contents) -> Draft | None:
     draft = start_draft(group, contents)
     if draft is None:
         return None
+    if not group.pythons():
+        draft.say("pythons", "Its name states no Python; those that its classifiers name are listed.")
     if "tensorrt" in group.distribution:
         _add_cuda(draft, contents)
     else:

@@ -33,6 +33,7 @@ _REMARKS = (
     r"TensorRT was not read\.",
     r"Which TensorFlow it goes with was not read\.",
     r"The wheel holds Python bindings only\.",
+    r"Its name states no Python; those that its classifiers name are listed\.",
     r"That it finds the wheels of its extra was not read\.",
     r"Yanked wheels: \d+ of \d+\.",
     r"Left out, since no installer takes it: \S+\.",
