@@ -27,7 +27,7 @@ from envcheck.plan.verify import UnreachableError, UnresolvableError, resolve
 from envcheck.plan.wish import Wish
 
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_arm64")
-GPU, DRIVER, GLIBC = "8.0", "580.65.06", "2.35"  # an A100 below the first driver for CUDA 13, on Ubuntu 22.04
+GPU, DRIVER, GLIBC = "7.0", "580.65.06", "2.35"  # a V100, which every TensorFlow 2 has code for, on Ubuntu 22.04
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,10 @@ def lines_of(matrix: Matrix, framework: str, last: int) -> list[str]:
 
 
 def cells_of(matrix: Matrix, requirement: str, framework: str) -> list[Cell]:
-    """List the cells of one line: every Python any of its wheels is for, on every platform."""
+    """List the cells of one line: every Python 3 any of its wheels is for, on every platform."""
     version = requirement.partition("==")[2].removesuffix(".*")
     rows = matrix.releases(framework, admits=lambda held: held == version or held.startswith(f"{version}."))
-    pythons = sorted({minor for row in rows for minor in row.pythons}, key=Version)
+    pythons = sorted({minor for row in rows for minor in row.pythons if minor.startswith("3.")}, key=Version)
     goals = {platform: ["cpu", *(["gpu"] if _has_cuda(rows, platform) else [])] for platform in PLATFORMS}
     return [
         Cell(requirement, python, platform, goal)
@@ -79,9 +79,7 @@ def _has_cuda(rows: tuple[object, ...], platform: str) -> bool:
 def plan_cell(matrix: Matrix, cell: Cell) -> Plan:
     """Make the plan of a cell."""
     linux, gpu = cell.platform.startswith("linux"), cell.goal == "gpu"
-    said = Description(
-        cell.python, DRIVER if gpu else "", (GPU,) if gpu else (), GLIBC if linux else "", cell.platform
-    )
+    said = Description(cell.python, DRIVER if gpu else "", (GPU,) if gpu else (), GLIBC if linux else "", cell.platform)
     facts = planned_facts(None, said, matrix, expects_gpu=gpu)
     return build_plan(facts, matrix, read_requests((cell.requirement,), matrix), Wish(cell.goal, described=said))
 

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import posixpath
-from dataclasses import replace
+from importlib import import_module
 
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Known
 from envcheck.model.findings import Finding
-from envcheck.model.plans import CONDA, PIP, UV, Clash, Environment, Plan, Step
+from envcheck.model.plans import Clash, Environment, Plan, Step
+from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
-from envcheck.plan import conda, pip, uv
 from envcheck.plan.activation import activation_steps
-from envcheck.plan.changes import possible_changes
-from envcheck.plan.choose import Choice
+from envcheck.plan.choose import Choice, choose
 from envcheck.plan.described import Description
 from envcheck.plan.environments import environment_of, planned_release
 from envcheck.plan.judge import Judge
 from envcheck.plan.requests import Request
 from envcheck.plan.smoke_line import verification_step
 from envcheck.plan.system import blockers, system_steps
-from envcheck.plan.together import choose_together
 from envcheck.plan.wish import AS_USUAL, Wish
 from envcheck.rules import Context, Target
 from envcheck.rules.fixes_python import python_program
-
-_INSTALLERS = {PIP: pip.environment_steps, UV: uv.environment_steps, CONDA: conda.environment_steps}
 
 
 def build_plan(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish: Wish = AS_USUAL) -> Plan:
@@ -33,13 +29,23 @@ def build_plan(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish
     context = Context(facts, matrix, Target(wish.expect, tuple(request.text for request in requests)))
     judge = Judge(Context(facts, matrix, Target(context.goal)))
     in_the_way = blockers(judge.own_findings())
-    choices, clashes = choose_together(judge, requests, wish.installer)
+    choices, clashes = _choose(judge, requests, wish.installer)
     if in_the_way or any(choice.best is None for choice in choices):
         return _blocked(judge, choices, in_the_way, wish)
     return _plan(judge, choices, clashes, wish)
 
 
+def _choose(judge: Judge, requests: tuple[Request, ...], installer: str) -> tuple[list[Choice], list[Clash]]:
+    if len(requests) == 1:
+        return [choose(judge, requests[0], installer)], []
+    from envcheck.plan.together import choose_together  # reads requirements: a bare start's time
+
+    return choose_together(judge, requests, installer)
+
+
 def _blocked(judge: Judge, choices: list[Choice], in_the_way: tuple[Finding, ...], wish: Wish) -> Plan:
+    from envcheck.plan.changes import possible_changes  # where a plan is possible, nobody asks
+
     requests = tuple(choice.request for choice in choices)
     return Plan(
         judge.context.goal,
@@ -60,7 +66,7 @@ def _plan(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wish)
         judged = tuple(choice.best for choice in group if choice.best is not None)
         made = environment_of(context, judged, wish)
         if clashes:
-            made = replace(made, folder=_own_folder(made.folder, group[0].request.framework))
+            made = replaced(made, folder=_own_folder(made.folder, group[0].request.framework))
         environments.append(made)
         releases += [planned_release(context, choice, made.folder) for choice in group]
         steps += system_steps(item for one in judged for item in one.mended if one.source.kind == "system")
@@ -82,8 +88,9 @@ def _environment_steps(
 ) -> tuple[Step, ...]:
     known = isinstance(context.facts.python.executable, Known) and not said.python and not said.platform
     base = python_program(context) if known else ""
-    check = verification_step(made, frameworks, context.goal)
-    return (*_INSTALLERS[made.installer](made, base), *activation_steps(made), check)
+    installer = import_module(f"envcheck.plan.{made.installer}")
+    create: tuple[Step, ...] = installer.environment_steps(made, base)
+    return (*create, *activation_steps(made), verification_step(made, frameworks, context.goal))
 
 
 def _own_folder(folder: str, framework: str) -> str:
@@ -97,5 +104,5 @@ def _numbered(steps: list[Step]) -> list[Step]:
     found = []
     for step in steps:
         seen[step.id] = seen.get(step.id, 0) + 1
-        found.append(step if seen[step.id] == 1 else replace(step, id=f"{step.id}-{seen[step.id]}"))
+        found.append(step if seen[step.id] == 1 else replaced(step, id=f"{step.id}-{seen[step.id]}"))
     return found

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from packaging.version import Version
 
 from envcheck.model.facts import Absent, Known, Source
 from envcheck.model.plans import Change
+from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
@@ -53,7 +53,7 @@ class _Tries:
 
     def releases(self) -> Iterator[Change]:
         """Try without the version clauses."""
-        free = tuple(replace(item, specifier="", text=item.distribution) for item in self.requests)
+        free = tuple(replaced(item, specifier="", text=item.distribution) for item in self.requests)
         met = self._met(self.context.facts, requests=free) if free != self.requests else []
         if met:
             yield self._change("another release than the one asked for", RELEASE, met, requests=free)
@@ -84,7 +84,7 @@ class _Tries:
         """Try another Python together with a newer driver, then with CPU builds."""
         for floor in self._floors():
             for change in self.pythons(_with_driver(self.context.facts, floor)):
-                yield replace(
+                yield replaced(
                     change,
                     what=f"{change.what} and NVIDIA driver {floor} or newer",
                     effort=PYTHON + DRIVER,
@@ -107,7 +107,7 @@ class _Tries:
     def _change(self, what: str, effort: int, met: list[Choice], **changed: object) -> Change:
         requests = changed.pop("requests", self.requests)
         expect = str(changed.pop("expect", self.wish.expect))
-        said = replace(self.wish.described, **changed)  # type: ignore[arg-type]  # names of its fields
+        said = replaced(self.wish.described, **changed)  # type: ignore[arg-type]  # names of its fields
         assert isinstance(requests, tuple)  # noqa: S101 - given so above
         argv = replan(tuple(item.text for item in requests), said, expect)
         return Change(what, effort, ", ".join(_requirement(choice) for choice in met), argv)
@@ -148,19 +148,21 @@ def replan(requirements: tuple[str, ...], said: Description, expect: str) -> tup
 
 
 def _with_python(facts: Facts, minor: str) -> Facts:
-    python = replace(facts.python, version=Known(minor, _WHATIF), abi_tag=Known(f"cp{minor.replace('.', '')}", _WHATIF))
-    native = replace(python, implementation=Known("cpython", _WHATIF), bits=Known(64, _WHATIF))
-    return replace(facts, python=replace(native, architecture=facts.host.architecture))
+    python = replaced(
+        facts.python, version=Known(minor, _WHATIF), abi_tag=Known(f"cp{minor.replace('.', '')}", _WHATIF)
+    )
+    native = replaced(python, implementation=Known("cpython", _WHATIF), bits=Known(64, _WHATIF))
+    return replaced(facts, python=replaced(native, architecture=facts.host.architecture))
 
 
 def _with_driver(facts: Facts, release: str) -> Facts:
-    driver = replace(facts.driver, release=Known(release, _WHATIF), cuda_driver_version=Absent(("what if",)))
-    return replace(facts, driver=driver)
+    driver = replaced(facts.driver, release=Known(release, _WHATIF), cuda_driver_version=Absent(("what if",)))
+    return replaced(facts, driver=driver)
 
 
 def _with_libc(facts: Facts, version: str) -> Facts:
-    host = replace(facts.host, libc_kind=Known("glibc", _WHATIF), libc_version=Known(version, _WHATIF))
-    return replace(facts, host=host)
+    host = replaced(facts.host, libc_kind=Known("glibc", _WHATIF), libc_version=Known(version, _WHATIF))
+    return replaced(facts, host=host)
 
 
 def _may_do(context: Context, candidate: Candidate) -> bool:

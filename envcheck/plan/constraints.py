@@ -17,11 +17,19 @@ from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.gpu_facts import judged_gpus
 from envcheck.rules.known_problems import name_of
 
+_MINORS = 100  # more than any major of cuDNN has had
 _CUDNN = re.compile(r"(nvidia-cudnn-cu(\d+))([<>=!~].*)?")
 
 
 def constraints(context: Context, candidate: Candidate, source: CudaSource) -> tuple[str, ...]:
     """List the requirements to install beside a release, each from a row of the matrix."""
+    known: dict[str, tuple[str, ...]] = context.memo.setdefault("constraints", {})
+    if candidate.requirement not in known:
+        known[candidate.requirement] = _worked_out(context, candidate, source)
+    return known[candidate.requirement]
+
+
+def _worked_out(context: Context, candidate: Candidate, source: CudaSource) -> tuple[str, ...]:
     found = [*_known_problems(context, candidate), *source.requirements]
     caps = _cudnn_caps(context, candidate, source)
     kept = [item for item in found if name_of(item) not in caps]
@@ -95,18 +103,19 @@ def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
         capabilities = [Version(item.capability) for item in judged_gpus(context)]
     except UndecidedError:
         return ""  # which GPUs there are could not be told: the judgement says so
-    for row in _cudnn_lines(context, cuda_major):
+    for row in _cudnn_lines(context, cuda_major, specifier):
         lowest, admitted = row.compute_capability_min, SpecifierSet(specifier).contains(f"{row.version}.9999")
         if lowest and admitted and any(capability < Version(lowest) for capability in capabilities):
             return f"<{row.version}"
     return ""
 
 
-def _cudnn_lines(context: Context, cuda_major: str) -> Iterator[CudnnRelease]:
-    """Yield the cuDNN lines built for a CUDA major, oldest first."""
-    for major in range(5, 20):
-        minors = (context.matrix.cudnn(f"{major}.{minor}", cuda_major) for minor in range(60))
-        yield from (row for row in minors if row)
+def _cudnn_lines(context: Context, cuda_major: str, specifier: str) -> Iterator[CudnnRelease]:
+    """Yield the lines of the cuDNN major a specifier begins with, as built for a CUDA major, oldest first."""
+    first = re.match(r">=(\d+)", specifier)
+    minors = range(_MINORS) if first else ()
+    rows = (context.matrix.cudnn(f"{first[1] if first else ''}.{minor}", cuda_major) for minor in minors)
+    yield from (row for row in rows if row)
 
 
 def _metal(context: Context, candidate: Candidate) -> Iterator[str]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 
 from envcheck.matrix.gpus import capabilities_named
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import NOT_STATED, Absent, Fact, Known, Source
 from envcheck.model.machine import DriverFacts, Gpu, HostFacts
 from envcheck.model.python_env import PythonFacts
-from envcheck.model.records import dataclass
+from envcheck.model.records import dataclass, replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.requests import RequestError
 
@@ -53,15 +52,15 @@ def planned_facts(read: Facts | None, described: Description, matrix: Matrix, *,
     facts = _blank(described.platform) if described.platform or read is None else read
     if described.platform and not described.gpus:
         unstated = bool(described.driver) or expects_gpu
-        facts = replace(facts, gpus=NOT_STATED if unstated else Absent(("--gpu was not given",)))
-    facts = replace(facts, python=_new_environment(facts.python, described.python))
+        facts = replaced(facts, gpus=NOT_STATED if unstated else Absent(("--gpu was not given",)))
+    facts = replaced(facts, python=_new_environment(facts.python, described.python))
     if described.glibc:
         glibc, kind = _said("--glibc", described.glibc), _said("--glibc", "glibc")
-        facts = replace(facts, host=replace(facts.host, libc_kind=kind, libc_version=glibc))
+        facts = replaced(facts, host=replaced(facts.host, libc_kind=kind, libc_version=glibc))
     if described.driver:
-        facts = replace(facts, driver=DriverFacts(release=_said("--driver", described.driver)))
+        facts = replaced(facts, driver=DriverFacts(release=_said("--driver", described.driver)))
     if described.gpus:
-        facts = replace(facts, gpus=_gpus(described.gpus, matrix))
+        facts = replaced(facts, gpus=_gpus(described.gpus, matrix))
     return facts
 
 

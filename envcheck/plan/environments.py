@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from packaging.version import Version
 
 from envcheck.model.facts import Known
 from envcheck.model.plans import CONDA, PIP, Environment, PlannedRelease, RequirementSet
+from envcheck.model.records import replaced
 from envcheck.plan.choose import Choice
 from envcheck.plan.constraints import constraints, python_minor, source_only
 from envcheck.plan.cuda_source import OWN, PACKAGES, WHEELS
@@ -67,7 +67,7 @@ def environment_of(context: Context, judged: tuple[Judgement, ...], wish: Wish) 
         return _native(context, made, judged)
     packages = tuple(spec for item in judged for spec in item.source.packages)
     channels = tuple(dict.fromkeys(name for item in judged for name in item.source.channels))
-    return replace(
+    return replaced(
         made,
         sets=_sets(context, judged),
         packages=(f"python={made.python}", "pip", *dict.fromkeys(packages)) if installer == CONDA else (),
@@ -80,7 +80,7 @@ def environment_of(context: Context, judged: tuple[Judgement, ...], wish: Wish) 
 def _native(context: Context, made: Environment, judged: tuple[Judgement, ...]) -> Environment:
     """Take the frameworks themselves from conda."""
     specs = [spec for item in judged for spec in _conda_specs(context, item)]
-    return replace(
+    return replaced(
         made,
         packages=(f"python={made.python}", *specs),
         channels=tuple(plan_data()["conda_builds"]["channels"]),

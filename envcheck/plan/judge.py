@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from envcheck.model.facts import NOT_STATED, Known, Source
 from envcheck.model.findings import ERROR, NOTE, UNDETERMINED, WARNING, Finding
 from envcheck.model.machine import LibraryInstall, ToolkitInstall
-from envcheck.model.records import dataclass
+from envcheck.model.records import dataclass, replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.cuda_source import SYSTEM, CudaSource
@@ -101,7 +99,7 @@ def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
     cuda, folder = Known(source.cuda, _PLANNED), "the planned environment/lib"
     toolkit = ToolkitInstall("the planned environment", "conda", cuda, cudart_path=Known(folder, _PLANNED))
     known = facts.toolkits.installs.value if isinstance(facts.toolkits.installs, Known) else ()
-    changed = replace(facts, toolkits=replace(facts.toolkits, installs=Known((toolkit, *known), _PLANNED)))
+    changed = replaced(facts, toolkits=replaced(facts.toolkits, installs=Known((toolkit, *known), _PLANNED)))
     if not source.cudnn:
         return changed
     version = Known(source.cudnn, _PLANNED)
@@ -114,4 +112,4 @@ def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
         cuda_major=Known(source.cuda.partition(".")[0], _PLANNED),
     )
     others = facts.cudnn.value if isinstance(facts.cudnn, Known) else ()
-    return replace(changed, cudnn=Known((copy, *others), _PLANNED))
+    return replaced(changed, cudnn=Known((copy, *others), _PLANNED))

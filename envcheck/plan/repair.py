@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from envcheck.model.findings import INCOMPATIBLE, NOTE, Command, Finding, Report
 from envcheck.model.plans import Plan, Step
+from envcheck.model.records import replaced
 
 _PIP = ("-m", "pip", "install")
 
@@ -18,7 +18,7 @@ def repair_plan(report: Report) -> Plan:
         if finding.caused_by is None and finding.fix is not None:
             for command in finding.fix.commands:
                 _add(steps, command, finding)
-    named = tuple(replace(step, id=f"step-{number}") for number, step in enumerate(steps, 1))
+    named = tuple(replaced(step, id=f"step-{number}") for number, step in enumerate(steps, 1))
     resolves = tuple(dict.fromkeys(name for step in named for name in step.resolves))
     return Plan(report.goal, (), named, resolves=resolves)
 
@@ -34,7 +34,7 @@ def _add(steps: list[Step], command: Command, finding: Finding) -> None:
         joined = _joined(step.argv, command.argv)
         if joined is not None:
             resolves = tuple(dict.fromkeys((*step.resolves, finding.id)))
-            steps[place] = replace(step, argv=joined, resolves=resolves, verify=_verify(resolves))
+            steps[place] = replaced(step, argv=joined, resolves=resolves, verify=_verify(resolves))
             return
     purpose = command.purpose or (finding.fix.summary if finding.fix else "")
     # A note's check may fail for other reasons than the step: nothing to verify it by.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envcheck.model.plans import Clash, Rejected
+from envcheck.model.records import replaced
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
 from envcheck.plan.cuda_source import NONE, OWN
@@ -88,7 +88,7 @@ def _with_reasons(choice: Choice, newest: list[Choice], clashes: list[Clash]) ->
     text = first.candidate.requirement
     clash = next(item for item in clashes if text in (item.first.partition(": ")[0], item.second.partition(": ")[0]))
     why = f"its pins cannot be met beside the others: {clash.first}; {clash.second}."
-    return replace(choice, rejected=(*choice.rejected, Rejected(text, "cuda-wheel-conflict", why)))
+    return replaced(choice, rejected=(*choice.rejected, Rejected(text, "cuda-wheel-conflict", why)))
 
 
 def _clashes(choices: list[Choice]) -> Iterator[Clash]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from envcheck.host.process import run_program
 from envcheck.model.facts import Known
 from envcheck.model.plans import Environment, Plan, RequirementSet
+from envcheck.model.records import replaced
 from envcheck.plan.indexes import index_options
 from envcheck.plan.plan_data import plan_data
 from envcheck.plan.solve_conda import solve
@@ -42,14 +43,14 @@ def verify_plan(plan: Plan, environment: Mapping[str, str]) -> Plan:
     solved = sum(not made.sets or bool(made.packages) for made in environments)
     parts = [f"{count} set{'s' if count > 1 else ''} of requirements resolved from wheels"] if count else []
     parts += [f"{solved} conda environment{'s' if solved > 1 else ''} solved"] if solved else []
-    return replace(plan, environments=environments, verified=f"Verified: {', '.join(parts)}.")
+    return replaced(plan, environments=environments, verified=f"Verified: {', '.join(parts)}.")
 
 
 def _resolved(made: Environment, environment: Mapping[str, str]) -> Environment:
     if made.packages:
         solve(made)
-    sets = tuple(replace(item, pins=resolve(made, item, environment)) for item in made.sets)
-    return replace(made, sets=sets)
+    sets = tuple(replaced(item, pins=resolve(made, item, environment)) for item in made.sets)
+    return replaced(made, sets=sets)
 
 
 def resolve(made: Environment, wanted: RequirementSet, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -78,6 +79,9 @@ def compile_options(made: Environment, wanted: RequirementSet) -> tuple[str, ...
         "--no-header",
         "--no-annotate",
         "--generate-hashes",
+        "--python",  # the one uv starts; without it, it looks for the planned one, and fetches it
+        sys.executable,
+        "--no-python-downloads",
         "--python-platform",
         platform_name(made),
         "--python-version",
