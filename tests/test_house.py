@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "matrix": {"model", "host", "matrix"},
     "rules": {"model", "host", "matrix", "rules"},
     "check": {"model", "host", "matrix", "rules", "check"},
-    "diff": {"model", "matrix", "rules", "diff"},
+    "diff": {"model", "host", "matrix", "rules", "diff"},
     "explain": {"model", "host", "matrix", "rules", "explain"},
     "gpus": {"model", "host", "probes", "gpus"},
     "plan": {"model", "host", "matrix", "rules", "plan"},

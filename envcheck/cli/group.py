@@ -13,6 +13,7 @@ from envcheck.cli.exits import UserError
 # Name -> (module that holds a click command of that name, its line in --help).
 COMMANDS = {
     "check": ("envcheck.cli.check", "Gate a project on its [tool.envcheck] requirements, for CI."),
+    "diff": ("envcheck.cli.diff", "Say what differs between two saved machines, most likely cause first."),
     "doctor": ("envcheck.cli.doctor", "Say whether GPU deep learning works here, what is wrong, and what to type."),
     "explain": ("envcheck.cli.explain", "Find the line of a log that matters, and what to type."),
     "gpus": ("envcheck.cli.gpus", "Show the GPUs, who holds their memory, and whether a job fits."),

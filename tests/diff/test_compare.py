@@ -1,0 +1,259 @@
+"""Two machines against each other: what is named first, what it leads to, and what is of no consequence."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import pytest
+
+from envcheck.diff.compare import Comparison, compare
+from envcheck.diff.difference import Difference, table
+from envcheck.diff.frameworks import needed_names
+from envcheck.model.facts import Absent, Known, Source, Unknown
+from envcheck.model.machine import DeviceNode
+from envcheck.model.python_env import Distribution, Extension, JupyterKernel
+from envcheck.model.records import replaced
+from envcheck.model.snapshot import Facts, Snapshot
+from envcheck.rules import Target
+from tests.hosts.test_hosts import NAMES, matrix, recording, snapshot_of
+
+HEALTHY = "tensorflow-with-cuda-extra"
+
+
+def held(a: str | Snapshot, b: str | Snapshot, expect: str = "auto", *requirements: str) -> Comparison:
+    machines = [snapshot_of(item) if isinstance(item, str) else item for item in (a, b)]
+    return compare(machines[0], machines[1], matrix(), Target(expect, requirements))
+
+
+def first(found: Comparison) -> tuple[str, list[str]]:
+    item = found.differences[0]
+    return item.label, [led.id for led in item.findings if led.on == "b"]
+
+
+def known(value: Any) -> Known[Any]:
+    return Known(value, Source("file", "composed"))
+
+
+def changed(name: str, section: str, **cells: Any) -> Snapshot:
+    """Return a recording with some facts changed: a composed machine."""
+    snapshot = snapshot_of(name)
+    facts = snapshot.facts
+    whole = replaced(facts, **({section: replaced(getattr(facts, section), **cells)} if section else cells))
+    return replace(snapshot, facts=whole)
+
+
+# A machine that works, one that does not (both recordings in tests/hosts), the first difference and its finding.
+PAIRS = [
+    ("docker-with-gpu", "no-driver", "kernel module", "driver-missing"),
+    ("wsl-healthy", "wsl-folder-off-loader-path", "libcuda off the loader's path", "libcuda-not-on-path"),
+    (HEALTHY, "tensorflow-2.21-loses-cusolver", "libcusolver.so.11 for tensorflow", "cuda-wheel-not-found"),
+    ("torch-wheels-need-no-toolkit", "cudnn-shadowed", "copies of cuDNN", "cudnn-shadowed"),
+    ("torch-wheels-need-no-toolkit", "torch-cpu-beside-gpu", "torch", "framework-cpu-build"),
+    ("torch-wheels-need-no-toolkit", "compute-mode-prohibited", "GPU 1 compute mode", "gpu-memory-held"),
+    ("tensorflow-cpu-without-gpu", "no-avx-cpu", "processor features", "cpu-missing-avx"),
+    ("windows-torch-with-cuda", "windows-torch-without-cuda", "CUDA build of torch", "framework-cpu-build"),
+    ("windows-torch-with-cuda", "windows-driver-too-old", "driver release", "driver-too-old"),
+    ("windows-torch-with-cuda", "windows-without-visual-c-runtime", "Visual C++ runtime", "msvc-runtime-missing"),
+    (
+        "apple-silicon-tensorflow",
+        "apple-silicon-tensorflow-under-rosetta",
+        "architecture of Python",
+        "python-wrong-arch",
+    ),
+    ("apple-silicon-tensorflow", "intel-python-on-apple-silicon", "architecture of Python", "python-wrong-arch"),
+]
+
+
+@pytest.mark.parametrize(("works", "broken", "label", "finding"), PAIRS, ids=[pair[1] for pair in PAIRS])
+def test_the_cause_is_named_first_with_its_finding(works: str, broken: str, label: str, finding: str) -> None:
+    target = recording(broken).get("target", {})
+    found = held(works, broken, target.get("expect", "auto"), *target.get("for", ()))
+    causes = {item.label for item in found.differences if any(led.primary and led.on == "b" for led in item.findings)}
+    assert label in causes, [(item.label, item.findings) for item in found.differences[:8]]
+    assert found.differences[0].label in causes
+    assert finding in first(found)[1]
+    assert found.verdict == "incompatible"
+
+
+def test_the_other_way_round_says_the_same_of_the_other_machine() -> None:
+    found = held("no-driver", "docker-with-gpu")
+    item = found.differences[0]
+    assert (item.label, item.a, item.b) == ("kernel module", "none", "550.163.01")
+    assert [(led.id, led.on) for led in item.findings] == [("driver-missing", "a")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_machine_does_not_differ_from_itself(name: str) -> None:
+    snapshot = snapshot_of(name)
+    found = compare(snapshot, snapshot, matrix(), Target("cpu"))
+    assert (found.differences, found.unexplained) == ((), ())
+    assert found.verdict in {"compatible", "undetermined"}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if recording(name)["expected"].get("primary")])
+def test_every_cause_of_a_broken_machine_is_carried_or_told(name: str) -> None:
+    found = held(HEALTHY, name)
+    only = {item.id for item in found.b.report.findings if item.primary}
+    only -= {item.id for item in found.a.report.findings}
+    carried = {led.id for item in found.differences for led in item.findings} | {led.id for led in found.unexplained}
+    assert only <= carried
+
+
+def test_machines_on_which_nothing_that_matters_differs() -> None:
+    other = changed(HEALTHY, "driver", release=known("550.144.03"), libcuda_version=known("550.144.03"))
+    found = held(HEALTHY, other)
+    assert found.verdict == "compatible"
+    assert {item.label for item in found.differences} >= {"driver release", "libcuda"}
+    assert found.mattering == ()
+
+
+def test_frameworks_must_agree_on_release_cuda_and_cudnn() -> None:
+    python = snapshot_of(HEALTHY).facts.python
+    assert isinstance(python.frameworks, Known)
+    build = python.frameworks.value[0]
+    other = replace(build, cuda_version=known("12.3"), cudnn_version=known("8.9"))
+    found = held(HEALTHY, changed(HEALTHY, "python", frameworks=known((other, *python.frameworks.value[1:]))))
+    labels = [item.label for item in found.mattering]
+    assert {"CUDA of tensorflow", "cuDNN of tensorflow"} <= set(labels)
+    assert found.verdict == "incompatible"
+
+
+def test_distributions_a_framework_needs_come_before_those_nobody_needs() -> None:
+    python = snapshot_of(HEALTHY).facts.python
+    assert isinstance(python.distributions, Known)
+    kept = [item for item in python.distributions.value if item.name != "ml-dtypes"]
+    more = (Distribution("ml-dtypes", "0.5.9"), Distribution("aaa", "1"), *kept)
+    found = held(HEALTHY, changed(HEALTHY, "python", distributions=known(more)))
+    areas = {item.key: (place, item.area) for place, item in enumerate(found.differences)}
+    assert areas["ml-dtypes"][1] == "needed"
+    assert areas["aaa"][1] == "other"
+    assert areas["ml-dtypes"][0] < areas["aaa"][0]
+
+
+def test_needed_names_go_through_others_and_leave_out_extras_but_nvidias() -> None:
+    requires = {
+        "tensorflow": ("keras>=3", "nvidia-cudnn-cu12>=9 ; extra == 'and-cuda'", "pytest ; extra == 'test'"),
+        "keras": ("Optree (>=0.1)", "!"),
+    }
+    installed = tuple(Distribution(name, "1", requires=lines) for name, lines in requires.items())
+    frameworks = changed(HEALTHY, "python", distributions=known((*installed, *installed))).facts
+    needed = needed_names(frameworks)
+    assert {"tensorflow", "keras", "optree", "nvidia-cudnn-cu12"} <= needed
+    assert "pytest" not in needed
+    assert needed_names(Facts()) == frozenset()
+
+
+def test_paths_and_serial_numbers_are_no_differences() -> None:
+    snapshot = snapshot_of(HEALTHY)
+    assert isinstance(snapshot.facts.gpus, Known)
+    gpus = tuple(
+        replace(gpu, uuid=known("GPU-1"), pci_address=known("0000:99:00.0")) for gpu in snapshot.facts.gpus.value
+    )
+    python = replace(snapshot.facts.python, prefix=known("/other"), executable=known("/other/bin/python"))
+    other = replace(snapshot, host="elsewhere", facts=replace(snapshot.facts, gpus=known(gpus), python=python))
+    assert held(snapshot, other).differences == ()
+
+
+def test_another_gpu_is_told_by_each_property() -> None:
+    found = held("tensorflow-with-cuda-extra", "rtx5090-with-torch-2.6")
+    labels = {item.label: (item.a, item.b) for item in found.differences}
+    assert labels["GPU 1"] == ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090")
+    assert labels["GPU 1 compute capability"] == ("8.9", "12.0")
+
+
+def test_what_could_not_be_read_is_told_and_decides_nothing() -> None:
+    lost = Unknown("denied", "permission denied")
+    found = held(HEALTHY, changed(HEALTHY, "driver", device_nodes=lost, release=lost))
+    assert {item.label for item in found.differences if item.unread} >= {"device node", "driver release"}
+    assert not any(item.agree for item in found.differences)
+    both = changed(HEALTHY, "driver", release=lost)
+    assert "driver release" not in {item.label for item in held(both, both).differences}
+
+
+def test_decisive_facts_unread_on_one_machine_leave_it_undetermined() -> None:
+    lost = changed(HEALTHY, "driver", kernel_module_kind=Unknown("denied", "permission denied"))
+    found = held(HEALTHY, lost)
+    assert [item.label for item in found.differences] == ["kind of kernel module"]
+    assert found.verdict == "undetermined"
+    frameworks = changed(HEALTHY, "python", frameworks=Unknown("timeout", "no answer"))
+    assert "frameworks" in {item.label for item in held(HEALTHY, frameworks).differences}
+
+
+def test_a_finding_that_no_compared_fact_shows_is_told_apart() -> None:
+    snapshot = snapshot_of(HEALTHY)
+    assert isinstance(snapshot.facts.gpus, Known)
+    full = tuple(replace(gpu, memory_used_bytes=gpu.memory_bytes) for gpu in snapshot.facts.gpus.value)
+    found = held(snapshot, changed(HEALTHY, "", gpus=known(full)))
+    assert [led.id for led in found.unexplained] == ["gpu-memory-held"]
+    assert found.verdict == "incompatible"
+
+
+def test_facts_that_hold_several_things() -> None:
+    nodes = (DeviceNode("/dev/nvidia0", known(False)), DeviceNode("/dev/nvidiactl", Unknown("denied", "x")))
+    some = changed(HEALTHY, "driver", device_nodes=known(nodes))
+    keys = {item.key: item.b for item in held(HEALTHY, some).differences if item.fact == "driver.device_nodes"}
+    assert keys["/dev/nvidia0"] == "cannot be opened"
+    assert keys["/dev/nvidiactl"] == "not read (denied)"
+    extension = (Extension("flash-attn", "/x.so", ("libcudart.so.11.0",)),)
+    kernel = (JupyterKernel("dl", "/opt/dl/bin/python"),)
+    more = changed(HEALTHY, "python", extensions=known(extension), kernels=known(kernel))
+    labels = {item.label: (item.a, item.b) for item in held(HEALTHY, more).differences}
+    assert labels["compiled extension flash-attn"] == ("none", "libcudart.so.11.0")
+    assert labels["Jupyter kernel dl"] == ("none", "registered")
+
+
+def test_toolkits_are_compared_by_version_wherever_they_lie() -> None:
+    a, b = snapshot_of("older-toolkit-ahead-of-wheels"), snapshot_of("newer-toolkit-ahead-of-wheels")
+    labels = {item.label: (item.a, item.b) for item in held(a, b).differences}
+    assert "CUDA Toolkits" in labels
+    assert not any("/" in side for side in labels["CUDA Toolkits"])
+    gone = replace(a.facts, toolkits=replace(a.facts.toolkits, root_on_path=known("/nowhere"), installs=Absent(())))
+    found = held(
+        replace(a, facts=replace(a.facts, toolkits=replace(gone.toolkits, root_on_path=Absent(())))),
+        replace(a, facts=gone),
+    )
+    assert {item.label: item.b for item in found.differences}["CUDA Toolkit on PATH"] == "of unread version"
+
+
+def test_a_set_that_could_not_be_read_and_one_with_many_items() -> None:
+    flags = tuple(f"flag{number}" for number in range(20))
+    many = changed(HEALTHY, "host", cpu_flags=known(flags))
+    told = {item.label: item for item in held(HEALTHY, many).differences}["processor features"]
+    assert " and 8 more" in told.b
+    lost = changed(HEALTHY, "host", cpu_flags=Unknown("denied", "x"))
+    assert {item.label: item.b for item in held(many, lost).differences}["processor features"] == "not read (denied)"
+    wheels = changed(HEALTHY, "", cudnn=Absent(()))
+    assert {item.label: item.b for item in held(HEALTHY, wheels).differences}.get("copies of cuDNN", "none") == "none"
+
+
+# -- the table --
+
+
+def leaves(kind: Any, path: str = "") -> list[str]:
+    found: list[str] = []
+    for field in fields(kind):
+        name = f"{path}.{field.name}" if path else field.name
+        default = getattr(kind(), field.name)
+        if is_dataclass(default) and not isinstance(default, (Known, Absent, Unknown)):
+            found += leaves(type(default), name)
+        elif name != "python.chosen_by":  # how the interpreter was chosen is no fact of the machine
+            found.append(name)
+    return found
+
+
+def test_every_fact_of_a_snapshot_is_compared() -> None:
+    assert list(table()["facts"]) == leaves(Facts) or set(table()["facts"]) == set(leaves(Facts))
+    assert {row["area"] for row in table()["facts"].values()} <= set(table()["areas"])
+
+
+def test_every_area_is_one_the_schema_names() -> None:
+    import json
+    from pathlib import Path
+
+    schema = json.loads((Path(__file__).parents[2] / "envcheck/schemas/diff.schema.json").read_text(encoding="utf-8"))
+    assert schema["definitions"]["difference"]["properties"]["area"]["enum"] == table()["areas"]
+    assert set(schema["definitions"]["difference"]["properties"]) <= {
+        *dir(Difference),
+        *(f.name for f in fields(Difference)),
+    }
