@@ -8,9 +8,11 @@ interpreter starts before the first probe runs. These are the same to a type che
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Tuple, TypeVar
 
 __all__ = ["dataclass", "field", "replaced"]
+
+R = TypeVar("R")
 
 if TYPE_CHECKING:
     from dataclasses import dataclass, field
@@ -105,6 +107,6 @@ else:
         return f"{type(self).__qualname__}({values})"
 
 
-def replaced(record: Any, **changes: Any) -> Any:
+def replaced(record: R, **changes: Any) -> R:
     """Return a copy of a record with some fields changed."""
     return type(record)(**{**record.__dict__, **changes})

@@ -107,7 +107,7 @@ class _Tries:
     def _change(self, what: str, effort: int, met: list[Choice], **changed: object) -> Change:
         requests = changed.pop("requests", self.requests)
         expect = str(changed.pop("expect", self.wish.expect))
-        said = replaced(self.wish.described, **changed)  # type: ignore[arg-type]  # names of its fields
+        said = replaced(self.wish.described, **changed)
         assert isinstance(requests, tuple)  # noqa: S101 - given so above
         argv = replan(tuple(item.text for item in requests), said, expect)
         return Change(what, effort, ", ".join(_requirement(choice) for choice in met), argv)
