@@ -1,0 +1,87 @@
+"""The list of signatures: its shape, its patterns, and that no two decide otherwise on the same text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+
+import fastjsonschema
+import pytest
+
+from envcheck.explain.events import Signature
+from envcheck.explain.signatures import compiled, driver_errors, load_signatures, remedies, rivals
+from envcheck.host.data_files import read_data
+from envcheck.rules import catalogue
+
+ALL = load_signatures()
+NO_LINEAR_TIME = re.compile(r"\(\?[=!<][=!]|\(\?<[=!]|\\[1-9]|\(\?P=|\(\?>|[*+?}]\+")
+
+
+def test_the_file_fits_its_schema() -> None:
+    validate = fastjsonschema.compile(json.loads(read_data("signatures.schema.json")))
+    validate(json.loads(read_data("signatures.json")))
+
+
+def test_names_are_unique() -> None:
+    assert len({item.name for item in ALL}) == len(ALL) > 400
+
+
+@pytest.mark.parametrize("item", ALL, ids=lambda item: item.name)
+def test_a_signature_is_sound(item: Signature) -> None:
+    pattern = compiled(item.name)
+    assert not NO_LINEAR_TIME.search(item.pattern), "RE2 has neither lookaround nor backreferences"
+    assert not item.finding or item.finding in catalogue()
+    assert set(item.proves) <= set(pattern.groupindex)
+    named = set(re.findall(r"\{(\w+)\}", item.means))
+    assert named <= set(pattern.groupindex), "a sentence shows what the pattern captures"
+    assert len(set(item.fragments)) == len(item.fragments)
+    assert pattern.search("") is None, "an empty line is no message"
+    if item.role in ("noise", "healthy", "context", "remedy"):
+        assert item.weight == 0
+    if item.role == "cause" and not item.finding:
+        assert item.weight > 0
+
+
+def test_the_same_text_never_decides_two_ways() -> None:
+    seen: dict[str, set[str]] = defaultdict(set)
+    for item in ALL:
+        if item.finding and item.role == "cause":
+            seen[item.pattern].add(item.finding)
+    assert {pattern: ids for pattern, ids in seen.items() if len(ids) > 1} == {}
+
+
+def test_fragments_are_rare_in_a_training_log() -> None:
+    ordinary = (
+        "Epoch 1/10, loss: 0.2940 - accuracy: 0.9139 - val_loss: 0.1 - lr: 1e-4 - 4s 2ms/step",
+        "2026-11-20 23:01:40,123 INFO trainer.py:88 step=1200 loss=2.345 grad_norm=0.9 tokens/s=12034 memory=12.3GB",
+        "[rank3]: {'loss': 1.234, 'learning_rate': 5e-05, 'epoch': 0.42} eta 01:23:45 GPU mem 14.2G",
+        "Downloading data from storage: 100%|##########| 170M/170M [00:12<00:00, 14.1MB/s]",
+        "INFO:tensorflow:global_step/sec: 12.34 Saving checkpoints for 1000 into /tmp/model/model.ckpt",
+        "torch.Size([32, 3, 224, 224]) cuda:0 float32 requires_grad=True node gpu07 pid 12345",
+    )
+    found = [(item.name, part) for item in ALL for part in item.fragments for line in ordinary if part in line]
+    assert found == []
+
+
+def test_each_cause_has_a_remedy() -> None:
+    from envcheck.explain.fixes import _BUILT
+
+    pointed_at = {item.finding for item in ALL if item.finding and item.role != "noise"}
+    assert pointed_at - set(remedies()) - set(_BUILT) == set()
+    assert set(remedies()) <= set(catalogue())
+
+
+def test_rivals_and_numbers_name_findings() -> None:
+    for row in rivals():
+        assert {*row["either"], *row["or"]} <= set(catalogue())
+    assert set(driver_errors().values()) <= set(catalogue())
+
+
+def test_every_finding_that_a_log_can_show_has_a_message() -> None:
+    from tests.cases.judged import FOLDER, judge, read_cases
+
+    shown = {judge(case).primary for name in ("reported", "composed") for case in read_cases(FOLDER / f"{name}.jsonl")}
+    # Judged from installed files and the matrix alone; a log has no line that says so.
+    by_facts = {"release-unknown", "probe-failed", "smoke-failed"}
+    assert set(catalogue()) - shown - by_facts == set()
