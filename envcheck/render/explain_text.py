@@ -102,7 +102,7 @@ def _without(finding: Finding, event: Event | None) -> Finding:
         return finding
     place = where(event)
     kept = tuple(item for item in finding.evidence if item.source is None or item.source.where != place)
-    return replaced(finding, evidence=kept)  # type: ignore[no-any-return]  # replaced() returns what it was given
+    return replaced(finding, evidence=kept)
 
 
 def _harmless(reading: Reading, *, verbose: bool) -> list[Line]:
