@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -14,11 +12,11 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.smoke_causes import explain_words
 from envcheck.cli.smoke_progress import SmokeProgress
 from envcheck.host.protocol import Host
-from envcheck.model.facts import Absent, Fact, Known, Unknown, value_of
+from envcheck.model.facts import Absent, Fact, Known, Unknown
 from envcheck.model.findings import COMPATIBLE
 from envcheck.model.machine import Gpu
-from envcheck.model.python_env import PythonFacts
-from envcheck.model.records import dataclass
+from envcheck.model.python_env import Distribution
+from envcheck.model.records import dataclass, replaced
 from envcheck.smoke.devices import Choice, DeviceError, choose_devices
 from envcheck.smoke.environment import NAMES, hidden_folders, installed_frameworks
 from envcheck.smoke.protocol import LEVELS
@@ -47,6 +45,14 @@ class SmokeOptions:
     quiet: bool = False
 
 
+@dataclass(frozen=True)
+class Inspected:
+    """The Python to test, and what is installed for it."""
+
+    python: str
+    distributions: tuple[Distribution, ...]
+
+
 def run_session(wanted: SmokeOptions) -> Session:
     """Look at the machine, run every job, and return what came of it with user names and homes taken out."""
     from envcheck.host.local import LocalHost
@@ -57,7 +63,7 @@ def run_session(wanted: SmokeOptions) -> Session:
     python = _inspected(host, wanted)
     gpus: Fact[tuple[Gpu, ...]] = collect_gpus(host) if wanted.expect != "cpu" else Absent(("the CPU was asked for",))
     choice = _choice(gpus.value if isinstance(gpus, Known) else (), wanted)
-    frameworks = _chosen(installed_frameworks(python), choice, wanted)
+    frameworks = _chosen(_frameworks(python.distributions), choice, wanted)
     unread = gpus.detail if isinstance(gpus, Unknown) else ""
     session = Session(wanted.level, (), choice.left_out, unread, wanted.expect)
     session = _run(session, wanted, python, frameworks, choice)
@@ -65,16 +71,32 @@ def run_session(wanted: SmokeOptions) -> Session:
     return redacted
 
 
-def _inspected(host: Host, wanted: SmokeOptions) -> PythonFacts:
-    from envcheck.probes.python_env import PythonSelection, collect_python
+def _inspected(host: Host, wanted: SmokeOptions) -> Inspected:
+    """Ask the Python what it is and holds; its builds are not opened: computing tells more."""
+    from envcheck.probes.python_choice import PythonSelection, choose_python
+    from envcheck.probes.python_installed import read_installed
 
-    python = collect_python(host, PythonSelection(python=wanted.python, env=wanted.env))
-    if not isinstance(python.executable, Known) or not isinstance(python.version, Known):
-        why = getattr(python.version, "detail", "") or getattr(python.executable, "detail", "")
-        raise UserError(f"no Python to test was found: {why or 'name one with --python or --env'}.")
-    if tuple(map(int, python.version.value.split(".")[:2])) < (3, 6):
-        raise UserError(f"Python {python.version.value} is too old: the smoke test runs on Python 3.6 and newer.")
-    return python
+    chosen = choose_python(host, PythonSelection(python=wanted.python, env=wanted.env))
+    told = chosen.answer.value if isinstance(chosen.answer, Known) else {}
+    version = str(told.get("version", ""))
+    if not isinstance(chosen.executable, Known) or not version:
+        why = getattr(chosen.answer, "detail", "") or "name one with --python or --env"
+        raise UserError(f"no Python to test was found: {why}. {_tried(chosen.executable)}".rstrip())
+    if "distributions" not in told or tuple(map(int, version.split(".")[:2])) < (3, 6):
+        raise UserError(f"Python {version} is too old: the smoke test runs on Python 3.6 and newer.")
+    return Inspected(chosen.executable.value, read_installed(host, told).distributions)
+
+
+def _tried(fact: object) -> str:
+    tried = getattr(fact, "tried", ())
+    return f"Looked at {', '.join(tried)}." if tried else ""
+
+
+def _frameworks(distributions: tuple[Distribution, ...]) -> tuple[Framework, ...]:
+    from envcheck.probes.cuda_data import cuda_data
+
+    named = {name: cuda_data()[name]["distributions"] for name in NAMES if name in cuda_data()}
+    return installed_frameworks(distributions, named)
 
 
 def _choice(gpus: tuple[Gpu, ...], wanted: SmokeOptions) -> Choice:
@@ -97,17 +119,17 @@ def _chosen(installed: tuple[Framework, ...], choice: Choice, wanted: SmokeOptio
 
 
 def _run(
-    session: Session, wanted: SmokeOptions, python: PythonFacts, frameworks: tuple[Framework, ...], choice: Choice
+    session: Session, wanted: SmokeOptions, inspected: Inspected, frameworks: tuple[Framework, ...], choice: Choice
 ) -> Session:
     memory = None if wanted.memory is None else int(wanted.memory * _GIB)
     folder = tempfile.mkdtemp(prefix="envcheck-smoke-")
     task = Task(
-        python=value_of(python.executable) or sys.executable,
+        python=inspected.python,
         level=wanted.level,
         folder=folder,
         environment=dict(os.environ),
         limits=usual_limits(wanted.level, wanted.seconds, memory),
-        paths=hidden_folders(python),
+        paths=hidden_folders(inspected.distributions),
         explain=explain_words,
     )
     jobs = jobs_of(frameworks, choice.devices, wanted.level, cpu=not wanted.gpus)
@@ -116,7 +138,7 @@ def _run(
     for run in run_jobs(task, jobs, progress.begins):
         progress.ends(run)
         runs.append(run)
-    done = replace(session, runs=tuple(runs))
+    done: Session = replaced(session, runs=tuple(runs))
     return done if verdict_of(done) != COMPATIBLE else _without_logs(done, Path(folder))
 
 
@@ -125,7 +147,8 @@ def _without_logs(session: Session, folder: Path) -> Session:
     for path in folder.iterdir():
         path.unlink()
     folder.rmdir()
-    return replace(session, runs=tuple(replace(run, log="") for run in session.runs))
+    without: Session = replaced(session, runs=tuple(replaced(run, log="") for run in session.runs))
+    return without
 
 
 def save_placements(session: Session, path: str | None) -> None:

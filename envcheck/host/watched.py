@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tempfile
 import time
 from typing import IO, Callable, Mapping, Optional, Sequence
 
@@ -92,6 +91,8 @@ def _run_with_file(
     heard: Callable[[str], None],
 ) -> Watched:
     # Windows hands no descriptors down: the program writes to a file that is read while it grows.
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "said")
         with open(path, "wb+") as said, tracked(lambda: _start((*argv, "--file", path), environment, log)) as process:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
+from envcheck.model.records import replaced
 from envcheck.smoke.devices import ALL, GPU
 from envcheck.smoke.protocol import BAD_OUTCOMES, CRASHED, ERROR, FAILED, HUNG, OUT_OF_MEMORY, Result
 from envcheck.smoke.runs import Job
@@ -29,8 +29,11 @@ def _explained(result: Result, job: Job, log: str, explain: Explain | None) -> R
     if not finding and explain is not None and result.outcome in _IN_WORDS:
         finding = explain(result.error or result.message) or explain(log)
     if finding == "gpu-memory-exhausted" and job.device.held:
-        return replace(result, finding="gpu-memory-held", message=f"{result.message}; {job.device.held}")
-    return replace(result, finding=finding or UNEXPLAINED)
+        changes = {"finding": "gpu-memory-held", "message": f"{result.message}; {job.device.held}"}
+    else:
+        changes = {"finding": finding or UNEXPLAINED}
+    changed: Result = replaced(result, **changes)
+    return changed
 
 
 def _of_its_kind(result: Result, job: Job) -> str:

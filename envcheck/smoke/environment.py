@@ -1,29 +1,31 @@
-"""Find in an inspected Python's facts what can be tested there."""
+"""Find among the distributions of an inspected Python what can be tested there."""
 
 from __future__ import annotations
 
-from envcheck.model.facts import Known, value_of
-from envcheck.model.python_env import PythonFacts
+from collections.abc import Mapping, Sequence
+
+from envcheck.model.python_env import Distribution
 from envcheck.smoke.runs import Framework
 
 NAMES = ("tensorflow", "torch", "jax", "driver")
 
 
-def installed_frameworks(python: PythonFacts) -> tuple[Framework, ...]:
-    """List the frameworks of an environment; of two copies of one, the one that is imported."""
-    builds = python.frameworks.value if isinstance(python.frameworks, Known) else ()
+def installed_frameworks(
+    distributions: Sequence[Distribution], named: Mapping[str, Sequence[str]]
+) -> tuple[Framework, ...]:
+    """List the frameworks of an environment; of two copies of one, the first in the order of import.
+
+    `named` maps a framework to the distributions it comes in. One that brings no module of that name is an empty shell.
+    """
     found: dict[str, Framework] = {}
-    for build in builds:
-        # jaxlib and JAX's plugins have numbers of their own; jax's is the one people know.
-        if build.framework != "jax" or build.distribution in {"jax", "jaxlib"}:
-            found.setdefault(build.framework, Framework(build.framework, build.version))
-    versions = {item.name: item.version for item in value_of(python.distributions) or ()}
-    if "jax" in found and "jax" in versions:
-        found["jax"] = Framework("jax", versions["jax"])
+    for item in distributions:
+        for name, names in named.items():
+            owns = name in item.modules or not item.modules
+            if owns and item.name in names and not (name == "jax" and item.name != "jax"):  # jaxlib counts on its own
+                found.setdefault(name, Framework(name, item.version))
     return tuple(found[name] for name in NAMES if name in found)
 
 
-def hidden_folders(python: PythonFacts) -> tuple[str, ...]:
+def hidden_folders(distributions: Sequence[Distribution]) -> tuple[str, ...]:
     """List the folders that an isolated start (-I) leaves out: the user's site-packages and PYTHONPATH."""
-    distributions = value_of(python.distributions) or ()
     return tuple(dict.fromkeys(item.location for item in distributions if item.scope in {"user", "path"}))

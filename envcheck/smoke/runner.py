@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from envcheck.host.memory import available_memory
@@ -75,6 +74,8 @@ def run_jobs(task: Task, jobs: tuple[Job, ...], heard: Heard) -> Iterator[Run]:
     if workers < 2:
         yield from (run_job(task, job, heard) for job in jobs)
         return
+    from concurrent.futures import ThreadPoolExecutor  # most machines need none: it brings logging and more
+
     with ThreadPoolExecutor(workers) as pool:
         try:
             yield from pool.map(lambda job: run_job(task, job, heard), jobs)

@@ -1,34 +1,38 @@
-"""What is found to test in an environment's facts; the facts are composed."""
+"""What is found to test among an environment's distributions; they are composed."""
 
 from __future__ import annotations
 
-from envcheck.model.facts import Absent, Known, Source
-from envcheck.model.python_env import Distribution, FrameworkBuild, PythonFacts
+from envcheck.model.python_env import Distribution
 from envcheck.smoke.environment import hidden_folders, installed_frameworks
 from envcheck.smoke.runs import Framework
 
-HERE = Source("file", "composed")
+NAMED = {
+    "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-gpu"),
+    "torch": ("torch",),
+    "jax": ("jax", "jaxlib"),
+}
 
 
-def facts(*builds: FrameworkBuild, distributions: tuple[Distribution, ...] = ()) -> PythonFacts:
-    return PythonFacts(frameworks=Known(builds, HERE), distributions=Known(distributions, HERE))
+def dist(name: str, version: str, *modules: str) -> Distribution:
+    return Distribution(name, version, modules=modules)
 
 
 def test_frameworks_are_listed_once_each_with_the_number_people_know() -> None:
-    found = facts(
-        FrameworkBuild("jax", "jax-cuda12-plugin", "0.6.1"),
-        FrameworkBuild("jax", "jaxlib", "0.6.0"),
-        FrameworkBuild("torch", "torch", "2.7.0+cu126"),
-        FrameworkBuild("tensorflow", "tensorflow", "2.15.1", "/first"),
-        FrameworkBuild("tensorflow", "tensorflow-cpu", "2.10.0", "/second"),
-        distributions=(Distribution("jax", "0.6.2"),),
+    found = (
+        dist("jaxlib", "0.6.0", "jaxlib"),
+        dist("jax", "0.6.2", "jax"),
+        dist("torch", "2.7.0+cu126", "torch", "torchgen"),
+        dist("tensorflow-gpu", "2.12.0", "a_shell"),
+        dist("tensorflow-cpu", "2.15.1", "tensorflow"),
+        dist("tensorflow", "2.10.0", "tensorflow"),
     )
-    assert [(item.name, item.version) for item in installed_frameworks(found)] == [
+    assert [(item.name, item.version) for item in installed_frameworks(found, NAMED)] == [
         ("tensorflow", "2.15.1"),
         ("torch", "2.7.0+cu126"),
         ("jax", "0.6.2"),
     ]
-    assert installed_frameworks(PythonFacts(frameworks=Absent())) == ()
+    assert installed_frameworks((dist("jaxlib", "0.6.0"), dist("numpy", "2.0")), NAMED) == ()
+    assert installed_frameworks((dist("torch", "2.7.0"),), NAMED) == (Framework("torch", "2.7.0"),)
 
 
 def test_folders_that_an_isolated_start_leaves_out_are_named() -> None:
@@ -38,7 +42,7 @@ def test_folders_that_an_isolated_start_leaves_out_are_named() -> None:
         Distribution("c", "1", "/opt/modules", "path"),
         Distribution("d", "1", "/opt/modules", "path"),
     )
-    assert hidden_folders(facts(distributions=there)) == ("/home/me/.local/site-packages", "/opt/modules")
+    assert hidden_folders(there) == ("/home/me/.local/site-packages", "/opt/modules")
 
 
 def test_tensorflow_1_and_2_have_scripts_of_their_own() -> None:
