@@ -19,10 +19,20 @@ def driver_claims(log: Log) -> Iterator[Claim]:
         yield _no_device(log, event)
     for event in log.of("driver-init-failure"):
         yield _by_code(event)
+    yield from _absent(log)
     yield from _no_driver(log)
     yield from _smi(log)
     yield from _tensorflow(log)
     yield from _mig(log)
+
+
+_RAISES = ("torch-no-driver", "torch-no-gpus", "torch-driver-init-failed", "jax-no-visible-gpus", "smi-failed")
+
+
+def _absent(log: Log) -> Iterator[Claim]:
+    events = log.of(*_RAISES) if log.has_no_gpu else ()
+    if events:
+        yield Claim("gpu-absent", 86, "The program asks for a GPU, and this machine has none of NVIDIA.", events)
 
 
 def _no_driver(log: Log) -> Iterator[Claim]:

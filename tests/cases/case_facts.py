@@ -23,10 +23,11 @@ from envcheck.model.snapshot import Facts
 
 _SOURCE = Source("report", "case")
 _FRAMEWORKS = {
-    "tensorflow": "tensorflow", "tensorflow-gpu": "tensorflow", "tensorflow-cpu": "tensorflow",
-    "tensorflow-intel": "tensorflow", "tf-nightly": "tensorflow", "tf-nightly-gpu": "tensorflow", "torch": "torch", "pytorch": "torch", "jaxlib": "jax",
-    "jax": "jax", "jax-cuda12-plugin": "jax",
-}  # fmt: skip
+    **dict.fromkeys(("tensorflow", "tensorflow-gpu", "tensorflow-cpu", "tensorflow-intel"), "tensorflow"),
+    **dict.fromkeys(("tf-nightly", "tf-nightly-gpu"), "tensorflow"),
+    **dict.fromkeys(("torch", "pytorch"), "torch"),
+    **dict.fromkeys(("jax", "jaxlib", "jax-cuda12-plugin"), "jax"),
+}
 _SYSTEMS = {"windows": "windows", "macos": "darwin", "mac": "darwin", "osx": "darwin", "darwin": "darwin"}
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*(?:\.?(?:dev|rc|a|b|post)\d+)?")
 
@@ -96,6 +97,8 @@ def _gpus(stated: Mapping[str, Any]) -> Fact[Any]:
         return NOT_STATED
     if not names:
         return Absent(("the report says that there is none",))
+    if all(re.search(r"Intel|AMD|Radeon|Apple", str(name)) for name in names):
+        return Absent(("the report names none of NVIDIA",))
     found = []
     for name in names:
         bare, _, extra = str(name).partition(" (")
