@@ -9,7 +9,7 @@ from envcheck.model.findings import Report
 from envcheck.model.snapshot import Snapshot
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.layers import layers
-from envcheck.render.overview import overview
+from envcheck.rules.overview import overview
 
 if TYPE_CHECKING:
     import jinja2

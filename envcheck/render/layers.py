@@ -6,7 +6,7 @@ from envcheck.model.facts import Known, value_of
 from envcheck.model.findings import ERROR, NOTE, UNDETERMINED, Finding, Report
 from envcheck.model.records import dataclass
 from envcheck.model.snapshot import Facts
-from envcheck.render.overview import overview
+from envcheck.rules.overview import overview
 
 BROKEN, WARNED, UNREAD, SOUND, ABSENT = "error", "warning", "undetermined", "ok", "not there"
 _WORST_FIRST = (BROKEN, UNREAD, WARNED, SOUND)

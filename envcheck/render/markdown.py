@@ -7,7 +7,7 @@ import re
 from envcheck.model.findings import UNDETERMINED, Finding, Report
 from envcheck.model.snapshot import Snapshot
 from envcheck.render.inert import inert, shell_line
-from envcheck.render.overview import overview
+from envcheck.rules.overview import overview
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")  # & begins an entity, @ would call for a person
 

@@ -19,7 +19,7 @@ from envcheck.model.findings import (
 from envcheck.model.plans import Step
 from envcheck.model.snapshot import Snapshot
 from envcheck.render.inert import inert, shell_line
-from envcheck.render.overview import overview
+from envcheck.rules.overview import overview
 
 Line = tuple[str, str, str]  # (indent with label, text, style); text wraps under the label
 

@@ -20,8 +20,8 @@ from envcheck.model.machine import (
 from envcheck.model.python_env import FrameworkBuild, PythonFacts
 from envcheck.model.snapshot import SCHEMA_VERSION, Facts, Snapshot
 from envcheck.render.inert import inert, shell_line
-from envcheck.render.overview import overview
 from envcheck.render.text import print_text
+from envcheck.rules.overview import overview
 
 HERE = Source("file", "/etc/x", "line")
 CAUSE = Finding(
