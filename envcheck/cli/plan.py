@@ -48,7 +48,8 @@ def plan(
 ) -> int:
     """Print the exact commands that bring REQ to this machine, and why not a newer release. Changes nothing."""
     said = Description(python, driver, gpus, glibc, platform or "")
-    made = plan_for(requirements, Wish(expect, installer or "", folder, said), snapshot_file, matrix_file)
+    wish = Wish(expect, installer or "", folder, in_container=form == "dockerfile", described=said)
+    made = plan_for(requirements, wish, snapshot_file, matrix_file)
     made, told = plan_output.verified(made) if verify and made.releases else (made, "")
     verdict = told or verdict_on(made)
     if told and form not in ("text", "json"):

@@ -13,6 +13,7 @@ from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.activation import activation_steps
 from envcheck.plan.choose import Choice, choose
+from envcheck.plan.container_host import container_toolkit_steps
 from envcheck.plan.described import Description
 from envcheck.plan.environments import environment_of, planned_release
 from envcheck.plan.judge import Judge
@@ -22,6 +23,11 @@ from envcheck.plan.system import blockers, system_steps
 from envcheck.plan.wish import AS_USUAL, Wish
 from envcheck.rules import Context, Target
 from envcheck.rules.fixes_python import python_program
+
+_NATIVE = (
+    "conda's own builds take the CUDA that conda solves, and the matrix holds the published wheels: whether a channel "
+    "has this release, only --verify tells."
+)
 
 
 def build_plan(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish: Wish = AS_USUAL) -> Plan:
@@ -71,6 +77,8 @@ def _plan(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wish)
         releases += [planned_release(context, choice, made.folder) for choice in group]
         steps += system_steps(item for one in judged for item in one.mended if one.source.kind == "system")
         steps += _environment_steps(context, made, wish.described, tuple(choice.request.framework for choice in group))
+    if wish.in_container and context.goal == "gpu":
+        steps = [*container_toolkit_steps(context), *steps]
     steps = _numbered(steps)
     return Plan(
         context.goal,
@@ -80,6 +88,7 @@ def _plan(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wish)
         requirements=tuple(choice.request.text for choice in choices),
         environments=tuple(environments),
         clashes=tuple(clashes),
+        notes=tuple(_NATIVE for made in environments[:1] if made.packages and not made.sets),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from envcheck.matrix.gpus import capabilities_named
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import NOT_STATED, Absent, Fact, Known, Source
-from envcheck.model.machine import DriverFacts, Gpu, HostFacts
+from envcheck.model.machine import DriverFacts, Gpu, HostFacts, ToolkitFacts
 from envcheck.model.python_env import PythonFacts
 from envcheck.model.records import dataclass, replaced
 from envcheck.model.snapshot import Facts
@@ -78,7 +78,8 @@ def _blank(platform: str) -> Facts:
         wsl_version=Absent(("--platform",)),
         jetson_release=Absent(("--platform",)),
     )
-    return Facts(host=host)
+    nothing = Absent(("--platform",))
+    return Facts(host=host, toolkits=ToolkitFacts(installs=nothing), cudnn=nothing, tensorrt=nothing, nccl=nothing)
 
 
 def _new_environment(python: PythonFacts, minor: str) -> PythonFacts:

@@ -6,7 +6,11 @@ from envcheck.model.plans import CONDA, Environment, Step
 from envcheck.plan.paths import interpreter
 
 _SEEN = {
-    "tensorflow": "import tensorflow as t; d = t.config.list_physical_devices('GPU')",
+    # Every TensorFlow has this module; tf.config lists devices from 2.1 on.
+    "tensorflow": (
+        "import tensorflow as t; from tensorflow.python.client import device_lib as l; "
+        "d = [x.name for x in l.list_local_devices() if x.device_type == 'GPU']"
+    ),
     "torch": "import torch as t; d = [t.cuda.get_device_name(i) for i in range(t.cuda.device_count())]",
     "jax": "import jax as t; d = [x for x in t.devices() if x.platform in ('gpu', 'cuda')]",
 }

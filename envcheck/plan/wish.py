@@ -13,6 +13,7 @@ class Wish:
     expect: str = "auto"  # auto, gpu, cpu
     installer: str = ""  # pip, uv, conda
     folder: str = ""  # of the environment
+    in_container: bool = False  # the environment is to be an image
     described: Description = Description()  # what was stated by hand: commands that plan anew repeat it
 
 

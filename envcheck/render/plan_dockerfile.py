@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from envcheck.model.plans import CONDA, SYSTEM, Environment, Plan, Step
-from envcheck.render.inert import inert
+from envcheck.render.inert import inert, shell_line
 from envcheck.render.plan_files import the_environment
 
 _HOME = "/home/app"
@@ -17,12 +17,27 @@ def render_dockerfile(plan: Plan, image: str) -> str:
     if not made.platform.startswith("linux"):
         raise ValueError(f"an image runs Linux, and this plan is for {made.platform}: add --platform linux_x86_64.")
     folder = f"{_HOME}/{made.folder.strip('./')}"
-    lines = ["# syntax=docker/dockerfile:1", f"# {inert(' and '.join(plan.requirements))}", f"FROM {image}"]
+    lines = [
+        "# syntax=docker/dockerfile:1",
+        f"# {inert(' and '.join(plan.requirements))}",
+        *_host(plan),
+        f"FROM {image}",
+    ]
     lines += [_run(("useradd", "--create-home", "--uid", "10001", "app")), "USER app", f"WORKDIR {_HOME}"]
     for step in plan.steps:
         if step.scope != SYSTEM and step.argv and step.id != "verify":
             lines += [f"# {inert(step.purpose)}", _step(made, step, folder)]
     return "\n".join([*lines, *_paths(made, folder, plan.goal), *_gate(made, folder)]) + "\n"
+
+
+def _host(plan: Plan) -> list[str]:
+    """Say what the host needs, as comments."""
+    lines = []
+    for step in plan.steps:
+        if step.scope == SYSTEM:
+            lines.append(f"# On the host: {inert(step.purpose)}")
+            lines += [f"#   {shell_line(step.argv)}"] if step.argv else []
+    return lines
 
 
 def _step(made: Environment, step: Step, folder: str) -> str:
