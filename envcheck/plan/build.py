@@ -14,6 +14,7 @@ from envcheck.model.snapshot import Facts
 from envcheck.plan.activation import activation_steps
 from envcheck.plan.choose import Choice, choose
 from envcheck.plan.container_host import container_toolkit_steps
+from envcheck.plan.cuda_source import SYSTEM
 from envcheck.plan.described import Description
 from envcheck.plan.environments import environment_of, planned_release
 from envcheck.plan.judge import Judge
@@ -75,7 +76,8 @@ def _plan(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wish)
             made = replaced(made, folder=_own_folder(made.folder, group[0].request.framework))
         environments.append(made)
         releases += [planned_release(context, choice, made.folder) for choice in group]
-        steps += system_steps(item for one in judged for item in one.mended if one.source.kind == "system")
+        missing = [item for one in judged for item in one.mended if one.source.kind == SYSTEM]
+        steps += system_steps(missing, consequences=True)
         steps += _environment_steps(context, made, wish.described, tuple(choice.request.framework for choice in group))
     if wish.in_container and context.goal == "gpu":
         steps = [*container_toolkit_steps(context), *steps]

@@ -59,6 +59,8 @@ def _tensorflow(context: Context, request: Request, rows: list[FrameworkRelease]
     names = _distributions(context, request)
     usable = [row for name in names for row in rows if row.distribution == name]
     wanted = [row for row in usable if row.cuda_build == (context.goal == "gpu") and not row.stub_for]
+    # An empty wheel stands for another distribution: the usual name's problems are the known ones.
+    usable.sort(key=lambda row: (row.cuda_build != (context.goal == "gpu"), row.distribution != request.distribution))
     for row in (wanted or usable)[:1]:
         extra = row.gpu_extra if context.goal == "gpu" else None
         extras = sorted({*request.extras, *([extra] if extra else [])})

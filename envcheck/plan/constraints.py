@@ -9,6 +9,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from envcheck.model.facts import Known
+from envcheck.model.findings import Finding
 from envcheck.model.releases import CudnnRelease, KnownProblem
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.cuda_source import NONE, OWN, CudaSource
@@ -54,13 +55,26 @@ def python_minor(context: Context) -> str:
     return ".".join(version.value.split(".")[:2]) if isinstance(version, Known) else ""
 
 
+def is_resolved(context: Context, candidate: Candidate, finding: Finding) -> bool:
+    """Tell whether the constraints of a release take away what a finding warns of."""
+    bounded = {f"problems {problem.id}" for problem, _ in _bounding_problems(context, candidate)}
+    return any(item.fact in bounded for item in finding.evidence)
+
+
 def _known_problems(context: Context, candidate: Candidate) -> Iterator[str]:
+    for _, constraint in _bounding_problems(context, candidate):
+        if not name_of(constraint).startswith("nvidia-"):
+            yield constraint
+
+
+def _bounding_problems(context: Context, candidate: Candidate) -> Iterator[tuple[KnownProblem, str]]:
+    """Pair each known problem that hangs on a neighbour's version with what bounds it."""
     for row in (candidate.row, candidate.cuda_row):
         for stage in ("run", "advice"):
             for problem in context.matrix.problems(row.distribution, row.version, stage):
                 if problem.condition and _applies(context, problem):
-                    names = [item for item in problem.fix.split() if name_of(item) != row.distribution]
-                    yield from (item for item in names if not name_of(item).startswith("nvidia-"))
+                    names = (item for item in problem.fix.split() if name_of(item) != row.distribution)
+                    yield from ((problem, item) for item in names)
 
 
 def _applies(context: Context, problem: KnownProblem) -> bool:

@@ -10,7 +10,7 @@ from envcheck.model.facts import Known
 from envcheck.model.plans import CONDA, PIP, Environment, PlannedRelease, RequirementSet
 from envcheck.model.records import replaced
 from envcheck.plan.choose import Choice
-from envcheck.plan.constraints import constraints, python_minor, source_only
+from envcheck.plan.constraints import constraints, is_resolved, python_minor, source_only
 from envcheck.plan.cuda_source import OWN, PACKAGES, WHEELS
 from envcheck.plan.judge import Judgement
 from envcheck.plan.plan_data import plan_data
@@ -38,7 +38,7 @@ def planned_release(context: Context, choice: Choice, environment: str) -> Plann
         environment=environment,
         constraints=constraints(context, candidate, judged.source),
         rejected=choice.rejected,
-        warnings=judged.warnings,
+        warnings=tuple(item for item in judged.warnings if not is_resolved(context, candidate, item)),
         doubts=judged.doubts,
         citations=row.citations,
     )

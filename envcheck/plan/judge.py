@@ -69,7 +69,7 @@ class Judge:
             source,
             tuple(item for item in left if item.verdict != UNDETERMINED),
             tuple(item for item in left if item.verdict == UNDETERMINED),
-            tuple(item for item in told if item.severity == WARNING),
+            tuple(item for item in told if item.severity == WARNING and not (item.id == _HOOKED and source.needs_hook)),
             tuple(mended),
         )
 

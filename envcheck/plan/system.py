@@ -22,12 +22,15 @@ def _is_mendable(finding: Finding) -> bool:
     return by_commands or (finding.fix is not None and catalogue()[finding.id].layer not in _NO_STEP_HELPS)
 
 
-def system_steps(findings: Iterable[Finding]) -> tuple[Step, ...]:
-    """Turn the fixes of what is wrong with the machine into steps; what only a person can do has no command."""
+def system_steps(findings: Iterable[Finding], *, consequences: bool = False) -> tuple[Step, ...]:
+    """Turn the fixes of what is wrong with the machine into steps; what only a person can do has no command.
+
+    `consequences` are steps of their own where each of them is a thing to install.
+    """
     steps: list[Step] = []
     for finding in findings:
-        helps = finding.severity == ERROR and finding.verdict == INCOMPATIBLE and finding.caused_by is None
-        if helps and _is_mendable(finding):
+        is_wrong = finding.severity == ERROR and finding.verdict == INCOMPATIBLE
+        if is_wrong and _is_mendable(finding) and (consequences or finding.caused_by is None):
             steps += _steps(finding)
     return tuple(steps)
 
