@@ -31,6 +31,11 @@ def test_the_gpu_asked_for_by_its_uuid_multiplies() -> None:
     assert (last(spoken).message, last(spoken).ran_on) == ("gave [[22.0, 28.0], [49.0, 64.0]] on GPU:0", "GPU:0")
 
 
+def test_a_driver_before_cuda_9_2_tells_the_place_by_its_context() -> None:
+    spoken, _ = speak(QUICK, UUIDS[0], {"CUDA": "8000", "CUDA_FAIL": "cuPointerGetAttribute:1"})
+    assert (last(spoken).outcome, last(spoken).ran_on, spoken.framework["version"]) == ("passed", "GPU:0", "8.0")
+
+
 def test_the_oldest_python_at_hand_runs_it_too() -> None:
     oldest = next((path for path in pythons() if "/3.6." in path), sys.executable)
     spoken, _ = speak(FULL, "all", {}, level="full", python=oldest)

@@ -78,6 +78,7 @@ def two_streams(report: "Report", gpu: "Gpu") -> None:
             one = stack.enter_context(gpu.filled(identity))
             held = [stack.enter_context(gpu.filled(values)) for values in inputs]
             targets = [stack.enter_context(gpu.filled(array.array("f", [0.0] * 4))) for _ in inputs]
+            gpu.wait()  # these streams do not wait for the copies above by themselves
             for values, target, stream in zip(held, targets, streams):
                 gpu.launch("matmul_f32", (values, one, target), (2, 2, 2), stream)
             for stream in streams:

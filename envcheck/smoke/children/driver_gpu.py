@@ -2,7 +2,7 @@
 
 import ctypes
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
 if TYPE_CHECKING:
     from envcheck.smoke.children.driver_api import Cuda
@@ -23,7 +23,6 @@ class Gpu:
         self.capability = (cuda.attribute(MAJOR, self.device), cuda.attribute(MINOR, self.device))
         self.context: Optional[ctypes.c_void_p] = None
         self.kernels: Dict[str, ctypes.c_void_p] = {}
-        self.peers: Set[str] = set()  # GPUs that this one's context reaches directly
 
     def open(self) -> None:
         """Create the context: the first thing that takes memory on the GPU."""
@@ -94,9 +93,10 @@ class Gpu:
         return word.value
 
     def place_of(self, address: ctypes.c_uint64) -> str:
-        """Return the GPU that holds an address, by the driver's own word."""
-        ordinal = self.cuda.number("cuPointerGetAttribute", ORDINAL_OF_POINTER, address)
-        return "GPU:%d" % ordinal
+        """Return the GPU that holds an address, by the driver's word; before CUDA 9.2 it tells the context's only."""
+        if self.cuda.number("cuDriverGetVersion") < 9020:
+            return "GPU:%d" % self.cuda.number("cuCtxGetDevice")
+        return "GPU:%d" % self.cuda.number("cuPointerGetAttribute", ORDINAL_OF_POINTER, address)
 
     def launch(self, kernel: str, matrices: Any, sizes: Any, stream: Optional[ctypes.c_void_p] = None) -> None:
         """Start c[m x n] = a[m x k] * b[k x n]; the caller waits for it."""

@@ -25,22 +25,23 @@ def copy_between(report: "Report", gpus: "List[Gpu]") -> None:
             if time.time() - begun > PATIENCE:
                 step.skipped("the pairs before took %d s" % PATIENCE)
                 continue
-            direct = reaches(source, target)
-            if arrives(source, target):
+            direct = open_way(source, target)
+            right = arrives(source, target)
+            if direct:
+                source.cuda.call("cuCtxDisablePeerAccess", target.context)  # a GPU may have eight such ways at a time
+            if right:
                 step.passed("16 MiB arrived %s" % ("directly" if direct else "through the host's memory"))
             else:
                 how = "a direct copy" if direct else "a copy through the host's memory"
                 step.failed("%s arrived with other bytes" % how, "multi-gpu-p2p-nccl")
 
 
-def reaches(source: "Gpu", target: "Gpu") -> bool:
-    """Let the target be reached directly where the hardware can; say whether it is."""
+def open_way(source: "Gpu", target: "Gpu") -> bool:
+    """Let the source reach the target's memory directly where the hardware can; say whether it does."""
+    source.select()
     if not source.cuda.number("cuDeviceCanAccessPeer", source.device, target.device):
         return False
-    source.select()
-    if target.label not in source.peers:
-        source.cuda.call("cuCtxEnablePeerAccess", target.context, 0)
-        source.peers.add(target.label)
+    source.cuda.call("cuCtxEnablePeerAccess", target.context, 0)
     return True
 
 

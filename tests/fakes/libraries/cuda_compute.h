@@ -30,6 +30,7 @@ EXPORT int cuCtxCreate_v2(void **context, unsigned flags, int device) {
     return SUCCESS;
 }
 EXPORT int cuCtxSetCurrent(void *context) { current = (int)(long)context - 1; return SUCCESS; }
+EXPORT int cuCtxGetDevice(int *device) { *device = current; return SUCCESS; }
 EXPORT int cuCtxSynchronize(void) { AS_TOLD; return SUCCESS; }
 
 typedef struct Block { Address start; size_t size; int device; struct Block *next; } Block;
@@ -102,6 +103,7 @@ EXPORT int cuDeviceCanAccessPeer(int *can, int device, int peer) {
     return SUCCESS;
 }
 EXPORT int cuCtxEnablePeerAccess(void *context, unsigned flags) { (void)context, (void)flags; AS_TOLD; return SUCCESS; }
+EXPORT int cuCtxDisablePeerAccess(void *context) { (void)context; AS_TOLD; return SUCCESS; }
 EXPORT int cuMemcpyPeer(Address to, void *to_context, Address from, void *from_context, size_t size) {
     (void)to_context, (void)from_context;
     AS_TOLD;
@@ -159,13 +161,18 @@ static unsigned short float_to_half(float value) { /* good for the numbers teste
     return (unsigned short)((word >> 16 & 0x8000) | (((word >> 23 & 255) - 112) << 10 & 0x7c00) | (word >> 13 & 1023));
 }
 
+#ifdef __x86_64__
+__attribute__((target_clones("avx2", "default")))
+#endif
 __attribute__((optimize("O3"))) static void
 multiply(float *restrict c, const float *restrict a, const float *restrict b, unsigned m, unsigned n, unsigned k) {
-    for (unsigned row = 0; row < m; row++)
-        for (unsigned p = 0; p < k; p++) {
-            float factor = a[(size_t)row * k + p];
-            for (unsigned q = 0; q < n; q++) c[(size_t)row * n + q] += factor * b[(size_t)p * n + q];
-        }
+    enum { ROWS = 16 }; /* that share each row of b while it is at hand */
+    for (unsigned first = 0; first < m; first += ROWS)
+        for (unsigned p = 0; p < k; p++)
+            for (unsigned row = first; row < m && row < first + ROWS; row++) {
+                float factor = a[(size_t)row * k + p];
+                for (unsigned q = 0; q < n; q++) c[(size_t)row * n + q] += factor * b[(size_t)p * n + q];
+            }
 }
 
 static float *widened(const unsigned short *halves, size_t count) {
