@@ -28,6 +28,7 @@ NOISE = "benign-noise"
 _REASONS = (
     library_claims, version_claims, architecture_claims, pip_claims, memory_claims, driver_claims, python_claims,
 )  # fmt: skip
+_EXCUSABLE = 75  # a heavier claim rests on a message that is no passing remark
 # What a machine without a GPU, or one whose GPU works, may say about drivers and CUDA without anything being wrong.
 _EXCUSED = (
     "driver-missing", "libcuda-not-on-path", "toolkit-missing", "cudnn-missing", "driver-not-in-container",
@@ -105,7 +106,9 @@ def _filled(means: str, event: Event) -> str:
 
 
 def _is_excused(log: Log, claim: Claim) -> bool:
-    return harmless_without_gpu(log) and claim.id in _EXCUSED and claim.weight < 75
+    if claim.id == "ptxas-problem" and log.has("ptxas-not-on-windows"):
+        return claim.weight < _EXCUSABLE
+    return harmless_without_gpu(log) and claim.id in _EXCUSED and claim.weight < _EXCUSABLE
 
 
 def _noise(log: Log) -> tuple[Event, ...]:

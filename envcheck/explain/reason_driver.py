@@ -66,9 +66,13 @@ def _by_code(event: Event) -> Claim:
 def _no_device(log: Log, event: Event) -> Claim:
     visible = next((value for _, value in log.capturing("visible")), None)
     visible = log.environment.get("CUDA_VISIBLE_DEVICES", visible)
+    if visible is not None and visible.startswith("MIG"):
+        means = f"CUDA_VISIBLE_DEVICES names the MIG instance {visible}, which is not there."
+        return Claim("mig-config", 82, means, (event,))
     if visible is not None and visible not in ("0", "all"):
         means = f"CUDA_VISIBLE_DEVICES is {visible!r}, which leaves no GPU of this machine visible."
-        return Claim("visible-devices-hidden", 86, means, (event,))
+        listed = "," in visible  # several numbers may be right, and the driver at fault
+        return Claim("visible-devices-hidden", 66 if listed else 86, means, (event,), rivals=("driver-missing",))
     if log.in_container:
         means = "CUDA starts in the container and sees no GPU."
         return Claim("driver-not-in-container", 52, means, (event,), rivals=("visible-devices-hidden",))

@@ -47,7 +47,8 @@ def parse_library(name: str) -> Library:
     match = re.match(r"(?P<stem>[a-zA-Z_]+?)(?:64)?_?(?P<version>\d+)?(?:_\d+)?\.dll", base)
     if match:
         return Library(base, match["stem"], _dll_version(match["stem"], match["version"] or ""), family)
-    return Library(base, base, "", family)
+    match = re.match(r"lib(?P<stem>[a-zA-Z_]+)\.(?P<version>[\d.]+)\.dylib", base)
+    return Library(base, match["stem"], match["version"], family) if match else Library(base, base, "", family)
 
 
 def _dll_version(stem: str, version: str) -> str:
@@ -67,6 +68,7 @@ def providers(matrix: Matrix, library: Library) -> tuple[str, ...]:
 _LOADS = (
     "missing-dynamic-library", "missing-dlerror", "cannot-open-shared-object", "import-cannot-open",
     "tf-couldnt-open-cuda-library", "tf-could-not-find-dll", "could-not-locate-library", "cupy-cuda-path",
+    "dylib-not-loaded",
 )  # fmt: skip
 _FATAL = ("import-cannot-open", "tf-could-not-find-dll", "could-not-locate-library")
 
