@@ -98,6 +98,15 @@ def _package_index() -> bool:
         return False
 
 
+def find_python(version: str) -> str:
+    """Find a Python of this minor version that starts: on PATH, or as pyenv keeps it; empty where there is none."""
+    kept = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions").glob(f"{version}.*/bin/python")
+    for found in (shutil.which(f"python{version}"), *map(str, kept)):
+        if found and subprocess.run([found, "-c", "pass"], capture_output=True, check=False).returncode == 0:
+            return found
+    return ""
+
+
 def find_chromium() -> str | None:
     """Find a browser that draws pages without a screen."""
     names = ("chromium", "chromium-browser", "google-chrome")
@@ -126,6 +135,7 @@ _CHECKS: dict[str, Callable[[], bool]] = {
     "cpu-torch": _cpu_torch,
     "package-index": _package_index,
     **{release: functools.partial(_framework, release) for release in FRAMEWORKS},
+    "python-3.6": lambda: bool(find_python("3.6")),
     "chromium": _chromium,
 }
 

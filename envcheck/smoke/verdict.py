@@ -19,7 +19,7 @@ _FIXES = {
 
 def proven_gpus(session: Session) -> tuple[str, ...]:
     """Name the GPUs on which something was computed and found right."""
-    passed = [run for run in session.runs if run.job.device.kind != CPU and run.outcome == PASSED]
+    passed = [run for run in session.runs if run.job.device.kind == GPU and run.outcome == PASSED]
     return tuple(dict.fromkeys(run.job.device.label for run in passed))
 
 
@@ -30,9 +30,9 @@ def verdict_of(session: Session) -> str:
     if session.expect == GPU and not proven_gpus(session):
         return UNDETERMINED if session.gpus_unread else INCOMPATIBLE
     passed = any(run.outcome == PASSED for run in session.runs)
-    if not passed or (session.gpus_unread and session.expect != CPU):
-        return UNDETERMINED
-    return COMPATIBLE
+    no_gpu_was_tried = all(run.job.device.kind == CPU for run in session.runs)
+    untried = session.gpus_unread or (session.left_out and no_gpu_was_tried)  # there may be, or is, one that was not
+    return UNDETERMINED if not passed or (untried and session.expect != CPU) else COMPATIBLE
 
 
 def headline_of(session: Session) -> str:

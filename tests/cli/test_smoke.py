@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -137,6 +141,40 @@ def test_every_step_is_told_to_who_watches(monkeypatch: pytest.MonkeyPatch, caps
     progress = SmokeProgress(1, quiet=False)
     run(heard=[], begins=progress.begins)
     assert "PyTorch 0.0.1+standin on CPU: matmul CPU:0 ..." in capsys.readouterr().err
+
+
+def test_an_interrupted_test_leaves_nothing_behind() -> None:
+    asked = [sys.executable, "-m", "envcheck", "smoke", "--python", standin_python(), "--expect", "cpu"]
+    environment = {**os.environ, "STANDIN_TORCH": "hang", "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(asked, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 20
+        while not hanging() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert hanging()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, "Interrupted." in err, "Traceback" in err) == (130, True, False)
+    assert not hanging()
+
+
+def hanging() -> bool:
+    """Tell whether the child that the stand-in starts before it hangs is there."""
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, timeout=10, check=True).stdout
+    return "sleep 987654" in listed
+
+
+@pytest.mark.needs("stand-in-host")
+def test_the_driver_is_tested_where_no_framework_is(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True, timeout=60)
+    argv = [sys.executable, "-m", "envcheck", "smoke", "--env", str(tmp_path / "env"), "--format", "json"]
+    done = run_on_gpu_host(GpuHost(gpus=TWO_A100), argv, {"PYTHONPATH": str(ROOT)})
+    found = json.loads(done.stdout)
+    assert [(run["framework"], run["device"]["label"], run["outcome"]) for run in found["runs"]] == [
+        ("driver", "GPU 0", "passed"),
+        ("driver", "GPU 1", "passed"),
+        ("driver", "all 2 GPUs", "passed"),
+    ], done.stdout
+    assert (done.returncode, found["tested_gpus"]) == (0, ["GPU 0", "GPU 1"])
 
 
 @pytest.mark.needs("stand-in-host")

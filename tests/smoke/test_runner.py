@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
+import envcheck.smoke
+from envcheck.host.watched import Limits
 from envcheck.smoke.devices import CPU_DEVICE
-from envcheck.smoke.runner import scripts_of, usual_limits
+from envcheck.smoke.runner import Task, run_job, scripts_of, usual_limits
 from envcheck.smoke.runs import Framework, Job, Run
-from tests.smoke.standin import GPUS, TORCH, on_gpus, run
+from tests.fakes.standin_env import make_standin_env
+from tests.needs import find_python
+from tests.smoke.standin import GPUS, ON_CPU, TORCH, on_gpus, run
 
+CHILDREN = Path(envcheck.smoke.__file__).parent / "children"
 pytestmark = pytest.mark.needs("linux")
 
 
@@ -138,9 +146,6 @@ def test_a_cpu_build_is_named_where_a_gpu_is_tested() -> None:
 
 
 def test_a_python_that_cannot_start_is_told() -> None:
-    from envcheck.host.watched import Limits
-    from envcheck.smoke.runner import Task, run_job
-
     task = Task("/no/such/python", "quick", "/tmp", {}, Limits(5.0))
     found = run_job(task, Job(TORCH, CPU_DEVICE), lambda *_: None)
     assert (found.outcome, found.results[0].check) == ("error", "start")
@@ -148,11 +153,6 @@ def test_a_python_that_cannot_start_is_told() -> None:
 
 
 def test_each_framework_has_its_scripts_at_each_level() -> None:
-    from pathlib import Path
-
-    import envcheck.smoke
-
-    folder = Path(envcheck.smoke.__file__).parent / "children"
     frameworks = [
         Framework("tensorflow", "1.15"),
         Framework("tensorflow", "2.15"),
@@ -164,9 +164,25 @@ def test_each_framework_has_its_scripts_at_each_level() -> None:
         for level in ("quick", "full", "bench"):
             names = scripts_of(Job(framework, GPUS[0]), level)
             assert names
-            assert [name for name in names if not (folder / f"{name}.py").exists()] == []
+            assert [name for name in names if not (CHILDREN / f"{name}.py").exists()] == []
         if framework.name in {"tensorflow", "jax"}:
-            assert (folder / f"share_{framework.name}.py").exists()
+            assert (CHILDREN / f"share_{framework.name}.py").exists()
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(envcheck.smoke.__file__).parent / "children").glob("*.py")), ids=lambda p: p.name
+)
+def test_scripts_are_python_3_6_and_hide_no_framework(path: Path) -> None:
+    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 6))
+    assert path.stem not in {"tensorflow", "torch", "jax", "jaxlib", "numpy", "keras"}
+
+
+@pytest.mark.needs("python-3.6")
+def test_the_harness_runs_on_python_3_6(tmp_path: Path) -> None:
+    made = make_standin_env(tmp_path / "env", find_python("3.6"))
+    task = Task(str(made), "quick", str(tmp_path), dict(os.environ), usual_limits("quick"))
+    found = run_job(task, ON_CPU[0], lambda *_: None)
+    assert found.outcome == "passed", found.bad
 
 
 def test_limits_leave_the_machine_some_memory() -> None:
