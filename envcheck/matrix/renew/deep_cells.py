@@ -9,7 +9,6 @@ from typing import Any
 
 from envcheck.matrix.deep.fatbin import ordered
 from envcheck.matrix.load import load_document
-from envcheck.matrix.renew.curated import KEPT
 from envcheck.matrix.renew.deep_reader import Binaries
 from envcheck.matrix.renew.draft import Row, sentences
 
@@ -80,7 +79,7 @@ def _cite(row: Row, binaries: Binaries, citations: dict[str, Any], today: str) -
             citations[name] = {**citations[name], **({"checked": today} if today else {})}
         if parts:
             citations[name] = {**citations[name], "locator": ", ".join(parts)}
-        elif name.endswith(KEPT):
+        else:
             row["citations"].remove(name)
 
 

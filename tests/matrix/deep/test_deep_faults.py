@@ -6,6 +6,7 @@ import io
 import struct
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -172,6 +173,22 @@ def test_members_that_are_not_what_the_directory_says(
     index.archives[WHEEL] = with_field(index.archive(WHEEL), SOLVER, *field)
     assert f"{SOLVER} " in failure(index, matrix)
     assert said in failure(index, matrix)
+
+
+def test_member_at_the_very_end(index: LocalIndex, matrix: dict[str, Any]) -> None:
+    whole = index.archive(WHEEL)
+    index.archives[WHEEL] = with_field(whole, SOLVER, 42, "<I", len(whole) - 10)
+    assert "the answer broke off" in failure(index, matrix)
+
+
+def test_unpacking_goes_on_behind_the_last_packed_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deep_stream, "_CHUNK", 100)
+    for size in range(0, 3000, 7):
+        packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+        packed_bytes = packer.compress(b"ab" * size) + packer.flush()
+        pieces = list(deep_stream._inflated(iter([packed_bytes])))
+        assert b"".join(pieces) == b"ab" * size
+        assert max(map(len, pieces)) <= 100
 
 
 def test_bomb(index: LocalIndex, matrix: dict[str, Any]) -> None:
