@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import time
 from typing import IO, Callable, Mapping, Optional, Sequence
@@ -76,7 +77,7 @@ def _run_with_pipe(
         with tracked(lambda: _start((*argv, "--fd", str(theirs)), environment, log, (theirs,))) as process:
             os.close(theirs)
             theirs = -1
-            return _watch(process, limits, _Ear(lambda: _read(ours), heard))
+            return _watch(process, limits, _PipeEar(ours, heard))
     finally:
         os.close(ours)
         if theirs >= 0:
@@ -96,7 +97,7 @@ def _run_with_file(
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "said")
         with open(path, "wb+") as said, tracked(lambda: _start((*argv, "--file", path), environment, log)) as process:
-            return _watch(process, limits, _Ear(lambda: said.read(1 << 16), heard))
+            return _watch(process, limits, _Ear(said, heard))
 
 
 def _start(
@@ -114,14 +115,14 @@ def _start(
 
 
 class _Ear:
-    """Collect what a program says and hand on each whole line."""
+    """Collect what a program says to a file that grows, and hand on each whole line."""
 
-    def __init__(self, read: Callable[[], bytes], heard: Callable[[str], None]) -> None:
-        self._read, self._heard, self._line, self.said = read, heard, b"", bytearray()
+    def __init__(self, stream: Optional[IO[bytes]], heard: Callable[[str], None]) -> None:
+        self._stream, self._heard, self._line, self.said = stream, heard, b"", bytearray()
 
     def listen(self) -> bool:
         """Take what is there; return whether there was anything."""
-        chunk = self._read()
+        chunk = self.read()
         if chunk and len(self.said) < SAID_LIMIT:
             self.said += chunk
             *lines, self._line = (self._line + chunk).split(b"\n")
@@ -129,12 +130,40 @@ class _Ear:
                 self._heard(line.decode("utf-8", "replace"))
         return bool(chunk)
 
+    def read(self) -> bytes:
+        """Return what is new, empty where nothing is."""
+        return self._stream.read(1 << 16) if self._stream is not None else b""
 
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 1 << 16)
-    except BlockingIOError:
-        return b""
+    def wait(self, process: "subprocess.Popen[bytes]") -> Optional[int]:
+        """Wait a moment for something to happen; return the exit status of a process that has ended."""
+        try:
+            return process.wait(_PAUSE)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+class _PipeEar(_Ear):
+    """Listen at a pipe, whose end tells the process's own without looking for it again and again."""
+
+    def __init__(self, descriptor: int, heard: Callable[[str], None]) -> None:
+        super().__init__(None, heard)
+        self._descriptor, self._open = descriptor, True
+
+    def read(self) -> bytes:
+        """Return what is new, empty where nothing is."""
+        try:
+            chunk = os.read(self._descriptor, 1 << 16)
+        except BlockingIOError:
+            return b""
+        self._open = bool(chunk)
+        return chunk
+
+    def wait(self, process: "subprocess.Popen[bytes]") -> Optional[int]:
+        """Wait for the next word; once the pipe is closed, for the end."""
+        if not self._open:
+            return super().wait(process)
+        select.select([self._descriptor], [], [], _LOOK)
+        return process.poll()
 
 
 def _watch(process: "subprocess.Popen[bytes]", limits: Limits, ear: _Ear) -> Watched:
@@ -153,15 +182,8 @@ def _watch(process: "subprocess.Popen[bytes]", limits: Limits, ear: _Ear) -> Wat
         if ended != EXITED:
             break
         if not ear.listen():
-            code = _wait(process)
+            code = ear.wait(process)
     for _ in range(_LAST_WORDS):
         ear.listen()
     seconds = time.monotonic() - begun
     return Watched(ended, code or 0, seconds, peak, ear.said.decode("utf-8", "replace"))
-
-
-def _wait(process: "subprocess.Popen[bytes]") -> Optional[int]:
-    try:
-        return process.wait(_PAUSE)
-    except subprocess.TimeoutExpired:
-        return None
