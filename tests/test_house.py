@@ -26,12 +26,13 @@ MAY_IMPORT = {
     "check": {"model", "host", "matrix", "rules", "check"},
     "diff": {"model", "host", "matrix", "rules", "diff"},
     "explain": {"model", "host", "matrix", "rules", "explain"},
+    "fleet": {"model", "host", "matrix", "rules", "fleet"},
     "gpus": {"model", "host", "probes", "gpus"},
     "plan": {"model", "host", "matrix", "rules", "plan"},
     "smoke": {"model", "host", "rules", "smoke"},
-    "render": {"model", "rules", "diff", "explain", "gpus", "plan", "smoke", "render"},
+    "render": {"model", "host", "rules", "fleet", "diff", "explain", "gpus", "plan", "smoke", "render"},
     "cli": {"model", "host", "probes", "matrix", "rules", "render", "cli"}
-    | {"check", "diff", "explain", "gpus", "plan", "smoke"},
+    | {"check", "diff", "explain", "fleet", "gpus", "plan", "smoke"},
 }
 # Third-party packages each room may import at all.
 THIRD_PARTY = {
@@ -56,7 +57,8 @@ THIRD_PARTY = {
     "gpus": set(),
     "plan": {"packaging"},
     "smoke": set(),
-    "render": {"jinja2", "rich"},
+    "fleet": {"ansible"},  # a plugin of ours that runs inside Ansible
+    "render": {"jinja2", "markupsafe", "rich"},
     "cli": {"click"},
 }
 # What a smoke script may import: its framework, by the ending of its name, and what that framework cannot do without.

@@ -16,6 +16,7 @@ COMMANDS = {
     "diff": ("envcheck.cli.diff", "Say what differs between two saved machines, most likely cause first."),
     "doctor": ("envcheck.cli.doctor", "Say whether GPU deep learning works here, what is wrong, and what to type."),
     "explain": ("envcheck.cli.explain", "Find the line of a log that matters, and what to type."),
+    "fleet": ("envcheck.cli.fleet", "Read every machine of an inventory and judge them here."),
     "gpus": ("envcheck.cli.gpus", "Show the GPUs, who holds their memory, and whether a job fits."),
     "plan": ("envcheck.cli.plan", "Print the exact commands that bring a framework to this machine."),
     "matrix": ("envcheck.cli.matrix", "Ask the compatibility matrix which releases work with what."),

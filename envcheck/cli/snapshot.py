@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import click
@@ -30,11 +29,9 @@ def snapshot(python: str, env: str, output: str | None) -> int:
 
 
 def _write(path: str, text: str) -> None:
-    # Written beside the target and renamed: a reader sees the old file or the whole new one.
-    target = Path(path)
+    from envcheck.host.writing import write_atomically
+
     try:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, delete=False) as stream:
-            stream.write(text)
-        Path(stream.name).replace(target)
+        write_atomically(Path(path), text)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,138 @@
+"""What `envcheck fleet run` and `fleet report` do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envcheck.cli import options
+from envcheck.cli.exits import OF_VERDICT, UserError
+
+if TYPE_CHECKING:
+    from envcheck.fleet.report import Row
+    from envcheck.fleet.results import HostResult
+
+
+class _Watcher:
+    """Count what comes, and tell it on stderr."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.hosts: list[str] = []
+        self.failed: list[str] = []
+        self.done = 0
+        self._quiet = quiet
+
+    def heard_of(self, hosts: list[str]) -> None:
+        self.hosts = hosts
+        self._say(f"{len(hosts)} hosts to ask")
+
+    def told(self, result: HostResult) -> None:
+        from envcheck.fleet.results import Failure
+        from envcheck.render.inert import inert
+
+        self.done += 1
+        answer = result.answer
+        self.failed += [result.host] if isinstance(answer, Failure) else []
+        words = f"{answer.kind}: {answer.reason[:200]}" if isinstance(answer, Failure) else "read"
+        self._say(inert(f"[{self.done}/{len(self.hosts)}] {result.host}: {words}"))
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            click.echo(text, err=True)
+
+
+def ask(output: str, asked: Mapping[str, Any], *, again: bool, quiet: bool) -> int:
+    """Run an engine into a folder; 0 when every host answered, 3 when one did not."""
+    from envcheck.fleet.engine import EngineError, Listener
+    from envcheck.fleet.run import run_fleet
+
+    watcher = _Watcher(quiet=quiet)
+    try:
+        before = run_fleet(
+            str(asked["engine"]), _asked(asked), Path(output), Listener(watcher.heard_of, watcher.told), again=again
+        )
+    except EngineError as error:
+        raise UserError(str(error)) from None
+    except OSError as error:
+        raise UserError(f"cannot write to {error.filename or output}: {error.strerror}") from None
+    kept = f", {before} had answered before" if before else ""
+    click.echo(
+        f"{watcher.done - len(watcher.failed)} hosts read, {len(watcher.failed)} without an answer{kept}.", err=True
+    )
+    click.echo(f"envcheck fleet report {output}")
+    return 3 if watcher.failed or not (watcher.done or before) else 0
+
+
+def _asked(options_given: Mapping[str, Any]) -> Any:
+    from envcheck.fleet.engine import Asked
+
+    given = {name: value for name, value in options_given.items() if name != "engine"}
+    if options_given["engine"] == "ansible" and not given["inventory"]:
+        raise UserError("name the inventory: envcheck fleet run -i inventory.ini")
+    if given["inventory"] and not Path(given["inventory"].split(",")[0]).exists() and "," not in given["inventory"]:
+        raise UserError(f"there is no inventory {given['inventory']}")
+    return Asked(**given, environment=dict(os.environ))
+
+
+def tell(folder: str, asked: Mapping[str, Any]) -> int:
+    """Judge a folder and print the report."""
+    rows = _rows(folder, asked)
+    if not rows:
+        raise UserError(f"{folder} holds no host's file. Take them: envcheck fleet run -i inventory.ini -o {folder}")
+    from envcheck.fleet.report import verdict_of
+
+    if asked["html_file"]:
+        _write_page(asked["html_file"], rows, asked["golden"])
+    _print(rows, asked)
+    return OF_VERDICT[verdict_of(rows)]
+
+
+def _rows(folder: str, asked: Mapping[str, Any]) -> list[Row]:
+    from envcheck.fleet.report import judge_folder
+    from envcheck.matrix.load import MatrixError, load_matrix
+    from envcheck.rules import Target, TargetError
+    from envcheck.rules.targets import check_requirements
+
+    if not Path(folder).is_dir():
+        raise UserError(f"there is no folder {folder}")
+    try:
+        matrix = load_matrix(asked["matrix_file"])
+        check_requirements(asked["requirements"], matrix)
+        return judge_folder(Path(folder), matrix, Target(asked["expect"], asked["requirements"]), asked["golden"])
+    except (MatrixError, TargetError) as error:
+        raise UserError(str(error)) from None
+    except LookupError:
+        raise UserError(f"--golden {asked['golden']}: no snapshot of that host lies in {folder}") from None
+
+
+def _write_page(path: str, rows: list[Row], golden: str) -> None:
+    from envcheck.host.writing import write_atomically
+
+    try:
+        from envcheck.render.fleet_html import render_fleet_html
+
+        write_atomically(Path(path), render_fleet_html(rows, golden))
+    except ModuleNotFoundError as error:
+        raise UserError(f"--html needs the package {error.name}: pip install 'envcheck-gpu[html]'") from None
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+    click.echo(f"The page: {path}", err=True)
+
+
+def _print(rows: list[Row], asked: Mapping[str, Any]) -> None:
+    if asked["form"] == "text":
+        from envcheck.render.fleet_text import print_fleet
+
+        color = options.wants_color(asked["color_mode"])
+        print_fleet(rows, color=color, verbose=asked["verbose"], quiet=asked["quiet"])
+        return
+    from envcheck.render.fleet_data import render_fleet_csv, render_fleet_json
+
+    text = render_fleet_csv(rows) if asked["form"] == "csv" else render_fleet_json(rows, asked["golden"]) + "\n"
+    encoding = sys.stdout.encoding or "ascii"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))

@@ -1,0 +1,1 @@
+"""Many machines: send the collector, take snapshots, judge them here."""

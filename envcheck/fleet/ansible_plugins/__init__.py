@@ -1,0 +1,1 @@
+"""Plugins that run inside Ansible."""

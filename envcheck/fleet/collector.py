@@ -1,0 +1,97 @@
+"""Pack the rooms that read a machine into one file that any host with a Python >= 3.8 runs."""
+
+from __future__ import annotations
+
+import io
+import marshal
+import zipfile
+from collections.abc import Iterator
+from importlib.util import MAGIC_NUMBER, find_spec
+from pathlib import Path
+
+import envcheck
+
+ROOMS = ("model", "host", "probes")
+DEPENDENCIES = ("pynvml", "elftools")
+MARK = "ENVCHECK-SNAPSHOT "  # begins the line that holds the answer: login scripts may print around it
+FLOOR = (3, 8)
+
+# What the probes read; the matrix stays here, with the rules.
+_DATA = ("cuda_libraries.json", "environment_variables.json", "gpus.json", "jetson.json")
+
+# A shell reads this far and never comes to the archive behind it; Python finds an archive by its end.
+_LAUNCHER = """#!/bin/sh
+case $0 in /*) self=$0 ;; *) self=$PWD/$0 ;; esac
+for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 python; do
+  if "$python" -c 'import sys; sys.exit(sys.version_info < ({floor}))' >/dev/null 2>&1; then
+    exec "$python" -I "$self" "$@"
+  fi
+done
+echo 'envcheck: no Python {shown} or newer on this host' >&2
+exit 3
+"""
+_MAIN = '''"""Read this machine and print its snapshot on one line."""
+import json
+import sys
+
+from envcheck.host.local import LocalHost
+from envcheck.model.codec import encode
+from envcheck.probes import PythonSelection, collect
+
+selection = PythonSelection(**dict(word.split("=", 1) for word in sys.argv[1:]))
+print("{mark}" + json.dumps(encode(collect(LocalHost(), selection))))
+'''
+# Zip archives carry times; one that never changes makes the same collector of the same sources.
+_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+def build_collector() -> bytes:
+    """Return the collector: a shell script with a zip archive behind it; it reads and changes nothing."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        _add(archive, "__main__.py", _MAIN.format(mark=MARK).encode())
+        for name, path in _sources():
+            _add(archive, name, path.read_bytes())
+            if name.startswith("envcheck/") and name.endswith(".py"):
+                _add(archive, name + "c", _compiled(name, path))
+    floor = ", ".join(map(str, FLOOR))
+    launcher = _LAUNCHER.format(floor=floor, shown=".".join(map(str, FLOOR)))
+    return launcher.encode() + packed.getvalue()
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    archive.writestr(zipfile.ZipInfo(name, _TIME), content, zipfile.ZIP_DEFLATED)
+
+
+def _compiled(name: str, path: Path) -> bytes:
+    """Compile a module for this Python: a host with the same one need not, others take the source beside it."""
+    code = compile(path.read_bytes(), name, "exec", dont_inherit=True)
+    unchecked = (1).to_bytes(4, "little")  # https://peps.python.org/pep-0552/: by hash, never compared with the source
+    return MAGIC_NUMBER + unchecked + bytes(8) + marshal.dumps(code)
+
+
+def _sources() -> Iterator[tuple[str, Path]]:
+    package = Path(envcheck.__file__).parent
+    yield "envcheck/__init__.py", package / "__init__.py"
+    for room in ROOMS:
+        yield from _below(package / room, f"envcheck/{room}")
+    data = package / "data" if (package / "data").is_dir() else package.parent / "data"
+    yield from ((f"envcheck/data/{path.name}", path) for path in sorted(data.glob("*.json")) if path.name in _DATA)
+    for name in DEPENDENCIES:
+        yield from _dependency(name)
+
+
+def _below(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*.py")):
+        yield f"{prefix}/{path.relative_to(folder).as_posix()}", path
+
+
+def _dependency(name: str) -> Iterator[tuple[str, Path]]:
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"the package that holds {name} is not installed", name=name)
+    origin = Path(spec.origin)
+    if spec.submodule_search_locations:
+        yield from _below(origin.parent, name)
+    else:
+        yield f"{name}.py", origin

@@ -1,0 +1,91 @@
+"""The folder of a fleet: one file for each host, a snapshot or the reason why there is none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from envcheck.host.writing import write_atomically
+from envcheck.model.codec import CodecError, decode, encode
+from envcheck.model.records import dataclass
+from envcheck.model.snapshot import SCHEMA_VERSION, Snapshot
+
+FAILURE = "envcheck/fleet-failure/1"
+SNAPSHOT = f"envcheck/snapshot/{SCHEMA_VERSION}"
+LIMIT = 16 << 20  # bytes of one host's file; real ones are below one megabyte
+UNREACHABLE, HUNG, TOO_OLD, BROKEN = "unreachable", "hung", "too-old", "broken"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a host has no snapshot: its kind, and the words of whoever saw it."""
+
+    kind: str  # unreachable, hung, too-old, broken
+    reason: str
+
+
+@dataclass(frozen=True)
+class HostResult:
+    """What one host of the inventory answered."""
+
+    host: str
+    answer: Snapshot | Failure
+
+
+def file_name(host: str) -> str:
+    """Name a host's file; an inventory name can hold anything, also ../."""
+    safe = quote(host, safe="")
+    return (safe.replace(".", "%2E", 1) if safe.startswith(".") else safe)[:200] + ".json"
+
+
+def write_result(folder: Path, result: HostResult) -> None:
+    """Write one host's file, whole or not at all."""
+    if isinstance(result.answer, Snapshot):
+        document: dict[str, Any] = {"schema": SNAPSHOT, **encode(result.answer)}
+    else:
+        document = {"schema": FAILURE, "host": result.host, "kind": result.answer.kind, "reason": result.answer.reason}
+    write_atomically(folder / file_name(result.host), json.dumps(document) + "\n")
+
+
+def read_results(folder: Path) -> Iterator[HostResult]:
+    """Read every host's file, in the order of their names; one that is no result is a broken host, never an error."""
+    for path in sorted(folder.glob("*.json")):
+        yield HostResult(unquote(path.name[: -len(".json")]), _read(path))
+
+
+def answered(folder: Path) -> set[str]:
+    """List the hosts whose snapshot is there: a further run need not ask them again."""
+    return {result.host for result in read_results(folder) if isinstance(result.answer, Snapshot)}
+
+
+def _read(path: Path) -> Snapshot | Failure:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(LIMIT + 1)
+        if len(data) > LIMIT:
+            return Failure(BROKEN, f"its file is larger than {LIMIT >> 20} MiB: no snapshot is")
+        return parse_answer(json.loads(data))
+    except OSError as error:
+        return Failure(BROKEN, f"its file cannot be read: {error.strerror}")
+    except (ValueError, RecursionError) as error:
+        return Failure(BROKEN, f"its file is not JSON: {str(error)[:200]}")
+
+
+def parse_answer(document: object) -> Snapshot | Failure:
+    """Check a host's document and take it in; what is no snapshot is refused with the reason."""
+    if not isinstance(document, dict):
+        return Failure(BROKEN, "it answered no JSON object")
+    body = {key: value for key, value in document.items() if key != "schema"}
+    if document.get("schema") == FAILURE:
+        kind = str(body.get("kind"))
+        known = kind if kind in (UNREACHABLE, HUNG, TOO_OLD, BROKEN) else BROKEN
+        return Failure(known, str(body.get("reason", ""))[:2000])
+    if document.get("schema", SNAPSHOT) != SNAPSHOT:
+        return Failure(BROKEN, f"its document has another schema: {str(document['schema'])[:100]}")
+    try:
+        return decode(Snapshot, body)
+    except (CodecError, RecursionError) as error:
+        return Failure(BROKEN, f"its answer is no valid snapshot: {str(error)[:300]}")

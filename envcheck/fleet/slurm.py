@@ -1,0 +1,98 @@
+"""Ask the nodes of a Slurm partition: srun, one task on each node."""
+
+from __future__ import annotations
+
+import tempfile
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import IO
+
+from envcheck.fleet.answers import answer_of, failure_of
+from envcheck.fleet.collector import build_collector
+from envcheck.fleet.engine import Asked, EngineError, Listener
+from envcheck.fleet.results import HUNG, UNREACHABLE, Failure, HostResult
+from envcheck.host.process import run_program
+from envcheck.host.streaming import run_streaming
+from envcheck.model.facts import Known
+from envcheck.model.records import dataclass
+
+# States in which a node takes no job (https://slurm.schedmd.com/sinfo.html#lbAG); a mark may follow, as in "down*".
+_AWAY = ("down", "drain", "drained", "draining", "fail", "failing", "maint", "powered_down", "powering_down", "unknown")
+# The collector comes on standard input, lies in a file of the node's own while it runs, and is removed.
+_RECEIVE = 'f=$(mktemp) && cat > "$f" && sh "$f" "$@"; s=$?; rm -f "$f"; exit $s'
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node and its state as sinfo names it."""
+
+    name: str
+    state: str
+
+
+def run_slurm(asked: Asked, listener: Listener) -> None:
+    """Run the collector on every node of a partition; raises EngineError where Slurm does not answer."""
+    nodes = _nodes(asked)
+    listener.heard_of([node.name for node in nodes])
+    with tempfile.TemporaryDirectory() as folder:
+        collector = Path(folder) / "collector"
+        collector.write_bytes(build_collector())
+        open_nodes = [node for node in nodes if node.name not in asked.skip]
+        with ThreadPoolExecutor(max_workers=asked.forks) as pool:
+            asking = [pool.submit(_ask, node, asked, collector) for node in open_nodes]
+            for answer in as_completed(asking):
+                listener.told(answer.result())
+
+
+def parse_nodes(text: str) -> list[Node]:
+    """Read `sinfo --noheader --Node --format "%N %T"`.
+
+    Sample: gpu01 idle
+            gpu02 down*
+    """
+    words = (line.split() for line in text.splitlines())
+    named = {item[0]: item[1].rstrip("*~#!%$@^-+").lower() for item in words if len(item) == 2}
+    return [Node(name, state) for name, state in named.items()]
+
+
+def _nodes(asked: Asked) -> list[Node]:
+    partition = ["--partition", asked.partition] if asked.partition else []
+    argv = ["sinfo", "--noheader", "--Node", "--format", "%N %T", *partition]
+    done = run_program(argv, 30.0, asked.environment or {})
+    if not isinstance(done, Known):
+        raise EngineError("sinfo did not answer: is this a machine that submits to Slurm?")
+    nodes = parse_nodes(done.value.stdout)
+    if not nodes:
+        raise EngineError(f"Slurm names no node: {' '.join(done.value.stderr.split()) or 'the partition is empty'}")
+    return nodes
+
+
+def _ask(node: Node, asked: Asked, collector: Path) -> HostResult:
+    if node.state in _AWAY:
+        return HostResult(node.name, Failure(UNREACHABLE, f"Slurm says that the node is {node.state}"))
+    lines: list[str] = []
+    with tempfile.TemporaryFile() as log:
+        argv = [*_srun(node, asked), *([f"python={asked.python}"] if asked.python else [])]
+        limit = float(asked.connect_seconds + asked.host_seconds)
+        ended = run_streaming(argv, asked.environment or {}, lines.append, log=log, seconds=limit, stdin=str(collector))
+        words = _read(log)
+    if ended.code is None:
+        return HostResult(node.name, Failure(HUNG, f"srun: {ended.detail} after {limit:.0f} s. {words}".strip()))
+    if "Unable to allocate resources" in words or "Requested nodes are busy" in words:
+        return HostResult(node.name, Failure(UNREACHABLE, failure_of(words).reason))
+    return HostResult(node.name, answer_of("\n".join(lines), words))
+
+
+def _srun(node: Node, asked: Asked) -> list[str]:
+    minutes = str(max(1, -(-asked.host_seconds // 60)))
+    options = ["--nodes=1", "--ntasks=1", f"--nodelist={node.name}", f"--time={minutes}", "--quiet"]
+    options += [
+        f"--immediate={asked.connect_seconds}",
+        *([f"--partition={asked.partition}"] if asked.partition else []),
+    ]
+    return ["srun", *options, "sh", "-c", _RECEIVE, "collector"]
+
+
+def _read(log: IO[bytes]) -> str:
+    log.seek(0)
+    return " ".join(log.read(1 << 16).decode("utf-8", "replace").split())

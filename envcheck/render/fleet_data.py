@@ -1,0 +1,61 @@
+"""A fleet for programs: JSON, and CSV that a spreadsheet does not execute."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+from envcheck import __version__
+from envcheck.fleet.report import Row, groups_of, verdict_of
+from envcheck.render.inert import inert
+
+# What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection).
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+LABELS = ("Machine", "GPU", "Driver", "CUDA", "cuDNN", "Compiler", "Python", "Frameworks")
+
+
+def render_fleet_json(rows: list[Row], golden: str) -> str:
+    """Render the rows, schema envcheck/fleet-report/1."""
+    document: dict[str, Any] = {
+        "schema": "envcheck/fleet-report/1",
+        "tool_version": __version__,
+        "verdict": verdict_of(rows),
+        "golden": golden or None,
+        "groups": [
+            {"verdict": group.verdict, "cause": group.cause, "message": group.message, "hosts": list(group.hosts)}
+            for group in groups_of(rows)
+        ],
+        "hosts": [host_data(row) for row in rows],
+    }
+    return json.dumps(document)
+
+
+def host_data(row: Row) -> dict[str, Any]:
+    """Return one host's row as plain data."""
+    return {
+        "host": row.host,
+        "verdict": row.verdict,
+        "cause": row.cause,
+        "message": row.message,
+        "machine": dict(row.machine),
+        "drift": list(row.drift),
+    }
+
+
+def render_fleet_csv(rows: list[Row]) -> str:
+    """Render the rows as CSV; a cell that a spreadsheet would execute begins with an apostrophe."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["host", "verdict", "cause", "message", *(label.lower() for label in LABELS), "drift"])
+    for row in rows:
+        machine = dict(row.machine)
+        cells = [row.host, row.verdict, row.cause, row.message, *(machine.get(label, "") for label in LABELS)]
+        writer.writerow([_cell(cell) for cell in (*cells, "; ".join(row.drift))])
+    return text.getvalue()
+
+
+def _cell(text: str) -> str:
+    shown = inert(text)
+    return f"'{shown}" if shown.lstrip(" ").startswith(_FORMULA) or text.startswith(_FORMULA) else shown
