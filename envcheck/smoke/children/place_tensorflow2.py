@@ -78,7 +78,8 @@ def list_devices(report: "Report", tf: Any) -> Optional[List[str]]:
             step.said["finding"] = "framework-cpu-build"
     if step.said["outcome"] == "error":
         return None
-    names = found["list_logical_devices"] + [name for name in found["list_local_devices"] if name.startswith("XLA")]
+    xla = [name for name in found["list_local_devices"] if name.startswith("XLA")]
+    names = list(dict.fromkeys(found["list_logical_devices"] + xla))
     has_gpu = any(name.startswith("GPU") for name in names)
     return names if has_gpu or report.gpu == "cpu" else None
 
