@@ -18,6 +18,10 @@ def version_claims(log: Log) -> Iterator[Claim]:
     for event in log.of("torch-cuda-mismatch"):
         yield _nvcc(log, event)
     for event in log.of("jax-component-version", "jax-component-old"):
+        if event.captured["component"].lower() == "cudnn":
+            means = "The cuDNN that JAX finds is older than the one it was built against."
+            yield Claim("cudnn-too-old", 90, means, (event,), rivals=("cudnn-shadowed",))
+            continue
         means = f"JAX finds an older {event.captured['component']} than it was built against."
         path = bool(log.library_path)
         yield Claim("toolkit-path-conflict" if path else "toolkit-wrong-version", 74, means, (event,))
