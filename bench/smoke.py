@@ -54,7 +54,7 @@ SUBJECTS = {
     "tf210": Subject("3.10", ("tensorflow-cpu==2.10.1", "numpy<2"), TENSORFLOW_2, "place_tensorflow2"),
     "tf215": Subject("3.11", ("tensorflow-cpu==2.15.1",), TENSORFLOW_2, "place_tensorflow2"),
     "tf221": Subject("3.12", ("tensorflow==2.21.*",), TENSORFLOW_2, "place_tensorflow2"),
-    "torch": Subject("3.11", ("torch", "--index-url=https://download.pytorch.org/whl/cpu"), TORCH, "place_torch"),
+    "torch": Subject("3.11", ("torch==2.13.0",), TORCH, "place_torch"),
     "jax": Subject("3.12", ("jax",), JAX, "place_jax"),
 }
 
