@@ -18,6 +18,11 @@ def activation_steps(made: Environment) -> tuple[Step, ...]:
     return _conda(made) if made.installer == CONDA else _venv(made)
 
 
+def hook_path(made: Environment) -> str:
+    """Return where the hook lies below the environment."""
+    return f"etc/conda/activate.d/{_NAME}" if made.installer == CONDA else f"bin/{_NAME}"
+
+
 def hook_lines(made: Environment, prefix: str) -> tuple[str, ...]:
     """Write the hook: every folder of CUDA libraries in front of what LD_LIBRARY_PATH holds."""
     folders = " ".join(f'"{prefix}"/{folder}' for folder in made.library_folders)
@@ -32,7 +37,7 @@ def hook_lines(made: Environment, prefix: str) -> tuple[str, ...]:
 
 
 def _venv(made: Environment) -> tuple[Step, ...]:
-    activate, hook = f"{made.folder}/bin/activate", f"{made.folder}/bin/{_NAME}"
+    activate, hook = f"{made.folder}/bin/activate", f"{made.folder}/{hook_path(made)}"
     line = f'. "$VIRTUAL_ENV/bin/{_NAME}"'
     return (
         _hook_step(made, hook, hook_lines(made, "$VIRTUAL_ENV")),
@@ -48,8 +53,7 @@ def _venv(made: Environment) -> tuple[Step, ...]:
 
 
 def _conda(made: Environment) -> tuple[Step, ...]:
-    hook = f"{made.folder}/etc/conda/activate.d/{_NAME}"
-    return (_hook_step(made, hook, hook_lines(made, "$CONDA_PREFIX")),)
+    return (_hook_step(made, f"{made.folder}/{hook_path(made)}", hook_lines(made, "$CONDA_PREFIX")),)
 
 
 def _hook_step(made: Environment, path: str, lines: tuple[str, ...]) -> Step:

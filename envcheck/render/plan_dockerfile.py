@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from envcheck.model.plans import CONDA, SYSTEM, Environment, Plan, Step
+from envcheck.plan.activation import hook_path
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.plan_files import the_environment
 
@@ -58,11 +59,13 @@ def _moved(word: str, folder: str, target: str) -> str:
 
 def _paths(made: Environment, folder: str, goal: str) -> list[str]:
     """Set what an activation would: an image has no activation."""
-    lines = [f"ENV PATH={folder}/bin:$PATH VIRTUAL_ENV={folder}"]
+    prefix = "CONDA_PREFIX" if made.installer == CONDA else "VIRTUAL_ENV"
+    lines = [f"ENV PATH={folder}/bin:$PATH {prefix}={folder}"]
     if goal == "gpu":
         lines += ["ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility"]
     if made.library_folders:
-        lines.append(f'ENTRYPOINT ["sh", "-c", ". {folder}/bin/activate && exec \\"$@\\"", "sh"]')
+        hook = f"{folder}/{hook_path(made)}"
+        lines.append("ENTRYPOINT " + json.dumps(["sh", "-c", f'. {hook} && exec "$@"', "sh"]))
     return lines
 
 

@@ -14,7 +14,9 @@ def render_environment_file(plan: Plan) -> str:
     made = the_environment(plan)
     lines = [f"# {inert(' and '.join(plan.requirements))}, {made.platform}", *_hints(made)]
     lines += [f"name: {json.dumps(_name(made))}", "channels:"]
-    lines += [f"  - {json.dumps(name)}" for name in (*(made.channels or ("conda-forge",)), "nodefaults")]
+    channels = made.channels or ("conda-forge",)
+    closed = () if "defaults" in channels else ("nodefaults",)
+    lines += [f"  - {json.dumps(name)}" for name in (*channels, *closed)]
     lines += ["dependencies:"]
     lines += [f"  - {json.dumps(spec)}" for spec in made.packages or (f"python={made.python}", "pip")]
     if made.sets:

@@ -1,0 +1,15 @@
+# syntax=docker/dockerfile:1
+# torch==2.5.1
+FROM docker.io/condaforge/miniforge3:latest
+RUN ["useradd", "--create-home", "--uid", "10001", "app"]
+USER app
+WORKDIR /home/app
+# Create a conda environment with Python 3.12.
+RUN ["env", "CONDA_OVERRIDE_CUDA=12.4", "conda", "create", "-y", "-p", "/home/app/conda-env", "--override-channels", "-c", "conda-forge", "python=3.12", "pytorch=2.5.*=cuda*"]
+ENV PATH=/home/app/conda-env/bin:$PATH CONDA_PREFIX=/home/app/conda-env
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+# The image is not built where it does not hold what [tool.envcheck] of the project requires.
+COPY --chown=app pyproject.toml ./
+RUN ["/opt/conda/bin/python", "-m", "venv", "/home/app/.envcheck"]
+RUN ["/home/app/.envcheck/bin/python", "-m", "pip", "install", "envcheck-gpu"]
+RUN ["/home/app/.envcheck/bin/envcheck", "check", "--config", "pyproject.toml", "--env", "/home/app/conda-env"]

@@ -1,0 +1,22 @@
+# syntax=docker/dockerfile:1
+# tensorflow-gpu==1.15.*
+FROM docker.io/condaforge/miniforge3:latest
+RUN ["useradd", "--create-home", "--uid", "10001", "app"]
+USER app
+WORKDIR /home/app
+# Create a conda environment with Python 3.7 and the CUDA libraries.
+RUN ["env", "CONDA_OVERRIDE_CUDA=11.4", "conda", "create", "-y", "-p", "/home/app/conda-env", "--override-channels", "-c", "conda-forge", "python=3.7", "pip", "cudatoolkit=10.0", "cudnn=7.4"]
+# Bring pip up to date: the wheels need pip 19.0 or newer.
+RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["/home/app/conda-env/bin/python", "-m", "pip", "install", "--upgrade", "pip"]
+# Install tensorflow-gpu with what it needs.
+RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["/home/app/conda-env/bin/python", "-m", "pip", "install", "--only-binary=:all:", "--no-binary=gast", "tensorflow-gpu==1.15.5", "protobuf<3.21"]
+# Put the environment's CUDA libraries on the loader's path when it is activated.
+RUN ["sh", "-c", "mkdir -p \"$(dirname \"$1\")\" && file=$1 && shift && printf \"%s\\n\" \"$@\" > \"$file\"", "sh", "/home/app/conda-env/etc/conda/activate.d/envcheck-cuda.sh", "# Written by envcheck: the CUDA libraries of this environment, which its frameworks do not look for.", "for envcheck_folder in \"$CONDA_PREFIX\"/lib; do", "  LD_LIBRARY_PATH=\"$envcheck_folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\"", "done", "export LD_LIBRARY_PATH", "unset envcheck_folder"]
+ENV PATH=/home/app/conda-env/bin:$PATH CONDA_PREFIX=/home/app/conda-env
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+ENTRYPOINT ["sh", "-c", ". /home/app/conda-env/etc/conda/activate.d/envcheck-cuda.sh && exec \"$@\"", "sh"]
+# The image is not built where it does not hold what [tool.envcheck] of the project requires.
+COPY --chown=app pyproject.toml ./
+RUN ["/opt/conda/bin/python", "-m", "venv", "/home/app/.envcheck"]
+RUN ["/home/app/.envcheck/bin/python", "-m", "pip", "install", "envcheck-gpu"]
+RUN ["/home/app/.envcheck/bin/envcheck", "check", "--config", "pyproject.toml", "--env", "/home/app/conda-env"]

@@ -1,0 +1,22 @@
+# syntax=docker/dockerfile:1
+# tensorflow==2.12.*
+FROM docker.io/library/python:3.10-slim-trixie
+RUN ["useradd", "--create-home", "--uid", "10001", "app"]
+USER app
+WORKDIR /home/app
+# Create an environment with Python 3.10.
+RUN ["python", "-m", "venv", "/home/app/venv"]
+# Install tensorflow with what it needs.
+RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["/home/app/venv/bin/python", "-m", "pip", "install", "--only-binary=:all:", "tensorflow==2.12.1", "typing-extensions<4.6", "setuptools<82", "nvidia-cublas-cu11>=11.11,<12", "nvidia-cuda-cupti-cu11>=11.8,<12", "nvidia-cuda-nvcc-cu11>=11.8,<12", "nvidia-cuda-runtime-cu11>=11.8,<12", "nvidia-cufft-cu11>=10.9,<11", "nvidia-curand-cu11>=10.3,<11", "nvidia-cusolver-cu11>=11.4,<12", "nvidia-cusparse-cu11>=11.7,<12", "nvidia-cudnn-cu11>=8.6,<9"]
+# Put the environment's CUDA libraries on the loader's path when it is activated.
+RUN ["sh", "-c", "mkdir -p \"$(dirname \"$1\")\" && file=$1 && shift && printf \"%s\\n\" \"$@\" > \"$file\"", "sh", "/home/app/venv/bin/envcheck-cuda.sh", "# Written by envcheck: the CUDA libraries of this environment, which its frameworks do not look for.", "for envcheck_folder in \"$VIRTUAL_ENV\"/lib/python3.10/site-packages/nvidia/*/lib; do", "  LD_LIBRARY_PATH=\"$envcheck_folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\"", "done", "export LD_LIBRARY_PATH", "unset envcheck_folder"]
+# Let the environment's activation read that file.
+RUN ["sh", "-c", "grep -qxF -- \"$2\" \"$1\" || printf \"%s\\n\" \"$2\" >> \"$1\"", "sh", "/home/app/venv/bin/activate", ". \"$VIRTUAL_ENV/bin/envcheck-cuda.sh\""]
+ENV PATH=/home/app/venv/bin:$PATH VIRTUAL_ENV=/home/app/venv
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+ENTRYPOINT ["sh", "-c", ". /home/app/venv/bin/envcheck-cuda.sh && exec \"$@\"", "sh"]
+# The image is not built where it does not hold what [tool.envcheck] of the project requires.
+COPY --chown=app pyproject.toml ./
+RUN ["python", "-m", "venv", "/home/app/.envcheck"]
+RUN ["/home/app/.envcheck/bin/python", "-m", "pip", "install", "envcheck-gpu"]
+RUN ["/home/app/.envcheck/bin/envcheck", "check", "--config", "pyproject.toml", "--env", "/home/app/venv"]

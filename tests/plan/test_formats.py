@@ -1,0 +1,86 @@
+"""A plan in every format: as kept, fit for its reader, and harmless whatever stands in it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from pathlib import Path
+
+import fastjsonschema
+import pytest
+
+import envcheck
+from envcheck.model.plans import Environment, Plan, RequirementSet, Step
+from envcheck.render.plan_json import render_plan_json
+from envcheck.render.plan_requirements import render_requirements
+from envcheck.render.plan_script import render_script
+from envcheck.render.powershell import powershell_line
+from tests.plan.goldens import FILES, PLANS, golden, text_of
+from tests.plan.machines import A100, machine, planned
+
+SCHEMA = Path(envcheck.__file__).parent / "schemas" / "plan.schema.json"
+
+
+@pytest.mark.parametrize("form", FILES)
+@pytest.mark.parametrize("name", PLANS)
+def test_formats_are_as_kept(name: str, form: str) -> None:
+    kept = golden(name, form).read_text(encoding="utf-8")
+    assert text_of(PLANS[name], form) == kept, "run: python -m tests.plan.goldens"
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_the_document_fits_its_schema(name: str) -> None:
+    validate = fastjsonschema.compile(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    document = json.loads(render_plan_json(PLANS[name], "compatible"))
+    validate(document)
+    assert [step["argv"] for step in document["steps"]] == [list(step.argv) for step in PLANS[name].steps]
+
+
+@pytest.mark.parametrize("name", [name for name in PLANS if name not in ("windows", "blocked")])
+def test_a_shell_reads_the_commands_back(name: str) -> None:
+    script = render_script(PLANS[name])
+    assert subprocess.run(["sh", "-n"], input=script, text=True, timeout=10, check=False).returncode == 0
+    lines = [line for line in script.splitlines() if line and not line.startswith(("#", "set "))]
+    expected = [step for step in PLANS[name].steps if step.argv and step.scope != "system"]
+    assert [shlex.split(line)[len(step.env) :] for line, step in zip(lines, expected, strict=True)] == [
+        list(step.argv) for step in expected
+    ]
+
+
+def test_conda_is_told_the_drivers_cuda() -> None:
+    (create, *_) = PLANS["conda-builds"].steps
+    assert create.env == {"CONDA_OVERRIDE_CUDA": "12.4"}
+    assert "pytorch=2.5.*=cuda*" in create.argv
+    assert "--override-channels" in create.argv
+
+
+def test_powershell_takes_nothing_for_code() -> None:
+    assert powershell_line(("py", "-3.10", "-m", "venv", ".venv")) == "py -3.10 -m venv .venv"
+    hostile = ("a b\\python.exe", "x'; Remove-Item -Recurse C:\\", "$(whoami)", "`n", "\u2019; calc", "a;b", "")
+    assert powershell_line(hostile) == (
+        "& 'a b\\python.exe' 'x''; Remove-Item -Recurse C:\\' '$(whoami)' '`n' '\u2019\u2019; calc' 'a;b' ''"
+    )
+    assert powershell_line(("conda",), {"CONDA_OVERRIDE_CUDA": "12'4"}) == "$env:CONDA_OVERRIDE_CUDA = '12''4'; conda"
+
+
+def test_texts_of_a_data_file_cannot_leave_their_line() -> None:
+    step = Step("x", "purpose\nrm -rf ~", ("echo", "a\nrm -rf ~"))
+    made = Environment(".venv", "pip", "3.11", "linux_x86_64", (RequirementSet(("torch==2.0",)),))
+    plan = Plan("cpu", PLANS["windows"].releases, (step,), requirements=("torch\nevil",), environments=(made,))
+    for text in (render_script(plan), render_requirements(plan)):
+        assert not [line for line in text.splitlines() if line.startswith(("rm", "evil"))]
+
+
+def test_one_file_does_not_mix_indexes_or_environments() -> None:
+    assert text_of(planned("tensorflow<2.22", "torch<2.16", on=machine()), "requirements").startswith("refused: ")
+    assert text_of(planned("tensorflow<2.22", "torch<2.16", on=machine()), "environment-yml").startswith("refused: ")
+    two = planned("tensorflow==2.20.*", "torch==2.13.0", on=A100)
+    assert "two environments" in text_of(two, "dockerfile")
+
+
+def test_pins_stand_in_the_requirements_with_their_hashes() -> None:
+    pins = ("numpy==2.1.0 --hash=sha256:aa --hash=sha256:bb",)
+    made = Environment(".venv", "pip", "3.11", "linux_x86_64", (RequirementSet(("numpy",), pins=pins),))
+    plan = Plan("cpu", (), (), environments=(made,), verified="Verified: 1 set.")
+    assert pins[0] in render_requirements(plan).splitlines()

@@ -1,0 +1,115 @@
+"""Whatever is written in place of a requirement: it is refused, or it is a plain word in one argument."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from envcheck.cli.exits import UserError
+from envcheck.cli.group import run
+from envcheck.model.plans import Plan
+from envcheck.plan.described import Description, check_description
+from envcheck.plan.requests import RequestError, check_folder, read_requests
+from envcheck.render.plan_script import render_script
+from tests.plan.machines import machine, matrix, planned
+
+HOSTILE = [
+    "tensorflow; import os; os.system('x')",
+    "tensorflow @ https://example.org/x.whl",
+    "https://example.org/tensorflow.whl",
+    "git+https://example.org/tensorflow",
+    "tensorflow\n--index-url https://example.org",
+    "tensorflow --index-url https://example.org",
+    "--index-url=https://example.org",
+    "-r requirements.txt",
+    "./tensorflow",
+    "../../tensorflow",
+    "C:\\tensorflow",
+    "tensorflow==2.15$(id)",
+    "tensorflow==2.15`id`",
+    "tensorflow[and-cuda;rm]",
+    "tensorflow==2.15 --hash=sha256:00",
+    "tensorflow\x00",
+    "tensorflow\u202e==2.15",
+    "tensorflow==2.15 # x",
+    "tensorflow==2.15 && id",
+    "tensorflow" + "0" * 300,
+    "tensorflow; python_version<'4'",
+    "",
+    "nosuchframework",
+    "tensorflow==not-a-version",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_requirements_are_the_users_error(text: str) -> None:
+    with pytest.raises(UserError):
+        run(["plan", "--platform", "linux_x86_64", "--python", "3.11", "--", text])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(st.text(max_size=40), st.text("tensorflow[]=<>!~.,*;@ \n'\"$`-+/\\&|0123456789", max_size=40)))
+def test_what_is_not_refused_is_one_plain_word(tail: str) -> None:
+    try:
+        (request,) = read_requests((f"tensorflow{tail}",), matrix())
+    except RequestError:
+        return
+    assert re.fullmatch(r"[a-z0-9.,<>=!~*+\[\]_-]+", request.text)
+    assert shlex.split(shlex.quote(request.text)) == [request.text]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.from_regex(r"(==|>=|<|<=|!=|~=)2(\.[0-9]{1,2}){1,2}(\.\*)?", fullmatch=True))
+def test_every_plain_specifier_is_planned_or_blocked(clause: str) -> None:
+    try:
+        plan = planned(f"tensorflow{clause}", on=machine())
+    except RequestError:
+        return
+    assert isinstance(plan, Plan)
+    assert plan.releases or not plan.steps
+    for line in render_script(plan).splitlines() if plan.releases else ():
+        shlex.split(line, comments=True)
+
+
+@pytest.mark.parametrize("folder", ["-rf", "a;b", "a\nb", "$(id)", "`id`", "a'b", 'a"b', "a&b", "a|b", "\u202e"])
+def test_hostile_folders_are_refused(folder: str) -> None:
+    with pytest.raises(RequestError):
+        check_folder(folder)
+
+
+@pytest.mark.parametrize("folder", ["", ".venv", "/srv/my env", "~/envs/tf", "C:\\envs\\tf"])
+def test_sensible_folders_are_taken(folder: str) -> None:
+    check_folder(folder)
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        Description(python="3"),
+        Description(python="3.11; id"),
+        Description(python="3.11\n"),
+        Description(driver="five"),
+        Description(driver="535.104\n"),
+        Description(glibc="2"),
+        Description(platform="linux"),
+        Description(python="\u0663.\u0661"),
+    ],
+)
+def test_descriptions_that_say_nothing_are_refused(described: Description) -> None:
+    with pytest.raises(RequestError):
+        check_description(described)
+
+
+def test_a_framework_is_asked_for_once() -> None:
+    with pytest.raises(RequestError, match="twice"):
+        read_requests(("torch>=2", "torch<3"), matrix())
+
+
+@pytest.mark.parametrize("gpu", ["Voodoo 2", "$(id)", "GTX"])
+def test_gpus_that_name_none_or_several_are_refused(gpu: str) -> None:
+    with pytest.raises(RequestError, match="compute capability"):
+        planned("torch", on=machine(gpu=gpu, driver="550.54.14"))

@@ -1,0 +1,78 @@
+"""The plan that mends a report."""
+
+from __future__ import annotations
+
+from envcheck.model.findings import Command, Finding, Fix, Report
+from envcheck.plan.repair import repair_plan, steps_for
+from envcheck.render.text import finding_lines
+from tests.hosts.test_hosts import NAMES
+from tests.hosts.test_hosts import judged as report_of
+
+PIP = ("/e/bin/python", "-m", "pip", "install")
+
+
+def finding(name: str, *commands: tuple[str, ...], caused_by: str | None = None, severity: str = "error") -> Finding:
+    fix = Fix(f"Mend {name}.", tuple(Command(argv) for argv in commands))
+    return Finding(name, "incompatible", severity, f"{name} is wrong.", fix=fix, caused_by=caused_by)
+
+
+def report(*findings: Finding) -> Report:
+    return Report("incompatible", "gpu", "No.", findings, ())
+
+
+def test_pip_does_together_what_it_can() -> None:
+    plan = repair_plan(
+        report(
+            finding("numpy-abi", (*PIP, "numpy<2", "torch==2.2.2")),
+            finding("keras-mismatch", (*PIP, "keras<3", "numpy<3")),
+            finding("framework-cpu-build", (*PIP, "torch==2.3", "--index-url", "https://own.example/cu118")),
+        )
+    )
+    assert [step.argv for step in plan.steps] == [
+        (*PIP, "numpy<2", "torch==2.2.2", "keras<3"),
+        (*PIP, "torch==2.3", "--index-url", "https://own.example/cu118"),
+    ]
+    assert plan.steps[0].resolves == ("numpy-abi", "keras-mismatch")
+    assert plan.steps[0].verify == ("envcheck", "doctor", "--only", "numpy-abi,keras-mismatch")
+    assert [step.id for step in plan.steps] == ["step-1", "step-2"]
+
+
+def test_the_same_command_is_one_step_and_consequences_have_none_of_their_own() -> None:
+    reboot = ("sudo", "reboot")
+    cause = finding("driver-missing", ("sudo", "apt-get", "install", "nvidia-driver"), reboot)
+    result = finding("libcuda-not-on-path", ("ldconfig",), caused_by="driver-missing")
+    other = finding("driver-too-old", reboot)
+    plan = repair_plan(report(cause, result, other))
+    assert [step.argv[-1] for step in plan.steps] == ["nvidia-driver", "reboot"]
+    assert steps_for(plan, result) == ("step-1", "step-2")
+    assert steps_for(plan, other) == ("step-2",)
+
+
+def test_a_new_environment_is_undone_by_removing_it() -> None:
+    plan = repair_plan(report(finding("numpy-abi", ("/usr/bin/python3", "-m", "venv", ".venv"))))
+    assert plan.steps[0].undo == ("rm", "-rf", "--", ".venv")
+
+
+def test_the_text_shows_a_shared_step_once() -> None:
+    first, second = finding("a-first", (*PIP, "numpy<2")), finding("b-second", (*PIP, "keras<3"))
+    third = finding("c-third", ("true",))
+    steps = repair_plan(report(first, second, third)).steps
+    shown = [
+        "".join(line[:2]) for item in (first, second, third) for line in finding_lines(item, verbose=False, steps=steps)
+    ]
+    assert [line for line in shown if "fix" in line] == [
+        "  fix (step 1): Mend a-first.",
+        "  fix (step 1): Mend b-second.",
+        "  fix (step 2): Mend c-third.",
+    ]
+    assert sum("pip install" in line for line in shown) == 1
+
+
+def test_every_cause_with_commands_names_its_steps_on_every_recorded_machine() -> None:
+    for name in NAMES:
+        found = report_of(name)
+        plan = repair_plan(found)
+        for item in found.findings:
+            if item.fix and item.fix.commands and item.caused_by is None:
+                assert steps_for(plan, item), (name, item.id)
+        assert len({step.argv for step in plan.steps}) == len(plan.steps)

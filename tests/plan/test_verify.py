@@ -1,0 +1,198 @@
+"""What uv and rattler are asked, and what becomes of their answers; a stand-in for uv answers here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from envcheck.cli.group import run
+from envcheck.model.plans import Environment, RequirementSet
+from envcheck.plan.solve_conda import in_words, solve
+from envcheck.plan.verify import (
+    UnreachableError,
+    UnresolvableError,
+    compile_options,
+    find_uv,
+    platform_name,
+    resolve,
+    verify_plan,
+)
+from tests.plan.machines import machine, planned
+
+MADE = Environment(".venv", "pip", "3.7", "linux_x86_64", glibc="2.12")
+WANTED = RequirementSet(("tensorflow==2.0.4", "protobuf<3.21"), source_only=("gast",))
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the stand-in for uv is a shell script")
+
+
+def stand_in(folder: Path, body: str) -> dict[str, str]:
+    """Put a stand-in for uv on PATH; it notes what it was asked."""
+    uv = folder / "uv"
+    uv.write_text(f'#!/bin/sh\necho "$@" > {folder}/asked\nenv > {folder}/env\n{body}\n', encoding="utf-8")
+    uv.chmod(0o755)
+    return {"PATH": f"{folder}:/usr/bin:/bin", "PIP_CONFIG_FILE": os.devnull}
+
+
+def test_pins_come_out_with_their_hashes(tmp_path: Path) -> None:
+    answer = "printf 'numpy==1.18.5 \\\\\\n    --hash=sha256:aa \\\\\\n    --hash=sha256:bb\\nsix==1.16.0\\n'"
+    pins = resolve(MADE, WANTED, stand_in(tmp_path, answer))
+    assert pins == ("numpy==1.18.5 --hash=sha256:aa --hash=sha256:bb", "six==1.16.0")
+    asked = (tmp_path / "asked").read_text(encoding="utf-8")
+    assert "--python-version 3.7 --only-binary :all: --no-binary gast" in asked
+    assert "--no-python-downloads" in asked
+    assert "universal" not in asked
+
+
+def test_pips_index_and_certificates_are_handed_on(tmp_path: Path) -> None:
+    environment = stand_in(tmp_path, ":")
+    environment.update(
+        PIP_INDEX_URL="https://mirror.example/simple",
+        PIP_CERT="/etc/own.pem",
+        PIP_CLIENT_CERT="/etc/client.pem",
+        PIP_TRUSTED_HOST="mirror.example",
+        PIP_PROXY="http://proxy.example:3128",
+        PIP_EXTRA_INDEX_URL="https://elsewhere.example/simple",
+    )
+    resolve(MADE, WANTED, environment)
+    asked, seen = ((tmp_path / name).read_text(encoding="utf-8") for name in ("asked", "env"))
+    assert "--default-index https://mirror.example/simple --allow-insecure-host mirror.example" in asked
+    assert "elsewhere" not in asked
+    for setting in (
+        "SSL_CERT_FILE=/etc/own.pem",
+        "SSL_CLIENT_CERT=/etc/client.pem",
+        "ALL_PROXY=http://proxy.example:3128",
+    ):
+        assert setting in seen
+
+
+def test_an_index_of_its_own_is_asked_alone(tmp_path: Path) -> None:
+    environment = {**stand_in(tmp_path, ":"), "PIP_INDEX_URL": "https://mirror.example/simple"}
+    resolve(MADE, RequirementSet(("torch==2.7.1+cu118",), "https://own.example/whl/cu118"), environment)
+    asked = (tmp_path / "asked").read_text(encoding="utf-8")
+    assert "--default-index https://own.example/whl/cu118" in asked
+    assert "mirror" not in asked
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ("echo '  x No solution found: because tensorflow==2.0.4 has no wheels' >&2; exit 1", UnresolvableError),
+        ("echo 'error: Failed to fetch: dns error' >&2; exit 2", UnreachableError),
+        ("kill -9 $$", UnresolvableError),
+    ],
+)
+def test_a_failure_is_told_from_no_answer(tmp_path: Path, answer: str, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"tensorflow==2\.0\.4"):
+        resolve(MADE, WANTED, stand_in(tmp_path, answer))
+
+
+def test_without_uv_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "uv", None)
+    with pytest.raises(UnreachableError, match=r"envcheck-gpu\[plan\]"):
+        find_uv({"PATH": "relative:/nowhere"})
+
+
+def test_the_wheel_of_uv_is_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = ModuleType("uv")
+    wheel.find_uv_bin = lambda: "/somewhere/uv"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "uv", wheel)
+    assert find_uv({}) == "/somewhere/uv"
+
+
+@pytest.mark.parametrize(
+    ("platform", "glibc", "name"),
+    [
+        ("linux_x86_64", "2.12", "x86_64-manylinux_2_17"),
+        ("linux_x86_64", "2.27", "x86_64-manylinux_2_28"),
+        ("linux_aarch64", "2.28", "aarch64-manylinux_2_28"),
+        ("win_amd64", "", "x86_64-pc-windows-msvc"),
+        ("macosx_arm64", "", "aarch64-apple-darwin"),
+    ],
+)
+def test_platforms_are_named_as_uv_does(platform: str, glibc: str, name: str) -> None:
+    made = Environment(".venv", "pip", "3.14t", platform, glibc=glibc)
+    assert platform_name(made) == name
+    assert compile_options(made, WANTED)[-5] == "3.14"
+
+
+def test_the_command_tells_how_verification_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["plan", "tensorflow==2.20.*", "--platform", "win_amd64", "--python", "3.12", "--verify"]
+    codes = {"echo numpy==2.1.0": 0, "echo No solution found >&2; exit 1": 1, "echo dns error >&2; exit 2": 3}
+    for body, code in codes.items():
+        monkeypatch.setenv("PATH", stand_in(tmp_path, body)["PATH"])
+        assert run(asked) == code
+        out = capsys.readouterr().out
+        assert ("Verified: 1 set" in out) == (code == 0)
+    assert run([*asked, "--format", "requirements"]) == 3
+    assert "Not verified" in capsys.readouterr().err
+
+
+def rattler(monkeypatch: pytest.MonkeyPatch, answer: Any) -> dict[str, Any]:
+    """Put a stand-in for rattler in place; it notes what it was asked."""
+    asked: dict[str, Any] = {}
+
+    async def solving(**given: Any) -> list[Any]:
+        asked.update(given)
+        if isinstance(answer, Exception):
+            raise answer
+        return list(answer)
+
+    errors = ModuleType("rattler.exceptions")
+    for name in ("FetchRepoDataError", "GatewayError", "SolverError"):
+        setattr(errors, name, type(name, (Exception,), {}))
+    fake = ModuleType("rattler")
+    fake.exceptions = errors  # type: ignore[attr-defined]
+    fake.solve = solving  # type: ignore[attr-defined]
+    fake.PackageName = fake.Version = fake.BuildString = str  # type: ignore[attr-defined]
+    fake.GenericVirtualPackage = lambda name, version, build: f"{name}={version}={build}"  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "rattler", fake)
+    monkeypatch.setitem(sys.modules, "rattler.exceptions", errors)
+    asked["errors"] = errors
+    return asked
+
+
+def test_conda_is_solved_for_the_machine_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = SimpleNamespace(name=SimpleNamespace(normalized="tensorflow"), version="2.16.1", build="cuda120")
+    asked = rattler(monkeypatch, [record])
+    on = machine("3.11", "550.54.14", "8.9")
+    plan = planned("tensorflow==2.16.*", on=on, installer="conda")
+    assert verify_plan(plan, {}).verified == "Verified: 1 conda environment solved."
+    assert asked["sources"] == ["conda-forge"]
+    assert asked["specs"] == ["python 3.11.*", "tensorflow 2.16.* cuda*"]
+    assert asked["platforms"] == ["linux-64", "noarch"]
+    assert "__cuda=12.4=0" in asked["virtual_packages"]
+    assert any(item.startswith("__glibc=2.") for item in asked["virtual_packages"])
+
+
+def test_a_channel_without_an_answer_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Environment("e", "conda", "3.7", "win_amd64", channels=("conda-forge",), packages=("python=3.7",))
+    rattler(monkeypatch, OSError("no route"))
+    with pytest.raises(UnreachableError, match="conda-forge"):
+        solve(made)
+    asked = rattler(monkeypatch, [])
+    rattler(monkeypatch, asked["errors"].SolverError("nothing provides"))
+    monkeypatch.setitem(sys.modules, "rattler.exceptions", asked["errors"])
+    with pytest.raises(UnresolvableError, match="nothing provides"):
+        solve(made)
+    monkeypatch.setitem(sys.modules, "rattler", None)
+    with pytest.raises(UnreachableError, match=r"envcheck-gpu\[conda\]"):
+        solve(made)
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("pip", "pip"),
+        ("python=3.10", "python 3.10.*"),
+        ("tensorflow=2.16.*=cuda*", "tensorflow 2.16.* cuda*"),
+        ("jaxlib=0.5.0=*cuda*", "jaxlib 0.5.0 *cuda*"),
+    ],
+)
+def test_short_specs_in_words(spec: str, words: str) -> None:
+    assert in_words(spec) == words
