@@ -28,7 +28,7 @@ def run_ansible(asked: Asked, listener: Listener) -> None:
         work = Path(folder)
         (work / "collector").write_bytes(build_collector())
         (work / "play.json").write_text(json.dumps(_play(asked, work / "collector")), encoding="utf-8")
-        events = _Events(listener, skipped=bool(asked.skip))
+        events = _Events(listener, asked.skip)
         with (work / "log").open("wb") as log:
             environment = _environment(asked.environment or {}, work)
             ended = run_streaming(_command(asked, work), environment, events.hear, log=log, seconds=_LONGEST)
@@ -89,7 +89,7 @@ def _quoted(word: str) -> str:
 class _Events:
     """Turn Ansible's events into results; a host that never came to an end is told as broken."""
 
-    def __init__(self, listener: Listener, *, skipped: bool) -> None:
+    def __init__(self, listener: Listener, skipped: frozenset[str]) -> None:
         self._listener, self._skipped = listener, skipped
         self._heard = False
         self._open: dict[str, None] = {}
@@ -102,8 +102,8 @@ class _Events:
         event = json.loads(line[len(EVENT) :])
         if event["kind"] == "hosts":
             self._begun = True
-            self._open = dict.fromkeys(event["hosts"])
-            self._heard = bool(self._open)
+            self._heard = bool(event["hosts"])
+            self._open = dict.fromkeys(host for host in event["hosts"] if host not in self._skipped)
             self._listener.heard_of(list(self._open))
         elif event["host"] in self._open:
             del self._open[event["host"]]
