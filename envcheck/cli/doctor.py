@@ -27,7 +27,7 @@ EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expec
 @click.option("--only", metavar="IDS", default="", help="Limit the checks to these finding ids, comma-separated.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the report.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
-@click.option("--matrix", "matrix_file", metavar="FILE", help="Judge by this compatibility matrix.")
+@options.matrix("Judge by this compatibility matrix.")
 @options.color
 @options.verbosity
 def doctor(

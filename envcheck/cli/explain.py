@@ -18,7 +18,7 @@ EXAMPLE = "Example: envcheck explain train.log, or python train.py 2>&1 | envche
 @click.option("--here", is_flag=True, help="Judge with the facts of this machine: the log was written on it.")
 @click.option("--follow", is_flag=True, help="Name a cause as soon as it is known, while the log grows.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.")
-@click.option("--matrix", "matrix_file", metavar="FILE", help="Judge by this compatibility matrix.")
+@options.matrix("Judge by this compatibility matrix.")
 @options.color
 @options.verbosity
 def explain(

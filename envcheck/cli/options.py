@@ -28,7 +28,7 @@ def verbosity(command: F) -> F:
 
 def matrix(words: str) -> Callable[[F], F]:
     """Add --matrix: another matrix than the built-in one, a file or an address with its hash."""
-    named = f"{words} A FILE, or https://…#sha256=HASH."
+    named = f"{words} A file, or https://HOST/FILE#sha256=HASH."
     return click.option("--matrix", "matrix_file", metavar="FILE_OR_URL", default=None, help=named)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from envcheck.cli import inspect, plan_output
+from envcheck.cli import inspect, options, plan_output
 from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 from envcheck.model.plans import Plan
@@ -28,7 +28,7 @@ EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.
 @click.option("--env", "folder", metavar="DIR", default="", help="Where the environment is to be.")
 @click.option("--format", "form", type=click.Choice(plan_output.FORMATS), default="text", help="How to print the plan.")
 @click.option("--verify", is_flag=True, help="Resolve the plan on the index, and pin what comes out.")
-@click.option("--matrix", "matrix_file", metavar="FILE", help="Plan by this compatibility matrix.")
+@options.matrix("Plan by this compatibility matrix.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every rejected release, and how to undo each step.")
 def plan(
     requirements: tuple[str, ...],

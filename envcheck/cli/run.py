@@ -21,7 +21,7 @@ _READER_GONE = 141  # 128 + SIGPIPE: `| head` had enough
 
 @click.command(epilog=EXAMPLE, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@click.option("--matrix", "matrix_file", metavar="FILE", help="Judge by this compatibility matrix.")
+@options.matrix("Judge by this compatibility matrix.")
 @options.color
 @options.verbosity
 def run(command: tuple[str, ...], matrix_file: str | None, color_mode: str, verbose: bool, quiet: bool) -> int:

@@ -15,7 +15,8 @@ import fastjsonschema
 import pytest
 
 from envcheck.cli.group import run
-from tests.matrix.index.renewal import without
+from envcheck.matrix.renew.refresh import list_framework
+from tests.matrix.index.renewal import reader, without
 from tests.matrix.index.server import LocalIndex
 from tests.matrix.test_verify import recorded_matrix, row_of, saved
 
@@ -117,6 +118,20 @@ def test_show_and_query_in_colour_only_where_wanted(
         for command in (["show", "torch==2.8.0"], ["query", "--python", "3.13", "--framework", "torch"]):
             assert run(["matrix", *command]) == 0
             assert ("\x1b[1m" in capsys.readouterr().out) == colored
+
+
+def test_an_interruption_leaves_wheels_unread(configured_index: LocalIndex) -> None:
+    def interrupt(done: int, total: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    opened = reader(configured_index)
+    groups = list_framework(opened, "tensorflow", "2.20").groups
+    wheels = {group.representative.sha256: ("tensorflow", group.representative) for group in groups}
+    assert len(wheels) > 8
+    with pytest.raises(KeyboardInterrupt):
+        opened.read_all(wheels, interrupt)
+    opened.close()
 
 
 # -- processes --
