@@ -86,6 +86,12 @@ def judge_text(log: str, facts: Facts | None = None, case: Mapping[str, Any] | N
 
 
 @cache
+def judged_cases(name: str) -> tuple[Judged, ...]:
+    """Judge the project's own cases of one file, once."""
+    return tuple(judge(case) for case in read_cases(FOLDER / f"{name}.jsonl"))
+
+
+@cache
 def matrix() -> Matrix:
     """Load the built-in matrix once."""
     return load_matrix()

@@ -2,47 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.cases.judged import FOLDER, NOISE, UNDETERMINED, judge, read_cases
+from tests.cases.judged import NOISE, UNDETERMINED, Judged, judged_cases
 
-REPORTED = list(read_cases(FOLDER / "reported.jsonl"))
-COMPOSED = list(read_cases(FOLDER / "composed.jsonl"))
+REPORTED = judged_cases("reported")
+COMPOSED = judged_cases("composed")
+HARMLESS = [item for item in (*REPORTED, *COMPOSED) if item.case["root_cause"] == NOISE]
 # What the report itself calls undecidable, and one whose facts leave out the release of torch.
 UNDECIDED = {"pytorch-27738-b", "jax-21950", "pytorch-168065"}
 
 
-@pytest.mark.parametrize("case", [*REPORTED, *COMPOSED], ids=lambda case: str(case["id"]))
-def test_a_log_ends_in_its_cause(case: dict[str, Any]) -> None:
-    judged = judge(case)
-    if case["id"] in UNDECIDED:
+def name_of(item: Judged) -> str:
+    return str(item.case["id"])
+
+
+@pytest.mark.parametrize("judged", [*REPORTED, *COMPOSED], ids=name_of)
+def test_a_log_ends_in_its_cause(judged: Judged) -> None:
+    if judged.case["id"] in UNDECIDED:
         assert judged.primary != NOISE
         return
     assert judged.is_lenient, judged.primary
 
 
-@pytest.mark.parametrize("case", [c for c in [*REPORTED, *COMPOSED] if c["root_cause"] == NOISE], ids=lambda c: c["id"])
-def test_a_harmless_log_raises_no_error(case: dict[str, Any]) -> None:
-    judged = judge(case)
+@pytest.mark.parametrize("judged", HARMLESS, ids=name_of)
+def test_a_harmless_log_raises_no_error(judged: Judged) -> None:
     assert judged.primary in (NOISE, UNDETERMINED)
     assert not judged.raises_error
 
 
 def test_the_log_decides_in_95_of_100() -> None:
-    by_log = [judge(case) for case in REPORTED if case["decidable_from"] == "log"]
+    by_log = [item for item in REPORTED if item.case["decidable_from"] == "log"]
     assert sum(item.is_lenient for item in by_log) >= 0.95 * len(by_log)
 
 
 def test_cases_hold_machine_output_and_facts_only() -> None:
-    for case in REPORTED:
-        assert set(case) <= {"id", "origin", "url", "era", "framework", "facts", "log", "root_cause",
-                             "also_acceptable", "decidable_from", "log_normalised"}  # fmt: skip
-        assert "notes" not in case["facts"]
-    assert all(case["origin"] == "composed" and case["source"] for case in COMPOSED)
+    keys = {
+        "id",
+        "origin",
+        "url",
+        "era",
+        "framework",
+        "facts",
+        "log",
+        "root_cause",
+        "also_acceptable",
+        "decidable_from",
+    }
+    for item in REPORTED:
+        assert set(item.case) <= {*keys, "log_normalised"}
+        assert "notes" not in item.case["facts"]
+    assert all(item.case["origin"] == "composed" and item.case["source"] for item in COMPOSED)
 
 
 def test_enough_is_composed() -> None:
-    assert len([case for case in COMPOSED if case["root_cause"] == NOISE]) >= 25
+    assert len([item for item in COMPOSED if item.case["root_cause"] == NOISE]) >= 25
     assert len(COMPOSED) >= 60

@@ -21,7 +21,7 @@ HARMLESS = [line for line in NOISES if judge_text(line).primary == NOISE and "de
 PLAIN = ["", "Epoch 3/10", "loss: 0.25 accuracy: 0.91", "Saving checkpoint", "INFO:root:starting", "  ^", "100%|###|"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     case=st.sampled_from(CASES),
     lines=st.lists(st.tuples(st.integers(0, 20), st.sampled_from([*HARMLESS, *PLAIN])), min_size=1, max_size=8),
@@ -35,7 +35,7 @@ def test_noise_never_changes_the_primary_finding(case: dict[str, Any], lines: li
     assert after == (NOISE if before == "undetermined" and after == NOISE else before)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(case=st.sampled_from(CASES), other=st.sampled_from(HARMLESS), seed=st.randoms(use_true_random=False))
 def test_the_order_of_lines_never_changes_the_primary_finding(case: dict[str, Any], other: str, seed: Any) -> None:
     text = [*case["log"].splitlines(), other, "Epoch 1/10"]
