@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,21 @@ if TYPE_CHECKING:
 
 
 def look_up(matrix: Matrix, text: str) -> tuple[Answer, ...]:
-    """List the rows a requirement admits, newest first, each with its known problems; raises TargetError."""
+    """List the rows a requirement admits, newest first, each with its known problems; raises TargetError.
+
+    A build of PyTorch's own index, torch==2.6.0+cu118, is found with the release it is a build of.
+    """
     from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
 
     check_requirements((text,), matrix)
-    specifier = Requirement(text).specifier
-    admitted = (row for row in _held(matrix, text) if specifier.contains(row.version, prereleases=True))
+    public, _, local = str(Requirement(text).specifier).partition("+")
+    specifier = SpecifierSet(public if _is_index_build(local) else str(Requirement(text).specifier))
+    admitted = (
+        row
+        for row in _held(matrix, text)
+        if specifier.contains(row.version, prereleases=True) and (not local or _has_variant(row, local))
+    )
     return tuple(
         Answer(
             row,
@@ -33,6 +43,14 @@ def look_up(matrix: Matrix, text: str) -> tuple[Answer, ...]:
         )
         for row in admitted
     )
+
+
+def _is_index_build(local: str) -> bool:
+    return re.fullmatch(r"cu\d{2,3}", local) is not None
+
+
+def _has_variant(row: FrameworkRelease, local: str) -> bool:
+    return any(variant.index_url.endswith(f"/{local}") for variant in variants_of(row))
 
 
 def _companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:

@@ -106,6 +106,14 @@ def test_show_one_release_of_torch_with_index_variants_pins_and_architectures(
     assert found["linux_x86_64"]["proof"]["cuda_wheels"] == "tier1"
 
 
+def test_show_a_build_of_pytorchs_own_index(capsys: pytest.CaptureFixture[str]) -> None:
+    found = rows(capsys, "show", "torch==2.6.0+cu118")["rows"]
+    assert {row["platform"] for row in found} == {"linux_x86_64", "win_amd64"}
+    assert all("11.8" in {item["cuda"] for item in row["variants"]} for row in found)
+    for unknown in ("torch==2.6.0+cu999", "torch==2.6.0+mine", "torch==2.99.0+cu118"):
+        assert rows(capsys, "show", unknown, code=3)["rows"] == []
+
+
 def test_show_several_releases_without_their_pins(capsys: pytest.CaptureFixture[str]) -> None:
     run(["matrix", "show", "torch>=2.5,<2.7"])
     assert "brings:" not in capsys.readouterr().out
