@@ -13,8 +13,8 @@ from envcheck.model.records import dataclass
 
 Found = tuple[tuple[int, tuple[tuple[str, str], ...], int], ...]  # (signature, captures, offset in the text) ...
 
-_WINDOW = 4096  # bytes of a line looked at around a message; what no log writes longer
-_BEFORE = 1024  # ... of which this many may precede the first fragment
+_WINDOW = 2048  # bytes of a line looked at around a message; what no log writes longer
+_BEFORE = 512  # ... of which this many may precede the first fragment
 _REMEMBERED = 4096  # messages whose meaning is kept: logs repeat themselves
 
 
