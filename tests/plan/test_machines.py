@@ -20,8 +20,8 @@ from tests.plan.machines import chosen, machine, matrix, planned
 FRAMEWORKS = ("tensorflow", "torch", "jax")
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_recorded_machine_gets_a_plan_or_a_reason(name: str) -> None:
+@pytest.mark.parametrize("name", NAMES[::3])  # a third of them: each is judged many times over
+def test_a_recorded_machine_gets_a_plan_or_a_reason(name: str) -> None:
     facts = snapshot_of(name).facts
     python = "" if isinstance(facts.python.version, Known) else "3.12"
     described = planned_facts(facts, Description(python=python), matrix(), expects_gpu=False)
