@@ -171,7 +171,7 @@ def main() -> int:
         print(f"| {' | '.join(row)} |", flush=True)
         failed += [] if good else [name]
     print(
-        f"\n{'MISSED by ' + ', '.join(failed) if failed else 'met'}: every level passes, cost at most {ALLOWED:.0f} %"
+        f"\n{'MISSED by ' + ', '.join(failed) if failed else 'met'}: every level passes, the script costs at most {ALLOWED:.0f} %"
     )
     return 1 if failed else 0
 
