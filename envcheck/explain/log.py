@@ -77,6 +77,10 @@ class Log:
         stated = value_of(self.facts.host.os)
         if stated:
             return stated
+        named = self.first("os").lower()  # as PyTorch's collect_env names it
+        for word, system in (("windows", "windows"), ("macos", "darwin"), ("mac os", "darwin")):
+            if word in named:
+                return system
         libraries = " ".join(self.values("library", "library2"))
         if self.values("windows") or ".dll" in libraries:
             return "windows"
@@ -165,8 +169,8 @@ class Log:
 
 
 def _is_said_harmlessly(event: Event) -> bool:
-    """Tell whether a line that complains is one of those known to mean no harm."""
-    if signatures_by_name()[event.signature].role not in ("cause", "symptom"):
+    """Tell whether a line that complains, or tells of the machine, is one of those known to mean no harm."""
+    if signatures_by_name()[event.signature].role not in ("cause", "symptom", "context"):
         return False
     return any(
         any(fragment in event.text for fragment in item.fragments) and compiled(item.name).search(event.text)

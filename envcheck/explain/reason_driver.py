@@ -51,6 +51,9 @@ def _smi(log: Log) -> Iterator[Claim]:
             yield Claim("driver-secure-boot", 78, means, (event,), rivals=("driver-missing",))
         elif log.in_wsl:
             yield Claim("driver-wsl", 72, "nvidia-smi reaches no driver from WSL.", (event,))
+    for event in log.of("smi-no-library"):
+        if log.in_wsl:
+            yield Claim("driver-wsl", 70, "WSL shows no driver's library.", (event,), rivals=("libcuda-not-on-path",))
     for event in log.of("smi-not-found"):
         if log.in_container:
             yield Claim("driver-not-in-container", 66, "The container lacks nvidia-smi.", (event,))

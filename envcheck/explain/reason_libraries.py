@@ -155,6 +155,9 @@ def _cudnn_loader(log: Log) -> Iterator[Claim]:
             yield Claim("cudnn-wrong-cuda-build", 86, means, (event,), rivals=("toolkit-missing",))
         else:
             yield Claim("cudnn-missing", 78, f"A part of cuDNN is not found: {event.captured['library']}.", (event,))
+    for event in log.of("cudnn-dll-error-code"):
+        means = f"Windows cannot load cuDNN's {event.captured['library']} (error {event.captured['code']})."
+        yield Claim("cudnn-missing", 74, means, (event,), rivals=("toolkit-path-conflict", "cudnn-shadowed"))
     for event in log.of("cudnn-loader-cublas"):
         library = parse_library(event.captured["library"])
         if library.family == DRIVER:
