@@ -55,7 +55,7 @@ THIRD_PARTY = {
     "diff": {"packaging"},
     "explain": {"packaging", "ahocorasick_rs"},
     "gpus": set(),
-    "plan": {"packaging"},
+    "plan": {"packaging", "rattler", "uv"},
     "smoke": set(),
     "fleet": {"ansible"},  # a plugin of ours that runs inside Ansible
     "render": {"jinja2", "markupsafe", "rich"},

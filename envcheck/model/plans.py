@@ -69,6 +69,7 @@ class Environment:
     variables: Mapping[str, str] = field(default_factory=dict)  # of the installer: CONDA_OVERRIDE_CUDA
     library_folders: Tuple[str, ...] = ()  # below the environment, put on the loader's path by its activation
     glibc: str = ""  # lowest glibc its wheels need; "" where none
+    macos: str = ""  # lowest macOS its wheels are for; "" elsewhere
     pip_too_old: str = ""  # the pip its wheels need, where the bundled one may be older: "20.3"
 
 

@@ -90,8 +90,13 @@ def _plan(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wish)
         requirements=tuple(choice.request.text for choice in choices),
         environments=tuple(environments),
         clashes=tuple(clashes),
-        notes=tuple(_NATIVE for made in environments[:1] if made.packages and not made.sets),
+        notes=tuple(dict.fromkeys(note for made in environments for note in _notes(made))),
     )
+
+
+def _notes(made: Environment) -> list[str]:
+    native = [_NATIVE] if made.packages and not made.sets else []
+    return [*native, *([f"The wheels are for macOS {made.macos} or newer."] if made.macos else [])]
 
 
 def _environment_steps(

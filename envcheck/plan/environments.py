@@ -61,6 +61,7 @@ def environment_of(context: Context, judged: tuple[Judgement, ...], wish: Wish) 
         python=python_minor(context) + ("t" if _is_free_threaded(context) else ""),
         platform=context.platform,
         glibc=max((wheel_glibc(item.candidate.row) for item in judged), key=lambda text: Version(text or "0")),
+        macos=_macos(judged),
         pip_too_old=_pip_needed(context, judged),
     )
     if installer == CONDA and all(_conda_specs(context, item) for item in judged):
@@ -134,6 +135,13 @@ def _library_folders(made: Environment, judged: tuple[Judgement, ...]) -> tuple[
     wheels = f"{_VENV_SITE.format(python=made.python)}/nvidia/*/lib"
     folders = [wheels] if any(kind in (OWN, WHEELS) for kind in hooked) else []
     return (*folders, *(["lib"] if PACKAGES in hooked else []))
+
+
+def _macos(judged: tuple[Judgement, ...]) -> str:
+    """Return the lowest macOS that the wheels' tags name: macosx_14_0_arm64 -> 14.0."""
+    tags = [[re.match(r"macosx_(\d+)_(\d+)_", tag) for tag in item.candidate.row.tags] for item in judged]
+    lowest = [min((f"{tag[1]}.{tag[2]}" for tag in found if tag), key=Version) for found in tags if any(found)]
+    return max(lowest, key=Version, default="")
 
 
 def _pip_needed(context: Context, judged: tuple[Judgement, ...]) -> str:

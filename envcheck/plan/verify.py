@@ -17,6 +17,7 @@ from envcheck.plan.plan_data import plan_data
 from envcheck.plan.solve_conda import solve
 
 _DRAWN = " \u00d7\u2570\u2500\u25b6\n"  # what uv draws around its reasons
+_UVS_MACOS = 13.0
 _TIMEOUT = 300.0  # seconds for one resolution; a full one takes a few
 _NETWORK = (
     "error sending request",
@@ -60,7 +61,7 @@ def resolve(made: Environment, wanted: RequirementSet, environment: Mapping[str,
         source = Path(folder) / "requirements.in"
         source.write_text("\n".join(wanted.requirements) + "\n", encoding="utf-8")
         argv = (find_uv(environment), *compile_options(made, wanted), *options, str(source))
-        answer = run_program(argv, _TIMEOUT, {**environment, **settings})
+        answer = run_program(argv, _TIMEOUT, {**environment, **settings, **_system(made)})
     if not isinstance(answer, Known):
         raise UnreachableError(f"uv gave no answer: {getattr(answer, 'detail', 'it is not there')}.")
     if answer.value.returncode:
@@ -90,6 +91,11 @@ def compile_options(made: Environment, wanted: RequirementSet) -> tuple[str, ...
         ":all:",
         *exceptions,
     )
+
+
+def _system(made: Environment) -> dict[str, str]:
+    """State the macOS to resolve for, where uv's usual one is older than the wheels."""
+    return {"MACOSX_DEPLOYMENT_TARGET": made.macos} if made.macos and float(made.macos) > _UVS_MACOS else {}
 
 
 def platform_name(made: Environment) -> str:
