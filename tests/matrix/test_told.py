@@ -170,7 +170,7 @@ def test_an_interruption_writes_nothing_and_ends_with_130(
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=20)
-    assert running.returncode == 130
+    assert running.returncode == 130, err
     assert new.read_text(encoding="utf-8") == "as it was"
     assert b"Traceback" not in err
     assert (b"Interrupted." in err) if form == "text" else (json.loads(out)["exit_code"] == 130)
