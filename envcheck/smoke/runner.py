@@ -151,8 +151,11 @@ def _environment(task: Task, job: Job) -> dict[str, str]:
     made = {**task.environment, "CUDA_VISIBLE_DEVICES": job.device.visible, "TF_CPP_MIN_LOG_LEVEL": "0"}
     if not job.device.in_cuda_order:
         made["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # numbers as nvidia-smi and this program count them
+    platforms = made.get("JAX_PLATFORMS", "")
     if job.device.kind == CPU:
         made["JAX_PLATFORMS"] = "cpu"
+    elif platforms and "cpu" not in platforms:
+        made["JAX_PLATFORMS"] = f"{platforms},cpu"  # sums come home to the CPU
     return made
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import ast
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import envcheck.smoke
 from envcheck.host.watched import Limits
-from envcheck.smoke.devices import CPU_DEVICE
+from envcheck.smoke.devices import CPU_DEVICE, Device
 from envcheck.smoke.runner import Task, run_job, scripts_of, usual_limits
 from envcheck.smoke.runs import Framework, Job, Run
+from tests.fakes.build import build_libraries
 from tests.fakes.standin_env import make_standin_env
 from tests.needs import find_python
 from tests.smoke.standin import GPUS, ON_CPU, TORCH, on_gpus, run
@@ -175,6 +177,37 @@ def test_each_framework_has_its_scripts_at_each_level() -> None:
 def test_scripts_are_python_3_6_and_hide_no_framework(path: Path) -> None:
     ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 6))
     assert path.stem not in {"tensorflow", "torch", "jax", "jaxlib", "numpy", "keras"}
+
+
+@pytest.mark.needs("c-compiler")
+def test_the_card_tells_its_clocks_through_the_driver(tmp_path: Path) -> None:
+    code = "import sys; sys.path.append(sys.argv[1]); import card; print([card.memory(), card.attributes()])"
+
+    def ask(libraries: Path) -> str:
+        environment = {"LD_LIBRARY_PATH": str(libraries), "STANDIN_GPUS": "1", "STANDIN_CUDA": "12040"}
+        argv = [sys.executable, "-I", "-c", code, str(CHILDREN)]
+        return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=20, check=True).stdout
+
+    # The stand-in libcuda has an A100's clocks and, like a driver of old, no primary context to ask for memory.
+    told = ask(build_libraries())
+    assert "None, {'clock_khz': 1410000, 'processors': 108," in told
+    assert "'memory_clock_khz': 1215000, 'bus_bits': 5120" in told
+    (tmp_path / "libcuda.so.1").write_text("no library", encoding="utf-8")
+    assert ask(tmp_path) == "[None, {}]\n"
+
+
+@pytest.mark.parametrize(
+    ("device", "given", "platforms"),
+    [(CPU_DEVICE, "cuda", "cpu"), (GPUS[0], "cuda", "cuda,cpu"), (GPUS[0], "cuda,cpu", "cuda,cpu"), (GPUS[0], "", "")],
+)
+def test_jax_always_has_the_cpu(device: Device, given: str, platforms: str) -> None:
+    from envcheck.smoke.runner import _environment
+
+    task = Task("python", "quick", "/tmp", {"JAX_PLATFORMS": given}, Limits(1.0))
+    made = _environment(task, Job(Framework("jax"), device))
+    assert made["JAX_PLATFORMS"] == platforms
+    assert made["CUDA_VISIBLE_DEVICES"] == device.visible
+    assert made["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
 
 
 @pytest.mark.needs("python-3.6")

@@ -12,6 +12,7 @@ else:
 def more(report: "Report", opened: Any) -> None:
     """Measure on each device, without the log of placements: it would be what is measured."""
     tf, devices, _ = opened
+    tf.config.set_soft_device_placement(True)  # a shape or a label may have no GPU form
     tf.debugging.set_log_device_placement(False)
     speed.run(report, devices, Engine(tf))
 
@@ -26,13 +27,12 @@ class Engine:
         return self._tf.device("/device:" + device)
 
     def _compiled(self, device: str, body: Callable[[], Any]) -> Callable[[], Any]:
-        function = self._tf.function(body)
+        def placed() -> Any:
+            with self._on(device):  # inside: what a function holds is placed anew
+                return body()
 
-        def whole() -> Any:
-            with self._on(device):
-                return function().numpy()
-
-        return whole
+        function = self._tf.function(placed)
+        return lambda: function().numpy()
 
     def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
         """Multiply two square matrices."""

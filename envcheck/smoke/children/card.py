@@ -11,12 +11,20 @@ _ATTRIBUTES = {"clock_khz": 13, "processors": 16, "memory_clock_khz": 36, "bus_b
 def memory() -> Optional[Tuple[int, int]]:
     """Return (free, total) bytes of the first visible GPU, all processes together; None where that cannot be asked."""
     cuda, device = _open()
+    try:
+        return None if cuda is None else _memory(cuda, device)
+    except AttributeError:  # a driver without primary contexts, from before CUDA 7
+        return None
+
+
+def _memory(cuda: Any, device: ctypes.c_int) -> Optional[Tuple[int, int]]:
+    release = getattr(cuda, "cuDevicePrimaryCtxRelease_v2", None) or cuda.cuDevicePrimaryCtxRelease  # _v2: CUDA 11
     context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
-    if cuda is None or cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device):
+    if cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device):
         return None
     asked = cuda.cuCtxPushCurrent_v2(context) or cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
     cuda.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
-    cuda.cuDevicePrimaryCtxRelease_v2(device)
+    release(device)
     return None if asked else (free.value, total.value)
 
 
