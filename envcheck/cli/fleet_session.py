@@ -29,7 +29,13 @@ class _Watcher:
 
     def heard_of(self, hosts: list[str]) -> None:
         self.hosts = hosts
-        self._say(f"{len(hosts)} hosts to ask")
+        self._say(f"{len(hosts)} hosts to ask" if len(hosts) != 1 else "1 host to ask")
+
+    def warned(self, words: str) -> None:
+        from envcheck.render.inert import inert
+
+        if words.strip():
+            click.echo(inert(words), err=True)
 
     def told(self, result: HostResult) -> None:
         from envcheck.fleet.results import Failure
@@ -54,7 +60,11 @@ def ask(output: str, asked: Mapping[str, Any], *, again: bool, quiet: bool) -> i
     watcher = _Watcher(quiet=quiet)
     try:
         before = run_fleet(
-            str(asked["engine"]), _asked(asked), Path(output), Listener(watcher.heard_of, watcher.told), again=again
+            str(asked["engine"]),
+            _asked(asked),
+            Path(output),
+            Listener(watcher.heard_of, watcher.told, watcher.warned),
+            again=again,
         )
     except EngineError as error:
         raise UserError(str(error)) from None

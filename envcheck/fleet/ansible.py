@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import secrets
+import shutil
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,13 +16,13 @@ from envcheck.fleet.answers import answer_of
 from envcheck.fleet.collector import build_collector
 from envcheck.fleet.engine import Asked, EngineError, Listener
 from envcheck.fleet.results import BROKEN, UNREACHABLE, Failure, HostResult
-from envcheck.host.programs import installed_program
 from envcheck.host.streaming import run_streaming
 from envcheck.model.snapshot import Snapshot
 
-EVENT = "ENVCHECK-EVENT "
+MARK = "ENVCHECK_EVENT_MARK"  # the variable that tells the callback how its lines begin
 _LONGEST = 6 * 3600.0  # seconds for a whole fleet; each host has its own limit
 _PLUGINS = Path(__file__).with_name("ansible_plugins")
+_ANSWERED = "envcheck_answered"  # a group of our own, beside those of the inventory
 
 
 def run_ansible(asked: Asked, listener: Listener) -> None:
@@ -26,32 +30,40 @@ def run_ansible(asked: Asked, listener: Listener) -> None:
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         (work / "collector").write_bytes(build_collector())
-        (work / "play.json").write_text(json.dumps(_play(asked, work / "collector")), encoding="utf-8")
-        events = _Events(listener, asked.skip)
+        _write_json(work / "play.json", _play(asked, work / "collector"))
+        _write_json(work / "answered.json", _answered(asked.skip))
+        events = _Events(listener, secrets.token_hex(16))  # no host can guess how an event begins
         with (work / "log").open("wb") as log:
-            environment = _environment(asked.environment or {}, work)
+            environment = _environment(asked.environment or {}, work, events.mark)
             ended = run_streaming(_command(asked, work), environment, events.hear, log=log, seconds=_LONGEST)
         words = (work / "log").read_text(encoding="utf-8", errors="replace")
-        events.finish(ended.detail or words)
+        events.finish(ended.detail or words, answered_before=bool(asked.skip))
+
+
+def _write_json(path: Path, content: object) -> None:
+    path.write_text(json.dumps(content), encoding="utf-8")
 
 
 def _command(asked: Asked, work: Path) -> list[str]:
-    program = installed_program("ansible-playbook")
+    beside = Path(sys.executable).with_name("ansible-playbook")  # installed with the extra, on PATH or not
+    program = str(beside) if beside.exists() else shutil.which("ansible-playbook")
     if program is None:
         raise EngineError("ansible-playbook is not installed: pip install 'envcheck-gpu[fleet]'")
-    options = [
-        "--forks",
-        str(asked.forks),
-        "--timeout",
-        str(asked.connect_seconds),
+    return [
+        program,
+        *(f"--inventory={source}" for source in (asked.inventory, work / "answered.json")),
+        *([f"--limit={asked.pattern}"] if asked.pattern != "all" else []),
+        f"--forks={asked.forks}",
+        f"--timeout={asked.connect_seconds}",
         *(["--become"] if asked.become else []),
+        str(work / "play.json"),
     ]
-    return [program, "--inventory", asked.inventory, *options, str(work / "play.json")]
 
 
-def _environment(environment: Mapping[str, str], work: Path) -> dict[str, str]:
+def _environment(environment: Mapping[str, str], work: Path, mark: str) -> dict[str, str]:
     return {
         **environment,
+        MARK: mark,
         "ANSIBLE_STDOUT_CALLBACK": "envcheck_events",
         "ANSIBLE_CALLBACK_PLUGINS": str(_PLUGINS),
         "ANSIBLE_DEPRECATION_WARNINGS": "0",
@@ -61,9 +73,18 @@ def _environment(environment: Mapping[str, str], work: Path) -> dict[str, str]:
     }
 
 
+def _answered(hosts: frozenset[str]) -> dict[str, Any]:
+    """Make a group of the hosts not to ask, as an inventory of its own.
+
+    Names are data there, never a pattern that could mean a whole group of the same name. One that Ansible's YAML
+    inventories would read as a range or a port is left out: that host is asked again.
+    """
+    plain = [host for host in sorted(hosts) if re.fullmatch(r"\w[\w.-]*", host)]
+    return {_ANSWERED: {"hosts": dict.fromkeys(plain)}}
+
+
 def _play(asked: Asked, collector: Path) -> list[dict[str, Any]]:
     """Make the play, as data: a name from the inventory or the command line is never a part of a shell's line."""
-    pattern = ":".join([asked.pattern, *(f"!{host}" for host in sorted(asked.skip))])
     words = [_quoted(str(collector)), *([_quoted(f"python={asked.python}")] if asked.python else [])]
     task = {
         "name": "collect",
@@ -72,7 +93,8 @@ def _play(asked: Asked, collector: Path) -> list[dict[str, Any]]:
         "timeout": asked.host_seconds,
         "changed_when": False,
     }
-    play = {"hosts": pattern, "gather_facts": False, "any_errors_fatal": False, "strategy": "free", "tasks": [task]}
+    hosts = ["all", f"!{_ANSWERED}"]
+    play = {"hosts": hosts, "gather_facts": False, "any_errors_fatal": False, "strategy": "free", "tasks": [task]}
     return [{"name": "envcheck", **play}]
 
 
@@ -87,34 +109,42 @@ def _quoted(word: str) -> str:
 class _Events:
     """Turn Ansible's events into results; a host that never came to an end is told as broken."""
 
-    def __init__(self, listener: Listener, skipped: frozenset[str]) -> None:
-        self._listener, self._skipped = listener, skipped
-        self._heard = False
-        self._open: dict[str, None] = {}
-        self._begun = False
+    def __init__(self, listener: Listener, mark: str) -> None:
+        self.mark = mark
+        self._listener = listener
+        self._open: dict[str, None] | None = None  # None until Ansible has named the hosts
+        self._asked = False
 
     def hear(self, line: str) -> None:
         """Take one line of Ansible's output."""
-        if not line.startswith(EVENT):
-            return
-        event = json.loads(line[len(EVENT) :])
-        if event["kind"] == "hosts":
-            self._begun = True
-            self._heard = bool(event["hosts"])
-            self._open = dict.fromkeys(host for host in event["hosts"] if host not in self._skipped)
+        event = _parsed(line[len(self.mark) :]) if line.startswith(self.mark) else {}
+        if event.get("kind") == "hosts":
+            self._open = dict.fromkeys(event["hosts"])
+            self._asked = bool(self._open)
             self._listener.heard_of(list(self._open))
-        elif event["host"] in self._open:
+        elif self._open and event.get("host") in self._open:
             del self._open[event["host"]]
             self._listener.told(HostResult(event["host"], _answer(event)))
 
-    def finish(self, words: str) -> None:
-        """Account for every host that gave no answer."""
-        if not self._begun:
-            raise EngineError(f"Ansible did not run: {' '.join(words.split())[:1000] or 'no host matches'}")
-        if not self._heard and not self._skipped:
-            raise EngineError("the inventory names no such host")
+    def finish(self, words: str, *, answered_before: bool) -> None:
+        """Account for every host that gave no answer, and hand on what Ansible warned of."""
+        said = " ".join(words.split())
+        if self._open is None:
+            raise EngineError(f"Ansible did not run: {said[:1000] or 'no host matches'}")
+        if not self._asked and (not answered_before or "Unable to parse" in said):
+            raise EngineError(f"the inventory names no such host. {said[:1000]}".strip())
+        for line in words.splitlines():
+            self._listener.warned(line[:1000])
         for host in self._open:
-            self._listener.told(HostResult(host, Failure(BROKEN, "Ansible ended before this host did")))
+            self._listener.told(HostResult(host, Failure(BROKEN, f"Ansible ended before this host did. {said[:500]}")))
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        event = json.loads(text)
+    except ValueError:  # a worker of Ansible printed into the line: its host is told as broken at the end
+        return {}
+    return event if isinstance(event, dict) else {}
 
 
 def _answer(event: dict[str, Any]) -> Snapshot | Failure:

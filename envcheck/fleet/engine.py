@@ -24,13 +24,14 @@ class Asked:
     host_seconds: int = 60  # for one host, from its start to its answer
     become: bool = False
     python: str = ""  # the interpreter to inspect there; what each host finds by itself when empty
-    skip: frozenset[str] = frozenset()  # hosts that have answered before
+    skip: frozenset[str] = frozenset()  # hosts that have answered before, by the names they bear in the folder
     environment: Mapping[str, str] | None = None  # for the engine's own programs
 
 
 @dataclass(frozen=True)
 class Listener:
-    """Who is told: the names first, then each answer as it comes."""
+    """Who is told: the hosts that are asked, each answer as it comes, and what the engine itself has to say."""
 
     heard_of: Callable[[list[str]], None]
     told: Callable[[HostResult], None]
+    warned: Callable[[str], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from envcheck.model.snapshot import SCHEMA_VERSION, Snapshot
 FAILURE = "envcheck/fleet-failure/1"
 SNAPSHOT = f"envcheck/snapshot/{SCHEMA_VERSION}"
 LIMIT = 16 << 20  # bytes of one host's file; real ones are below one megabyte
+_LONGEST_NAME = 200  # characters of a file's name before its ending; file systems take 255
 UNREACHABLE, HUNG, TOO_OLD, BROKEN = "unreachable", "hung", "too-old", "broken"
 
 
@@ -37,8 +39,21 @@ class HostResult:
 
 def file_name(host: str) -> str:
     """Name a host's file; an inventory name can hold anything, also ../."""
-    safe = quote(host, safe="")
-    return (safe.replace(".", "%2E", 1) if safe.startswith(".") else safe)[:200] + ".json"
+    safe = quote(host, safe="", errors="surrogatepass")
+    safe = safe.replace(".", "%2E", 1) if safe.startswith(".") else safe
+    if len(safe) > _LONGEST_NAME:
+        whole = hashlib.sha256(safe.encode()).hexdigest()
+        safe = f"{safe[: _LONGEST_NAME - 20]}~{whole[:16]}"
+    return safe + ".json"
+
+
+def known_as(host: str) -> str:
+    """Return the name a host bears in a folder: its own, unless that is too long for a file's."""
+    return _host_of(file_name(host))
+
+
+def _host_of(name: str) -> str:
+    return unquote(name[: -len(".json")])
 
 
 def write_result(folder: Path, result: HostResult) -> None:
@@ -53,7 +68,7 @@ def write_result(folder: Path, result: HostResult) -> None:
 def read_results(folder: Path) -> Iterator[HostResult]:
     """Read every host's file, in the order of their names; one that is no result is a broken host, never an error."""
     for path in sorted(folder.glob("*.json")):
-        yield HostResult(unquote(path.name[: -len(".json")]), _read(path))
+        yield HostResult(_host_of(path.name), _read(path))
 
 
 def answered(folder: Path) -> set[str]:
@@ -61,7 +76,14 @@ def answered(folder: Path) -> set[str]:
     return {result.host for result in read_results(folder) if isinstance(result.answer, Snapshot)}
 
 
+def has_snapshot(folder: Path, host: str) -> bool:
+    """Tell whether a host's snapshot lies in the folder."""
+    return isinstance(_read(folder / file_name(host)), Snapshot)
+
+
 def _read(path: Path) -> Snapshot | Failure:
+    if not path.is_file():
+        return Failure(BROKEN, "its file is missing, or no regular file")
     try:
         with path.open("rb") as stream:
             data = stream.read(LIMIT + 1)

@@ -7,22 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from envcheck.fleet.engine import Asked, Listener
-from envcheck.fleet.results import HostResult, answered, write_result
+from envcheck.fleet.results import Failure, HostResult, answered, has_snapshot, write_result
 
 
 def run_fleet(engine: str, asked: Asked, folder: Path, watcher: Listener, *, again: bool = False) -> int:
     """Run an engine into a folder of results; return how many hosts had answered before.
 
+    A snapshot that is there stays when its host, asked again, gives none.
     Raises EngineError, and OSError where the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     done = frozenset() if again else frozenset(answered(folder))
 
     def told(result: HostResult) -> None:
-        write_result(folder, result)
+        if not isinstance(result.answer, Failure) or not has_snapshot(folder, result.host):
+            write_result(folder, result)
         watcher.told(result)
 
-    _engine(engine)(replace(asked, skip=done), Listener(watcher.heard_of, told))
+    _engine(engine)(replace(asked, skip=done), replace(watcher, told=told))
     return len(done)
 
 

@@ -10,7 +10,7 @@ from typing import IO
 from envcheck.fleet.answers import answer_of, failure_of
 from envcheck.fleet.collector import build_collector
 from envcheck.fleet.engine import Asked, EngineError, Listener
-from envcheck.fleet.results import HUNG, UNREACHABLE, Failure, HostResult
+from envcheck.fleet.results import HUNG, UNREACHABLE, Failure, HostResult, known_as
 from envcheck.host.process import run_program
 from envcheck.host.streaming import run_streaming
 from envcheck.model.facts import Known
@@ -19,7 +19,11 @@ from envcheck.model.records import dataclass
 # States in which a node takes no job (https://slurm.schedmd.com/sinfo.html#lbAG); a mark may follow, as in "down*".
 _AWAY = ("down", "drain", "drained", "draining", "fail", "failing", "maint", "powered_down", "powering_down", "unknown")
 # The collector comes on standard input, lies in a file of the node's own while it runs, and is removed.
-_RECEIVE = 'f=$(mktemp) && cat > "$f" && sh "$f" "$@"; s=$?; rm -f "$f"; exit $s'
+_RECEIVE = """f=$(mktemp) || exit
+trap 'rm -f "$f"' EXIT
+trap 'exit 143' HUP INT TERM
+cat > "$f" && sh "$f" "$@"
+"""
 
 
 @dataclass(frozen=True)
@@ -32,14 +36,13 @@ class Node:
 
 def run_slurm(asked: Asked, listener: Listener) -> None:
     """Run the collector on every node of a partition; raises EngineError where Slurm does not answer."""
-    nodes = _nodes(asked)
+    nodes = [node for node in _nodes(asked) if known_as(node.name) not in asked.skip]
     listener.heard_of([node.name for node in nodes])
     with tempfile.TemporaryDirectory() as folder:
         collector = Path(folder) / "collector"
         collector.write_bytes(build_collector())
-        open_nodes = [node for node in nodes if node.name not in asked.skip]
         with ThreadPoolExecutor(max_workers=asked.forks) as pool:
-            asking = [pool.submit(_ask, node, asked, collector) for node in open_nodes]
+            asking = [pool.submit(_ask, node, asked, collector) for node in nodes]
             for answer in as_completed(asking):
                 listener.told(answer.result())
 

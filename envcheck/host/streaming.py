@@ -70,7 +70,8 @@ def _hear(process: "subprocess.Popen[bytes]", heard: Callable[[str], None], dead
             if not chunk:
                 break
             held += chunk
-            _lines(held, heard)
+            if b"\n" in chunk or len(held) > LINE_LIMIT:
+                _lines(held, heard)
         else:
             return Ended(None, "its time was up")
     heard(held.decode("utf-8", "replace")) if held else None
@@ -84,7 +85,7 @@ def _lines(held: bytearray, heard: Callable[[str], None]) -> None:
         for line in bytes(held[:end]).split(b"\n"):
             heard(line.decode("utf-8", "replace"))
         del held[: end + 1]
-    elif len(held) > LINE_LIMIT:
+    else:
         held.clear()
 
 

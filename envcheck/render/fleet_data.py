@@ -12,7 +12,7 @@ from envcheck.fleet.report import Row, groups_of, verdict_of
 from envcheck.render.inert import inert
 
 # What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection).
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and their full-width forms
 LABELS = ("Machine", "GPU", "Driver", "CUDA", "cuDNN", "Compiler", "Python", "Frameworks")
 
 
@@ -47,7 +47,7 @@ def host_data(row: Row) -> dict[str, Any]:
 def render_fleet_csv(rows: list[Row]) -> str:
     """Render the rows as CSV; a cell that a spreadsheet would execute begins with an apostrophe."""
     text = io.StringIO()
-    writer = csv.writer(text)
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)  # so that a semicolon is no separator either
     writer.writerow(["host", "verdict", "cause", "message", *(label.lower() for label in LABELS), "drift"])
     for row in rows:
         machine = dict(row.machine)
@@ -58,4 +58,4 @@ def render_fleet_csv(rows: list[Row]) -> str:
 
 def _cell(text: str) -> str:
     shown = inert(text)
-    return f"'{shown}" if shown.lstrip(" ").startswith(_FORMULA) or text.startswith(_FORMULA) else shown
+    return f"'{shown}" if shown.lstrip("\ufffd \xa0\u3000").startswith(_FORMULA) else shown

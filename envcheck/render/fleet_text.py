@@ -24,7 +24,7 @@ def _lines(rows: list[Row], *, color: bool, verbose: bool, quiet: bool) -> Itera
     for group in groups_of(rows) if not quiet else ():
         count = f"{len(group.hosts)} host{'' if len(group.hosts) == 1 else 's'}"
         yield f"{_word(group.verdict, color=color)}  {group.cause or 'works'}: {count}"
-        members = [row for row in rows if row.host in set(group.hosts)] if verbose else []
+        members = [row for row in rows if (row.verdict, row.cause) == (group.verdict, group.cause)] if verbose else []
         if verbose:
             yield from (inert(f"  {row.host}: {row.message}") for row in members)
         else:

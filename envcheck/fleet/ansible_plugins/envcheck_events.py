@@ -7,6 +7,7 @@ https://docs.ansible.com/ansible/latest/dev_guide/developing_plugins.html#callba
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -19,6 +20,8 @@ short_description: one JSON line for each host
 description: Prints what the collector answered on each host, as soon as the host is done.
 """
 FIELDS = ("stdout", "stderr", "msg", "module_stderr", "rc")
+LONGEST = 17 << 20  # characters of a field: more than any answer is; what is cut is no JSON and refused as such
+_MARK = os.environ.get("ENVCHECK_EVENT_MARK", "")
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible publishes no types
@@ -49,10 +52,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible publishes n
 def _tell_result(kind: str, result: Any) -> None:
     said = result.result if hasattr(result, "result") else result._result  # noqa: SLF001 - public since ansible-core 2.19
     host = result.host if hasattr(result, "host") else result._host  # noqa: SLF001
-    fields = {name: str(said[name]) for name in FIELDS if name in said}
+    fields = {name: str(said[name])[:LONGEST] for name in FIELDS if name in said}
     _tell({"kind": kind, "host": host.get_name(), **fields})
 
 
 def _tell(event: dict[str, Any]) -> None:
-    sys.stdout.write("ENVCHECK-EVENT " + json.dumps(event) + "\n")
+    sys.stdout.write(_MARK + json.dumps(event) + "\n")
     sys.stdout.flush()
