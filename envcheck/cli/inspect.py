@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 
 from envcheck.cli import progress
 from envcheck.cli.exits import UserError
@@ -13,13 +14,13 @@ from envcheck.model.snapshot import SCHEMA_VERSION, Snapshot
 _LIMIT = 64 << 20  # bytes of a snapshot file; the largest real ones are below one megabyte
 
 
-def live_snapshot(python: str, env: str) -> Snapshot:
-    """Read this machine; a --python or --env that is not there is the user's error."""
+def live_snapshot(python: str, env: str, without: Collection[str] = ()) -> Snapshot:
+    """Read this machine, some probes left out; a --python or --env that is not there is the user's error."""
     from envcheck.host.local import LocalHost
     from envcheck.probes import PythonSelection, collect
 
     with progress.slow_programs():
-        snapshot = collect(LocalHost(), PythonSelection(python=python, env=env))
+        snapshot = collect(LocalHost(), PythonSelection(python=python, env=env), without)
     executable = snapshot.facts.python.executable
     crashed = (
         isinstance(executable, Unknown) and executable.why == "crashed"

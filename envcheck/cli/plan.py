@@ -12,6 +12,7 @@ from envcheck.model.snapshot import Facts
 from envcheck.plan.described import PLATFORMS, Description
 from envcheck.plan.wish import Wish
 
+_UNASKED = ("compilers",)  # probes that tell nothing of a new environment
 EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.104.05 --gpu 'RTX 4090'"
 
 
@@ -81,7 +82,7 @@ def plan_for(requirements: tuple[str, ...], wish: Wish, snapshot_file: str | Non
 def _read(said: Description, snapshot_file: str | None) -> Facts | None:
     if snapshot_file:
         return inspect.saved_snapshot(snapshot_file).facts
-    return None if said.platform else inspect.live_snapshot("", "").facts
+    return None if said.platform else inspect.live_snapshot("", "", _UNASKED).facts
 
 
 def _check_python(facts: Facts) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Collection, Dict, Mapping, Tuple
 
 from envcheck import __version__
 from envcheck.host.protocol import Host, UnrecordedError
@@ -42,9 +42,13 @@ _PATIENCE = 0.015  # seconds until the next probe is started beside one that wai
 _LIMIT = 4.5  # seconds for all probes; one that still reads then (a dead network mount) is given up
 
 
-def collect(host: Host, selection: PythonSelection = _OWN_CHOICE) -> Snapshot:
-    """Read every fact of a machine, all probes at once, and redact them before anything else sees them."""
-    sections = _run_probes(host, selection)
+def collect(host: Host, selection: PythonSelection = _OWN_CHOICE, without: Collection[str] = ()) -> Snapshot:
+    """Read every fact of a machine, all probes at once, and redact them before anything else sees them.
+
+    The probes named in `without` are left out: what they would read is not stated.
+    """
+    probes = {names: probe for names, probe in PROBES.items() if names not in without}
+    sections = _run_probes(probes, host, selection)
     facts = apply_overrides(Facts(**sections), host.environment())
     redactor = Redactor.of(host.environment())
     name = str(host.system_facts().get("node", ""))
@@ -52,20 +56,20 @@ def collect(host: Host, selection: PythonSelection = _OWN_CHOICE) -> Snapshot:
     return Snapshot(SCHEMA_VERSION, __version__, redactor.text(name), taken_at, redactor.value(facts))
 
 
-def _run_probes(host: Host, selection: PythonSelection) -> Dict[str, Any]:
+def _run_probes(probes: Mapping[str, Probe], host: Host, selection: PythonSelection) -> Dict[str, Any]:
     """Run the probes one after the other; while one waits for a program or a dead mount, others go on beside it.
 
     A thread for each from the start takes twice as long where nothing waits: they fight for the interpreter.
     """
     results: Dict[str, Any] = {}
-    waiting = list(reversed(list(PROBES.items())))
+    waiting = list(reversed(list(probes.items())))
     finished = threading.Event()
 
     def work() -> None:
         while waiting:
             names, probe = waiting.pop()
             _run_probe(probe, host, selection, results, names)
-        if len(results) == len(PROBES):
+        if len(results) == len(probes):
             finished.set()
 
     deadline = time.monotonic() + _LIMIT
@@ -73,7 +77,7 @@ def _run_probes(host: Host, selection: PythonSelection) -> Dict[str, Any]:
         start_thread(work)
         finished.wait(_PATIENCE)
     finished.wait(max(0.0, deadline - time.monotonic()))
-    return _sections(dict(results))
+    return _sections(probes, dict(results))
 
 
 def _run_probe(probe: Probe, host: Host, selection: PythonSelection, results: Dict[str, Any], names: str) -> None:
@@ -86,9 +90,9 @@ def _run_probe(probe: Probe, host: Host, selection: PythonSelection, results: Di
         results[names] = Unknown("crashed", f"the {names} probe failed: {type(error).__name__}: {error}")
 
 
-def _sections(results: Dict[str, Any]) -> Dict[str, Any]:
+def _sections(probes: Mapping[str, Probe], results: Dict[str, Any]) -> Dict[str, Any]:
     sections: Dict[str, Any] = {}
-    for names in PROBES:
+    for names in probes:
         result = results.get(names, Unknown("timeout", f"the {names} probe did not finish within {_LIMIT} s"))
         if isinstance(result, UnrecordedError):
             raise result
