@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -20,6 +21,14 @@ from tests.smoke.standin import run, standin_python
 
 pytestmark = pytest.mark.needs("linux")
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _own_temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep the logs of failed smoke tests with the test's own files."""
+    standin_python()  # once for all tests, in the common folder
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def smoke(*arguments: str, told: str = "") -> tuple[int, str, str]:
@@ -43,8 +52,6 @@ def test_a_failure_is_4_and_keeps_its_log() -> None:
     assert "matmul CPU:0: crashed: the process died: a segmentation fault (SIGSEGV) [smoke-failed]" in out
     log = Path(next(line for line in out.splitlines() if "log: " in line).split("log: ")[1])
     assert "##### envcheck step matmul CPU:0" in log.read_text(encoding="utf-8")
-    log.unlink()
-    log.parent.rmdir()
 
 
 def test_the_log_is_explained_by_what_is_known_of_logs() -> None:
