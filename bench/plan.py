@@ -27,7 +27,9 @@ from envcheck.plan.verify import UnreachableError, UnresolvableError, resolve
 from envcheck.plan.wish import Wish
 
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_arm64")
-GPU, DRIVER, GLIBC = "7.0", "580.65.06", "2.35"  # a V100, which every TensorFlow 2 has code for, on Ubuntu 22.04
+# A V100, which every TensorFlow 2 has code for; an A100 for the others, whose usual builds left the V100 behind.
+GPUS = {"tensorflow": "7.0", "torch": "8.0", "jax": "8.0"}
+DRIVER, GLIBC = "580.65.06", "2.35"  # Ubuntu 22.04
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,21 @@ def _has_cuda(rows: tuple[object, ...], platform: str) -> bool:
     return any(getattr(row, "cuda_build") and getattr(row, "platform") == platform for row in rows)  # noqa: B009
 
 
+def framework_of(cell: Cell) -> str:
+    """Return the framework a cell asks for."""
+    return cell.requirement.partition("==")[0]
+
+
 def plan_cell(matrix: Matrix, cell: Cell) -> Plan:
     """Make the plan of a cell."""
     linux, gpu = cell.platform.startswith("linux"), cell.goal == "gpu"
-    said = Description(cell.python, DRIVER if gpu else "", (GPU,) if gpu else (), GLIBC if linux else "", cell.platform)
+    said = Description(
+        cell.python,
+        DRIVER if gpu else "",
+        (GPUS[framework_of(cell)],) if gpu else (),
+        GLIBC if linux else "",
+        cell.platform,
+    )
     facts = planned_facts(None, said, matrix, expects_gpu=gpu)
     return build_plan(facts, matrix, read_requests((cell.requirement,), matrix), Wish(cell.goal, described=said))
 
@@ -139,11 +152,13 @@ def main() -> int:
     parser.add_argument("--line", default="", help="this line or release only")
     parser.add_argument("--jobs", type=int, default=2, help="uv processes at once")
     parser.add_argument("--last", type=int, default=10, help="releases of torch and jax")
+    parser.add_argument("--platform", default="", choices=["", *PLATFORMS], help="this platform only")
     options = parser.parse_args()
     matrix = load_matrix()
     asked = lines_of(matrix, options.framework, options.last)
     asked = [text for text in asked if not options.line or options.line == text.partition("==")[2].removesuffix(".*")]
     cells = [cell for text in asked for cell in cells_of(matrix, text, options.framework)]
+    cells = [cell for cell in cells if options.platform in ("", cell.platform)]
     with ThreadPoolExecutor(options.jobs) as pool:
         outcomes = list(pool.map(lambda cell: try_cell(matrix, cell), cells))
     return 1 if report(outcomes) else 0

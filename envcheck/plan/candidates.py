@@ -71,8 +71,9 @@ def _distributions(context: Context, request: Request) -> tuple[str, ...]:
     """List the names a release may come under; a name that is asked for by itself stands."""
     if request.distribution != request.framework:
         return (request.distribution,)
-    living = ("tensorflow", "tensorflow-gpu", "tensorflow-cpu")
-    return living if context.goal == "gpu" else (living[2], living[0])
+    if context.goal == "gpu":
+        return ("tensorflow", "tensorflow-gpu", "tensorflow-cpu")
+    return ("tensorflow-cpu", "tensorflow", "tensorflow-macos")
 
 
 def _jax(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:

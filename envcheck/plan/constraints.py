@@ -18,6 +18,7 @@ from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.gpu_facts import judged_gpus
 from envcheck.rules.known_problems import name_of
 
+_METAL = "tensorflow-metal"
 _MINORS = 100  # more than any major of cuDNN has had
 _CUDNN = re.compile(r"(nvidia-cudnn-cu(\d+))([<>=!~].*)?")
 
@@ -136,6 +137,6 @@ def _metal(context: Context, candidate: Candidate) -> Iterator[str]:
     """Yield the plugin that gives TensorFlow the GPU of an Apple machine, where one was made for the release."""
     if context.platform != "macosx_arm64" or candidate.row.framework != "tensorflow":
         return
-    for row in plan_data()["metal"]["rows"]:
-        if within(candidate.row.version, row["specifier"]) and python_minor(context) in row["pythons"]:
-            yield row["requirement"]
+    rows = context.matrix.companions_of(candidate.row.version, context.platform)
+    fits = (row for row in rows if row.distribution == _METAL and python_minor(context) in row.pythons)
+    yield from (f"{row.distribution}=={row.version}" for row in list(fits)[:1])

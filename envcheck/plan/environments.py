@@ -138,10 +138,9 @@ def _library_folders(made: Environment, judged: tuple[Judgement, ...]) -> tuple[
 
 
 def _macos(judged: tuple[Judgement, ...]) -> str:
-    """Return the lowest macOS that the wheels' tags name: macosx_14_0_arm64 -> 14.0."""
-    tags = [[re.match(r"macosx_(\d+)_(\d+)_", tag) for tag in item.candidate.row.tags] for item in judged]
-    lowest = [min((f"{tag[1]}.{tag[2]}" for tag in found if tag), key=Version) for found in tags if any(found)]
-    return max(lowest, key=Version, default="")
+    """Return the macOS that every wheel runs on: macosx_14_0_arm64 -> 14.0; which Python has which tag is not held."""
+    tags = (re.match(r"macosx_(\d+)_(\d+)_", tag) for item in judged for tag in item.candidate.row.tags)
+    return max((f"{tag[1]}.{tag[2]}" for tag in tags if tag), key=Version, default="")
 
 
 def _pip_needed(context: Context, judged: tuple[Judgement, ...]) -> str:

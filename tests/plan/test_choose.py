@@ -118,3 +118,12 @@ def test_a_pinned_build_of_pytorchs_own_index_is_judged_by_its_label() -> None:
 def test_cpu_builds_are_taken_where_they_are_expected() -> None:
     plan = planned("tensorflow", on=A100, expect="cpu")
     assert (plan.goal, chosen(plan).distribution, chosen(plan).build) == ("cpu", "tensorflow-cpu", "cpu")
+
+
+def test_an_apple_machine_gets_the_metal_plugin_made_for_the_release() -> None:
+    old = chosen(planned("tensorflow==2.9.*", on=machine(platform="macosx_arm64", python="3.9")))
+    assert (old.distribution, old.version) == ("tensorflow-macos", "2.9.2")
+    assert "tensorflow-metal==0.5.1" in old.constraints
+    new = chosen(planned("tensorflow==2.18.*", on=LAPTOP))
+    assert "tensorflow-metal==1.2.0" in new.constraints
+    assert not [item for item in chosen(planned("tensorflow==2.18.*", on=machine())).constraints if "metal" in item]
