@@ -21,9 +21,14 @@ ON_CPU = (Job(TORCH, CPU_DEVICE),)
 
 
 @functools.cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="standin-torch-")  # goes with the test run
+
+
+@functools.cache
 def standin_python() -> str:
     """Return the Python of an environment with the stand-in PyTorch."""
-    return str(make_standin_env(Path(tempfile.mkdtemp(prefix="standin-torch-")) / "env"))
+    return str(make_standin_env(Path(_folder().name) / "env"))
 
 
 def run(
