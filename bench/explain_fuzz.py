@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -44,21 +45,23 @@ class Target:
     """What is fuzzed: from bytes to the printed explanation."""
 
     def __init__(self, seconds: float) -> None:
+        from envcheck.explain.collected import Collected
         from envcheck.explain.judge import judge_log
         from envcheck.explain.reading import Reading
-        from envcheck.explain.scan import scan
+        from envcheck.explain.scan import Scanner
         from envcheck.explain.signatures import load_signatures
         from envcheck.matrix.load import load_matrix
         from envcheck.render.explain_json import render_explanation
         from envcheck.render.explain_text import print_explanation
 
-        self._scan, self._judge, self._reading = scan, judge_log, Reading
+        self._judge, self._reading = judge_log, Reading
         self._json, self._text = render_explanation, print_explanation
         self.count = 0
         self.known = 0
         self.slowest = 0.0
         self._limit = seconds
-        self._signatures = load_signatures()
+        self._nothing = partial(Collected, load_signatures())
+        self._scanner = Scanner(load_signatures())  # building its automaton takes longer than most inputs
         self._matrix = load_matrix()
 
     def __call__(self, data: bytes) -> None:
@@ -74,7 +77,12 @@ class Target:
     def _explain(self, data: bytes) -> None:
         size = 1 + data[0] * 7 if data else 1
         blocks = [data[at : at + size] for at in range(0, len(data), size)]
-        found = self._scan([("fuzz", blocks)], self._signatures)
+        self._scanner.collected, self._scanner.lines, self._scanner.bytes = self._nothing(), 0, 0
+        stream = self._scanner.stream("fuzz")
+        for block in blocks:
+            stream.feed(block)
+        stream.finish()
+        found = self._scanner.result()
         reading = self._reading(self._judge(found.events, self._matrix, None), found, ("fuzz",))
         self.known += bool(found.events)
         self._json(reading)
