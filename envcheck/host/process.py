@@ -115,9 +115,10 @@ def _drain(process: "subprocess.Popen[bytes]", deadline: float) -> Optional[List
         for stream in order:
             selector.register(stream, selectors.EVENT_READ)
         while selector.get_map() and time.monotonic() < deadline:
-            ready = selector.select(min(_PAUSE, max(0.0, deadline - time.monotonic())))
-            if not ready and process.poll() is not None:
-                break  # the program is done; a child of it holds the pipe
+            done = process.poll() is not None  # before the look at the pipes: what it printed last is in them then
+            ready = selector.select(min(0.0 if done else _PAUSE, max(0.0, deadline - time.monotonic())))
+            if done and not ready:
+                break  # a child of it holds a pipe
             for key, _ in ready:
                 chunk = os.read(key.fd, 65536)
                 buffers[key.fd] += chunk

@@ -62,9 +62,10 @@ def _hear(process: "subprocess.Popen[bytes]", heard: Callable[[str], None], dead
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ)
         while time.monotonic() < deadline:
-            if not selector.select(_PAUSE):
-                if process.poll() is not None:
-                    break  # the program is done; a child of it holds the pipe
+            done = process.poll() is not None  # before the look at the pipe: what it printed last is in it then
+            if not selector.select(0.0 if done else _PAUSE):
+                if done:
+                    break  # a child of it holds the pipe
                 continue
             chunk = os.read(process.stdout.fileno(), 1 << 16)
             if not chunk:
