@@ -41,9 +41,12 @@ def judge_log(events: Sequence[Event], matrix: Matrix, facts: Facts | None) -> R
     log = Log(events, matrix, facts)
     machine = machine_findings(log)
     claims = [*_direct(log), *(claim for reason in _REASONS for claim in reason(log))]
-    excused = [claim for claim in claims if _is_excused(log, claim)]
+    excused: list[Claim] = []
+    standing: list[Claim] = []
+    for claim in claims:
+        (excused if _is_excused(log, claim) else standing).append(claim)
     noise = tuple(dict.fromkeys((*_noise(log), *(event for claim in excused for event in claim.events))))
-    ordered = strongest(claim for claim in (*claims, *machine.claims(claims)) if claim not in excused)
+    ordered = strongest((*standing, *machine.claims(claims)))
     root = root_of(ordered)
     notes = [*_noise_note(noise), *_remedies(log)]
     if root is None:

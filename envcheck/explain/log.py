@@ -33,9 +33,12 @@ class Log:
 
     def __init__(self, events: Sequence[Event], matrix: Matrix, facts: Facts | None) -> None:
         known = signatures_by_name()
-        seen = [event for event in events if event.signature in known]
-        self.silenced = tuple(event for event in seen if _is_said_harmlessly(event))
-        self.events = tuple(event for event in seen if event not in self.silenced)
+        self.silenced: list[Event] = []  # lines that complain and are known to mean no harm
+        kept: list[Event] = []
+        for event in events:
+            if event.signature in known:
+                (self.silenced if _is_said_harmlessly(event) else kept).append(event)
+        self.events = tuple(kept)
         self.matrix = matrix
         self.facts = facts or _NOTHING
         self.with_facts = facts is not None
@@ -184,7 +187,7 @@ def digits(capability: str) -> str:
     if " minor: " in capability:
         return capability.replace(" minor: ", ".")
     plain = capability.removeprefix("sm_").removeprefix("compute_").rstrip("af")
-    return plain if "." in plain or not plain.isdigit() else f"{plain[:-1]}.{plain[-1]}"
+    return plain if "." in plain or not plain.isdecimal() else f"{plain[:-1]}.{plain[-1]}"
 
 
 def number(version: str) -> tuple[int, ...]:
@@ -192,7 +195,7 @@ def number(version: str) -> tuple[int, ...]:
     parts = version.replace(",", ".").replace(" ", "").split(".")
     found: list[int] = []
     for part in parts:
-        if not part.isdigit() or len(part) > 6:
+        if not part.isdecimal() or len(part) > 6:
             break
         found.append(int(part))
     return tuple(found)

@@ -77,4 +77,8 @@ def _size(row: dict[str, str], value: str, unit: str) -> int:
 
 
 def _bytes(value: str, unit: str) -> int:
-    return int(float(value.rstrip(".") or 0) * _UNITS.get(unit if unit == "bytes" else unit[:1], 1))
+    """Read a size; -1 for what is no number, such as 1.2.3."""
+    whole, _, part = value.strip(".").partition(".")
+    if not whole.isdecimal() or (part and not part.isdecimal()):
+        return -1
+    return int(float(f"{whole}.{part or 0}") * _UNITS.get(unit if unit == "bytes" else unit[:1], 1))

@@ -34,7 +34,7 @@ def version_claims(log: Log) -> Iterator[Claim]:
 def cudnn_number(text: str) -> tuple[int, ...]:
     """Read a cuDNN version in any of its spellings: 8.6.0, (8, 3, 2), 8700 and 90100."""
     plain = text.strip(" ().")
-    if not plain.isdigit():
+    if not plain.isdecimal():
         return number(plain)
     value = int(plain)
     # cuDNN's own number is major * 1000 + minor * 100 + patch, and from 9 on major * 10000 + minor * 100 + patch.

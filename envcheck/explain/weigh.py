@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from envcheck.explain.log import Claim
 from envcheck.explain.signatures import rivals as rival_rows
 from envcheck.model.facts import Source
-from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, WARNING, Command, Evidence, Finding, Fix
+from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Command, Evidence, Finding, Fix
 from envcheck.rules.catalogue import catalogue
 
 _LEAST = 20  # lighter claims are symptoms that name no cause
@@ -16,16 +16,18 @@ _SHOWN = 6  # lines shown of one claim
 
 def strongest(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     """Join the claims of one cause and order them: heaviest first, then by the catalogue; never by the log's order."""
-    joined: dict[str, Claim] = {}
+    grouped: dict[str, list[Claim]] = {}
     for claim in claims:
-        known = joined.get(claim.id)
-        joined[claim.id] = claim if known is None else _join(known, claim)
-    return tuple(sorted(joined.values(), key=lambda claim: (-claim.weight, catalogue()[claim.id].rank)))
+        grouped.setdefault(claim.id, []).append(claim)
+    joined = map(_join, grouped.values())
+    return tuple(sorted(joined, key=lambda claim: (-claim.weight, catalogue()[claim.id].rank)))
 
 
-def _join(one: Claim, other: Claim) -> Claim:
-    first, second = (one, other) if (one.weight, one.message) >= (other.weight, other.message) else (other, one)
-    events = tuple(dict.fromkeys((*first.events, *second.events)))
+def _join(same: list[Claim]) -> Claim:
+    """Join the claims of one cause under the heaviest; the first by its words where two weigh the same."""
+    ordered = sorted(same, key=lambda claim: (-claim.weight, claim.message))
+    first = ordered[0]
+    events = tuple(dict.fromkeys(event for claim in ordered for event in claim.events))
     return Claim(first.id, first.weight, first.message, events, first.severity, first.rivals)
 
 
@@ -54,7 +56,8 @@ def finding_of(claim: Claim, root: Claim, fix: Fix | None) -> Finding:
         severity = ERROR if claim.severity == ERROR else WARNING
         return Finding(claim.id, INCOMPATIBLE, severity, claim.message, evidence(claim), fix)
     cause = root.id if consequence(claim, root) else None
-    return Finding(claim.id, INCOMPATIBLE, WARNING, claim.message, evidence(claim), fix, caused_by=cause)
+    beside = WARNING if root.severity == ERROR else NOTE  # never above the root
+    return Finding(claim.id, INCOMPATIBLE, beside, claim.message, evidence(claim), fix, caused_by=cause)
 
 
 def rival_findings(root: Claim, known: Iterable[str]) -> tuple[Finding, ...]:

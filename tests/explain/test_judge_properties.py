@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from envcheck.explain.signatures import load_signatures
+from tests.cases.case_facts import facts_of
 from tests.cases.judged import FOLDER, NOISE, judge_text, read_cases
 
 CASES = [
@@ -42,3 +44,16 @@ def test_the_order_of_lines_never_changes_the_primary_finding(case: dict[str, An
     shuffled = list(text)
     seed.shuffle(shuffled)
     assert judge_text("\n".join(shuffled)).primary == judge_text("\n".join(text)).primary
+
+
+MESSAGES = st.sampled_from(load_signatures()).flatmap(lambda item: st.from_regex(item.pattern))
+JOINED = st.lists(MESSAGES, min_size=1, max_size=3).map("\n".join)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(text=JOINED, stated=st.sampled_from([None, {"gpus": []}, {"os": "Windows", "packages": {"torch": "2.1.0"}}]))
+def test_whatever_matches_is_judged(text: str, stated: dict[str, Any] | None) -> None:
+    judged = judge_text(text, None if stated is None else facts_of(stated))
+    assert judged.report.verdict in ("compatible", "incompatible", "undetermined")
+    assert sum(finding.primary for finding in judged.report.findings) <= 1
+    assert judged.report.verdict != "incompatible" or judged.report.findings[0].primary
