@@ -23,11 +23,17 @@ class Candidate:
     local: str = ""  # cu118, cpu
     index: str = ""
     plugin: FrameworkRelease | None = None  # the row that says which CUDA it brings, where that is not `row`
+    library: FrameworkRelease | None = None  # the row of the compiled half, where that is not `row`: jaxlib
 
     @property
     def is_gpu(self) -> bool:
         """Say whether it is a CUDA build."""
         return self.local.startswith("cu") or (not self.local and (self.plugin or self.row).cuda_build)
+
+    @property
+    def rows(self) -> tuple[FrameworkRelease, ...]:
+        """List the rows of everything it consists of."""
+        return tuple(row for row in (self.row, self.library, self.plugin) if row is not None)
 
     @property
     def cuda_row(self) -> FrameworkRelease:
@@ -80,17 +86,14 @@ def _jax(context: Context, request: Request, rows: list[FrameworkRelease]) -> It
     row = next((row for row in rows if row.distribution == "jax"), None)
     if row is None:
         return
-    library = f"jaxlib=={row.version}"
-    if context.goal == "cpu":
-        yield Candidate(row, text := _text("jax", request.extras, row.version), (text, library))
-        return
+    library = next((item for item in rows if item.distribution == "jaxlib"), None)
+    plugins = {item.distribution: item for item in rows}
     asked = [extra for extra in request.extras if extra in row.extras]
-    for extra in asked or sorted(row.extras, reverse=True):
-        plugin = next((item for item in rows if item.distribution == f"jax-{extra}-plugin"), None)
-        extras = sorted({*request.extras, extra})
-        yield Candidate(row, text := _text("jax", extras, row.version), (text, library), plugin=plugin)
-    if not row.extras:
-        yield Candidate(row, text := _text("jax", request.extras, row.version), (text, library))
+    ways: list[str] = (asked or sorted(row.extras, reverse=True)) if context.goal == "gpu" else []
+    for extra in ways or [""]:
+        extras = sorted({*request.extras, *([extra] if extra else [])})
+        text, plugin = _text("jax", extras, row.version), plugins.get(f"jax-{extra}-plugin")
+        yield Candidate(row, text, (text, f"jaxlib=={row.version}"), plugin=plugin, library=library)
 
 
 def _torch(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:

@@ -9,6 +9,7 @@ from packaging.version import Version
 from envcheck.model.facts import Known
 from envcheck.model.plans import CONDA, PIP, Environment, PlannedRelease, RequirementSet
 from envcheck.model.records import replaced
+from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.choose import Choice
 from envcheck.plan.constraints import constraints, is_resolved, python_minor, source_only
 from envcheck.plan.cuda_source import OWN, PACKAGES, WHEELS
@@ -55,14 +56,15 @@ def _cuda(judged: Judgement) -> str | None:
 def environment_of(context: Context, judged: tuple[Judgement, ...], wish: Wish) -> Environment:
     """Put judged releases into one environment."""
     installer = wish.installer or (CONDA if any(item.source.kind == PACKAGES for item in judged) else PIP)
+    rows = [row for item in judged for row in item.candidate.rows]
     made = Environment(
         folder=wish.folder or (".conda-env" if installer == CONDA else ".venv"),
         installer=installer,
         python=python_minor(context) + ("t" if _is_free_threaded(context) else ""),
         platform=context.platform,
-        glibc=max((wheel_glibc(item.candidate.row) for item in judged), key=lambda text: Version(text or "0")),
-        macos=_macos(judged),
-        pip_too_old=_pip_needed(context, judged),
+        glibc=max((wheel_glibc(row) for row in rows), key=lambda text: Version(text or "0")),
+        macos=_macos(rows),
+        pip_too_old=_pip_needed(context, rows),
     )
     if installer == CONDA and all(_conda_specs(context, item) for item in judged):
         return _native(context, made, judged)
@@ -137,16 +139,16 @@ def _library_folders(made: Environment, judged: tuple[Judgement, ...]) -> tuple[
     return (*folders, *(["lib"] if PACKAGES in hooked else []))
 
 
-def _macos(judged: tuple[Judgement, ...]) -> str:
+def _macos(rows: list[FrameworkRelease]) -> str:
     """Return the macOS that every wheel runs on: macosx_14_0_arm64 -> 14.0; which Python has which tag is not held."""
-    tags = (re.match(r"macosx_(\d+)_(\d+)_", tag) for item in judged for tag in item.candidate.row.tags)
+    tags = (re.match(r"macosx_(\d+)_(\d+)_", tag) for row in rows for tag in row.tags)
     return max((f"{tag[1]}.{tag[2]}" for tag in tags if tag), key=Version, default="")
 
 
-def _pip_needed(context: Context, judged: tuple[Judgement, ...]) -> str:
+def _pip_needed(context: Context, rows: list[FrameworkRelease]) -> str:
     """Return the pip that a release's wheels need where a new environment may begin with an older one."""
     bundled = plan_data()["bundled_pip"]["rows"].get(python_minor(context), "0")
-    needs = [need.pip for need in (easiest_for_pip(item.candidate.row) for item in judged) if need]
+    needs = [need.pip for need in map(easiest_for_pip, rows) if need]
     wanted = max(needs, key=Version, default="0")
     return wanted if Version(wanted) > Version(bundled) else ""
 
