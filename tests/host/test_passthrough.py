@@ -153,7 +153,7 @@ def test_a_terminal_that_changes_its_size() -> None:
     seen = SendsWhenReady(signal.SIGWINCH)
     code = (
         "import os, signal, sys, time\n"
-        "signal.signal(signal.SIGWINCH, lambda *_: (print(*os.get_terminal_size()), sys.exit(0)))\n"
+        "signal.signal(signal.SIGWINCH, lambda *_: (os.write(1, b'%d %d\\n' % os.get_terminal_size()), sys.exit(0)))\n"
         "print('ready', flush=True)\ntime.sleep(15)"
     )
     with terminal_as_output() as outer:
