@@ -1,6 +1,7 @@
 """Plan every cell of TensorFlow, PyTorch and JAX releases x Pythons x platforms, and resolve each plan on the index.
 
-    python bench/plan.py [--framework tensorflow] [--line 2.15] [--jobs 2] [--last 10]
+    python bench/plan.py [--framework tensorflow] [--line 2.15] [--platform win_amd64] [--jobs 2] [--last 10]
+    python bench/plan.py --speed 15
 
 Needs the extra `plan`. A cell is resolved from wheels, or the matrix says why it cannot be; anything else is
 missed and the exit code is 1. conda's part of a plan and PyTorch's own index are left to `plan --verify`.
@@ -10,7 +11,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import statistics
+import subprocess
 import sys
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -145,6 +149,34 @@ def _shown(outcomes: list[Outcome]) -> str:
     return "; ".join(f"{' '.join(pythons)}{f': {label}' if label else ''}" for label, pythons in by_kind.items())
 
 
+def speed(runs: int) -> int:
+    """Time the command beside a bare start, interleaved; print medians of wall time and the least processor time."""
+    hand = ["--platform", "linux_x86_64", "--python", "3.11", "--gpu", "8.9", "--driver", "550.54.14"]
+    start = "from envcheck.cli import main; main()"
+    commands = {
+        "python -c pass": ["-c", "pass"],
+        "envcheck plan tensorflow": ["-c", start, "plan", "tensorflow"],
+        "envcheck plan tensorflow --platform ... --gpu ... --driver ...": ["-c", start, "plan", "tensorflow", *hand],
+    }
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
+    for _ in range(runs):
+        for name, argv in commands.items():
+            begun = time.perf_counter()
+            with subprocess.Popen([sys.executable, *argv], stdout=subprocess.PIPE) as process:
+                assert process.stdout is not None
+                process.stdout.read()
+                _, _, usage = os.wait4(process.pid, 0)
+                process.returncode = 0
+            taken[name].append((time.perf_counter() - begun, usage.ru_utime + usage.ru_stime))
+    first = taken["python -c pass"]
+    bare = statistics.median(wall for wall, _ in first), min(cpu for _, cpu in first)
+    print("| command | median ms | x | least processor ms | x |\n|---|---|---|---|---|")
+    for name, samples in taken.items():
+        wall, cpu = statistics.median(one for one, _ in samples), min(one for _, one in samples)
+        print(f"| `{name}` | {wall * 1e3:.0f} | {wall / bare[0]:.1f} | {cpu * 1e3:.0f} | {cpu / bare[1]:.1f} |")
+    return 0
+
+
 def main() -> int:
     """Try every cell."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -153,7 +185,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="uv processes at once")
     parser.add_argument("--last", type=int, default=10, help="releases of torch and jax")
     parser.add_argument("--platform", default="", choices=["", *PLATFORMS], help="this platform only")
+    parser.add_argument("--speed", type=int, default=0, metavar="RUNS", help="time the command instead")
     options = parser.parse_args()
+    if options.speed:
+        return speed(options.speed)
     matrix = load_matrix()
     asked = lines_of(matrix, options.framework, options.last)
     asked = [text for text in asked if not options.line or options.line == text.partition("==")[2].removesuffix(".*")]
