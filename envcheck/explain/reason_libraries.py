@@ -41,7 +41,7 @@ def parse_library(name: str) -> Library:
     """Read a library's name, such as libcusolver.so.10, cudart64_110.dll or libcuda.so."""
     base = re.split(r"[/\\]", name)[-1]
     family = next((kind for pattern, kind in _FAMILIES if re.match(pattern, base)), OTHER)
-    match = re.match(r"lib(?P<stem>[\w+-]+?)\.so(?:\.(?P<version>[\d.]+\d|\d+))?", base)
+    match = re.match(r"lib(?P<stem>[\w.+-]+?)\.so(?:\.(?P<version>[\d.]+\d|\d+))?", base)
     if match:
         return Library(base, match["stem"], match["version"] or "", family)
     match = re.match(r"(?P<stem>[a-zA-Z_]+?)(?:64)?_?(?P<version>\d+)?(?:_\d+)?\.dll", base)
