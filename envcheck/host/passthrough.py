@@ -132,6 +132,8 @@ class _Copier(threading.Thread):
 
     def run(self) -> None:
         """Copy: the thread's work."""
+        if hasattr(signal, "pthread_sigmask"):  # they must wake the thread that passes them on
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         with contextlib.suppress(OSError):  # the last writer to a terminal is gone; our reader is gone
             while True:
                 block = os.read(self._outlet.outer, _BLOCK)

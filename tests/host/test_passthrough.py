@@ -154,7 +154,7 @@ def test_a_terminal_that_changes_its_size() -> None:
     code = (
         "import os, signal, sys, time\n"
         "signal.signal(signal.SIGWINCH, lambda *_: (os.write(1, b'%d %d\\n' % os.get_terminal_size()), sys.exit(0)))\n"
-        "print('ready', flush=True)\ntime.sleep(15)"
+        "os.write(1, b'ready\\n')\ntime.sleep(15)"
     )
     with terminal_as_output() as outer:
         fcntl.ioctl(outer, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 50, 0, 0))
