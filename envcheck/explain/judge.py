@@ -10,7 +10,7 @@ from envcheck.explain.log import Claim, Log
 from envcheck.explain.machine import Machine, machine_findings
 from envcheck.explain.reason_architecture import architecture_claims
 from envcheck.explain.reason_driver import driver_claims, harmless_without_gpu
-from envcheck.explain.reason_libraries import is_harmless_load, library_claims
+from envcheck.explain.reason_libraries import library_claims
 from envcheck.explain.reason_memory import memory_claims
 from envcheck.explain.reason_pip import pip_claims
 from envcheck.explain.reason_python import python_claims
@@ -116,7 +116,7 @@ def _is_excused(log: Log, claim: Claim) -> bool:
 
 def _noise(log: Log) -> tuple[Event, ...]:
     known = signatures_by_name()
-    return tuple(event for event in log.events if known[event.signature].role == "noise" or is_harmless_load(event))
+    return (*(event for event in log.events if known[event.signature].role == "noise"), *log.silenced)
 
 
 def _noise_note(events: tuple[Event, ...]) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -175,10 +176,21 @@ def _is_said_harmlessly(event: Event) -> bool:
     """Tell whether a line that complains, or tells of the machine, is one of those known to mean no harm."""
     if signatures_by_name()[event.signature].role not in ("cause", "symptom", "context"):
         return False
+    if _is_opened_in_passing(event):
+        return True
     return any(
         any(fragment in event.text for fragment in item.fragments) and compiled(item.name).search(event.text)
         for item in signatures_by_name().values()
         if item.role == "noise"
+    )
+
+
+def _is_opened_in_passing(event: Event) -> bool:
+    """Tell whether a build goes on without the library it could not open: TensorRT, or CUPTI for its profiler."""
+    in_passing = "dlerror" in event.text or "Could not load dynamic" in event.text or "Couldn't open" in event.text
+    return (
+        in_passing
+        and re.match(r"(?:lib)?(?:nvinfer|nvonnx|nvparsers|cupti)", event.captured.get("library", "")) is not None
     )
 
 

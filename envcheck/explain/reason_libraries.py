@@ -97,12 +97,6 @@ def library_claims(log: Log) -> Iterator[Claim]:
             yield _foreign(event, library)
 
 
-def is_harmless_load(event: Event) -> bool:
-    """Tell whether a message names a library that nothing depends on: TensorRT and CUPTI opened in passing."""
-    in_passing = "dlerror" in event.text or "Could not load dynamic" in event.text or "Couldn't open" in event.text
-    return in_passing and bool(_name(event)) and parse_library(_name(event)).family in (TENSORRT, PROFILER)
-
-
 def _name(event: Event) -> str:
     row = event.captured
     return row.get("library") or row.get("library2") or ""
