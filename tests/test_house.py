@@ -30,9 +30,10 @@ MAY_IMPORT = {
     "gpus": {"model", "host", "probes", "gpus"},
     "plan": {"model", "host", "matrix", "rules", "plan"},
     "smoke": {"model", "host", "rules", "smoke"},
+    "install": {"model", "host", "matrix", "rules", "plan", "smoke", "install"},
     "render": {"model", "host", "rules", "fleet", "diff", "explain", "gpus", "plan", "smoke", "render"},
     "cli": {"model", "host", "probes", "matrix", "rules", "render", "cli"}
-    | {"check", "diff", "explain", "fleet", "gpus", "plan", "smoke"},
+    | {"check", "diff", "explain", "fleet", "gpus", "plan", "smoke", "install"},
 }
 # Third-party packages each room may import at all.
 THIRD_PARTY = {
@@ -57,6 +58,7 @@ THIRD_PARTY = {
     "gpus": set(),
     "plan": {"packaging", "rattler", "uv"},
     "smoke": set(),
+    "install": set(),
     "fleet": {"ansible"},  # a plugin of ours that runs inside Ansible
     "render": {"jinja2", "markupsafe", "rich"},
     "cli": {"click"},

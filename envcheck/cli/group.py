@@ -18,6 +18,7 @@ COMMANDS = {
     "explain": ("envcheck.cli.explain", "Find the line of a log that matters, and what to type."),
     "fleet": ("envcheck.cli.fleet", "Read every machine of an inventory and judge them here."),
     "gpus": ("envcheck.cli.gpus", "Show the GPUs, who holds their memory, and whether a job fits."),
+    "install": ("envcheck.cli.install", "Run the plan, verify it, and put the old environment back where it fails."),
     "plan": ("envcheck.cli.plan", "Print the exact commands that bring a framework to this machine."),
     "matrix": ("envcheck.cli.matrix", "Ask the compatibility matrix which releases work with what."),
     "run": ("envcheck.cli.run", "Run a command, and explain it when it fails."),

@@ -77,7 +77,7 @@ def end_running() -> None:
     while _starting and time.monotonic() < deadline:
         time.sleep(0.002)  # a program that another thread is just starting is to be ended, too
     for process in list(_running):
-        _kill(process)
+        end_group(process)
 
 
 def _start(argv: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
@@ -139,7 +139,7 @@ def _drain_simply(process: "subprocess.Popen[bytes]", deadline: float) -> List[b
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     if process.poll() is None:
-        _kill(process)
+        end_group(process)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE)
     elif os.name == "posix":
@@ -149,7 +149,8 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
             stream.close()
 
 
-def _kill(process: "subprocess.Popen[bytes]") -> None:
+def end_group(process: "subprocess.Popen[bytes]") -> None:
+    """End a program that leads a session of its own, and all of its children in it."""
     if os.name == "posix":
         _kill_group(process.pid)
     else:

@@ -1,0 +1,78 @@
+"""`envcheck install --rollback` and `--resume`: what the journals of earlier installations allow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from envcheck.cli.exits import STEP_FAILED, UserError
+from envcheck.cli.install_progress import InstallProgress
+from envcheck.cli.install_session import Manner, agree, held
+from envcheck.host.guarding import undisturbed
+from envcheck.host.locking import HeldError
+from envcheck.install.change import ChangeError, restore
+from envcheck.install.journal import Journal
+from envcheck.install.place import Place, place_of, places_in
+from envcheck.install.run import held_place
+from envcheck.install.settle import newest
+from envcheck.install.undo import UndoError, undoable
+
+
+def resume(folder: str, manner: Manner) -> int:
+    """Settle what did not come to its end, and say which environment is there."""
+    place = _place(folder)
+    before = newest(place)
+    was_settled = before is None or before.is_settled
+    try:
+        with held_place(place, InstallProgress(0, quiet=manner.quiet)):
+            if was_settled and before is not None:
+                click.echo(f"Nothing was left to do: {place.folder} is {_said(before)}.")
+    except HeldError as error:
+        raise UserError(held(place, str(error))) from None
+    except (ChangeError, OSError) as error:
+        return _failed(str(error))
+    return 0
+
+
+def roll_back(folder: str, identity: str, manner: Manner) -> int:
+    """Put the environment back as it was before the last installation."""
+    place = _place(folder)
+    try:
+        journal = undoable(place, identity)
+        agree(f"Put {place.folder} back as it was before {journal.identity}?", manner)
+        with held_place(place, InstallProgress(0, quiet=manner.quiet)), undisturbed():
+            restore(undoable(place, identity), "asked for")
+    except UndoError as error:
+        raise UserError(str(error)) from None
+    except HeldError as error:
+        raise UserError(held(place, str(error))) from None
+    except (ChangeError, OSError) as error:
+        return _failed(str(error))
+    click.echo(f"{place.folder} is {_said(journal)}.")
+    return 0
+
+
+def _failed(why: str) -> int:
+    click.echo(f"envcheck: not put back: {why}", err=True)
+    return STEP_FAILED
+
+
+def _said(journal: Journal) -> str:
+    if journal.is_installed:
+        return "the new environment"
+    return "the old environment, as it was before" if journal.place.folder.is_dir() else "not there, as before"
+
+
+def _place(folder: str) -> Place:
+    """Return the place that is meant: the folder named, or the only one here that was ever installed into."""
+    if folder:
+        place = place_of(folder)
+        if not place.identities():
+            raise UserError(f"nothing was ever installed into {place.folder} by envcheck install.")
+        return place
+    found = places_in(Path())
+    if len(found) != 1:
+        names = ", ".join(place.folder.name for place in found) or "none"
+        raise UserError(f"name the environment with --env: envcheck has installed into {names} here.")
+    return found[0]

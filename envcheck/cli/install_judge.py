@@ -1,0 +1,77 @@
+"""Judge an environment after its installation: as the doctor does, and by computing where that is asked for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from envcheck.model.facts import Known
+from envcheck.model.findings import COMPATIBLE
+from envcheck.model.plans import Plan
+from envcheck.model.records import dataclass
+from envcheck.model.snapshot import Facts
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is judged, and how."""
+
+    plan: Plan
+    folder: Path
+    matrix_file: str | None
+    smoke: bool
+    quiet: bool
+
+
+def judge(wanted: Judged) -> str:
+    """Return "" where the environment holds what was planned and works for the goal; else what is wrong."""
+    from envcheck.host.local import LocalHost
+    from envcheck.matrix.load import load_matrix
+    from envcheck.probes import PythonSelection, collect
+    from envcheck.rules import Context, Target, evaluate
+
+    with _activated(wanted):
+        facts = collect(LocalHost(), PythonSelection(env=str(wanted.folder))).facts
+        missing = _missing(wanted.plan, facts)
+        if missing:
+            return f"the environment does not hold {', '.join(missing)}"
+        report = evaluate(Context(facts, load_matrix(wanted.matrix_file), Target(wanted.plan.goal)), frozenset())
+        if report.verdict != COMPATIBLE:
+            return f"the doctor finds it {report.verdict}: {report.headline}"
+        return _smoke(wanted) if wanted.smoke else ""
+
+
+def _missing(plan: Plan, facts: Facts) -> list[str]:
+    """List the planned releases that are not installed, whatever the installer said."""
+    found = facts.python.distributions
+    there = {(item.name, item.version.partition("+")[0]) for item in found.value} if isinstance(found, Known) else set()
+    wanted = ((item, item.version.partition("+")[0]) for item in plan.releases)
+    return [item.requirement for item, version in wanted if (item.distribution, version) not in there]
+
+
+def _smoke(wanted: Judged) -> str:
+    from envcheck.cli.smoke_session import SmokeOptions, run_session
+    from envcheck.smoke.verdict import headline_of, verdict_of
+
+    session = run_session(SmokeOptions(env=str(wanted.folder), expect=wanted.plan.goal, quiet=wanted.quiet))
+    return "" if verdict_of(session) == COMPATIBLE else f"the smoke test: {headline_of(session)}"
+
+
+class _activated:  # noqa: N801 - used as a function
+    """Set for a while what the environment's activation sets, as the planned hook does it."""
+
+    def __init__(self, wanted: Judged) -> None:
+        made = wanted.plan.environments[0]
+        self._folders = [found for name in made.library_folders for found in sorted(map(str, wanted.folder.glob(name)))]
+        self._before: Mapping[str, str] = {}
+
+    def __enter__(self) -> None:
+        self._before = dict(os.environ)
+        if self._folders:
+            kept = os.environ.get("LD_LIBRARY_PATH")
+            os.environ["LD_LIBRARY_PATH"] = ":".join([*reversed(self._folders), *([kept] if kept else [])])
+
+    def __exit__(self, *_: object) -> None:
+        os.environ.clear()
+        os.environ.update(self._before)

@@ -1,0 +1,120 @@
+"""The plan that an installation runs: made for the environment that is there, by the programs that are here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from envcheck.cli import inspect
+from envcheck.cli.exits import UserError
+from envcheck.install.adapt import AdaptError, Here, adapted
+from envcheck.install.place import Place
+from envcheck.model.facts import Absent, Known
+from envcheck.model.plans import CONDA, PIP, UV, Plan
+from envcheck.model.records import dataclass
+from envcheck.model.snapshot import Facts
+from envcheck.plan.described import Description
+from envcheck.plan.wish import Wish
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be installed, and how the plan is to be."""
+
+    requirements: tuple[str, ...]
+    folder: str = ""
+    python: str = ""
+    installer: str = ""
+    expect: str = "auto"
+    matrix_file: str | None = None
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan as it will run, and the facts of the environment it changes (None: a new one)."""
+
+    plan: Plan
+    facts: Facts | None
+
+
+def plan_to_run(asked: Asked, place: Place, *, system: bool) -> Planned:
+    """Plan, and fit the plan to what is here; what cannot be is the user's error, a blocked plan is returned."""
+    facts = _environment_facts(asked, place)
+    installer = asked.installer or ("conda" if facts is not None and _is_conda(place) else "")
+    plan = _made(asked, facts, installer)
+    if not installer and _can_uv(plan):
+        plan = _made(asked, facts, UV)
+    if not plan.releases or plan.blocked_by:
+        return Planned(plan, facts)
+    try:
+        return Planned(adapted(plan, _here(plan, facts, asked), system=system), facts)
+    except AdaptError as error:
+        raise UserError(str(error)) from None
+
+
+def _environment_facts(asked: Asked, place: Place) -> Facts | None:
+    if not place.is_taken:
+        return None
+    facts = inspect.live_snapshot("", str(place.folder)).facts
+    version = facts.python.version
+    minor = ".".join(version.value.split(".")[:2]) if isinstance(version, Known) else ""
+    if asked.python and asked.python != minor:
+        raise UserError(f"{place.folder} has Python {minor}, not {asked.python}: give a new folder with --env.")
+    return facts
+
+
+def _made(asked: Asked, facts: Facts | None, installer: str) -> Plan:
+    from envcheck.matrix.load import MatrixError, load_matrix
+    from envcheck.plan.build import build_plan
+    from envcheck.plan.described import check_description, planned_facts
+    from envcheck.plan.requests import RequestError, check_folder, read_requests
+
+    said = Description(python="" if facts is not None else asked.python)
+    wish = Wish(asked.expect, installer, asked.folder, described=said)
+    try:
+        check_description(said)
+        check_folder(wish.folder)
+        matrix = load_matrix(asked.matrix_file)
+        requests = read_requests(asked.requirements, matrix)
+        read = facts or inspect.live_snapshot("", "").facts
+        expected = planned_facts(read, said, matrix, expects_gpu=asked.expect == "gpu")
+        if not isinstance(expected.python.version, Known):
+            raise UserError("which Python to install for is not known: name one, such as --python 3.12.")
+        return build_plan(expected, matrix, requests, wish)
+    except (MatrixError, RequestError) as error:
+        raise UserError(str(error)) from None
+
+
+def _is_conda(place: Place) -> bool:
+    return (place.folder / "conda-meta").is_dir()
+
+
+def _can_uv(plan: Plan) -> bool:
+    """Tell whether uv can do what pip would: it is here, and so is what reads pip's settings for it."""
+    from importlib.util import find_spec
+
+    only_pip = bool(plan.environments) and all(made.installer == PIP for made in plan.environments)
+    return only_pip and bool(_uv(os.environ)) and find_spec("platformdirs") is not None
+
+
+def _uv(environment: Mapping[str, str]) -> str:
+    from envcheck.plan.verify import UnreachableError, find_uv
+
+    try:
+        return find_uv(environment)
+    except UnreachableError:
+        return ""
+
+
+def _here(plan: Plan, facts: Facts | None, asked: Asked) -> Here:
+    from envcheck.host.programs import program_path, python_of
+
+    made = plan.environments[0]
+    programs: dict[str, str] = {}
+    if made.installer == UV and not program_path("uv", os.environ):
+        programs["uv"] = _uv(os.environ) or "uv"
+    if made.installer == CONDA and not program_path("conda", os.environ):
+        programs["conda"] = next((name for name in ("mamba", "micromamba") if program_path(name, os.environ)), "conda")
+    found = python_of(made.python, os.environ) if facts is None and asked.python and made.installer != CONDA else ""
+    has_pip = facts is None or not isinstance(facts.python.pip_version, Absent)
+    return Here(facts is not None, has_pip, tuple(programs.items()), (found,) if found else ())

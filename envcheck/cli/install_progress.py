@@ -1,0 +1,69 @@
+"""Tell on standard error how an installation goes, and which environment is there at its end."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from envcheck.install.journal import BEGUN, Journal
+from envcheck.install.settle import NEW
+from envcheck.render.inert import inert, shell_line
+
+_WIDTH = 100  # characters of a step's last line
+_TAIL = 15  # lines of a failed step
+
+
+class InstallProgress:
+    """Number what begins; show a step's last line where somebody watches, all of them when verbose."""
+
+    def __init__(self, total: int, *, verbose: bool = False, quiet: bool = False) -> None:
+        self._total, self._verbose, self._quiet = total, verbose, quiet
+        self._number, self._since = 0, time.monotonic()
+        self._watched = sys.stderr.isatty() and not verbose and not quiet
+        self._tail: list[str] = []
+
+    def begins(self, what: str) -> None:
+        """Say that something begins, and how long what was before took."""
+        self._number += 1
+        self._tail = []
+        self._clear()
+        if not self._quiet:
+            self._say(f"[{self._number}/{max(self._total, self._number)}] {what} ({self._elapsed()})")
+
+    def hears(self, line: str) -> None:
+        """Show a line, or keep it for the case that the step fails."""
+        self._tail = [*self._tail[-_TAIL:], line]
+        if self._verbose:
+            self._say(f"    {line}")
+        elif self._watched and line.strip():
+            self._clear()
+            sys.stderr.write(f"    {inert(line.strip())[:_WIDTH]}")
+            sys.stderr.flush()
+
+    def settled(self, journal: Journal, environment: str, why: str) -> None:
+        """Say which environment is there now, and how to go back or what to look at."""
+        self._clear()
+        place, existed = journal.place, journal.last(BEGUN)["existed"]
+        if environment == NEW:
+            kept = "the one before" if existed else "none"
+            back = shell_line(("envcheck", "install", "--rollback", "--env", str(place.folder)))
+            self._say(f"{place.folder} is the new environment. Back to {kept}: {back}")
+            return
+        if not self._verbose:
+            for line in self._tail:
+                self._say(f"    {line}")
+        old = "the old environment, as it was before" if existed else "not there, as before"
+        self._say(
+            f"Not installed: {why}. {place.folder} is {old}. What the steps printed: {place.log(journal.identity)}"
+        )
+
+    def _elapsed(self) -> str:
+        return f"{time.monotonic() - self._since:.0f} s"
+
+    def _clear(self) -> None:
+        if self._watched:
+            sys.stderr.write("\r\x1b[K")
+
+    def _say(self, line: str) -> None:
+        sys.stderr.write(inert(line) + "\n")
+        sys.stderr.flush()

@@ -1,0 +1,99 @@
+"""Show the plan, ask, install, judge, and say what the environment is now."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
+from envcheck.cli.install_plan import Asked, Planned, plan_to_run
+from envcheck.cli.install_progress import InstallProgress
+from envcheck.install.place import Place, place_of
+from envcheck.model.plans import CONDA
+from envcheck.model.records import dataclass, replaced
+
+__all__ = ["Asked", "Manner", "agree", "run_session"]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How to go about it."""
+
+    dry_run: bool = False
+    agreed: bool = False
+    smoke: bool = False
+    system: bool = False
+    as_root: bool = False
+    verbose: bool = False
+    quiet: bool = False
+
+
+def run_session(asked: Asked, manner: Manner) -> int:
+    """Install, or with --dry-run print what would run; return the exit code."""
+    from envcheck.cli.plan import verdict_on
+    from envcheck.cli.plan_output import rendered
+    from envcheck.plan.requests import RequestError, check_folder
+
+    asked = replaced(asked, folder=asked.folder or (".conda-env" if asked.installer == CONDA else ".venv"))
+    try:
+        check_folder(asked.folder)
+    except RequestError as error:
+        raise UserError(str(error)) from None
+    place = place_of(asked.folder)
+    planned = plan_to_run(asked, place, system=manner.system)
+    plan, verdict = planned.plan, verdict_on(planned.plan)
+    click.echo(rendered(plan, verdict, "text", verbose=manner.verbose), nl=False)
+    if not plan.releases or plan.blocked_by:
+        return OF_VERDICT[verdict]
+    _preflight(planned, place, manner)
+    if manner.dry_run:
+        return 0
+    agree(f"Install this into {asked.folder}?", manner)
+    return _install(planned, place, asked, manner)
+
+
+def agree(question: str, manner: Manner) -> None:
+    """Ask, unless that was answered by --yes; UserError where nobody can answer or the answer is no."""
+    if manner.agreed:
+        return
+    if not sys.stdin.isatty():
+        raise UserError("nothing was changed: nobody can be asked here. Add --yes to the same command to agree.")
+    if not click.confirm(question, err=True):
+        raise UserError("nothing was changed.")
+
+
+def _preflight(planned: Planned, place: Place, manner: Manner) -> None:
+    from envcheck.install.preflight import Preflight, objections
+
+    asked = Preflight(planned.plan, place, os.environ, planned.facts, manner.as_root)
+    found = list(objections(asked))
+    if found:
+        raise UserError(f"nothing was changed: {' '.join(found)}")
+
+
+def _install(planned: Planned, place: Place, asked: Asked, manner: Manner) -> int:
+    from envcheck.cli.install_judge import Judged, judge
+    from envcheck.host.locking import HeldError
+    from envcheck.install.run import Job, install
+    from envcheck.install.variables import step_variables
+
+    plan = planned.plan
+    progress = InstallProgress(len(plan.steps) + 1 + place.is_taken, verbose=manner.verbose, quiet=manner.quiet)
+    wanted = Judged(plan, place.folder, asked.matrix_file, smoke=manner.smoke, quiet=manner.quiet)
+    marked = plan.environments[0].installer != CONDA or planned.facts is not None
+    job = Job(plan.steps, plan.requirements, step_variables(os.environ), lambda: judge(wanted), marked)
+    try:
+        done = install(place, job, progress)
+    except HeldError as error:
+        raise UserError(held(place, str(error))) from None
+    except OSError as error:
+        raise UserError(f"nothing was changed: {error.filename or place.state}: {error.strerror or error}.") from None
+    return 0 if done else STEP_FAILED
+
+
+def held(place: Place, process: str) -> str:
+    """Say that another installation is at work."""
+    who = f"another installation (process {process or '?'})"
+    return f"nothing was changed: {who} is at work in {place.folder}. Wait for its end."

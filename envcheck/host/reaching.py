@@ -1,0 +1,32 @@
+"""See whether a server answers at all, before work begins that needs it."""
+
+from __future__ import annotations
+
+import http.client
+import ssl
+import urllib.error
+import urllib.request
+from typing import Tuple
+from urllib.parse import urlsplit
+
+
+def why_unreachable(url: str, ca_file: str = "", trusted: Tuple[str, ...] = (), timeout: float = 10.0) -> str:
+    """Say why a server gives no answer, or "": any answer but its own failure (5xx) will do, a refusal too."""
+    handlers = [urllib.request.HTTPSHandler(context=_context(url, ca_file, trusted))]
+    request = urllib.request.Request(url, method="HEAD", headers={"User-Agent": "envcheck"})  # noqa: S310
+    try:
+        urllib.request.build_opener(*handlers).open(request, timeout=timeout).close()
+    except urllib.error.HTTPError as error:
+        return f"it answers {error.code}" if error.code >= 500 else ""
+    except urllib.error.URLError as error:
+        return str(error.reason)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
+def _context(url: str, ca_file: str, trusted: Tuple[str, ...]) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=ca_file or None)
+    if urlsplit(url).hostname in trusted:  # as pip is told
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context

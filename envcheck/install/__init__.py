@@ -1,0 +1,1 @@
+"""Run a plan so that an environment is the old one or the new one, whatever happens on the way."""

@@ -1,0 +1,90 @@
+"""Fit a plan to what is here: the environment that is there already, the programs under the names they bear."""
+
+from __future__ import annotations
+
+from envcheck.model.plans import CONDA, PIP, SYSTEM, Environment, Plan, Step
+from envcheck.model.records import dataclass, replaced
+from envcheck.plan.paths import interpreter
+
+_CREATE = "create-environment"
+
+
+@dataclass(frozen=True)
+class Here:
+    """What the plan meets: the environment, and the programs its commands start."""
+
+    exists: bool = False  # the environment is there: it is not made again
+    has_pip: bool = True  # in that environment
+    programs: tuple[tuple[str, str], ...] = ()  # name in the plan -> what to type here: conda -> micromamba
+    python: tuple[str, ...] = ()  # starts the Python a new environment is made with; () as planned
+
+
+class AdaptError(ValueError):
+    """The plan is none that one installation can carry out; the message says what to type instead."""
+
+
+def adapted(plan: Plan, here: Here, *, system: bool) -> Plan:
+    """Return the plan as it will run; AdaptError where it makes no environment or two, or needs an administrator."""
+    made = _one_environment(plan)
+    left = [step for step in plan.steps if step.scope == SYSTEM or not step.argv]
+    by_hand = [step for step in left if not step.argv or not system]
+    if by_hand:
+        raise AdaptError(_first_by_hand(by_hand, system=system))
+    steps = [step for each in plan.steps for step in _fitted(each, made, here)]
+    if here.exists and not here.has_pip and made.installer == PIP:
+        steps = [_bring_pip(made), *steps]
+    fitted: Plan = replaced(plan, steps=tuple(_renamed(step, dict(here.programs)) for step in steps))
+    return fitted
+
+
+def _one_environment(plan: Plan) -> Environment:
+    if len(plan.environments) != 1:
+        each = " and ".join(f"`envcheck install {item}`" for item in plan.requirements)
+        raise AdaptError(f"these frameworks need two environments: {each}, each with an --env of its own.")
+    return plan.environments[0]
+
+
+def _first_by_hand(steps: list[Step], *, system: bool) -> str:
+    told = "; ".join(f"{step.purpose} {' '.join(step.argv)}".strip() for step in steps)
+    could = "" if system or not all(step.argv for step in steps) else ", or add --system to have it done"
+    hint = f"Do that as an administrator{could}; --expect cpu plans without a GPU."
+    return f"the machine itself lacks something first: {told}. {hint}"
+
+
+def _fitted(step: Step, made: Environment, here: Here) -> tuple[Step, ...]:
+    if step.id != _CREATE:
+        return (step,)
+    if not here.exists:
+        return (_started(step, here.python),)
+    if made.installer != CONDA:
+        return ()
+    argv = (step.argv[0], "install", *step.argv[2:])
+    return (replaced(step, purpose="Bring conda's packages into the environment.", argv=argv, undo=()),)
+
+
+def _started(step: Step, python: tuple[str, ...]) -> Step:
+    """Start another interpreter than the plan names, for the same Python."""
+    if not python or "venv" not in step.argv:
+        return step
+    if "-m" in step.argv:
+        argv = (*python, *step.argv[step.argv.index("-m") :])
+    else:
+        place = step.argv.index("--python") + 1
+        argv = (*step.argv[:place], python[-1], *step.argv[place + 1 :])
+    started: Step = replaced(step, argv=argv)
+    return started
+
+
+def _bring_pip(made: Environment) -> Step:
+    python = interpreter(made)
+    argv = (python, "-m", "ensurepip", "--upgrade")
+    verify = (python, "-m", "pip", "--version")
+    return Step("bring-pip", "Bring pip into the environment.", argv, verify=verify, environment=made.folder)
+
+
+def _renamed(step: Step, programs: dict[str, str]) -> Step:
+    def named(argv: tuple[str, ...]) -> tuple[str, ...]:
+        return (programs.get(argv[0], argv[0]), *argv[1:]) if argv else argv
+
+    renamed: Step = replaced(step, argv=named(step.argv), verify=named(step.verify))
+    return renamed

@@ -1,0 +1,85 @@
+"""What an installation does, written down before it is done."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from envcheck.host.appending import append_durably
+from envcheck.install.place import Place
+
+BEGUN = "begun"  # existed, inode, requirements: nothing is touched yet
+COPIED = "copied"  # inode: the copy is whole, and on the disk
+MADE = "made"  # the folder of a new environment is about to be made
+STEP = "step"  # id, argv
+DONE_STEP = "step-done"  # id
+VERIFYING = "verifying"
+INSTALLED = "installed"  # from here on the new environment is the one that counts
+FINISHED = "finished"  # its marker is gone, older ones are tidied away
+RESTORING = "restoring"  # why
+RESTORED = "restored"  # from here on nothing is left to do: the environment is as it was
+LAST = (FINISHED, RESTORED)
+
+Line = dict[str, Any]
+
+
+class Journal:
+    """The journal of one installation."""
+
+    def __init__(self, place: Place, identity: str) -> None:
+        self.place, self.identity = place, identity
+        self._path = place.journal(identity)
+
+    def write(self, event: str, **told: Any) -> None:
+        """Write one line and have it on the disk. Raises OSError."""
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        append_durably(str(self._path), json.dumps({"event": event, "at": at, **told}, ensure_ascii=False))
+
+    def lines(self) -> tuple[Line, ...]:
+        """Read the journal."""
+        return tuple(_parsed(self._path.read_text(encoding="utf-8", errors="replace")))
+
+    def last(self, event: str) -> Line:
+        """Return the last line of an event; an empty one where there is none."""
+        return next((line for line in reversed(self.lines()) if line["event"] == event), {})
+
+    @property
+    def is_settled(self) -> bool:
+        """Tell whether nothing is left to finish or to restore."""
+        lines = self.lines()
+        return not lines or lines[-1]["event"] in LAST
+
+    @property
+    def is_installed(self) -> bool:
+        """Tell whether the environment is the new one."""
+        events = [line["event"] for line in self.lines() if line["event"] in {INSTALLED, RESTORING}]
+        return events[-1:] == [INSTALLED]
+
+
+def _parsed(text: str) -> list[Line]:
+    """Parse a journal, but for lines that a full disk or a power failure cut off.
+
+    {"event": "begun", "at": "2026-11-21T07:00:00Z", "existed": false, "inode": 0}
+    {"event": "step", "at": "2026-11-21T07:00:01Z", "id": "install", "argv": [".venv/bin/python", "-m", "pip"]}
+    """
+    found: list[Line] = []
+    for line in text.split("\n"):
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(told, dict) and "event" in told:
+            found.append(told)
+    return found
+
+
+def new_identity(place: Place, process: int) -> str:
+    """Name an installation by its time and process, later than all before it."""
+    identity = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{process}"
+    before = place.identities()
+    return identity if not before or identity > before[-1] else f"{before[-1].partition('-')[0]}-{_after(before[-1])}"
+
+
+def _after(identity: str) -> int:
+    return int(identity.partition("-")[2]) + 1

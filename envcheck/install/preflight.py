@@ -1,0 +1,127 @@
+"""What must be so before anything starts; nothing here changes anything."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from envcheck.host.programs import program_path, says_yes, starts_as
+from envcheck.host.reaching import why_unreachable
+from envcheck.host.trees import free_bytes, tree_size
+from envcheck.install.index import index_to_reach
+from envcheck.install.install_data import room_for
+from envcheck.install.place import Place
+from envcheck.model.facts import Known
+from envcheck.model.plans import CONDA, UV, Environment, Plan, Step
+from envcheck.model.records import dataclass
+from envcheck.model.snapshot import Facts
+
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What is to be looked at: the plan as it will run, the place, who asks for it."""
+
+    plan: Plan
+    place: Place
+    environment: Mapping[str, str]
+    facts: Facts | None = None  # of an environment that is there; None: a new one
+    as_root: bool = False  # said so
+
+
+def objections(asked: Preflight) -> Iterator[str]:
+    """Yield what speaks against beginning, in sentences; the cheap looks first."""
+    yield from _user(asked)
+    yield from _folder(asked.place)
+    if asked.facts is not None:
+        yield from _kind(asked.place, asked.facts)
+    yield from _room(asked)
+    made = asked.plan.environments[0]
+    for step in asked.plan.steps:
+        yield from _program(step, made, asked.environment)
+    yield from _index(made, asked.environment)
+
+
+def _user(asked: Preflight) -> Iterator[str]:
+    if hasattr(os, "geteuid") and os.geteuid() == 0 and not asked.as_root:
+        yield "this is root: what packages run while they are installed could change everything. --as-root says so."
+
+
+def _folder(place: Place) -> Iterator[str]:
+    parent, folder = place.folder.parent, place.folder
+    if not parent.is_dir():
+        yield f"{parent} is not there: make it first (mkdir -p), or give another --env."
+        return
+    if not os.access(parent, os.W_OK | os.X_OK):
+        yield f"{parent} cannot be written: the environment and what is kept of the old one lie there."
+    if folder.exists() and not folder.is_dir():
+        yield f"{folder} is not a folder."
+    elif folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
+        yield f"{folder} cannot be written."
+    if folder.is_mount():
+        yield f"{folder} is a mount point, which cannot be replaced: give a folder in it."
+
+
+def _kind(place: Place, facts: Facts) -> Iterator[str]:
+    python = facts.python
+    is_managed = isinstance(python.externally_managed, Known) and python.externally_managed.value
+    is_environment = any((place.folder / name).exists() for name in ("pyvenv.cfg", "conda-meta"))
+    if is_managed or not is_environment:
+        reason = "it is managed from outside (PEP 668)" if is_managed else "it is no environment of its own"
+        yield f"{place.folder} holds a Python that others rely on: {reason}. Give a new folder: --env .venv"
+    elif (place.folder / "condabin").is_dir():
+        yield f"{place.folder} is conda's own environment, which conda itself runs from: give a new folder."
+    elif os.name == "nt" and _runs_from(place):
+        yield "envcheck runs from this environment, and Windows renames no folder in use: run it from another one."
+
+
+def _runs_from(place: Place) -> bool:
+    return Path(sys.prefix).resolve() == place.folder
+
+
+def _room(asked: Preflight) -> Iterator[str]:
+    parent = asked.place.folder.parent
+    if not parent.is_dir():
+        return
+    needed = room_for(asked.plan) + (tree_size(str(asked.place.folder)) if asked.facts is not None else 0)
+    free = free_bytes(str(parent))
+    if free < needed:
+        copy = ", the copy of the environment among it" if asked.facts is not None else ""
+        yield f"{parent} has room for {free / _GIB:.1f} GiB; this needs about {needed / _GIB:.1f} GiB{copy}."
+
+
+def _program(step: Step, made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
+    """See that what a step starts is here, where the environment itself does not bring it."""
+    program = step.argv[0]
+    if step.id != "create-environment":
+        if os.sep not in program and not program_path(program, environment):
+            yield f"{program} is not here: {step.purpose}"
+    elif made.installer == CONDA:
+        if not program_path(program, environment):
+            yield "conda is not here, nor mamba nor micromamba: install one of them, or choose --installer pip or uv."
+    elif made.installer == UV:
+        yield from _uv_python(step, made, environment)
+    elif not starts_as(program, made.python, environment):
+        yield f"Python {made.python} is not here ({program} does not start): install it, or choose another --python."
+
+
+def _uv_python(step: Step, made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
+    uv, wanted = step.argv[0], step.argv[step.argv.index("--python") + 1]
+    if os.sep in wanted:
+        if not starts_as(wanted, made.python, environment):
+            yield f"Python {made.python} is not here: {wanted} does not start."
+    elif not says_yes((uv, "python", "find", wanted), environment) and not says_yes(
+        (uv, "python", "list", "--only-downloads", wanted), environment
+    ):
+        yield f"Python {made.python} is not here, and uv knows none to fetch: choose another --python."
+
+
+def _index(made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
+    asked = {index_to_reach(wanted, environment) for wanted in made.sets}
+    for index in sorted(asked, key=lambda item: item.url):
+        why = why_unreachable(index.url, index.ca_file, index.trusted) if index.url else ""
+        if why:
+            yield f"the package index gives no answer ({index.shown}: {why}): without it nothing can be installed."

@@ -1,0 +1,159 @@
+"""Install: put the environment in place, run the steps, have it judged, and keep it or put the old one back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from envcheck.host.guarding import Guard, undisturbed
+from envcheck.host.locking import exclusive
+from envcheck.host.steps import Stepping, run_step
+from envcheck.host.streaming import Ended
+from envcheck.install.change import ChangeError, begin, commit, put_in_place
+from envcheck.install.journal import DONE_STEP, STEP, VERIFYING, Journal, new_identity
+from envcheck.install.place import Place
+from envcheck.install.settle import NEW, settle, unsettled
+from envcheck.model.plans import SYSTEM, Step
+from envcheck.model.records import dataclass
+
+PATIENCE = 3.0  # seconds for a guard that is just putting things back
+SECONDS = 7200.0  # for a step; a GPU build is gigabytes over a slow line
+_VERIFY = 900.0  # seconds to see that a step worked: a first import compiles and reads gigabytes
+
+
+class StepError(Exception):
+    """A step failed, or what it was to bring about is not there."""
+
+
+class Watch(Protocol):
+    """Who is told how the installation goes."""
+
+    def begins(self, what: str) -> None:
+        """Hear that something begins."""
+
+    def hears(self, line: str) -> None:
+        """Hear a line that a step printed."""
+
+    def settled(self, journal: Journal, environment: str, why: str) -> None:
+        """Hear that an installation came to its end: which environment is there, NEW or OLD, and why the old one."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to install: the steps in their order, and who judges the environment they make ("": it is as it must be)."""
+
+    steps: tuple[Step, ...]
+    requirements: tuple[str, ...]
+    environment: dict[str, str]  # variables of every step
+    judge: Callable[[], str]
+    marked: bool = True  # False: the installer makes the folder itself
+
+
+def install(place: Place, job: Job, watch: Watch) -> bool:
+    """Run a job; return whether the environment is the new one. Raises HeldError, and OSError before anything begins.
+
+    However this ends, `watch` has heard which environment is there; where this process is killed, its guard settles.
+    """
+    with held_place(place, watch) as descriptor:
+        journal = Journal(place, new_identity(place, os.getpid()))
+        begin(journal, job.requirements)
+        with _guarded(journal, descriptor) as guard:
+            return _attempt(journal, job, watch, guard)
+
+
+@contextlib.contextmanager
+def held_place(place: Place, watch: Watch) -> Iterator[int]:
+    """Hold an environment against other installations, and settle those that did not come to their end."""
+    place.state.mkdir(exist_ok=True)
+    (place.state / ".gitignore").write_text("*\n", encoding="utf-8")
+    with exclusive(str(place.lock), PATIENCE) as descriptor:
+        for journal in unsettled(place):
+            with undisturbed():
+                watch.settled(journal, settle(journal, "the installation was interrupted"), "it was interrupted")
+        yield descriptor
+
+
+@contextlib.contextmanager
+def _guarded(journal: Journal, descriptor: int) -> Iterator[Guard | None]:
+    if os.name != "posix":
+        yield None
+        return
+    guard = Guard("envcheck.install.guard", (str(journal.place.folder), journal.identity), (descriptor,))
+    try:
+        yield guard
+    finally:
+        guard.dismiss()
+
+
+def _attempt(journal: Journal, job: Job, watch: Watch, guard: Guard | None) -> bool:
+    why = "interrupted"
+    environment = ""
+    try:
+        _work(journal, job, watch, guard)
+        why = ""
+    except (StepError, ChangeError) as error:
+        why = str(error)
+    except OSError as error:
+        why = f"{error.filename or journal.place.folder}: {error.strerror or error}"
+    finally:
+        with undisturbed():
+            environment = settle(journal, why)
+            watch.settled(journal, environment, why)
+    return environment == NEW
+
+
+def _work(journal: Journal, job: Job, watch: Watch, guard: Guard | None) -> None:
+    machine = [step for step in job.steps if step.scope == SYSTEM]
+    own = [step for step in job.steps if step.scope != SYSTEM]
+    with _logged(journal, watch) as heard:
+        how = Stepping(job.environment, heard, SECONDS, guard.name_group if guard else None)
+        for step in machine:
+            _take(journal, step, how, watch, guard)
+        if journal.place.is_taken:
+            watch.begins("Copy the environment.")
+        put_in_place(journal, marked=job.marked)
+        for step in own:
+            _take(journal, step, how, watch, guard)
+    journal.write(VERIFYING)
+    watch.begins("Judge the environment.")
+    problem = job.judge()
+    if problem:
+        raise StepError(problem)
+    commit(journal)
+
+
+@contextlib.contextmanager
+def _logged(journal: Journal, watch: Watch) -> Iterator[Callable[[str], None]]:
+    with journal.place.log(journal.identity).open("w", encoding="utf-8") as log:
+
+        def heard(line: str) -> None:
+            with contextlib.suppress(OSError):  # a full disk: the step itself will say so
+                log.write(line + "\n")
+                log.flush()
+            watch.hears(line)
+
+        yield heard
+
+
+def _take(journal: Journal, step: Step, how: Stepping, watch: Watch, guard: Guard | None) -> None:
+    """Take one step and see that it worked."""
+    if not step.argv:
+        return
+    journal.write(STEP, id=step.id, argv=list(step.argv))
+    watch.begins(step.purpose)
+    for argv, seconds, what in ((step.argv, SECONDS, "failed"), (step.verify, _VERIFY, "did not bring what it must")):
+        if argv and not (argv == step.verify and argv == step.argv and what != "failed"):
+            ended = run_step(argv, Stepping(how.environment, how.heard, seconds, how.begins), step.env)
+            if guard:
+                guard.group_ended()
+            if ended.code != 0:
+                raise StepError(f"the step {step.id} {what}: {_told(ended)}")
+    journal.write(DONE_STEP, id=step.id)
+
+
+def _told(ended: Ended) -> str:
+    if ended.code is None:
+        return ended.detail
+    return f"ended by signal {-ended.code}" if ended.code < 0 else f"exit status {ended.code}"

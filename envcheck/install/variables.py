@@ -1,0 +1,45 @@
+"""The variables that steps run with: nothing that leads an installer elsewhere, and pip's index for uv."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# They put packages elsewhere, or make another Python's packages seem to be there.
+_LEADS_ASTRAY = (
+    "PIP_PREFIX",
+    "PIP_TARGET",
+    "PIP_ROOT",
+    "PIP_USER",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONUSERBASE",
+    "UV_PROJECT_ENVIRONMENT",
+    "UV_SYSTEM_PYTHON",
+    "VIRTUAL_ENV",
+    "__PYVENV_LAUNCHER__",
+)
+_QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PYTHONNOUSERSITE": "1", "PYTHONUNBUFFERED": "1"}
+
+
+def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables for the steps; what uv is told already stands."""
+    kept = {name: value for name, value in environment.items() if name not in _LEADS_ASTRAY}
+    return {**_for_uv(environment), **kept, **_QUIET}
+
+
+def _for_uv(environment: Mapping[str, str]) -> dict[str, str]:
+    """Hand pip's index settings to uv, which reads none of them."""
+    from envcheck.matrix.renew.errors import ArtifactError
+    from envcheck.matrix.renew.settings import connection_settings, pip_settings
+
+    found = {"UV_FIND_LINKS": ",".join(environment.get("PIP_FIND_LINKS", "").split())}
+    try:
+        settings = pip_settings(environment)
+        found["UV_DEFAULT_INDEX"] = settings.url
+    except ArtifactError:
+        settings = connection_settings(environment)  # no index, or one that is a folder
+        found["UV_NO_INDEX"] = "1" if environment.get("PIP_NO_INDEX") else ""
+        found["UV_DEFAULT_INDEX"] = environment.get("PIP_INDEX_URL", "")
+    found["SSL_CERT_FILE"], found["ALL_PROXY"] = settings.ca_file, settings.proxy
+    found["UV_INSECURE_HOST"] = " ".join(settings.trusted_hosts)
+    return {name: value for name, value in found.items() if value}
