@@ -107,7 +107,7 @@ def _uv(environment: Mapping[str, str]) -> str:
 
 
 def _here(plan: Plan, facts: Facts | None, asked: Asked) -> Here:
-    from envcheck.host.programs import program_path, python_of
+    from envcheck.host.pythons import program_path, python_of
 
     made = plan.environments[0]
     programs: dict[str, str] = {}

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from envcheck.host.programs import program_path, says_yes, starts_as
+from envcheck.host.pythons import program_path, says_yes, starts_as
 from envcheck.host.reaching import why_unreachable
 from envcheck.host.trees import free_bytes, tree_size
 from envcheck.install.index import index_to_reach
