@@ -117,6 +117,15 @@ def _chromium() -> bool:
     return find_chromium() is not None
 
 
+def _sshd() -> bool:
+    programs = ("ip", "ssh", "ssh-keygen", "ansible-playbook", "/usr/sbin/sshd")
+    beside = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:{Path(sys.executable).parent}"
+    if not (_stand_in_host() and all(shutil.which(name, path=beside) for name in programs)):
+        return False
+    attempt = ["unshare", "--net", "--uts", "ip", "link", "add", "ecneed", "type", "bridge"]
+    return subprocess.run(attempt, capture_output=True, timeout=10, check=False).returncode == 0
+
+
 def find_ldconfig() -> str | None:
     """Find ldconfig, which an ordinary user's PATH often misses."""
     return shutil.which("ldconfig", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
@@ -137,6 +146,7 @@ _CHECKS: dict[str, Callable[[], bool]] = {
     **{release: functools.partial(_framework, release) for release in FRAMEWORKS},
     "python-3.6": lambda: bool(find_python("3.6")),
     "chromium": _chromium,
+    "sshd": _sshd,
 }
 
 

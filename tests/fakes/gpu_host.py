@@ -52,9 +52,14 @@ def run_on_gpu_host(
         staged, live = Path(folder, "staged"), Path(folder, "live")
         live.mkdir()
         stage(host, staged)
-        whole = ["unshare", "-m", "sh", "-c", _ENTER, "sh", str(staged), str(live), *argv]
+        whole = entering(staged, live, argv)
         own = {name: value for name, value in os.environ.items() if not name.startswith(_OF_THIS_MACHINE)}
         return _run(whole, {**own, **host.environment(), **(environment or {})}, timeout)
+
+
+def entering(staged: Path, live: Path, argv: Sequence[str]) -> list[str]:
+    """Return the command that runs `argv` in a mount namespace made of what is staged; `live` is an empty folder."""
+    return ["unshare", "-m", "sh", "-c", _ENTER, "sh", str(staged), str(live), *argv]
 
 
 def _run(argv: Sequence[str], environment: Mapping[str, str], timeout: float) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,53 @@
+"""What a host printed becomes a snapshot or a kind of failure."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from envcheck.fleet.answers import answer_of, failure_of
+from envcheck.fleet.collector import MARK
+from envcheck.fleet.results import BROKEN, HUNG, TOO_OLD, Failure
+from envcheck.model.snapshot import Snapshot
+from tests.fleet.hostile import document
+
+
+def test_the_answer_is_found_among_what_login_scripts_print() -> None:
+    printed = f"Welcome!\r\n\x1b[31mmotd{MARK}{json.dumps(document())}\r\nlogout\n"
+    assert isinstance(answer_of(printed, ""), Snapshot)
+
+
+@pytest.mark.parametrize(
+    ("printed", "said"),
+    [
+        (MARK + '{"half": [1, 2', "not JSON"),
+        (MARK + "[" * 100_000, "not JSON"),
+        (MARK + "9" * 10_000, ""),
+        (MARK + '{"schema": "envcheck/snapshot/1", "facts": {}}', "no valid snapshot"),
+        (MARK + '{"schema": "envcheck/snapshot/1"}' + "trailing", "not JSON"),
+        ("\x1b[2J" * 5000, "\x1b[2J"),
+        ("", "it ended without an answer"),
+    ],
+    ids=["half", "deep", "digits", "no-facts", "trailing", "escapes", "silent"],
+)
+def test_garbage_is_a_broken_host_with_a_short_reason(printed: str, said: str) -> None:
+    answer = answer_of(printed, printed)
+    assert isinstance(answer, Failure)
+    assert answer.kind == BROKEN
+    assert said in answer.reason
+    assert len(answer.reason) <= 2000
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("Shared connection closed. envcheck: no Python 3.8 or newer on this host", TOO_OLD),
+        ("Task failed: Timed out after 20 second(s).", HUNG),
+        ("The action failed to execute in the expected time frame (60) and was terminated", HUNG),
+        ("slurmstepd: error: *** STEP 4.0 ON c1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***", HUNG),
+        ("Segmentation fault", BROKEN),
+    ],
+)
+def test_kinds_of_failure(words: str, kind: str) -> None:
+    assert failure_of(words).kind == kind

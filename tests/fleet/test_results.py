@@ -1,0 +1,214 @@
+"""The folder of results: any name, any content, never an error."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from envcheck.fleet.engine import Asked, Listener
+from envcheck.fleet.report import judge_folder
+from envcheck.fleet.results import (
+    BROKEN,
+    HUNG,
+    LIMIT,
+    SNAPSHOT,
+    UNREACHABLE,
+    Failure,
+    HostResult,
+    answered,
+    file_name,
+    has_snapshot,
+    known_as,
+    parse_answer,
+    read_results,
+    write_result,
+)
+from envcheck.fleet.run import run_fleet
+from envcheck.matrix.load import load_matrix
+from envcheck.model.snapshot import Snapshot
+from envcheck.render.fleet_data import render_fleet_csv, render_fleet_json
+from envcheck.render.fleet_html import render_fleet_html
+from envcheck.render.fleet_text import print_fleet
+from envcheck.rules import Target
+from tests.fleet.hostile import document, mutated
+from tests.hosts.test_hosts import snapshot_of
+
+NAMES = [
+    "gpu001",
+    "gpu001.example.org",
+    "../../x",
+    "/etc/passwd",
+    "..",
+    ".hidden",
+    "a/b\\c:d|e",
+    "tab\there\nline",
+    "\x1b[31mred",
+    "$(reboot)`id`;",
+    "{{ lookup('pipe', 'id') }}",
+    "größe 東京",
+    "x.json",
+    "%2e%2e",
+    "--help",
+    "CON",
+]
+
+
+@pytest.mark.parametrize("host", NAMES, ids=ascii)
+def test_a_host_of_any_name_has_its_file_in_the_folder(host: str, tmp_path: Path) -> None:
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    write_result(folder, HostResult(host, Failure(HUNG, "it slept")))
+    assert [path.parent for path in folder.iterdir()] == [folder]
+    assert list(tmp_path.iterdir()) == [folder]
+    assert list(read_results(folder)) == [HostResult(host, Failure(HUNG, "it slept"))]
+
+
+def test_long_and_half_names_keep_files_of_their_own(tmp_path: Path) -> None:
+    hosts = ["n" * 300, "n" * 299 + "m", "東" * 120, "\udcff", "a\ud800"]
+    for host in hosts:
+        write_result(tmp_path, HostResult(host, snapshot_of("docker-with-gpu")))
+        assert has_snapshot(tmp_path, host)
+    assert len({file_name(host) for host in hosts}) == len(hosts)
+    assert answered(tmp_path) == {known_as(host) for host in hosts}
+    assert all(len(file_name(host).encode()) <= 255 for host in hosts)
+
+
+BAD = {
+    "empty": b"",
+    "no-json": b"\x00\xff\xfe garbage \x1b[2J",
+    "half": json.dumps(document()).encode()[:5000],
+    "list": b"[1, 2]",
+    "number": b"17",
+    "null": b"null",
+    "deep": b"[" * 200_000,
+    "deep-object": b'{"schema": "envcheck/snapshot/1", "facts": ' + b'{"host": ' * 50_000,
+    "digits": b'{"schema_version": ' + b"9" * 100_000 + b"}",
+    "big": b" " * (LIMIT + 1),
+    "other-schema": b'{"schema": "envcheck/plan/1"}',
+    "schema-list": b'{"schema": ["envcheck/snapshot/1"]}',
+    "no-facts": b'{"schema": "envcheck/snapshot/1", "schema_version": 1}',
+    "unknown-field": json.dumps({**document(), "extra": 1}).encode(),
+    "wrong-type": json.dumps({**document(), "host": 5}).encode(),
+    "failure-of-another-kind": b'{"schema": "envcheck/fleet-failure/1", "kind": ["x"], "reason": {}}',
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_file_that_is_no_result_is_a_broken_host(name: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.json").write_bytes(BAD[name])
+    (result,) = read_results(tmp_path)
+    assert result.host == name
+    assert isinstance(result.answer, Failure)
+    assert result.answer.kind == BROKEN
+    assert len(result.answer.reason) < 2100
+    (row,) = judge_folder(tmp_path, load_matrix(), Target())
+    assert (row.verdict, row.cause) == ("undetermined", "broken")
+
+
+@pytest.mark.needs("posix")
+def test_what_is_no_regular_file_is_a_broken_host_and_nothing_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "folder.json").mkdir()
+    (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "endless.json").symlink_to("/dev/zero")
+    results = list(read_results(tmp_path))
+    assert [result.host for result in results] == ["endless", "folder", "gone", "pipe"]
+    assert all(isinstance(result.answer, Failure) for result in results)
+
+
+def test_hostile_snapshots_are_rows_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    taken = 0
+    for seed in range(60):
+        changed = mutated(seed)
+        taken += isinstance(parse_answer(changed), Snapshot)
+        (tmp_path / f"h{seed}.json").write_text(json.dumps(changed), encoding="utf-8")
+    assert taken > 50, "the mutations should mostly keep the types, or they test the decoder alone"
+    begun = time.monotonic()
+    rows = judge_folder(tmp_path, load_matrix(), Target(), golden="h0")
+    assert time.monotonic() - begun < 20
+    assert len(rows) == 60
+    assert len(json.loads(render_fleet_json(rows, "h0"))["hosts"]) == 60
+    page, table = render_fleet_html(rows, "h0"), render_fleet_csv(rows)
+    page.encode("utf-8")
+    print_fleet(rows, color=False, verbose=True, quiet=False)
+    shown = capsys.readouterr().out
+    for text in (page, table, shown):
+        assert not set("\x1b\x07\x00\u202e") & set(text)
+    assert "<script>document" not in page
+
+
+def test_a_snapshot_with_a_hundred_thousand_entries_is_judged_in_seconds(tmp_path: Path) -> None:
+    bomb = document("docker-with-gpu")
+    gpus = bomb["facts"]["gpus"]["known"]
+    bomb["facts"]["gpus"]["known"] = gpus * (6_000 // len(gpus))
+    installed = bomb["facts"]["python"].get("distributions", {}).get("known", [])
+    if installed:
+        bomb["facts"]["python"]["distributions"]["known"] = installed * (20_000 // len(installed))
+    text = json.dumps(bomb)
+    (tmp_path / "bomb.json").write_text(text, encoding="utf-8")
+    begun = time.monotonic()
+    (row,) = judge_folder(tmp_path, load_matrix(), Target())
+    assert time.monotonic() - begun < 20
+    assert row.host == "bomb"
+
+
+# --- a further run ---
+
+
+class Watched:
+    """Who listens to a run."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.told: list[str] = []
+
+    def listener(self) -> Listener:
+        return Listener(self.asked.extend, lambda result: self.told.append(result.host), lambda _words: None)
+
+
+def run_with(
+    answers: dict[str, Snapshot | Failure], folder: Path, monkeypatch: pytest.MonkeyPatch, **more: bool
+) -> int:
+    """Run an engine of this test's own that gives these answers."""
+
+    def engine(asked: Asked, listener: Listener) -> None:
+        hosts = [host for host in answers if known_as(host) not in asked.skip]
+        listener.heard_of(hosts)
+        for host in hosts:
+            listener.told(HostResult(host, answers[host]))
+
+    monkeypatch.setattr("envcheck.fleet.run._engine", lambda _name: engine)
+    return run_fleet("own", Asked(), folder, Watched().listener(), **more)
+
+
+def test_a_further_run_skips_who_has_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = snapshot_of("docker-with-gpu")
+    assert run_with({"a": good, "b": Failure(HUNG, "slept")}, tmp_path / "new", monkeypatch) == 0
+    assert answered(tmp_path / "new") == {"a"}
+    assert run_with({"a": Failure(HUNG, "never asked"), "b": good}, tmp_path / "new", monkeypatch) == 1
+    assert answered(tmp_path / "new") == {"a", "b"}
+
+
+def test_a_failure_never_replaces_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_with({"a": snapshot_of("docker-with-gpu")}, tmp_path, monkeypatch)
+    assert run_with({"a": Failure(UNREACHABLE, "gone")}, tmp_path, monkeypatch, again=True) == 0
+    assert answered(tmp_path) == {"a"}
+
+
+def test_a_snapshot_replaces_a_failure_and_an_older_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_with({"a": Failure(UNREACHABLE, "gone")}, tmp_path, monkeypatch)
+    run_with({"a": snapshot_of("docker-with-gpu")}, tmp_path, monkeypatch)
+    run_with({"a": snapshot_of("no-driver")}, tmp_path, monkeypatch, again=True)
+    (result,) = read_results(tmp_path)
+    assert isinstance(result.answer, Snapshot)
+    assert result.answer.facts == snapshot_of("no-driver").facts
+
+
+def test_an_interrupted_write_leaves_nothing_that_counts(tmp_path: Path) -> None:
+    (tmp_path / ".gpu001.json.17.4").write_text('{"schema"', encoding="utf-8")
+    assert list(read_results(tmp_path)) == []
+    assert SNAPSHOT == "envcheck/snapshot/1"
