@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -55,20 +55,41 @@ def index_reader(*, cached: bool = True) -> Iterator[Reader]:
         reader.close()
 
 
+class Progress:
+    """A bar on standard error where that is a terminal; it counts wheels, and for binaries tells what has come."""
+
+    def __init__(self, label: str, *, shown: bool) -> None:
+        """Prepare; nothing is drawn until it is known how many wheels there are."""
+        self._label, self._shown = label, shown
+        self._bar: Any = None
+        self._received = 0
+
+    def wheels(self, done: int, total: int) -> None:
+        """Draw how many wheels were read."""
+        if self._bar is None and total and self._shown:
+            self._bar = click.progressbar(length=total, label=self._label, file=sys.stderr, show_pos=True)
+            self._bar.render_progress()
+        if self._bar is not None:
+            self._bar.update(done - self._bar.pos)
+
+    def received(self, size: int) -> None:
+        """Draw how many megabytes have come."""
+        before, self._received = self._received // 1_000_000, self._received + size
+        if self._bar is not None and self._received // 1_000_000 > before:
+            self._bar.label = f"{self._label}, {self._received // 1_000_000} MB received"
+            self._bar.render_progress()
+
+    def finish(self) -> None:
+        """End the line of the bar."""
+        if self._bar is not None:
+            self._bar.render_finish()
+
+
 @contextmanager
-def progress_bar(*, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(label: str = "Reading wheels", *, quiet: bool = False) -> Iterator[Progress]:
     """Draw a bar on standard error where that is a terminal."""
-    bars: list[Any] = []
-
-    def show(done: int, total: int) -> None:
-        if not bars and total and not quiet and sys.stderr.isatty():
-            bars.append(click.progressbar(length=total, label="Reading wheels", file=sys.stderr, show_pos=True))
-            bars[0].render_progress()
-        for bar in bars:
-            bar.update(done - bar.pos)
-
+    progress = Progress(label, shown=not quiet and sys.stderr.isatty())
     try:
-        yield show
+        yield progress
     finally:
-        for bar in bars:
-            bar.render_finish()
+        progress.finish()

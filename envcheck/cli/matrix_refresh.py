@@ -78,11 +78,12 @@ def _renewed(document: dict[str, Any], names: list[str], asked: Asked, style: St
 
     with index_reader() as reader, progress_bar(quiet=style.quiet) as progress:
         listings = [list_framework(reader, name, asked.since) for name in names]
-        renewal = renew(document, listings, reader, asked.today, progress)
+        renewal = renew(document, listings, reader, asked.today, progress.wheels)
         if asked.deep:
             chosen = None if asked.since else new_rows(document, renewal.document)
-            with progress_bar(quiet=style.quiet) as shown:
-                deepen(renewal.document, listings, reader.of_binaries(), asked.today, shown, chosen=chosen)
+            with progress_bar("Reading binaries", quiet=style.quiet) as bar:
+                deep = reader.of_binaries(bar.received)
+                deepen(renewal.document, listings, deep, asked.today, bar.wheels, chosen=chosen)
         return renewal
 
 

@@ -53,10 +53,11 @@ def _held(document: dict[str, Any], names: list[str], asked: Asked, style: Style
 
     with index_reader(cached=False) as reader, progress_bar(quiet=style.quiet) as progress:
         listings = [list_framework(reader, name) for name in names]
-        found = hold(document, listings, reader, asked.sample, progress)
+        found = hold(document, listings, reader, asked.sample, progress.wheels)
         if asked.deep is not None:
-            with progress_bar(quiet=style.quiet) as shown:
-                hold_binaries(document, listings, reader.of_binaries(), asked.deep, shown, found=found)
+            with progress_bar("Reading binaries", quiet=style.quiet) as bar:
+                deep = reader.of_binaries(bar.received)
+                hold_binaries(document, listings, deep, asked.deep, bar.wheels, found=found)
     return found
 
 

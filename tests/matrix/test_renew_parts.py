@@ -258,3 +258,7 @@ def test_changes_are_told_cell_by_cell() -> None:
     assert f"- {gone['distribution']} 2.15.0 on {gone['platform']}" in told
     assert f"  {label}: requires none" not in told
     assert any(line.startswith(f"  {label}: tags ") and line.endswith("-> none") for line in told)
+    row["proof"] = {"*": "tier1"}
+    known = document()["releases"]["torch"]["2.15.0"][0]["proof"]
+    told = describe_changes(document(), new)
+    assert {f"  {label}: {cell} is {known[cell]} no more" for cell in known if cell != "*"} <= {*told}

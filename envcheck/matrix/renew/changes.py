@@ -46,10 +46,19 @@ def lines_of(change: Change) -> list[str]:
         return [f"+ {change.label}: {', '.join(shown)}"]
     if change.kind == REMOVED:
         return [f"- {change.label}"]
-    return [
-        f"  {change.label}: {cell} {_shown(both['old'])} -> {_shown(both['new'])}"
-        for cell, both in change.cells.items()
-    ]
+    said = (words for cell, both in change.cells.items() for words in _differing(cell, both["old"], both["new"]))
+    return [f"  {change.label}: {words}" for words in said]
+
+
+def _differing(cell: str, old: Any, new: Any) -> Iterator[str]:
+    """Say how a cell differs; of how the cells are known, only those known in another way."""
+    if cell != "proof":
+        yield f"{cell} {_shown(old)} -> {_shown(new)}"
+        return
+    was, now = old or {}, new or {}
+    for name in sorted({*was, *now}):
+        if was.get(name) != now.get(name):
+            yield f"{name} is {now[name]} now" if name in now else f"{name} is {was[name]} no more"
 
 
 def _is_told(change: Change, cell: str) -> bool:

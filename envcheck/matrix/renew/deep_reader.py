@@ -6,7 +6,7 @@ import json
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -41,6 +41,7 @@ class DeepReader:
     cache: Path | None  # where readings and broken-off downloads are kept; None: nowhere
     received: int = 0  # bytes
     wheels_read: int = 0
+    told: Callable[[int], None] | None = None  # hears of each piece's bytes while they come
 
     def read(self, framework: str, wheel: Wheel) -> Binaries:
         """Return what the sampled binaries of a wheel say; raises ArtifactError."""
@@ -88,7 +89,7 @@ class DeepReader:
         return members, digests
 
     def _member(self, wheel: Wheel, member: zipfile.ZipInfo, part: Path, digest: str) -> dict[str, Any]:
-        download = Download(self.session, self.settings, wheel.url, member)
+        download = Download(self.session, self.settings, wheel.url, member, self.told)
         try:
             download.fetch(part)
         finally:

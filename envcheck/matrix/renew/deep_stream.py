@@ -8,7 +8,7 @@ import struct
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +30,14 @@ _LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, length of the name, leng
 class Download:
     """One member of one wheel, as the wheel's directory describes it."""
 
-    def __init__(self, session: requests.Session, settings: IndexSettings, url: str, member: zipfile.ZipInfo) -> None:
+    def __init__(
+        self,
+        session: requests.Session,
+        settings: IndexSettings,
+        url: str,
+        member: zipfile.ZipInfo,
+        told: Callable[[int], None] | None = None,  # hears of the bytes of each piece
+    ) -> None:
         """Prepare; nothing is sent yet. Raises ArtifactError for a member that no real wheel has."""
         if member.file_size > _LIMIT or member.compress_size > _LIMIT:
             raise ArtifactError(
@@ -39,6 +46,7 @@ class Download:
         if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} or member.flag_bits & 1:
             raise ArtifactError(f"{member.filename} is packed in a way that is not read here")
         self.received = 0  # bytes of this run
+        self._told = told
         self._session, self._settings, self._url, self._member = session, settings, url, member
 
     def fetch(self, part: Path) -> None:
@@ -95,6 +103,8 @@ class Download:
             for chunk in chunks:
                 stream.write(chunk[:size])
                 self.received += len(chunk)
+                if self._told:
+                    self._told(len(chunk))
                 size -= min(size, len(chunk))
                 if time.monotonic() > end:
                     raise ArtifactError(f"{self._member.filename} did not come in time")

@@ -42,6 +42,7 @@ def hold_binaries(
             try:
                 found.disagreements += _compare(key, row, reader.read(key[0], wheel))
                 found.binaries += 1
+                found.held.append(f"the binaries of {wheel.filename}")
             except ArtifactError as error:
                 found.unread.append(str(error))
         progress(done, len(chosen))

@@ -54,10 +54,10 @@ class Reader:
         """List the wheels of a distribution; None where the index has none of that name."""
         return read_page(self._session, self._settings, distribution)
 
-    def of_binaries(self) -> DeepReader:
-        """Return a reader of wheels' binaries with the same session and cache."""
+    def of_binaries(self, told: Callable[[int], None] | None = None) -> DeepReader:
+        """Return a reader of wheels' binaries with the same session and cache; `told` hears of bytes as they come."""
         folder = self._cache.folder / f"binaries-{EDITION}" if self._cache else None
-        return DeepReader(self._session, self._settings, folder)
+        return DeepReader(self._session, self._settings, folder, told=told)
 
     def read_all(self, wheels: Mapping[str, tuple[str, Wheel]], progress: Callable[[int, int], None]) -> Reading:
         """Read wheels, given by SHA-256 with their framework; what fails is told, not raised."""

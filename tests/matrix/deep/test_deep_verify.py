@@ -140,6 +140,8 @@ def test_refresh_deep_reads_the_rows_that_lack_it(
     assert row_of(found)["compiler"] == "GCC 12.2.0"
     told = capsys.readouterr().out
     assert "compiler none -> GCC 12.2.0" in told
+    assert "linux_x86_64: compiler is tier2 now\n" in told
+    assert "proof" not in told
     assert f"binaries none -> 2 of 2 in {WHEEL}" in told
 
 
@@ -179,6 +181,7 @@ def test_verify_deep_as_text_and_json(
     found = json.loads(capsys.readouterr().out)
     fastjsonschema.compile(json.loads(SCHEMA.read_text(encoding="utf-8")))(found)
     assert found["binaries"] == 1
+    assert f"the binaries of {WHEEL}" in found["held"]
     assert f"binaries {SOLVER} needed" in {item["cell"] for item in found["disagreements"]}
 
 

@@ -1,0 +1,147 @@
+"""A long reading of binaries: what it shows while it lasts, and what an interruption leaves."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from envcheck.cli.group import run
+from envcheck.cli.matrix_index import progress_bar
+from envcheck.matrix.canonical import canonical_text
+from tests.matrix.deep.deep_index import FILE, SAMPLE, SHA256, SOLVER, WHEEL, fill, row_of, unread
+from tests.matrix.index.server import Handler, LocalIndex
+
+ROOT = Path(__file__).parents[3]
+PIECE = 256 << 10  # bytes that are written at a time
+
+
+class Terminal(io.StringIO):
+    """A stand-in for a terminal: it takes text and says that it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def watch(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Let the program write its diagnostics to a terminal; called in the test, since the runner sets its own stream."""
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setenv("TERM", "xterm")
+    return shown
+
+
+def test_the_bar_counts_wheels_and_tells_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = watch(monkeypatch)
+    with progress_bar("Reading binaries") as bar:
+        bar.received(5_000_000)  # before it is known how many there are nothing is drawn
+        assert terminal.getvalue() == ""
+        bar.wheels(0, 2)
+        bar.received(400_000)
+        drawn = terminal.getvalue()
+        bar.received(700_000)
+        bar.wheels(1, 2)
+    assert "MB" not in drawn
+    assert "Reading binaries, 6 MB received" in terminal.getvalue()
+    assert "1/2" in terminal.getvalue()
+
+
+def test_no_bar_where_nobody_watches_or_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = watch(monkeypatch)
+    with progress_bar(quiet=True) as bar:
+        bar.wheels(0, 2)
+    monkeypatch.setattr(terminal, "isatty", lambda: False)
+    with progress_bar() as bar:
+        bar.wheels(0, 2)
+        bar.received(9_000_000)
+    assert terminal.getvalue() == ""
+
+
+def test_the_command_tells_how_much_has_come(
+    configured_index: LocalIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = watch(monkeypatch)
+    fill(configured_index, {SOLVER: large()})
+    assert run(asked(tmp_path)) == 0
+    assert "Reading binaries, 1 MB received" in terminal.getvalue()
+
+
+def large() -> bytes:
+    """Return the library with noise behind it, which no packing makes smaller."""
+    return SAMPLE + random.Random(7).randbytes(6 * PIECE)
+
+
+def asked(tmp_path: Path) -> list[str]:
+    own = tmp_path / "own.json"
+    own.write_text(canonical_text(unread()), encoding="utf-8")
+    new = str(tmp_path / "new.json")
+    words = ["matrix", "refresh", "--framework", "jax", "--matrix", str(own), "--output", new]
+    return [*words, "--deep", "--since", "0.12.0.1"]
+
+
+def stalled(handler: Handler, stopped: list[tuple[int, int]]) -> None:
+    """Send a little more than two pieces of a long range, note it, then send nothing."""
+    whole = handler.index.archive(WHEEL)
+    first, _, last = handler.headers["Range"].partition("=")[2].partition("-")
+    if not first or int(last) - int(first) < PIECE:
+        handler._file(whole)
+        return
+    stopped.append((int(first), int(last)))
+    data = whole[int(first) : int(last) + 1]
+    handler.send_response(206)
+    handler.send_header("Content-Range", f"bytes {first}-{last}/{len(whole)}")
+    handler.send_header("Content-Length", str(len(data)))
+    handler.end_headers()
+    handler.wfile.write(data[: 2 * PIECE + 1000])
+    handler.wfile.flush()
+    time.sleep(4)
+    handler.close_connection = True
+
+
+def parts(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.part") if path.stat().st_size >= 2 * PIECE)
+
+
+@pytest.mark.needs("posix")
+def test_an_interrupted_reading_changes_nothing_and_goes_on_where_it_stopped(
+    configured_index: LocalIndex, tmp_path: Path
+) -> None:
+    fill(configured_index, {SOLVER: large()})
+    stopped: list[tuple[int, int]] = []
+    configured_index.answers[FILE] = lambda handler: stalled(handler, stopped)
+    words, new, cache = asked(tmp_path), tmp_path / "new.json", Path(os.environ["XDG_CACHE_HOME"])
+    new.write_text("as it was", encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    running = subprocess.Popen(
+        [sys.executable, "-m", "envcheck", *words], cwd=ROOT, env=environment, stderr=subprocess.PIPE
+    )
+    end = time.monotonic() + 20
+    while not parts(cache) and time.monotonic() < end:
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=20)
+    assert (running.returncode, b"Traceback" in err) == (130, False), err
+    assert new.read_text(encoding="utf-8") == "as it was"
+    (part,) = parts(cache)
+    first, last = stopped[0]
+    resumed = f"bytes={first + part.stat().st_size}-{last}"
+    ranges: list[str] = []
+
+    def watched(handler: Handler) -> None:
+        ranges.append(handler.headers["Range"])
+        handler._file(handler.index.archive(WHEEL))
+
+    configured_index.answers[FILE] = watched
+    assert run(words) == 0
+    assert resumed in ranges
+    assert f"bytes={first}-{last}" not in ranges
+    assert row_of(json.loads(new.read_text(encoding="utf-8")))["binaries"]["sha256"] == SHA256
+    assert not part.exists()
