@@ -176,8 +176,10 @@ def main() -> None:
 
 def prefilter(programs: Path) -> str:
     """Say what finds the fragments in the environment that is measured."""
-    found = run([str(programs / "python"), "-c", "import ahocorasick_rs as a; print(a.__name__)"])[2].strip()
-    return found or "no ahocorasick_rs: an expression finds them"
+    for name in ("ahocorasick_rs", "ahocorasick"):
+        if run([str(programs / "python"), "-c", f"import {name} as a; print(a.__name__)"])[2].strip():
+            return name
+    return "no automaton: an expression finds them"
 
 
 def grep_version() -> str:

@@ -54,7 +54,7 @@ THIRD_PARTY = {
     "rules": {"packaging"},
     "check": {"dockerfile_parse", "fastjsonschema", "packaging", "tomli", "yaml"},
     "diff": {"packaging"},
-    "explain": {"packaging", "ahocorasick_rs"},
+    "explain": {"packaging", "ahocorasick", "ahocorasick_rs"},
     "gpus": set(),
     "plan": {"packaging", "rattler", "uv"},
     "smoke": set(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from collections.abc import Iterator
 
@@ -184,11 +185,29 @@ def test_the_expression_finds_what_the_automaton_finds(texts: list[bytes]) -> No
     assert by_expression == scanned(raw)
 
 
-def test_without_the_automaton_the_expression_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "ahocorasick_rs", None)
-    find = needles.finder([b"abc", b"abcd", b"bc", b"x+"])
-    assert find(b"--abcd\nx+\rabc") == [(0, 2), (1, 2), (2, 3), (3, 7), (0, 10), (2, 11)]
+LITERALS = [b"abc", b"abcd", b"bc", b"x+", b"abc"]
+HITS = [(0, 2), (2, 3), (4, 2), (1, 2), (3, 7), (0, 10), (2, 11), (4, 10)]
+
+
+@pytest.mark.parametrize(
+    "missing", [(), ("ahocorasick_rs",), ("ahocorasick_rs", "ahocorasick")], ids=["rust", "c", "none"]
+)
+def test_every_way_finds_the_same(missing: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in missing:
+        monkeypatch.setitem(sys.modules, name, None)
+    find = needles.finder(LITERALS)
+    assert sorted(find(b"--abcd\nx+\rabc")) == sorted(HITS)
     assert find(b"nothing") == []
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.sampled_from([b"a", b"ab", b"bab", b"b\xff", b"\n", b"\x00"]), max_size=60))
+def test_the_automata_find_the_same_in_the_same_order_of_ends(parts: list[bytes]) -> None:
+    literals, block = [b"ab", b"bab", b"b", b"b\xffa", b"\x00"], b"".join(parts)
+    rust, c = needles._by_rust(literals)(block), needles._by_c(literals)(block)
+    assert sorted(rust) == sorted(c)
+    ends = [start + len(literals[number]) for number, start in c]
+    assert ends == sorted(ends)
 
 
 @settings(deadline=None, max_examples=60)
