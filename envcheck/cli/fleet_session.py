@@ -29,7 +29,7 @@ class _Watcher:
 
     def heard_of(self, hosts: list[str]) -> None:
         self.hosts = hosts
-        self._say(f"{len(hosts)} hosts to ask" if len(hosts) != 1 else "1 host to ask")
+        self._say(f"{_hosts(len(hosts))} to ask")
 
     def warned(self, words: str) -> None:
         from envcheck.render.inert import inert
@@ -71,11 +71,14 @@ def ask(output: str, asked: Mapping[str, Any], *, again: bool, quiet: bool) -> i
     except OSError as error:
         raise UserError(f"cannot write to {error.filename or output}: {error.strerror}") from None
     kept = f", {before} had answered before" if before else ""
-    click.echo(
-        f"{watcher.done - len(watcher.failed)} hosts read, {len(watcher.failed)} without an answer{kept}.", err=True
-    )
+    read = watcher.done - len(watcher.failed)
+    click.echo(f"{_hosts(read)} read, {len(watcher.failed)} without an answer{kept}.", err=True)
     click.echo(f"envcheck fleet report {output}")
     return 3 if watcher.failed or not (watcher.done or before) else 0
+
+
+def _hosts(count: int) -> str:
+    return "1 host" if count == 1 else f"{count} hosts"
 
 
 def _asked(options_given: Mapping[str, Any]) -> Any:

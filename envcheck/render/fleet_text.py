@@ -23,7 +23,7 @@ def print_fleet(rows: list[Row], *, color: bool, verbose: bool, quiet: bool) -> 
 def _lines(rows: list[Row], *, color: bool, verbose: bool, quiet: bool) -> Iterator[str]:
     for group in groups_of(rows) if not quiet else ():
         count = f"{len(group.hosts)} host{'' if len(group.hosts) == 1 else 's'}"
-        yield f"{_word(group.verdict, color=color)}  {group.cause or 'works'}: {count}"
+        yield f"{_word(group.verdict, color=color)}  {inert(group.cause) or 'works'}: {count}"
         members = [row for row in rows if (row.verdict, row.cause) == (group.verdict, group.cause)] if verbose else []
         if verbose:
             yield from (inert(f"  {row.host}: {row.message}") for row in members)
@@ -40,7 +40,7 @@ def _lines(rows: list[Row], *, color: bool, verbose: bool, quiet: bool) -> Itera
 def _drift(rows: list[Row], *, verbose: bool) -> Iterator[str]:
     if not rows:
         return
-    yield f"{len(rows)} hosts differ from the golden host:"
+    yield f"{'1 host differs' if len(rows) == 1 else f'{len(rows)} hosts differ'} from the golden host:"
     for row in rows if verbose else rows[:_NAMED]:
         yield from (inert(f"  {row.host}: {item}") for item in row.drift)
     if len(rows) > _NAMED and not verbose:

@@ -67,7 +67,7 @@ def test_every_node_is_a_row_and_a_further_run_asks_the_others(tmp_path: Path, c
     (tmp_path / "srun.log").unlink()
     code, lines = run(tmp_path, cluster)
     assert (code, lines[0]) == (3, "4 hosts to ask")
-    assert lines[-1] == "1 hosts read, 3 without an answer, 2 had answered before."
+    assert lines[-1] == "1 host read, 3 without an answer, 2 had answered before."
     assert kinds(tmp_path / "out") == {**expected, "gpu04": "read", "gpu06": "broken"}
 
 

@@ -70,7 +70,7 @@ def inventory() -> Iterator[Path]:
 def asked(inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """Ask them once."""
     folder = tmp_path_factory.mktemp("fleet")
-    limits = ("--timeout", str(12 + COUNT), "--connect-timeout", "3", "--forks", "25")
+    limits = ("--timeout", str(max(15, COUNT)), "--connect-timeout", "3", "--forks", "25")
     return folder, fleet("run", "-i", inventory, "-o", "out", *limits, cwd=folder, timeout=280)
 
 
@@ -80,19 +80,8 @@ Asked = tuple[Path, "subprocess.CompletedProcess[str]"]
 def test_every_host_has_the_verdict_and_cause_of_its_name(asked: Asked) -> None:
     folder, done = asked
     assert done.returncode == 3, done.stderr
-    report = fleet(
-        "report",
-        "out",
-        "--expect",
-        "gpu",
-        "--for",
-        "torch==2.6.0",
-        "--format",
-        "json",
-        "--golden",
-        "fine000",
-        cwd=folder,
-    )
+    judged_for = ("--expect", "gpu", "--for", "torch==2.6.0", "--golden", "fine000")
+    report = fleet("report", "out", *judged_for, "--format", "json", cwd=folder)
     found = {host["host"]: (host["verdict"], host["cause"]) for host in document(report)["hosts"]}
     assert found == expected()
     assert len({row for row in found.values() if row[0] != "undetermined"}) >= 5

@@ -1,0 +1,146 @@
+"""`envcheck fleet run` and `fleet report` at the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from envcheck.fleet.report import WORST_FIRST, Row, verdict_of
+from tests.fleet.command import document, fleet
+from tests.fleet.made import MEMBERS, WORKING, make
+
+
+@pytest.mark.needs("posix")
+def test_this_machine_is_a_fleet_of_one(tmp_path: Path) -> None:
+    first = fleet("run", "--engine", "local", "-o", "out", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert first.stderr.splitlines() == ["1 host to ask", "[1/1] localhost: read", "1 host read, 0 without an answer."]
+    second = fleet("run", "--engine", "local", "-o", "out", cwd=tmp_path)
+    assert second.stderr.splitlines()[0] == "0 hosts to ask"
+    assert second.stderr.splitlines()[-1] == "0 hosts read, 0 without an answer, 1 had answered before."
+    report = fleet("report", "out", "--format", "json", cwd=tmp_path)
+    (host,) = document(report)["hosts"]
+    assert host["host"] == "localhost"
+    assert host["machine"]["Python"] != "none"
+
+
+@pytest.mark.needs("posix")
+def test_this_machine_without_python_is_a_row(tmp_path: Path) -> None:
+    (tmp_path / "nothing").mkdir()
+    done = fleet("run", "--engine", "local", "-o", "out", cwd=tmp_path, env={"PATH": str(tmp_path / "nothing")})
+    assert done.returncode == 3
+    assert "[1/1] localhost: too-old" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run"], "name the inventory"),
+        (["run", "-i", "nowhere.ini"], "there is no inventory nowhere.ini"),
+        (["run", "--engine", "local", "-o", "file"], "cannot write to file"),
+        (["report", "nowhere"], "there is no folder nowhere"),
+        (["report", "empty"], "empty holds no host's file. Take them: envcheck fleet run"),
+        (["report", "out", "--golden", "gpu999"], "--golden gpu999: no snapshot of that host lies in out"),
+        (["report", "out", "--golden", "gpu004"], "--golden gpu004: no snapshot"),
+        (["report", "out", "--for", "torch @ https://example.org/x.whl"], "torch"),
+        (["report", "out", "--matrix", "nowhere.json"], "nowhere.json"),
+        (["report", "out", "--html", "nowhere/fleet.html"], "cannot write nowhere/fleet.html"),
+        (["report"], "Missing argument"),
+    ],
+    ids=lambda value: "-".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_what_cannot_be_done_is_a_sentence_and_one_document(arguments: list[str], said: str, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    make(tmp_path / "out", "gpu001", "gpu004")
+    done = fleet(*arguments, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    if arguments[0] == "report":
+        told = document(fleet(*arguments, "--format", "json", cwd=tmp_path), "error")
+        assert said in told["error"]
+        assert told["exit_code"] == 2
+
+
+@pytest.mark.parametrize(
+    ("hosts", "code"),
+    [
+        (["gpu001", "gpu002"], 0),
+        (["gpu001", "gpu005"], 3),
+        (["gpu006"], 3),
+        (["gpu001", "gpu003"], 1),
+        (["gpu001", "gpu003", "gpu004"], 1),
+    ],
+)
+def test_the_exit_code_is_the_worst_hosts(hosts: list[str], code: int, tmp_path: Path) -> None:
+    make(tmp_path / "out", *hosts)
+    done = fleet("report", "out", "--for", "torch==2.6.0", cwd=tmp_path)
+    assert done.returncode == code, done.stdout
+
+
+def test_verdicts_rank_as_their_codes_do() -> None:
+    """Of many machines, in the order 5, 4, 1, 3, 0: a report judges, so no step can have failed."""
+    rows = [Row(verdict, verdict, "", "") for verdict in reversed(WORST_FIRST)]
+    assert verdict_of(rows) == "incompatible"
+    assert verdict_of(rows[:2]) == "undetermined"
+    assert verdict_of(rows[:1]) == "compatible"
+    assert verdict_of([]) == "undetermined"
+
+
+def test_the_document_names_every_host_once(tmp_path: Path) -> None:
+    make(tmp_path / "out")
+    found = document(fleet("report", "out", "--format", "json", "--golden", "gpu001", cwd=tmp_path))
+    assert [host["host"] for host in found["hosts"]] == sorted(MEMBERS, key=[h["host"] for h in found["hosts"]].index)
+    assert sorted(host for group in found["groups"] for host in group["hosts"]) == sorted(MEMBERS)
+    rows = {host["host"]: host for host in found["hosts"]}
+    assert {name: rows[name]["cause"] for name in ("gpu004", "gpu005", "gpu006", "gpu007")} == {
+        "gpu004": "unreachable", "gpu005": "hung", "gpu006": "too-old", "gpu007": "broken",
+    }  # fmt: skip
+    assert rows["gpu002"]["drift"] == []
+    assert any(item.startswith("Driver: 470.") for item in rows["gpu003"]["drift"])
+    assert found["golden"] == "gpu001"
+
+
+def test_the_table_groups_by_verdict_and_cause(tmp_path: Path) -> None:
+    make(tmp_path / "out")
+    done = fleet("report", "out", "--for", "torch==2.6.0", "--golden", "gpu001", cwd=tmp_path)
+    text = done.stdout
+    assert text.startswith("INCOMPATIBLE  driver-too-old: 1 host\n  torch 2.6.0")
+    assert "COMPATIBLE  works: 2 hosts\n" in text
+    assert f"\n  {', '.join(WORKING)}\n" in text
+    assert "1 host differs from the golden host:\n  gpu003: " in text
+    assert text.splitlines()[-1] == "INCOMPATIBLE  7 hosts: 2 compatible, 1 incompatible, 4 undetermined."
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    verbose = fleet("report", "out", "-v", cwd=tmp_path).stdout
+    assert "  gpu004: No route to host\n" in verbose
+    quiet = fleet("report", "out", "-q", "--color", "always", cwd=tmp_path).stdout
+    assert quiet.count("\n") == 1
+    assert quiet.startswith("\x1b[1;35mUNDETERMINED\x1b[0m  7 hosts: ")
+
+
+def test_the_csv_has_a_line_for_each_host_and_no_cell_that_acts(tmp_path: Path) -> None:
+    make(tmp_path / "out")
+    for host in ("=HYPERLINK(1)", "+1", "-1", "@SUM(1)", "\t=1", "\uff1d1"):
+        (tmp_path / "out" / f"{host}.json").write_text('{"schema": "envcheck/fleet-failure/1"}', encoding="utf-8")
+    done = fleet("report", "out", "--format", "csv", cwd=tmp_path, env={"PYTHONIOENCODING": "utf-8"})
+    rows = list(csv.reader(io.StringIO(done.stdout)))
+    assert rows[0][:4] == ["host", "verdict", "cause", "message"]
+    assert len(rows) == 1 + len(MEMBERS) + 6
+    cells = [cell for row in rows for cell in row]
+    assert {"'=HYPERLINK(1)", "'+1", "'-1", "'@SUM(1)", "' =1", "'\uff1d1"} <= set(cells)
+    assert [cell for cell in cells if cell.lstrip()[:1] in {"=", "+", "-", "@", "\uff1d"}] == []
+    assert "\x1b" not in done.stdout
+
+
+def test_a_page_is_written_beside_the_report(tmp_path: Path) -> None:
+    make(tmp_path / "out")
+    done = fleet("report", "out", "--html", "fleet.html", "--format", "json", cwd=tmp_path)
+    assert document(done)["verdict"] == "incompatible" or document(done)["verdict"] == "undetermined"
+    assert done.stderr == "The page: fleet.html\n"
+    assert json.dumps("gpu007") in (tmp_path / "fleet.html").read_text(encoding="utf-8")

@@ -1,0 +1,106 @@
+"""The fleet's page in a real browser: inert, and usable with ten thousand hosts."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envcheck.fleet.report import Row
+from envcheck.render.fleet_html import render_fleet_html
+from tests.render.test_html import chromium
+
+HOSTILE = "</script><script>owned=1</script><img src=x onerror=owned=1>\x1b[31m\u202e' \" {{ 7*7 }} ${owned=1} <!-- "
+CAUSES = (("incompatible", "driver-too-old"), ("undetermined", "unreachable"), ("compatible", ""))
+# Appended after the page's own script: what a person would do, and what they would see.
+ACT = """
+const seen = {owned: typeof owned !== "undefined", images: document.images.length, frames: frames.length};
+const shown = () => byId("lines").rows.length;
+const first = () => byId("lines").rows[0].cells[0].textContent;
+const timed = (act) => { const begun = performance.now(); act(); byId("lines").offsetHeight; return performance.now() - begun; };
+const put = (id, value) => timed(() => { byId(id).value = value; byId(id).oninput(); });
+seen.load = performance.now();
+seen.rows = shown(); seen.count = byId("count").textContent; seen.first = first();
+seen.filter = put("words", "host00007 550"); seen.filtered = [shown(), first(), byId("count").textContent];
+put("words", "");
+seen.choose = put("verdict", "=undetermined"); seen.chosen = byId("count").textContent; put("verdict", "");
+put("cause", "="); seen.working = byId("count").textContent; put("cause", "");
+seen.sort = timed(() => byId("heads").querySelectorAll("button")[0].click()); seen.sorted = first();
+seen.again = timed(() => byId("heads").querySelectorAll("button")[0].click()); seen.fell = first();
+seen.group = put("group", "2"); seen.groups = [...byId("lines").rows].map((row) => [row.cells[0].textContent, row.cells[1].textContent]);
+put("group", ""); timed(() => byId("more").onclick()); seen.more = shown();
+document.title = JSON.stringify(seen);
+"""
+
+
+def rows(count: int, message: str = "it works") -> list[Row]:
+    made = []
+    for number in range(count):
+        verdict, cause = CAUSES[number % 3]
+        machine = (("Driver", f"550.{number % 100}.01"), ("GPU", "8 x NVIDIA A100-SXM4-80GB (compute capability 8.0)"))
+        made.append(Row(f"host{number:05}", verdict, cause, message, machine, (f"Driver: 550.{number % 100}.01",)))
+    return made
+
+
+def acted_on(listed: list[Row], folder: Path) -> dict[str, Any]:
+    """Open the page in Chromium, act on it, and return what was seen there."""
+    file = folder / "page.html"
+    page = render_fleet_html(listed, "golden")
+    # The page's policy runs its own script alone: this test's goes where that one is, with its hash.
+    policy, count = re.subn(r"script-src '[^']+'", "script-src 'unsafe-inline'", page)
+    assert count == 1
+    file.write_text(policy.replace("</body>", f"<script>{{{ACT}}}</script></body>"), encoding="utf-8")
+    dom = chromium("--dump-dom", file.as_uri())
+    found = re.search(r"<title>(\{.*?\})</title>", dom)
+    assert found, dom[:500]
+    seen: dict[str, Any] = json.loads(html.unescape(found[1]))
+    return seen
+
+
+@pytest.mark.needs("chromium")
+def test_ten_thousand_hosts_are_filtered_sorted_and_grouped_at_once(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    seen = acted_on(rows(10_000), tmp_path)
+    assert time.monotonic() - begun < 30
+    assert (seen["rows"], seen["count"], seen["more"]) == (200, "10000 of 10000 hosts", 400)
+    assert seen["filtered"] == [1, "host00007", "1 of 10000 hosts"]
+    assert seen["chosen"] == "3333 of 10000 hosts"
+    assert seen["working"] == "3333 of 10000 hosts"
+    assert (seen["sorted"], seen["fell"]) == ("host00000", "host09999")
+    assert sorted(seen["groups"]) == [["3333", "unreachable"], ["3333", "works"], ["3334", "driver-too-old"]]
+    print({name: round(seen[name]) for name in ("load", "filter", "choose", "sort", "again", "group")})
+    assert seen["load"] < 5000
+    assert max(seen[name] for name in ("filter", "choose", "sort", "again", "group")) < 1000
+
+
+@pytest.mark.needs("chromium")
+def test_text_of_a_host_is_inert_in_the_browser(tmp_path: Path) -> None:
+    listed = [Row(HOSTILE, "incompatible", HOSTILE, HOSTILE, (("GPU", HOSTILE),), (HOSTILE,)), *rows(8)]
+    seen = acted_on(listed, tmp_path)
+    assert (seen["owned"], seen["images"], seen["frames"]) == (False, 0, 0)
+    assert seen["count"] == "9 of 9 hosts"
+    assert "<img src=x onerror=owned=1>" in seen["first"]
+
+
+def test_the_page_runs_its_own_script_alone_and_loads_nothing() -> None:
+    page = render_fleet_html([Row(HOSTILE, "incompatible", HOSTILE, HOSTILE, (("GPU", HOSTILE),))], HOSTILE)
+    assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" in page
+    assert page.count("<script") == 2
+    assert page.count("</script>") == 2
+    assert "<img" not in page
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+
+
+@pytest.mark.needs("chromium")
+def test_the_policy_lets_the_page_work(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(render_fleet_html(rows(5), ""), encoding="utf-8")
+    dom = chromium("--dump-dom", file.as_uri())
+    assert "5 of 5 hosts" in dom
+    assert dom.count("host0000") >= 5
