@@ -1,0 +1,148 @@
+"""Measure a fleet: real sshd hosts beside `ansible -m ping`, and the report on thousands of synthetic snapshots.
+
+    python bench/fleet.py hosts [--hosts 200] [--runs 3] [--forks 50]     needs root, gcc, iproute2, sshd and Ansible
+    python bench/fleet.py report [--counts 1000 3000 10000]
+
+`hosts` starts stand-in hosts, each a network namespace with its own sshd, driver and CUDA, and asks them all with
+`envcheck fleet run` and with `ansible all -m ping`, in turns, every connection new. `report` makes synthetic snapshots,
+recordings of tests/hosts varied so that no two are equal, and times `envcheck fleet report` on them. Both print a table
+in Markdown and exit 1 when a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+ENVCHECK = [sys.executable, "-m", "envcheck", "fleet"]
+RATIO, SECONDS, MEGABYTES = 1.5, 60.0, 1000.0
+
+
+def timed(argv: list[str], folder: Path) -> tuple[float, float, int]:
+    """Return seconds, peak MB of the largest process and exit code of a command."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with (folder / "words").open("wb") as words:
+        begun = time.monotonic()
+        process = subprocess.Popen(argv, cwd=folder, env=environment, stdout=words, stderr=words)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        return time.monotonic() - begun, used.ru_maxrss / 1000, process.returncode
+
+
+def measure_hosts(count: int, runs: int, forks: int) -> bool:
+    """Ask the hosts by both programs, in turns."""
+    from tests.fakes.ssh_hosts import SshHost, ssh_hosts
+    from tests.fleet.test_ssh_hosts import KINDS, machine
+
+    kinds = list(KINDS)
+    names = [(kinds[at % len(kinds)], at) for at in range(count)]
+    begun = time.monotonic()
+    with (
+        ssh_hosts({f"{kind}{at:03}": SshHost(machine(kind, at)) for kind, at in names}, 300) as inventory,
+        tempfile.TemporaryDirectory() as name,
+    ):
+        folder = Path(name)
+        print(f"{count} hosts up in {time.monotonic() - begun:.1f} s, {forks} at a time.\n", flush=True)
+        ansible = str(Path(sys.executable).with_name("ansible"))
+        commands = {
+            "`ansible all -m ping`": [ansible, "all", "-i", str(inventory), "-m", "ping", "-f", str(forks)],
+            "`envcheck fleet run`": [*ENVCHECK, "run", f"-i{inventory}", "-oout", "--again", f"--forks={forks}"],
+        }
+        taken: dict[str, list[float]] = {name: [] for name in commands}
+        for _ in range(runs):
+            for label, argv in commands.items():
+                time.sleep(7)  # connections are kept for five seconds
+                seconds, _, code = timed([*argv], folder)
+                taken[label].append(seconds)
+                if code:
+                    raise SystemExit(f"{label} ended with {code}:\n{(folder / 'words').read_text()[-3000:]}")
+        answered = len(list((folder / "out").glob("*.json")))
+    return tell_hosts(taken, answered, count)
+
+
+def tell_hosts(taken: dict[str, list[float]], answered: int, count: int) -> bool:
+    """Print the table and say whether the target is met."""
+    print("| command | median s | each run |\n|---|---|---|")
+    for label, seconds in taken.items():
+        print(f"| {label} | {statistics.median(seconds):.1f} | {', '.join(f'{one:.1f}' for one in seconds)} |")
+    ping, run = (statistics.median(seconds) for seconds in taken.values())
+    met = run <= RATIO * ping and answered == count
+    print(f"\n{answered} of {count} hosts read; ratio {run / ping:.2f}.")
+    print(f"- {'met' if met else 'MISSED'}: fleet run <= {RATIO} x ping, and every host is read")
+    return met
+
+
+def synthetic(base: str, number: int) -> str:
+    """Vary a recording's document: another host, another kernel, other driver builds and GPU identities."""
+    chance = random.Random(number)
+    text = re.sub(r"GPU-[0-9a-f]{8}", f"GPU-{number:08x}", base)
+    build = f"{chance.randrange(100):02}"
+    text = re.sub(r"\b(470|525|535|550|560|570|580)\.(\d+)\.\d\d\b", rf"\1.\2.{build}", text)
+    document: dict[str, Any] = json.loads(text)
+    document["host"] = f"synthetic-{number:05}"
+    source = {"kind": "command", "where": "uname -r", "excerpt": ""}
+    document["facts"]["host"]["kernel_release"] = {"known": f"6.{number % 20}.{number}-synthetic", "source": source}
+    return json.dumps(document)
+
+
+def make_folder(folder: Path, count: int) -> float:
+    """Write `count` synthetic snapshots; return their mean size in KB."""
+    from envcheck.fleet.results import SNAPSHOT
+    from envcheck.model.codec import encode
+    from tests.hosts.test_hosts import NAMES, snapshot_of
+
+    bases = [json.dumps({"schema": SNAPSHOT, **encode(snapshot_of(name))}) for name in NAMES]
+    folder.mkdir()
+    size = 0
+    for number in range(count):
+        text = synthetic(bases[number % len(bases)], number)
+        size += len(text)
+        (folder / f"synthetic-{number:05}.json").write_text(text, encoding="utf-8")
+    return size / count / 1000
+
+
+def measure_report(counts: list[int]) -> bool:
+    """Judge folders of growing size, and say whether the time and memory stay below what is allowed."""
+    print("| synthetic snapshots | KB each | s | ms each | peak MB of a process | page MB |\n|---|---|---|---|---|---|")
+    met = True
+    with tempfile.TemporaryDirectory() as name:
+        for count in counts:
+            folder = Path(name, str(count))
+            size = make_folder(folder, count)
+            argv = [*ENVCHECK, "report", str(folder), "--golden", "synthetic-00000", "--html", "page.html"]
+            seconds, peak, code = timed(argv, Path(name))
+            page = Path(name, "page.html").stat().st_size / 1e6
+            each = seconds / count * 1000
+            print(f"| {count} | {size:.0f} | {seconds:.1f} | {each:.1f} | {peak:.0f} | {page:.1f} |", flush=True)
+            met = met and code == 1 and seconds <= SECONDS and peak <= MEGABYTES
+    print(f"\n- {'met' if met else 'MISSED'}: at most {SECONDS:.0f} s and {MEGABYTES:.0f} MB for each")
+    return met
+
+
+def main() -> None:
+    """Read the arguments and measure."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("what", choices=["hosts", "report"])
+    parser.add_argument("--hosts", type=int, default=200)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--forks", type=int, default=50)
+    parser.add_argument("--counts", type=int, nargs="+", default=[1000, 3000, 10000])
+    given = parser.parse_args()
+    met = measure_hosts(given.hosts, given.runs, given.forks) if given.what == "hosts" else measure_report(given.counts)
+    sys.exit(0 if met else 1)
+
+
+if __name__ == "__main__":
+    main()
