@@ -56,6 +56,7 @@ def ask(output: str, asked: Mapping[str, Any], *, again: bool, quiet: bool) -> i
     """Run an engine into a folder; 0 when every host answered, 3 when one did not."""
     from envcheck.fleet.engine import EngineError, Listener
     from envcheck.fleet.run import run_fleet
+    from envcheck.render.inert import shell_line
 
     watcher = _Watcher(quiet=quiet)
     try:
@@ -73,7 +74,7 @@ def ask(output: str, asked: Mapping[str, Any], *, again: bool, quiet: bool) -> i
     kept = f", {before} had answered before" if before else ""
     read = watcher.done - len(watcher.failed)
     click.echo(f"{_hosts(read)} read, {len(watcher.failed)} without an answer{kept}.", err=True)
-    click.echo(f"envcheck fleet report {output}")
+    click.echo(shell_line(("envcheck", "fleet", "report", output)))
     return 3 if watcher.failed or not (watcher.done or before) else 0
 
 

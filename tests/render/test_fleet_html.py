@@ -22,7 +22,12 @@ ACT = """
 const seen = {owned: typeof owned !== "undefined", images: document.images.length, frames: frames.length};
 const shown = () => byId("lines").rows.length;
 const first = () => byId("lines").rows[0].cells[0].textContent;
-const timed = (act) => { const begun = performance.now(); act(); byId("lines").offsetHeight; return performance.now() - begun; };
+const timed = (act) => {
+  const begun = performance.now();
+  act();
+  return byId("lines").offsetHeight ? performance.now() - begun : 0;  // laid out, too
+};
+const cells = (row) => [row.cells[0].textContent, row.cells[1].textContent];
 const put = (id, value) => timed(() => { byId(id).value = value; byId(id).oninput(); });
 seen.load = performance.now();
 seen.rows = shown(); seen.count = byId("count").textContent; seen.first = first();
@@ -32,7 +37,7 @@ seen.choose = put("verdict", "=undetermined"); seen.chosen = byId("count").textC
 put("cause", "="); seen.working = byId("count").textContent; put("cause", "");
 seen.sort = timed(() => byId("heads").querySelectorAll("button")[0].click()); seen.sorted = first();
 seen.again = timed(() => byId("heads").querySelectorAll("button")[0].click()); seen.fell = first();
-seen.group = put("group", "2"); seen.groups = [...byId("lines").rows].map((row) => [row.cells[0].textContent, row.cells[1].textContent]);
+seen.group = put("group", "2"); seen.groups = [...byId("lines").rows].map(cells);
 put("group", ""); timed(() => byId("more").onclick()); seen.more = shown();
 document.title = JSON.stringify(seen);
 """
