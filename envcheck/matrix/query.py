@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from envcheck.matrix.clauses import within
 from envcheck.matrix.cuda_tables import CudaTables
 from envcheck.matrix.rows import Raw, build_row
 from envcheck.model.releases import FrameworkRelease, KnownProblem, RemovedDistribution
@@ -136,10 +137,9 @@ def _without(raw: Raw, name: str) -> Raw:
 
 def _matches(specifier: str, version: str) -> bool:
     """Tell whether a version lies in a specifier set; a malformed version lies in none."""
-    from packaging.specifiers import SpecifierSet  # milliseconds, spent where a framework is
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import InvalidVersion
 
     try:
-        return SpecifierSet(specifier).contains(Version(version), prereleases=True)
+        return within(version, specifier)
     except InvalidVersion:
         return False

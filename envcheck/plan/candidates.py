@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from packaging.specifiers import SpecifierSet
-
+from envcheck.matrix.clauses import clauses, within
 from envcheck.model.records import dataclass
 from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.requests import Request
@@ -50,11 +49,11 @@ def candidates(context: Context, request: Request) -> Iterator[Candidate]:
 
 def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRelease]]:
     """Group the admitted rows for this platform by version."""
-    specifier = SpecifierSet(request.specifier)
-    public = SpecifierSet(",".join(str(clause).partition("+")[0] for clause in specifier))
-    pinned = any(item.operator in ("==", "===") and not item.version.endswith(".*") for item in specifier)
+    asked = tuple(clauses(request.specifier))
+    public = ",".join(item.operator + item.version.partition("+")[0] for item in asked)
+    pinned = any(item.operator in ("==", "===") and not item.version.endswith(".*") for item in asked)
     for version in context.matrix.versions(request.framework):
-        if public.contains(version, prereleases=False):
+        if within(version, public, prereleases=False):
             rows = context.matrix.releases(request.framework, context.platform, admits=version.__eq__)
             usable = [row for row in rows if pinned or not row.yanked]
             if usable:
@@ -98,7 +97,7 @@ def _jax(context: Context, request: Request, rows: list[FrameworkRelease]) -> It
 
 def _torch(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
     row = rows[0]
-    asked = next((item.version.partition("+")[2] for item in SpecifierSet(request.specifier)), "")
+    asked = next((item.version.partition("+")[2] for item in clauses(request.specifier)), "")
     for local in (asked,) if asked else _builds(context, row):
         text = _text("torch", request.extras, row.version + (f"+{local}" if local else ""))
         yield Candidate(row, text, (text,), local, _torch_index(local))

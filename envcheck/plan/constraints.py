@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from envcheck.matrix.clauses import within
 from envcheck.model.facts import Known
 from envcheck.model.findings import Finding
 from envcheck.model.releases import CudnnRelease, KnownProblem
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.cuda_source import NONE, OWN, CudaSource
-from envcheck.plan.plan_data import plan_data, within
+from envcheck.plan.plan_data import plan_data
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.gpu_facts import judged_gpus
 from envcheck.rules.known_problems import name_of
@@ -119,7 +119,7 @@ def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
     except UndecidedError:
         return ""  # which GPUs there are could not be told: the judgement says so
     for row in _cudnn_lines(context, cuda_major, specifier):
-        lowest, admitted = row.compute_capability_min, SpecifierSet(specifier).contains(f"{row.version}.9999")
+        lowest, admitted = row.compute_capability_min, within(f"{row.version}.9999", specifier)
         if lowest and admitted and any(capability < Version(lowest) for capability in capabilities):
             return f"<{row.version}"
     return ""

@@ -14,11 +14,3 @@ def plan_data() -> dict[str, Any]:
     """Read data/plan.json."""
     loaded: dict[str, Any] = json.loads(read_data("plan.json"))
     return loaded
-
-
-def within(version: str, specifier: str) -> bool:
-    """Tell whether a version lies in a specifier; "" admits all."""
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import Version
-
-    return not specifier or SpecifierSet(specifier).contains(Version(version), prereleases=True)

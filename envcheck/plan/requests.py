@@ -7,6 +7,7 @@ import re
 from envcheck.matrix.query import Matrix
 from envcheck.model.records import dataclass
 from envcheck.rules.fixes_python import is_requirement
+from envcheck.rules.requirement import canonical_name, read_requirement
 from envcheck.rules.targets import TargetError, check_requirements
 
 _PLAIN = r"[A-Za-z0-9][A-Za-z0-9._-]*[ ]?(\[[A-Za-z0-9._, -]*\])?[A-Za-z0-9.,<>=!~*+ -]*"
@@ -40,9 +41,6 @@ def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]
 
 
 def _read(text: str, matrix: Matrix) -> Request:
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
-
     if len(text) > _LONGEST or not re.fullmatch(_PLAIN, text):
         raise RequestError(
             f"{text[:60]!r} is not a plain requirement: give a name and versions, such as 'tensorflow>=2.15'."
@@ -51,14 +49,14 @@ def _read(text: str, matrix: Matrix) -> Request:
         check_requirements((text,), matrix)
     except TargetError as error:
         raise RequestError(str(error)) from None
-    parsed = Requirement(text)
-    name, extras = canonicalize_name(parsed.name), tuple(sorted(canonicalize_name(item) for item in parsed.extras))
-    plain = name + (f"[{','.join(extras)}]" if extras else "") + str(parsed.specifier)
+    parsed = read_requirement(text)
+    name, extras = canonical_name(parsed.name), tuple(sorted(map(canonical_name, parsed.extras)))
+    plain = name + (f"[{','.join(extras)}]" if extras else "") + parsed.specifier
     if not is_requirement(plain):
         raise RequestError(f"{text[:60]!r} is not a plain requirement: give a name and versions.")
     removed = matrix.removed_distribution(name)
     framework = matrix.framework_of(name) or (removed.framework if removed else "")
-    return Request(plain, name, framework, extras, str(parsed.specifier))
+    return Request(plain, name, framework, extras, parsed.specifier)
 
 
 def check_folder(folder: str) -> None:

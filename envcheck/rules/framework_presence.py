@@ -14,6 +14,7 @@ from envcheck.rules.fixes_python import install_steps, uninstall_steps
 from envcheck.rules.framework_state import judged_frameworks
 from envcheck.rules.known_problems import empty_wheels
 from envcheck.rules.registry import rule
+from envcheck.rules.requirement import canonical_name
 
 
 @rule("framework-missing", goal="any")
@@ -88,10 +89,8 @@ def _without_stubs(context: Context, owners: list[Distribution]) -> list[Distrib
 
 
 def _requires(item: Distribution) -> set[str]:
-    from packaging.utils import canonicalize_name
-
     starts = (line.replace("(", " ").replace(";", " ").split() for line in item.requires)
-    return {canonicalize_name(words[0].rstrip("=<>!~0123456789.")) for words in starts if words}
+    return {canonical_name(words[0].rstrip("=<>!~0123456789.")) for words in starts if words}
 
 
 def _is_stub(context: Context, item: Distribution, names: set[str]) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import InvalidVersion
 
+from envcheck.matrix.clauses import within
 from envcheck.model.facts import Known
 from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix
 from envcheck.model.releases import FrameworkRelease, KnownProblem
@@ -110,10 +111,8 @@ def name_of(requirement: str) -> str:
 
 
 def _within(version: str, specifier: str) -> bool:
-    from packaging.specifiers import SpecifierSet
-
     try:
-        return SpecifierSet(specifier).contains(Version(version), prereleases=True)
+        return within(version, specifier)
     except InvalidVersion:
         return False
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
@@ -14,10 +13,8 @@ from envcheck.model.releases import FrameworkRelease, RemovedDistribution
 from envcheck.rules.builds import Build, build_of, installed_builds
 from envcheck.rules.context import Context
 from envcheck.rules.markers import marker_holds
+from envcheck.rules.requirement import Requirement, canonical_name, read_requirement
 from envcheck.rules.wheel_tags import wheel_glibc
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 # What keeps a requirement from meaning a release here, in the order it is looked for.
 REMOVED = "removed"  # the distribution was withdrawn
@@ -93,7 +90,7 @@ def wanted_releases(context: Context) -> tuple[Wanted, ...]:
         context.memo["wanted_releases"] = tuple(
             _resolve(context, requirement, framework)
             for requirement, framework in asked
-            if requirement.marker is None or marker_holds(context, str(requirement.marker))
+            if not requirement.marker or marker_holds(context, requirement.marker)
         )
     return tuple(context.memo["wanted_releases"])
 
@@ -106,17 +103,14 @@ def check_requirements(requirements: Iterable[str], matrix: Matrix) -> None:
 
 def _parse(text: str, matrix: Matrix) -> tuple[Requirement, str]:
     """Read a PEP 508 requirement; return it with its framework."""
-    from packaging.requirements import InvalidRequirement, Requirement
-    from packaging.utils import canonicalize_name
-
     try:
-        requirement = Requirement(text)
-    except InvalidRequirement as error:
+        requirement = read_requirement(text)
+    except ValueError as error:
         reason = str(error).splitlines()[0]
         raise TargetError(f"{text!r} is not a requirement such as tensorflow==2.15.* ({reason}).") from error
     if requirement.url:
         raise TargetError(f"{text!r} names a URL; name a release instead, such as {requirement.name}==VERSION.")
-    name = canonicalize_name(requirement.name)
+    name = canonical_name(requirement.name)
     removed = matrix.removed_distribution(name)
     framework = matrix.framework_of(name) or (removed.framework if removed else None)
     if framework is None:
@@ -134,11 +128,7 @@ def _unknown_name(name: str, matrix: Matrix) -> str:
 
 
 def _resolve(context: Context, requirement: Requirement, framework: str) -> Wanted:
-    from packaging.utils import canonicalize_name
-
-    name = canonicalize_name(requirement.name)
-    extras = tuple(sorted(requirement.extras))
-    specifier = str(requirement.specifier)
+    name, extras, specifier = canonical_name(requirement.name), requirement.extras, requirement.specifier
     shown = name + (f"[{','.join(extras)}]" if extras else "") + specifier
 
     def wanted(build: Build | None, obstacle: str = "", near: tuple[FrameworkRelease, ...] = ()) -> Wanted:
@@ -158,11 +148,11 @@ def _resolve(context: Context, requirement: Requirement, framework: str) -> Want
 
 def _local_label(requirement: Requirement) -> str:
     """Return the label of a pinned build: torch==2.7.1+cu118 -> cu118; "" when none is pinned."""
-    return next((part.version.partition("+")[2] for part in requirement.specifier if part.operator == "=="), "")
+    return next((part.version.partition("+")[2] for part in requirement.clauses if part.operator == "=="), "")
 
 
 def _satisfies(build: Build, name: str, requirement: Requirement) -> bool:
-    return build.distribution == name and requirement.specifier.contains(build.version, prereleases=True)
+    return build.distribution == name and requirement.admits(build.version, prereleases=True)
 
 
 def _is_removed(context: Context, name: str, requirement: Requirement) -> bool:
@@ -171,7 +161,7 @@ def _is_removed(context: Context, name: str, requirement: Requirement) -> bool:
     if row is None:
         return False
     last = row.last_versions.get(context.platform)
-    if last is None or requirement.specifier.contains(_after(last), prereleases=True):
+    if last is None or requirement.admits(_after(last), prereleases=True):
         return True
     real = _admitted(context, row.framework, name, requirement)
     return not any(Version(release.version) <= Version(last) for release in real)
@@ -187,10 +177,10 @@ def _admitted(
     context: Context, framework: str, name: str, requirement: Requirement, local: str = ""
 ) -> tuple[FrameworkRelease, ...]:
     """List the releases of a distribution that the specifier admits, on every platform; yanked ones when pinned."""
-    pinned = any(part.operator in ("==", "===") and not part.version.endswith(".*") for part in requirement.specifier)
+    pinned = any(part.operator in ("==", "===") and not part.version.endswith(".*") for part in requirement.clauses)
 
     def admits(version: str) -> bool:
-        return requirement.specifier.contains(f"{version}+{local}" if local else version, prereleases=False)
+        return requirement.admits(f"{version}+{local}" if local else version, prereleases=False)
 
     rows = context.matrix.releases(framework, admits=admits)
     return tuple(row for row in rows if row.distribution == name and (pinned or not row.yanked))

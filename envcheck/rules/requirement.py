@@ -1,0 +1,57 @@
+"""Requirements such as tensorflow[and-cuda]>=2.15; plain ones are read here, every other by `packaging`."""
+
+from __future__ import annotations
+
+import re
+
+from envcheck.matrix.clauses import Clause, clauses, within
+from envcheck.model.records import dataclass
+
+_NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
+_EXTRAS = rf"(?:\[[ \t]*({_NAME}(?:[ \t]*,[ \t]*{_NAME})*)[ \t]*\])?"
+_CLAUSE = r"(?:(?:<=|>=|<|>)[ \t]*\d+(?:\.\d+)*|(?:==|!=)[ \t]*\d+(?:\.\d+)*(?:\.\*|\+[a-z][a-z0-9]*)?)"
+_PLAIN = rf"[ \t]*{_NAME}[ \t]*{_EXTRAS}[ \t]*({_CLAUSE}(?:[ \t]*,[ \t]*{_CLAUSE})*)?[ \t]*"
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A PEP 508 requirement."""
+
+    name: str  # as it was written
+    extras: tuple[str, ...] = ()  # sorted
+    specifier: str = ""  # <3,>=2.15
+    marker: str = ""
+    url: str = ""
+
+    def admits(self, version: str, *, prereleases: bool) -> bool:
+        """Tell whether a version lies in its clauses."""
+        return within(version, self.specifier, prereleases=prereleases)
+
+    @property
+    def clauses(self) -> tuple[Clause, ...]:
+        """List its version clauses."""
+        return tuple(clauses(self.specifier))
+
+
+def read_requirement(text: str) -> Requirement:
+    """Read a requirement; raises ValueError, packaging's InvalidRequirement, for what is none."""
+    found = re.fullmatch(_PLAIN, text, re.ASCII)
+    if found is None:
+        return _by_packaging(text)
+    extras = {part.strip() for part in (found[2] or "").split(",") if part}
+    parts = {re.sub(r"\s", "", part) for part in (found[5] or "").split(",") if part}
+    return Requirement(found[1], tuple(sorted(extras)), ",".join(sorted(parts)))
+
+
+def canonical_name(name: str) -> str:
+    """Write a distribution's name as an index does: Tensorflow_GPU -> tensorflow-gpu."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _by_packaging(text: str) -> Requirement:
+    from packaging.requirements import Requirement as Parsed
+
+    read = Parsed(text)
+    return Requirement(
+        read.name, tuple(sorted(read.extras)), str(read.specifier), str(read.marker or ""), read.url or ""
+    )
