@@ -55,11 +55,15 @@ def shown(loaded: Matrix, text: str) -> Rows:
 
 
 def _not_held(loaded: Matrix, requirement: str) -> tuple[str, str]:
-    from envcheck.rules.matrix_lookup import nearest, removed
+    from envcheck.rules.matrix_lookup import nearest, removed, required_by
 
     gone = removed(loaded, requirement)
     if gone is not None:
         return INCOMPATIBLE, f"{gone.name}: {gone.reason} Use {gone.replacement} instead."
+    asking = required_by(loaded, requirement)
+    if asking:
+        told = f"The matrix has no rows of {requirement}: {asking} pins it. Show that: envcheck matrix show {asking}"
+        return UNDETERMINED, told
     framework, near, newest = nearest(loaded, requirement)
     told = f" Nearest to it: {' and '.join(near)}." if near else ""
     told += f" Its newest release of {framework} is {newest}." if newest else ""

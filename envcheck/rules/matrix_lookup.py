@@ -69,6 +69,14 @@ def removed(matrix: Matrix, text: str) -> RemovedDistribution | None:
     return matrix.removed_distribution(_name(text))
 
 
+def required_by(matrix: Matrix, text: str) -> str:
+    """Name who asks for a distribution without rows of its own, as jax-cuda12-plugin for its pjrt; "" for nobody."""
+    name = _name(text)
+    framework = matrix.framework_of(name)
+    rows = matrix.releases(framework) if framework and not any(_held(matrix, text)) else ()
+    return next((row.distribution for row in rows if name in row.requires), "")
+
+
 def nearest(matrix: Matrix, text: str) -> tuple[str, tuple[str, ...], str]:
     """Return the distribution a requirement names, the releases held around the one it pins, and the newest held."""
     from packaging.version import Version

@@ -132,6 +132,11 @@ def test_show_unknown_release_is_undetermined(capsys: pytest.CaptureFixture[str]
     assert "envcheck matrix refresh" in document["message"]
 
 
+def test_show_leads_from_a_part_without_rows_to_what_pins_it(capsys: pytest.CaptureFixture[str]) -> None:
+    message = rows(capsys, "show", "jax-cuda13-pjrt==0.12.0", code=3)["message"]
+    assert message.startswith("The matrix has no rows of jax-cuda13-pjrt==0.12.0: jax-cuda13-plugin pins it.")
+
+
 def test_show_removed_distribution(capsys: pytest.CaptureFixture[str]) -> None:
     document = rows(capsys, "show", "tensorflow-gpu==2.12.0", code=1)
     assert "tensorflow[and-cuda]" in document["message"]

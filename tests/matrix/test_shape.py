@@ -93,6 +93,18 @@ def test_tier_1_rows_cite_a_wheel() -> None:
             assert any("sha256" in document()["citations"][name] for name in row["citations"]), row
 
 
+def test_what_is_known_of_toolkits_drivers_and_cudnn_by_binaries_rests_on_a_hash_or_says_that_none_was_kept() -> None:
+    table = document()["citations"]
+    for section in ("toolkits", "drivers", "cudnn"):
+        for held in document()[section].values():
+            for row in held if isinstance(held, list) else [held]:
+                cited = [table[name] for name in row["citations"]]
+                hashed = any("sha256" in item for item in cited)
+                admitted = any("the hash of the package was not kept" in item["locator"] for item in cited)
+                surveyed = set(row["proof"].values()) == {"documented"} or section == "drivers"
+                assert hashed or admitted or surveyed, row
+
+
 def test_names_no_host_of_a_package_index() -> None:
     host = urlsplit(PYPI_SIMPLE_ENDPOINT).hostname
     assert host

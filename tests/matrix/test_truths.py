@@ -149,6 +149,27 @@ def test_cudnn_majors_never_come_back() -> None:
         assert not gone & after
 
 
+@pytest.mark.parametrize("section", ["cudnn", "tensorrt"])
+def test_no_build_has_code_for_what_its_cuda_cannot_make(section: str) -> None:
+    for line, rows in document()[section].items():
+        for row in rows:
+            kits = [kit for kit in MATRIX.toolkits() if {kit.version, kit.version.partition(".")[0]} & {*row["cuda"]}]
+            made = [numbers(capability) for kit in kits for capability in kit.compute_capabilities]
+            oldest, newest = row["compute_capability_min"], row["compute_capability_max"]
+            assert newest is None or numbers(newest) <= max(made), (line, row["cuda_major"])
+            assert None in {oldest, newest} or numbers(oldest) <= numbers(newest), (line, row["cuda_major"])
+
+
+def test_every_plugin_of_jax_pins_its_pjrt() -> None:
+    """Wheels named py3-none that classify no Python have no rows: the plugin's row names them."""
+    plugins = [(version, row) for version, row in releases("jax") if row["distribution"].endswith("-plugin")]
+    assert len(plugins) > 100
+    for version, row in plugins:
+        wanted = SpecifierSet(row["requires"][row["distribution"].replace("-plugin", "-pjrt")])
+        assert wanted.contains(version), version
+        assert not wanted.contains("99.0"), version
+
+
 def test_no_release_without_a_python() -> None:
     for framework in document()["frameworks"]:
         assert [version for version, row in releases(framework) if not row["pythons"]] == []
