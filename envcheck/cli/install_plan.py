@@ -115,6 +115,8 @@ def _here(plan: Plan, facts: Facts | None, asked: Asked) -> Here:
         programs["uv"] = _uv(os.environ) or "uv"
     if made.installer == CONDA and not program_path("conda", os.environ):
         programs["conda"] = next((name for name in ("mamba", "micromamba") if program_path(name, os.environ)), "conda")
+    if not program_path("sudo", os.environ):
+        programs["sudo"] = "env"  # root in a container: what sudo would do is no more than to run the command
     found = python_of(made.python, os.environ) if facts is None and asked.python and made.installer != CONDA else ""
     has_pip = facts is None or not isinstance(facts.python.pip_version, Absent)
     return Here(facts is not None, has_pip, tuple(programs.items()), (found,) if found else ())

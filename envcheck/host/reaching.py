@@ -6,15 +6,19 @@ import http.client
 import ssl
 import urllib.error
 import urllib.request
-from typing import Tuple
+from typing import List, Tuple
 from urllib.parse import urlsplit
 
 
-def why_unreachable(url: str, ca_file: str = "", trusted: Tuple[str, ...] = (), timeout: float = 10.0) -> str:
+def why_unreachable(
+    url: str, ca_file: str = "", proxy: str = "", trusted: Tuple[str, ...] = (), timeout: float = 10.0
+) -> str:
     """Say why a server gives no answer, or "": any answer but its own failure (5xx) will do, a refusal too."""
-    handlers = [urllib.request.HTTPSHandler(context=_context(url, ca_file, trusted))]
+    handlers: List[urllib.request.BaseHandler] = []
+    handlers += [urllib.request.ProxyHandler({"http": proxy, "https": proxy})] if proxy else []
     request = urllib.request.Request(url, method="HEAD", headers={"User-Agent": "envcheck"})  # noqa: S310
     try:
+        handlers.append(urllib.request.HTTPSHandler(context=_context(url, ca_file, trusted)))
         urllib.request.build_opener(*handlers).open(request, timeout=timeout).close()
     except urllib.error.HTTPError as error:
         return f"it answers {error.code}" if error.code >= 500 else ""

@@ -37,7 +37,9 @@ class Journal:
         append_durably(str(self._path), json.dumps({"event": event, "at": at, **told}, ensure_ascii=False))
 
     def lines(self) -> tuple[Line, ...]:
-        """Read the journal."""
+        """Read the journal; none is there before the first line."""
+        if not self._path.exists():
+            return ()
         return tuple(_parsed(self._path.read_text(encoding="utf-8", errors="replace")))
 
     def last(self, event: str) -> Line:

@@ -10,11 +10,11 @@ from pathlib import Path
 from envcheck.host.pythons import program_path, says_yes, starts_as
 from envcheck.host.reaching import why_unreachable
 from envcheck.host.trees import free_bytes, tree_size
-from envcheck.install.index import index_to_reach
+from envcheck.install.index import page_to_reach
 from envcheck.install.install_data import room_for
 from envcheck.install.place import Place
 from envcheck.model.facts import Known
-from envcheck.model.plans import CONDA, UV, Environment, Plan, Step
+from envcheck.model.plans import CONDA, SYSTEM, UV, Environment, Plan, Step
 from envcheck.model.records import dataclass
 from envcheck.model.snapshot import Facts
 
@@ -39,6 +39,7 @@ def objections(asked: Preflight) -> Iterator[str]:
     if asked.facts is not None:
         yield from _kind(asked.place, asked.facts)
     yield from _room(asked)
+    yield from _machine(asked)
     made = asked.plan.environments[0]
     for step in asked.plan.steps:
         yield from _program(step, made, asked.environment)
@@ -82,6 +83,13 @@ def _runs_from(place: Place) -> bool:
     return Path(sys.prefix).resolve() == place.folder
 
 
+def _machine(asked: Preflight) -> Iterator[str]:
+    """See that steps that change the machine can be run: nobody can type a password while they do."""
+    needed = [step for step in asked.plan.steps if step.scope == SYSTEM and step.argv[0] == "sudo"]
+    if needed and not says_yes(("sudo", "-n", "id"), asked.environment):
+        yield "sudo would ask for a password, which --system cannot type: run the system steps by hand first."
+
+
 def _room(asked: Preflight) -> Iterator[str]:
     parent = asked.place.folder.parent
     if not parent.is_dir():
@@ -120,8 +128,8 @@ def _uv_python(step: Step, made: Environment, environment: Mapping[str, str]) ->
 
 
 def _index(made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
-    asked = {index_to_reach(wanted, environment) for wanted in made.sets}
-    for index in sorted(asked, key=lambda item: item.url):
-        why = why_unreachable(index.url, index.ca_file, index.trusted) if index.url else ""
+    for wanted in made.sets:
+        page = page_to_reach(wanted, environment)
+        why = why_unreachable(page.url, page.ca_file, page.proxy, page.trusted) if page.url else ""
         if why:
-            yield f"the package index gives no answer ({index.shown}: {why}): without it nothing can be installed."
+            yield f"the package index {page.shown} gives no answer ({why}): without it nothing can be installed."

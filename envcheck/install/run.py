@@ -18,7 +18,7 @@ from envcheck.install.settle import NEW, settle, unsettled
 from envcheck.model.plans import SYSTEM, Step
 from envcheck.model.records import dataclass
 
-PATIENCE = 3.0  # seconds for a guard that is just putting things back
+PATIENCE = 1.5  # seconds for a guard that is just putting things back
 SECONDS = 7200.0  # for a step; a GPU build is gigabytes over a slow line
 _VERIFY = 900.0  # seconds to see that a step worked: a first import compiles and reads gigabytes
 
@@ -58,8 +58,8 @@ def install(place: Place, job: Job, watch: Watch) -> bool:
     """
     with held_place(place, watch) as descriptor:
         journal = Journal(place, new_identity(place, os.getpid()))
-        begin(journal, job.requirements)
         with _guarded(journal, descriptor) as guard:
+            begin(journal, job.requirements)
             return _attempt(journal, job, watch, guard)
 
 

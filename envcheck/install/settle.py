@@ -13,7 +13,7 @@ OLD = "old"
 def settle(journal: Journal, why: str) -> str:
     """Finish or restore; return which environment is there now, NEW or OLD. Raises ChangeError, OSError."""
     if not journal.lines():  # cut off before its first line: nothing was touched
-        journal.place.journal(journal.identity).unlink()
+        journal.place.journal(journal.identity).unlink(missing_ok=True)
         return OLD
     if journal.is_settled:
         return NEW if journal.is_installed else OLD

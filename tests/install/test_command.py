@@ -1,0 +1,212 @@
+"""`envcheck install` as it is typed: from the plan to an environment that the doctor judges, with no network."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pip
+import pytest
+
+from envcheck.cli import install_plan, install_session
+from envcheck.cli.exits import UserError
+from envcheck.cli.group import run
+from envcheck.cli.install_plan import Asked, Planned
+from envcheck.install.place import place_of
+from envcheck.model.plans import Plan
+from envcheck.render.plan_text import render_plan_text
+from tests.install.wheels import make_wheel, site_packages, tree_hash
+
+pytestmark = pytest.mark.needs("posix")
+ROOT = Path(__file__).parents[2]
+AS_ROOT = ["--as-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder of its own, with wheels of JAX that hold nothing but their version."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    return tmp_path
+
+
+def planned(installer: str = "pip", folder: str = "env") -> Planned:
+    asked = Asked(("jax",), folder, "", installer, "cpu")
+    return install_plan.plan_to_run(asked, place_of(folder), system=False)
+
+
+def make_wheels(folder: Path) -> str:
+    """Make the wheels that the plan asks for; return the release."""
+    version = planned().plan.releases[0].version
+    make_wheel(folder / "wheels", "jaxlib", version)
+    make_wheel(folder / "wheels", "jax", version, (f"jaxlib=={version}",))
+    return version
+
+
+def install(*arguments: str) -> int:
+    return run(["install", *arguments, "--expect", "cpu", *AS_ROOT])
+
+
+def test_from_nothing_to_an_environment_and_back(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    version = make_wheels(here)
+    code = install("jax", "--env", "env", "--installer", "uv", "--yes")
+    said = capfd.readouterr()
+    assert code == 0, said.err
+    assert f"PLAN  jax on the CPU: jax=={version}" in said.out
+    assert "[1/4] Create an environment" in said.err
+    assert "[4/4] Judge the environment." in said.err
+    assert f"{here / 'env'} is the new environment. Back to none: envcheck install --rollback --env" in said.err
+    asked = subprocess.run(
+        [here / "env/bin/python", "-c", "import jax; print(jax.VERSION)"], capture_output=True, text=True, check=True
+    )
+    assert asked.stdout.strip() == version
+    assert run(["install", "--resume"]) == 0
+    assert "is the new environment." in capfd.readouterr().out
+    assert run(["install", "--rollback", "--yes"]) == 0
+    assert not (here / "env").exists()
+
+
+def test_what_the_doctor_refuses_is_taken_back(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make_wheels(here)
+    monkeypatch.setattr("envcheck.cli.install_judge._missing", lambda *_: ["jax==9"])
+    assert install("jax", "--env", "env", "--installer", "uv", "--yes", "-q") == 4
+    said = capfd.readouterr().err
+    assert "Not installed: the environment does not hold jax==9. " in said
+    assert f"{here / 'env'} is not there, as before." in said
+    assert not (here / "env").exists()
+
+
+def test_a_dry_run_prints_the_plan_that_would_run_and_touches_nothing(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make_wheels(here)
+    before = tree_hash(here)
+    made: list[Planned] = []
+
+    def once_more(*_: object, **__: object) -> Planned:
+        made.append(planned())
+        return made[-1]
+
+    monkeypatch.setattr(install_session, "plan_to_run", once_more)
+    assert install("jax", "--env", "env", "--dry-run") == 0
+    printed = capfd.readouterr().out
+    assert printed == render_plan_text(made[0].plan)
+    assert tree_hash(here) == before
+    ran: list[Plan] = []
+
+    def instead(found: Planned, *_: object) -> int:
+        ran.append(found.plan)
+        return 0
+
+    monkeypatch.setattr(install_session, "_install", instead)
+    assert install("jax", "--env", "env", "--yes") == 0
+    assert capfd.readouterr().out == printed
+    assert ran == [made[1].plan] == [made[0].plan]
+
+
+def test_nobody_is_asked_where_nobody_is(here: Path) -> None:
+    make_wheels(here)
+    with pytest.raises(UserError, match="Add --yes"):
+        install("jax", "--env", "env", "--installer", "pip")
+    assert not (here / "env").exists()
+
+
+def test_asked_at_a_terminal(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    make_wheels(here)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("click.confirm", lambda *_, **__: False)
+    with pytest.raises(UserError, match=r"nothing was changed\."):
+        install("jax", "--env", "env", "--installer", "pip")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["jax", "--env", "no/where/env"], "is not there: make it first"),
+        (["jax", "--env", "file"], "is not a folder"),
+        (["jax", "--env", "full"], "no Python environment found there"),
+        (["jax @ https://example.org/x.whl"], "is not a plain requirement"),
+        (["./jax.whl"], "is not a plain requirement"),
+        (["jax", "--env", "-x"], "give a folder"),
+        (["jax", "--python", "3.99"], "is not here"),
+        (["jax", "--installer", "conda"], "conda is not here"),
+        ([], "give what to install"),
+        (["jax", "--resume"], "one of them"),
+    ],
+)
+def test_refused_before_anything_starts(
+    here: Path, arguments: list[str], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheels(here)
+    (here / "file").write_text("")
+    (here / "full").mkdir()
+    (here / "full" / "data").write_text("somebody's")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("PYENV_ROOT", str(here))
+    before = tree_hash(here)
+    if "3.99" in arguments:
+        monkeypatch.setattr(install_session, "plan_to_run", lambda *a, **k: without_python(planned()))
+    with pytest.raises(UserError, match=why):
+        install(*arguments, "--yes")
+    assert tree_hash(here) == before
+
+
+def without_python(found: Planned) -> Planned:
+    from dataclasses import replace
+
+    first, *others = found.plan.steps
+    gone = replace(first, argv=("python3.99", *first.argv[1:]))
+    return replace(found, plan=replace(found.plan, steps=(gone, *others)))
+
+
+def test_the_reason_of_a_blocked_plan_is_its_exit_code(capfd: pytest.CaptureFixture[str]) -> None:
+    assert install("jax==0.0.1", "--env", "env", "--yes") == 1
+    assert "NO PLAN" in capfd.readouterr().out
+
+
+def test_a_second_python_in_one_environment_is_refused(here: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], check=True, timeout=60)
+    with pytest.raises(UserError, match=r"has Python 3\.\d+, not 3\.7"):
+        install("jax", "--env", "env", "--python", "3.7")
+
+
+def test_an_environment_without_pip_gets_it_first(here: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], check=True, timeout=60)
+    steps = planned().plan.steps
+    assert [step.id for step in steps] == ["bring-pip", "install", "verify"]
+    assert steps[0].argv == ("env/bin/python", "-m", "ensurepip", "--upgrade")
+
+
+def test_uv_is_taken_where_it_is_here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(install_plan, "_uv", lambda _: "/opt/uv")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert planned("").plan.steps[0].argv[:2] == ("/opt/uv", "venv")
+    monkeypatch.setattr(install_plan, "_uv", lambda _: "")
+    assert planned("").plan.steps[0].argv[1:3] == ("-m", "venv")
+
+
+def test_pip_does_it_too_in_an_environment_that_is_there(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make_wheels(here)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], check=True, timeout=60)
+    for source in (Path(pip.__file__).parent, *Path(pip.__file__).parents[1].glob("pip-*.dist-info")):
+        (site_packages(here / "env") / source.name).symlink_to(source)  # to unpack one takes longer than all the rest
+    before = tree_hash(here / "env")
+    assert install("jax", "--env", "env", "--installer", "pip", "--yes", "-v") == 0
+    said = capfd.readouterr().err
+    assert "[1/4] Copy the environment." in said
+    assert "    Successfully installed jax-" in said
+    (path,) = (here / ".envcheck-env").glob("*.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["event"] for line in lines][:2] == ["begun", "copied"]
+    assert lines[0]["requirements"] == ["jax"]
+    assert run(["install", "--rollback", "--env", "env", "--yes"]) == 0
+    assert tree_hash(here / "env") == before

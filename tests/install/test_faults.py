@@ -1,0 +1,192 @@
+"""Whatever happens to an installation: the environment is the old or the new one, it starts, and it is said which."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from envcheck.cli.exits import UserError
+from envcheck.cli.group import run
+from envcheck.host.locking import exclusive
+from envcheck.host.trees import copy_tree
+from envcheck.install.journal import Journal
+from envcheck.install.place import Place, place_of
+from tests.install.session import HELD
+from tests.install.wheels import held_by, tree_hash
+
+pytestmark = pytest.mark.needs("posix")
+ROOT = Path(__file__).parents[2]
+# Every line of a journal is a boundary: kill once so many lines are there.
+LINES_OF_EXISTING = 9  # begun copied step done step done verifying installed finished
+LINES_OF_NEW = 11  # begun made (step done) x 3 verifying installed finished
+
+
+@pytest.fixture
+def existing(stock: Path, tmp_path: Path) -> Path:
+    copy_tree(stock / "env", tmp_path / "env")
+    return tmp_path / "env"
+
+
+def start(folder: Path, wheels: Path | str, how: str = "accept") -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "tests.install.session", str(folder), str(wheels), how]
+    return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def finished(process: subprocess.Popen[str]) -> str:
+    said, _ = process.communicate(timeout=50)
+    return said
+
+
+def journal_of(place: Place) -> Journal:
+    return Journal(place, place.identities()[-1])
+
+
+def wait_for_lines(place: Place, count: int, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and process.poll() is None:
+        if place.identities() and len(journal_of(place).lines()) >= count:
+            return
+        time.sleep(0.002)
+
+
+def kill(process: subprocess.Popen[str], place: Place) -> None:
+    """Kill -9, and wait until nobody holds the environment: its guard is done then."""
+    process.kill()
+    finished(process)
+    if place.state.is_dir():
+        with exclusive(str(place.lock), 20):
+            pass
+
+
+def boundaries(count: int) -> list[int]:
+    return list(range(1, count + 1))
+
+
+@pytest.mark.parametrize("lines", boundaries(LINES_OF_EXISTING))
+def test_killed_at_a_step_boundary_of_an_existing_environment(stock: Path, existing: Path, lines: int) -> None:
+    before, place = tree_hash(existing), place_of(existing)
+    process = start(existing, stock / "wheels")
+    wait_for_lines(place, lines, process)
+    kill(process, place)
+    held = held_by(existing)
+    assert held == ("2.0" if journal_of(place).is_installed else "1.0")
+    assert held == "2.0" or tree_hash(existing) == before
+    assert journal_of(place).is_settled
+
+
+@pytest.mark.parametrize("lines", boundaries(LINES_OF_NEW))
+def test_killed_at_a_step_boundary_of_a_new_environment(stock: Path, tmp_path: Path, lines: int) -> None:
+    folder = tmp_path / "env"
+    process = start(folder, stock / "wheels")
+    wait_for_lines(place_of(folder), lines, process)
+    kill(process, place_of(folder))
+    assert held_by(folder) == ("2.0" if journal_of(place_of(folder)).is_installed else "none")
+
+
+@pytest.mark.parametrize("delay", [0.3, 0.6, 0.9])
+def test_killed_at_some_instant_inside_pip(stock: Path, existing: Path, delay: float) -> None:
+    before, place = tree_hash(existing), place_of(existing)
+    process = start(existing, stock / "wheels", "pip")
+    time.sleep(delay)
+    kill(process, place)
+    held = held_by(existing)
+    assert held in {"1.0", "2.0"}
+    assert held == "2.0" or tree_hash(existing) == before
+
+
+@pytest.mark.parametrize("lines", [2, 3, 5])
+def test_power_loss_is_settled_by_resume(
+    stock: Path, existing: Path, lines: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before, place = tree_hash(existing), place_of(existing)
+    process = start(existing, stock / "wheels", "wait")
+    wait_for_lines(place, lines, process)
+    for number in everything_below(process.pid):
+        os.kill(number, signal.SIGKILL)
+    finished(process)
+    assert not journal_of(place).is_settled
+    assert run(["install", "--resume", "--env", str(existing)]) == 0
+    assert "is the old environment, as it was before" in capfd.readouterr().err
+    assert held_by(existing) == "1.0"
+    assert tree_hash(existing) == before
+    assert run(["install", "--resume", "--env", str(existing)]) == 0
+    assert "Nothing was left to do" in capfd.readouterr().out
+
+
+def everything_below(number: int) -> list[int]:
+    """List a process with its children, its guard first, so that nobody is left to put things right."""
+    children = [int(word) for word in Path(f"/proc/{number}/task/{number}/children").read_text().split()]
+    return [*(below for child in children for below in everything_below(child)), number]
+
+
+def test_power_loss_after_the_commit_is_finished_by_resume(
+    stock: Path, existing: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert start(existing, stock / "wheels").wait(50) == 0
+    place = place_of(existing)
+    path = place.journal(journal_of(place).identity)
+    path.write_text("\n".join(path.read_text().splitlines()[:-1]) + '\n{"event": "fini')  # cut off in the last line
+    (existing / ".envcheck-incomplete").write_text("as it was when the power failed")
+    assert run(["install", "--resume", "--env", str(existing)]) == 0
+    assert "is the new environment" in capfd.readouterr().err
+    assert held_by(existing) == "2.0"
+
+
+def test_interrupted_at_the_terminal(stock: Path, existing: Path) -> None:
+    before, place = tree_hash(existing), place_of(existing)
+    process = start(existing, stock / "wheels", "wait")
+    wait_for_lines(place, 7, process)
+    process.send_signal(signal.SIGINT)
+    said = finished(process)
+    assert "settled old interrupted" in said
+    assert tree_hash(existing) == before
+
+
+def test_a_verification_that_fails_brings_the_old_environment_back(stock: Path, existing: Path) -> None:
+    before = tree_hash(existing)
+    process = start(existing, stock / "wheels", "refuse")
+    assert "settled old the test refuses it" in finished(process)
+    assert process.returncode == 4
+    assert tree_hash(existing) == before
+    assert held_by(existing) == "1.0"
+
+
+def test_two_at_once_exclude_each_other(stock: Path, existing: Path) -> None:
+    first = start(existing, stock / "wheels", "wait")
+    wait_for_lines(place_of(existing), 7, first)
+    second = start(existing, stock / "wheels")
+    assert second.wait(30) == HELD
+    with pytest.raises(UserError, match=f"process {first.pid}.* is at work"):
+        run(["install", "--resume", "--env", str(existing)])
+    (existing.parent / "go").touch()
+    assert "settled new" in finished(first)
+    assert held_by(existing) == "2.0"
+
+
+def test_going_back_restores_all_that_was_there(stock: Path, existing: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = tree_hash(existing)
+    assert start(existing, stock / "wheels").wait(50) == 0
+    assert held_by(existing) == "2.0"
+    assert run(["install", "--rollback", "--env", str(existing), "--yes"]) == 0
+    assert "is the old environment, as it was before" in capfd.readouterr().out
+    assert tree_hash(existing) == before  # the editable install among it
+    with pytest.raises(UserError, match="left to undo"):
+        run(["install", "--rollback", "--env", str(existing), "--yes"])
+
+
+def test_only_the_last_environment_is_kept(stock: Path, existing: Path) -> None:
+    for _ in range(2):
+        assert start(existing, stock / "wheels").wait(50) == 0
+    place = place_of(existing)
+    first, second = place.identities()
+    assert [path.name for path in place.leftovers()] == [f"{second}.kept"]
+    with pytest.raises(UserError, match="no longer kept"):
+        run(["install", "--rollback", first, "--env", str(existing), "--yes"])
+    with pytest.raises(UserError, match=f"the last one is {second}"):
+        run(["install", "--rollback", "nothing", "--env", str(existing), "--yes"])
