@@ -16,6 +16,7 @@ from envcheck.fleet.answers import answer_of
 from envcheck.fleet.collector import build_collector
 from envcheck.fleet.engine import Asked, EngineError, Listener
 from envcheck.fleet.results import BROKEN, UNREACHABLE, Failure, HostResult
+from envcheck.host.marked import end_marked
 from envcheck.host.streaming import run_streaming
 from envcheck.model.snapshot import Snapshot
 
@@ -33,9 +34,12 @@ def run_ansible(asked: Asked, listener: Listener) -> None:
         _write_json(work / "play.json", _play(asked, work / "collector"))
         _write_json(work / "answered.json", _answered(asked.skip))
         events = _Events(listener, secrets.token_hex(16))  # no host can guess how an event begins
+        environment = _environment(asked.environment or {}, work, events.mark)
         with (work / "log").open("wb") as log:
-            environment = _environment(asked.environment or {}, work, events.mark)
-            ended = run_streaming(_command(asked, work), environment, events.hear, log=log, seconds=_LONGEST)
+            try:
+                ended = run_streaming(_command(asked, work), environment, events.hear, log=log, seconds=_LONGEST)
+            finally:
+                end_marked(MARK, events.mark)  # the ssh of a host that hangs, and all of it after an interruption
         words = (work / "log").read_text(encoding="utf-8", errors="replace")
         events.finish(ended.detail or words, answered_before=bool(asked.skip))
 

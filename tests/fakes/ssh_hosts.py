@@ -115,13 +115,15 @@ class _Net:
         key = " ".join((self.folder / "host_key.pub").read_text(encoding="utf-8").split()[:2])
         known, inventory = self.folder / "known_hosts", self.folder / "inventory.ini"
         known.write_text("".join(f"{self.address(name)} {key}\n" for name in hosts), encoding="utf-8")
-        options = f"-o UserKnownHostsFile={known} -o ControlPath={self.folder}/cp-%C -o ControlPersist=5s"
+        options = f"-o UserKnownHostsFile={known} -o ControlPath={self.folder}/cp-%C"
+        connection = "-o ControlMaster=auto -o ControlPersist=5s"
         variables = f"ansible_user=root ansible_ssh_private_key_file={self.folder}/id"
         lines = [
             "[gpu]",
             *(f"{name} ansible_host={self.address(name)} {variables}" for name in hosts),
             "[gpu:vars]",
             f'ansible_ssh_extra_args="{options}"',
+            f'ansible_ssh_args="{connection}"',
         ]
         inventory.write_text("\n".join(lines) + "\n", encoding="utf-8")
         return inventory

@@ -104,6 +104,12 @@ def test_each_answer_is_told_once_and_nothing_a_host_prints_acts_on_the_terminal
     assert told[-1] == "hanging", "the hanging host held up another"
 
 
+def test_no_connection_stays_but_those_kept_for_the_next_run(asked: Asked, inventory: Path) -> None:
+    lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
+    ours = [line for line in lines if str(inventory.parent) in line]
+    assert [line for line in ours if line.startswith("ssh ") or "ansible-playbook" in line] == []
+
+
 def test_a_further_run_asks_only_those_without_an_answer(asked: Asked, inventory: Path) -> None:
     folder = asked[0]
     before = {path.name: path.stat().st_mtime_ns for path in (folder / "out").glob("*[0-9].json")}
