@@ -53,13 +53,13 @@ def doctor(
         raise UserError("--smoke computes on this machine, --snapshot judges another one: choose one of them.")
     snapshot = inspect.saved_snapshot(snapshot_file) if snapshot_file else inspect.live_snapshot(python, env)
     report = _judge(snapshot, expect, requirements, only, matrix_file)
-    failed = False
+    session, failed = None, False
     if smoke:
         from envcheck.cli.doctor_smoke import with_smoke
-        from envcheck.cli.smoke_session import SmokeOptions
+        from envcheck.cli.smoke_options import SmokeOptions
 
-        report, failed = with_smoke(report, SmokeOptions(python, env, expect=expect, quiet=quiet))
-    print_report(report, snapshot, Style(form, color_mode, verbose, quiet, no_snapshot))
+        report, session, failed = with_smoke(report, SmokeOptions(python, env, expect=expect, quiet=quiet))
+    print_report(report, snapshot, Style(form, color_mode, verbose, quiet, no_snapshot), session)
     return STEP_FAILED if failed else OF_VERDICT[report.verdict]
 
 

@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from envcheck.cli.smoke_session import SmokeOptions, run_session
+from envcheck.cli.smoke_options import SmokeOptions
+from envcheck.cli.smoke_session import run_session
 from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, Finding, Report
 from envcheck.rules.ranking import rank_findings
 from envcheck.smoke.causes import UNEXPLAINED
+from envcheck.smoke.runs import Session
 from envcheck.smoke.verdict import findings_of, headline_of, verdict_of
 
 
-def with_smoke(report: Report, wanted: SmokeOptions) -> tuple[Report, bool]:
-    """Run a quick smoke test and add what it found to the report; say whether a test failed."""
+def with_smoke(report: Report, wanted: SmokeOptions) -> tuple[Report, Session, bool]:
+    """Run a quick smoke test; return the report with what it found, the test, and whether it failed."""
     session = run_session(wanted)
+    return _judged(report, session), session, verdict_of(session) == INCOMPATIBLE
+
+
+def _judged(report: Report, session: Session) -> Report:
     verdict = verdict_of(session)
     found = findings_of(session)
     if verdict != UNDETERMINED and not found and verdict != INCOMPATIBLE:
         headline = f"{report.headline} Smoke test: {headline_of(session)}"
-        return replace(report, headline=headline, checked=(*report.checked, UNEXPLAINED)), False
+        return replace(report, headline=headline, checked=(*report.checked, UNEXPLAINED))
     if not found:
         message = f"Smoke test: {headline_of(session)}"
         found = [Finding(UNEXPLAINED, verdict, ERROR, message)]
-    return _merged(report, found, verdict, headline_of(session)), verdict == INCOMPATIBLE
+    return _merged(report, found, verdict, headline_of(session))
 
 
 def _merged(report: Report, found: list[Finding], verdict: str, headline: str) -> Report:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,9 @@ from envcheck.cli.exits import UserError
 from envcheck.model.findings import Report
 from envcheck.model.records import dataclass
 from envcheck.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from envcheck.smoke.runs import Session
 
 FORMATS = ("text", "json", "html", "junit", "sarif", "github", "markdown")
 
@@ -28,8 +32,11 @@ class Style:
     judged: str = ""  # the project file a report is about, for formats that point at lines
 
 
-def print_report(report: Report, snapshot: Snapshot, style: Style) -> None:
-    """Print a report to stdout; on GitHub its Markdown goes to the step summary as well."""
+def print_report(report: Report, snapshot: Snapshot, style: Style, smoke: Session | None = None) -> None:
+    """Print a report to stdout; on GitHub its Markdown goes to the step summary as well.
+
+    `smoke` is the smoke test that was run for the report: JSON carries all of it.
+    """
     if style.form == "text":
         from envcheck.render.text import print_text
 
@@ -37,12 +44,12 @@ def print_report(report: Report, snapshot: Snapshot, style: Style) -> None:
         print_text(report, snapshot, color=color, verbose=style.verbose, quiet=style.quiet)
         return
     encoding = sys.stdout.encoding or "ascii"  # a file name may hold what no encoding can say
-    click.echo(_document(report, snapshot, style).rstrip("\n").encode(encoding, "replace").decode(encoding))
+    click.echo(_document(report, snapshot, style, smoke).rstrip("\n").encode(encoding, "replace").decode(encoding))
     if style.form == "github":
         _summarise(report, snapshot)
 
 
-def _document(report: Report, snapshot: Snapshot, style: Style) -> str:
+def _document(report: Report, snapshot: Snapshot, style: Style, smoke: Session | None) -> str:
     if style.form == "junit":
         from envcheck.render.junit import render_report
 
@@ -63,7 +70,7 @@ def _document(report: Report, snapshot: Snapshot, style: Style) -> str:
         return _html(report, snapshot)
     from envcheck.render.json_report import render_json
 
-    return render_json(report, None if style.no_snapshot else snapshot)
+    return render_json(report, None if style.no_snapshot else snapshot, smoke)
 
 
 def _html(report: Report, snapshot: Snapshot) -> str:

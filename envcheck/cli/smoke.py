@@ -5,10 +5,8 @@ from __future__ import annotations
 import click
 
 from envcheck.cli import options
-from envcheck.cli.exits import OF_VERDICT, STEP_FAILED
-from envcheck.cli.smoke_session import FORMATS, LEVELS, NAMES, SmokeOptions, print_session, run_session, save_placements
-from envcheck.model.findings import INCOMPATIBLE
-from envcheck.smoke.verdict import verdict_of
+from envcheck.cli.smoke_options import FORMATS, SmokeOptions
+from envcheck.smoke.protocol import FRAMEWORKS, LEVELS
 
 EXAMPLE = "Example: envcheck smoke --env .venv --gpu 0 --level full"
 
@@ -16,7 +14,7 @@ EXAMPLE = "Example: envcheck smoke --env .venv --gpu 0 --level full"
 @click.command(epilog=EXAMPLE)
 @options.inspected_python
 @click.option(
-    "--framework", "frameworks", multiple=True, type=click.Choice(NAMES), help="Test this one [what is there]."
+    "--framework", "frameworks", multiple=True, type=click.Choice(FRAMEWORKS), help="Test this one [what is there]."
 )
 @click.option("--gpu", "gpus", multiple=True, metavar="N", help="Test this GPU, as nvidia-smi numbers it, or by UUID.")
 @click.option("--level", type=click.Choice(LEVELS), default="quick", help="How much to compute.")
@@ -45,9 +43,13 @@ def smoke(
     quiet: bool,
 ) -> int:
     """Compute on each GPU and the CPU, each in a process of its own, and say where it ran and whether it is right."""
+    from envcheck.cli.smoke_printing import exit_code, printer_of, save_placements
+    from envcheck.cli.smoke_session import run_session
+
+    style = {"color": options.wants_color(color_mode), "verbose": verbose, "quiet": quiet}
     wanted = SmokeOptions(python, env, frameworks, gpus, level, expect, seconds, memory, quiet)
-    session = run_session(wanted)
+    save_placements(None, log_placement)  # a path that cannot be written is told before minutes of work, not after
+    session = run_session(wanted, lambda: printer_of(form, **style))
     save_placements(session, log_placement)
-    print_session(session, form, color=options.wants_color(color_mode), verbose=verbose, quiet=quiet)
-    verdict = verdict_of(session)
-    return STEP_FAILED if verdict == INCOMPATIBLE else OF_VERDICT[verdict]
+    printer_of(form, **style)(session)
+    return exit_code(session)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 
 from envcheck.render.inert import inert
 from envcheck.smoke.runs import Job, Run
@@ -12,8 +13,9 @@ from envcheck.smoke.runs import Job, Run
 class SmokeProgress:
     """Say which check begins where somebody watches, and how each run ended in any case; nothing when quiet."""
 
-    def __init__(self, total: int, *, quiet: bool) -> None:
+    def __init__(self, total: int, while_it_runs: Callable[[], object], *, quiet: bool) -> None:
         self._total, self._done, self._quiet = total, 0, quiet
+        self._waiting: list[Callable[[], object]] = [while_it_runs]
         self._watched = sys.stderr.isatty()
         self._lock = threading.Lock()
 
@@ -21,6 +23,10 @@ class SmokeProgress:
         """Say that a check begins."""
         if self._watched:
             self._say(f"{job.title}: {check} {device}".rstrip() + " ...")
+        with self._lock:  # once: the process that says this has just begun to import its framework
+            work, self._waiting = self._waiting, []
+        for each in work:
+            each()
 
     def ends(self, run: Run) -> None:
         """Say how a run ended."""

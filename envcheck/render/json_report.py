@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
 from envcheck.model.codec import encode
 from envcheck.model.findings import Finding, Report
 from envcheck.model.snapshot import Snapshot
 
+if TYPE_CHECKING:
+    from envcheck.smoke.runs import Session
 
-def render_json(report: Report, snapshot: Snapshot | None) -> str:
-    """Render a report, schema envcheck/report/1, the snapshot inside unless it is None."""
+
+def render_json(report: Report, snapshot: Snapshot | None, smoke: Session | None = None) -> str:
+    """Render a report, schema envcheck/report/1, the snapshot and the smoke test inside unless they are None."""
     document: dict[str, Any] = {
         "schema": "envcheck/report/1",
         "tool_version": __version__,
@@ -24,6 +27,10 @@ def render_json(report: Report, snapshot: Snapshot | None) -> str:
     }
     if snapshot is not None:
         document["snapshot"] = snapshot_document(snapshot)
+    if smoke is not None:
+        from envcheck.render.smoke_json import smoke_document
+
+        document["smoke"] = smoke_document(smoke)
     return document_text(document)
 
 

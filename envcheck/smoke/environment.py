@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from envcheck.model.python_env import Distribution
+from envcheck.smoke.protocol import FRAMEWORKS
 from envcheck.smoke.runs import Framework
-
-NAMES = ("tensorflow", "torch", "jax", "driver")
 
 
 def installed_frameworks(
@@ -23,7 +22,7 @@ def installed_frameworks(
             owns = name in item.modules or not item.modules
             if owns and item.name in names and not (name == "jax" and item.name != "jax"):  # jaxlib counts on its own
                 found.setdefault(name, Framework(name, item.version))
-    return tuple(found[name] for name in NAMES if name in found)
+    return tuple(found[name] for name in FRAMEWORKS if name in found)
 
 
 def hidden_folders(distributions: Sequence[Distribution]) -> tuple[str, ...]:

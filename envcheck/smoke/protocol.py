@@ -47,6 +47,7 @@ OUTCOMES = (*SCRIPT_OUTCOMES, HUNG, CRASHED)  # the last two only the runner can
 BAD_OUTCOMES = (FAILED, ERROR, OUT_OF_MEMORY, HUNG, CRASHED)
 
 LEVELS = ("quick", "full", "bench")
+FRAMEWORKS = ("tensorflow", "torch", "jax", "driver")
 STEP_MARK = "##### envcheck step"
 
 

@@ -10,10 +10,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
+import fastjsonschema
 import pytest
 
+import envcheck as envcheck_package
 from tests.cli.test_doctor import document, envcheck
 from tests.fakes.gpu_host import run_on_gpu_host
 from tests.fakes.machine import TWO_A100, GpuHost
@@ -109,16 +112,25 @@ def test_doctor_adds_what_the_smoke_test_found() -> None:
     report = document(good, "report")
     assert (good.returncode, report["verdict"], report["findings"]) == (0, "compatible", [])
     assert "Smoke test: Everything that was tested passed." in report["headline"]
+    assert_smoke_document(report["smoke"])
+    placed = [(item["check"], item["ran_on"], item["message"]) for item in report["smoke"]["runs"][0]["results"]]
+    assert placed[-1] == ("matmul", "CPU:0", "gave [[22.0, 28.0], [49.0, 64.0]] on CPU:0")
     bad = envcheck(*asked, standin_python(), STANDIN_TORCH="illegal-instruction")
     report = document(bad, "report")
     assert (bad.returncode, report["verdict"]) == (4, "incompatible")
     assert [(item["id"], item["primary"]) for item in report["findings"]] == [("cpu-missing-avx", True)]
+    assert report["smoke"]["runs"][0]["outcome"] == "crashed"
     nothing = envcheck(*asked, sys.executable)
     report = document(nothing, "report")
     assert (nothing.returncode, report["verdict"]) == (3, "undetermined")
     both = envcheck("doctor", "--smoke", "--snapshot", "x.json")
     assert both.returncode == 2
     assert "choose one of them" in both.stderr
+
+
+def assert_smoke_document(found: Any) -> None:
+    schema = Path(envcheck_package.__file__).parent / "schemas" / "smoke.schema.json"
+    fastjsonschema.compile(json.loads(schema.read_text(encoding="utf-8")))(found)
 
 
 def test_the_command_in_this_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,9 +157,11 @@ def test_every_step_is_told_to_who_watches(monkeypatch: pytest.MonkeyPatch, caps
     from envcheck.cli.smoke_progress import SmokeProgress
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    progress = SmokeProgress(1, quiet=False)
+    done: list[str] = []
+    progress = SmokeProgress(1, lambda: done.append("once"), quiet=False)
     run(heard=[], begins=progress.begins)
     assert "PyTorch 0.0.1+standin on CPU: matmul CPU:0 ..." in capsys.readouterr().err
+    assert done == ["once"]
 
 
 def test_an_interrupted_test_leaves_nothing_behind() -> None:
@@ -158,10 +172,12 @@ def test_an_interrupted_test_leaves_nothing_behind() -> None:
         while not hanging() and time.monotonic() < deadline:
             time.sleep(0.05)
         assert hanging()
+        assert list(Path(tempfile.gettempdir()).glob("envcheck-smoke-*"))
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=20)
     assert (process.returncode, "Interrupted." in err, "Traceback" in err) == (130, True, False)
     assert not hanging()
+    assert not list(Path(tempfile.gettempdir()).glob("envcheck-smoke-*"))
 
 
 def hanging() -> bool:
