@@ -52,7 +52,7 @@ THIRD_PARTY = {
         "urllib3",
     },
     "rules": {"packaging"},
-    "check": {"dockerfile_parse", "fastjsonschema", "packaging", "tomli", "yaml"},
+    "check": {"fastjsonschema", "packaging", "tomli", "yaml"},
     "diff": {"packaging"},
     "explain": {"packaging", "ahocorasick", "ahocorasick_rs"},
     "gpus": set(),

@@ -31,6 +31,11 @@ def parse_image(reference: str, where: str) -> Image:
     return Image(reference, where)
 
 
+def is_for_gpu(image: Image) -> bool:
+    """Tell whether an image is meant for a GPU: by the CUDA in it, or by its name where that says no release."""
+    return bool(image.cuda) or re.fullmatch(conventions()["for_gpu"], image.reference) is not None
+
+
 def _image(reference: str, where: str, row: dict[str, Any], parts: dict[str, str]) -> Image:
     system = _system(parts.get("os") or row.get("os", ""), parts.get("os_version", ""), parts.get("codename", ""))
     return Image(

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
 from envcheck.model.records import dataclass, field
+
+Read = Callable[[str], "str | None"]  # a file's text by its path; None: it is not there
 
 
 class FileError(ValueError):
@@ -15,6 +21,33 @@ class Line:
 
     text: str
     where: str
+    links: bool = False  # a requirement that may come as a wheel from a page of links
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files a judged one may name, looked for in its own folder, then in the folder it is judged from."""
+
+    read: Read
+    folders: tuple[str, ...] = ("",)
+    names: Callable[[str], tuple[str, ...]] = lambda name: (name,)  # what a file of the image may be called here
+    written: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # path and text of what the file itself holds
+
+    def find(self, name: str) -> tuple[str, str] | None:
+        """Return a file's path and text; None where it is not there."""
+        if name in self.written:
+            return self.written[name]
+        for called in self.names(name):
+            for folder in dict.fromkeys(self.folders):
+                path = posixpath.normpath(posixpath.join(folder, called))
+                text = self.read(path)
+                if text is not None:
+                    return path, text
+        return None
+
+    def beside(self, path: str) -> Files:
+        """Return the files as another one names them."""
+        return replace(self, folders=(posixpath.dirname(path.replace("\\", "/")), *self.folders))
 
 
 @dataclass(frozen=True)
@@ -39,13 +72,18 @@ class Blueprint:
     """An environment that is not built yet."""
 
     path: str
-    kind: str  # Dockerfile, compose file, environment.yml, requirements file
+    kind: str  # Dockerfile, stage (one that the last copies from), compose file, environment.yml, requirements file
     image: Image | None = None
     python: Line | None = None  # a version: "3.10"
     requirements: tuple[Line, ...] = ()  # PEP 508
     conda: tuple[Line, ...] = ()  # match specs: "cudatoolkit=11.2"
     cpu_index: tuple[Line, ...] = ()  # requirements bound to an index of CPU wheels
     compiles: tuple[Line, ...] = ()  # what needs nvcc
-    asks_gpu: Line | None = None  # a compose service or an environment variable that asks for GPUs
+    may_compile: tuple[Line, ...] = ()  # what builds an extension, of CUDA code or not
+    built: tuple[Line, ...] = ()  # requirements installed in a stage that this one copies from
+    added: tuple[Line, ...] = ()  # steps that bring CUDA or cuDNN into the image, in whatever release
+    platform: str = ""  # linux/arm64, where the file names one
+    wants_gpu: Line | None = None  # an environment variable that asks the NVIDIA runtime for GPUs
+    asks_gpu: Line | None = None  # a compose service that asks for GPUs
     lacks_gpu: Line | None = None  # a compose service with a CUDA image and no request
-    unread: tuple[Line, ...] = field(default_factory=tuple)  # what the file leaves open: a variable, a file not there
+    unread: tuple[Line, ...] = field(default_factory=tuple)  # sentences on what the file leaves open

@@ -2,131 +2,75 @@
 
 from __future__ import annotations
 
-import io
-import json
-import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import IO, Any, cast
 
 from envcheck.check.base_image import parse_image
-from envcheck.check.blueprint import Blueprint, FileError, Line
-from envcheck.check.requirements_file import Read, is_cpu_index, parse_requirements
-from envcheck.check.shell_words import Install, commands_of, install_of
-
-_HEREDOC = re.compile(
-    r"""^([ \t]*RUN\b[^\n]*?)<<-?["']?(\w+)["']?[^\n]*\n(.*?)^[ \t]*\2[ \t]*$""",
-    re.MULTILINE | re.DOTALL | re.IGNORECASE,
-)
-_INSTALLS = re.compile(r"\b(?:apt|apt-get|dnf|yum)\b.*\binstall\b")
+from envcheck.check.blueprint import Blueprint, FileError, Files
+from envcheck.check.dockerfile_lines import Instruction, read_instructions
+from envcheck.check.stage import Stage
+from envcheck.check.substitute import assignments, substituted
 
 
-def parse_dockerfile(text: str, path: str, read: Read) -> Blueprint:
-    """Read a Dockerfile; `read` gives the files it copies.
+def parse_dockerfile(
+    text: str, path: str, files: Files, arguments: Mapping[str, str] | None = None, target: str = ""
+) -> tuple[Blueprint, ...]:
+    """Read a Dockerfile: the stage it ends with, or `target`, then those it copies from; `arguments` are for ARG.
 
     Sample: FROM nvidia/cuda:12.4.1-runtime-ubuntu22.04
             RUN pip install torch==2.4.0
     """
-    from dockerfile_parse import DockerfileParser
-
-    parser = DockerfileParser(fileobj=cast("IO[str]", io.BytesIO()))  # its stubs say text, its code writes bytes
-    parser.content = _HEREDOC.sub(_joined, text)
-    structure = [cast("dict[str, Any]", item) for item in parser.structure if item["instruction"] != "COMMENT"]
-    stages = _stages(structure, list(parser.parent_images), path)
+    stages = _stages(text, path, files, dict(arguments or {}))
     if not stages:
         raise FileError(f"{path} has no FROM instruction: it is no Dockerfile")
-    steps, image = _last(stages)
-    blueprint = Blueprint(path, "Dockerfile", image=image)
-    for step in steps:
-        blueprint = _step(blueprint, step, path, read)
-    return blueprint
+    last = next((stage for stage in stages if target and stage.name == target.lower()), stages[-1])
+    helpers = list(last.helpers)
+    for helper in helpers:  # grows while it is walked: what a helper copies from counts too
+        helpers += [other for other in helper.helpers if other not in helpers]
+    merged = last.blueprint
+    for helper in helpers:
+        if helper in last.inherited:
+            merged = _with_environment(merged, helper.blueprint)
+    return (merged, *(replace(helper.blueprint, kind="stage") for helper in helpers))
 
 
-def _joined(found: re.Match[str]) -> str:
-    """Spell a here-document as one continued line of as many lines."""
-    body = found[3].split("\n")[:-1]
-    return " && \\\n".join([f"{found[1]} true", *(line or "true" for line in body), "true"])
+def _with_environment(blueprint: Blueprint, helper: Blueprint) -> Blueprint:
+    """Add what a copied environment holds; it runs on the last stage's image."""
+    return replace(
+        blueprint,
+        python=blueprint.python or helper.python,
+        requirements=blueprint.requirements + helper.requirements,
+        cpu_index=blueprint.cpu_index + helper.cpu_index,
+        unread=blueprint.unread + helper.unread,
+        built=blueprint.built + helper.requirements,
+    )
 
 
-class _Stage:
-    """One FROM with its steps; `parent` is the stage it starts from."""
-
-    def __init__(self, reference: str, where: str, parent: _Stage | None) -> None:
-        self.reference, self.where, self.parent = reference, where, parent
-        self.steps: list[dict[str, Any]] = []
-
-
-def _stages(structure: list[dict[str, Any]], images: list[str], path: str) -> list[_Stage]:
-    stages: list[_Stage] = []
-    named: dict[str, _Stage] = {}
-    for item in structure:
-        if item["instruction"] == "FROM" and len(stages) < len(images):
-            reference = images[len(stages)]
-            stages.append(_Stage(reference, f"{path}:{item['startline'] + 1}", named.get(reference.lower())))
-            alias = re.search(r"\sas\s+(\S+)\s*$", item["value"], re.IGNORECASE)
-            if alias:
-                named[alias[1].lower()] = stages[-1]
+def _stages(text: str, path: str, files: Files, arguments: dict[str, str]) -> list[Stage]:
+    stages: list[Stage] = []
+    defaults: dict[str, str] = {}
+    for item in read_instructions(text):
+        if item.keyword == "FROM":
+            stages.append(_stage(item, path, files, stages, {**defaults, **arguments}))
+            stages[-1].defaults, stages[-1].arguments = defaults, arguments
         elif stages:
-            stages[-1].steps.append(item)
+            stages[-1].take(item, stages)
+        elif item.keyword == "ARG":
+            defaults |= {name: substituted(said, defaults) for name, said in assignments(item.value)}
     return stages
 
 
-def _last(stages: list[_Stage]) -> tuple[list[dict[str, Any]], Any]:
-    stage: _Stage = stages[-1]
-    steps = list(stage.steps)
-    while stage.parent is not None:
-        stage = stage.parent
-        steps = stage.steps + steps
-    return steps, parse_image(stage.reference, stage.where)
-
-
-def _step(blueprint: Blueprint, step: dict[str, Any], path: str, read: Read) -> Blueprint:
-    where = f"{path}:{step['startline'] + 1}"
-    if step["instruction"] == "ENV" and re.search(r"\bTORCH_CUDA_ARCH_LIST\b", step["value"]):
-        return replace(blueprint, compiles=(*blueprint.compiles, Line("TORCH_CUDA_ARCH_LIST is set", where)))
-    if step["instruction"] != "RUN":
-        return blueprint
-    for words in _commands(step["value"]):
-        blueprint = _command(blueprint, words, where, read)
-    return blueprint
-
-
-def _commands(value: str) -> Iterator[list[str]]:
-    value = re.sub(r"^(?:--\w+=\S+\s+)+", "", value)
-    if value.startswith("["):
-        try:
-            words = json.loads(value)
-        except ValueError:
-            return
-        yield from ([str(word) for word in words],) if isinstance(words, list) else ()
-    else:
-        yield from commands_of(value)
-
-
-def _command(blueprint: Blueprint, words: list[str], where: str, read: Read) -> Blueprint:
-    line = " ".join(words)
-    if words and (words[0].rsplit("/", 1)[-1] == "nvcc" or re.search(r"setup\.py (?:build|install|bdist)", line)):
-        return replace(blueprint, compiles=(*blueprint.compiles, Line(line[:80], where)))
-    python = re.search(r"\bpython(3\.\d+)\b", line) if _INSTALLS.search(line) else None
-    if python:
-        blueprint = replace(blueprint, python=Line(python[1], where))
-    found = install_of(words)
-    return _installed(blueprint, found, where, read) if found is not None else blueprint
-
-
-def _installed(blueprint: Blueprint, install: Install, where: str, read: Read) -> Blueprint:
-    lines = tuple(Line(text, where) for text in install.packages)
-    if install.tool == "conda":
-        return replace(blueprint, conda=blueprint.conda + lines)
-    for name in install.files:
-        inner = read(name.rsplit("/", 1)[-1])
-        if inner is None:
-            blueprint = replace(blueprint, unread=(*blueprint.unread, Line(name, where)))
-        else:
-            lines += parse_requirements(inner, name.rsplit("/", 1)[-1], read).requirements
-    on_cpu = lines if is_cpu_index(install.index) else ()
-    return replace(
-        blueprint,
-        requirements=blueprint.requirements + lines,
-        cpu_index=blueprint.cpu_index + on_cpu,
-    )
+def _stage(item: Instruction, path: str, files: Files, stages: list[Stage], known: dict[str, str]) -> Stage:
+    words = substituted(item.value, known).split()
+    platform = next((word.partition("=")[2] for word in words if word.startswith("--platform=")), "")
+    words = [word for word in words if not word.startswith("--")]
+    reference = words[0] if words else ""
+    name = words[2].lower() if len(words) > 2 and words[1].lower() == "as" else ""
+    parent = next((stage for stage in reversed(stages) if stage.name and stage.name == reference.lower()), None)
+    where = f"{path}:{item.number}"
+    if parent is not None:
+        return Stage(name, replace(parent.blueprint, platform=platform or parent.blueprint.platform), files, parent)
+    if not reference:
+        raise FileError(f"{where}: FROM names no image")
+    image = parse_image(reference, where)
+    return Stage(name, Blueprint(path, "Dockerfile", image=image, platform=platform), files)

@@ -3,57 +3,75 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 
-from envcheck.check.blueprint import Blueprint, Line
+from envcheck.check.blueprint import Blueprint, Files, Line
 
-Read = Callable[[str], "str | None"]  # a file beside the judged one, by its name there; None: not there
+_FROM_INDEX = re.compile(r"(?:torch|torchvision|torchaudio)(?![\w-])", re.IGNORECASE)
+_INDEX = re.compile(r"(?:-i|--index-url|--extra-index-url)[ =]?\s*(\S+)")
+_INCLUDED = re.compile(r"(?:-r|--requirement)[ =]?\s*(\S+)")
+_DEEPEST = 20
 
 
-def parse_requirements(text: str, path: str, read: Read) -> Blueprint:
+def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
     """Read requirements with the files they include.
 
     Sample: --index-url https://download.pytorch.org/whl/cpu
             torch==2.4.0  # on the CPU
             -r more.txt
     """
-    lines = list(_included(text, path, read, (path,)))
-    cpu = any(_is_cpu_index(line.text) for line in lines)
-    wanted = tuple(line for line in lines if not line.text.startswith("-"))
-    return Blueprint(path, "requirements file", requirements=wanted, cpu_index=wanted if cpu else ())
+    lines = list(_included(text, path, files, (path,)))
+    indexes = [found[1] for line in lines if (found := _INDEX.fullmatch(line.text))]
+    links = any(re.match(r"(?:-f|--find-links)\b", line.text) for line in lines)
+    wanted = tuple(Line(line.text, line.where, links) for line in lines if not line.text.startswith("-"))
+    return Blueprint(
+        path,
+        "requirements file",
+        requirements=wanted,
+        cpu_index=on_cpu(wanted) if any(is_cpu_index(index) for index in indexes) else (),
+        unread=tuple(
+            Line(f"{found[1]} is not beside the file, so what it installs is not judged.", line.where)
+            for line in lines
+            if (found := _INCLUDED.fullmatch(line.text))
+        ),
+    )
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines, continued ones joined, comments and blank ones left out."""
-    held, start = "", 0
-    for number, raw in enumerate(text.splitlines(), 1):
+    held: list[str] = []
+    start = 0
+    for number, raw in enumerate(text.lstrip("\ufeff").replace("\r\n", "\n").split("\n"), 1):
         start = start or number
         line = re.sub(r"(^|\s)#.*$", "", raw).rstrip()
+        held.append(line.removesuffix("\\"))
         if line.endswith("\\"):
-            held += line[:-1] + " "
             continue
-        if (held + line).strip():
-            yield start, (held + line).strip()
-        held, start = "", 0
+        whole = " ".join(held).strip()
+        if whole:
+            yield start, whole
+        held, start = [], 0
+    if any(held):  # the last line promises another
+        yield start, " ".join(held).strip()
 
 
-def _included(text: str, path: str, read: Read, seen: tuple[str, ...]) -> Iterator[Line]:
+def _included(text: str, path: str, files: Files, seen: tuple[str, ...]) -> Iterator[Line]:
+    """Yield the lines; an included file that is not there stays as the line that names it."""
     for number, line in logical_lines(text):
-        found = re.fullmatch(r"(?:-r|--requirement)[ =]?\s*(\S+)", line)
+        named = _INCLUDED.fullmatch(line)
+        found = files.beside(path).find(named[1]) if named else None
         if found is None:
-            bare = re.split(r"\s--(?:hash|config-settings|global-option)\b", line)[0].strip()
+            bare = re.split(r"\s--(?:hash|config-settings|global-option|build-option)\b", line)[0].strip()
             yield Line(bare, f"{path}:{number}")
-        elif found[1] not in seen and len(seen) < 20:
-            inner = read(found[1])
-            yield from _included(inner or "", found[1], read, (*seen, found[1]))
-
-
-def _is_cpu_index(line: str) -> bool:
-    return (
-        is_cpu_index(re.sub(r"^(?:-i|--index-url)[ =]?\s*", "", line)) if line.startswith(("-i", "--index")) else False
-    )
+        elif found[0] not in seen and len(seen) < _DEEPEST:
+            yield from _included(found[1], found[0], files, (*seen, found[0]))
 
 
 def is_cpu_index(url: str) -> bool:
     """Tell whether an index has PyTorch's CPU wheels alone: its address ends in /cpu."""
-    return url.rstrip("/").endswith("/cpu")
+    return url.strip("\"'").rstrip("/").endswith("/cpu")
+
+
+def on_cpu(lines: Iterable[Line]) -> tuple[Line, ...]:
+    """Choose what comes from PyTorch's own index; pip prefers its 2.4.0+cpu to the usual 2.4.0 as well."""
+    return tuple(line for line in lines if _FROM_INDEX.match(line.text))

@@ -2,100 +2,145 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from envcheck.check.base_image import parse_image
-from envcheck.check.blueprint import Blueprint, FileError, Line
+from envcheck.check.blueprint import Blueprint, FileError, Files, Line
 from envcheck.check.dockerfile import parse_dockerfile
-from envcheck.check.requirements_file import Read
+from envcheck.check.requirements_file import logical_lines, parse_requirements
+from envcheck.check.substitute import assignments, is_open, substituted
+from envcheck.check.yaml_text import Places, mapping_of
+
+_KNOWN = "x-known"  # where a service carries the variables of the file beside
+_DEEPEST = 10  # services that extend each other
 
 
-def parse_environment_yml(text: str, path: str) -> Blueprint:
+def parse_environment_yml(text: str, path: str, files: Files) -> Blueprint:
     """Read conda's environment file.
 
     Sample: dependencies: [python=3.10, cudatoolkit=11.2, cudnn=8.1, pip, {pip: [tensorflow==2.10]}]
     """
-    document = _mapping(text, path)
+    document, places = mapping_of(text, path), Places(text, path)
     blueprint = Blueprint(path, "environment.yml")
+    conda: list[Line] = []
     for entry in _list(document.get("dependencies")):
         if isinstance(entry, str):
-            line = Line(re.sub(r"\s+", " ", entry.split("::")[-1].strip()), _where(text, path, entry))
-            python = re.fullmatch(r"python\s*[=]{1,2}\s*(\d+\.\d+)[\d.*]*", line.text)
-            blueprint = replace(blueprint, conda=(*blueprint.conda, line))
-            blueprint = replace(blueprint, python=Line(python[1], line.where)) if python else blueprint
+            conda.append(Line(re.sub(r"\s+", " ", entry.split("::")[-1].strip()), places.of(entry)))
         elif isinstance(entry, dict):
-            wanted = [str(item) for item in _list(entry.get("pip")) if not str(item).startswith("-")]
-            lines = tuple(Line(item, _where(text, path, item)) for item in wanted)
-            blueprint = replace(blueprint, requirements=blueprint.requirements + lines)
-    return blueprint
+            blueprint = _pip(blueprint, [str(item) for item in _list(entry.get("pip"))], places, files)
+    pinned = [(re.fullmatch(r"python\s*={1,2}\s*(\d+\.\d+)[\d.*]*", line.text), line.where) for line in conda]
+    python = next((Line(found[1], where) for found, where in pinned if found), None)
+    return replace(blueprint, conda=tuple(conda), python=python)
 
 
-def parse_compose(text: str, path: str, read: Read) -> tuple[Blueprint, ...]:
-    """Read a compose file: one blueprint for each service, its Dockerfile's where it builds one.
+def _pip(blueprint: Blueprint, items: list[str], places: Places, files: Files) -> Blueprint:
+    """Read the list under pip: as the requirements file that conda makes of it."""
+    inner = parse_requirements("\n".join(item.replace("\n", " ") for item in items), blueprint.path, files)
+    at = {f"{blueprint.path}:{number}": places.of(item) for number, item in enumerate(items, 1)}
 
-    Sample: services: {train: {image: "nvidia/cuda:12.4.1-runtime-ubuntu22.04", gpus: all}}
-    """
-    services = _mapping(text, path).get("services")
-    if not isinstance(services, dict):
-        raise FileError(f"{path} has no services: it is no compose file")
-    return tuple(
-        _service(str(name), entry, text, path, read) for name, entry in services.items() if isinstance(entry, dict)
+    def placed(lines: tuple[Line, ...]) -> tuple[Line, ...]:
+        return tuple(replace(line, where=at.get(line.where, line.where)) for line in lines)
+
+    return replace(
+        blueprint,
+        requirements=blueprint.requirements + placed(inner.requirements),
+        cpu_index=blueprint.cpu_index + placed(inner.cpu_index),
+        unread=blueprint.unread + placed(inner.unread),
     )
 
 
-def _service(name: str, entry: dict[str, Any], text: str, path: str, read: Read) -> Blueprint:
-    where = _where(text, path, f"{name}:")
-    blueprint = Blueprint(f"{path} ({name})", "compose file")
-    build = entry.get("build")
-    if build is not None:
-        file = str(build.get("dockerfile", "Dockerfile")) if isinstance(build, dict) else "Dockerfile"
-        inner = read(file)
-        unread = (Line(file, where),) if inner is None else ()
-        blueprint = parse_dockerfile(inner, file, read) if inner is not None else replace(blueprint, unread=unread)
+def parse_compose(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:
+    """Read a compose file: the blueprints of each service, its Dockerfile's where it builds one.
+
+    Sample: services: {train: {image: "nvidia/cuda:12.4.1-runtime-ubuntu22.04", gpus: all}}
+    """
+    services = mapping_of(text, path).get("services")
+    if not isinstance(services, dict):
+        raise FileError(f"{path} has no services: it is no compose file")
+    beside, known = files.find(".env"), dict[str, str]()
+    for _, line in logical_lines(beside[1]) if beside else ():
+        known.update(assignments(line))
+    places = Places(text, path)
+    found: list[Blueprint] = []
+    for name, entry in services.items():
+        if isinstance(entry, dict):
+            found += _service(str(name), {**_extended(entry, services), _KNOWN: known}, places, files)
+    if not found:
+        raise FileError(f"{path} has no services: it is no compose file")
+    return tuple(found)
+
+
+def _extended(entry: dict[str, Any], services: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay a service over the one of the same file that it extends."""
+    for _ in range(_DEEPEST):
+        base = entry.get("extends")
+        name = base.get("service") if isinstance(base, dict) and "file" not in base else base
+        other = services.get(name) if isinstance(name, str) else None
+        if not isinstance(other, dict):
+            return entry
+        entry = {**other, **{key: value for key, value in entry.items() if key != "extends"}}
+    return entry
+
+
+def _service(name: str, entry: dict[str, Any], places: Places, files: Files) -> list[Blueprint]:
+    where = places.key(name)
+    found = [Blueprint(f"{places.path} ({name})", "compose file")]
+    if entry.get("build") is not None:
+        found = _built(found[0], entry["build"], where, files)
     elif isinstance(entry.get("image"), str):
-        blueprint = replace(blueprint, image=parse_image(entry["image"], _where(text, path, entry["image"])))
-    request = Line(f"the service {name}", where)
+        at = places.value("image", entry["image"], where)
+        found = [replace(found[0], image=parse_image(substituted(entry["image"], entry[_KNOWN]), at))]
+    base, kind = entry.get("extends"), f"the service {name}"
+    if isinstance(base, dict) and isinstance(base.get("file"), str):
+        said = Line(f"{kind} extends one of {base['file']}, which is not judged.", where)
+        return [replace(found[0], unread=(*found[0].unread, said)), *found[1:]]
+    if isinstance(entry.get("platform"), str):
+        found[0] = replace(found[0], platform=entry["platform"])
     if _asks_for_gpus(entry):
-        return replace(blueprint, asks_gpu=request)
-    return replace(blueprint, lacks_gpu=request) if blueprint.image and blueprint.image.cuda else blueprint
+        return [replace(found[0], asks_gpu=Line(kind, where)), *found[1:]]
+    lacks = found[0].image is not None and found[0].image.cuda
+    return [replace(found[0], lacks_gpu=Line(kind, where) if lacks else None), *found[1:]]
+
+
+def _built(blueprint: Blueprint, build: object, where: str, files: Files) -> list[Blueprint]:
+    given: dict[str, Any] = build if isinstance(build, dict) else {"context": str(build)}
+    context = str(given.get("context", "."))
+    name = posixpath.normpath(posixpath.join(context, str(given.get("dockerfile", "Dockerfile"))))
+    inline = given.get("dockerfile_inline")
+    inner = (f"{blueprint.path}, inline", inline) if isinstance(inline, str) else files.find(name)
+    if inner is None:
+        said = Line(f"{name} is not beside the file, so what it builds is not judged.", where)
+        return [replace(blueprint, unread=(said,))]
+    arguments = given.get("args")
+    pairs = arguments.items() if isinstance(arguments, dict) else (str(item).split("=", 1) for item in _list(arguments))
+    known = {str(pair[0]): str(pair[1]) for pair in map(tuple, pairs) if len(pair) == 2}
+    known = {key: said for key, said in known.items() if not is_open(said)}
+    context_files = replace(files, folders=tuple(posixpath.join(folder, context) for folder in files.folders))
+    return list(parse_dockerfile(inner[1], inner[0], context_files, known, str(given.get("target") or "")))
 
 
 def _asks_for_gpus(entry: dict[str, Any]) -> bool:
-    if entry.get("gpus") or entry.get("runtime") == "nvidia" or "nvidia.com/gpu" in str(entry.get("devices", "")):
+    if entry.get("gpus") or entry.get("runtime") == "nvidia" or _names(entry.get("devices"), "nvidia"):
         return True
     deploy = entry.get("deploy")
     resources = deploy.get("resources", {}) if isinstance(deploy, dict) else {}
     reserved = resources.get("reservations", {}) if isinstance(resources, dict) else {}
     devices = _list(reserved.get("devices")) if isinstance(reserved, dict) else []
-    return any("gpu" in str(item.get("capabilities", "")) for item in devices if isinstance(item, dict))
+    return any(
+        _names(item.get("capabilities"), "gpu") or _names(item.get("device_ids"), "nvidia.com/gpu")
+        for item in devices
+        if isinstance(item, dict)
+    )
 
 
-def _mapping(text: str, path: str) -> dict[str, Any]:
-    import yaml
-
-    try:
-        document = yaml.safe_load(_without_aliases(text, path))
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise FileError(f"{path} is not YAML: {' '.join(str(error).split())[:200]}") from None
-    if not isinstance(document, dict):
-        raise FileError(f"{path} holds no mapping: it is neither a compose file nor an environment.yml")
-    return document
-
-
-def _without_aliases(text: str, path: str) -> str:
-    """Refuse a file whose aliases could unfold without end (a "billion laughs")."""
-    if len(re.findall(r"(?<![\w&])\*\w+", text)) > 200:
-        raise FileError(f"{path} uses more YAML aliases than any such file needs")
-    return text
+def _names(value: object, part: str) -> bool:
+    """Tell whether a list of words holds one with `part` in it."""
+    return any(isinstance(item, str) and part in item for item in _list(value))
 
 
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _where(text: str, path: str, item: str) -> str:
-    numbered: Iterator[int] = (number for number, line in enumerate(text.splitlines(), 1) if item in line)
-    return f"{path}:{next(numbered, 1)}"

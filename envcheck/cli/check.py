@@ -53,6 +53,7 @@ def check(
 ) -> int:
     """Say whether what the project requires holds on this machine, or in what a file will build; by the exit code."""
     if file is not None:
+        file = _from_here(file)
         report, snapshot = _judge_file(file, config, matrix_file)
     else:
         judge = _judge(config or _CONFIG, matrix_file)
@@ -128,23 +129,39 @@ def _config_beside(path: str | None, matrix_file: str | None) -> tuple[Config, M
         raise UserError(str(error)) from None
 
 
-def _beside(file: str, name: str) -> str | None:
-    """Read a file that the judged one names, in its own folder or below; None where there is none."""
+def _from_here(file: str) -> str:
+    """Name a file below this folder from here, as code scanning and annotations need it."""
     import os
 
-    folder = os.path.realpath(os.path.dirname(file) or ".")  # noqa: PTH120 - pathlib costs a third of a bare start
-    path = os.path.realpath(os.path.join(folder, name))  # noqa: PTH118
-    if not path.startswith(folder + os.sep) or not os.path.isfile(path):  # noqa: PTH113
-        return None
-    return _text(path)
+    try:
+        below = os.path.relpath(file)
+    except ValueError:  # another drive
+        return file
+    return file if below.startswith("..") else below.replace(os.sep, "/")
+
+
+def _beside(file: str, name: str) -> str | None:
+    """Read a file that the judged one names, in its folder, the one it is judged from, or below; None: not there."""
+    import os
+
+    folders = {os.path.realpath(os.path.dirname(file) or "."), os.path.realpath(".")}  # noqa: PTH120 - pathlib costs a third of a bare start
+    path = os.path.realpath(name)
+    within = any(path.startswith(folder.rstrip(os.sep) + os.sep) for folder in folders)
+    return _text(path) if within and os.path.isfile(path) else None  # noqa: PTH113
 
 
 def _text(path: str) -> str:
     try:
         with open(path, "rb") as stream:  # noqa: PTH123 - pathlib costs a third of a bare start
-            return stream.read(_LIMIT).decode("utf-8")
+            data = stream.read(_LIMIT + 1)
     except OSError as error:
         advice = "Name the project's file with --config." if path == _CONFIG else ""
         raise UserError(f"cannot read {path}: {error.strerror}. {advice}".rstrip()) from None
+    except ValueError:  # a NUL in the name
+        raise UserError(f"cannot read {path!r}: no file has such a name.") from None
+    if len(data) > _LIMIT:
+        raise UserError(f"{path} is larger than {_LIMIT >> 20} MiB: no such file is.")
+    try:
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text.") from None

@@ -1,0 +1,196 @@
+"""Odd and hostile Dockerfiles; every one is composed."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.check.test_files import CUDA_112, CUDA_124, blueprints, judged, told
+
+GONE = "tensorflow-gpu==2.12"  # a withdrawn release: it is told wherever it is read
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"FROM --platform=$BUILDPLATFORM {CUDA_124} AS x\nRUN pip install {GONE}\n", 2),
+        (f"\ufeffFROM {CUDA_124}\nRUN pip install {GONE}\n", 2),
+        (f"from {CUDA_124} as a\nrun pip install {GONE}\nfrom a\nrun true\n", 2),
+        (f"FROM {CUDA_124}\r\nENV A=1\r\nRUN pip install \\\r\n  {GONE}\r\n", 3),
+        (f"# escape=`\nFROM {CUDA_124}\nRUN pip install `\n  {GONE}\n", 3),
+        (f"FROM {CUDA_124}\nRUN apt-get update && \\\n# why\n\n  pip install {GONE}\n", 2),
+        (f"FROM {CUDA_124}\nRUN <<A && <<B\npip install torch==2.4.0\nA\npip install {GONE}\nB\n", 5),
+        (f"FROM {CUDA_124}\nRUN <<-'EOF'\n\t# don't\n\tpip install {GONE}\n\tEOF\nRUN true\n", 4),
+        (f"FROM {CUDA_124}\nRUN <<EOF\npip install {GONE}\n", 3),
+        (f"FROM {CUDA_124}\nCOPY <<EOF /r.txt\nFROM alpine\n{GONE}\nEOF\nRUN pip install -r /r.txt\n", 4),
+        (f"FROM {CUDA_124}\nARG TF=2.12\nENV X tensorflow-gpu\nRUN pip install $X==${{TF:-1}}\n", 4),
+        (f"ARG TF=2.12\nFROM {CUDA_124}\nARG TF\nRUN pip install tensorflow-gpu==$TF\n", 4),
+        (f"FROM {CUDA_124}\nRUN bash -euxc 'pip install {GONE}'\n", 2),
+        (f'FROM {CUDA_124}\nRUN ["bash", "-c", "pip install {GONE}"]\n', 2),
+        (f"FROM {CUDA_124}\nRUN if true; then pip install {GONE} > log 2>&1; fi\n", 2),
+        (f"FROM {CUDA_124}\nRUN pip --no-cache-dir install git+https://x/y#egg=z {GONE}\n", 2),
+        (f"FROM {CUDA_124}\nRUN uv venv /v && /v/bin/pip install {GONE}\nFROM x\nCOPY --from=0 /venv /venv\n", 2),
+    ],
+)  # fmt: skip
+def test_an_installation_is_found_with_its_line(text: str, line: int) -> None:
+    assert ("framework-package-removed", f"Dockerfile:{line}") in told(judged(text))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        f"ONBUILD RUN pip install {GONE}",
+        f"RUN pip uninstall -y {GONE}",
+        f'RUN echo "pip install {GONE}"',
+        f"RUN true # pip install {GONE}",
+        f"RUN python3 <<EOF\npip install {GONE}\nEOF",
+        f"RUN <<EOF\n#!/usr/bin/env python3\npip install {GONE}\nEOF",
+        "RUN pip install -r",
+        "RUN nvcc --version",
+        'RUN ["pip", ',
+    ],
+)
+def test_what_installs_nothing_is_undetermined(step: str) -> None:
+    report = judged(f"FROM {CUDA_124}\n{step}\n")
+    assert (report.verdict, told(report)) == ("undetermined", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("FROM nvcr.io/nvidia/pytorch:24.05-py3\n", "The name nvcr.io/nvidia/pytorch:24.05-py3 does not tell"),
+        ("FROM nvidia/cuda:latest\n", "The name nvidia/cuda:latest does not tell"),
+        ("ARG V\nFROM nvidia/cuda:${V}-base\n", "The name nvidia/cuda:${V}-base does not tell"),
+        (f"FROM {CUDA_124}\nARG TF\nRUN pip install tensorflow==$TF\n", "tensorflow==$TF is not known before"),
+        (f"FROM {CUDA_124}\nRUN poetry install\n", "`poetry install` installs what the project's own files say"),
+        (f"FROM {CUDA_124}\nRUN pip install -e .\n", ". is a project of its own"),
+        (f"FROM {CUDA_124}\nRUN pip install -r gone.txt\n", "gone.txt is not beside the file"),
+        (f"FROM {CUDA_124}\nRUN conda env create -f gone.yml\n", "gone.yml is not beside the file"),
+    ],
+)
+def test_what_the_file_leaves_open_is_said(text: str, said: str) -> None:
+    report = judged(text)
+    assert (report.verdict, report.goal) == ("undetermined", "gpu")
+    assert any(item.message.startswith(said) and item.severity == "note" for item in report.findings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FROM nvcr.io/nvidia/tensorflow:23.03-tf2-py3\nRUN pip install tensorflow==2.10.1\n",
+        "ARG V\nFROM nvidia/cuda:$V\nRUN pip install tensorflow==2.10.1\n",
+        "FROM nvidia/cuda:11.2.2-base\nRUN apt install libcudnn8 cuda-libraries-11 && pip install tensorflow==2.8.0\n",
+    ],
+)
+def test_no_cuda_is_missed_where_the_name_does_not_tell(text: str) -> None:
+    report = judged(text)
+    assert report.verdict == "undetermined"
+    assert report.headline == "Whether what Dockerfile builds is fit for GPU deep learning, the file does not tell."
+    assert told(report)[0][0] == "probe-failed"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "RUN pip install torch==2.4.0 --extra-index-url https://download.pytorch.org/whl/cpu",
+        "RUN pip install torch==2.4.0+cpu -f https://download.pytorch.org/whl/torch_stable.html",
+        "ENV PIP_INDEX_URL=https://download.pytorch.org/whl/cpu\nRUN pip install torch==2.4.0",
+        "RUN PIP_INDEX_URL=https://download.pytorch.org/whl/cpu pip install torch==2.4.0",
+        "RUN conda install -y pytorch cpuonly -c pytorch",
+    ],
+)
+def test_wheels_for_the_cpu_are_told_however_they_are_asked_for(step: str) -> None:
+    assert [name for name, _ in told(judged(f"FROM {CUDA_124}\n{step}\n"))] == ["framework-cpu-build"]
+
+
+def test_a_plain_jax_has_no_cuda() -> None:
+    assert told(judged(f"FROM {CUDA_124}\nRUN pip install jax==0.4.30\n")) == [
+        ("framework-cuda-extra-missing", "Dockerfile:2")
+    ]
+    assert told(judged(f"FROM {CUDA_124}\nRUN pip install 'jax[cuda12]==0.4.30'\n")) == []
+
+
+def test_images_that_hold_a_framework() -> None:
+    assert judged("FROM tensorflow/tensorflow:2.15.0-gpu\nRUN pip install pandas\n").verdict == "compatible"
+    text = "FROM tensorflow/tensorflow:2.15.0\nENV NVIDIA_VISIBLE_DEVICES=all\n"
+    report = judged(text)
+    assert told(report) == [("framework-cpu-build", "Dockerfile:1")]
+    assert "holds tensorflow-cpu 2.15.0, a build for the CPU" in report.findings[0].message
+
+
+def test_what_may_be_cuda_code_is_a_warning() -> None:
+    report = judged(f"FROM {CUDA_124}\nRUN python setup.py install\n")
+    assert [(item.id, item.severity) for item in report.findings] == [("toolkit-missing", "warning")]
+    assert report.verdict == "compatible"
+    links = "-f https://data.pyg.org/whl/torch-2.4.0+cu124.html"
+    assert told(judged(f"FROM {CUDA_124}\nRUN pip install torch==2.4.0 torch-scatter {links}\n")) == []
+
+
+def test_each_stage_compiles_on_its_own_image() -> None:
+    devel = CUDA_124.replace("runtime", "devel")
+    text = "FROM {} AS build\nRUN pip wheel -w /wheels flash-attn\nFROM {}\nCOPY --from=build /wheels /wheels\n"
+    assert told(judged(text.format(devel, CUDA_124))) == []
+    assert told(judged(text.format(CUDA_124, devel))) == [("toolkit-missing", "Dockerfile:2")]
+    assert told(judged("FROM python:3.11-slim-bookworm\nENV NVIDIA_VISIBLE_DEVICES=all\nRUN pip install flash-attn\n"))
+
+
+def test_a_named_platform_is_the_one_judged() -> None:
+    text = "FROM --platform=linux/{} ubuntu:22.04\nENV NVIDIA_VISIBLE_DEVICES=all\nRUN pip install tensorflow==2.10.1\n"
+    machines = [judged(text.format(name)) for name in ("amd64", "arm64")]
+    ids = [{name for name, _ in told(report)} for report in machines]
+    assert ids[0] != ids[1], ids
+
+
+@pytest.mark.parametrize(
+    ("copy", "name", "kept"),
+    [
+        ("COPY requirements.txt /tmp/r.txt", "/tmp/r.txt", "requirements.txt"),
+        ("COPY requirements/ /app/requirements/", "/app/requirements/gpu.txt", "requirements/gpu.txt"),
+        ("COPY . /app", "/app/deep/gpu.txt", "deep/gpu.txt"),
+        ("WORKDIR /app\nCOPY a.txt b.txt ./", "b.txt", "b.txt"),
+    ],
+)
+def test_a_copied_file_is_read_from_where_it_was_copied(copy: str, name: str, kept: str) -> None:
+    read = {kept: f"# pins\n{GONE}\n"}
+    from envcheck.check.read_file import read_blueprints
+
+    found = read_blueprints(f"FROM {CUDA_124}\n{copy}\nRUN pip3 install -r {name}\n", "Dockerfile", read.get)
+    assert [(line.text, line.where) for line in found[0].requirements] == [(GONE, f"{kept}:2")]
+
+
+def test_a_mounted_file_is_read() -> None:
+    mount = "--mount=type=bind,source=requirements.txt,target=/tmp/r.txt --mount=type=cache,target=/root/.cache"
+    text = f"FROM {CUDA_112}\nRUN {mount} pip install -r /tmp/r.txt\n"
+    found = blueprints(text, requirements__txt=GONE)
+    assert [line.where for line in found[0].requirements] == ["requirements.txt:1"]
+
+
+def test_ten_thousand_lines_are_read_at_once() -> None:
+    steps = "".join(
+        f"RUN apt-get install -y lib{n} && \\\n    pip install 'p{n}>=1' \\\n    q{n}\n" for n in range(3400)
+    )
+    started = time.process_time()
+    found = blueprints(f"FROM {CUDA_124}\n{steps}RUN pip install {GONE}\n")
+    assert time.process_time() - started < 3  # 1.2 s on a quiet machine
+    assert found[0].requirements[-1].where == "Dockerfile:10202"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "RUN " + "(" * 50_000,
+        "RUN pip install " + "[" * 50_000,
+        "RUN [" + "[" * 50_000,
+        "ENV A=" + "$" * 50_000,
+        "RUN pip install " + "${A" * 2000,
+        "FROM " + "a/" * 20_000,
+        "RUN bash -c " + "'" * 10_001,
+        "RUN pip install -r /" + "a/" * 2000,
+    ],
+    ids=lambda step: step[:24],
+)
+def test_no_hostile_line_takes_long(step: str) -> None:
+    started = time.process_time()
+    judged(f"FROM x\n{step}\n")
+    assert time.process_time() - started < 2

@@ -1,0 +1,174 @@
+"""Requirements files, environment.yml and compose files as they come; every one is composed."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from envcheck.check.config import Config
+from envcheck.check.read_file import read_blueprints
+from tests.check.test_files import CUDA_124, blueprints, judged, told
+
+GPU = Config(expect="gpu")
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+
+
+def read(text: str, name: str, **beside: str) -> list[tuple[str, str]]:
+    return [(line.text, line.where) for line in blueprints(text, name, **beside)[0].requirements]
+
+
+def test_a_requirements_file_as_pip_freeze_and_pip_compile_write_it() -> None:
+    text = (
+        "\ufeff# by pip-compile\r\n--index-url https://x/simple\r\n-c limits.txt\r\n-e .\r\n"
+        "torch==2.4.0 ; python_version >= '3.8' \\\r\n    --hash=sha256:0 \\\r\n    --hash=sha256:1\r\n"
+        "x @ https://example/x.whl\r\n./local\r\n--find-links page.html\r\n-r gone.txt\r\nlast \\"
+    )
+    found = blueprints(text, "requirements.txt", limits__txt="torch==1.0")[0]
+    assert [(line.text, line.where) for line in found.requirements] == [
+        ("torch==2.4.0 ; python_version >= '3.8'", "requirements.txt:5"),
+        ("x @ https://example/x.whl", "requirements.txt:8"),
+        ("./local", "requirements.txt:9"),
+        ("last", "requirements.txt:12"),
+    ]
+    assert all(line.links for line in found.requirements)
+    assert [(line.text.split()[0], line.where) for line in found.unread] == [("gone.txt", "requirements.txt:11")]
+
+
+def test_an_included_file_is_named_from_where_the_first_is() -> None:
+    read = {"deps/more.txt": "torch==2.4.0\n"}
+    found = read_blueprints("-r more.txt\n", "deps/all.txt", read.get)[0]
+    assert [line.where for line in found.requirements] == ["deps/more.txt:1"]
+
+
+def test_a_requirements_file_does_not_tell_which_cuda_there_will_be() -> None:
+    report = judged("tensorflow==2.10.1\n", "requirements.txt", GPU)
+    assert report.verdict == "undetermined"
+    assert told(report) == [("probe-failed", "requirements.txt:1")]
+    assert judged("torch==2.4.0\n", "requirements.txt", GPU).verdict == "compatible"  # it brings its CUDA
+
+
+@pytest.mark.parametrize("option", ["-i ", "--index-url ", "--index-url=", "--extra-index-url "])
+def test_an_index_for_the_cpu_speaks_of_pytorch_alone(option: str) -> None:
+    report = judged(f"{option}{CPU_INDEX}\ntorch==2.4.0\njax[cuda12]==0.4.30\n", "requirements.txt", GPU)
+    assert told(report) == [("framework-cpu-build", "requirements.txt:2")]
+
+
+ENVIRONMENT = f"""name: x
+channels: [pytorch, nvidia]
+dependencies:
+  - python=3.9
+  - nvidia::cudatoolkit=11.2  # [linux]
+  - cudnn=8.1
+  - pip
+  - pip:
+    - --extra-index-url {CPU_INDEX}
+    - -r more.txt
+    - torch==2.4.0
+"""
+
+
+def test_the_pip_list_of_an_environment_is_a_requirements_file() -> None:
+    assert read(ENVIRONMENT, "environment.yml", more__txt="jax==0.4.30\n") == [
+        ("jax==0.4.30", "more.txt:1"),
+        ("torch==2.4.0", "environment.yml:11"),
+    ]
+    assert ("framework-cpu-build", "environment.yml:11") in told(judged(ENVIRONMENT, "environment.yml", GPU))
+    assert blueprints(ENVIRONMENT, "environment.yml")[0].conda[1].text == "cudatoolkit=11.2"
+
+
+def test_cpuonly_of_conda() -> None:
+    text = "dependencies:\n  - pytorch=2.4\n  - cpuonly\n"
+    assert told(judged(text, "environment.yml", GPU)) == [("framework-cpu-build", "environment.yml:3")]
+    assert judged(text, "environment.yml").verdict == "undetermined"
+
+
+def test_a_dockerfile_reads_the_environment_it_creates() -> None:
+    text = "FROM continuumio/miniconda3\nCOPY environment.yml /x/\nRUN conda env create -f /x/environment.yml\n"
+    report = judged(text, environment__yml=ENVIRONMENT)
+    assert ("framework-cpu-build", "environment.yml:11") in told(report)
+
+
+COMPOSE = f"""x-gpu: &gpu
+  deploy: {{resources: {{reservations: {{devices: [{{driver: cdi, device_ids: ["nvidia.com/gpu=all"]}}]}}}}}}
+services:
+  pretrain:
+    image: "nvidia/cuda:${{TAG:-12.4.1}}-runtime-ubuntu22.04"
+    profiles: [gpu]
+  train:
+    <<: *gpu
+    image: {CUDA_124}
+  tune:
+    extends: {{service: train}}
+  db: {{image: "postgres:16"}}
+"""
+
+
+def test_anchors_extensions_and_variables_of_a_compose_file() -> None:
+    found = blueprints(COMPOSE, "compose.yml")
+    cuda = [(item.path, item.image.cuda if item.image else "", item.asks_gpu is not None) for item in found]
+    assert cuda == [
+        ("compose.yml (pretrain)", "12.4.1", False),
+        ("compose.yml (train)", "12.4.1", True),
+        ("compose.yml (tune)", "12.4.1", True),
+        ("compose.yml (db)", "", False),
+    ]
+    assert told(judged(COMPOSE, "compose.yml")) == [("driver-not-in-container", "compose.yml:4")]
+    by_file = blueprints(COMPOSE, "compose.yml", __env="# x\nTAG=11.8.0\n")
+    assert by_file[0].image is not None
+    assert by_file[0].image.cuda == "11.8.0"
+
+
+def test_the_projects_demands_are_not_for_the_database() -> None:
+    report = judged(COMPOSE.replace("pretrain", "other"), "compose.yml", Config(("tensorflow==2.10.1",)))
+    where = {item.evidence[1].source.where for item in report.findings if item.id == "toolkit-wrong-version"
+             and item.evidence[1].source}  # fmt: skip
+    assert where == {"compose.yml:5", "compose.yml:9"}
+
+
+BUILD = """services:
+  a:
+    build:
+      context: ./app
+      dockerfile: deep/Dockerfile
+      target: gpu
+      args: [TF=2.12, OPEN]
+    gpus: all
+"""
+DEEP = f"ARG TF=2.11\nFROM {CUDA_124} AS gpu\nARG TF\nRUN pip install -r r.txt tensorflow-gpu==$TF\nFROM alpine:3.19\n"
+
+
+def test_a_service_is_built_in_its_context_with_its_arguments_and_target() -> None:
+    files = {"app/deep/Dockerfile": DEEP, "app/r.txt": "torch==2.4.0\n"}
+    found = read_blueprints(BUILD, "compose.yml", files.get)
+    assert [(line.text, line.where) for line in found[0].requirements] == [
+        ("tensorflow-gpu==2.12", "app/deep/Dockerfile:4"),
+        ("torch==2.4.0", "app/r.txt:1"),
+    ]
+    inline = "services:\n  a:\n    build:\n      dockerfile_inline: |\n        FROM x\n        RUN pip install jax\n"
+    assert [line.text for line in read_blueprints(inline, "compose.yml", lambda _: None)[0].requirements] == ["jax"]
+    gone = judged(BUILD, "compose.yml")
+    assert any("app/deep/Dockerfile is not beside the file" in item.message for item in gone.findings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "services: {a: {extends: a, image: x}}",
+        "services: {a: {extends: {service: b}}, b: {extends: a}}",
+        "services: {a: {extends: {file: b.yml, service: c}, image: x}}",
+        "services: {a: {build: 3}}",
+        "services: {a: {image: 3, deploy: 4, devices: 5}}",
+        "services: {a: {image: x, deploy: {resources: {reservations: {devices: [3, {capabilities: 4}]}}}}}",
+        "services: {a: {build: {args: {A: [1], B: '${C}'}, context: /etc}}}",
+    ],
+)
+def test_an_odd_service_is_undetermined(text: str) -> None:
+    assert judged(text.replace("services:", "services:\n  ", 1), "compose.yml").verdict == "undetermined"
+
+
+def test_ten_thousand_entries_are_read_at_once() -> None:
+    text = "dependencies:\n" + "".join(f"  - package-{number}=1.{number}\n" for number in range(10_000))
+    started = time.process_time()
+    assert blueprints(text, "environment.yml")[0].conda[-1].where == "environment.yml:10001"
+    assert time.process_time() - started < 3
