@@ -29,6 +29,7 @@ _REASONS = (
     library_claims, version_claims, architecture_claims, pip_claims, memory_claims, driver_claims, python_claims,
 )  # fmt: skip
 _EXCUSABLE = 75  # a heavier claim rests on a message that is no passing remark
+_CRASHES = ("segfault", "aborted", "tf-native-failed", "ninja-failed", "dnn-library-not-found", "python-traceback")
 # What a machine without a GPU, or one whose GPU works, may say about drivers and CUDA without anything being wrong.
 _EXCUSED = (
     "driver-missing", "libcuda-not-on-path", "toolkit-missing", "cudnn-missing", "driver-not-in-container",
@@ -48,7 +49,7 @@ def judge_log(events: Sequence[Event], matrix: Matrix, facts: Facts | None) -> R
     noise = tuple(dict.fromkeys((*_noise(log), *(event for claim in excused for event in claim.events))))
     ordered = strongest((*standing, *machine.claims(claims)))
     root = root_of(ordered)
-    notes = [*_noise_note(noise), *_remedies(log)]
+    notes = [*(_noise_note(noise) or _healthy_note(log)), *_remedies(log)]
     if root is None:
         return _without_cause(log, ordered, notes, has_noise=bool(noise))
     found = [_finding(log, machine, claim, root) for claim in ordered]
@@ -75,7 +76,7 @@ def _without_cause(log: Log, claims: tuple[Claim, ...], notes: list[Finding], *,
         return Report(
             UNDETERMINED, "gpu", "The log shows that something fails, not why.", (*symptoms, *asked, *notes), ()
         )
-    if has_noise:
+    if has_noise or log.is_healthy:
         return Report(COMPATIBLE, "gpu", "All that envcheck knows of this log is harmless.", tuple(notes), ())
     return Report(UNDETERMINED, "gpu", "This log holds no message that envcheck knows.", tuple(notes), ())
 
@@ -85,7 +86,9 @@ def _unexplained(log: Log) -> tuple[Finding, ...]:
     shown = [
         item for item in log.events if known[item.signature].role == "symptom" and not known[item.signature].finding
     ]
-    if not shown or log.is_healthy:
+    if log.is_healthy:  # a GPU that is used does not explain a crash
+        shown = [item for item in shown if item.signature in _CRASHES]
+    if not shown:
         return ()
     message = " ".join(dict.fromkeys(known[item.signature].means for item in shown))
     claim = Claim("probe-failed", 0, message, tuple(shown))
@@ -127,6 +130,15 @@ def _noise_note(events: tuple[Event, ...]) -> list[Finding]:
     message = "These lines are normal and mean no harm. " + " ".join(said)
     claim = Claim(NOISE, 0, message, events)
     return [Finding(NOISE, COMPATIBLE, NOTE, message.strip(), evidence(claim))]
+
+
+def _healthy_note(log: Log) -> list[Finding]:
+    known = signatures_by_name()
+    shown = tuple(event for event in log.events if known[event.signature].role == "healthy")
+    if not shown:
+        return []
+    claim = Claim(NOISE, 0, "The log shows a framework that uses a GPU.", shown)
+    return [Finding(NOISE, COMPATIBLE, NOTE, claim.message, evidence(claim))]
 
 
 def _remedies(log: Log) -> list[Finding]:

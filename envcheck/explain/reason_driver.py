@@ -24,6 +24,8 @@ def driver_claims(log: Log) -> Iterator[Claim]:
     yield from _smi(log)
     yield from _tensorflow(log)
     yield from _mig(log)
+    yield from _compat(log)
+    yield from _told_in_passing(log)
 
 
 _RAISES = ("torch-no-driver", "torch-no-gpus", "torch-driver-init-failed", "jax-no-visible-gpus", "smi-failed")
@@ -99,6 +101,30 @@ def _tensorflow(log: Log) -> Iterator[Claim]:
         elif any(re.fullmatch(r"nvidia-[a-z-]+-cu\d+", name) for name in log.packages):
             means = "The CUDA wheels are installed, and TensorFlow's loader does not find one of them."
             yield Claim("cuda-wheel-not-found", 66, means, (event,), rivals=("toolkit-path-conflict",))
+
+
+def _compat(log: Log) -> Iterator[Claim]:
+    """In a container error 804 means an image of a newer CUDA: its own compat libcuda is tried because the host is old."""
+    for event in log.of("forward-compat-804"):
+        if log.in_container:
+            means = "The image brings a newer CUDA than the host's driver, and its compat libcuda does not suit this GPU."
+            yield Claim("driver-too-old", 84, means, (event,), rivals=("forward-compat-misused",))
+
+
+_NOT_AVAILABLE = ("torch-unavailable", "tf-cpu-only-list", "torch-no-gpus", "cuda-no-device")
+
+
+def _told_in_passing(log: Log) -> Iterator[Claim]:
+    """Weigh what the log asks for or lists beside a failure that says no more than that no GPU is used."""
+    failed = log.of("smi-failed", "smi-not-found", "torch-no-driver", "torch-unavailable", "torch-no-gpus")
+    if failed and log.values("other_gpu") and not log.values("nvidia_gpu") and not log.driver:
+        means = "The graphics adapter that lspci lists is not NVIDIA's, and no other one is listed."
+        events = (*failed, *log.of("lspci-other-gpu"))
+        yield Claim("gpu-absent", 68, means, events, rivals=("driver-missing",))
+    asked = log.of("visible-devices-asked")
+    if asked and log.has(*_NOT_AVAILABLE) and not log.is_healthy:
+        means = "CUDA_VISIBLE_DEVICES was looked at while no GPU is seen: what it holds may hide them."
+        yield Claim("visible-devices-hidden", 34, means, (*asked, *log.of(*_NOT_AVAILABLE)), rivals=("driver-missing",))
 
 
 def _mig(log: Log) -> Iterator[Claim]:

@@ -68,9 +68,9 @@ def providers(matrix: Matrix, library: Library) -> tuple[str, ...]:
 _LOADS = (
     "missing-dynamic-library", "missing-dlerror", "cannot-open-shared-object", "import-cannot-open",
     "tf-couldnt-open-cuda-library", "tf-could-not-find-dll", "could-not-locate-library", "cupy-cuda-path",
-    "dylib-not-loaded",
+    "dylib-not-loaded", "cannot-open-other-language",
 )  # fmt: skip
-_FATAL = ("import-cannot-open", "tf-could-not-find-dll", "could-not-locate-library")
+_FATAL = ("import-cannot-open", "tf-could-not-find-dll", "could-not-locate-library", "cannot-open-other-language")
 
 
 def library_claims(log: Log) -> Iterator[Claim]:
@@ -85,7 +85,7 @@ def library_claims(log: Log) -> Iterator[Claim]:
             where = "driver-not-in-container" if log.in_container else "driver-missing"
             yield Claim(where, 62, f"{library.name} is part of the driver and is not found.", (event,))
         elif library.family == CUDNN:
-            yield _cudnn(log, event, library)
+            yield _cudnn(log, event, library, alone=not any(other.family == TOOLKIT for _, other in missing))
         elif library.family == TENSORRT and event.signature in _FATAL:
             yield Claim("tensorrt-missing", 86, f"The program needs TensorRT's {library.name}.", (event,))
         elif library.family == PROFILER and event.signature in _FATAL:
@@ -117,7 +117,7 @@ def _driver(log: Log, event: Event, library: Library) -> Claim:
     return Claim("driver-missing", 60, means, (event,), rivals=("gpu-absent", "driver-not-in-container"))
 
 
-def _cudnn(log: Log, event: Event, library: Library) -> Claim:
+def _cudnn(log: Log, event: Event, library: Library, *, alone: bool) -> Claim:
     held = [parse_library(name) for name in log.values("opened")]
     majors = {item.version.split(".")[0] for item in held if item.family == CUDNN}
     for copy in value_of(log.facts.cudnn) or ():
@@ -131,6 +131,8 @@ def _cudnn(log: Log, event: Event, library: Library) -> Claim:
         means = f"cuDNN {wanted} is installed, and the loader does not find its {library.name}."
         return Claim("toolkit-path-conflict", 74, means, (event,), rivals=("cudnn-missing",))
     means = f"cuDNN {wanted or ''} is not found ({library.name}).".replace("  ", " ")
+    if not alone:  # where the toolkit's own libraries are missing as well, cuDNN is the smaller part of it
+        return Claim("cudnn-missing", 55, means, (event,))
     return Claim("cudnn-missing", 80, means, (event,), rivals=("cudnn-wrong-major",))
 
 

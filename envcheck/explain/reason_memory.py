@@ -18,9 +18,10 @@ def memory_claims(log: Log) -> Iterator[Claim]:
     held = _held(log)
     if held is not None:
         yield held
+    own = max((_size(item.captured, "own_allocated", "own_allocated_unit") for item in log.of("torch-oom-allocated")), default=0)
     for event in log.of("torch-oom-other-process"):
         other = _bytes(event.captured["other"], event.captured["other_unit"])
-        if other > _bytes("1", "GiB"):
+        if other > max(_bytes("1", "GiB"), own * 3 // 2):  # in a container a process is named as if it were another
             yield Claim(HELD, 87, "Another process holds much of the GPU's memory.", (event,))
     for event in log.of(*_OUT):
         yield _out_of_memory(event)
@@ -39,7 +40,7 @@ def _out_of_memory(event: Event) -> Claim:
             f"This process holds {row['allocated']} {row['allocated_unit']} and the card is full: others hold the rest."
         )
         return Claim(HELD, 88, means, (event,))
-    if event.signature == "vllm-memory" and total and free < total / 2:
+    if event.signature == "vllm-memory" and 0 <= free < total / 2:
         return Claim(HELD, 86, "Most of the card was taken before this process began.", (event,))
     weight = 84 if event.signature.startswith("torch-oom") else 70
     return Claim(EXHAUSTED, weight, "The program asks for more GPU memory than is free.", (event,), rivals=(HELD,))

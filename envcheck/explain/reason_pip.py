@@ -38,14 +38,30 @@ def _requirement(log: Log, text: str, events: tuple[Event, ...]) -> Claim | None
     name, specifier = match.group(1).lower().replace("_", "-"), match.group(2) or ""
     removed = log.matrix.removed_distribution(name)
     framework = log.matrix.framework_of(name) or (removed.framework if removed else None)
+    if framework is None and re.match(r"nvidia-[\w-]+-cu\d+$|triton$", name):
+        means = f"{name} has no file for this platform: the CUDA wheels are for Linux, so this release has no GPU build here."
+        return Claim(PLATFORM, 74, means, events, rivals=("framework-cuda-extra-missing",))
     if framework is None:
         return Claim("dependency-conflict", 34, f"pip finds no file of {text} that fits.", events, rivals=(PYTHON,))
     if "+" in specifier and name.startswith("jax"):
         return Claim(REMOVED, 80, f"Wheels such as {text} are no longer offered under that name.", events)
     rows = _rows(log, framework, name, specifier)
     if removed and (not rows or _is_past(specifier, removed.last_versions.values())):
+        none_listed = not specifier and any(event.signature == "pip-from-versions" for event in events)
+        if none_listed and not _listed(events):  # the empty last release is listed for every Python since it is there
+            return _nothing_for(log, text, events)
         return Claim(REMOVED, 90, f"{name} was withdrawn: {removed.reason}", events)
     return _obstacle(log, text, rows, events)
+
+
+def _nothing_for(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
+    """Judge a withdrawn name of which pip saw no release at all: it was asked for before it was withdrawn."""
+    if log.os == "darwin" or log.first("arch") in ("aarch64", "arm64") or log.values("jetson"):
+        return Claim(PLATFORM, 88, f"{text} never had a wheel for this platform.", events, rivals=(REMOVED, PYTHON))
+    if value_of(log.facts.python.bits) == 32 or log.has("python-32bit", "pip-debug-win32"):
+        return Claim(BITS, 93, f"{text} has no wheel for a 32-bit Python.", events)
+    means = f"pip sees no release of {text} for this Python, its bits and this system; the name was withdrawn as well."
+    return Claim(PYTHON, 76, means, events, rivals=(REMOVED, BITS, PLATFORM))
 
 
 def _obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: tuple[Event, ...]) -> Claim:

@@ -23,6 +23,7 @@ def python_claims(log: Log) -> Iterator[Claim]:
     yield from _mixed(log)
     yield from _windows(log)
     yield from _builds(log)
+    yield from _foreign_processor(log)
     yield from _bitsandbytes(log)
 
 
@@ -83,6 +84,10 @@ def _mixed(log: Log) -> Iterator[Claim]:
     for event in log.of("h5py-decode"):
         rivals = ("env-mixed",)
         yield Claim("dependency-conflict", 74, "An old Keras meets h5py 3.", (event,), rivals=rivals)
+    for event in log.of("pip-resolver-conflict"):
+        if re.match(r"nvidia-[a-z-]+-cu\d+$", event.captured.get("package", "")):
+            means = f"Two packages ask for different releases of {event.captured['package']}."
+            yield Claim("cuda-wheel-conflict", 78, means, (event,), rivals=("dependency-conflict",))
     majors: dict[str, set[str]] = {}
     for name in log.packages:
         found = re.match(r"(nvidia-[a-z-]+)-cu(\d+)$", name)
@@ -103,7 +108,7 @@ def _windows(log: Log) -> Iterator[Claim]:
         elif "initialization routine failed" in reason and "module" not in event.captured:
             means = "The DLL could not start, as on a processor without AVX."
             yield Claim("cpu-missing-avx", 68, means, (event,), rivals=("msvc-runtime-missing",))
-        elif "not a valid Win32" in reason:
+        elif "Win32" in reason:
             yield Claim(
                 "python-wrong-arch", 84, "The DLL is of another architecture.", (event,), rivals=("python-32bit",)
             )
@@ -131,6 +136,9 @@ def _builds(log: Log) -> Iterator[Claim]:
         if log.os == "darwin":
             means = "No framework has CUDA builds for macOS."
             yield Claim("platform-no-gpu-wheel", 94, means, (event,), rivals=("framework-cpu-build",))
+    if log.has("torch-cuda-asked") and log.has("torch-unavailable") and not log.values("torch_cuda") and not log.is_healthy:
+        means = "torch.version.cuda was asked for and names no CUDA."
+        yield Claim("framework-cpu-build", 36, means, log.of("torch-cuda-asked", "torch-unavailable"))
     if log.has("tf-built-with-cuda-asked") and log.os != "linux" and not log.is_healthy:
         events = log.of("tf-built-with-cuda-asked")
         means = "TensorFlow was asked whether it has CUDA, and no GPU is used."
@@ -139,6 +147,25 @@ def _builds(log: Log) -> Iterator[Claim]:
         if event.captured["missing_module"].split(".")[0] in ("torch", "tensorflow", "jax"):
             continue
         yield Claim("dependency-conflict", 26, f"{event.captured['missing_module']} is not installed.", (event,))
+
+
+_CRASHES = ("illegal-instruction", "cpu-feature-required", "jax-cpu-feature", "segfault", "aborted")
+
+
+def _foreign_processor(log: Log) -> Iterator[Claim]:
+    """Tell a program of another architecture, which is emulated, from a processor that lacks an instruction."""
+    emulated = log.of("qemu-signal", "docker-platform-mismatch", "rosetta-jaxlib")
+    crashed = log.of(*_CRASHES)
+    if emulated and crashed:
+        means = "The program is of another architecture than the machine, and the emulation lacks instructions."
+        yield Claim("python-wrong-arch", 98, means, (*emulated, *crashed), rivals=("cpu-missing-avx",))
+    elif log.os == "darwin" and log.first("arch") != "x86_64":
+        for event in log.of("jax-cpu-feature", "illegal-instruction"):
+            means = "An x86_64 Python under Rosetta on Apple silicon has no AVX; a Python for arm64 needs none."
+            yield Claim("python-wrong-arch", 98, means, (event,), rivals=("cpu-missing-avx",))
+    for event in log.of("jax-cpu-feature-mac"):
+        means = "jaxlib for x86_64 met a processor without AVX, mostly Apple silicon under Rosetta."
+        yield Claim("python-wrong-arch", 98, means, (event,), rivals=("cpu-missing-avx",))
 
 
 def _bitsandbytes(log: Log) -> Iterator[Claim]:
