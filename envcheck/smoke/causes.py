@@ -9,7 +9,7 @@ from envcheck.smoke.devices import ALL, GPU
 from envcheck.smoke.protocol import BAD_OUTCOMES, CRASHED, ERROR, FAILED, HUNG, OUT_OF_MEMORY, Result
 from envcheck.smoke.runs import Job
 
-Explain = Callable[[str], str]  # text of a log -> the id of the finding that it points to, "" for none
+Explain = Callable[[str], tuple[str, ...]]  # text of a log -> the ids of the findings it points to, likeliest first
 
 UNEXPLAINED = "smoke-failed"
 
@@ -27,13 +27,23 @@ def with_findings(results: tuple[Result, ...], job: Job, log: str, explain: Expl
 def _explained(result: Result, job: Job, log: str, explain: Explain | None) -> Result:
     finding = result.finding or _of_its_kind(result, job)
     if not finding and explain is not None and result.outcome in _IN_WORDS:
-        finding = explain(result.error or result.message) or explain(log)
+        finding = _explained_by(explain, result.error or result.message, log)
     if finding == "gpu-memory-exhausted" and job.device.held:
         changes = {"finding": "gpu-memory-held", "message": f"{result.message}; {job.device.held}"}
     else:
         changes = {"finding": finding or UNEXPLAINED}
     changed: Result = replaced(result, **changes)
     return changed
+
+
+def _explained_by(explain: Explain, words: str, log: str) -> str:
+    """Take what the framework's own words point to, else what its log does.
+
+    Memory is not taken from the log: where it was short, the words of what failed say so, while TensorFlow 2.21 warns
+    of a cuDNN status that otherwise means it whenever cuDNN cannot be opened.
+    """
+    found = explain(words) or tuple(finding for finding in explain(log) if finding != "gpu-memory-exhausted")
+    return found[0] if found else ""
 
 
 def _of_its_kind(result: Result, job: Job) -> str:

@@ -17,10 +17,14 @@ import fastjsonschema
 import pytest
 
 import envcheck as envcheck_package
+from envcheck.cli.smoke_causes import explain_words
+from envcheck.smoke.causes import with_findings
+from envcheck.smoke.protocol import Result
+from envcheck.smoke.runs import Framework, Job
 from tests.cli.test_doctor import document, envcheck
 from tests.fakes.gpu_host import run_on_gpu_host
 from tests.fakes.machine import TWO_A100, GpuHost
-from tests.smoke.standin import run, standin_python
+from tests.smoke.standin import GPUS, run, standin_python
 
 pytestmark = pytest.mark.needs("linux")
 ROOT = Path(__file__).parents[2]
@@ -63,6 +67,20 @@ def test_the_log_is_explained_by_what_is_known_of_logs() -> None:
     found = json.loads(out)
     assert found["runs"][0]["results"][0]["finding"] == "cudnn-missing"
     assert found["findings"][0]["id"] == "cudnn-missing"
+
+
+def test_a_warning_of_tensorflow_2_21_is_not_taken_for_a_full_card() -> None:
+    log = (
+        "W0000 00:00:1795245977.946106   29596 cuda_executor.cc:1755] Failed to determine cuDNN version (Note that this "
+        "is expected if the application doesn't link the cuDNN plugin): INTERNAL: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR\n"
+        "W0000 00:00:1795245977.953337   29362 gpu_device.cc:2365] Cannot dlopen some GPU libraries. Please make sure the "
+        "missing libraries mentioned above are installed properly if you would like to use GPU.\n"
+    )
+    job = Job(Framework("tensorflow", "2.21.0"), GPUS[0])
+    failed = (Result("devices", "", "error", "TensorFlow lists 0 of 1 GPUs"),)
+    assert [item.finding for item in with_findings(failed, job, log, explain_words)] == ["toolkit-missing"]
+    full = (Result("convolution", "GPU:0", "error", "m", error="InternalError: CUDNN_STATUS_NOT_INITIALIZED"),)
+    assert [item.finding for item in with_findings(full, job, log, explain_words)] == ["gpu-memory-exhausted"]
 
 
 def test_json_is_one_document_of_its_schema() -> None:

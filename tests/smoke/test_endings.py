@@ -68,12 +68,12 @@ def test_the_log_explains_what_has_no_finding_of_its_own() -> None:
     job = Job(Framework("torch"), CPU_DEVICE)
     asked: list[str] = []
 
-    def explain(text: str) -> str:
+    def explain(text: str) -> tuple[str, ...]:
         asked.append(text)
-        return "cudnn-missing" if text == "the log" else ""
+        return ("gpu-memory-exhausted", "cudnn-missing") if text == "the log" else ()
 
     (found,) = with_findings((Result("import", "", "error", "m", error="its words"),), job, "the log", explain)
-    assert (found.finding, asked) == ("cudnn-missing", ["its words", "the log"])
+    assert (found.finding, asked) == ("cudnn-missing", ["its words", "the log"])  # words of memory would say memory
     (found,) = with_findings((Result("matmul", "CPU:0", "hung"),), job, "the log", explain)
     assert found.finding == "smoke-failed"  # a log does not say why nothing more came
 
