@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from envcheck import __version__
 from envcheck.model.findings import Report
 from envcheck.model.snapshot import Snapshot
+from envcheck.plan.repair import repair_plan
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.layers import layers
 from envcheck.rules.overview import overview
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def render_html(report: Report, snapshot: Snapshot) -> str:
-    """Render a report as a page: verdict, layer picture, findings with evidence, the commands."""
+    """Render a report as a page: verdict, layer picture, the plan, findings with evidence."""
     roots = [finding for finding in report.findings if finding.caused_by is None]
     return page(
         "report.html",
@@ -26,7 +27,7 @@ def render_html(report: Report, snapshot: Snapshot) -> str:
         layers=layers(report, snapshot.facts),
         roots=roots,
         following=[finding for finding in report.findings if finding.caused_by is not None],
-        fixes=[finding for finding in roots if finding.fix is not None],
+        plan=repair_plan(report),
     )
 
 

@@ -9,14 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.model.facts import Absent, Known, Source
+from envcheck.model.facts import Absent, Known, Source, Unknown
 from envcheck.model.findings import Command, Evidence, Finding, Fix, Report
 from envcheck.model.machine import DriverFacts, HostFacts
 from envcheck.model.snapshot import SCHEMA_VERSION, Facts, Snapshot
+from envcheck.plan.repair import repair_plan
 from envcheck.render.html import render_html
+from envcheck.render.inert import shell_line
 from envcheck.render.layers import layers
+from envcheck.rules import Target, evaluate
 from tests.hosts.test_hosts import judged, snapshot_of
 from tests.needs import find_chromium
+from tests.scenarios.machine import Machine, context_of, torch
 
 BROKEN = "driver-470-for-cuda-12"  # a composed machine, see tests/hosts
 HOSTILE = "</style><script>alert(1)</script>\x1b[31m\x00 {{ 7*7 }} '\"><img src=x onerror=alert(1)> \u202e" + "W" * 300
@@ -72,6 +76,48 @@ def test_each_layer_has_the_state_of_its_findings() -> None:
         "Driver": "error",
         "GPU": "ok",
     }
+
+
+def test_the_boxes_stand_on_each_other_and_say_what_meets_what() -> None:
+    context = context_of(Machine(), torch(), target=Target("gpu"))
+    drawn = layers(evaluate(context), context.facts)
+    assert [layer.name for layer in drawn] == ["Python", "Framework", "cuDNN", "CUDA", "Driver", "GPU"]
+    assert {layer.name: layer.meets for layer in drawn if layer.meets} == {
+        "Framework": ("torch was built for CUDA 12.6",),
+        "CUDA": ("the driver runs CUDA up to 12.4",),
+        "Driver": ("torch holds code for compute capability 5.0, 6.0, 7.0, 7.5, 8.0, 8.6, 9.0",),
+    }
+    assert {layer.state for layer in drawn} == {"ok", "not needed"}
+
+
+def test_a_layer_that_could_not_be_read_is_never_shown_as_sound() -> None:
+    unread = {"frameworks": Unknown("timeout", "composed")}
+    context = context_of(Machine(), torch(), target=Target("gpu"), python=unread)
+    states = {layer.name: layer.state for layer in layers(evaluate(context), context.facts)}
+    assert (states["Framework"], states["GPU"]) == ("undetermined", "ok")
+
+
+def test_the_plan_is_numbered_and_says_what_each_step_is_for() -> None:
+    text = html.unescape(page())
+    assert text.count('<ol class="plan">') == 1
+    steps = repair_plan(judged(BROKEN)).steps
+    assert len(steps) > 1
+    assert all(f"<pre>{shell_line(step.argv)}</pre>" in text for step in steps)
+    assert "for driver-too-old; changes the whole system" in text
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark", "print"])
+def test_every_tone_can_be_read_on_both_grounds(scheme: str) -> None:
+    blocks = re.findall(r":root \{(.*?)\}", page(), re.DOTALL)
+    colors = dict(re.findall(r"--(\w+): (#\w+)", blocks[("light", "dark", "print").index(scheme)]))
+
+    def spelled(color: str) -> str:
+        wide = color[1:] if len(color) == 7 else "".join(part * 2 for part in color[1:])
+        return f"rgb({int(wide[:2], 16)}, {int(wide[2:4], 16)}, {int(wide[4:], 16)})"
+
+    for tone in ("ink", "dim", "ok", "warning", "error", "undetermined"):
+        for ground in ("ground", "card"):
+            assert contrast(spelled(colors[tone]), spelled(colors[ground])) >= 4.5, (tone, ground)
 
 
 def test_an_unread_layer_is_said_as_undetermined() -> None:
