@@ -7,20 +7,22 @@ from collections.abc import Collection
 
 from envcheck.cli import progress
 from envcheck.cli.exits import UserError
-from envcheck.model.codec import CodecError, decode
 from envcheck.model.facts import Known, Unknown
 from envcheck.model.snapshot import SCHEMA_VERSION, Snapshot
 
 _LIMIT = 64 << 20  # bytes of a snapshot file; the largest real ones are below one megabyte
 
 
-def live_snapshot(python: str, env: str, without: Collection[str] = ()) -> Snapshot:
-    """Read this machine, some probes left out; a --python or --env that is not there is the user's error."""
+def live_snapshot(python: str, env: str, without: Collection[str] = (), *, alone: bool = False) -> Snapshot:
+    """Read this machine, some probes left out; a --python or --env that is not there is the user's error.
+
+    `alone`: of the Python nothing that is installed for it.
+    """
     from envcheck.host.local import LocalHost
     from envcheck.probes import PythonSelection, collect
 
     with progress.slow_programs():
-        snapshot = collect(LocalHost(), PythonSelection(python=python, env=env), without)
+        snapshot = collect(LocalHost(), PythonSelection(python, env, alone), without)
     executable = snapshot.facts.python.executable
     crashed = (
         isinstance(executable, Unknown) and executable.why == "crashed"
@@ -39,6 +41,8 @@ def _tried(fact: object) -> str:
 
 def saved_snapshot(path: str) -> Snapshot:
     """Read a snapshot file written by `envcheck snapshot` or `doctor --format json`."""
+    from envcheck.model.codec import CodecError, decode
+
     document = _load(path)
     schema = document.get("schema", "")
     if schema == "envcheck/report/1":

@@ -12,7 +12,9 @@ from envcheck.model.snapshot import Facts
 from envcheck.plan.described import PLATFORMS, Description
 from envcheck.plan.wish import Wish
 
-_UNASKED = ("compilers",)  # probes that tell nothing of a new environment
+_OF_CUDA = ("toolkits", "cudnn tensorrt nccl")  # probes that concern a plan for the GPU alone
+_OF_ALL = ("python", "driver", "gpus", "host")
+_OF_NONE = ("compilers",)
 EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.104.05 --gpu 'RTX 4090'"
 
 
@@ -62,7 +64,7 @@ def plan(
 def plan_for(requirements: tuple[str, ...], wish: Wish, snapshot_file: str | None, matrix_file: str | None) -> Plan:
     """Build the plan; what cannot be planned for is the user's error."""
     from envcheck.matrix.load import MatrixError, load_matrix
-    from envcheck.plan.build import build_plan
+    from envcheck.plan.build import build_plan, goal_of
     from envcheck.plan.described import check_description, planned_facts
     from envcheck.plan.requests import RequestError, check_folder, read_requests
 
@@ -74,6 +76,8 @@ def plan_for(requirements: tuple[str, ...], wish: Wish, snapshot_file: str | Non
         requests = read_requests(requirements, matrix)
         facts = planned_facts(_read(said, snapshot_file), said, matrix, expects_gpu=wish.expect == "gpu")
         _check_python(facts)
+        if not snapshot_file and not said.platform and goal_of(facts, matrix, requests, wish) == "gpu":
+            facts = _with_cuda(facts)
         return build_plan(facts, matrix, requests, wish)
     except (MatrixError, RequestError) as error:
         raise UserError(str(error)) from None
@@ -82,7 +86,15 @@ def plan_for(requirements: tuple[str, ...], wish: Wish, snapshot_file: str | Non
 def _read(said: Description, snapshot_file: str | None) -> Facts | None:
     if snapshot_file:
         return inspect.saved_snapshot(snapshot_file).facts
-    return None if said.platform else inspect.live_snapshot("", "", _UNASKED).facts
+    return None if said.platform else inspect.live_snapshot("", "", (*_OF_NONE, *_OF_CUDA), alone=True).facts
+
+
+def _with_cuda(facts: Facts) -> Facts:
+    """Read this machine's CUDA libraries, too."""
+    from envcheck.model.records import replaced
+
+    read = inspect.live_snapshot("", "", (*_OF_NONE, *_OF_ALL)).facts
+    return replaced(facts, toolkits=read.toolkits, cudnn=read.cudnn, tensorrt=read.tensorrt, nccl=read.nccl)
 
 
 def _check_python(facts: Facts) -> None:

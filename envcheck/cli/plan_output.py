@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from envcheck.cli.exits import UserError
 from envcheck.model.findings import INCOMPATIBLE, UNDETERMINED
 from envcheck.model.plans import Plan
+from envcheck.model.records import replaced
 
 FORMATS = ("text", "json", "script", "requirements", "dockerfile", "environment-yml")
 
@@ -56,6 +55,6 @@ def verified(plan: Plan) -> tuple[Plan, str]:
     try:
         return verify_plan(plan, os.environ), ""
     except UnresolvableError as error:
-        return replace(plan, verified=f"Not verified: {error}"), INCOMPATIBLE
+        return replaced(plan, verified=f"Not verified: {error}"), INCOMPATIBLE
     except UnreachableError as error:
-        return replace(plan, verified=f"Not verified: {error}"), UNDETERMINED
+        return replaced(plan, verified=f"Not verified: {error}"), UNDETERMINED

@@ -12,13 +12,14 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from envcheck.host import files
 from envcheck.host.data_files import read_packaged
-from envcheck.host.process import run_program
 from envcheck.host.protocol import Completed, ElfFacts, FileStatus
 from envcheck.host.trust import why_untrusted
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 
 T = TypeVar("T")
 _SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "windows", "cygwin": "windows"}
+
+_DESCRIBING = ("interpreter_info",)  # child scripts with a describe(), which reads files and changes nothing
 
 
 class LocalHost:
@@ -94,10 +95,8 @@ class LocalHost:
     def ask(self, script: str, *arguments: str, python: str = "", timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
         """Run a child script isolated in a Python and read the JSON object it prints."""
         key = ("ask", script, python, *arguments)
-        if python in ("", sys.executable) and not arguments:
-            own = _in_this_process(script)
-            if own is not None:
-                return self._once(key, lambda: own)
+        if python in ("", sys.executable) and script in _DESCRIBING:
+            return self._once(key, lambda: _in_this_process(script, arguments))
         return self._once(key, lambda: self._ask(script, arguments, python or sys.executable, timeout))
 
     def elf(self, path: str) -> Fact[ElfFacts]:
@@ -128,6 +127,8 @@ class LocalHost:
         refusal = self._refusal(argv[0])
         if refusal is not None:
             return refusal
+        from envcheck.host.process import run_program  # not loaded where nothing is run
+
         return run_program(argv, min(timeout, left), {**os.environ, "LC_ALL": "C", **environment})
 
     def _refusal(self, program: str) -> Optional[Unknown]:
@@ -189,13 +190,13 @@ def _search_folders() -> List[str]:
     return list(dict.fromkeys(folders))
 
 
-def _in_this_process(script: str) -> Optional[Known[Mapping[str, Any]]]:
-    # A script with a describe() reads files and changes nothing: where it would run in the Python that
-    # runs this program, a process of its own costs two bare starts and tells nothing more.
+def _in_this_process(script: str, arguments: Sequence[str]) -> Known[Mapping[str, Any]]:
+    # Where such a script would run in the Python that runs this program, a process of its own costs two bare
+    # starts and tells nothing more.
     from importlib import import_module
 
-    describe = getattr(import_module(f"envcheck.probes.children.{script}"), "describe", None)
-    return None if describe is None else Known(describe(os.environ), Source("command", f"{script} in {sys.executable}"))
+    describe = import_module(f"envcheck.probes.children.{script}").describe
+    return Known(describe(os.environ, *arguments), Source("command", f"{script} in {sys.executable}"))
 
 
 def _child_source(script: str) -> str:

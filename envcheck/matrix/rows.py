@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from envcheck.model.findings import Citation
+from envcheck.model.records import replaced
 from envcheck.model.releases import (
     Architecture,
     CondaBuild,
@@ -82,7 +82,7 @@ def join_builds(rows: list[CudnnRelease]) -> CudnnRelease:
     first = rows[0]
     if len(rows) == 1:
         return first
-    return replace(
+    return replaced(
         first,
         cuda=tuple(cuda for row in rows for cuda in row.cuda),
         citations=tuple(dict.fromkeys(citation for row in rows for citation in row.citations)),

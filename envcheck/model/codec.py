@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import fields, is_dataclass
 from typing import Any, Callable, Collection, Dict, Mapping, Tuple, Type, TypeVar, cast
 
 from envcheck.model.facts import NOT_STATED, UNKNOWN_REASONS, Absent, Known, Source, Unknown
+from envcheck.model.records import field_names
 
 M = TypeVar("M")
 Decoder = Callable[[Any, str], Any]
@@ -27,7 +27,7 @@ def encode(value: Any) -> Any:  # noqa: PLR0911 - one return a kind of value
         return {"absent": list(value.tried)}
     if isinstance(value, Unknown):
         return {"unknown": value.why, "detail": value.detail, "tried": list(value.tried)}
-    if is_dataclass(value):
+    if field_names(value):
         return _encode_fields(value)
     if isinstance(value, Mapping):
         return {key: encode(item) for key, item in value.items()}
@@ -37,7 +37,7 @@ def encode(value: Any) -> Any:  # noqa: PLR0911 - one return a kind of value
 
 
 def _encode_fields(value: Any) -> Dict[str, Any]:
-    pairs = ((field.name, getattr(value, field.name)) for field in fields(value))
+    pairs = ((name, getattr(value, name)) for name in field_names(value))
     return {name: encode(item) for name, item in pairs if item is not NOT_STATED}
 
 
@@ -54,9 +54,9 @@ def decode_as(annotation: str, owner: type, value: Any) -> Any:
 def _decode_model(model: type, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
         raise CodecError(f"{where}: expected an object, found {type(value).__name__}")
-    known = {field.name: field for field in fields(cast("Any", model))}
+    known = {name: str(model.__annotations__[name]) for name in field_names(model)}
     _refuse_others(value, known, where)
-    arguments = {name: _decoder(str(known[name].type), model)(item, f"{where}.{name}") for name, item in value.items()}
+    arguments = {name: _decoder(known[name], model)(item, f"{where}.{name}") for name, item in value.items()}
     try:
         return model(**arguments)
     except TypeError as error:

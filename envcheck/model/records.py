@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, Tuple, TypeVar
 
-__all__ = ["dataclass", "field", "replaced"]
+__all__ = ["dataclass", "field", "field_names", "replaced"]
 
 R = TypeVar("R")
 
@@ -105,6 +105,12 @@ else:
     def _repr(self: Any) -> str:
         values = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self.__record_fields__)
         return f"{type(self).__qualname__}({values})"
+
+
+def field_names(record: object) -> Tuple[str, ...]:
+    """List the fields of a record or of its class, in their order; () for what is no record."""
+    names: Tuple[str, ...] = getattr(record, "__record_fields__", ())
+    return names
 
 
 def replaced(record: R, **changes: Any) -> R:

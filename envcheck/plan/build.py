@@ -33,13 +33,17 @@ _NATIVE = (
 
 def build_plan(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish: Wish = AS_USUAL) -> Plan:
     """Plan for a machine; `facts` are those of `described.planned_facts`."""
-    context = Context(facts, matrix, Target(wish.expect, tuple(request.text for request in requests)))
-    judge = Judge(Context(facts, matrix, Target(context.goal)))
+    judge = Judge(Context(facts, matrix, Target(goal_of(facts, matrix, requests, wish))))
     in_the_way = blockers(judge.own_findings())
     choices, clashes = _choose(judge, requests, wish.installer)
     if in_the_way or any(choice.best is None for choice in choices):
         return _blocked(judge, choices, in_the_way, wish)
     return _plan(judge, choices, clashes, wish)
+
+
+def goal_of(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish: Wish) -> str:
+    """Say whether a plan is to be for the "gpu" or the "cpu"."""
+    return Context(facts, matrix, Target(wish.expect, tuple(request.text for request in requests))).goal
 
 
 def _choose(judge: Judge, requests: tuple[Request, ...], installer: str) -> tuple[list[Choice], list[Clash]]:

@@ -10,8 +10,6 @@ from envcheck import __version__
 from envcheck.host.protocol import Host, UnrecordedError
 from envcheck.model.facts import Unknown
 from envcheck.model.snapshot import SCHEMA_VERSION, Facts, Snapshot
-from envcheck.probes.compiler import collect_compilers
-from envcheck.probes.cuda_libraries import collect_libraries
 from envcheck.probes.driver import collect_driver
 from envcheck.probes.gpu import collect_gpus
 from envcheck.probes.host_info import collect_host
@@ -20,20 +18,39 @@ from envcheck.probes.python_env import PythonSelection, collect_python
 from envcheck.probes.redact import Redactor
 from envcheck.probes.sections import unknown_section
 from envcheck.probes.together import start_thread
-from envcheck.probes.toolkit import collect_toolkits
 
 __all__ = ["PROBES", "PythonSelection", "collect"]
 
 Probe = Callable[[Host, PythonSelection], Any]
 
+
+# What a plan for the CPU leaves out is not imported for it either.
+def _toolkits(host: Host, _: PythonSelection) -> Any:
+    from envcheck.probes.toolkit import collect_toolkits
+
+    return collect_toolkits(host)
+
+
+def _compilers(host: Host, _: PythonSelection) -> Any:
+    from envcheck.probes.compiler import collect_compilers
+
+    return collect_compilers(host)
+
+
+def _libraries(host: Host, _: PythonSelection) -> Any:
+    from envcheck.probes.cuda_libraries import collect_libraries
+
+    return collect_libraries(host)
+
+
 # Section of the snapshot -> how to read it. The cuDNN probe reads three sections at once.
 PROBES: Dict[str, Probe] = {
     "python": collect_python,
-    "toolkits": lambda host, _: collect_toolkits(host),
-    "compilers": lambda host, _: collect_compilers(host),
+    "toolkits": _toolkits,
+    "compilers": _compilers,
     "driver": lambda host, _: collect_driver(host),
     "gpus": lambda host, _: collect_gpus(host),
-    "cudnn tensorrt nccl": lambda host, _: collect_libraries(host),
+    "cudnn tensorrt nccl": _libraries,
     "host": lambda host, _: collect_host(host),
 }
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from typing import Any, Dict, List, Optional, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown, value_of
 from envcheck.model.machine import Gpu
+from envcheck.model.records import field_names, replaced
 from envcheck.probes.driver_choice import tried_of
 from envcheck.probes.driver_libraries import find_libraries
 from envcheck.probes.gpu_jetson import find_jetson
@@ -118,7 +118,7 @@ def _told_apart(reported: List[Gpu]) -> Tuple[List[Gpu], List[Gpu]]:
 def _lost(reported: Gpu, device: Gpu) -> Gpu:
     """Give the one GPU that NVML cannot open the place and name of the one device left on the bus."""
     seen = {name: getattr(device, name) for name in ("name", "pci_address", "pci_id", "kernel_driver")}
-    return replace(reported, **seen)
+    return replaced(reported, **seen)
 
 
 def _place(gpu: Gpu, by_address: Dict[Optional[str], int], by_uuid: Dict[str, int]) -> Optional[int]:
@@ -131,11 +131,11 @@ def _merge(reported: Gpu, base: Optional[Gpu]) -> Gpu:
     if base is None:
         return reported
     kept = {
-        field.name: getattr(base, field.name)
-        for field in fields(Gpu)
-        if isinstance(getattr(base, field.name), Known) and not isinstance(getattr(reported, field.name), Known)
+        name: getattr(base, name)
+        for name in field_names(Gpu)
+        if isinstance(getattr(base, name), Known) and not isinstance(getattr(reported, name), Known)
     }
-    return replace(reported, **{**kept, "kernel_driver": base.kernel_driver})
+    return replaced(reported, **{**kept, "kernel_driver": base.kernel_driver})
 
 
 def _with_integrated(gpus: List[Gpu], integrated: Gpu) -> List[Gpu]:

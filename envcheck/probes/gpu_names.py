@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Fact, Known, Source, Unknown
 from envcheck.model.machine import Gpu
+from envcheck.model.records import replaced
 
 _PCI_IDS = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids")
 _TABLE = "data/gpus.json"
@@ -30,9 +30,9 @@ def _is_told(gpu: Gpu) -> bool:
 
 def _filled(host: Host, gpu: Gpu, row: Optional[Mapping[str, Any]]) -> Gpu:
     if not isinstance(gpu.name, Known):
-        gpu = replace(gpu, name=_name(host, gpu, row))
+        gpu = replaced(gpu, name=_name(host, gpu, row))
     if not isinstance(gpu.compute_capability, Known):
-        gpu = replace(gpu, compute_capability=_capability(gpu, row))
+        gpu = replaced(gpu, compute_capability=_capability(gpu, row))
     return gpu
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import List, Mapping, Tuple
 
 from envcheck.model.facts import Fact, Known, Source, Unknown
 from envcheck.model.machine import Gpu
+from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
 
 DRIVER_RELEASE = "ENVCHECK_DRIVER_RELEASE"
@@ -24,16 +24,16 @@ def apply_overrides(facts: Facts, environment: Mapping[str, str]) -> Facts:
     """
     driver, host = facts.driver, facts.host
     if DRIVER_RELEASE in environment:
-        driver = replace(driver, release=_stated(environment, DRIVER_RELEASE, r"\d+\.\d+(\.\d+)?"))
+        driver = replaced(driver, release=_stated(environment, DRIVER_RELEASE, r"\d+\.\d+(\.\d+)?"))
     if CUDA_DRIVER_VERSION in environment:
-        driver = replace(driver, cuda_driver_version=_stated(environment, CUDA_DRIVER_VERSION, r"\d+\.\d+"))
+        driver = replaced(driver, cuda_driver_version=_stated(environment, CUDA_DRIVER_VERSION, r"\d+\.\d+"))
     if GLIBC in environment:
         version = _stated(environment, GLIBC, r"\d+\.\d+")
         kind = Known("glibc", version.source) if isinstance(version, Known) else version
-        host = replace(host, libc_kind=kind, libc_version=version)
-    facts = replace(facts, driver=driver, host=host)
+        host = replaced(host, libc_kind=kind, libc_version=version)
+    facts = replaced(facts, driver=driver, host=host)
     if COMPUTE_CAPABILITIES in environment:
-        facts = replace(facts, gpus=_with_capabilities(facts.gpus, environment[COMPUTE_CAPABILITIES]))
+        facts = replaced(facts, gpus=_with_capabilities(facts.gpus, environment[COMPUTE_CAPABILITIES]))
     return facts
 
 
@@ -53,5 +53,5 @@ def _with_capabilities(gpus: Fact[Tuple[Gpu, ...]], value: str) -> Fact[Tuple[Gp
     source = Source("override", COMPUTE_CAPABILITIES, value)
     known: List[Gpu] = list(gpus.value) if isinstance(gpus, Known) else []
     known.extend(Gpu() for _ in range(len(stated) - len(known)))
-    changed = [replace(gpu, compute_capability=Known(stated[i], source)) for i, gpu in enumerate(known[: len(stated)])]
+    changed = [replaced(gpu, compute_capability=Known(stated[i], source)) for i, gpu in enumerate(known[: len(stated)])]
     return Known((*changed, *known[len(stated) :]), source)

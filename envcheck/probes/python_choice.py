@@ -19,6 +19,7 @@ class PythonSelection:
 
     python: str = ""
     env: str = ""
+    alone: bool = False  # the interpreter, not what is installed for it: a plan makes an environment of its own
 
 
 @dataclass(frozen=True)
@@ -32,30 +33,30 @@ class Choice:
 
 def choose_python(host: Host, selection: PythonSelection) -> Choice:
     """Take --python, --env, VIRTUAL_ENV, CONDA_PREFIX, this tool's own Python or the first on PATH."""
-    environment = host.environment()
+    environment, told = host.environment(), ("alone",) if selection.alone else ()
     if selection.python:
-        return _asked(host, _named_python(host, selection.python), "option")
+        return _asked(host, _named_python(host, selection.python), "option", told)
     if selection.env:
-        return _asked(host, _environment_python(host, selection.env), "option")
+        return _asked(host, _environment_python(host, selection.env), "option", told)
     active = [name for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environment.get(name)]
     active = [name for name in active if not _is_tool(environment[name])]
     for variable in active:
         python = _python_in(host, environment[variable])
         if not isinstance(python, Absent):
-            return _asked(host, python, variable)
-    answer = host.ask("interpreter_info")
+            return _asked(host, python, variable, told)
+    answer = host.ask("interpreter_info", *told)
     # An active environment that is gone, or without a Python, leaves a shell to the next Python on PATH.
     if active or (isinstance(answer, Known) and _is_tool(str(answer.value.get("prefix", "")))):
         on_path = _on_path(host)
         if isinstance(on_path, Known):
-            return _asked(host, on_path, "PATH")
+            return _asked(host, on_path, "PATH", told)
     return Choice(_executable(answer, Absent(("own interpreter",))), answer, "own")
 
 
-def _asked(host: Host, python: Fact[str], chosen_by: str) -> Choice:
+def _asked(host: Host, python: Fact[str], chosen_by: str, told: Tuple[str, ...]) -> Choice:
     if not isinstance(python, Known):
         return Choice(python, python, chosen_by)
-    answer = host.ask("interpreter_info", python=python.value)
+    answer = host.ask("interpreter_info", *told, python=python.value)
     return Choice(_executable(answer, python), answer, chosen_by)
 
 

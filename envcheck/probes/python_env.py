@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Dict, Mapping, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 from envcheck.model.python_env import Distribution, FrameworkBuild, PythonFacts
+from envcheck.model.records import replaced
 from envcheck.probes.cuda_data import framework_names
 from envcheck.probes.python_choice import Choice, PythonSelection, choose_python
-from envcheck.probes.python_extensions import collect_extensions
 from envcheck.probes.python_installed import Installed, duplicate_owners, read_installed
-from envcheck.probes.python_kernels import collect_kernels
-from envcheck.probes.python_libstdcxx import collect_libstdcxx
 
 __all__ = ["PythonSelection", "collect_python"]
 
@@ -42,8 +39,10 @@ def collect_python(host: Host, selection: PythonSelection) -> PythonFacts:
         return _silent(choice, Unknown("unparsable", "its answer describes no interpreter", (source.where,)))
     if "distributions" not in told:  # Python 2
         reason = Unknown("failed", f"Python {told['version']} is too old to be inspected", (source.where,))
-        return replace(_silent(choice, reason), version=Known(str(told["version"]), source))
-    return _facts(host, choice, told, source)
+        return replaced(_silent(choice, reason), version=Known(str(told["version"]), source))
+    plain: Dict[str, Any] = {field: Known(told[key], source) for field, key in _PLAIN.items()}
+    installed = {} if selection.alone else _installation(host, told, source)
+    return PythonFacts(executable=choice.executable, chosen_by=choice.chosen_by, **plain, **installed)
 
 
 def _silent(choice: Choice, reason: Fact[Any]) -> PythonFacts:
@@ -52,23 +51,24 @@ def _silent(choice: Choice, reason: Fact[Any]) -> PythonFacts:
     return PythonFacts(executable=choice.executable, chosen_by=choice.chosen_by, **unknown)
 
 
-def _facts(host: Host, choice: Choice, told: Mapping[str, Any], source: Source) -> PythonFacts:
+def _installation(host: Host, told: Mapping[str, Any], source: Source) -> Dict[str, Any]:
+    """Read what is installed for the interpreter."""
+    from envcheck.probes.python_extensions import collect_extensions
+    from envcheck.probes.python_kernels import collect_kernels
+    from envcheck.probes.python_libstdcxx import collect_libstdcxx
+
     installed = read_installed(host, told)
     path, glibcxx = collect_libstdcxx(host, installed)
-    plain: Dict[str, Any] = {field: Known(told[key], source) for field, key in _PLAIN.items()}
-    return PythonFacts(
-        executable=choice.executable,
-        chosen_by=choice.chosen_by,
-        pip_version=_version_of(installed, "pip", source),
-        distributions=Known(installed.distributions, source),
-        duplicate_owners=duplicate_owners(installed, source),
-        frameworks=_frameworks(host, installed),
-        extensions=collect_extensions(host, installed, source),
-        libstdcxx_path=path,
-        libstdcxx_glibcxx=glibcxx,
-        kernels=collect_kernels(host, told["prefix"]),
-        **plain,
-    )
+    return {
+        "pip_version": _version_of(installed, "pip", source),
+        "distributions": Known(installed.distributions, source),
+        "duplicate_owners": duplicate_owners(installed, source),
+        "frameworks": _frameworks(host, installed),
+        "extensions": collect_extensions(host, installed, source),
+        "libstdcxx_path": path,
+        "libstdcxx_glibcxx": glibcxx,
+        "kernels": collect_kernels(host, told["prefix"]),
+    }
 
 
 def _frameworks(host: Host, installed: Installed) -> Fact[Tuple[FrameworkBuild, ...]]:

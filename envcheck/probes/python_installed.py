@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
-from dataclasses import replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Absent, Fact, Known, Source
 from envcheck.model.python_env import Distribution
-from envcheck.model.records import dataclass
+from envcheck.model.records import dataclass, replaced
 from envcheck.probes.cuda_data import cuda_data
 
 
@@ -76,9 +75,9 @@ def _with_conda(host: Host, found: List[Distribution], prefix: str) -> Tuple[Dis
     folder = posixpath.join(prefix, "conda-meta")
     names = host.list_folder(folder)
     parsed = [parse_conda_name(name) for name in names.value] if isinstance(names, Known) else []
-    packages = [replace(each, location=folder) for each in parsed if each is not None]
+    packages = [replaced(each, location=folder) for each in parsed if each is not None]
     builds = {(package.name, package.version): package.build for package in packages}
-    merged = [replace(each, build=builds.get((each.name, each.version), each.build)) for each in found]
+    merged = [replaced(each, build=builds.get((each.name, each.version), each.build)) for each in found]
     by_name = {each.name: each for each in reversed(found)}
     extra: List[Distribution] = []
     for package in packages:
@@ -86,7 +85,7 @@ def _with_conda(host: Host, found: List[Distribution], prefix: str) -> Tuple[Dis
         if twin is None:
             extra += [package] if _concerns_gpu(package.name) else []
         elif twin.installer not in ("", "conda") and twin.version != package.version:
-            extra.append(replace(package, location=twin.location, scope=twin.scope))
+            extra.append(replaced(package, location=twin.location, scope=twin.scope))
     return (*merged, *extra)
 
 

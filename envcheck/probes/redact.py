@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import fields, is_dataclass
-from typing import Any, Mapping, Optional, Pattern, Tuple, Type
+from collections.abc import Mapping
+from typing import Any, Pattern, Tuple
 
-from envcheck.model.facts import Absent, Known, Source, Unknown
+from envcheck.model.records import field_names
 
 # Accounts that images and clouds hand out, and names that folders bear: they tell nobody's name.
 _IMPERSONAL = frozenset(
@@ -55,10 +55,9 @@ class Redactor:
             return tuple(self.value(item) for item in value)
         if isinstance(value, Mapping):
             return {self.text(key): self.value(item) for key, item in value.items()}
-        return self._model(value) if is_dataclass(value) else value
+        return self._model(value, field_names(value))
 
-    def _model(self, value: Any) -> Any:
-        names = _fields_of(type(value))
+    def _model(self, value: Any, names: Tuple[str, ...]) -> Any:
         before = [getattr(value, name) for name in names]
         after = [self.value(item) for item in before]
         if all(new is old or new == old for new, old in zip(after, before)):
@@ -79,18 +78,3 @@ def _replacement(match: "re.Match[str]") -> str:
 
 def _other_user(name: str) -> str:
     return name if name.lower() in _IMPERSONAL else "<user>"
-
-
-_FIELDS: "dict[Type[Any], Tuple[str, ...]]" = {
-    Known: ("value", "source"),
-    Source: ("kind", "where", "excerpt"),
-    Absent: ("tried",),
-    Unknown: ("why", "detail", "tried"),
-}
-
-
-def _fields_of(model: Type[Any]) -> Tuple[str, ...]:
-    names: Optional[Tuple[str, ...]] = _FIELDS.get(model)
-    if names is None:
-        names = _FIELDS[model] = tuple(field.name for field in fields(model))
-    return names

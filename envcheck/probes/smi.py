@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any, List, NamedTuple, Optional, Tuple
 
 from envcheck.host.protocol import Completed, Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 from envcheck.model.machine import Gpu
+from envcheck.model.records import replaced
 from envcheck.probes.driver_choice import tried_of
 from envcheck.probes.gpu_address import normal_pci_address
 
@@ -206,10 +206,10 @@ def _later_row(gpu: Gpu, cells: List[str], where: str) -> Gpu:
     memory = re.match(r"(\d+)MiB\s*/\s*(\d+)MiB$", cells[1])
     mode = next((value for shown, value in _COMPUTE_MODES.items() if cells[2].endswith(shown)), None)
     if memory is not None and mode is not None:
-        gpu = replace(gpu, compute_mode=Known(mode, source))
+        gpu = replaced(gpu, compute_mode=Known(mode, source))
     if memory is not None:
         used, total = (int(number) << 20 for number in memory.groups())
-        gpu = replace(gpu, memory_used_bytes=Known(used, source), memory_bytes=Known(total, source))
+        gpu = replaced(gpu, memory_used_bytes=Known(used, source), memory_bytes=Known(total, source))
     elif cells[0] == "" and cells[1] == "" and cells[2].rstrip("*") in ("Enabled", "Disabled"):
-        gpu = replace(gpu, mig_enabled=Known(cells[2].startswith("Enabled"), source))
+        gpu = replaced(gpu, mig_enabled=Known(cells[2].startswith("Enabled"), source))
     return gpu

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -11,6 +10,7 @@ from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 from envcheck.model.findings import Evidence
 from envcheck.model.machine import Gpu
 from envcheck.model.python_env import Distribution
+from envcheck.model.records import dataclass
 from envcheck.model.snapshot import Facts
 
 T = TypeVar("T")
@@ -34,14 +34,18 @@ class Target:
     requirements: tuple[str, ...] = ()
 
 
-@dataclass
+_AS_USUAL = Target()
+
+
 class Context:
     """Everything a rule sees. Nothing here reads the machine or the clock."""
 
-    facts: Facts
-    matrix: Matrix
-    target: Target = field(default_factory=Target)
-    memo: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what several rules work out once
+    def __init__(
+        self, facts: Facts, matrix: Matrix, target: Target = _AS_USUAL, memo: dict[str, Any] | None = None
+    ) -> None:
+        """Hold what is judged; `memo` keeps what several rules work out once."""
+        self.facts, self.matrix, self.target = facts, matrix, target
+        self.memo: dict[str, Any] = {} if memo is None else memo
 
     @cached_property
     def goal(self) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Finding
+from envcheck.model.records import replaced
 from envcheck.rules.catalogue import catalogue
 
 _SEVERITIES = {ERROR: 0, WARNING: 1, NOTE: 2}
@@ -15,13 +14,13 @@ def rank_findings(findings: list[Finding]) -> tuple[Finding, ...]:
 
     Only an incompatibility can be primary: what could not be read is never the cause of anything.
     """
-    findings = [replace(finding, primary=False) if finding.primary else finding for finding in findings]
+    findings = [replaced(finding, primary=False) if finding.primary else finding for finding in findings]
     linked = [_link(finding, findings) for finding in findings]
     linked.sort(key=_order)
     roots = [item for item in linked if item.verdict == INCOMPATIBLE and item.severity != NOTE and not item.caused_by]
     if not roots:
         return tuple(linked)
-    return (replace(roots[0], primary=True), *(item for item in linked if item is not roots[0]))
+    return (replaced(roots[0], primary=True), *(item for item in linked if item is not roots[0]))
 
 
 def _link(finding: Finding, findings: list[Finding]) -> Finding:
@@ -37,7 +36,7 @@ def _link(finding: Finding, findings: list[Finding]) -> Finding:
     ]
     if not causes:
         return finding
-    return replace(finding, caused_by=min(causes, key=lambda cause: catalogue()[cause.id].rank).id)
+    return replaced(finding, caused_by=min(causes, key=lambda cause: catalogue()[cause.id].rank).id)
 
 
 def _order(finding: Finding) -> tuple[int, int, int, int]:

@@ -106,8 +106,7 @@ def _parse(text: str, matrix: Matrix) -> tuple[Requirement, str]:
     try:
         requirement = read_requirement(text)
     except ValueError as error:
-        reason = str(error).splitlines()[0]
-        raise TargetError(f"{text!r} is not a requirement such as tensorflow==2.15.* ({reason}).") from error
+        raise TargetError(_unreadable(text, str(error).splitlines()[0])) from error
     if requirement.url:
         raise TargetError(f"{text!r} names a URL; name a release instead, such as {requirement.name}==VERSION.")
     name = canonical_name(requirement.name)
@@ -116,6 +115,14 @@ def _parse(text: str, matrix: Matrix) -> tuple[Requirement, str]:
     if framework is None:
         raise TargetError(_unknown_name(requirement.name, matrix))
     return requirement, framework
+
+
+def _unreadable(text: str, reason: str) -> str:
+    """Say why a text is no requirement; a single = is how conda and shells write it."""
+    name, _, version = text.partition("=")
+    if name and version and not set(text) & set("<>!~") and not version.startswith("="):
+        return f"{text!r} is not a requirement. Did you mean {name.strip()}=={version.strip()}?"
+    return f"{text!r} is not a requirement such as tensorflow==2.15.* ({reason})."
 
 
 def _unknown_name(name: str, matrix: Matrix) -> str:

@@ -21,8 +21,8 @@ _SHARES = "include-system-site-packages"  # pyvenv.cfg
 _READ_LIMIT = 1 << 18  # bytes of a file; a longer RECORD does not tell all modules
 
 
-def describe(environ):  # type: (Mapping[str, str]) -> Dict[str, Any]
-    """Describe the running interpreter as a normal start under `environ` would have it; changes nothing."""
+def describe(environ, alone=""):  # type: (Mapping[str, str], str) -> Dict[str, Any]
+    """Describe the running interpreter as a normal start would have it, `alone` without what is installed for it."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     if sys.version_info[0] < 3:
         return {"executable": sys.executable, "version": version, "implementation": "cpython"}
@@ -30,7 +30,7 @@ def describe(environ):  # type: (Mapping[str, str]) -> Dict[str, Any]
     conda = os.path.isdir(os.path.join(base, "conda-meta"))
     venv, config = find_venv(sys.executable)
     user, enabled = user_site(environ), user_site_enabled(environ, config)
-    folders = site_folders(environ, venv, base, config, user if enabled else "")
+    folders = [] if alone else site_folders(environ, venv, base, config, user if enabled else "")
     found = distributions(folders)
     machine = os.uname()[4] if hasattr(os, "uname") else environ.get("PROCESSOR_ARCHITECTURE", "")
     managed = os.path.join(os.path.dirname(os.__file__), "EXTERNALLY-MANAGED")
@@ -246,4 +246,4 @@ def encode(value):  # type: (Any) -> str
 
 
 if __name__ == "__main__":
-    sys.stdout.write(encode(describe(os.environ)) + "\n")
+    sys.stdout.write(encode(describe(os.environ, *sys.argv[1:])) + "\n")

@@ -1,0 +1,18 @@
+"""The names of a record's fields, told without making `dataclasses` of it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from envcheck.model.facts import Known, Source
+from envcheck.model.machine import Gpu
+from envcheck.model.records import field_names
+
+
+def test_a_record_and_its_class_have_the_same_names() -> None:
+    assert field_names(Known("1", Source("file", "/x"))) == field_names(Known) == ("value", "source")
+    assert field_names(Gpu) == tuple(item.name for item in fields(Gpu))
+
+
+def test_nothing_else_has_any() -> None:
+    assert [field_names(item) for item in ("text", 1, None, {"a": 1}, int)] == [()] * 5

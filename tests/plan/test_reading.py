@@ -1,0 +1,50 @@
+"""What a plan reads of this machine: the interpreter alone, and CUDA's libraries only where a GPU is planned for."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.cli import inspect, plan
+from envcheck.host.local import LocalHost
+from envcheck.model.facts import NOT_STATED, Absent, Known
+from envcheck.model.machine import ToolkitFacts
+from envcheck.model.snapshot import Facts
+from envcheck.plan.described import Description
+from envcheck.plan.wish import Wish
+from envcheck.probes import PythonSelection
+from envcheck.probes.python_env import collect_python
+from tests.hosts.test_hosts import snapshot_of
+from tests.known import known
+
+
+def test_of_an_interpreter_alone_nothing_installed_is_read() -> None:
+    host = LocalHost()
+    told, all_told = (collect_python(host, PythonSelection(alone=alone)) for alone in (True, False))
+    assert told.distributions == NOT_STATED
+    assert told.frameworks == NOT_STATED
+    assert known(all_told.distributions)
+    for name in ("version", "bits", "abi_tag", "executable", "architecture"):
+        assert known(getattr(told, name)) == known(getattr(all_told, name))
+
+
+@pytest.mark.parametrize(("described", "asks"), [(Description(), True), (Description(gpus=("none",)), False)])
+def test_cuda_is_read_for_a_gpu_only(monkeypatch: pytest.MonkeyPatch, described: Description, asks: bool) -> None:
+    whole, asked = snapshot_of("wsl-healthy"), []
+    bare = Facts(host=whole.facts.host, driver=whole.facts.driver, gpus=whole.facts.gpus, python=whole.facts.python)
+
+    def read(_: str, __: str, without: tuple[str, ...] = (), *, alone: bool = False) -> object:
+        asked.append((without, alone))
+        return type(whole)(1, "", "", "", bare if "toolkits" in without else whole.facts)
+
+    monkeypatch.setattr(inspect, "live_snapshot", read)
+    made = plan.plan_for(("tensorflow",), Wish(described=described), None, None)
+    assert [alone for _, alone in asked] == [True, False][: 1 + asks]
+    assert made.goal == ("gpu" if asks else "cpu")
+    assert "compilers" in asked[0][0]
+    if asks:
+        assert "python" in asked[1][0]
+
+
+def test_toolkits_left_out_are_not_taken_for_missing() -> None:
+    assert ToolkitFacts().installs == NOT_STATED
+    assert not isinstance(Facts().cudnn, (Known, Absent))
