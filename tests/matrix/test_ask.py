@@ -137,6 +137,19 @@ def test_show_leads_from_a_part_without_rows_to_what_pins_it(capsys: pytest.Capt
     assert message.startswith("The matrix has no rows of jax-cuda13-pjrt==0.12.0: jax-cuda13-plugin pins it.")
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tensorflow=2.15", "'tensorflow=2.15' is not a requirement. Did you mean tensorflow==2.15?"),
+        ("tensorflow==2.15 2.16", "is not a requirement such as tensorflow==2.15.* "),
+    ],
+)
+def test_show_says_what_is_no_requirement(text: str, said: str) -> None:
+    with pytest.raises(UserError) as raised:
+        run(["matrix", "show", text])
+    assert said in str(raised.value)
+
+
 def test_show_removed_distribution(capsys: pytest.CaptureFixture[str]) -> None:
     document = rows(capsys, "show", "tensorflow-gpu==2.12.0", code=1)
     assert "tensorflow[and-cuda]" in document["message"]
