@@ -71,10 +71,11 @@ def test_the_log_is_explained_by_what_is_known_of_logs() -> None:
 
 def test_a_warning_of_tensorflow_2_21_is_not_taken_for_a_full_card() -> None:
     log = (
-        "W0000 00:00:1795245977.946106   29596 cuda_executor.cc:1755] Failed to determine cuDNN version (Note that this "
-        "is expected if the application doesn't link the cuDNN plugin): INTERNAL: cuDNN error: CUDNN_STATUS_INTERNAL_ERROR\n"
-        "W0000 00:00:1795245977.953337   29362 gpu_device.cc:2365] Cannot dlopen some GPU libraries. Please make sure the "
-        "missing libraries mentioned above are installed properly if you would like to use GPU.\n"
+        "W0000 00:00:1795245977.946106   29596 cuda_executor.cc:1755] Failed to determine cuDNN version (Note that "
+        "this is expected if the application doesn't link the cuDNN plugin): INTERNAL: cuDNN error: "
+        "CUDNN_STATUS_INTERNAL_ERROR\n"
+        "W0000 00:00:1795245977.953337   29362 gpu_device.cc:2365] Cannot dlopen some GPU libraries. Please make sure "
+        "the missing libraries mentioned above are installed properly if you would like to use GPU.\n"
     )
     job = Job(Framework("tensorflow", "2.21.0"), GPUS[0])
     failed = (Result("devices", "", "error", "TensorFlow lists 0 of 1 GPUs"),)
