@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from envcheck.fleet.results import Failure, HostResult, read_results
+from envcheck.fleet.results import Failure, HostResult, read_result, result_files
+from envcheck.host.pool import in_processes
 from envcheck.matrix.query import Matrix
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Report
 from envcheck.model.records import dataclass
@@ -42,8 +43,8 @@ class Group:
 
 
 def judge_folder(folder: Path, matrix: Matrix, target: Target, golden: str = "") -> list[Row]:
-    """Judge every host of a folder, one at a time; LookupError where the golden host has no snapshot there."""
-    rows = [_row(result, matrix, target) for result in read_results(folder)]
+    """Judge every host of a folder; LookupError where the golden host has no snapshot there."""
+    rows = list(in_processes(lambda path: _row(read_result(path), matrix, target), result_files(folder)))
     if golden:
         rows = _with_drift(rows, golden)
     return sorted(rows, key=lambda row: (_ORDER[row.verdict], row.cause, row.host))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+from envcheck.host.pool import in_processes
 from envcheck.host.writing import write_atomically
 from envcheck.model.codec import CodecError, decode, encode
 from envcheck.model.records import dataclass
@@ -65,15 +65,24 @@ def write_result(folder: Path, result: HostResult) -> None:
     write_atomically(folder / file_name(result.host), json.dumps(document) + "\n")
 
 
-def read_results(folder: Path) -> Iterator[HostResult]:
-    """Read every host's file, in the order of their names; one that is no result is a broken host, never an error."""
-    for path in sorted(folder.glob("*.json")):
-        yield HostResult(_host_of(path.name), _read(path))
+def result_files(folder: Path) -> list[Path]:
+    """List the hosts' files, in the order of their names."""
+    return sorted(folder.glob("*.json"))
+
+
+def read_result(path: Path) -> HostResult:
+    """Read a host's file; one that is no result is a broken host, never an error."""
+    return HostResult(_host_of(path.name), _read(path))
 
 
 def answered(folder: Path) -> set[str]:
     """List the hosts whose snapshot is there: a further run need not ask them again."""
-    return {result.host for result in read_results(folder) if isinstance(result.answer, Snapshot)}
+    return set(filter(None, in_processes(_answered, result_files(folder))))
+
+
+def _answered(path: Path) -> str:
+    result = read_result(path)
+    return result.host if isinstance(result.answer, Snapshot) else ""
 
 
 def has_snapshot(folder: Path, host: str) -> bool:

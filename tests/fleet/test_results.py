@@ -24,7 +24,8 @@ from envcheck.fleet.results import (
     has_snapshot,
     known_as,
     parse_answer,
-    read_results,
+    read_result,
+    result_files,
     write_result,
 )
 from envcheck.fleet.run import run_fleet
@@ -36,6 +37,11 @@ from envcheck.render.fleet_text import print_fleet
 from envcheck.rules import Target
 from tests.fleet.hostile import document, mutated
 from tests.hosts.test_hosts import snapshot_of
+
+
+def read_results(folder: Path) -> list[HostResult]:
+    return [read_result(path) for path in result_files(folder)]
+
 
 NAMES = [
     "gpu001",
@@ -64,7 +70,7 @@ def test_a_host_of_any_name_has_its_file_in_the_folder(host: str, tmp_path: Path
     write_result(folder, HostResult(host, Failure(HUNG, "it slept")))
     assert [path.parent for path in folder.iterdir()] == [folder]
     assert list(tmp_path.iterdir()) == [folder]
-    assert list(read_results(folder)) == [HostResult(host, Failure(HUNG, "it slept"))]
+    assert (read_results(folder)) == [HostResult(host, Failure(HUNG, "it slept"))]
 
 
 def test_long_and_half_names_keep_files_of_their_own(tmp_path: Path) -> None:
@@ -115,7 +121,7 @@ def test_what_is_no_regular_file_is_a_broken_host_and_nothing_waits_for_it(tmp_p
     (tmp_path / "folder.json").mkdir()
     (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere")
     (tmp_path / "endless.json").symlink_to("/dev/zero")
-    results = list(read_results(tmp_path))
+    results = read_results(tmp_path)
     assert [result.host for result in results] == ["endless", "folder", "gone", "pipe"]
     assert all(isinstance(result.answer, Failure) for result in results)
 
@@ -210,5 +216,5 @@ def test_a_snapshot_replaces_a_failure_and_an_older_snapshot(tmp_path: Path, mon
 
 def test_an_interrupted_write_leaves_nothing_that_counts(tmp_path: Path) -> None:
     (tmp_path / ".gpu001.json.17.4").write_text('{"schema"', encoding="utf-8")
-    assert list(read_results(tmp_path)) == []
+    assert (read_results(tmp_path)) == []
     assert SNAPSHOT == "envcheck/snapshot/1"
