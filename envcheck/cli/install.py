@@ -6,7 +6,8 @@ import click
 
 from envcheck.cli import options
 from envcheck.cli.exits import UserError
-from envcheck.cli.install_session import Asked
+from envcheck.cli.install_output import Manner
+from envcheck.cli.install_plan import Asked
 
 EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 
@@ -24,6 +25,7 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 @click.option("--as-root", is_flag=True, help="Install as root all the same.")
 @click.option("--rollback", metavar="[ID]", is_flag=False, flag_value="last", help="Undo the last installation.")
 @click.option("--resume", is_flag=True, help="After a crash: finish the installation, or put the old state back.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the result.")
 @click.option("--matrix", "matrix_file", metavar="FILE", help="Plan and judge by this compatibility matrix.")
 @options.verbosity
 def install(
@@ -39,6 +41,7 @@ def install(
     as_root: bool,
     rollback: str | None,
     resume: bool,
+    form: str,
     matrix_file: str | None,
     verbose: bool,
     quiet: bool,
@@ -47,7 +50,7 @@ def install(
     from envcheck.cli import install_back, install_session
 
     asked = Asked(requirements, folder, python, installer or "", expect, matrix_file)
-    manner = install_session.Manner(dry_run, agreed, smoke, system, as_root, verbose, quiet)
+    manner = Manner(dry_run, agreed, smoke, system, as_root, verbose, quiet, form)
     if bool(requirements) + bool(rollback) + resume != 1:
         raise UserError("give what to install, such as tensorflow, or --rollback, or --resume: one of them.")
     if rollback:

@@ -7,16 +7,18 @@ from pathlib import Path
 import click
 
 from envcheck.cli.exits import STEP_FAILED, UserError
+from envcheck.cli.install_output import Manner, tell
 from envcheck.cli.install_progress import InstallProgress
-from envcheck.cli.install_session import Manner, agree, held
+from envcheck.cli.install_session import agree, held
 from envcheck.host.guarding import undisturbed
 from envcheck.host.locking import HeldError
 from envcheck.install.change import ChangeError, restore
-from envcheck.install.journal import Journal
+from envcheck.install.journal import RESTORING, Journal
 from envcheck.install.place import Place, place_of, places_in
 from envcheck.install.run import held_place
 from envcheck.install.settle import newest
 from envcheck.install.undo import UndoError, undoable
+from envcheck.render.install_json import Result
 
 
 def resume(folder: str, manner: Manner) -> int:
@@ -24,10 +26,13 @@ def resume(folder: str, manner: Manner) -> int:
     place = _place(folder)
     before = newest(place)
     was_settled = before is None or before.is_settled
+    progress = InstallProgress(0, quiet=manner.quiet)
     try:
-        with held_place(place, InstallProgress(0, quiet=manner.quiet)):
+        with held_place(place, progress):
             if was_settled and before is not None:
-                click.echo(f"Nothing was left to do: {place.folder} is {_said(before)}.")
+                _tell(before, f"Nothing was left to do: {place.folder} is {_said(before)}.", manner)
+            else:
+                tell(progress.result, manner)
     except HeldError as error:
         raise UserError(held(place, str(error))) from None
     except (ChangeError, OSError) as error:
@@ -49,8 +54,18 @@ def roll_back(folder: str, identity: str, manner: Manner) -> int:
         raise UserError(held(place, str(error))) from None
     except (ChangeError, OSError) as error:
         return _failed(str(error))
-    click.echo(f"{place.folder} is {_said(journal)}.")
+    _tell(journal, f"{place.folder} is {_said(journal)}.", manner)
     return 0
+
+
+def _tell(journal: Journal, words: str, manner: Manner) -> None:
+    """Print words, or the document that says the same."""
+    if manner.form == "text":
+        click.echo(words)
+        return
+    place, outcome = journal.place, "installed" if journal.is_installed else "restored"
+    why = "" if journal.is_installed else str(journal.last(RESTORING).get("why", ""))
+    tell(Result(outcome, str(place.folder), journal.identity, why, str(place.log(journal.identity))), manner)
 
 
 def _failed(why: str) -> int:

@@ -51,7 +51,8 @@ def _missing(plan: Plan, facts: Facts) -> list[str]:
 
 
 def _smoke(wanted: Judged) -> str:
-    from envcheck.cli.smoke_session import SmokeOptions, run_session
+    from envcheck.cli.smoke_options import SmokeOptions
+    from envcheck.cli.smoke_session import run_session
     from envcheck.smoke.verdict import headline_of, verdict_of
 
     session = run_session(SmokeOptions(env=str(wanted.folder), expect=wanted.plan.goal, quiet=wanted.quiet))

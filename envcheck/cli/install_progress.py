@@ -8,6 +8,7 @@ import time
 from envcheck.install.journal import BEGUN, Journal
 from envcheck.install.settle import NEW
 from envcheck.render.inert import inert, shell_line
+from envcheck.render.install_json import Result
 
 _WIDTH = 100  # characters of a step's last line
 _TAIL = 15  # lines of a failed step
@@ -21,6 +22,7 @@ class InstallProgress:
         self._number, self._since = 0, time.monotonic()
         self._watched = sys.stderr.isatty() and not verbose and not quiet
         self._tail: list[str] = []
+        self.result = Result("restored", "")
 
     def begins(self, what: str) -> None:
         """Say that something begins, and how long what was before took."""
@@ -44,6 +46,9 @@ class InstallProgress:
         """Say which environment is there now, and how to go back or what to look at."""
         self._clear()
         place, existed = journal.place, journal.last(BEGUN)["existed"]
+        outcome = "installed" if environment == NEW else "restored"
+        log = str(place.log(journal.identity))
+        self.result = Result(outcome, str(place.folder), journal.identity, "" if environment == NEW else why, log)
         if environment == NEW:
             kept = "the one before" if existed else "none"
             back = shell_line(("envcheck", "install", "--rollback", "--env", str(place.folder)))
@@ -53,9 +58,7 @@ class InstallProgress:
             for line in self._tail:
                 self._say(f"    {line}")
         old = "the old environment, as it was before" if existed else "not there, as before"
-        self._say(
-            f"Not installed: {why}. {place.folder} is {old}. What the steps printed: {place.log(journal.identity)}"
-        )
+        self._say(f"Not installed: {why}. {place.folder} is {old}. What the steps printed: {log}")
 
     def _elapsed(self) -> str:
         return f"{time.monotonic() - self._since:.0f} s"

@@ -8,32 +8,18 @@ import sys
 import click
 
 from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
+from envcheck.cli.install_output import Manner, show_plan, tell
 from envcheck.cli.install_plan import Asked, Planned, plan_to_run
 from envcheck.cli.install_progress import InstallProgress
 from envcheck.install.place import Place, place_of
 from envcheck.model.plans import CONDA
-from envcheck.model.records import dataclass, replaced
-
-__all__ = ["Asked", "Manner", "agree", "run_session"]
-
-
-@dataclass(frozen=True)
-class Manner:
-    """How to go about it."""
-
-    dry_run: bool = False
-    agreed: bool = False
-    smoke: bool = False
-    system: bool = False
-    as_root: bool = False
-    verbose: bool = False
-    quiet: bool = False
+from envcheck.model.records import replaced
+from envcheck.render.install_json import Result
 
 
 def run_session(asked: Asked, manner: Manner) -> int:
     """Install, or with --dry-run print what would run; return the exit code."""
     from envcheck.cli.plan import verdict_on
-    from envcheck.cli.plan_output import rendered
     from envcheck.plan.requests import RequestError, check_folder
 
     asked = replaced(asked, folder=asked.folder or (".conda-env" if asked.installer == CONDA else ".venv"))
@@ -44,11 +30,13 @@ def run_session(asked: Asked, manner: Manner) -> int:
     place = place_of(asked.folder)
     planned = plan_to_run(asked, place, system=manner.system)
     plan, verdict = planned.plan, verdict_on(planned.plan)
-    click.echo(rendered(plan, verdict, "text", verbose=manner.verbose), nl=False)
+    show_plan(plan, verdict, manner)
     if not plan.releases or plan.blocked_by:
+        tell(Result("blocked", str(place.folder), why="there is no plan"), manner, plan)
         return OF_VERDICT[verdict]
     _preflight(planned, place, manner)
     if manner.dry_run:
+        tell(Result("planned", str(place.folder)), manner, plan)
         return 0
     agree(f"Install this into {asked.folder}?", manner)
     return _install(planned, place, asked, manner)
@@ -90,6 +78,7 @@ def _install(planned: Planned, place: Place, asked: Asked, manner: Manner) -> in
         raise UserError(held(place, str(error))) from None
     except OSError as error:
         raise UserError(f"nothing was changed: {error.filename or place.state}: {error.strerror or error}.") from None
+    tell(progress.result, manner, plan)
     return 0 if done else STEP_FAILED
 
 

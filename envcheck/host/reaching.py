@@ -16,8 +16,8 @@ def why_unreachable(
     """Say why a server gives no answer, or "": any answer but its own failure (5xx) will do, a refusal too."""
     handlers: List[urllib.request.BaseHandler] = []
     handlers += [urllib.request.ProxyHandler({"http": proxy, "https": proxy})] if proxy else []
-    request = urllib.request.Request(url, method="HEAD", headers={"User-Agent": "envcheck"})  # noqa: S310
     try:
+        request = urllib.request.Request(url, method="HEAD", headers={"User-Agent": "envcheck"})  # noqa: S310
         handlers.append(urllib.request.HTTPSHandler(context=_context(url, ca_file, trusted)))
         urllib.request.build_opener(*handlers).open(request, timeout=timeout).close()
     except urllib.error.HTTPError as error:

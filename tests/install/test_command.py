@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fastjsonschema
 import pip
 import pytest
 
@@ -210,3 +211,33 @@ def test_pip_does_it_too_in_an_environment_that_is_there(here: Path, capfd: pyte
     assert lines[0]["requirements"] == ["jax"]
     assert run(["install", "--rollback", "--env", "env", "--yes"]) == 0
     assert tree_hash(here / "env") == before
+
+
+def document(capfd: pytest.CaptureFixture[str]) -> dict[str, object]:
+    """Read the one document on standard output, held against its schema."""
+    told = json.loads(capfd.readouterr().out)
+    schema = json.loads((ROOT / "envcheck/schemas/install.schema.json").read_text())
+    fastjsonschema.compile(schema, use_default=False)(told)
+    return dict(told)
+
+
+def test_json_is_one_document_whatever_happens(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    version = make_wheels(here)
+    as_json = ["--env", "env", "--installer", "uv", "--yes", "--format", "json"]
+    assert install("jax==0.0.1", *as_json) == 1
+    assert document(capfd)["outcome"] == "blocked"
+    assert install("jax", *as_json, "--dry-run") == 0
+    assert document(capfd)["outcome"] == "planned"
+    assert install("jax", *as_json) == 0
+    told = document(capfd)
+    assert told["outcome"] == "installed"
+    assert told["plan"]["releases"][0]["version"] == version  # type: ignore[index]
+    assert run(["install", "--resume", "--format", "json"]) == 0
+    assert document(capfd)["outcome"] == "installed"
+    assert run(["install", "--rollback", "--yes", "--format", "json"]) == 0
+    assert document(capfd)["why"] == "asked for"
+    (here / "wheels" / f"jaxlib-{version}-py3-none-any.whl").unlink()
+    assert install("jax", *as_json) == 4
+    told = document(capfd)
+    assert told["outcome"] == "restored"
+    assert "the step install failed" in str(told["why"])

@@ -1,0 +1,231 @@
+"""What speaks against an installation before anything starts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from envcheck.host.reaching import why_unreachable
+from envcheck.install import preflight
+from envcheck.install.adapt import AdaptError, Here, adapted
+from envcheck.install.index import page_to_reach
+from envcheck.install.place import place_of
+from envcheck.install.preflight import Preflight, objections
+from envcheck.install.variables import step_variables
+from envcheck.model.facts import Known, Source
+from envcheck.model.plans import SYSTEM, Plan, RequirementSet, Step
+from envcheck.model.python_env import PythonFacts
+from envcheck.model.records import replaced
+from envcheck.model.snapshot import Facts
+from tests.plan.machines import machine, planned
+
+pytestmark = pytest.mark.needs("posix")
+MANAGED = Facts(python=PythonFacts(externally_managed=Known(value=True, source=Source("file", "EXTERNALLY-MANAGED"))))
+UNMANAGED = Facts(python=PythonFacts(externally_managed=Known(value=False, source=Source("file", "x"))))
+OFFLINE = {"PIP_NO_INDEX": "1", "PATH": os.environ["PATH"]}
+
+
+def jax(installer: str = "pip", python: str = "") -> Plan:
+    minor = python or f"{sys.version_info[0]}.{sys.version_info[1]}"
+    plan = planned("jax", on=machine(minor), expect="cpu", installer=installer, folder="env")
+    return adapted(plan, Here(python=(sys.executable,)), system=False)
+
+
+def said(folder: Path, **changed: object) -> list[str]:
+    asked = Preflight(jax(), place_of(folder), OFFLINE, as_root=True)
+    return list(objections(replaced(asked, **changed)))
+
+
+def test_nothing_speaks_against_a_new_environment(tmp_path: Path) -> None:
+    assert said(tmp_path / "env") == []
+
+
+def test_root_must_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (why,) = said(tmp_path / "env", as_root=False)
+    assert "this is root" in why
+    assert "--as-root" in why
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert said(tmp_path / "env", as_root=False) == []
+
+
+def test_a_python_of_others_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "usr"
+    folder.mkdir()
+    assert "it is no environment of its own" in said(folder, facts=UNMANAGED)[0]
+    assert "managed from outside (PEP 668)" in said(folder, facts=MANAGED)[0]
+    (folder / "conda-meta").mkdir()
+    assert said(folder, facts=UNMANAGED) == []
+    (folder / "condabin").mkdir()
+    assert "conda's own environment" in said(folder, facts=UNMANAGED)[0]
+
+
+def test_a_disk_with_too_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "free_bytes", lambda _: 100 << 20)
+    (why,) = said(tmp_path / "env")
+    assert "has room for 0.1 GiB; this needs about 0.6 GiB." in why
+    (tmp_path / "env" / "conda-meta").mkdir(parents=True)
+    (why,) = said(tmp_path / "env", facts=UNMANAGED)
+    assert "the copy of the environment among it" in why
+
+
+@pytest.mark.needs("mount-namespace")
+def test_a_read_only_file_system_is_refused_and_the_environment_works_on(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True, timeout=60)
+    script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && cd "$2" && exec "$3" -m envcheck install '
+    script += '--as-root --expect cpu --yes --installer pip --env "$1/env" jax'
+    argv = ["unshare", "-m", "sh", "-c", script, "sh", str(tmp_path), str(Path(__file__).parents[2]), sys.executable]
+    done = subprocess.run(argv, env={**os.environ, **OFFLINE}, capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "envcheck: nothing was changed: " in done.stderr
+    assert f"{tmp_path} cannot be written" in done.stderr
+    assert subprocess.run([tmp_path / "env/bin/python", "-c", "pass"], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (Step("create-environment", "Make it.", ("python3.99", "-m", "venv", "env")), "Python 3.* is not here"),
+        (Step("hook", "Write the hook.", ("nosuchprogram",)), "nosuchprogram is not here: Write the hook."),
+    ],
+)
+def test_programs_that_are_not_here(tmp_path: Path, step: Step, why: str) -> None:
+    plan = jax()
+    (told,) = said(tmp_path / "env", plan=replaced(plan, steps=(step,)))
+    assert why.partition("*")[0] in told
+
+
+def test_conda_that_is_not_here(tmp_path: Path) -> None:
+    plan = planned("jax", on=machine("3.12"), expect="cpu", installer="conda", folder="env")
+    told = said(tmp_path / "env", plan=adapted(plan, Here(), system=False), environment={**OFFLINE, "PATH": "/nowhere"})
+    assert told[0].startswith("conda is not here, nor mamba nor micromamba")
+
+
+@pytest.mark.parametrize(
+    ("found", "fetched", "objects"), [(True, False, False), (False, True, False), (False, False, True)]
+)
+def test_uv_may_bring_the_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: bool, fetched: bool, objects: bool
+) -> None:
+    monkeypatch.setattr(preflight, "program_path", lambda *_: "/opt/uv")
+    monkeypatch.setattr(preflight, "says_yes", lambda argv, _: found if "find" in argv else fetched)
+    plan = planned("jax", on=machine("3.12"), expect="cpu", installer="uv", folder="env")
+    told = said(tmp_path / "env", plan=adapted(plan, Here(), system=False))
+    assert bool(told) is objects
+    assert not told or "uv knows none to fetch" in told[0]
+
+
+def test_an_interpreter_for_uv_must_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "program_path", lambda *_: "/opt/uv")
+    plan = planned("jax", on=machine("3.12"), expect="cpu", installer="uv", folder="env")
+    (told,) = said(tmp_path / "env", plan=adapted(plan, Here(python=("/nowhere/python",)), system=False))
+    assert "/nowhere/python does not start" in told
+
+
+def test_an_index_that_does_not_answer_is_named_without_its_secrets(tmp_path: Path) -> None:
+    configured = {"PIP_INDEX_URL": "http://name:secret@127.0.0.1:9/simple", "PATH": OFFLINE["PATH"]}
+    (told,) = said(tmp_path / "env", environment={**configured, "PIP_CONFIG_FILE": os.devnull})
+    assert "the package index 127.0.0.1 gives no answer (" in told
+    assert "secret" not in told
+
+
+def test_the_page_that_is_asked_for() -> None:
+    nothing = {"PIP_CONFIG_FILE": os.devnull}
+    wanted = RequirementSet(("jax[cuda12]==0.5",))
+    asked = page_to_reach(wanted, {**nothing, "PIP_INDEX_URL": "https://example.org/simple/", "PIP_CERT": "/ca.pem"})
+    assert (asked.url, asked.ca_file) == ("https://example.org/simple/jax/", "/ca.pem")
+    own = page_to_reach(RequirementSet(("torch",), "https://example.net/whl/cu118"), nothing)
+    assert own.url == "https://example.net/whl/cu118/torch/"
+    assert page_to_reach(wanted, nothing).url.endswith("/jax/")
+    assert page_to_reach(wanted, {**nothing, "PIP_NO_INDEX": "1"}).url == ""
+    assert page_to_reach(wanted, {**nothing, "PIP_INDEX_URL": "file:///srv/simple"}).url == ""
+
+
+@pytest.mark.parametrize(("status", "why"), [(200, ""), (401, ""), (405, ""), (503, "it answers 503")])
+def test_any_answer_but_the_servers_own_failure_will_do(status: int, why: str) -> None:
+    class Answering(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        address = f"127.0.0.1:{server.server_address[1]}"
+        assert why_unreachable(f"http://{address}/simple/", proxy="") == why
+        assert why_unreachable("http://example.invalid/", proxy=f"http://{address}") == why
+        server.shutdown()
+
+
+def test_a_broken_address_or_certificate_file_is_a_reason() -> None:
+    assert why_unreachable("https://127.0.0.1:9/", ca_file="/nowhere/ca.pem")
+    assert why_unreachable("https://127.0.0.1:9/", trusted=("127.0.0.1",))
+    assert why_unreachable("no address")
+
+
+def with_driver_step(*argv: str) -> Plan:
+    plan = planned("jax", on=machine("3.12"), expect="cpu", installer="pip", folder="env")
+    return replaced(plan, steps=(Step("driver", "Install the driver.", argv, scope=SYSTEM), *plan.steps))
+
+
+def test_steps_of_the_machine_are_run_when_asked_for_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = with_driver_step("sudo", "apt-get", "install", "driver")
+    with pytest.raises(AdaptError, match=r"Install the driver\. sudo apt-get install driver.*or add --system"):
+        adapted(plan, Here(), system=False)
+    asked = adapted(plan, Here(), system=True)
+    assert asked.steps[0].argv[0] == "sudo"
+    in_container = adapted(plan, Here(programs=(("sudo", "env"),)), system=True)
+    assert in_container.steps[0].argv == ("env", "apt-get", "install", "driver")
+    monkeypatch.setattr(preflight, "says_yes", lambda *_: False)
+    monkeypatch.setattr(preflight, "program_path", lambda *_: "/usr/bin/x")
+    monkeypatch.setattr(preflight, "starts_as", lambda *_: True)
+    (told,) = said(tmp_path / "env", plan=asked)
+    assert told.startswith("sudo would ask for a password")
+
+
+def test_what_only_a_person_can_do_comes_first() -> None:
+    with pytest.raises(AdaptError, match=r"lacks something first: Install the driver\.\. Do that as an administrator;"):
+        adapted(with_driver_step(), Here(), system=True)
+
+
+def test_two_environments_are_two_installations() -> None:
+    plan = jax()
+    with pytest.raises(AdaptError, match="each with an --env of its own"):
+        adapted(replaced(plan, environments=plan.environments * 2), Here(), system=False)
+
+
+def test_a_conda_environment_that_is_there_is_not_made_again() -> None:
+    plan = planned("jax", on=machine("3.12"), expect="cpu", installer="conda", folder="env")
+    first = adapted(plan, Here(exists=True, programs=(("conda", "micromamba"),)), system=False).steps[0]
+    assert first.argv[:4] == ("micromamba", "install", "-y", "-p")
+    assert first.undo == ()
+
+
+def test_uv_is_told_what_pip_is_configured_with() -> None:
+    configured = {
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_INDEX_URL": "https://example.org/simple",
+        "PIP_CERT": "/ca.pem",
+        "PIP_FIND_LINKS": "/one /two",
+        "PIP_TRUSTED_HOST": "example.org",
+        "PIP_USER": "1",
+        "PYTHONPATH": "/elsewhere",
+    }
+    found = step_variables(configured)
+    assert found["UV_DEFAULT_INDEX"] == "https://example.org/simple"
+    assert found["SSL_CERT_FILE"] == "/ca.pem"
+    assert found["UV_FIND_LINKS"] == "/one,/two"
+    assert found["UV_INSECURE_HOST"] == "example.org"
+    assert "PIP_USER" not in found
+    assert "PYTHONPATH" not in found
+    assert step_variables({**configured, "UV_DEFAULT_INDEX": "mine"})["UV_DEFAULT_INDEX"] == "mine"
+    assert step_variables({**configured, "PIP_NO_INDEX": "1"})["UV_NO_INDEX"] == "1"
+    assert step_variables({**configured, "PIP_INDEX_URL": "file:///srv"})["UV_DEFAULT_INDEX"] == "file:///srv"
