@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import shutil
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,6 +15,7 @@ from envcheck.fleet.collector import build_collector
 from envcheck.fleet.engine import Asked, EngineError, Listener
 from envcheck.fleet.results import BROKEN, UNREACHABLE, Failure, HostResult
 from envcheck.host.marked import end_marked
+from envcheck.host.programs import installed_program
 from envcheck.host.streaming import run_streaming
 from envcheck.model.snapshot import Snapshot
 
@@ -49,8 +48,7 @@ def _write_json(path: Path, content: object) -> None:
 
 
 def _command(asked: Asked, work: Path) -> list[str]:
-    beside = Path(sys.executable).with_name("ansible-playbook")  # installed with the extra, on PATH or not
-    program = str(beside) if beside.exists() else shutil.which("ansible-playbook")
+    program = installed_program("ansible-playbook")
     if program is None:
         raise EngineError("ansible-playbook is not installed: pip install 'envcheck-gpu[fleet]'")
     return [
