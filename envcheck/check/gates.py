@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from envcheck.check.config import Config
-from envcheck.model.facts import Source, Unknown
+from envcheck.model.facts import Known, Source, Unknown
 from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, Evidence, Finding, Fix
 from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context, UndecidedError
@@ -20,26 +20,40 @@ from envcheck.rules.gpu_facts import gpu_name, judged_gpus
 from envcheck.rules.markers import marker_holds
 
 
-def gate_findings(context: Context, config: Config, where: str) -> list[Finding]:
-    """Hold a machine against a project's demands; `where` is the file that makes them."""
-    findings = list(_requirements(context, config, where))
+def gate_findings(context: Context, config: Config, where: str, blocked: tuple[str, ...] = ()) -> list[Finding]:
+    """Hold a machine against a project's demands; `where` is the file that makes them.
+
+    `blocked` are the findings against what pip would choose for the requirements that are not installed.
+    """
+    findings = list(_requirements(context, config, where, blocked))
     if context.goal == "gpu":
         findings += _guarded("driver.release", lambda: _driver(context, config, where))
         findings += _guarded("gpus", lambda: _capability(context, config, where))
     return findings
 
 
-def _requirements(context: Context, config: Config, where: str) -> Iterator[Finding]:
+def applies(context: Context, text: str) -> bool:
+    """Tell whether a requirement is for this system and Python."""
+    marker = Requirement(text).marker
+    return marker is None or marker_holds(context, str(marker))
+
+
+def is_installed(context: Context, text: str) -> bool:
+    """Tell whether a requirement is met; one that cannot be told counts as met here, and is undetermined there."""
+    requirement = Requirement(text)
+    unread = isinstance(context.facts.python.frameworks, Unknown)
+    return unread or any(_meets(build, requirement, context) for build in installed_builds(context))
+
+
+def _requirements(context: Context, config: Config, where: str, blocked: tuple[str, ...]) -> Iterator[Finding]:
     for text in config.requires:
-        requirement = Requirement(text)
-        if requirement.marker is not None and not marker_holds(context, str(requirement.marker)):
+        if not applies(context, text):
             continue
         found = context.facts.python.frameworks
         if isinstance(found, Unknown):
             yield _unread("python.frameworks", found, f"whether {text} is installed")
-            continue
-        if not any(_meets(build, requirement, context) for build in installed_builds(context)):
-            yield _not_installed(context, requirement, text, where)
+        elif not is_installed(context, text):
+            yield _not_installed(context, text, where, blocked)
 
 
 def _meets(build: Build, requirement: Requirement, context: Context) -> bool:
@@ -50,22 +64,34 @@ def _meets(build: Build, requirement: Requirement, context: Context) -> bool:
     return same and requirement.specifier.contains(Version(build.version), prereleases=True)
 
 
-def _not_installed(context: Context, requirement: Requirement, text: str, where: str) -> Finding:
-    framework = context.matrix.framework_of(canonicalize_name(requirement.name))
+def _not_installed(context: Context, text: str, where: str, blocked: tuple[str, ...]) -> Finding:
+    framework = context.matrix.framework_of(canonicalize_name(Requirement(text).name))
     others = [build for build in installed_builds(context) if build.framework == framework]
     has = f"{' and '.join(build.label for build in others)} is" if others else "it is not"
     message = f"The project requires {text}; {has} installed in the inspected environment."
     seen = context.seen("python.frameworks", shown=", ".join(build.label for build in others) or "none of it")
-    fix = Fix(f"Install {text}.", install_steps(context, text) if is_requirement(text) else ())
-    demand = _demand(f"requires = {text}", where)
-    return Finding(
-        "dependency-conflict" if others else "framework-missing", INCOMPATIBLE, ERROR, message, (demand, seen), fix
-    )
+    evidence = (_demand(f"requires = {text}", where), seen)
+    name = "dependency-conflict" if others else "framework-missing"
+    return Finding(name, INCOMPATIBLE, ERROR, message, evidence, _installation(context, text, blocked))
+
+
+def _installation(context: Context, text: str, blocked: tuple[str, ...]) -> Fix:
+    requirement = Requirement(text)
+    requirement.marker = None
+    wanted = str(requirement)
+    if blocked:
+        against = f"what pip would choose does not work here ({', '.join(blocked)})"
+        return Fix(f"Let `envcheck plan '{wanted}'` choose a release that this machine runs: {against}.")
+    return Fix(f"Install {wanted}.", install_steps(context, wanted) if is_requirement(wanted) else ())
 
 
 def _driver(context: Context, config: Config, where: str) -> Iterator[Finding]:
     release = context.need(context.facts.driver.release, "driver.release")
-    if not config.min_driver or release is None:
+    if not config.min_driver:
+        return
+    if release is None:
+        if isinstance(context.facts.driver.cuda_driver_version, Known):  # Jetson's comes with the system, unnumbered
+            raise UndecidedError("driver.release", Unknown("failed", "this machine's driver has no release number"))
         return  # no driver at all is another finding
     reached = at_least(release, config.min_driver)
     if reached is None:

@@ -2,22 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
 from envcheck.check.config import Config, Ignored
-from envcheck.check.gates import gate_findings
-from envcheck.model.findings import ERROR, NOTE, UNDETERMINED, Evidence, Finding, Report
+from envcheck.check.gates import applies, gate_findings, is_installed
+from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Evidence, Finding, Report
 from envcheck.rules import Context, conclude, evaluate
+
+NOTHING = "framework-missing"
+IGNORED = "tool.envcheck.ignore"
 
 
 def judge_project(context: Context, config: Config, where: str, today: date) -> Report:
     """Return the report a project is gated on; an ignored finding is told as a note and does not count."""
-    judged = evaluate(context)
-    findings = [*judged.findings, *gate_findings(context, config, where)]
+    wanted = [text for text in config.requires if applies(context, text)]
+    missing = [text for text in wanted if not is_installed(context, text)]
+    there = tuple(text for text in wanted if text not in missing)
+    # What pip would choose for a missing requirement is not what the project asks for: any release it admits may do.
+    installed = Context(context.facts, context.matrix, replace(context.target, requirements=there))
+    judged = evaluate(installed)
+    blocked = _would_not_work(context, judged) if missing else ()
+    gated = gate_findings(context, config, where, blocked)
+    findings = [*_told_otherwise(judged.findings, config, gated), *gated]
     standing = [_once(findings, finding) for finding in findings]
-    kept = [_ignored(finding, config, today) for finding in standing if finding is not None]
-    return conclude(context, kept, judged.checked)
+    kept = [finding for finding in standing if finding is not None]
+    return conclude(installed, [_ignored(finding, kept, config, today) for finding in kept], judged.checked)
+
+
+def _would_not_work(context: Context, judged: Report) -> tuple[str, ...]:
+    """Name what stands against the releases that pip would choose for the requirements."""
+    known = {finding.id for finding in judged.findings}
+    would = evaluate(context).findings
+    return tuple(
+        dict.fromkeys(
+            finding.id
+            for finding in would
+            if finding.severity == ERROR and finding.verdict == INCOMPATIBLE and finding.id not in known
+        )
+    )
+
+
+def _told_otherwise(findings: Sequence[Finding], config: Config, gated: list[Finding]) -> list[Finding]:
+    """Leave "no framework at all" to the gate that names the requirement, or make it a note where none applies."""
+    if not config.requires:
+        return list(findings)
+    if any(finding.id in {NOTHING, "probe-failed"} for finding in gated):
+        return [finding for finding in findings if finding.id != NOTHING]
+    return [_note(finding) if finding.id == NOTHING else finding for finding in findings]
+
+
+def _note(finding: Finding) -> Finding:
+    said = "No requirement of the project is for this system, and no framework is installed."
+    return replace(finding, verdict=COMPATIBLE, severity=NOTE, message=said, fix=None)
 
 
 def expired(config: Config, today: date) -> tuple[Ignored, ...]:
@@ -33,11 +71,22 @@ def _once(findings: list[Finding], finding: Finding) -> Finding | None:
     return finding
 
 
-def _ignored(finding: Finding, config: Config, today: date) -> Finding:
+def _ignored(finding: Finding, findings: Sequence[Finding], config: Config, today: date) -> Finding:
+    causes = _causes(finding, findings)
     for item in config.ignored:
-        if item.id in (finding.id, finding.caused_by) and item.until >= today:
-            told = Evidence("tool.envcheck.ignore", f"until {item.until}: {item.reason}")
+        if item.id in causes and item.until >= today:
+            told = Evidence(IGNORED, f"until {item.until}: {item.reason}")
             message = f"Ignored until {item.until} ({item.reason}): {finding.message}"
-            verdict = finding.verdict if finding.verdict == UNDETERMINED else "compatible"
-            return replace(finding, verdict=verdict, severity=NOTE, message=message, evidence=(told, *finding.evidence))
+            verdict = finding.verdict if finding.verdict == UNDETERMINED else COMPATIBLE
+            evidence = (told, *finding.evidence)
+            return replace(finding, verdict=verdict, severity=NOTE, message=message, evidence=evidence, fix=None)
     return finding
+
+
+def _causes(finding: Finding, findings: Sequence[Finding]) -> list[str]:
+    """Name a finding and what it follows from, however far."""
+    followed = {item.id: item.caused_by for item in findings if item.caused_by}
+    names = [finding.id, *([finding.caused_by] if finding.caused_by else [])]
+    while (cause := followed.get(names[-1])) and cause not in names:
+        names.append(cause)
+    return names

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
+import pytest
+
 from envcheck.check.config import Config, Ignored
-from envcheck.check.judge import expired, judge_project
+from envcheck.check.judge import _ignored, expired, judge_project
 from envcheck.model.facts import Unknown
 from envcheck.model.findings import Finding, Report
-from envcheck.rules import Target
+from envcheck.rules import Context, Target
+from tests.hosts.test_hosts import snapshot_of
+from tests.rules.factory_machine import matrix
 from tests.scenarios.machine import RTX4090, Machine, context_of, torch
 
 TODAY = date(2026, 11, 21)
@@ -114,3 +118,61 @@ def test_after_its_date_it_counts_again() -> None:
 def test_ignoring_another_id_changes_nothing() -> None:
     config = replace(ignoring(date(2027, 1, 1)), ignored=(Ignored("env-mixed", "why not", date(2027, 1, 1)),))
     assert judged(config, torch()).verdict == "incompatible"
+
+
+OLD = Machine(driver="470.256.02", cuda=11040)  # runs CUDA 11 wheels, not today's
+
+
+def test_a_missing_requirement_is_not_judged_by_its_newest_release() -> None:
+    report = judged(Config(("torch>=1.10",), "gpu"), machine=OLD)
+    assert [item.id for item in report.findings if item.severity == "error" and item.verdict == "incompatible"] == [
+        "framework-missing"
+    ]
+    found = primary(report)
+    assert found.fix is not None
+    assert found.fix.summary.startswith("Let `envcheck plan 'torch>=1.10'` choose a release that this machine runs")
+    assert "driver-too-old" in found.fix.summary
+    assert not found.fix.commands
+
+
+def test_the_rest_is_judged_beside_a_missing_requirement() -> None:
+    report = judged(Config(("torch>=2", "jax[cuda12]>=0.4.30; python_version>='3.9'"), "gpu"), torch(), machine=OLD)
+    ids = {item.id: item.message for item in report.findings}
+    assert "torch 2.7.1+cu126" in ids["driver-too-old"]
+    assert "it is not installed" in ids["framework-missing"]
+
+
+def test_where_no_requirement_applies_only_the_floors_count() -> None:
+    config = Config(("tensorflow; sys_platform == 'win32'",), "gpu")
+    report = judged(config, machine=NEWEST)
+    assert report.verdict == "compatible"
+    assert report.headline == "This machine is ready for GPU deep learning."
+    assert [item.message for item in report.findings if item.id == "framework-missing"] == [
+        "No requirement of the project is for this system, and no framework is installed."
+    ]
+    assert judged(replace(config, min_driver="600"), machine=NEWEST).verdict == "incompatible"
+
+
+def test_what_follows_from_an_ignored_cause_is_ignored_with_it() -> None:
+    config = Config(ignored=(Ignored("a", "why not", TODAY),))
+    chain = [Finding(name, "incompatible", "error", "", caused_by=cause) for name, cause in
+             (("a", None), ("b", "a"), ("c", "b"), ("d", None))]  # fmt: skip
+    kept = [_ignored(item, chain, config, TODAY) for item in chain]
+    assert [item.severity for item in kept] == ["note", "note", "note", "error"]
+
+
+def test_an_ignored_finding_has_no_fix_and_what_was_not_read_may_be_ignored_too() -> None:
+    assert all(item.fix is None for item in judged(ignoring(TODAY), torch()).findings if item.severity == "note")
+    unread = Config(("torch",), ignored=(Ignored("probe-failed", "no pip there", TODAY),))
+    report = judged(unread, machine=NEWEST, frameworks=Unknown("timeout", "composed"))
+    assert report.verdict == "compatible"
+    assert all(item.message.startswith("Ignored until") for item in report.findings if item.id == "probe-failed")
+
+
+@pytest.mark.parametrize("name", ["jetson-orin-torch-for-cuda-13", "wsl-healthy", "windows-torch-with-cuda"])
+def test_a_floor_above_all_drivers_is_never_passed_in_silence(name: str) -> None:
+    context = Context(snapshot_of(name).facts, matrix(), Target("gpu"))
+    for config in (Config((), "gpu", "999.1"), Config((), "gpu", "", "99.0")):
+        report = judge_project(context, config, "pyproject.toml", TODAY)
+        said = {item.id for item in report.findings if item.severity == "error"}
+        assert said & {"driver-too-old", "gpu-arch-too-old", "probe-failed"}, report.findings
