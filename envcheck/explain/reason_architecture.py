@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from envcheck.explain.events import Event
@@ -90,7 +91,12 @@ def _row(log: Log, name: str) -> tuple[str, ...]:
     framework = log.matrix.framework_of("torch" if name == "pytorch" else name) if version else None
     platform = "win_amd64" if log.os == "windows" else "linux_x86_64"
     row = log.matrix.release(framework, version, platform) if framework else None
-    return row.compute_capabilities if row else ()
+    label = re.search(r"\+cu(\d+)(\d)$", log.packages.get(name, ""))
+    cuda = f"{label.group(1)}.{label.group(2)}" if label else ""
+    if row is None or not cuda or (row.cuda or "").startswith(cuda):
+        return row.compute_capabilities if row else ()
+    toolkit = log.matrix.toolkit(cuda)  # a build from the framework's own index holds other code than the row's
+    return row.variants.get(cuda) or (toolkit.compute_capabilities if toolkit else ())
 
 
 def _side(cc: str, built: list[str]) -> str:

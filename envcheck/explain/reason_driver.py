@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 
 from envcheck.explain.events import Event
-from envcheck.explain.log import Claim, Log
+from envcheck.explain.log import Claim, Log, number
 from envcheck.explain.signatures import driver_errors
+from envcheck.model.facts import Known, value_of
 
 _NO_DEVICE = ("cuda-no-device", "torch-no-gpus", "devicequery-100")
 _NO_DRIVER = ("cuinit-unknown-303", "tf-kernel-driver-not-running", "torch-no-driver", "lspci-none")
@@ -43,7 +44,8 @@ def _no_driver(log: Log) -> Iterator[Claim]:
             means = "The log comes from a container, which was not given the host's driver."
             yield Claim("driver-not-in-container", 70, means, (event,), rivals=("driver-missing",))
         elif log.in_wsl:
-            yield Claim("driver-wsl", 62, "WSL shows no driver.", (event,), rivals=("libcuda-not-on-path",))
+            weight = 84 if value_of(log.facts.host.wsl_version) == 1 else 62
+            yield Claim("driver-wsl", weight, "WSL shows no driver.", (event,), rivals=("libcuda-not-on-path",))
 
 
 def _smi(log: Log) -> Iterator[Claim]:
@@ -91,6 +93,7 @@ def _tensorflow(log: Log) -> Iterator[Claim]:
         if log.has_no_gpu:
             continue
         wheels = "local_tsl" in event.text or "local_xla" in event.text  # its sources moved there with the CUDA extra
+        wheels = wheels or number(log.packages.get("tensorflow", "")) >= (2, 14)
         finding = "framework-cuda-extra-missing" if wheels else "toolkit-missing"
         means = "TensorFlow could not open libcudart; its words on the driver do not mean that the driver is missing."
         yield Claim(finding, 60 if log.driver else 44, means, (event,), rivals=("driver-missing", "gpu-absent"))
@@ -101,13 +104,34 @@ def _tensorflow(log: Log) -> Iterator[Claim]:
         elif any(re.fullmatch(r"nvidia-[a-z-]+-cu\d+", name) for name in log.packages):
             means = "The CUDA wheels are installed, and TensorFlow's loader does not find one of them."
             yield Claim("cuda-wheel-not-found", 66, means, (event,), rivals=("toolkit-path-conflict",))
+        else:
+            yield from _unnamed_library(log, event)
+
+
+_LOOKS_FOR_WHEELS = re.compile(r"(?:^|\s)gpu_device\.cc:")  # TensorFlow 2.17 and newer name files without folders
+
+
+def _unnamed_library(log: Log, event: Event) -> Iterator[Claim]:
+    """Judge by the release which library TensorFlow could not open: of the toolkit, cuDNN, or of the CUDA wheels."""
+    told = log.packages.get("tensorflow") or log.packages.get("tensorflow-gpu") or ""
+    if (number(told) >= (2, 14) or _LOOKS_FOR_WHEELS.search(event.text)) and not log.cudas:
+        means = "This TensorFlow takes CUDA from the nvidia-* wheels, and does not find one of their libraries."
+        rivals = ("framework-cuda-extra-missing", "toolkit-missing")
+        yield Claim("cuda-wheel-not-found", 50, means, (event,), rivals=rivals)
+        return
+    row = log.matrix.release("tensorflow", told.partition("+")[0], "linux_x86_64") if told else None
+    if row and row.cuda and row.cuda in log.cudas and not isinstance(log.facts.cudnn, Known):
+        means = f"CUDA {row.cuda}, which this TensorFlow loads, is installed; of its other needs cuDNN is not named."
+        yield Claim("cudnn-missing", 54, means, (event,), rivals=("toolkit-path-conflict",))
 
 
 def _compat(log: Log) -> Iterator[Claim]:
-    """In a container error 804 means an image of a newer CUDA: its own compat libcuda is tried because the host is old."""
+    """Read error 804 in a container: the image's compat libcuda is tried because the host's driver is older."""
     for event in log.of("forward-compat-804"):
         if log.in_container:
-            means = "The image brings a newer CUDA than the host's driver, and its compat libcuda does not suit this GPU."
+            means = (
+                "The image brings a newer CUDA than the host's driver, and its compat libcuda does not suit this GPU."
+            )
             yield Claim("driver-too-old", 84, means, (event,), rivals=("forward-compat-misused",))
 
 
@@ -129,7 +153,8 @@ def _told_in_passing(log: Log) -> Iterator[Claim]:
 
 def _mig(log: Log) -> Iterator[Claim]:
     hidden = log.of(*_NO_DEVICE, "torch-invalid-ordinal")
-    if hidden and log.has("mig-on", "mig-uuid"):
+    stated = any(value_of(gpu.mig_enabled) for gpu in value_of(log.facts.gpus) or ())
+    if hidden and (stated or log.has("mig-on", "mig-uuid")):
         means = "The GPU is in MIG mode and CUDA sees no instance of it: select one by its UUID."
         yield Claim("mig-config", 80, means, (*hidden, *log.of("mig-on", "mig-uuid")))
 

@@ -179,6 +179,10 @@ def _toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[Claim]:
         means = f"{asks}; torch itself is built for CUDA {of_torch}: a compiled extension was built for another one."
         yield Claim("extension-build-mismatch", 84, means, events)
         return
+    if log.has("torch-wheels-missing"):
+        means = f"{asks}; PyTorch looks for it in the nvidia-* wheels, which are not installed."
+        yield Claim("framework-cuda-extra-missing", 80, means, events, rivals=("cuda-wheel-not-found",))
+        return
     named = log.of("extension-named")
     if named and any(event.signature == "import-cannot-open" for event in events):
         means = f"{asks}; it is {named[0].captured['extension']} that asks, built for another CUDA than is here."

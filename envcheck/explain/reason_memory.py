@@ -18,7 +18,10 @@ def memory_claims(log: Log) -> Iterator[Claim]:
     held = _held(log)
     if held is not None:
         yield held
-    own = max((_size(item.captured, "own_allocated", "own_allocated_unit") for item in log.of("torch-oom-allocated")), default=0)
+    own = max(
+        (_size(item.captured, "own_allocated", "own_allocated_unit") for item in log.of("torch-oom-allocated")),
+        default=0,
+    )
     for event in log.of("torch-oom-other-process"):
         other = _bytes(event.captured["other"], event.captured["other_unit"])
         if other > max(_bytes("1", "GiB"), own * 3 // 2):  # in a container a process is named as if it were another

@@ -38,11 +38,8 @@ def _requirement(log: Log, text: str, events: tuple[Event, ...]) -> Claim | None
     name, specifier = match.group(1).lower().replace("_", "-"), match.group(2) or ""
     removed = log.matrix.removed_distribution(name)
     framework = log.matrix.framework_of(name) or (removed.framework if removed else None)
-    if framework is None and re.match(r"nvidia-[\w-]+-cu\d+$|triton$", name):
-        means = f"{name} has no file for this platform: the CUDA wheels are for Linux, so this release has no GPU build here."
-        return Claim(PLATFORM, 74, means, events, rivals=("framework-cuda-extra-missing",))
     if framework is None:
-        return Claim("dependency-conflict", 34, f"pip finds no file of {text} that fits.", events, rivals=(PYTHON,))
+        return _of_no_framework(name, text, events)
     if "+" in specifier and name.startswith("jax"):
         return Claim(REMOVED, 80, f"Wheels such as {text} are no longer offered under that name.", events)
     rows = _rows(log, framework, name, specifier)
@@ -54,9 +51,17 @@ def _requirement(log: Log, text: str, events: tuple[Event, ...]) -> Claim | None
     return _obstacle(log, text, rows, events)
 
 
+def _of_no_framework(name: str, text: str, events: tuple[Event, ...]) -> Claim:
+    if re.match(r"nvidia-[\w-]+-cu\d+$|triton$", name):
+        means = f"{name} has no file for this platform: the CUDA wheels are for Linux, so there is no GPU build here."
+        return Claim(PLATFORM, 74, means, events, rivals=("framework-cuda-extra-missing",))
+    return Claim("dependency-conflict", 34, f"pip finds no file of {text} that fits.", events, rivals=(PYTHON,))
+
+
 def _nothing_for(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
     """Judge a withdrawn name of which pip saw no release at all: it was asked for before it was withdrawn."""
-    if log.os == "darwin" or log.first("arch") in ("aarch64", "arm64") or log.values("jetson"):
+    machine = value_of(log.facts.host.architecture) or log.first("arch")
+    if log.os == "darwin" or machine in ("aarch64", "arm64") or log.values("jetson"):
         return Claim(PLATFORM, 88, f"{text} never had a wheel for this platform.", events, rivals=(REMOVED, PYTHON))
     if value_of(log.facts.python.bits) == 32 or log.has("python-32bit", "pip-debug-win32"):
         return Claim(BITS, 93, f"{text} has no wheel for a 32-bit Python.", events)

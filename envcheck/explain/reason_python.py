@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.explain.events import Event
-from envcheck.explain.log import Claim, Log
+from envcheck.explain.log import Claim, Log, number
 
 SHADOW = "local-module-shadowing"
 _INSTALLED = ("site-packages", "dist-packages", "/lib/python", "\\Lib\\", "\\lib\\", "<frozen", "/work/")
@@ -84,6 +84,11 @@ def _mixed(log: Log) -> Iterator[Claim]:
     for event in log.of("h5py-decode"):
         rivals = ("env-mixed",)
         yield Claim("dependency-conflict", 74, "An old Keras meets h5py 3.", (event,), rivals=rivals)
+    yield from _wheels(log)
+
+
+def _wheels(log: Log) -> Iterator[Claim]:
+    """Say which nvidia-* wheels cannot both be right."""
     for event in log.of("pip-resolver-conflict"):
         if re.match(r"nvidia-[a-z-]+-cu\d+$", event.captured.get("package", "")):
             means = f"Two packages ask for different releases of {event.captured['package']}."
@@ -136,7 +141,16 @@ def _builds(log: Log) -> Iterator[Claim]:
         if log.os == "darwin":
             means = "No framework has CUDA builds for macOS."
             yield Claim("platform-no-gpu-wheel", 94, means, (event,), rivals=("framework-cpu-build",))
-    if log.has("torch-cuda-asked") and log.has("torch-unavailable") and not log.values("torch_cuda") and not log.is_healthy:
+    ended = log.os == "windows" and number(log.packages.get("tensorflow", "2.11")) >= (2, 11)
+    for event in log.of("tf-not-built-with-cuda", "tf-is-built-with-cuda", "tf-build-info-no-cuda") if ended else ():
+        means = "TensorFlow's builds for Windows have no CUDA since 2.11."
+        yield Claim("platform-no-gpu-wheel", 94, means, (event,), rivals=("framework-cpu-build",))
+    if (
+        log.has("torch-cuda-asked")
+        and log.has("torch-unavailable")
+        and not log.values("torch_cuda")
+        and not log.is_healthy
+    ):
         means = "torch.version.cuda was asked for and names no CUDA."
         yield Claim("framework-cpu-build", 36, means, log.of("torch-cuda-asked", "torch-unavailable"))
     if log.has("tf-built-with-cuda-asked") and log.os != "linux" and not log.is_healthy:

@@ -58,6 +58,8 @@ def _host(stated: Mapping[str, Any]) -> HostFacts:
     name = str(stated.get("os", ""))
     system = next((_SYSTEMS[word] for word in re.findall(r"[a-z]+", name.lower()) if word in _SYSTEMS), "linux")
     container = stated.get("container")
+    if isinstance(container, str) and container.upper().startswith("WSL"):
+        container = None
     host = HostFacts(
         os=_known(system if name else ""),
         distribution_id=_known(name.lower().split(" ")[0] if system == "linux" and name != "Linux" else ""),
@@ -66,10 +68,17 @@ def _host(stated: Mapping[str, Any]) -> HostFacts:
         libc_kind=_known("glibc" if stated.get("glibc") else ""),
         libc_version=_first_number(stated.get("glibc")),
         container=Absent() if container is False else _known("docker" if container else ""),
-        wsl_version=_known(2) if stated.get("wsl") else NOT_STATED,
+        wsl_version=_wsl(stated),
         environment=_known(_environment(stated)),
     )
     return replace(host, cpu_model=_known(stated.get("cpu")))
+
+
+def _wsl(stated: Mapping[str, Any]) -> Fact[Any]:
+    told = " ".join(str(stated.get(name, "")) for name in ("wsl", "container", "os", "os_version"))
+    if re.search(r"\bWSL ?1\b|^1\b", told, re.IGNORECASE):
+        return _known(1)
+    return _known(2) if stated.get("wsl") or "WSL" in told else NOT_STATED
 
 
 def _environment(stated: Mapping[str, Any]) -> dict[str, str]:
@@ -170,14 +179,15 @@ def _pip(text: str) -> Fact[Any]:
 
 def _version(text: str) -> str:
     found = _VERSION.search(text)
-    return found.group(0) if found else ""
+    label = re.search(r"\d(\+(?:cu|cpu)[\w.]*)", text) if found else None
+    return (found.group(0) if found else "") + (label.group(1) if label else "")
 
 
 def _build(name: str, text: str) -> FrameworkBuild | None:
     framework, version = _FRAMEWORKS.get(name), _version(text)
     if framework is None or name == "jax" or not (version or re.search(r"cu\d\d", text)):
         return None
-    label = re.search(r"cu(?:da)?(\d+?)(\d)(?!\d)", text)
+    label = re.search(r"cu(?:da)?(\d\d|9)(\d)(?![\d.])", text)
     cpu = re.search(r"\+cpu|_cpu_|\bmkl_|\bcpu\b", text) is not None
     vendor = re.match(r"(?:nvidia|intel)-tensorflow", text)  # a vendor's build under the plain name
     return FrameworkBuild(

@@ -81,6 +81,15 @@ def test_rivals_and_numbers_name_findings() -> None:
     assert set(driver_errors().values()) <= set(catalogue())
 
 
+def test_every_signature_fires_in_a_case() -> None:
+    from tests.cases.judged import judged_cases
+
+    fired = {
+        event.signature for name in ("reported", "composed") for item in judged_cases(name) for event in item.events
+    }
+    assert {item.name for item in ALL} - fired == set()
+
+
 def test_every_finding_that_a_log_can_show_has_a_message() -> None:
     from tests.cases.judged import judged_cases
 
