@@ -5,8 +5,9 @@
 Makes each environment (CPU builds) below FOLDER with pip, unless it is there; one for which this machine has no Python
 or the index no wheel is left out, with the reason. Runs the quick and the full level in each, prints a table in
 Markdown with what the smoke script, and the whole command around it, cost over the bare import and matmul of the same
-Python (medians of interleaved runs; cost in processor time), and exits 1 when a run failed or the script costs more
-than 10 %.
+Python, and exits 1 when a run failed or the whole command takes more than 10 % more processor time (with all that it
+started; the medians of interleaved runs). Wall time, which others' work on the machine lengthens at random, is the
+quickest run's.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWED = 10.0  # percent
+HEADS = ["framework", "quick (checks)", "full (checks)"]
+HEADS += ["bare, wall s", "script", "command", "command +", "bare, CPU s", "script", "command", "command +"]
 
 TENSORFLOW_1 = (
     "import tensorflow as tf\nwith tf.Session() as session:\n"
@@ -133,21 +136,20 @@ def measure(name: str, python: str, runs: int, environment: dict[str, str]) -> t
     printed: dict[str, str] = {}
     for _ in range(runs + 1):  # interleaved, so that a busy moment touches all alike; the first warms the caches
         for kind, argv in commands(name, python).items():
-            seconds, processor, printed[kind] = timed(argv, environment)
-            taken[kind].append((seconds, processor))
+            wall, used, printed[kind] = timed(argv, environment)
+            taken[kind].append((wall, used))
     levels = [json.loads(printed["command"]), json.loads(timed(smoke(python, "full"), environment)[2])]
-    costs = {kind: cost(taken["bare"][1:], taken[kind][1:]) for kind in ("script", "command")}
     runs_of = [level["runs"][0] for level in levels]
     passed = [f"{run['outcome']} ({len(run['results'])})" for run in runs_of]
     title = f"{runs_of[0]['framework']} {runs_of[0]['version']}, Python {SUBJECTS[name].python}"
-    times = [f"{statistics.median(wall for wall, _ in taken[kind][1:]):.2f}" for kind in taken]
+    quickest = {kind: min(run[0] for run in each[1:]) for kind, each in taken.items()}
+    processor = {kind: statistics.median(run[1] for run in each[1:]) for kind, each in taken.items()}
+    longer = 100 * (quickest["command"] / quickest["bare"] - 1)
+    busier = 100 * (processor["command"] / processor["bare"] - 1)
+    times = [f"{quickest[kind]:.2f}" for kind in taken] + [f"{longer:+.1f} %"]
+    times += [f"{processor[kind]:.2f}" for kind in taken] + [f"{busier:+.1f} %"]
     good = PRODUCT in printed["bare"] and {level["verdict"] for level in levels} == {"compatible"}
-    return [title, *passed, *times, *(f"{costs[kind]:+.1f} %" for kind in costs)], good and costs["script"] <= ALLOWED
-
-
-def cost(bare: list[tuple[float, float]], other: list[tuple[float, float]]) -> float:
-    """Return the median of what one took more than the other, in percent of processor time: others' is not in it."""
-    return statistics.median(100 * (more - less) / less for (_, less), (_, more) in zip(bare, other, strict=True))
+    return [title, *passed, *times], good and busier <= ALLOWED
 
 
 def main() -> int:
@@ -159,20 +161,19 @@ def main() -> int:
     options = parser.parse_args()
     options.environments.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    print("| framework | quick (checks) | full (checks) | bare, s | script, s | command, s | script + | command + |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(f"| {' | '.join(HEADS)} |")
+    print("|---" * len(HEADS) + "|")
     failed = []
     for name in options.only:
         python, reason = make(name, options.environments)
         if not python:
-            print(f"| {name} | not run: {reason} | | | | | | |", flush=True)
+            print(f"| {name} | not run: {reason}" + " |" * 10, flush=True)
             continue
         row, good = measure(name, python, options.runs, environment)
         print(f"| {' | '.join(row)} |", flush=True)
         failed += [] if good else [name]
-    print(
-        f"\n{'MISSED by ' + ', '.join(failed) if failed else 'met'}: every level passes, the script costs at most {ALLOWED:.0f} %"
-    )
+    missed = f"MISSED by {', '.join(failed)}" if failed else "met"
+    print(f"\n{missed}: every level passes, the whole command takes at most {ALLOWED:.0f} % more processor time")
     return 1 if failed else 0
 
 

@@ -16,7 +16,13 @@ EXAMPLE = "Example: envcheck smoke --env .venv --gpu 0 --level full"
 @click.option(
     "--framework", "frameworks", multiple=True, type=click.Choice(FRAMEWORKS), help="Test this one [what is there]."
 )
-@click.option("--gpu", "gpus", multiple=True, metavar="N", help="Test this GPU, as nvidia-smi numbers it, or by UUID.")
+@click.option(
+    "--gpu",
+    "gpus",
+    multiple=True,
+    metavar="N",
+    help="Test this GPU, as nvidia-smi numbers it, or by UUID (MIG-…, too).",
+)
 @click.option("--level", type=click.Choice(LEVELS), default="quick", help="How much to compute.")
 @click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", help="What must work.")
 @click.option("--timeout", "seconds", type=click.FloatRange(1), metavar="SECONDS", help="Time limit of each process.")

@@ -26,7 +26,7 @@ from envcheck.probes.redact import Redactor
 from envcheck.smoke.devices import Choice, DeviceError, choose_devices
 from envcheck.smoke.environment import hidden_folders, installed_frameworks
 from envcheck.smoke.protocol import FRAMEWORKS
-from envcheck.smoke.runner import Task, jobs_of, run_jobs, usual_limits
+from envcheck.smoke.runner import TEMPORARY, Task, jobs_of, run_jobs, usual_limits
 from envcheck.smoke.runs import Framework, Job, Session
 from envcheck.smoke.verdict import verdict_of
 
@@ -99,7 +99,7 @@ def _run(
     folder = Path(tempfile.mkdtemp(prefix="envcheck-smoke-"))
     keep = False
     try:
-        task = _task(wanted, inspected, folder)
+        task = _task(wanted, inspected, str(folder))
         progress = SmokeProgress(len(jobs), while_it_runs, quiet=wanted.quiet)
         runs = []
         for each in run_jobs(task, jobs, progress.begins):
@@ -109,18 +109,16 @@ def _run(
         keep = verdict_of(done) != COMPATIBLE
         return done if keep else _without_logs(done)
     finally:
-        shutil.rmtree(folder / "tmp" if keep else folder, ignore_errors=True)
+        shutil.rmtree(folder / TEMPORARY if keep else folder, ignore_errors=True)
 
 
-def _task(wanted: SmokeOptions, inspected: Inspected, folder: Path) -> Task:
+def _task(wanted: SmokeOptions, inspected: Inspected, folder: str) -> Task:
     memory = None if wanted.memory is None else int(wanted.memory * _GIB)
-    own = folder / "tmp"  # a process that is killed leaves its temporary files, and TensorFlow always does
-    own.mkdir()
     return Task(
         python=inspected.python,
         level=wanted.level,
-        folder=str(folder),
-        environment={**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(own))},
+        folder=folder,
+        environment=dict(os.environ),
         limits=usual_limits(wanted.level, wanted.seconds, memory),
         paths=hidden_folders(inspected.distributions),
         explain=explain_words,

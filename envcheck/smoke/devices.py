@@ -71,7 +71,7 @@ def choose_devices(gpus: tuple[Gpu, ...], visible: str | None, wanted: tuple[str
         devices += instances
         left_out += [LeftOut(f"GPU {_number(position, gpus[position])}", *reason)] if reason else []
     if wanted:
-        devices = [_named(name, devices, left_out) for name in dict.fromkeys(wanted)]
+        devices = list(dict.fromkeys(found for name in wanted for found in _named(name, devices, left_out)))
         left_out = []
     return Choice(tuple(devices), tuple(left_out))
 
@@ -116,7 +116,8 @@ def _devices_of(position: int, gpu: Gpu, visible: str | None) -> tuple[list[Devi
         instances = value_of(gpu.mig_devices) or ()
         if not instances:
             return [], ("MIG is enabled and it has no instance", "mig-config")
-        chosen = [item for item in instances if visible is None or "MIG-" not in visible or item.uuid in visible]
+        first = (visible or "").split(",")[0].strip()  # of several instances CUDA uses the first one listed
+        chosen = [item for item in instances if not first.startswith("MIG-") or item.uuid == first]
         return [_instance(number, at, item.uuid, item.name or name) for at, item in enumerate(chosen)], None
     uuid = value_of(gpu.uuid) or ""
     return [Device(GPU, f"GPU {number}", uuid or str(number), 1, name, uuid, held=_held(gpu))], None
@@ -137,11 +138,14 @@ def _held(gpu: Gpu) -> str:
     return f"{used / _GIB:.1f} of its {total / _GIB:.1f} GiB were in use before the test"
 
 
-def _named(name: str, devices: list[Device], left_out: list[LeftOut]) -> Device:
-    for device in devices:
-        is_uuid = name.startswith(("GPU-", "MIG-")) and device.uuid.startswith(name)
-        if is_uuid or device.label == f"GPU {name}":
-            return device
-    hidden = next((item for item in left_out if item.label == f"GPU {name}"), None)
+def _named(name: str, devices: list[Device], left_out: list[LeftOut]) -> list[Device]:
+    """Return the GPU of a number or UUID, every instance of one that MIG divides."""
+    is_uuid = name.startswith(("GPU-", "MIG-"))
+    label = f"GPU {name}"
+    found = [item for item in devices if is_uuid and item.uuid.startswith(name)][:1]
+    found = found or [item for item in devices if item.label == label or item.label.startswith(f"{label} instance ")]
+    if found:
+        return found
+    hidden = next((item for item in left_out if item.label == label), None)
     there = ", ".join(device.label for device in devices) or "none"
     raise DeviceError(f"--gpu {name}: {hidden.why if hidden else f'no such GPU here (there are: {there})'}.")

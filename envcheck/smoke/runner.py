@@ -19,6 +19,7 @@ from envcheck.smoke.protocol import Spoken, parse_events
 from envcheck.smoke.runs import Framework, Job, Run, worst
 
 SECONDS = {"quick": 180.0, "full": 600.0, "bench": 900.0}  # for one process; the first start compiles PTX for minutes
+TEMPORARY = "tmp"  # beside the logs: a process that is killed leaves its temporary files, TensorFlow always does
 _SHARE = 0.9  # of the memory that is free when the test begins
 _LOG_LIMIT = 8 << 20  # bytes of a log that are looked at
 _DRIVER = {
@@ -149,6 +150,7 @@ def scripts_of(job: Job, level: str) -> tuple[str, ...]:
 
 def _environment(task: Task, job: Job) -> dict[str, str]:
     made = {**task.environment, "CUDA_VISIBLE_DEVICES": job.device.visible, "TF_CPP_MIN_LOG_LEVEL": "0"}
+    made.update(dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(_made(Path(task.folder, TEMPORARY)))))
     if not job.device.in_cuda_order:
         made["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # numbers as nvidia-smi and this program count them
     platforms = made.get("JAX_PLATFORMS", "")
@@ -157,6 +159,11 @@ def _environment(task: Task, job: Job) -> dict[str, str]:
     elif platforms and "cpu" not in platforms:
         made["JAX_PLATFORMS"] = f"{platforms},cpu"  # sums come home to the CPU
     return made
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _hear(job: Job, line: str, heard: Heard) -> None:

@@ -72,6 +72,11 @@ def test_each_mig_instance_is_a_device_and_none_is_a_reason() -> None:
     assert [(item.label, item.finding) for item in choice.left_out] == [("GPU 1", "mig-config")]
     assert all_together(choice.devices) is None
     assert visible(choose_devices(split, "MIG-b", ())) == ["MIG-b"]
+    assert visible(choose_devices(split, "MIG-b,MIG-a", ())) == ["MIG-b"], "CUDA uses the first instance listed"
+    assert visible(choose_devices(split, None, ("0",))) == ["MIG-a", "MIG-b"]
+    assert visible(choose_devices(split, None, ("MIG-b", "0 instance 1"))) == ["MIG-b"]
+    (old,) = choose_devices(split, "MIG-GPU-0/1/0", ()).devices
+    assert (old.visible, old.count) == ("MIG-GPU-0/1/0", 1)
 
 
 def test_gpus_are_named_by_number_or_uuid() -> None:

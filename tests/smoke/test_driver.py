@@ -50,6 +50,15 @@ def test_another_gpu_than_the_one_asked_for_is_a_failure() -> None:
     assert listed.message == f"asked for {UUIDS[1]} and got {UUIDS[0]}"
 
 
+def test_a_mig_instance_is_held_against_its_own_uuid() -> None:
+    asked, other = "MIG-00000000-0000-0000-0000-00000000000a", "MIG-00000000-0000-0000-0000-00000000000b"
+    right, _ = speak(QUICK, asked, {"GPU0_UUID": asked})
+    assert (last(right).check, last(right).outcome) == ("matmul", "passed")
+    wrong, _ = speak(QUICK, asked, {"GPU0_UUID": asked, "GPU0_CUDA_UUID": other})
+    listed = next(result for result in wrong.results if result.check == "devices")
+    assert (listed.outcome, listed.message) == ("failed", f"asked for {asked} and got {other}")
+
+
 def test_only_the_gpu_that_computes_wrongly_fails() -> None:
     spoken, _ = speak(QUICK, "all", {"GPU1_WRONG": 1})
     assert outcomes(spoken)["matmul GPU:0"] == "passed"

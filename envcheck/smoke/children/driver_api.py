@@ -83,10 +83,13 @@ class Cuda:
     def uuid(self, device: int) -> str:
         """Return a device's UUID without its prefix; of a MIG instance its own where the driver can tell it."""
         buffer = (ctypes.c_ubyte * 16)()
-        newer = hasattr(self._library, "cuDeviceGetUuid_v2")
-        self.call("cuDeviceGetUuid_v2" if newer else "cuDeviceGetUuid", buffer, device)
+        self.call("cuDeviceGetUuid_v2" if self.tells_instances() else "cuDeviceGetUuid", buffer, device)
         digits = bytes(bytearray(buffer)).hex()
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+    def tells_instances(self) -> bool:
+        """Say whether a MIG instance tells its own UUID: drivers before CUDA 11.4 tell that of its GPU."""
+        return hasattr(self._library, "cuDeviceGetUuid_v2")
 
     def load_kernel(self, name: str) -> ctypes.c_void_p:
         """Have the driver translate envcheck's PTX of this name, and return its kernel."""

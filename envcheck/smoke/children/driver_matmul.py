@@ -51,14 +51,22 @@ def list_devices(report: "Report", cuda: Cuda) -> List[Gpu]:
         gpus = [Gpu(cuda, index) for index in range(cuda.number("cuDeviceGetCount"))]
         report.devices("cuDeviceGetCount", [gpu.label for gpu in gpus])
         report.devices("cuDeviceGetName", [gpu.name for gpu in gpus])
-        wanted = report.gpu[len("GPU-") :].lower() if report.gpu.startswith("GPU-") else ""
+        wanted = asked_uuid(report.gpu, cuda)
         if len(gpus) < report.count:
             step.failed("the driver shows %d of %d GPUs" % (len(gpus), report.count))
         elif wanted and not cuda.uuid(gpus[0].device).startswith(wanted):
-            step.failed("asked for %s and got GPU-%s" % (report.gpu, cuda.uuid(gpus[0].device)), "device-placement")
+            got = report.gpu[:4] + cuda.uuid(gpus[0].device)
+            step.failed("asked for %s and got %s" % (report.gpu, got), "device-placement")
         else:
             step.passed(", ".join("%s (%s)" % (gpu.label, gpu.name) for gpu in gpus))
     return gpus
+
+
+def asked_uuid(name: str, cuda: Cuda) -> str:
+    """Return the digits of the UUID asked for; "" for a number, and for a MIG instance that this driver cannot tell."""
+    kind, _, digits = name.lower().partition("-")
+    told = kind == "gpu" or (kind == "mig" and cuda.tells_instances() and "/" not in digits)
+    return digits if told else ""
 
 
 def multiply(report: "Report", gpu: Gpu) -> bool:

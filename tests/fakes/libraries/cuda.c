@@ -21,7 +21,7 @@ static int real_gpu(int ordinal) {
         size_t length = strcspn(visible, ",");
         int gpu = 0;
         while (gpu < gpu_count() && strncmp(visible, gpu_text(gpu, "UUID", ""), length)) gpu++;
-        if (strncmp(visible, "GPU-", 4)) gpu = atoi(visible) >= 0 && length ? atoi(visible) : gpu_count();
+        if (strncmp(visible, "GPU-", 4) && strncmp(visible, "MIG-", 4)) gpu = atoi(visible) >= 0 && length ? atoi(visible) : gpu_count();
         if (gpu >= gpu_count()) return -1;
         if (!ordinal--) return gpu;
     }
