@@ -10,6 +10,7 @@ from typing import Any
 
 import fastjsonschema
 import pytest
+from pypi_simple import ProjectPage
 
 from envcheck.host.data_files import read_data
 from envcheck.matrix.renew.changes import describe_changes
@@ -17,6 +18,7 @@ from envcheck.matrix.renew.curated import curated_file, curated_part, curated_st
 from envcheck.matrix.renew.deep_cells import READ, derived_cells
 from envcheck.matrix.renew.draft import sentences
 from envcheck.matrix.renew.errors import ArtifactError
+from envcheck.matrix.renew.index import _wheel
 from envcheck.matrix.renew.metadata import classified_pythons, columns, holds, lower_bound, parse_requirements
 from envcheck.matrix.renew.python_text import parse_constants
 from envcheck.matrix.renew.session import plain_url, reason_of, refuse_downgrade, request_options
@@ -37,6 +39,25 @@ from tests.matrix.documents import changed_copy, document
 )
 def test_only_final_public_wheels_count(name: str) -> None:
     assert parse_wheel(name) is None
+
+
+def listed(filename: str, url: str) -> Any:
+    """Return a line of a page as the library reads it."""
+    file = {"filename": filename, "url": url, "hashes": {"sha256": "0" * 64}}
+    page = {"meta": {"api-version": "1.0"}, "name": "jax", "files": [file]}
+    return ProjectPage.from_json_data(page, "https://index.example/simple/jax/").packages[0]
+
+
+def test_a_page_that_sends_to_an_open_address_is_refused() -> None:
+    wheel = "jax-0.5.0-py3-none-any.whl"
+    safe, page = "https://index.example/files/", "https://index.example/simple/jax/"
+    found = _wheel(listed(wheel, safe + wheel), page, "jax")
+    assert found is not None
+    assert found.filename == wheel
+    with pytest.raises(ArtifactError, match=rf"open address for {wheel}; refused"):
+        _wheel(listed(wheel, f"http://index.example/files/{wheel}"), page, "jax")
+    for other in ("jaxlib-0.5.0-py3-none-any.whl", "jax-0.5.0.tar.gz"):
+        assert _wheel(listed(other, safe + other), page, "jax") is None
 
 
 @pytest.mark.parametrize(
