@@ -28,7 +28,7 @@ def judge_project(context: Context, config: Config, where: str, today: date) -> 
     findings = [*_told_otherwise(judged.findings, config, gated), *gated]
     standing = [_once(findings, finding) for finding in findings]
     kept = [finding for finding in standing if finding is not None]
-    return conclude(installed, [_ignored(finding, kept, config, today) for finding in kept], judged.checked)
+    return conclude(installed, [ignored_for_now(finding, kept, config, today) for finding in kept], judged.checked)
 
 
 def _would_not_work(context: Context, judged: Report) -> tuple[str, ...]:
@@ -71,7 +71,8 @@ def _once(findings: list[Finding], finding: Finding) -> Finding | None:
     return finding
 
 
-def _ignored(finding: Finding, findings: Sequence[Finding], config: Config, today: date) -> Finding:
+def ignored_for_now(finding: Finding, findings: Sequence[Finding], config: Config, today: date) -> Finding:
+    """Make a finding that is ignored today, or follows from one, a note that says so."""
     causes = _causes(finding, findings)
     for item in config.ignored:
         if item.id in causes and item.until >= today:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -12,6 +13,7 @@ from envcheck.check.base_image import is_for_gpu
 from envcheck.check.blueprint import Blueprint, Line
 from envcheck.check.config import Config
 from envcheck.check.file_findings import of_the_file, of_the_stage
+from envcheck.check.judge import ignored_for_now
 from envcheck.check.planned import planned_facts
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Source
@@ -44,7 +46,9 @@ class _Told:
             self.add(found, (finding_id,) if finding_id else ())
 
 
-def judge_blueprints(blueprints: Sequence[Blueprint], matrix: Matrix, config: Config, where: str) -> Report:
+def judge_blueprints(
+    blueprints: Sequence[Blueprint], matrix: Matrix, config: Config, where: str, today: date
+) -> Report:
     """Return one report on the environments a file builds; one that decides nothing is undetermined."""
     told = _Told()
     contexts = []
@@ -56,12 +60,10 @@ def judge_blueprints(blueprints: Sequence[Blueprint], matrix: Matrix, config: Co
         wanted = _demands(item, matrix, config if item in required else Config(), where)
         contexts.append(_judged(item, matrix, wanted, config.expect, told))
     asking = [context for context in contexts if context.goal == "gpu"]
-    report = conclude((asking or contexts)[0], _once(map(_later, told.findings)), told.checked)
+    found = list(dict.fromkeys(map(_later, told.findings)))
+    kept = [ignored_for_now(finding, found, config, today) for finding in found]
+    report = conclude((asking or contexts)[0], kept, told.checked)
     return replace(report, headline=_headline(report, blueprints[0].path.split(" (")[0]))
-
-
-def _once(findings: Iterable[Finding]) -> list[Finding]:
-    return list(dict.fromkeys(findings))
 
 
 def _headline(report: Report, path: str) -> str:

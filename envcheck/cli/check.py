@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -11,9 +10,12 @@ from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.cli.formats import FORMATS, Style, print_report
 from envcheck.model.findings import Report
+from envcheck.model.records import dataclass
 from envcheck.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from envcheck.check.config import Config
     from envcheck.matrix.query import Matrix
 
@@ -52,30 +54,51 @@ def check(
     quiet: bool,
 ) -> int:
     """Say whether what the project requires holds on this machine, or in what a file will build; by the exit code."""
+    gate = _gate(config, matrix_file, needed=file is None)
     if file is not None:
-        file = _from_here(file)
-        report, snapshot = _judge_file(file, config, matrix_file)
+        report, snapshot = _judge_file(gate, _from_here(file))
     else:
-        judge = _judge(config or _CONFIG, matrix_file)
         snapshot = inspect.saved_snapshot(snapshot_file) if snapshot_file else inspect.live_snapshot(python, env)
-        report = judge(snapshot)
-    print_report(report, snapshot, Style(form, color_mode, verbose, quiet, no_snapshot, file or config or _CONFIG))
+        report = _judge(gate, snapshot)
+    judged = _from_here(file) if file is not None else gate.path
+    style = Style(form, color_mode, verbose, quiet, no_snapshot, judged, gate.ignored(), gate.ignored(ended=True))
+    print_report(report, snapshot, style)
     return OF_VERDICT[report.verdict]
 
 
-def _judge(path: str, matrix_file: str | None) -> Callable[[Snapshot], Report]:
+@dataclass(frozen=True)
+class _Gate:
+    """What a project demands today, and by which matrix it is judged."""
+
+    config: Config
+    matrix: Matrix
+    path: str
+    today: date
+
+    def ignored(self, *, ended: bool = False) -> tuple[str, ...]:
+        """List the ids that are ignored, or those whose date has passed."""
+        return tuple(item.id for item in self.config.ignored if (item.until < self.today) == ended)
+
+
+def _gate(path: str | None, matrix_file: str | None, *, needed: bool) -> _Gate:
     """Read the configuration before the machine: a mistake in it is told at once."""
     from datetime import datetime, timezone
 
-    from envcheck.check.judge import expired, judge_project
+    from envcheck.check.judge import expired
+
+    config, matrix = _config(path or _CONFIG, matrix_file) if needed else _config_beside(path, matrix_file)
+    gate = _Gate(config, matrix, path or _CONFIG, datetime.now(timezone.utc).date())
+    for item in expired(config, gate.today):
+        click.echo(f"envcheck: {gate.path}: the ignore of {item.id} ended on {item.until}; it counts again.", err=True)
+    return gate
+
+
+def _judge(gate: _Gate, snapshot: Snapshot) -> Report:
+    from envcheck.check.judge import judge_project
     from envcheck.rules import Context, Target
 
-    today = datetime.now(timezone.utc).date()
-    config, matrix = _config(path, matrix_file)
-    for item in expired(config, today):
-        click.echo(f"envcheck: {path}: the ignore of {item.id} ended on {item.until}; it counts again.", err=True)
-    target = Target(config.expect, config.requires)
-    return lambda snapshot: judge_project(Context(snapshot.facts, matrix, target), config, path, today)
+    context = Context(snapshot.facts, gate.matrix, Target(gate.config.expect, gate.config.requires))
+    return judge_project(context, gate.config, gate.path, gate.today)
 
 
 def _config(path: str, matrix_file: str | None) -> tuple[Config, Matrix]:
@@ -94,7 +117,7 @@ def _config(path: str, matrix_file: str | None) -> tuple[Config, Matrix]:
     return config, matrix
 
 
-def _judge_file(file: str, path: str | None, matrix_file: str | None) -> tuple[Report, Snapshot]:
+def _judge_file(gate: _Gate, file: str) -> tuple[Report, Snapshot]:
     from envcheck import __version__
     from envcheck.check.blueprint import FileError
     from envcheck.check.judge_file import judge_blueprints
@@ -102,10 +125,9 @@ def _judge_file(file: str, path: str | None, matrix_file: str | None) -> tuple[R
     from envcheck.check.read_file import read_blueprints
     from envcheck.model.snapshot import SCHEMA_VERSION
 
-    config, matrix = _config_beside(path, matrix_file)
     try:
         blueprints = read_blueprints(_text(file), file, lambda name: _beside(file, name))
-        report = judge_blueprints(blueprints, matrix, config, path or _CONFIG)
+        report = judge_blueprints(blueprints, gate.matrix, gate.config, gate.path, gate.today)
     except FileError as error:
         raise UserError(str(error)) from None
     facts = planned_facts(blueprints[0])

@@ -30,6 +30,8 @@ class Style:
     quiet: bool = False
     no_snapshot: bool = False
     judged: str = ""  # the project file a report is about, for formats that point at lines
+    ignored: tuple[str, ...] = ()  # the ids it ignores today
+    expired: tuple[str, ...] = ()  # the ids whose ignore has ended
 
 
 def print_report(report: Report, snapshot: Snapshot, style: Style, smoke: Session | None = None) -> None:
@@ -70,7 +72,8 @@ def _document(report: Report, snapshot: Snapshot, style: Style, smoke: Session |
         return _html(report, snapshot)
     from envcheck.render.json_report import render_json
 
-    return render_json(report, None if style.no_snapshot else snapshot, smoke)
+    project = {"file": style.judged, "ignored": list(style.ignored), "expired": list(style.expired)}
+    return render_json(report, None if style.no_snapshot else snapshot, smoke, project if style.judged else None)
 
 
 def _html(report: Report, snapshot: Snapshot) -> str:

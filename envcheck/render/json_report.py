@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from envcheck.smoke.runs import Session
 
 
-def render_json(report: Report, snapshot: Snapshot | None, smoke: Session | None = None) -> str:
-    """Render a report, schema envcheck/report/1, the snapshot and the smoke test inside unless they are None."""
+def render_json(
+    report: Report, snapshot: Snapshot | None, smoke: Session | None = None, project: dict[str, Any] | None = None
+) -> str:
+    """Render a report, schema envcheck/report/1, with what is not None: snapshot, smoke test, what a project gates."""
     document: dict[str, Any] = {
         "schema": "envcheck/report/1",
         "tool_version": __version__,
@@ -25,6 +27,8 @@ def render_json(report: Report, snapshot: Snapshot | None, smoke: Session | None
         "checked": list(report.checked),
         **_planned(report),
     }
+    if project is not None:
+        document["project"] = project
     if snapshot is not None:
         document["snapshot"] = snapshot_document(snapshot)
     if smoke is not None:

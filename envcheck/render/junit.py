@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from envcheck.model.findings import ERROR, UNDETERMINED, Finding, Report
-from envcheck.model.records import dataclass
+from envcheck.model.records import dataclass, replaced
 from envcheck.render.inert import shell_line
 
 # Characters XML 1.0 cannot hold at all, escaped or not (https://www.w3.org/TR/xml/#charsets).
@@ -33,7 +33,15 @@ def render_report(report: Report) -> str:
     found = {finding.id for finding in report.findings}
     quiet = [Case(f"envcheck.{layers.get(name, 'tool')}", name) for name in report.checked if name not in found]
     told = [_case(finding, layers.get(finding.id, "tool")) for finding in report.findings]
-    return render_cases("envcheck", [*told, *quiet])
+    return render_cases("envcheck", [*_named_apart(told), *quiet])
+
+
+def _named_apart(cases: list[Case]) -> Iterator[Case]:
+    """Give namesakes a number: readers take two of the same name for one test run twice."""
+    seen: dict[str, int] = {}
+    for case in cases:
+        seen[case.name] = number = seen.get(case.name, 0) + 1
+        yield case if number == 1 else replaced(case, name=f"{case.name} ({number})")
 
 
 def render_cases(suite: str, cases: Iterable[Case]) -> str:

@@ -9,7 +9,8 @@ from envcheck.model.snapshot import Snapshot
 from envcheck.render.inert import inert, shell_line
 from envcheck.rules.overview import overview
 
-_MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!&@])")  # & begins an entity, @ would call for a person
+_MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!&@$])")  # & begins an entity, $ a formula
+_PERSON = re.compile(r"@(?=\w)")  # calls for a person, escaped or not: a mark without width keeps it from that
 
 
 def render_markdown(report: Report, snapshot: Snapshot | None) -> str:
@@ -31,7 +32,7 @@ def render_markdown(report: Report, snapshot: Snapshot | None) -> str:
 
 def escaped(text: str) -> str:
     """Escape what Markdown or HTML would act on."""
-    return _MARKS.sub(r"\\\1", inert(text))
+    return _PERSON.sub("@\u200b", _MARKS.sub(r"\\\1", inert(text)))
 
 
 def _kind(finding: Finding) -> str:

@@ -55,24 +55,32 @@ def _result(finding: Finding, index: int, judged: str) -> dict[str, Any]:
         properties["commands"] = [shell_line(command.argv) for command in finding.fix.commands]
     # A result that is not a failure must have the level "none" (section 3.27.10).
     kind = "open" if finding.verdict == UNDETERMINED else "fail"
-    return {
+    own = "\n".join([finding.id, *(item.shown for item in finding.evidence[:1])])
+    result = {
         "ruleId": finding.id,
         "ruleIndex": index,
         "kind": kind,
         "level": _LEVELS[finding.severity] if kind == "fail" else "none",
         "message": {"text": text},
-        "locations": _locations(finding, judged),
-        "partialFingerprints": {"finding/v1": hashlib.sha256(finding.id.encode()).hexdigest()[:32]},
+        "partialFingerprints": {"finding/v1": hashlib.sha256(own.encode(errors="replace")).hexdigest()[:32]},
         "properties": properties,
+        **_places(finding, judged),
     }
+    ignored = next((item.shown for item in finding.evidence if item.fact == "tool.envcheck.ignore"), "")
+    return {**result, "suppressions": [{"kind": "external", "justification": inert(ignored)}]} if ignored else result
 
 
-def _locations(finding: Finding, judged: str) -> list[dict[str, Any]]:
-    located = [_location(item, judged) for item in finding.evidence if item.source is not None]
-    return located[:10] or ([{"physicalLocation": _file(judged)}] if judged else [])
+def _places(finding: Finding, judged: str) -> dict[str, Any]:
+    """Put a result where a repository has it: a line of the judged file first; what a machine showed is related."""
+    located = [_location(item) for item in finding.evidence if item.source is not None][:10]
+    own = [item for item in located if "uriBaseId" in item.get("physicalLocation", {}).get("artifactLocation", {})]
+    if not judged:
+        return {"locations": located}
+    related = [{"id": number, **item} for number, item in enumerate((one for one in located if one not in own[:1]), 1)]
+    return {"locations": own[:1] or [{"physicalLocation": _file(judged)}], "relatedLocations": related}
 
 
-def _location(item: Evidence, judged: str) -> dict[str, Any]:
+def _location(item: Evidence) -> dict[str, Any]:
     location: dict[str, Any] = {
         "logicalLocations": [{"fullyQualifiedName": item.fact, "kind": "member"}],
         "message": {"text": inert(item.shown)},
@@ -80,8 +88,6 @@ def _location(item: Evidence, judged: str) -> dict[str, Any]:
     where = item.source.where if item.source is not None and item.source.kind == "file" else ""
     if (where.startswith("/") and ", " not in where) or _NUMBERED.fullmatch(where):
         location["physicalLocation"] = _file(where)
-    elif judged:
-        location["physicalLocation"] = _file(judged)
     return location
 
 
@@ -89,7 +95,8 @@ def _file(path: str) -> dict[str, Any]:
     name, _, line = path.rpartition(":")
     numbered = name and line.isdigit() and int(line) > 0
     uri = quote(name if numbered else path, safe="/~")
-    place: dict[str, Any] = {"artifactLocation": {"uri": f"file://{uri}" if uri.startswith("/") else uri}}
+    artifact = {"uri": f"file://{uri}"} if uri.startswith("/") else {"uri": uri, "uriBaseId": "%SRCROOT%"}
+    place: dict[str, Any] = {"artifactLocation": artifact}
     if numbered:
         place["region"] = {"startLine": int(line)}
     return place

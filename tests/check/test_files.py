@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
 
 from envcheck.check.base_image import parse_image
 from envcheck.check.blueprint import Blueprint, FileError
-from envcheck.check.config import Config
+from envcheck.check.config import Config, Ignored
 from envcheck.check.judge_file import judge_blueprints
 from envcheck.check.read_file import read_blueprints
 from envcheck.model.findings import Report
 from tests.rules.factory_machine import matrix
 
+TODAY = date(2026, 11, 21)
 CUDA_112 = "nvidia/cuda:11.2.2-cudnn8-runtime-ubuntu20.04"
 CUDA_124 = "nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04"
 
@@ -21,7 +24,7 @@ def blueprints(text: str, name: str = "Dockerfile", **beside: str) -> tuple[Blue
 
 
 def judged(text: str, name: str = "Dockerfile", config: Config | None = None, **beside: str) -> Report:
-    return judge_blueprints(blueprints(text, name, **beside), matrix(), config or Config(), "pyproject.toml")
+    return judge_blueprints(blueprints(text, name, **beside), matrix(), config or Config(), "pyproject.toml", TODAY)
 
 
 def told(report: Report) -> list[tuple[str, str]]:
@@ -206,3 +209,11 @@ def test_a_file_of_another_kind_is_told(text: str, name: str, said: str) -> None
 @pytest.mark.parametrize("word", ["'open", "a;b|c&&d", "$(rm -rf /)", "`x`", "\\", "[", '["a"', "pip install", "--x=y"])
 def test_no_shell_line_breaks_the_reader(word: str) -> None:
     assert judged(f"FROM {CUDA_124}\nRUN {word} pip install torch==2.4.0\nRUN {word}\n").goal == "gpu"
+
+
+def test_what_the_project_ignores_does_not_count_in_a_file_either() -> None:
+    text = f"FROM {CUDA_124}\nRUN pip install tensorflow==2.10.1\n"
+    config = Config(ignored=(Ignored("toolkit-wrong-version", "a test of it", TODAY),))
+    report = judged(text, config=config)
+    assert report.verdict == "compatible"
+    assert any(item.message.startswith("Ignored until 2026-11-21 (a test of it): ") for item in report.findings)

@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from envcheck.check.config import Config, Ignored
-from envcheck.check.judge import _ignored, expired, judge_project
+from envcheck.check.judge import expired, ignored_for_now, judge_project
 from envcheck.model.facts import Unknown
 from envcheck.model.findings import Finding, Report
 from envcheck.rules import Context, Target
@@ -157,7 +157,7 @@ def test_what_follows_from_an_ignored_cause_is_ignored_with_it() -> None:
     config = Config(ignored=(Ignored("a", "why not", TODAY),))
     chain = [Finding(name, "incompatible", "error", "", caused_by=cause) for name, cause in
              (("a", None), ("b", "a"), ("c", "b"), ("d", None))]  # fmt: skip
-    kept = [_ignored(item, chain, config, TODAY) for item in chain]
+    kept = [ignored_for_now(item, chain, config, TODAY) for item in chain]
     assert [item.severity for item in kept] == ["note", "note", "note", "error"]
 
 

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fastjsonschema
 import pytest
 
+from envcheck.host.data_files import read_packaged
 from envcheck.model.snapshot import SCHEMA_VERSION, Snapshot
 from envcheck.render.json_report import render_snapshot
 from envcheck.rules import Target
@@ -61,6 +63,19 @@ def test_an_ignore_that_ended_is_told(project: Path) -> None:
     done = check(project)
     assert done.returncode == 1
     assert "the ignore of driver-too-old ended on 2020-01-01; it counts again." in done.stderr
+
+
+def test_the_report_says_the_project_file_and_what_it_ignores(project: Path) -> None:
+    rows = [f'{{id = "{name}", reason = "ordered", until = {year}-01-01}}' for name, year in
+            (("driver-too-old", 2099), ("env-mixed", 2020))]  # fmt: skip
+    add(project, f'min-driver = "600"\nignore = [{", ".join(rows)}]')
+    done = check(project, "--format", "json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert document["project"] == {"file": "pyproject.toml", "ignored": ["driver-too-old"], "expired": ["env-mixed"]}
+    schema = json.loads(read_packaged("schemas/report.schema.json"))
+    fastjsonschema.validate(schema, document)
+    assert "note: driver-too-old: Ignored until 2099-01-01 (ordered): The project requires" in check(project).stdout
 
 
 @pytest.mark.parametrize(

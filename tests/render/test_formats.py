@@ -95,8 +95,35 @@ def test_sarif_is_valid_and_names_cause_place_and_kind(validate_sarif: Any) -> N
 def test_sarif_points_at_the_line_of_the_judged_file(validate_sarif: Any) -> None:
     document = json.loads(render_sarif(REPORT, "docker/Dockerfile:3"))
     validate_sarif(document)
-    places = [item["locations"][0]["physicalLocation"] for item in document["runs"][0]["results"]]
-    assert places[1] == {"artifactLocation": {"uri": "docker/Dockerfile"}, "region": {"startLine": 3}}
+    results = document["runs"][0]["results"]
+    here = {"artifactLocation": {"uri": "docker/Dockerfile", "uriBaseId": "%SRCROOT%"}, "region": {"startLine": 3}}
+    assert [[place["physicalLocation"] for place in item["locations"]] for item in results] == [[here]] * len(FINDINGS)
+    machine = results[0]["relatedLocations"][0]["physicalLocation"]
+    assert machine == {"artifactLocation": {"uri": "file:///sys/module/nvidia/version"}}
+
+
+def test_sarif_suppresses_what_a_project_ignores_and_tells_namesakes_apart(validate_sarif: Any) -> None:
+    told = [
+        Evidence("tool.envcheck.ignore", "until 2027-01-31: ordered"),
+        Evidence("numpy", "1"),
+        Evidence("keras", "2"),
+    ]
+    findings = tuple(Finding("dependency-conflict", "compatible", "note", "x", (item,)) for item in told)
+    document = json.loads(render_sarif(Report("compatible", "gpu", "", findings, ()), "pyproject.toml"))
+    validate_sarif(document)
+    results = document["runs"][0]["results"]
+    assert [item.get("suppressions") for item in results] == [
+        [{"kind": "external", "justification": "until 2027-01-31: ordered"}], None, None,
+    ]  # fmt: skip
+    assert len({item["partialFingerprints"]["finding/v1"] for item in results}) == 3
+
+
+def test_junit_names_are_unlike() -> None:
+    findings = tuple(Finding("dependency-conflict", "incompatible", "error", text) for text in "abc")
+    suite = ET.fromstring(render_report(Report("incompatible", "gpu", "", findings, ())))[0]
+    assert [case.get("name") for case in suite] == [
+        "dependency-conflict", "dependency-conflict (2)", "dependency-conflict (3)",
+    ]  # fmt: skip
 
 
 def test_a_schema_violation_would_be_seen(validate_sarif: Any) -> None:
@@ -129,4 +156,5 @@ def test_markdown_escapes_what_would_act() -> None:
 
 def test_a_fence_is_longer_than_what_it_holds() -> None:
     assert fenced(["a ```` b"])[0] == "`````"
+    assert escaped("@team $x$ a @ b") == "\\@\u200bteam \\$x\\$ a \\@ b"
     assert escaped("a|b\n`c`") == "a\\|b \\`c\\`"
