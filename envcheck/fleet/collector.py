@@ -31,8 +31,21 @@ echo 'envcheck: no Python {shown} or newer on this host' >&2
 exit 3
 """
 _MAIN = '''"""Read this machine and print its snapshot on one line."""
+import builtins
 import json
 import sys
+import threading
+
+lock, load = threading.RLock(), builtins.__import__
+
+
+def load_alone(*args, **kwargs):
+    with lock:
+        return load(*args, **kwargs)
+
+
+if sys.version_info < (3, 10):  # imports from an archive: another thread sees a module that is half there
+    builtins.__import__ = load_alone
 
 from envcheck.host.local import LocalHost
 from envcheck.model.codec import encode
@@ -41,6 +54,7 @@ from envcheck.probes import PythonSelection, collect
 selection = PythonSelection(**dict(word.split("=", 1) for word in sys.argv[1:]))
 print("{mark}" + json.dumps(encode(collect(LocalHost(), selection))))
 '''
+_FORMAT = 2  # of marshal: later ones write references, which depend on what else a process holds
 # Zip archives carry times; one that never changes makes the same collector of the same sources.
 _TIME = (1980, 1, 1, 0, 0, 0)
 
@@ -67,7 +81,7 @@ def _compiled(name: str, path: Path) -> bytes:
     """Compile a module for this Python: a host with the same one need not, others take the source beside it."""
     code = compile(path.read_bytes(), name, "exec", dont_inherit=True)
     unchecked = (1).to_bytes(4, "little")  # https://peps.python.org/pep-0552/: by hash, never compared with the source
-    return MAGIC_NUMBER + unchecked + bytes(8) + marshal.dumps(code)
+    return MAGIC_NUMBER + unchecked + bytes(8) + marshal.dumps(code, _FORMAT)
 
 
 def _sources() -> Iterator[tuple[str, Path]]:
