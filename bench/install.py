@@ -55,7 +55,12 @@ def fresh_variables() -> dict[str, str]:
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
     folders = [str(path / "bin") for path in sorted(versions.glob("3.*"))]
     kept = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_", "REQUESTS_"))}
-    return {**kept, "PATH": ":".join([*folders, os.defpath]), "HOME": str(Path.home()), "PYTHONPATH": str(ROOT)}
+    return {
+        **kept,
+        "PATH": ":".join([*folders, os.defpath, "/usr/sbin:/sbin"]),
+        "HOME": str(Path.home()),
+        "PYTHONPATH": str(ROOT),
+    }
 
 
 def run(argv: list[str], folder: Path, seconds: float = 1800.0) -> subprocess.CompletedProcess[str]:
@@ -111,7 +116,8 @@ def do_gpu(line: str, python: str, folder: Path) -> Outcome:
     from tests.fakes.gpu_host import run_on_gpu_host
     from tests.fakes.machine import GpuHost
 
-    begun, host, variables = time.monotonic(), GpuHost(), fresh_variables()
+    begun, host = time.monotonic(), GpuHost()
+    variables = {**fresh_variables(), "PIP_NO_CACHE_DIR": "1"}  # what is written outside /tmp lies in memory there
 
     def on_host(argv: list[str]) -> subprocess.CompletedProcess[str]:
         return run_on_gpu_host(host, ["sh", "-c", 'cd "$0"; exec "$@"', str(folder), *argv], variables, 1800)
@@ -129,7 +135,8 @@ def do_gpu(line: str, python: str, folder: Path) -> Outcome:
     missed = "Cannot dlopen" in loaded.stderr or "loaded lib" not in loaded.stdout
     good = report["verdict"] == "compatible" and not missed
     names = loaded.stdout.rpartition("loaded ")[2].split()
-    told = "" if good else f"{report['headline']} {loaded.stdout[-300:]} {loaded.stderr[-600:]}"
+    found = "; ".join(item["message"] for item in report["findings"][:3])
+    told = "" if good else f"{report['headline']} {found} {loaded.stdout[-300:]} {loaded.stderr[-3000:]}"
     return Outcome(report["verdict"], f"{len(names)} libraries: {' '.join(names)}", time.monotonic() - begun, told)
 
 
@@ -191,7 +198,7 @@ def usual_seconds(stock: Path) -> float:
     return time.monotonic() - begun
 
 
-def table(kind: str, only: list[str], folder: Path) -> bool:
+def table(kind: str, only: list[str], folder: Path, *, keep: bool) -> bool:
     """Do every release of a kind, and print what came of it."""
     work = {"printed": do_printed, "installed": do_installed, "gpu": do_gpu}[kind]
     rows = GPU if kind == "gpu" else PRINTED
@@ -202,7 +209,8 @@ def table(kind: str, only: list[str], folder: Path) -> bool:
         if not only or line in only:
             shutil.rmtree(folder / f"tf{line}", ignore_errors=True)
             outcome = work(line, python, folder)
-            shutil.rmtree(folder / f"tf{line}", ignore_errors=True)
+            if not keep:
+                shutil.rmtree(folder / f"tf{line}", ignore_errors=True)
             told = (outcome.verdict or "-", outcome.smoke or "-", f"{outcome.seconds:.0f}")
             print(f"| {line} | {python} | {' | '.join(told)} |", flush=True)
             wrong += [f"{line}: {outcome.wrong}"] if outcome.wrong else []
@@ -216,6 +224,7 @@ def main() -> int:
     parser.add_argument("kind", choices=("printed", "gpu", "installed", "kills"))
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--environments", type=Path, default=None)
+    parser.add_argument("--keep", action="store_true", help="leave the environments where they are")
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
@@ -224,7 +233,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = asked.environments or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
-        return 0 if table(asked.kind, asked.only, folder) else 1
+        return 0 if table(asked.kind, asked.only, folder, keep=asked.keep) else 1
 
 
 if __name__ == "__main__":

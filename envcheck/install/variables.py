@@ -37,8 +37,8 @@ def _for_uv(environment: Mapping[str, str]) -> dict[str, str]:
         settings = pip_settings(environment)
         found["UV_DEFAULT_INDEX"] = settings.url
     except ArtifactError:
-        settings = connection_settings(environment)  # no index, or one that is a folder
-        found["UV_NO_INDEX"] = "1" if environment.get("PIP_NO_INDEX") else ""
+        settings = connection_settings(environment)  # no index (uv can only be kept off the network), or one that is a folder
+        found["UV_OFFLINE"] = "1" if environment.get("PIP_NO_INDEX") else ""
         found["UV_DEFAULT_INDEX"] = environment.get("PIP_INDEX_URL", "")
     found["SSL_CERT_FILE"], found["ALL_PROXY"] = settings.ca_file, settings.proxy
     found["UV_INSECURE_HOST"] = " ".join(settings.trusted_hosts)

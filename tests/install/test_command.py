@@ -18,6 +18,7 @@ from envcheck.cli.group import run
 from envcheck.cli.install_plan import Asked, Planned
 from envcheck.install.place import place_of
 from envcheck.model.plans import Plan
+from envcheck.model.records import replaced
 from envcheck.render.plan_text import render_plan_text
 from tests.install.wheels import make_wheel, site_packages, tree_hash
 
@@ -27,11 +28,12 @@ AS_ROOT = ["--as-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Work in a folder of its own, with wheels of JAX that hold nothing but their version."""
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
         monkeypatch.delenv(name)
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path_factory.mktemp("uv")))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -221,7 +223,9 @@ def document(capfd: pytest.CaptureFixture[str]) -> dict[str, object]:
     return dict(told)
 
 
-def test_json_is_one_document_whatever_happens(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_document_whatever_happens(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     version = make_wheels(here)
     as_json = ["--env", "env", "--installer", "uv", "--yes", "--format", "json"]
     assert install("jax==0.0.1", *as_json) == 1
@@ -236,8 +240,50 @@ def test_json_is_one_document_whatever_happens(here: Path, capfd: pytest.Capture
     assert document(capfd)["outcome"] == "installed"
     assert run(["install", "--rollback", "--yes", "--format", "json"]) == 0
     assert document(capfd)["why"] == "asked for"
-    (here / "wheels" / f"jaxlib-{version}-py3-none-any.whl").unlink()
+    (here / "empty").mkdir()
+    monkeypatch.setenv("PIP_FIND_LINKS", str(here / "empty"))
     assert install("jax", *as_json) == 4
     told = document(capfd)
     assert told["outcome"] == "restored"
     assert "the step install failed" in str(told["why"])
+
+
+def test_what_was_never_installed_cannot_be_undone(here: Path) -> None:
+    with pytest.raises(UserError, match="nothing was ever installed into"):
+        run(["install", "--rollback", "--env", "env", "--yes"])
+    with pytest.raises(UserError, match="envcheck has installed into none here"):
+        run(["install", "--resume"])
+
+
+def test_smoke_decides_with_the_doctor(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make_wheels(here)
+    assert install("jax", "--env", "env", "--installer", "uv", "--yes", "--smoke") == 4  # nothing to compute with
+    assert "Not installed: the smoke test: " in capfd.readouterr().err
+    assert not (here / "env").exists()
+
+
+def test_the_doctor_decides(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    from envcheck.cli.install_judge import Judged, judge
+
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], check=True, timeout=60)
+    plan = planned().plan
+    assert "does not hold jax==" in judge(Judged(plan, here / "env", None, smoke=False, quiet=True))
+    unpacked = replaced(plan, releases=(), goal="gpu")  # without a framework no GPU does any good
+    assert judge(Judged(unpacked, here / "env", None, smoke=False, quiet=True)).startswith("the doctor finds it ")
+
+
+def test_the_environments_own_libraries_are_on_the_loaders_path_while_it_is_judged(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from envcheck.cli.install_judge import Judged, _activated
+
+    plan = planned().plan
+    (here / "env/lib/nvidia/cudnn/lib").mkdir(parents=True)
+    made = replaced(plan.environments[0], library_folders=("lib/nvidia/*/lib",))
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/before")
+    wanted = Judged(replaced(plan, environments=(made,)), here / "env", None, smoke=False, quiet=True)
+    with _activated(wanted):
+        assert os.environ["LD_LIBRARY_PATH"] == f"{here}/env/lib/nvidia/cudnn/lib:/before"
+    assert os.environ["LD_LIBRARY_PATH"] == "/before"

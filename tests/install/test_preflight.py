@@ -227,5 +227,5 @@ def test_uv_is_told_what_pip_is_configured_with() -> None:
     assert "PIP_USER" not in found
     assert "PYTHONPATH" not in found
     assert step_variables({**configured, "UV_DEFAULT_INDEX": "mine"})["UV_DEFAULT_INDEX"] == "mine"
-    assert step_variables({**configured, "PIP_NO_INDEX": "1"})["UV_NO_INDEX"] == "1"
+    assert step_variables({**configured, "PIP_NO_INDEX": "1"})["UV_OFFLINE"] == "1"
     assert step_variables({**configured, "PIP_INDEX_URL": "file:///srv"})["UV_DEFAULT_INDEX"] == "file:///srv"
