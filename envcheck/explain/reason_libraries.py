@@ -68,7 +68,7 @@ def providers(matrix: Matrix, library: Library) -> tuple[str, ...]:
 _LOADS = (
     "missing-dynamic-library", "missing-dlerror", "cannot-open-shared-object", "import-cannot-open",
     "tf-couldnt-open-cuda-library", "tf-could-not-find-dll", "could-not-locate-library", "cupy-cuda-path",
-    "dylib-not-loaded", "cannot-open-other-language",
+    "dylib-not-loaded", "cannot-open-other-language", "library-cannot-be-loaded",
 )  # fmt: skip
 _FATAL = ("import-cannot-open", "tf-could-not-find-dll", "could-not-locate-library", "cannot-open-other-language")
 

@@ -66,6 +66,9 @@ def _partial(event: Event, module: str) -> Iterator[Claim]:
     elif module in ("torch", "tensorflow", "jax", "keras", "numpy"):
         means = f"The module {module} is imported while it imports itself, as where a user's file has its name."
         yield Claim(SHADOW, 74, means, (event,), rivals=("env-mixed",))
+    elif module in ("torchvision", "torchaudio"):
+        means = f"{module} cannot load its own compiled part: it was built for another release of torch."
+        yield Claim("extension-build-mismatch", 74, means, (event,), rivals=(SHADOW,))
     else:
         yield Claim("dependency-conflict", 50, f"{module} does not fit the packages around it.", (event,))
 
@@ -124,6 +127,10 @@ def _windows(log: Log) -> Iterator[Claim]:
             yield Claim("dependency-conflict", 54, "A DLL that a module needs does not fit.", (event,))
     for event in log.of("win-error-loading"):
         library = event.captured["library"]
+        if event.captured["code"] == "127" and re.search(r"torch(?:audio|vision|text)", event.captured["path"]):
+            means = f"{library} was built for another release of torch than is installed."
+            yield Claim("extension-build-mismatch", 84, means, (event,), rivals=("dependency-conflict",))
+            continue
         finding = (
             "toolkit-missing" if re.match(r"cu|nv", library) and "nvrtc" not in library else "msvc-runtime-missing"
         )
