@@ -68,7 +68,8 @@ class Environment:
     packages: Tuple[str, ...] = ()  # conda specs: python=3.7, cudatoolkit=10.0
     variables: Mapping[str, str] = field(default_factory=dict)  # of the installer: CONDA_OVERRIDE_CUDA
     library_folders: Tuple[str, ...] = ()  # below the environment, put on the loader's path by its activation
-    glibc: str = ""  # lowest glibc its wheels need; "" where none
+    glibc: str = ""  # lowest glibc the frameworks' wheels need; "" where none
+    machine_glibc: str = ""  # that of the machine it is for; "" where it is not known
     macos: str = ""  # lowest macOS its wheels are for; "" elsewhere
     pip_too_old: str = ""  # the pip its wheels need, where the bundled one may be older: "20.3"
 

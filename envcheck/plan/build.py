@@ -71,13 +71,15 @@ def _blocked(judge: Judge, choices: list[Choice], in_the_way: tuple[Finding, ...
 
 def _plan(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wish) -> Plan:
     context = judge.context
-    groups = [[choice] for choice in choices] if clashes else [choices]
+    groups = _groups(choices, clashes)
     environments, releases, steps = [], [], [*system_steps(judge.own_findings())]
     for group in groups:
         judged = tuple(choice.best for choice in group if choice.best is not None)
         made = environment_of(context, judged, wish)
         if clashes:
-            made = replaced(made, folder=_own_folder(made.folder, group[0].request.framework))
+            made = replaced(
+                made, folder=_own_folder(made.folder, "-".join(choice.request.framework for choice in group))
+            )
         environments.append(made)
         releases += [planned_release(context, choice, made.folder) for choice in group]
         missing = [item for one in judged for item in one.mended if one.source.kind == SYSTEM]
@@ -96,6 +98,14 @@ def _plan(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wish)
         clashes=tuple(clashes),
         notes=tuple(dict.fromkeys(note for made in environments for note in _notes(made))),
     )
+
+
+def _groups(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]:
+    if not clashes:
+        return [choices]
+    from envcheck.plan.together import groups_of
+
+    return groups_of(choices, clashes)
 
 
 def _notes(made: Environment) -> list[str]:

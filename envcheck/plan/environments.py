@@ -63,6 +63,7 @@ def environment_of(context: Context, judged: tuple[Judgement, ...], wish: Wish) 
         python=python_minor(context) + ("t" if _is_free_threaded(context) else ""),
         platform=context.platform,
         glibc=max((wheel_glibc(row) for row in rows), key=lambda text: Version(text or "0")),
+        machine_glibc=_machine_glibc(context),
         macos=_macos(rows),
         pip_too_old=_pip_needed(context, rows),
     )
@@ -137,6 +138,11 @@ def _library_folders(made: Environment, judged: tuple[Judgement, ...]) -> tuple[
     wheels = f"{_VENV_SITE.format(python=made.python)}/nvidia/*/lib"
     folders = [wheels] if any(kind in (OWN, WHEELS) for kind in hooked) else []
     return (*folders, *(["lib"] if PACKAGES in hooked else []))
+
+
+def _machine_glibc(context: Context) -> str:
+    libc = context.facts.host.libc_version
+    return libc.value if context.os == "linux" and isinstance(libc, Known) else ""
 
 
 def _macos(rows: list[FrameworkRelease]) -> str:

@@ -13,6 +13,7 @@ from envcheck.model.plans import Clash, Rejected
 from envcheck.model.records import replaced
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
+from envcheck.plan.constraints import constraints
 from envcheck.plan.cuda_source import NONE, OWN
 from envcheck.plan.judge import Judge, Judgement
 from envcheck.plan.requests import Request
@@ -27,11 +28,11 @@ def choose_together(judge: Judge, requests: tuple[Request, ...], installer: str)
     newest = [choose(judge, request, installer) for request in requests]
     if len(requests) < 2 or any(choice.best is None for choice in newest):
         return newest, []
-    clashes = [*_clashes(newest)]
+    clashes = [*_clashes(judge, newest)]
     if not clashes:
         return newest, []
     ladders = [_Ladder(choice, judge, installer) for choice in newest]
-    found = _fitting(ladders, [])
+    found = _fitting(judge, ladders, [])
     return ([_with_reasons(choice, newest, clashes) for choice in found], []) if found else (newest, clashes)
 
 
@@ -52,13 +53,31 @@ class _Ladder:
             yield self._known[step]
 
 
-def _fitting(ladders: list[_Ladder], chosen: list[Choice]) -> list[Choice]:
+def groups_of(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]:
+    """Put choices into as few environments as their clashes allow, each into the first that takes it."""
+    apart = {frozenset((item.first.partition(": ")[0], item.second.partition(": ")[0])) for item in clashes}
+    groups: list[list[Choice]] = []
+    for choice in choices:
+        fits = (group for group in groups if not any(frozenset((_name(choice), _name(own))) in apart for own in group))
+        found = next(fits, None)
+        if found is None:
+            groups.append([choice])
+        else:
+            found.append(choice)
+    return groups
+
+
+def _name(choice: Choice) -> str:
+    return _label(choice.best) if choice.best else ""
+
+
+def _fitting(judge: Judge, ladders: list[_Ladder], chosen: list[Choice]) -> list[Choice]:
     """Find releases that go together: what is asked for first stays newest; [] where there are none."""
     if len(chosen) == len(ladders):
         return chosen
     for choice in ladders[len(chosen)]:
-        if next(_clashes([*chosen, choice]), None) is None:
-            found = _fitting(ladders, [*chosen, choice])
+        if next(_clashes(judge, [*chosen, choice]), None) is None:
+            found = _fitting(judge, ladders, [*chosen, choice])
             if found:
                 return found
     return []
@@ -91,33 +110,38 @@ def _with_reasons(choice: Choice, newest: list[Choice], clashes: list[Clash]) ->
     return replaced(choice, rejected=(*choice.rejected, Rejected(text, "cuda-wheel-conflict", why)))
 
 
-def _clashes(choices: list[Choice]) -> Iterator[Clash]:
+def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
     """Yield pairs of pins on one distribution that no version meets, and wheels of two CUDA majors in one folder."""
     pins: dict[str, list[tuple[str, Requirement]]] = {}
     for item in (choice.best for choice in choices if choice.best):
-        for text in _pins(item):
+        for text in dict.fromkeys((*_pins(judge, item), *constraints(judge.context, item.candidate, item.source))):
             requirement = Requirement(text)
             pins.setdefault(_shared_name(requirement.name), []).append((_label(item), requirement))
     for found in pins.values():
         for number, (owner, first) in enumerate(found):
             for other, second in found[number + 1 :]:
                 if other != owner and (first.name != second.name or not _meet(first.specifier, second.specifier)):
-                    yield Clash(f"{owner}: {first}", f"{other}: {second}")
+                    yield Clash(f"{owner}: {_shown(first)}", f"{other}: {_shown(second)}")
+
+
+def _shown(pin: Requirement) -> str:
+    return str(pin) if pin.specifier else f"{pin}, pinned to a version that is not known"
 
 
 def _label(judged: Judgement) -> str:
     return judged.candidate.requirement
 
 
-def _pins(judged: Judgement) -> tuple[str, ...]:
+def _pins(judge: Judge, judged: Judgement) -> tuple[str, ...]:
     """List what a release requires as far as the matrix knows: its CUDA wheels, and what it shares with others."""
     candidate, wheels = judged.candidate, judged.source.requirements
     if judged.source.kind == OWN and not candidate.local:
         wheels += candidate.cuda_row.cuda_wheels
     elif candidate.local.startswith("cu"):
         wheels += tuple(f"{name}-{candidate.local[:4]}" for name in sharing_wheels())
-    own = () if judged.source.kind == NONE else wheels
-    return (*own, *(f"{name}{specifier}" for name, specifier in candidate.row.requires.items()))
+    own, row, context = () if judged.source.kind == NONE else wheels, candidate.row, judge.context
+    real = context.matrix.release(row.framework, row.version, context.platform, row.stub_for) if row.stub_for else None
+    return (*own, *(f"{name}{specifier}" for name, specifier in (real or row).requires.items()))
 
 
 def _shared_name(name: str) -> str:
@@ -127,8 +151,13 @@ def _shared_name(name: str) -> str:
 
 
 def _meet(first: SpecifierSet, second: SpecifierSet) -> bool:
-    """Tell whether some version meets both: one of those they name, or one just beside it."""
+    """Tell whether some version meets both: one of those they name, or one just beside it.
+
+    A pin without a version is an exact one that the matrix does not hold: it hardly meets another exact one.
+    """
     both = first & second
+    if (not first or not second) and any(clause.operator == "==" for clause in both):
+        return False
     named = [clause.version.removesuffix(".*") for clause in both]
     return not named or any(both.contains(text, prereleases=True) for version in named for text in _around(version))
 

@@ -99,12 +99,16 @@ def _system(made: Environment) -> dict[str, str]:
 
 
 def platform_name(made: Environment) -> str:
-    """Name an environment's platform as uv does, on Linux with the lowest glibc it has a name for that will do."""
-    from packaging.version import Version
+    """Name an environment's platform as uv does, on Linux with the newest glibc it has a name for that is there."""
+    from packaging.version import InvalidVersion, Version
 
     pattern = str(plan_data()["platform_tags"][made.platform])
     floors = plan_data()["platform_glibc"]
-    glibc = next((floor for floor in floors if Version(floor) >= Version(made.glibc or "0")), floors[-1])
+    try:
+        there = Version(made.machine_glibc or max(made.glibc or "0", plan_data()["usual_glibc"], key=Version))
+    except InvalidVersion:
+        there = Version(made.glibc or "0")
+    glibc = max((floor for floor in floors if Version(floor) <= there), key=Version, default=floors[0])
     return pattern.format(glibc=glibc.replace(".", "_"))
 
 

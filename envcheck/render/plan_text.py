@@ -14,7 +14,7 @@ def render_plan_text(plan: Plan, *, verbose: bool = False) -> str:
     lines = [*_heading(plan), ""]
     for release in plan.releases:
         lines += _release(release, verbose=verbose)
-    lines += [f"Clash: {inert(item.first)} and {inert(item.second)}: two environments." for item in plan.clashes]
+    lines += _clashes(plan, verbose=verbose)
     if plan.blocked_by or not plan.releases:
         return "\n".join([*lines, *_blocked(plan, verbose=verbose)]) + "\n"
     lines += [f"note: {inert(note)}" for note in plan.notes]
@@ -36,6 +36,16 @@ def step_line(plan: Plan, step: Step) -> str:
         return powershell_line(step.argv, step.env)
     prefix = "".join(f"{name}={shell_line((value,))} " for name, value in step.env.items())
     return prefix + shell_line(step.argv)
+
+
+def _clashes(plan: Plan, *, verbose: bool) -> list[str]:
+    """Name the pins that clash, the first of each two releases unless all are asked for."""
+    pairs = {(item.first.partition(": ")[0], item.second.partition(": ")[0]): item for item in reversed(plan.clashes)}
+    shown = plan.clashes if verbose else tuple(item for item in plan.clashes if item in pairs.values())
+    lines = [f"Clash: {inert(item.first)} and {inert(item.second)}." for item in shown]
+    left = len(plan.clashes) - len(shown)
+    lines += [f"  and {left} more: -v shows them"] if left else []
+    return [*lines, f"No one environment can hold them: {len(plan.environments)} are planned."] if lines else []
 
 
 def _heading(plan: Plan) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.plan.machines import A100, chosen, machine, planned
+from envcheck.render.plan_text import render_plan_text
+from tests.plan.machines import A100, OLD_DRIVER, V100, chosen, machine, planned
 
 
 def test_pins_that_clash_move_the_framework_asked_for_later() -> None:
@@ -42,3 +43,33 @@ def test_an_index_of_its_own_is_a_set_of_its_own() -> None:
     assert first.requirements == ("torch==2.15.0+cpu",)
     assert second.index == ""
     assert not any("extra-index" in word for step in plan.steps for word in step.argv)
+
+
+def test_an_exact_pin_does_not_meet_a_build_whose_pins_are_not_known() -> None:
+    plan = planned("tensorflow==2.15.*", "torch>=2.14,<2.16", on=OLD_DRIVER)
+    assert chosen(plan, "torch").requirement == "torch==2.15.0+cu126"
+    assert len(plan.environments) == 2
+    assert any("pinned to a version that is not known" in item.second for item in plan.clashes)
+    assert len(planned("tensorflow==2.20.*", "torch==2.15.0", on=V100).environments) == 1  # a range may well meet it
+
+
+def test_bounds_set_by_the_plan_itself_and_those_behind_an_empty_wheel_count() -> None:
+    plan = planned("tensorflow==2.12.*", "torch==2.0.*", "jax<0.12", on=machine(platform="win_amd64"))
+    assert len(plan.environments) == 1
+    assert chosen(plan, "jax").version == "0.4.38"  # the newest that takes numpy 1
+
+
+def test_those_that_fit_share_an_environment_beside_the_one_that_does_not() -> None:
+    plan = planned("tensorflow==2.15.*", "torch==2.1.*", "jax==0.4.20", on=machine())
+    assert len(plan.environments) == 1
+    apart = planned("tensorflow==2.13.*", "jax==0.10.*", "torch==2.1.*", on=machine())
+    assert [item.folder for item in apart.environments] == [".venv-tensorflow-torch", ".venv-jax"]
+    assert "2 are planned" in render_plan_text(apart)
+
+
+def test_the_text_names_one_clash_of_each_two_releases_and_all_when_asked() -> None:
+    plan = planned("tensorflow==2.15.*", "torch==2.1.*", on=OLD_DRIVER)
+    short, whole = render_plan_text(plan), render_plan_text(plan, verbose=True)
+    assert short.count("Clash: ") == 1
+    assert f"and {len(plan.clashes) - 1} more" in short
+    assert whole.count("Clash: ") == len(plan.clashes) > 5
