@@ -100,7 +100,8 @@ class Table:
                 if not first:
                     stream.write(head)
         except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"cannot write {path}: {error}") from None
+            why = error.strerror if isinstance(error, OSError) else "it is no text file"
+            raise UserError(f"cannot write {path}: {why}") from None
         if first and first.strip() != head.strip():
             raise UserError(f"{path} holds something else: its first line is not {head.strip()}. Name another file.")
 

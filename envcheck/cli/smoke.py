@@ -21,7 +21,7 @@ EXAMPLE = "Example: envcheck smoke --env .venv --gpu 0 --level full"
     "gpus",
     multiple=True,
     metavar="N",
-    help="Test this GPU, as nvidia-smi numbers it, or by UUID (MIG-…, too).",
+    help="Test this GPU, as nvidia-smi numbers it, or by UUID, MIG-... too.",
 )
 @click.option("--level", type=click.Choice(LEVELS), default="quick", help="How much to compute.")
 @click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", help="What must work.")

@@ -58,7 +58,9 @@ def run(
     choice = _choice(gpus.value if isinstance(gpus, Known) else (), wanted)
     frameworks = _chosen(_frameworks(inspected.distributions), choice, wanted)
     unread = gpus.detail if isinstance(gpus, Unknown) else ""
-    session = Session(wanted.level, (), choice.left_out, unread, wanted.expect)
+    session = Session(
+        wanted.level, (), choice.left_out, unread, wanted.expect, tuple(item.title for item in frameworks)
+    )
     jobs = jobs_of(frameworks, choice.devices, wanted.level, cpu=not wanted.gpus)
     session = _run(session, wanted, inspected, jobs, while_it_runs)
     redacted: Session = Redactor.of(os.environ).value(session)

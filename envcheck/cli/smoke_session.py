@@ -28,7 +28,7 @@ def run_session(wanted: SmokeOptions, while_it_runs: Callable[[], object] = lamb
     from envcheck.cli import smoke_runs  # half of what this command costs: the Python answers meanwhile
 
     gpus = smoke_runs.gpus_of(host, wanted)
-    inspected = smoke_runs.Inspected.by(host, *_told(asked.answer()))
+    inspected = smoke_runs.Inspected.by(host, *_told(asked.answer(), named=bool(wanted.python or wanted.env)))
     return smoke_runs.run(wanted, inspected, gpus, while_it_runs)
 
 
@@ -52,18 +52,20 @@ class _Asked:
         return self._answers[0]
 
 
-def _told(chosen: Choice) -> tuple[str, dict[str, object]]:
+def _told(chosen: Choice, *, named: bool) -> tuple[str, dict[str, object]]:
     """Return the Python and its answer; UserError where there is none, or one that is too old."""
     told = dict(chosen.answer.value) if isinstance(chosen.answer, Known) else {}
     version = str(told.get("version", ""))
     if not isinstance(chosen.executable, Known) or not version:
-        why = getattr(chosen.answer, "detail", "") or "name one with --python or --env"
-        raise UserError(f"no Python to test was found: {why}. {_tried(chosen.executable)}".rstrip())
+        raise UserError(_why_none(chosen, named=named))
     if "distributions" not in told or tuple(map(int, version.split(".")[:2])) < (3, 6):
         raise UserError(f"Python {version} is too old: the smoke test runs on Python 3.6 and newer.")
     return chosen.executable.value, told
 
 
-def _tried(fact: object) -> str:
-    tried = getattr(fact, "tried", ())
-    return f"Looked at {', '.join(tried)}." if tried else ""
+def _why_none(chosen: Choice, *, named: bool) -> str:
+    tried = getattr(chosen.executable, "tried", ())
+    detail = getattr(chosen.answer, "detail", "").rstrip(".")
+    why = f"no Python to test was found{': ' if detail else ''}{detail}."
+    looked = f" Looked at {', '.join(tried)}." if tried else ""
+    return f"{why}{looked}{'' if named else ' Name one with --python or --env.'}"

@@ -113,7 +113,8 @@ def _fit_blocks(listing: Listing) -> list[Block]:
     if listing.job is None:
         return []
     rows = [_fit_row(fit) for fit in listing.fits]
-    return [_need_line(listing.job), (("place", "free", "fits", "largest batch"), rows), _CAVEAT]
+    table: list[Block] = [(("place", "free", "fits", "largest batch"), rows)] if rows else []
+    return [_need_line(listing.job), *table, _CAVEAT]
 
 
 def _fit_row(fit: Fit) -> Row:

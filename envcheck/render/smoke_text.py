@@ -37,7 +37,7 @@ def _lines(session: Session, *, color: bool, verbose: bool, quiet: bool) -> Iter
 
 def _run(run: Run, *, verbose: bool) -> Iterator[str]:
     done = [result for result in run.results if result.outcome != SKIPPED]
-    held = "" if run.peak_memory is None else f", at most {run.peak_memory // _MIB} MiB"
+    held = "" if (run.peak_memory or 0) < _MIB else f", at most {(run.peak_memory or 0) // _MIB} MiB"
     counted = f"{len(done)} check{'' if len(done) == 1 else 's'}, {run.seconds:.1f} s{held}"
     yield inert(f"{run.job.title}: {run.outcome} ({counted})")
     for result in run.results:

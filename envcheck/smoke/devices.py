@@ -87,7 +87,7 @@ def all_together(devices: tuple[Device, ...]) -> Device | None:
 
 
 def _shown(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[tuple[int, ...] | None, list[LeftOut]]:
-    if visible is None:
+    if visible is None or not gpus:
         return tuple(range(len(gpus))), []
     uuids = tuple(value_of(gpu.uuid) or "" for gpu in gpus)
     instances = tuple(tuple(item.uuid for item in value_of(gpu.mig_devices) or ()) for gpu in gpus)

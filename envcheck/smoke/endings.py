@@ -31,8 +31,9 @@ def ending(watched: Watched, spoken: Spoken, log: str, limits: Limits) -> Result
     if watched.ended == TIME:
         return _hung(check, device, log, limits)
     if watched.ended == MEMORY:
-        allowed = (limits.memory or 0) / _GIB
-        message = f"used more than the {allowed:.1f} GiB of memory it may and was ended"
+        allowed = limits.memory or 0
+        amount = f"{allowed / _GIB:.1f} GiB" if allowed >= _GIB else f"{allowed >> 20} MiB"
+        message = f"used more than the {amount} of memory it may and was ended"
         return Result(check, device, OUT_OF_MEMORY, message, finding="os-limit")
     return _crashed(check, device, watched.code, log)
 

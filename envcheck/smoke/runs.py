@@ -91,6 +91,7 @@ class Session:
     left_out: tuple[LeftOut, ...] = ()
     gpus_unread: str = ""  # why the GPUs of this machine could not be listed
     expect: str = "auto"
+    frameworks: tuple[str, ...] = ()  # what was to be tested, in words
 
 
 def worst(results: tuple[Result, ...]) -> str:

@@ -48,7 +48,10 @@ def headline_of(session: Session) -> str:
 
 
 def _why_nothing(session: Session) -> str:
-    no_gpu = session.gpus_unread or "this machine has no GPU that can be seen"
+    left_out = "; ".join(f"{item.label}: {item.why}" for item in session.left_out)
+    no_gpu = session.gpus_unread or left_out or "this machine has no GPU that can be seen"
+    if session.frameworks:
+        return f"the test of the {' and the '.join(session.frameworks)} needs a GPU, and {no_gpu}."
     return f"the environment holds no framework to test, and {no_gpu}."
 
 

@@ -51,6 +51,7 @@ def test_the_variable_is_honoured(value: str | None, shown: list[str], hidden: l
 def test_a_form_nobody_describes_is_handed_on_as_it_is() -> None:
     (device,) = choose_devices(TWO, "0 1", ()).devices
     assert (device.visible, device.in_cuda_order) == ("0 1", True)
+    assert choose_devices((), "0 1", ()) == Choice(), "a machine without a GPU has none to try it on"
 
 
 def test_numbers_among_gpus_of_several_kinds_are_cudas_own() -> None:

@@ -58,6 +58,16 @@ def session(*runs: Run, **about: Any) -> Session:
         (session(ON_CPU, gpus_unread="NVML hangs"), UNDETERMINED, "NVML hangs"),
         (session(ON_CPU, gpus_unread="NVML hangs", expect="cpu"), COMPATIBLE, "only the CPU"),
         (session(), UNDETERMINED, "Nothing was tested: the environment holds no framework"),
+        (
+            session(left_out=(HIDDEN,)),
+            UNDETERMINED,
+            "no framework to test, and GPU 1: CUDA_VISIBLE_DEVICES=0 hides it.",
+        ),
+        (
+            session(frameworks=("CUDA driver",)),
+            UNDETERMINED,
+            "the test of the CUDA driver needs a GPU, and this machine",
+        ),
         (session(run(CPU_DEVICE)), UNDETERMINED, "No GPU was tested"),
         (session(ON_CPU, FAILED), INCOMPATIBLE, "1 of 2 runs failed: PyTorch 2.7.0 on GPU 0 (NVIDIA A100)."),
         (session(ON_CPU, ON_GPU, left_out=(HIDDEN,)), COMPATIBLE, "Not tested: GPU 1."),
