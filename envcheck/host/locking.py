@@ -25,7 +25,8 @@ def exclusive(path: str, patience: float) -> Iterator[int]:
         deadline = time.monotonic() + patience
         while not _taken(descriptor):
             if time.monotonic() > deadline:
-                raise HeldError(os.pread(descriptor, 100, 0).decode("ascii", "replace").strip())
+                os.lseek(descriptor, 0, os.SEEK_SET)
+                raise HeldError(os.read(descriptor, 100).decode("ascii", "replace").strip())
             time.sleep(_PAUSE)
         os.ftruncate(descriptor, 0)
         os.write(descriptor, b"%d\n" % os.getpid())
