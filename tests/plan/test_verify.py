@@ -104,13 +104,17 @@ def test_the_wheel_of_uv_is_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("platform", "glibc", "name"),
+    ("platform", "needed", "there", "name"),
     [
-        ("linux_x86_64", "2.12", "x86_64-manylinux_2_17"),
-        ("linux_x86_64", "2.27", "x86_64-manylinux_2_28"),
-        ("linux_aarch64", "2.28", "aarch64-manylinux_2_28"),
-        ("win_amd64", "", "x86_64-pc-windows-msvc"),
-        ("macosx_arm64", "", "aarch64-apple-darwin"),
+        ("linux_x86_64", "2.12", "", "x86_64-manylinux_2_28"),  # what nobody stated is no older than this
+        ("linux_x86_64", "2.31", "", "x86_64-manylinux_2_31"),
+        ("linux_x86_64", "2.12", "2.35", "x86_64-manylinux_2_35"),  # dependencies may need more than the framework
+        ("linux_x86_64", "2.12", "2.12", "x86_64-manylinux_2_17"),
+        ("linux_x86_64", "2.27", "2.99", "x86_64-manylinux_2_40"),
+        ("linux_x86_64", "2.27", "odd", "x86_64-manylinux_2_17"),
+        ("linux_aarch64", "2.28", "2.29", "aarch64-manylinux_2_28"),
+        ("win_amd64", "", "", "x86_64-pc-windows-msvc"),
+        ("macosx_arm64", "", "", "aarch64-apple-darwin"),
     ],
 )
 def test_platforms_are_named_as_uv_does(platform: str, needed: str, there: str, name: str) -> None:
