@@ -1,0 +1,121 @@
+"""Journals in states that crashes leave, and how it is told where somebody watches."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from envcheck.cli.exits import UserError
+from envcheck.cli.group import run
+from envcheck.cli.install_progress import InstallProgress
+from envcheck.host.locking import exclusive
+from envcheck.install.change import begin, commit, put_in_place, restore
+from envcheck.install.journal import Journal, new_identity
+from envcheck.install.place import Place, place_of
+from envcheck.install.run import held_place
+from envcheck.install.settle import NEW, OLD, settle, unsettled
+from tests.install.session import Told
+
+pytestmark = pytest.mark.needs("posix")
+FIRST = "20260101T000000-7"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    found = place_of(tmp_path / "env")
+    found.state.mkdir()
+    return found
+
+
+def installed(place: Place, identity: str = FIRST) -> Journal:
+    journal = Journal(place, identity)
+    begin(journal, ("demo",))
+    put_in_place(journal)
+    (place.folder / "new").write_text(identity)
+    commit(journal)
+    return journal
+
+
+def test_a_journal_without_a_line_is_of_nothing(place: Place) -> None:
+    place.journal(FIRST).touch()
+    assert unsettled(place) == ()
+    assert settle(Journal(place, FIRST), "why") == OLD
+    assert place.identities() == ()
+
+
+def test_what_is_settled_is_left_alone(place: Place) -> None:
+    journal = installed(place)
+    before = journal.lines()
+    assert settle(journal, "why") == NEW
+    restore(journal, "asked for")
+    assert settle(journal, "why") == OLD
+    assert len(journal.lines()) == len(before) + 2
+    assert not place.folder.exists()
+
+
+def test_the_next_installation_settles_the_one_before(place: Place, capfd: pytest.CaptureFixture[str]) -> None:
+    journal = Journal(place, FIRST)
+    begin(journal, ("demo",))
+    put_in_place(journal)
+    with held_place(place, Told()):
+        assert journal.is_settled
+    assert "settled old it was interrupted" in capfd.readouterr().out
+    assert not place.folder.exists()
+
+
+def test_conda_makes_its_folder_itself(place: Place) -> None:
+    journal = Journal(place, FIRST)
+    begin(journal, ("demo",))
+    put_in_place(journal, marked=False)
+    assert not place.folder.exists()
+    place.folder.mkdir()
+    assert settle(journal, "why") == OLD
+    assert not place.folder.exists()
+
+
+def test_identities_grow_also_when_the_clock_goes_back(place: Place) -> None:
+    place.journal("29990101T000000-7").touch()
+    assert new_identity(place, 1) == "29990101T000000-8"
+
+
+def test_another_environment_in_its_place_is_left_as_it_is(place: Place) -> None:
+    installed(place)
+    place.folder.rename(place.folder.parent / "moved")
+    place.folder.mkdir()
+    with pytest.raises(UserError, match="is another environment than"):
+        run(["install", "--rollback", "--env", str(place.folder), "--yes"])
+
+
+def test_what_cannot_be_put_back_is_said(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    installed(place)
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("envcheck.cli.install_back.restore", fail)
+    assert run(["install", "--rollback", "--env", str(place.folder), "--yes"]) == 4
+    assert "not put back: [Errno 5] Input/output error" in capfd.readouterr().err
+
+
+def test_a_held_environment_is_not_rolled_back(place: Place) -> None:
+    installed(place)
+    with exclusive(str(place.lock), 0.0), pytest.raises(UserError, match="is at work in"):
+        run(["install", "--rollback", "--env", str(place.folder), "--yes"])
+
+
+def test_the_last_line_is_shown_where_somebody_watches(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    progress = InstallProgress(2)
+    progress.begins("Install it.")
+    progress.hears("Downloading \x1b[31mdemo")
+    progress.settled(installed(place), OLD, "the test refuses it")
+    said = capfd.readouterr().err
+    assert "[1/2] Install it. (0 s)\n" in said
+    assert "\r\x1b[K    Downloading \ufffd[31mdemo\r\x1b[K" in said
+    assert "Not installed: the test refuses it." in said
