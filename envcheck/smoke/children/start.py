@@ -1,6 +1,5 @@
 """Start a smoke script and carry what it says to the runner; Python 3.6 or newer, standard library only."""
 
-import argparse
 import faulthandler
 import gc
 import json
@@ -141,26 +140,20 @@ def shortened(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def main(arguments: Optional[List[str]] = None) -> None:
+def main() -> None:
     """Run the scripts that the runner names: the first one opens the framework, the others use it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--script", action="append", required=True)
-    parser.add_argument("--fd", type=int, default=-1)
-    parser.add_argument("--file", default="")
-    parser.add_argument("--gpu", required=True)
-    parser.add_argument("--count", type=int, default=1)
-    parser.add_argument("--level", required=True)
-    parser.add_argument("--path", action="append", default=[])
-    options = parser.parse_args(arguments)
-    stream = open_stream(options.fd, options.file)
-    sys.path.extend(options.path)
+    given = list(zip(sys.argv[1::2], sys.argv[2::2]))  # the runner writes pairs; argparse would cost half a bare start
+    one = dict(given)
+    scripts, paths = ([value for name, value in given if name == which] for which in ("--script", "--path"))
+    stream = open_stream(int(one.get("--fd", -1)), one.get("--file", ""))
+    sys.path.extend(paths)
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # last: nothing here may hide a module of the framework
     faulthandler.enable()
-    report = Report(stream, options.gpu, options.count, options.level)
+    report = Report(stream, one["--gpu"], int(one["--count"]), one["--level"])
     gc.disable()  # an import leaves nothing to collect, and the search for it is a tenth of its time
-    opened = __import__(options.script[0]).run(report)
+    opened = __import__(scripts[0]).run(report)
     gc.enable()
-    for script in options.script[1:]:
+    for script in scripts[1:]:
         if opened is not None:
             __import__(script).more(report, opened)
     report.done()
