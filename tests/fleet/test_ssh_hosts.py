@@ -15,7 +15,7 @@ from tests.fakes.ssh_hosts import SshHost, ssh_hosts
 from tests.fleet.command import document, fleet
 
 pytestmark = [pytest.mark.needs("sshd"), pytest.mark.timeout(300)]
-COUNT = int(os.environ.get("ENVCHECK_TEST_HOSTS", "12"))  # bench/fleet.py asks for 50 here, and has 200 of its own
+COUNT = int(os.environ.get("ENVCHECK_TEST_HOSTS", "12"))  # 50 and more take a minute; bench/fleet.py has 200
 K80 = FakeGpu(name="Tesla K80", device_id="102d", capability="3.7")
 NOUVEAU = FakeGpu(bound_to="nouveau")
 # What a host is, and the verdict and cause its row must have where a GPU is expected to run torch 2.6.
