@@ -49,6 +49,9 @@ def _no_driver(log: Log) -> Iterator[Claim]:
 
 
 def _smi(log: Log) -> Iterator[Claim]:
+    for event in log.of("nvml-version-mismatch", "tf-dso-mismatch", "nvml-mismatch-exception") if log.in_wsl else ():
+        means = "A Linux driver inside the distribution stands before the one that Windows brings into WSL."
+        yield Claim("driver-wsl", 96, means, (event,), rivals=("driver-library-mismatch",))
     for event in log.of("smi-failed", "smi-no-devices"):
         if log.has("secure-boot-enabled"):
             means = "Secure Boot is on and the driver's module is not loaded: it is not signed."
