@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from envcheck import __version__
@@ -10,6 +9,7 @@ from envcheck.diff.compare import Comparison, Machine
 from envcheck.diff.difference import Difference
 from envcheck.model.codec import encode
 from envcheck.render.diff_text import conclusion
+from envcheck.render.json_report import document_text
 
 
 def render_diff_json(found: Comparison, names: tuple[str, str]) -> str:
@@ -24,7 +24,7 @@ def render_diff_json(found: Comparison, names: tuple[str, str]) -> str:
         "differences": [_difference(item) for item in found.differences],
         "unexplained": encode(found.unexplained),
     }
-    return json.dumps(document, ensure_ascii=False)
+    return document_text(document)
 
 
 def _machine(machine: Machine, name: str) -> dict[str, Any]:

@@ -25,3 +25,8 @@ def _quoted(word: str) -> str:
     if "$USER" in word:
         return '"$USER"'.join(shlex.quote(part) if part else "" for part in word.split("$USER"))
     return shlex.quote(word)
+
+
+def escaped_in_json(text: str) -> str:
+    """Spell what `inert` replaces as JSON escapes: a reader gets every character back, a terminal none."""
+    return _ACTIVE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -9,6 +9,7 @@ from envcheck import __version__
 from envcheck.model.codec import encode
 from envcheck.model.findings import Finding, Report
 from envcheck.model.snapshot import Snapshot
+from envcheck.render.inert import escaped_in_json
 
 if TYPE_CHECKING:
     from envcheck.smoke.runs import Session
@@ -44,13 +45,8 @@ def render_snapshot(snapshot: Snapshot) -> str:
 
 
 def document_text(document: dict[str, Any], indent: int | None = None) -> str:
-    """Write a document as JSON that any reader takes."""
-    text = json.dumps(document, ensure_ascii=False, indent=indent)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:  # a file name that is no UTF-8 holds half characters; only escaped are they JSON
-        return json.dumps(document, indent=indent)
-    return text
+    """Write a document as JSON that any reader takes and no terminal acts on."""
+    return escaped_in_json(json.dumps(document, ensure_ascii=False, indent=indent))
 
 
 def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from envcheck.model.findings import ERROR, UNDETERMINED, Finding, Report
 from envcheck.model.records import dataclass, replaced
-from envcheck.render.inert import shell_line
+from envcheck.render.inert import inert, shell_line
 
 # Characters XML 1.0 cannot hold at all, escaped or not (https://www.w3.org/TR/xml/#charsets).
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -91,8 +91,8 @@ def _details(finding: Finding) -> str:
     if finding.fix is not None:
         lines.append(f"fix: {finding.fix.summary}")
         lines += [f"  $ {shell_line(command.argv)}" for command in finding.fix.commands]
-    return "\n".join(lines)
+    return "\n".join(inert(line) for line in lines)  # a line of its own could command the CI that prints it
 
 
 def _clean(text: str) -> str:
-    return _NOT_XML.sub("\ufffd", text)
+    return "\n".join(inert(line) for line in _NOT_XML.sub("\ufffd", text).split("\n"))

@@ -1,0 +1,109 @@
+"""Snapshots made to harm who reads them: refused in a sentence, or shown inert in every format; all composed."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envcheck.cli.exits import UserError
+from envcheck.cli.formats import FORMATS, Style, print_report
+from envcheck.cli.inspect import saved_snapshot
+from envcheck.diff.compare import compare
+from envcheck.render.diff_json import render_diff_json
+from envcheck.render.diff_text import print_comparison
+from envcheck.render.json_report import render_snapshot
+from envcheck.rules import Context, Target, evaluate
+from tests.hosts.test_hosts import snapshot_of
+from tests.rules.factory_machine import matrix
+
+TEXT = "../../etc/passwd\x1b]0;own\x07\x1b[2J\u202e<script>alert(1)</script>\r\n::error::x %0A @team |`$x$"
+KEPT = {"schema", "kind", "why", "schema_version"}  # words of the format itself
+
+
+@lru_cache(maxsize=1)
+def plain() -> str:
+    return render_snapshot(snapshot_of("cudnn-too-old"))
+
+
+def with_hostile_text(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: with_hostile_text(inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [with_hostile_text(inner, key) for inner in value]
+    return TEXT if isinstance(value, str) and key not in KEPT else value
+
+
+def numbers(instead: str) -> str:
+    return re.sub(r'(?<="known": )-?\d+(?=[,\s])', instead, plain())
+
+
+def versions(instead: str) -> str:
+    return re.sub(r'(?<="known": )"\d+(?:\.\d+)+"', f'"{instead}"', plain())
+
+
+SHOWN = {
+    "text": json.dumps(with_hostile_text(json.loads(plain()))),
+    "huge numbers": numbers("9" * 4290),
+    "negative numbers": numbers("-1"),
+    "huge versions": versions(f"{'9' * 4300}.{'9' * 4300}"),
+    "long versions": versions("1." * 30_000 + "1"),
+    "odd digits": versions("12\u0663.\u0664.x"),
+    "half characters": plain().replace('"host": "', '"host": "\\ud800'),
+}
+REFUSED = {
+    "endless number": (numbers("1e400"), "expected int, found float"),
+    "no number": (numbers("NaN"), "expected int, found float"),
+    "more digits than a number has": (numbers("9" * 5000), "is not JSON"),
+    "deep lists": ('{"a":' + "[" * 200_000, "is not JSON"),
+    "deep objects": ('{"a":' * 100_000 + "1" + "}" * 100_000, "is not JSON"),
+    "half a file": (plain()[: len(plain()) // 2], "is not JSON"),
+    "nothing but zeros": ("\0" * 1000, "is not JSON"),
+    "a list": ("[]", "holds no JSON object"),
+    "another version": (plain().replace("envcheck/snapshot/1", "envcheck/snapshot/99"), "no snapshot this version"),
+    "an unknown key": (plain().replace('"host"', '"ghost"', 1), "ghost"),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_hostile_snapshot_is_shown_inert(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.json"
+    file.write_text(SHOWN[name], encoding="utf-8")
+    started = time.process_time()
+    snapshot = saved_snapshot(str(file))
+    report = evaluate(Context(snapshot.facts, matrix(), Target()))
+    for form in FORMATS:
+        print_report(report, snapshot, Style(form, "never", verbose=True))
+        shown = capsys.readouterr().out
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown), form
+        assert "<script>alert" not in shown.replace("\\<script\\>", "") or form in {"text", "json", "sarif", "github"}
+        assert not re.search(r"^::error::x", shown, re.MULTILINE), form
+    compared = compare(snapshot, saved_snapshot(str(file)), matrix(), Target())
+    json.loads(render_diff_json(compared, ("a", "b")))
+    print_comparison(compared, ("a", "b"), color=False, verbose=True, quiet=False)
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", capsys.readouterr().out)
+    assert time.process_time() - started < 5  # eight reports; one takes a fraction of a second
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_broken_snapshot_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    text, said = REFUSED[name]
+    file = tmp_path / "a.json"
+    file.write_text(text, encoding="utf-8")
+    started = time.process_time()
+    with pytest.raises(UserError, match=said):
+        saved_snapshot(str(file))
+    assert time.process_time() - started < 2
+
+
+def test_a_hundred_megabytes_are_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    with file.open("wb") as stream:
+        stream.truncate(100 << 20)
+    with pytest.raises(UserError, match="is larger than"):
+        saved_snapshot(str(file))
