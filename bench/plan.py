@@ -55,11 +55,13 @@ class Outcome:
     what: str
 
 
-def lines_of(matrix: Matrix, framework: str, last: int) -> list[str]:
-    """List what is asked for, newest first: each minor line of TensorFlow 2, the last releases of the others."""
+def lines_of(matrix: Matrix, framework: str, last: int, major: str = "2") -> list[str]:
+    """List what is asked for, newest first: each minor line of a major of TensorFlow, the others' last releases."""
     versions = [version for version in matrix.versions(framework) if not Version(version).is_prerelease]
     if framework == "tensorflow":
-        minors = dict.fromkeys(".".join(version.split(".")[:2]) for version in versions if version.startswith("2."))
+        minors = dict.fromkeys(
+            ".".join(version.split(".")[:2]) for version in versions if version.startswith(f"{major}.")
+        )
         return [f"tensorflow=={minor}.*" for minor in minors]
     return [f"{framework}=={version}" for version in versions[:last]]
 
@@ -184,13 +186,14 @@ def main() -> int:
     parser.add_argument("--line", default="", help="this line or release only")
     parser.add_argument("--jobs", type=int, default=2, help="uv processes at once")
     parser.add_argument("--last", type=int, default=10, help="releases of torch and jax")
+    parser.add_argument("--major", default="2", help="of TensorFlow: 2, or 1")
     parser.add_argument("--platform", default="", choices=["", *PLATFORMS], help="this platform only")
     parser.add_argument("--speed", type=int, default=0, metavar="RUNS", help="time the command instead")
     options = parser.parse_args()
     if options.speed:
         return speed(options.speed)
     matrix = load_matrix()
-    asked = lines_of(matrix, options.framework, options.last)
+    asked = lines_of(matrix, options.framework, options.last, options.major)
     asked = [text for text in asked if not options.line or options.line == text.partition("==")[2].removesuffix(".*")]
     cells = [cell for text in asked for cell in cells_of(matrix, text, options.framework)]
     cells = [cell for cell in cells if options.platform in ("", cell.platform)]

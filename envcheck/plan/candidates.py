@@ -85,14 +85,23 @@ def _jax(context: Context, request: Request, rows: list[FrameworkRelease]) -> It
     row = next((row for row in rows if row.distribution == "jax"), None)
     if row is None:
         return
-    library = next((item for item in rows if item.distribution == "jaxlib"), None)
+    library = next((item for item in rows if item.distribution == "jaxlib"), None) or _library(context, row)
     plugins = {item.distribution: item for item in rows}
     asked = [extra for extra in request.extras if extra in row.extras]
     ways: list[str] = (asked or sorted(row.extras, reverse=True)) if context.goal == "gpu" else []
-    for extra in ways or [""]:
+    alone = "" if "jaxlib" in row.requires else "cpu"  # releases up to 0.4.29 brought no jaxlib by themselves
+    for extra in ways or [alone]:
         extras = sorted({*request.extras, *([extra] if extra else [])})
         text, plugin = _text("jax", extras, row.version), plugins.get(f"jax-{extra}-plugin")
-        yield Candidate(row, text, (text, f"jaxlib=={row.version}"), plugin=plugin, library=library)
+        judged = f"jaxlib=={(library or row).version}"
+        yield Candidate(row, text, (text, judged), plugin=plugin, library=library)
+
+
+def _library(context: Context, row: FrameworkRelease) -> FrameworkRelease | None:
+    """Return the newest jaxlib that a release of jax without one of its own takes."""
+    bounds = row.requires.get("jaxlib", f"=={row.version}")
+    found = context.matrix.releases("jax", context.platform, admits=lambda version: within(version, bounds))
+    return next((item for item in found if item.distribution == "jaxlib"), None)
 
 
 def _torch(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:

@@ -73,8 +73,10 @@ class _Tries:
                 return
 
     def libcs(self) -> Iterator[Change]:
-        """Try the C libraries that admitted releases need, from the oldest on."""
-        for version in self._libcs():
+        """Try the C libraries that admitted releases need, from the oldest on; in place of musl, from the newest."""
+        kind = self.context.facts.host.libc_kind
+        found = self._libcs()
+        for version in found[::-1] if isinstance(kind, Known) and kind.value == "musl" else found:
             met = self._met(_with_libc(self.context.facts, version))
             if met:
                 yield self._change(f"a system with glibc {version} or newer", LIBC, met, glibc=version)

@@ -127,3 +127,17 @@ def test_an_apple_machine_gets_the_metal_plugin_made_for_the_release() -> None:
     new = chosen(planned("tensorflow==2.18.*", on=LAPTOP))
     assert "tensorflow-metal==1.2.0" in new.constraints
     assert not [item for item in chosen(planned("tensorflow==2.18.*", on=machine())).constraints if "metal" in item]
+
+
+def test_a_release_of_jax_without_a_jaxlib_of_its_own_is_judged_with_the_one_it_takes() -> None:
+    release = chosen(planned("jax==0.5.2", on=machine(python="3.12")))
+    assert release.requirement == "jax==0.5.2"
+    assert not release.doubts
+
+
+def test_releases_of_jax_that_bring_no_jaxlib_are_asked_for_with_the_extra_that_does() -> None:
+    assert chosen(planned("jax==0.4.28", on=machine(python="3.11"))).requirement == "jax[cpu]==0.4.28"
+    assert chosen(planned("jax==0.4.30", on=machine(python="3.11"))).requirement == "jax==0.4.30"
+    assert (
+        chosen(planned("jax==0.4.28", on=machine(gpu="8.0", driver="580.65.06"))).requirement == "jax[cuda12]==0.4.28"
+    )
