@@ -81,7 +81,9 @@ def test_a_hostile_snapshot_is_shown_inert(name: str, tmp_path: Path, capsys: py
         print_report(report, snapshot, Style(form, "never", verbose=True))
         shown = capsys.readouterr().out
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown), form
-        assert "<script>alert" not in shown.replace("\\<script\\>", "") or form in {"text", "json", "sarif", "github"}
+        if form == "markdown":  # in a fence nothing acts
+            shown = re.sub(r"^(`{3,})\w*\n.*?^\1$", "", shown, flags=re.MULTILINE | re.DOTALL)
+        assert "<script>alert" not in shown or form in {"text", "json", "sarif", "github"}, form
         assert not re.search(r"^::error::x", shown, re.MULTILINE), form
     compared = compare(snapshot, saved_snapshot(str(file)), matrix(), Target())
     json.loads(render_diff_json(compared, ("a", "b")))
