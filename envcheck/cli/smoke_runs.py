@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from envcheck.cli.smoke_causes import explain_words
 from envcheck.cli.smoke_options import SmokeOptions
 from envcheck.cli.smoke_progress import SmokeProgress
 from envcheck.host.protocol import Host
+from envcheck.host.trees import remove_tree
 from envcheck.model.facts import Absent, Fact, Known, Unknown
 from envcheck.model.findings import COMPATIBLE
 from envcheck.model.machine import Gpu
@@ -111,7 +112,8 @@ def _run(
         keep = verdict_of(done) != COMPATIBLE
         return done if keep else _without_logs(done)
     finally:
-        shutil.rmtree(folder / TEMPORARY if keep else folder, ignore_errors=True)
+        with suppress(OSError):
+            remove_tree(folder / TEMPORARY if keep else folder)
 
 
 def _task(wanted: SmokeOptions, inspected: Inspected, folder: str) -> Task:
