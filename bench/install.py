@@ -7,7 +7,8 @@
 
 `printed`: the script of `envcheck plan` is run by a fresh shell, with no more variables than PATH, HOME and those of
 pip; then the doctor must find the environment compatible, and `envcheck smoke` places a matmul and checks its numbers.
-`gpu`: the same for the CUDA builds on a stand-in GPU host, where TensorFlow opens its CUDA libraries itself.
+`gpu`: the same for the CUDA builds on a stand-in GPU host, where TensorFlow opens its CUDA libraries itself, in the
+activated environment.
 `installed`: `envcheck install --smoke` does it. `kills`: kill -9 at random instants inside the steps of an
 installation of small wheels over an environment that is there; it must be the old one or the new one.
 Prints tables in Markdown; exits 1 when anything is not as it must be.
@@ -128,10 +129,11 @@ def do_gpu(line: str, python: str, folder: Path) -> Outcome:
     made = on_host(["sh", "-c", without_last])
     if script.returncode or made.returncode:
         return Outcome("", "", time.monotonic() - begun, (script.stderr + made.stdout + made.stderr)[-600:])
+    activated = ["sh", "-c", '. "$0/bin/activate" && exec "$@"', f"tf{line}"]
     report = json.loads(
-        on_host([*ENVCHECK, "doctor", "--env", f"tf{line}", "--expect", "gpu", "--format", "json"]).stdout
+        on_host([*activated, *ENVCHECK, "doctor", "--env", f"tf{line}", "--expect", "gpu", "--format", "json"]).stdout
     )
-    loaded = on_host([f"tf{line}/bin/python", "-c", LOADED])
+    loaded = on_host([*activated, "python", "-c", LOADED])
     missed = "Cannot dlopen" in loaded.stderr or "loaded lib" not in loaded.stdout
     good = report["verdict"] == "compatible" and not missed
     names = loaded.stdout.rpartition("loaded ")[2].split()
