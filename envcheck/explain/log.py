@@ -93,6 +93,12 @@ class Log:
         return "linux" if ".so" in libraries or self.values("wsl", "container_host") else ""
 
     @cached_property
+    def architecture(self) -> str:
+        """Name the processor's architecture as the facts or the log tell it: x86_64, aarch64, arm64; "" unknown."""
+        told = value_of(self.facts.host.architecture) or self.first("arch")
+        return told or ("aarch64" if self.values("jetson") else "")
+
+    @cached_property
     def in_wsl(self) -> bool:
         """Tell whether this is Windows' Linux."""
         return isinstance(self.facts.host.wsl_version, Known) or bool(self.values("wsl"))

@@ -60,8 +60,7 @@ def _of_no_framework(name: str, text: str, events: tuple[Event, ...]) -> Claim:
 
 def _nothing_for(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
     """Judge a withdrawn name of which pip saw no release at all: it was asked for before it was withdrawn."""
-    machine = value_of(log.facts.host.architecture) or log.first("arch")
-    if log.os == "darwin" or machine in ("aarch64", "arm64") or log.values("jetson"):
+    if log.os == "darwin" or log.architecture in ("aarch64", "arm64"):
         return Claim(PLATFORM, 88, f"{text} never had a wheel for this platform.", events, rivals=(REMOVED, PYTHON))
     if value_of(log.facts.python.bits) == 32 or log.has("python-32bit", "pip-debug-win32"):
         return Claim(BITS, 93, f"{text} has no wheel for a 32-bit Python.", events)
@@ -76,7 +75,7 @@ def _obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: tuple[E
     if log.python and rows and not any(log.python in row.pythons for row in rows):
         return Claim(PYTHON, 90, f"{text} has no wheel for Python {log.python}.", events)
     family = {"windows": "win", "darwin": "macosx", "linux": "linux"}.get(log.os, "")
-    machine = value_of(log.facts.host.architecture) or log.first("arch")
+    machine = log.architecture
     here = [row for row in rows if family in row.platform and (machine in row.platform or machine in _USUAL)]
     if rows and not here:
         return Claim(PLATFORM, 84, f"{text} has no wheel for this platform.", events, rivals=("python-wrong-arch",))
@@ -183,7 +182,7 @@ def _wheel(log: Log, event: Event) -> Claim:
     if tag is None:
         return Claim(PYTHON, 70, f"The tags of {wheel} do not fit this Python or platform.", (event,))
     python = f"{tag.group(2)}.{tag.group(3)}"
-    machine = value_of(log.facts.host.architecture) or log.first("arch")
+    machine = log.architecture
     other = [name for name in _MACHINES if tag.group(4).endswith(name) and machine in _MACHINES and machine != name]
     if other:
         means = f"{wheel} is for {other[0]}, this machine is {machine}."

@@ -39,6 +39,9 @@ def _shadowing(log: Log) -> Iterator[Claim]:
         row = event.captured
         if row["file"] == row["module"].split(".")[0] and is_users_file(row["path"]):
             yield Claim(SHADOW, 94, f"The user's file {row['path']} is imported in place of {row['module']}.", (event,))
+        elif _is_users_folder(row["module"], row["path"]):
+            means = f"The user's folder {row['path']} has the name of the module {row['module']}."
+            yield Claim(SHADOW, 82, means, (event,), rivals=("dependency-conflict",))
     for event in log.of(*_ATTRIBUTES):
         module = _module(event)
         if module in files:
@@ -49,6 +52,11 @@ def _shadowing(log: Log) -> Iterator[Claim]:
         else:
             means = f"The code and the installed {module} are of different releases."
             yield Claim("dependency-conflict", 56, means, (event,), rivals=(SHADOW, "program-error"))
+
+
+def _is_users_folder(module: str, path: str) -> bool:
+    named = re.search(r"[/\\](tensorflow|torch|jax|keras|numpy)[/\\]__init__\.py$", path)
+    return named is not None and named.group(1) == module and is_users_file(path)
 
 
 def _module(event: Event) -> str:
@@ -180,7 +188,7 @@ def _foreign_processor(log: Log) -> Iterator[Claim]:
     if emulated and crashed:
         means = "The program is of another architecture than the machine, and the emulation lacks instructions."
         yield Claim("python-wrong-arch", 98, means, (*emulated, *crashed), rivals=("cpu-missing-avx",))
-    elif log.os == "darwin" and log.first("arch") != "x86_64":
+    elif log.os == "darwin" and log.architecture != "x86_64":
         for event in log.of("jax-cpu-feature", "illegal-instruction"):
             means = "An x86_64 Python under Rosetta on Apple silicon has no AVX; a Python for arm64 needs none."
             yield Claim("python-wrong-arch", 98, means, (event,), rivals=("cpu-missing-avx",))
