@@ -24,7 +24,11 @@ _QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PYTHONNOUS
 def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables for the steps; what uv is told already stands."""
     kept = {name: value for name, value in environment.items() if name not in _LEADS_ASTRAY}
-    return {**_for_uv(environment), **kept, **_QUIET}
+    try:
+        told = _for_uv(environment)
+    except ImportError:  # nobody here reads pip's configuration: uv is then taken only where it is asked for
+        told = {}
+    return {**told, **kept, **_QUIET}
 
 
 def _for_uv(environment: Mapping[str, str]) -> dict[str, str]:
@@ -37,7 +41,8 @@ def _for_uv(environment: Mapping[str, str]) -> dict[str, str]:
         settings = pip_settings(environment)
         found["UV_DEFAULT_INDEX"] = settings.url
     except ArtifactError:
-        settings = connection_settings(environment)  # no index (uv can only be kept off the network), or one that is a folder
+        settings = connection_settings(environment)  # no index, or one that is a folder
+        # uv has no variable for "no index": it can be kept off the network
         found["UV_OFFLINE"] = "1" if environment.get("PIP_NO_INDEX") else ""
         found["UV_DEFAULT_INDEX"] = environment.get("PIP_INDEX_URL", "")
     found["SSL_CERT_FILE"], found["ALL_PROXY"] = settings.ca_file, settings.proxy

@@ -229,3 +229,10 @@ def test_uv_is_told_what_pip_is_configured_with() -> None:
     assert step_variables({**configured, "UV_DEFAULT_INDEX": "mine"})["UV_DEFAULT_INDEX"] == "mine"
     assert step_variables({**configured, "PIP_NO_INDEX": "1"})["UV_OFFLINE"] == "1"
     assert step_variables({**configured, "PIP_INDEX_URL": "file:///srv"})["UV_DEFAULT_INDEX"] == "file:///srv"
+
+
+def test_without_the_extra_pip_is_left_to_its_own_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    configured = {"PIP_INDEX_URL": "https://example.org/simple"}
+    assert "UV_DEFAULT_INDEX" not in step_variables(configured)
+    assert page_to_reach(RequirementSet(("jax",)), configured).url == ""
