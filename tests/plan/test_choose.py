@@ -141,3 +141,8 @@ def test_releases_of_jax_that_bring_no_jaxlib_are_asked_for_with_the_extra_that_
     assert (
         chosen(planned("jax==0.4.28", on=machine(gpu="8.0", driver="580.65.06"))).requirement == "jax[cuda12]==0.4.28"
     )
+
+
+def test_old_jax_is_kept_from_numpy_2() -> None:
+    assert chosen(planned("jax==0.4.25", on=machine(python="3.11"))).constraints == ("numpy<2",)
+    assert chosen(planned("jax==0.4.26", on=machine(python="3.11"))).constraints == ()
