@@ -10,7 +10,13 @@ from envcheck.explain.log import Claim, Log, digits, number
 
 NEW, OLD = "gpu-arch-too-new", "gpu-arch-too-old"
 _NO_CODE = ("no-kernel-image", "device-kernel-image-invalid", "invalid-device-function", "invalid-ptx")
-_FAILED = ("tf-blas-gemm", "cublas-execution-failed", "cudnn-execution-failed", "dnn-library-not-found")
+_FAILED = (
+    "tf-blas-gemm",
+    "cublas-execution-failed",
+    "cudnn-execution-failed",
+    "dnn-library-not-found",
+    "cufft-internal",
+)
 
 
 def architecture_claims(log: Log) -> Iterator[Claim]:
@@ -21,7 +27,7 @@ def architecture_claims(log: Log) -> Iterator[Claim]:
     for event in log.of("torch-found-gpu-cc"):
         low, high = log.first("cc_low"), log.first("cc_high")
         cc = event.captured["cc"]
-        side = _side(cc, [low, high]) if low else (OLD if log.has("torch-gpu-too-old") else NEW)
+        side = _side(cc, [low, high]) if low else (OLD if log.has("torch-gpu-too-old") or _is_dropped(log, cc) else NEW)
         yield Claim(side, 88, f"{event.captured['gpu']} has compute capability {cc}, which is outside.", (event,))
     for event in log.of(*_NO_CODE):
         yield _no_code(log, event, built)
@@ -42,10 +48,14 @@ def _torch(log: Log, event: Event, cc: str, built: list[str]) -> Claim:
 def _no_code(log: Log, event: Event, built: list[str]) -> Claim:
     means = "The program holds no code for this GPU"
     sides = {_side(cc, built) for cc in log.capabilities} if built else set()
-    if len(sides) == 1:
+    dropped = log.capabilities and all(_is_dropped(log, cc) for cc in log.capabilities)
+    if len(sides) == 1 and not dropped and all(_is_covered(cc, built) for cc in log.capabilities):
+        shown = f"{means}, which the framework's build covers: a compiled extension was built for other GPUs."
+        return Claim("extension-build-mismatch", 78, shown, (event,), rivals=(NEW,))
+    if len(sides) == 1 and not (dropped and NEW in sides):
         shown = f"{means}: it has compute capability {', '.join(log.capabilities)}; built for {', '.join(built)}."
         return Claim(sides.pop(), 90, shown, (event,))
-    if log.capabilities and all(_is_dropped(log, cc) for cc in log.capabilities):
+    if dropped:
         return Claim(OLD, 84, f"{means}, whose architecture was dropped.", (event,), rivals=(NEW,))
     weight = 70 if log.capabilities else 62
     return Claim(NEW, weight, f"{means}.", (event,), rivals=(OLD, "extension-build-mismatch"))
@@ -101,6 +111,11 @@ def _row(log: Log, name: str) -> tuple[str, ...]:
 
 def _side(cc: str, built: list[str]) -> str:
     return OLD if number(cc) < number(built[0]) else NEW
+
+
+def _is_covered(cc: str, built: list[str]) -> bool:
+    """Tell whether code for a capability runs on a GPU: of the same major, and not of a higher minor."""
+    return any(number(item)[:1] == number(cc)[:1] and number(item) <= number(cc) for item in built)
 
 
 def _is_dropped(log: Log, cc: str) -> bool:
