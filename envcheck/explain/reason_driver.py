@@ -111,13 +111,13 @@ def _tensorflow(log: Log) -> Iterator[Claim]:
             yield from _unnamed_library(log, event)
 
 
-_LOOKS_FOR_WHEELS = re.compile(r"(?:^|\s)gpu_device\.cc:")  # TensorFlow 2.17 and newer name files without folders
+_LOOKS_FOR_WHEELS = r"(?:^|\s)gpu_device\.cc:"  # TensorFlow 2.17 and newer name files without folders
 
 
 def _unnamed_library(log: Log, event: Event) -> Iterator[Claim]:
     """Judge by the release which library TensorFlow could not open: of the toolkit, cuDNN, or of the CUDA wheels."""
     told = log.packages.get("tensorflow") or log.packages.get("tensorflow-gpu") or ""
-    if (number(told) >= (2, 14) or _LOOKS_FOR_WHEELS.search(event.text)) and not log.cudas:
+    if (number(told) >= (2, 14) or re.search(_LOOKS_FOR_WHEELS, event.text)) and not log.cudas:
         means = "This TensorFlow takes CUDA from the nvidia-* wheels, and does not find one of their libraries."
         rivals = ("framework-cuda-extra-missing", "toolkit-missing")
         yield Claim("cuda-wheel-not-found", 50, means, (event,), rivals=rivals)

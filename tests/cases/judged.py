@@ -9,9 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from envcheck.explain.collected import Collected
 from envcheck.explain.events import Event
 from envcheck.explain.judge import judge_log
-from envcheck.explain.scan import scan
+from envcheck.explain.scan import Scanner
 from envcheck.explain.signatures import load_signatures
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
@@ -81,8 +82,19 @@ def judge(case: Mapping[str, Any]) -> Judged:
 
 def judge_text(log: str, facts: Facts | None = None, case: Mapping[str, Any] | None = None) -> Judged:
     """Judge a log as `explain` does."""
-    events = scan([("log", [log.encode()])], load_signatures()).events
+    scanner = _scanner()
+    scanner.collected = Collected(load_signatures())  # nothing of the case before it
+    stream = scanner.stream("log")
+    stream.feed(log.encode())
+    stream.finish()
+    events = scanner.result().events
     return Judged(case or {}, events, judge_log(events, matrix(), facts))
+
+
+@cache
+def _scanner() -> Scanner:
+    """Build the automaton once: that takes longer than any case."""
+    return Scanner(load_signatures())
 
 
 @cache
