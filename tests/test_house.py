@@ -139,6 +139,12 @@ def test_functions_are_short() -> None:
     assert statistics.median(size for _, size in sizes) <= 10
 
 
+@pytest.mark.parametrize("path", [p for p in SOURCES if room(p) in {"model", "host", "probes"}], ids=lambda p: p.name)
+def test_the_collected_rooms_parse_on_python_3_8(path: Path) -> None:
+    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+    assert not re.search(r"^\s*with \($", path.read_text(encoding="utf-8"), re.MULTILINE), "3.8 knows no such with"
+
+
 def strings_in_code(path: Path) -> list[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     scopes = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

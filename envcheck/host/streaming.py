@@ -34,11 +34,9 @@ def run_streaming(
 ) -> Ended:
     """Run `argv` in a session of its own, standard error to `log`, the file `stdin` as its input, for `seconds`."""
     try:
-        with (
-            open(stdin or os.devnull, "rb") as given,
-            tracked(lambda: _start(argv, environment, given, log)) as process,
-        ):
-            return _hear(process, heard, time.monotonic() + seconds)
+        with open(stdin or os.devnull, "rb") as given:  # noqa: SIM117 - too long for one, and 3.8 has no brackets here
+            with tracked(lambda: _start(argv, environment, given, log)) as process:
+                return _hear(process, heard, time.monotonic() + seconds)
     except OSError as error:
         return Ended(None, f"{argv[0]} could not be started: {error.strerror or error}")
 

@@ -10,6 +10,7 @@ from envcheck.render.inert import inert, shell_line
 from envcheck.render.plan_files import the_environment
 
 _HOME = "/home/app"
+_OWN_FLOOR = (3, 10)  # requires-python of this program
 
 
 def render_dockerfile(plan: Plan, image: str) -> str:
@@ -70,6 +71,11 @@ def _paths(made: Environment, folder: str, goal: str) -> list[str]:
 
 
 def _gate(made: Environment, folder: str) -> list[str]:
+    if made.installer != CONDA and tuple(map(int, made.python.split("."))) < _OWN_FLOOR:
+        floor = ".".join(map(str, _OWN_FLOOR))
+        return [
+            f"# No gate: envcheck itself needs Python {floor}; run `envcheck doctor --env {folder}` from another image."
+        ]
     checker = f"{_HOME}/.envcheck"
     python = "/opt/conda/bin/python" if made.installer == CONDA else "python"
     return [

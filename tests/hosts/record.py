@@ -60,7 +60,7 @@ def record(options: argparse.Namespace) -> dict[str, Any]:
     scrub = Scrubber.of(host.environment(), host.system_facts(), options.replace)
     recording = scrub.value(host.recording())
     selection = {"python": scrub.text(options.python)}
-    replayed = collect(RecordedHost(recording), PythonSelection(**selection)).facts
+    replayed = collect(RecordedHost(recording), PythonSelection(python=selection["python"])).facts
     report = _judge(replayed, options)
     if _ids(report) != _ids(_judge(live, options)):
         sys.exit("the recording does not replay to the findings of the machine")
