@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from tests.fakes.ssh_hosts import SshHost, ssh_hosts
 from tests.fleet.command import document, fleet
 
 pytestmark = [pytest.mark.needs("sshd"), pytest.mark.timeout(300)]
-COUNT = int(os.environ.get("ENVCHECK_TEST_HOSTS", "12"))  # 50 and more take a minute; bench/fleet.py has 200
+COUNT = 50  # with a verdict of their own, the odd ones beside them; bench/fleet.py has 200
 K80 = FakeGpu(name="Tesla K80", device_id="102d", capability="3.7")
 NOUVEAU = FakeGpu(bound_to="nouveau")
 # What a host is, and the verdict and cause its row must have where a GPU is expected to run torch 2.6.
@@ -62,7 +61,8 @@ def inventory() -> Iterator[Path]:
     """Start the hosts, some of which never answer as they should."""
     names = [name for name in expected() if name[-3:].isdigit()]
     hosts = {name: SshHost(machine(name[:-3], int(name[-3:]))) for name in names}
-    with ssh_hosts({**hosts, **{name: host for name, (host, _) in ODD.items()}, "slow": SLOW}) as file:
+    odd = {name: host for name, (host, _) in ODD.items()}
+    with ssh_hosts({"hanging": odd.pop("hanging"), **odd, "slow": SLOW, **hosts}) as file:
         yield file
 
 
@@ -70,7 +70,7 @@ def inventory() -> Iterator[Path]:
 def asked(inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     """Ask them once."""
     folder = tmp_path_factory.mktemp("fleet")
-    limits = ("--timeout", str(max(15, COUNT)), "--connect-timeout", "3", "--forks", "25")
+    limits = ("--timeout", "40", "--connect-timeout", "3", "--forks", "16")
     return folder, fleet("run", "-i", inventory, "-o", "out", *limits, cwd=folder, timeout=280)
 
 
@@ -101,7 +101,7 @@ def test_each_answer_is_told_once_and_nothing_a_host_prints_acts_on_the_terminal
     assert lines[-1] == f"{COUNT + 1} hosts read, {len(ODD)} without an answer."
     assert "\x1b" not in asked[1].stderr
     assert "\x07" not in asked[1].stderr
-    assert told[-1] == "hanging", "the hanging host held up another"
+    assert told.index("hanging") > COUNT // 2, "the hanging host, the first that was asked, held up others"
 
 
 def test_no_connection_stays_but_those_kept_for_the_next_run(asked: Asked, inventory: Path) -> None:
