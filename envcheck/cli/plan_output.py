@@ -39,11 +39,11 @@ def _file(plan: Plan, form: str) -> str:
         from envcheck.render.plan_environment import render_environment_file
 
         return render_environment_file(plan)
-    from envcheck.plan.images import base_image
+    from envcheck.plan.images import images_for
     from envcheck.render.plan_dockerfile import render_dockerfile
     from envcheck.render.plan_files import the_environment
 
-    return render_dockerfile(plan, base_image(the_environment(plan)))
+    return render_dockerfile(plan, images_for(the_environment(plan)))
 
 
 def verified(plan: Plan) -> tuple[Plan, str]:

@@ -20,6 +20,7 @@ from envcheck.plan.environments import environment_of, planned_release
 from envcheck.plan.judge import Judge
 from envcheck.plan.requests import Request
 from envcheck.plan.smoke_line import verification_step
+from envcheck.plan.stated import stated_machine
 from envcheck.plan.system import blockers, system_steps
 from envcheck.plan.wish import AS_USUAL, Wish
 from envcheck.rules import Context, Target
@@ -35,10 +36,10 @@ def build_plan(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish
     """Plan for a machine; `facts` are those of `described.planned_facts`."""
     judge = Judge(Context(facts, matrix, Target(goal_of(facts, matrix, requests, wish))))
     in_the_way = blockers(judge.own_findings())
-    choices, clashes = _choose(judge, requests, wish.installer)
+    choices, clashes = choose_all(judge, requests, wish.installer)
     if in_the_way or any(choice.best is None for choice in choices):
         return _blocked(judge, choices, in_the_way, wish)
-    return _plan(judge, choices, clashes, wish)
+    return plan_of(judge, choices, clashes, wish)
 
 
 def goal_of(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish: Wish) -> str:
@@ -46,7 +47,8 @@ def goal_of(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish: W
     return Context(facts, matrix, Target(wish.expect, tuple(request.text for request in requests))).goal
 
 
-def _choose(judge: Judge, requests: tuple[Request, ...], installer: str) -> tuple[list[Choice], list[Clash]]:
+def choose_all(judge: Judge, requests: tuple[Request, ...], installer: str) -> tuple[list[Choice], list[Clash]]:
+    """Choose a release for each request, such as go together; else those that do not, with what clashes."""
     if len(requests) == 1:
         return [choose(judge, requests[0], installer)], []
     from envcheck.plan.together import choose_together  # reads requirements: a bare start's time
@@ -69,7 +71,8 @@ def _blocked(judge: Judge, choices: list[Choice], in_the_way: tuple[Finding, ...
     )
 
 
-def _plan(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wish) -> Plan:
+def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wish) -> Plan:
+    """Put choices that were all made into environments, and write the steps."""
     context = judge.context
     groups = _groups(choices, clashes)
     environments, releases, steps = [], [], [*system_steps(judge.own_findings())]
@@ -97,6 +100,7 @@ def _plan(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wish)
         environments=tuple(environments),
         clashes=tuple(clashes),
         notes=tuple(dict.fromkeys(note for made in environments for note in _notes(made))),
+        machine=stated_machine(context),
     )
 
 

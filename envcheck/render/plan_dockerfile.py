@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 
 from envcheck.model.plans import CONDA, SYSTEM, Environment, Plan, Step
 from envcheck.plan.activation import hook_path
+from envcheck.plan.images import Images
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.plan_files import the_environment
 
 _HOME = "/home/app"
-_OWN_FLOOR = (3, 10)  # requires-python of this program
+_CHECKER_PYTHON = "/opt/checker"  # a Python of its own, where that of the environment is too old for this program
+_CACHE = "--mount=type=cache,target=/home/app/.cache,uid=10001 "
+_INSTALL_CHECKER = 'exec "$0" -m pip install "$ENVCHECK"'
 
 
-def render_dockerfile(plan: Plan, image: str) -> str:
-    """Render a Dockerfile upon `image`; ValueError for a plan that an image of Linux cannot hold."""
+def render_dockerfile(plan: Plan, images: Images) -> str:
+    """Render a Dockerfile upon these images; ValueError for a plan that an image of Linux cannot hold."""
     made = the_environment(plan)
     if not made.platform.startswith("linux"):
         raise ValueError(f"an image runs Linux, and this plan is for {made.platform}: add --platform linux_x86_64.")
@@ -23,13 +27,14 @@ def render_dockerfile(plan: Plan, image: str) -> str:
         "# syntax=docker/dockerfile:1",
         f"# {inert(' and '.join(plan.requirements))}",
         *_host(plan),
-        f"FROM {image}",
+        f"FROM {images.base}",
+        *([f"COPY --from={images.uv} /uv /usr/local/bin/uv"] if images.uv else []),
     ]
     lines += [_run(("useradd", "--create-home", "--uid", "10001", "app")), "USER app", f"WORKDIR {_HOME}"]
     for step in plan.steps:
         if step.scope != SYSTEM and step.argv and step.id != "verify":
             lines += [f"# {inert(step.purpose)}", _step(made, step, folder)]
-    return "\n".join([*lines, *_paths(made, folder, plan.goal), *_gate(made, folder)]) + "\n"
+    return "\n".join([*lines, *_paths(made, folder, plan.goal), *_gate(plan, made, images, folder)]) + "\n"
 
 
 def _host(plan: Plan) -> list[str]:
@@ -48,8 +53,7 @@ def _step(made: Environment, step: Step, folder: str) -> str:
         argv = ("python", "-m", "venv", folder)
     if step.env:
         argv = ("env", *(f"{name}={value}" for name, value in step.env.items()), *argv)
-    cache = "--mount=type=cache,target=/home/app/.cache,uid=10001 "
-    return _run(argv, cache if step.id.startswith(("install", "upgrade")) else "")
+    return _run(argv, _CACHE if step.id.startswith(("install", "upgrade")) else "")
 
 
 def _moved(word: str, folder: str, target: str) -> str:
@@ -65,25 +69,42 @@ def _paths(made: Environment, folder: str, goal: str) -> list[str]:
     if goal == "gpu":
         lines += ["ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility"]
     if made.library_folders:
-        hook = f"{folder}/{hook_path(made)}"
-        lines.append("ENTRYPOINT " + json.dumps(["sh", "-c", f'. {hook} && exec "$@"', "sh"]))
+        lines.append("ENTRYPOINT " + json.dumps(_activated(made, folder)))
     return lines
 
 
-def _gate(made: Environment, folder: str) -> list[str]:
-    if made.installer != CONDA and tuple(map(int, made.python.split("."))) < _OWN_FLOOR:
-        floor = ".".join(map(str, _OWN_FLOOR))
-        return [
-            f"# No gate: envcheck itself needs Python {floor}; run `envcheck doctor --env {folder}` from another image."
-        ]
-    checker = f"{_HOME}/.envcheck"
-    python = "/opt/conda/bin/python" if made.installer == CONDA else "python"
+def _activated(made: Environment, folder: str) -> list[str]:
+    """Write the words that start a program with the loader paths of the environment."""
+    return ["sh", "-c", f'. {folder}/{hook_path(made)} && exec "$@"', "sh"]
+
+
+def _gate(plan: Plan, made: Environment, images: Images, folder: str) -> list[str]:
+    checker, python = f"{_HOME}/.envcheck", "/opt/conda/bin/python" if made.installer == CONDA else "python"
+    lines = ["# ENVCHECK is what pip installs envcheck from: its name on your index, or the address of a wheel."]
+    if images.checker:
+        lines.append(f"COPY --from={images.checker} /usr/local {_CHECKER_PYTHON}")
+        python = f"{_CHECKER_PYTHON}/bin/python3"
+    check = (f"{checker}/bin/envcheck", "check", "--config", "pyproject.toml", "--env", folder)
     return [
+        *lines,
+        "ARG ENVCHECK=envcheck-gpu",
+        _run((python, "-m", "venv", checker)),
+        _run(("sh", "-c", _INSTALL_CHECKER, f"{checker}/bin/python"), _CACHE),
         "# The image is not built where it does not hold what [tool.envcheck] of the project requires.",
         "COPY --chown=app pyproject.toml ./",
-        _run((python, "-m", "venv", checker)),
-        _run((f"{checker}/bin/python", "-m", "pip", "install", "envcheck-gpu")),
-        _run((f"{checker}/bin/envcheck", "check", "--config", "pyproject.toml", "--env", folder)),
+        *_machine(plan),
+        _run((*(_activated(made, folder) if made.library_folders else ()), *check)),
+    ]
+
+
+def _machine(plan: Plan) -> list[str]:
+    """Tell the gate of the machine that is planned for: no build sees a driver or a GPU."""
+    stated = [f"{name}={value}" for name, value in plan.machine.items() if re.fullmatch(r"[\d.,]+", value)]
+    if not stated:
+        return []
+    return [
+        "# The machine it is planned for: a build sees neither its driver nor its GPUs.",
+        *(f"ARG {item}" for item in stated),
     ]
 
 

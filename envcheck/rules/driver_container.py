@@ -46,6 +46,12 @@ def hidden_by_runtime(context: Context) -> bool:
     return context.environment.get("NVIDIA_VISIBLE_DEVICES", "all").strip() in _NONE
 
 
+def _is_stated(context: Context) -> bool:
+    """Say whether the driver and every GPU are stated by ENVCHECK_* variables, not read."""
+    stated = [context.facts.driver.release, *(gpu.compute_capability for gpu in context.gpus)]
+    return len(stated) > 1 and all(isinstance(fact, Known) and fact.source.kind == "override" for fact in stated)
+
+
 @rule("driver-not-in-container", goal="any")
 def driver_not_in_container(context: Context) -> Iterator[Finding]:
     """Report a container without GPU devices or without the driver's libraries, as bad as it is wanted."""
@@ -56,6 +62,8 @@ def driver_not_in_container(context: Context) -> Iterator[Finding]:
     wants = wants_gpu(context) or _driver_handed_in(context)
     if isinstance(context.facts.gpus, Absent) and not context.hides_host_gpus:
         return  # the host itself has none: gpu-absent says it
+    if _is_stated(context):
+        return  # it is another machine that is judged: this one may be where an image is built
     if isinstance(context.facts.driver.libcuda_path, Known) and context.facts.driver.libcuda_path.value.startswith(
         _WSL_LIBRARIES
     ):

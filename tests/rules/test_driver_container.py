@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from envcheck.model.facts import Known, Source
 from envcheck.model.findings import COMPATIBLE, ERROR, NOTE
 from envcheck.model.machine import DeviceNode, ToolkitFacts, ToolkitInstall
 from envcheck.rules import Context, Target, evaluate
@@ -29,6 +30,16 @@ def test_a_container_without_its_hosts_gpu() -> None:
     assert only(ID, context(gpu(), driver=EMPTY, host=DOCKER, expect="gpu")).severity == ERROR
     toolkit = ToolkitFacts(installs=known((ToolkitInstall("/usr/local/cuda", "usr-local"),)))
     assert only(ID, context(gpu(), driver=EMPTY, host=DOCKER, toolkits=toolkit)).severity == ERROR
+
+
+def test_a_machine_that_is_stated_is_not_the_container_it_is_judged_in() -> None:
+    stated = Known("8.0", Source("override", "ENVCHECK_COMPUTE_CAPABILITIES", "8.0"))
+    release = Known("580.65.06", Source("override", "ENVCHECK_DRIVER_RELEASE", "580.65.06"))
+    on_it = replace(EMPTY, release=release)
+    there = gpu(capability=stated.value)
+    assert only(ID, context(there, driver=on_it, host=DOCKER, expect="gpu")).severity == ERROR
+    there = replace(there, compute_capability=stated)
+    assert ID not in {item.id for item in evaluate(context(there, driver=on_it, host=DOCKER, expect="gpu")).findings}
 
 
 CPU_ONLY = build("2.7.1+cpu", cuda_build=known(False))

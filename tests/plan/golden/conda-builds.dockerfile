@@ -8,8 +8,14 @@ WORKDIR /home/app
 RUN ["env", "CONDA_OVERRIDE_CUDA=12.4", "conda", "create", "-y", "-p", "/home/app/conda-env", "--override-channels", "-c", "conda-forge", "python=3.12", "pytorch=2.5.*=cuda*"]
 ENV PATH=/home/app/conda-env/bin:$PATH CONDA_PREFIX=/home/app/conda-env
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+# ENVCHECK is what pip installs envcheck from: its name on your index, or the address of a wheel.
+ARG ENVCHECK=envcheck-gpu
+RUN ["/opt/conda/bin/python", "-m", "venv", "/home/app/.envcheck"]
+RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["sh", "-c", "exec \"$0\" -m pip install \"$ENVCHECK\"", "/home/app/.envcheck/bin/python"]
 # The image is not built where it does not hold what [tool.envcheck] of the project requires.
 COPY --chown=app pyproject.toml ./
-RUN ["/opt/conda/bin/python", "-m", "venv", "/home/app/.envcheck"]
-RUN ["/home/app/.envcheck/bin/python", "-m", "pip", "install", "envcheck-gpu"]
+# The machine it is planned for: a build sees neither its driver nor its GPUs.
+ARG ENVCHECK_DRIVER_RELEASE=550.54.14
+ARG ENVCHECK_CUDA_DRIVER_VERSION=12.4
+ARG ENVCHECK_COMPUTE_CAPABILITIES=8.9
 RUN ["/home/app/.envcheck/bin/envcheck", "check", "--config", "pyproject.toml", "--env", "/home/app/conda-env"]

@@ -15,8 +15,14 @@ RUN ["sh", "-c", "mkdir -p \"$(dirname \"$1\")\" && file=$1 && shift && printf \
 ENV PATH=/home/app/conda-env/bin:$PATH CONDA_PREFIX=/home/app/conda-env
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENTRYPOINT ["sh", "-c", ". /home/app/conda-env/etc/conda/activate.d/envcheck-cuda.sh && exec \"$@\"", "sh"]
+# ENVCHECK is what pip installs envcheck from: its name on your index, or the address of a wheel.
+ARG ENVCHECK=envcheck-gpu
+RUN ["/opt/conda/bin/python", "-m", "venv", "/home/app/.envcheck"]
+RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["sh", "-c", "exec \"$0\" -m pip install \"$ENVCHECK\"", "/home/app/.envcheck/bin/python"]
 # The image is not built where it does not hold what [tool.envcheck] of the project requires.
 COPY --chown=app pyproject.toml ./
-RUN ["/opt/conda/bin/python", "-m", "venv", "/home/app/.envcheck"]
-RUN ["/home/app/.envcheck/bin/python", "-m", "pip", "install", "envcheck-gpu"]
-RUN ["/home/app/.envcheck/bin/envcheck", "check", "--config", "pyproject.toml", "--env", "/home/app/conda-env"]
+# The machine it is planned for: a build sees neither its driver nor its GPUs.
+ARG ENVCHECK_DRIVER_RELEASE=470.256.02
+ARG ENVCHECK_CUDA_DRIVER_VERSION=11.4
+ARG ENVCHECK_COMPUTE_CAPABILITIES=6.1
+RUN ["sh", "-c", ". /home/app/conda-env/etc/conda/activate.d/envcheck-cuda.sh && exec \"$@\"", "sh", "/home/app/.envcheck/bin/envcheck", "check", "--config", "pyproject.toml", "--env", "/home/app/conda-env"]

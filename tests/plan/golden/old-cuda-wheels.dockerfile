@@ -15,8 +15,14 @@ RUN ["sh", "-c", "grep -qxF -- \"$2\" \"$1\" || printf \"%s\\n\" \"$2\" >> \"$1\
 ENV PATH=/home/app/venv/bin:$PATH VIRTUAL_ENV=/home/app/venv
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENTRYPOINT ["sh", "-c", ". /home/app/venv/bin/envcheck-cuda.sh && exec \"$@\"", "sh"]
+# ENVCHECK is what pip installs envcheck from: its name on your index, or the address of a wheel.
+ARG ENVCHECK=envcheck-gpu
+RUN ["python", "-m", "venv", "/home/app/.envcheck"]
+RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["sh", "-c", "exec \"$0\" -m pip install \"$ENVCHECK\"", "/home/app/.envcheck/bin/python"]
 # The image is not built where it does not hold what [tool.envcheck] of the project requires.
 COPY --chown=app pyproject.toml ./
-RUN ["python", "-m", "venv", "/home/app/.envcheck"]
-RUN ["/home/app/.envcheck/bin/python", "-m", "pip", "install", "envcheck-gpu"]
-RUN ["/home/app/.envcheck/bin/envcheck", "check", "--config", "pyproject.toml", "--env", "/home/app/venv"]
+# The machine it is planned for: a build sees neither its driver nor its GPUs.
+ARG ENVCHECK_DRIVER_RELEASE=535.104.05
+ARG ENVCHECK_CUDA_DRIVER_VERSION=12.2
+ARG ENVCHECK_COMPUTE_CAPABILITIES=7.0
+RUN ["sh", "-c", ". /home/app/venv/bin/envcheck-cuda.sh && exec \"$@\"", "sh", "/home/app/.envcheck/bin/envcheck", "check", "--config", "pyproject.toml", "--env", "/home/app/venv"]

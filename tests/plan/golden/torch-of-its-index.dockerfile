@@ -1,6 +1,7 @@
 # syntax=docker/dockerfile:1
 # torch==2.7.1+cu118
 FROM docker.io/library/python:3.11-slim-trixie
+COPY --from=ghcr.io/astral-sh/uv:latest /uv /usr/local/bin/uv
 RUN ["useradd", "--create-home", "--uid", "10001", "app"]
 USER app
 WORKDIR /home/app
@@ -10,8 +11,14 @@ RUN ["python", "-m", "venv", "/home/app/venv"]
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["uv", "pip", "install", "--python", "/home/app/venv/bin/python", "--only-binary", ":all:", "--default-index", "https://download.pytorch.org/whl/cu118", "torch==2.7.1+cu118"]
 ENV PATH=/home/app/venv/bin:$PATH VIRTUAL_ENV=/home/app/venv
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
+# ENVCHECK is what pip installs envcheck from: its name on your index, or the address of a wheel.
+ARG ENVCHECK=envcheck-gpu
+RUN ["python", "-m", "venv", "/home/app/.envcheck"]
+RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["sh", "-c", "exec \"$0\" -m pip install \"$ENVCHECK\"", "/home/app/.envcheck/bin/python"]
 # The image is not built where it does not hold what [tool.envcheck] of the project requires.
 COPY --chown=app pyproject.toml ./
-RUN ["python", "-m", "venv", "/home/app/.envcheck"]
-RUN ["/home/app/.envcheck/bin/python", "-m", "pip", "install", "envcheck-gpu"]
+# The machine it is planned for: a build sees neither its driver nor its GPUs.
+ARG ENVCHECK_DRIVER_RELEASE=535.104.05
+ARG ENVCHECK_CUDA_DRIVER_VERSION=12.2
+ARG ENVCHECK_COMPUTE_CAPABILITIES=8.9
 RUN ["/home/app/.envcheck/bin/envcheck", "check", "--config", "pyproject.toml", "--env", "/home/app/venv"]
