@@ -58,7 +58,8 @@ def test_the_gate_judges_for_the_machine_planned_for_with_its_loader_paths() -> 
 def test_nothing_but_a_version_becomes_an_argument_of_the_build() -> None:
     hostile = replaced(GPU, machine={"ENVCHECK_DRIVER_RELEASE": "1\nRUN evil", "ENVCHECK_GLIBC": "$(id)"})
     text = render_dockerfile(hostile, Images("python:3.12"))
-    assert "evil" not in text and "$(id)" not in text
+    assert "evil" not in text
+    assert "$(id)" not in text
 
 
 def test_the_checker_is_installed_before_the_project_is_copied() -> None:
