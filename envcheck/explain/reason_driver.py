@@ -152,6 +152,9 @@ def _told_in_passing(log: Log) -> Iterator[Claim]:
     if asked and log.has(*_NOT_AVAILABLE) and not log.is_healthy:
         means = "CUDA_VISIBLE_DEVICES was looked at while no GPU is seen: what it holds may hide them."
         yield Claim("visible-devices-hidden", 34, means, (*asked, *log.of(*_NOT_AVAILABLE)), rivals=("driver-missing",))
+    elif asked and log.has("torch-device-count-asked") and log.has("smi-list", "smi-gpu-row"):
+        means = "nvidia-smi lists a GPU; CUDA_VISIBLE_DEVICES and the framework's count of GPUs were looked at together."
+        yield Claim("visible-devices-hidden", 50, means, (*asked, *log.of("torch-device-count-asked")))
 
 
 def _mig(log: Log) -> Iterator[Claim]:

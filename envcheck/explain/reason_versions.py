@@ -29,6 +29,18 @@ def version_claims(log: Log) -> Iterator[Claim]:
         component = event.captured["component"]
         finding = "cudnn-missing" if component == "cuDNN" else "cuda-wheel-not-found"
         yield Claim(finding, 76, f"JAX cannot load {component}.", (event,), rivals=("framework-cuda-extra-missing",))
+    yield from _two_toolkits(log)
+
+
+def _two_toolkits(log: Log) -> Iterator[Claim]:
+    """Read a failed compilation beside two nvcc of different releases: the one that PATH gives is not the one meant."""
+    shown = log.of("nvcc-release")
+    releases = {event.captured["nvcc"] for event in shown}
+    failed = log.of("nvcc-failed", "nvcc-unsupported-arch", "nvcc-arch-option-new", "unknown-cuda-arch")
+    if len(releases) > 1 and failed:
+        means = f"nvcc is installed in {len(releases)} releases ({', '.join(sorted(releases))}), and the build takes one."
+        rivals = ("toolkit-wrong-version",)
+        yield Claim("toolkit-path-conflict", 84, means, (*shown, *failed), rivals=rivals)
 
 
 def cudnn_number(text: str) -> tuple[int, ...]:
