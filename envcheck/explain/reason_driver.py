@@ -153,7 +153,7 @@ def _told_in_passing(log: Log) -> Iterator[Claim]:
         means = "CUDA_VISIBLE_DEVICES was looked at while no GPU is seen: what it holds may hide them."
         yield Claim("visible-devices-hidden", 34, means, (*asked, *log.of(*_NOT_AVAILABLE)), rivals=("driver-missing",))
     elif asked and log.has("torch-device-count-asked") and log.has("smi-list", "smi-gpu-row"):
-        means = "nvidia-smi lists a GPU; CUDA_VISIBLE_DEVICES and the framework's count of GPUs were looked at together."
+        means = "nvidia-smi lists a GPU; CUDA_VISIBLE_DEVICES and the count of GPUs that CUDA sees were looked at."
         yield Claim("visible-devices-hidden", 50, means, (*asked, *log.of("torch-device-count-asked")))
 
 

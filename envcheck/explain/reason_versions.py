@@ -38,7 +38,7 @@ def _two_toolkits(log: Log) -> Iterator[Claim]:
     releases = {event.captured["nvcc"] for event in shown}
     failed = log.of("nvcc-failed", "nvcc-unsupported-arch", "nvcc-arch-option-new", "unknown-cuda-arch")
     if len(releases) > 1 and failed:
-        means = f"nvcc is installed in {len(releases)} releases ({', '.join(sorted(releases))}), and the build takes one."
+        means = f"nvcc is here in releases {' and '.join(sorted(releases))}, and the build takes one of them."
         rivals = ("toolkit-wrong-version",)
         yield Claim("toolkit-path-conflict", 84, means, (*shown, *failed), rivals=rivals)
 
