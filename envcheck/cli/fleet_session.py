@@ -125,16 +125,14 @@ def _rows(folder: str, asked: Mapping[str, Any]) -> list[Row]:
 
 
 def _write_page(path: str, rows: list[Row], golden: str) -> None:
-    from envcheck.host.writing import write_atomically
+    from envcheck.cli.output import write_file
+    from envcheck.render.fleet_html import render_fleet_html
 
     try:
-        from envcheck.render.fleet_html import render_fleet_html
-
-        write_atomically(Path(path), render_fleet_html(rows, golden))
+        page = render_fleet_html(rows, golden)
     except ModuleNotFoundError as error:
         raise UserError(f"--html needs the package {error.name}: pip install 'envcheck-gpu[html]'") from None
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
+    write_file(path, page)
     click.echo(f"The page: {path}", err=True)
 
 

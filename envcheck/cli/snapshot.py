@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from envcheck.cli import inspect, options
-from envcheck.cli.exits import UserError
+from envcheck.cli.output import write_file
 
 EXAMPLE = "Example: envcheck snapshot -o machine.json && envcheck doctor --snapshot machine.json"
 
@@ -23,15 +21,6 @@ def snapshot(python: str, env: str, output: str | None) -> int:
     if output is None:
         click.echo(text, nl=False)
     else:
-        _write(output, text)
+        write_file(output, text)
         click.echo(f"Saved to {output}. Judge it anywhere: envcheck doctor --snapshot {output}", err=True)
     return 0
-
-
-def _write(path: str, text: str) -> None:
-    from envcheck.host.writing import write_atomically
-
-    try:
-        write_atomically(Path(path), text)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 from pathlib import Path
 
+from envcheck.host.writing import write_atomically
 from envcheck.matrix.renew.contents import Contents, from_json
 
 EDITION = "1"  # part of the folder's name: another edition reads other members
@@ -37,20 +37,7 @@ class Cache:
         """Keep what was read of a wheel; written aside and renamed, so a reader never sees half of it."""
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(self._path(sha256), json.dumps(contents.to_json(), ensure_ascii=False))
+            write_atomically(self._path(sha256), json.dumps(contents.to_json(), ensure_ascii=False))
 
     def _path(self, sha256: str) -> Path:
         return self.folder / f"{sha256}.json"
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that readers see the old one or the whole new one; raises OSError."""
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="\n", dir=path.parent, delete=False) as stream:
-        temporary = Path(stream.name)
-        try:
-            stream.write(text)
-            stream.close()
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise

@@ -13,9 +13,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envcheck.host.writing import write_atomically
 from envcheck.matrix.deep.binary import read_binary
 from envcheck.matrix.deep.errors import BinaryError
-from envcheck.matrix.renew.cache import write_whole
 from envcheck.matrix.renew.contents import parse_record, wanted_members
 from envcheck.matrix.renew.deep_sample import sampled_members
 from envcheck.matrix.renew.deep_stream import Download
@@ -71,7 +71,7 @@ class DeepReader:
             read[member.filename] = self._member(wheel, member, part, record.get(member.filename, ""))
         found = {"wheel": wheel.filename, "sha256": wheel.sha256, "binaries": count, "read": read}
         if self.cache:
-            write_whole(folder / f"{wheel.sha256}.json", json.dumps(found, ensure_ascii=False))
+            write_atomically(folder / f"{wheel.sha256}.json", json.dumps(found, ensure_ascii=False))
         for part in parts:
             part.unlink(missing_ok=True)
         return found

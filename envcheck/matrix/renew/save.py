@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from envcheck.host.writing import write_output
 from envcheck.matrix.canonical import canonical_text
 from envcheck.matrix.load import check_document
-from envcheck.matrix.renew.cache import write_whole
 from envcheck.matrix.renew.errors import ArtifactError
 
 
@@ -23,6 +23,6 @@ def save_document(document: dict[str, Any], path: Path) -> None:
     check_document(document, str(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, canonical_text(document))
+        write_output(path, canonical_text(document))
     except OSError as error:
         raise ArtifactError(f"{path} cannot be written: {error.strerror}.") from error
