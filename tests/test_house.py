@@ -54,7 +54,7 @@ THIRD_PARTY = {
     "rules": {"packaging"},
     "check": {"fastjsonschema", "packaging", "tomli", "yaml"},
     "diff": {"packaging"},
-    "explain": {"packaging", "ahocorasick", "ahocorasick_rs"},
+    "explain": {"packaging", "hyperscan"},
     "gpus": set(),
     "plan": {"packaging", "rattler", "uv"},
     "smoke": set(),

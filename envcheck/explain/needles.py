@@ -3,74 +3,132 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, compress
 from typing import Any
+
+from envcheck.host.processor import has_sse42
 
 Hit = tuple[int, int]  # (number of the literal, offset of its first byte)
 Find = Callable[[bytes], list[Hit]]
 
+_FEW = 16 << 10  # bytes in which looking for each literal by itself takes less time than any preparation
+_CALL = 1 << 10  # ... and what one call costs beside its bytes, in bytes
+_HEAD = 8  # bytes of a literal that the expression knows; the rest is compared where they stand
+_KEPT = 4 << 20  # bytes of lines whose hits are remembered
+_LONG = 4 << 10  # bytes of a line that is not remembered
+# Line ends are alike, and digits are: lines of a log differ in their numbers, and no fragment is shorter for it.
+_KIND = bytes(0x0A if byte == 0x0D else 0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
+
 
 def finder(literals: Sequence[bytes]) -> Find:
-    """Return a function that lists the hits of `literals` in a block, in the order of their ends.
+    """Return a function that lists the hits of `literals` in a block, in the order of their first bytes.
 
-    ahocorasick_rs, the fastest, has no wheels for musl; pyahocorasick has, at half the speed or more; where neither is
-    installed an expression finds the lines, an order of magnitude slower, and each literal once for a line.
+    Nothing is built before more than a few lines came. Then Hyperscan finds them, where it is installed; else an
+    expression, which is slow and therefore sees each kind of line only once.
     """
-    try:
-        return _by_rust(literals)
-    except ImportError:
-        pass
-    try:
-        return _by_c(literals)
-    except ImportError:
-        return _by_expression(literals)
+    seen, find = 0, None
+
+    def lazily(block: bytes) -> list[Hit]:
+        nonlocal seen, find
+        seen += len(block) + _CALL
+        if find is None and seen > _FEW:
+            find = _by_hyperscan(literals) or _by_kinds(literals)
+        return find(block) if find else sorted(_one_by_one(literals, block), key=_by_place)
+
+    return lazily
 
 
-def _by_rust(literals: Sequence[bytes]) -> Find:
-    from ahocorasick_rs import BytesAhoCorasick
-
-    automaton: Any = BytesAhoCorasick(literals)
-
-    def find(block: bytes) -> list[Hit]:
-        return [(number, start) for number, start, _ in automaton.find_matches_as_indexes(block, overlapping=True)]
-
-    return find
+def _by_place(hit: Hit) -> Hit:
+    return hit[1], hit[0]
 
 
-def _by_c(literals: Sequence[bytes]) -> Find:
-    from ahocorasick import Automaton
-
-    automaton: Any = Automaton()
-    numbers: dict[bytes, list[int]] = {}
+def _one_by_one(literals: Sequence[bytes], block: bytes) -> Iterable[Hit]:
     for number, literal in enumerate(literals):
-        numbers.setdefault(literal, []).append(number)
-    for literal, same in numbers.items():
-        automaton.add_word(literal.decode("latin-1"), (len(literal), same))
-    automaton.make_automaton()
+        start = block.find(literal)
+        while start >= 0:
+            yield number, start
+            start = block.find(literal, start + 1)
+
+
+def _by_hyperscan(literals: Sequence[bytes]) -> Find | None:
+    if not has_sse42():
+        return None  # it would end this program with an illegal instruction
+    try:
+        import hyperscan
+    except ImportError:
+        return None
+    database: Any = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
+    numbers = range(len(literals))
+    try:
+        database.compile(expressions=list(literals), ids=list(numbers), elements=len(literals), literal=True)
+    except hyperscan.HyperscanError:
+        return None
+    lengths = [len(literal) for literal in literals]
 
     def find(block: bytes) -> list[Hit]:
-        found = automaton.iter(block.decode("latin-1"))  # a character for each byte: offsets stay what they are
-        hits = [(number, end - length + 1, end) for end, (length, same) in found for number in same]
-        return [(number, start) for number, start, _ in sorted(hits, key=_by_end)]
+        hits: list[Hit] = []
+
+        def found(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            hits.append((number, end - lengths[number]))
+
+        database.scan(block, match_event_handler=found)
+        return sorted(hits, key=_by_place)
 
     return find
 
 
-def _by_end(hit: tuple[int, int, int]) -> tuple[int, int]:
-    return hit[2], -hit[1]
+def _by_kinds(literals: Sequence[bytes]) -> Find:
+    """Let the expression see lines that differ in their digits alone once, and compare only what it found there."""
+    search = _by_expression([literal.translate(_KIND) for literal in literals])
+    numbered = [literal if re.search(rb"\d", literal) else b"" for literal in literals]
+    known: dict[bytes, list[Hit]] = {}
+    kept = 0
+
+    def learned(kind: bytes) -> list[Hit]:
+        nonlocal kept
+        if kind in known:
+            return known[kind]
+        hits = search(kind)
+        if len(kind) <= _LONG:
+            if kept > _KEPT:
+                known.clear()
+                kept = 0
+            known[kind] = hits
+            kept += len(kind)
+        return hits
+
+    def find(block: bytes) -> list[Hit]:
+        kinds = block.translate(_KIND).split(b"\n")
+        found = [learned(kind) if hits is None else hits for kind, hits in zip(kinds, map(known.get, kinds))]
+        if not any(found):
+            return []
+        places = zip(kinds, accumulate(map(len, kinds)), found)
+        return [
+            (number, start)
+            for before, (kind, end, hits) in compress(enumerate(places), found)
+            for number, start in ((number, before + end - len(kind) + at) for number, at in hits)
+            if block.startswith(numbered[number], start)
+        ]
+
+    return find
 
 
 def _by_expression(literals: Sequence[bytes]) -> Find:
-    expression = re.compile(_trie(literals))
+    expression = re.compile(_trie([literal[:_HEAD] for literal in literals]))
+    shortest = min(map(len, literals))
+    heads: dict[bytes, list[tuple[int, bytes]]] = {}
+    for number, literal in enumerate(literals):
+        heads.setdefault(literal[:shortest], []).append((number, literal))
 
     def find(block: bytes) -> list[Hit]:
         hits: list[Hit] = []
         found = expression.search(block)
         while found:
-            end = line_end(block, found.end())
-            places = ((block.find(literal, found.start(), end), number) for number, literal in enumerate(literals))
-            hits += [(number, start) for start, number in sorted(places) if start >= 0]
-            found = expression.search(block, end)
+            at = found.start()
+            alike = heads.get(block[at : at + shortest], ())
+            hits += [(number, at) for number, literal in alike if block.startswith(literal, at)]
+            found = expression.search(block, at + 1)
         return hits
 
     return find

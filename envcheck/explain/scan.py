@@ -15,6 +15,7 @@ Found = tuple[tuple[int, tuple[tuple[str, str], ...], int], ...]  # (signature, 
 
 _WINDOW = 2048  # bytes of a line looked at around a message; what no log writes longer
 _BEFORE = 512  # ... of which this many may precede the first fragment
+_AFTER = 512  # ... and this many follow the last one, unless the line ends: what does not fit is in the next window
 _REMEMBERED = 4096  # messages whose meaning is kept: logs repeat themselves
 
 
@@ -112,10 +113,12 @@ class Stream:
         while position < len(hits):
             start = hits[position][1]
             counted, at = counted + chunk.count(b"\n", at, start), start
-            begin = max(_line_begin(chunk, start), end, start - _BEFORE)
-            end = min(line_end(chunk, start), begin + _WINDOW)
+            begin = max(_line_begin(chunk, start), end - _AFTER, start - _BEFORE)
+            whole = line_end(chunk, start)
+            end = min(whole, begin + _WINDOW)
+            last = end if end == whole else end - _AFTER
             numbers = []
-            while position < len(hits) and hits[position][1] < end:
+            while position < len(hits) and hits[position][1] < last:
                 numbers.append(hits[position][0])
                 position += 1
             self._examine(chunk[begin:end], self._line + counted, self._scanner.candidates(numbers))
