@@ -57,6 +57,6 @@ _UNDO: tuple[tuple[bytes, bytes, Callable[[bytes], bytes]], ...] = (
     (b"\\", b"\\033[", _without_written_escapes),
     (b"[", b"[0m", lambda chunk: _LOST_ESCAPES.sub(b"", chunk)),
     (b"\x08", b"\x08", _without_backspaces),
-    (b"\xe2", b"\xe2\x80", _with_plain_quotes),
+    (b"\x80", b"\xe2\x80", _with_plain_quotes),  # 0xE2 begins every block of a progress bar
     (b"\xc2", b"\xc2\xa0", lambda chunk: chunk.replace(b"\xc2\xa0", b" ")),
 )
