@@ -7,7 +7,7 @@ import click
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.cli.formats import FORMATS, Style, print_report
-from envcheck.model.findings import Report
+from envcheck.model.findings import INCOMPATIBLE, Report
 from envcheck.model.snapshot import Snapshot
 
 EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expect gpu"
@@ -75,6 +75,12 @@ def _judge(
         raise UserError(f"--only: no finding has the id {', '.join(sorted(unknown))}; the README lists them.")
     try:
         matrix = load_matrix(matrix_file)
-        return evaluate(Context(snapshot.facts, matrix, Target(expect, requirements)), wanted)
+        context = Context(snapshot.facts, matrix, Target(expect, requirements))
+        report = evaluate(context, wanted)
     except (MatrixError, TargetError) as error:
         raise UserError(str(error)) from None
+    if not any(item.verdict == INCOMPATIBLE for item in report.findings):
+        return report
+    from envcheck.plan.remedy import remedied  # a machine that is well needs no plan
+
+    return remedied(report, context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Callable
 from importlib import import_module
 
 from envcheck.matrix.query import Matrix
@@ -12,6 +13,7 @@ from envcheck.model.plans import Clash, Environment, Plan, Step
 from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.activation import activation_steps
+from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
 from envcheck.plan.container_host import container_toolkit_steps
 from envcheck.plan.cuda_source import SYSTEM
@@ -47,13 +49,18 @@ def goal_of(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish: W
     return Context(facts, matrix, Target(wish.expect, tuple(request.text for request in requests))).goal
 
 
-def choose_all(judge: Judge, requests: tuple[Request, ...], installer: str) -> tuple[list[Choice], list[Clash]]:
-    """Choose a release for each request, such as go together; else those that do not, with what clashes."""
+def choose_all(
+    judge: Judge, requests: tuple[Request, ...], installer: str, admits: Callable[[Candidate], bool] = lambda _: True
+) -> tuple[list[Choice], list[Clash]]:
+    """Choose a release for each request, such as go together; else those that do not, with what clashes.
+
+    What `admits` refuses is not judged.
+    """
     if len(requests) == 1:
-        return [choose(judge, requests[0], installer)], []
+        return [choose(judge, requests[0], installer, admits=admits)], []
     from envcheck.plan.together import choose_together  # reads requirements: a bare start's time
 
-    return choose_together(judge, requests, installer)
+    return choose_together(judge, requests, installer, admits)
 
 
 def _blocked(judge: Judge, choices: list[Choice], in_the_way: tuple[Finding, ...], wish: Wish) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from envcheck.matrix.clauses import clauses, within
@@ -33,6 +34,13 @@ class Candidate:
     def rows(self) -> tuple[FrameworkRelease, ...]:
         """List the rows of everything it consists of."""
         return tuple(row for row in (self.row, self.library, self.plugin) if row is not None)
+
+    @property
+    def cuda(self) -> str | None:
+        """Return the CUDA version it was built with, which a label names before its row does; None for a CPU build."""
+        label = re.fullmatch(r"cu(\d+)(\d)", self.local)
+        named = f"{label[1]}.{label[2]}" if label else self.cuda_row.cuda
+        return named if self.is_gpu else None
 
     @property
     def cuda_row(self) -> FrameworkRelease:

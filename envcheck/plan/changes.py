@@ -33,6 +33,12 @@ def possible_changes(context: Context, requests: tuple[Request, ...], wish: Wish
     return tuple(sorted(single or [*tries.pairs()], key=lambda change: change.effort))
 
 
+def another_python(context: Context, requests: tuple[Request, ...], wish: Wish) -> str:
+    """Name the Python with which every request can be met by its newest release; "" where there is none."""
+    change = next(_Tries(context, requests, wish).pythons(), None)
+    return change.argv[change.argv.index("--python") + 1] if change else ""
+
+
 class _Tries:
     def __init__(self, context: Context, requests: tuple[Request, ...], wish: Wish) -> None:
         self.context, self.requests, self.wish = context, requests, wish
@@ -100,7 +106,7 @@ class _Tries:
             return []
         choices = []
         for request in requests or self.requests:
-            choice = choose(judge, request, self.wish.installer, admits=lambda item: _may_do(judge.context, item))
+            choice = choose(judge, request, self.wish.installer, admits=lambda item: may_do(judge.context, item))
             if choice.best is None:
                 return []
             choices.append(choice)
@@ -167,10 +173,10 @@ def _with_libc(facts: Facts, version: str) -> Facts:
     return replaced(facts, host=host)
 
 
-def _may_do(context: Context, candidate: Candidate) -> bool:
+def may_do(context: Context, candidate: Candidate) -> bool:
     """Tell whether a candidate is worth judging: the rules reject what is left out here."""
     fits = supports_python(context, candidate.row) and candidate.is_gpu == (context.goal == "gpu")
-    return fits and (not candidate.is_gpu or driver_runs(context, candidate.cuda_row.cuda))
+    return fits and (not candidate.is_gpu or driver_runs(context, candidate.cuda))
 
 
 def _version(choice: Choice) -> Version:

@@ -33,7 +33,7 @@ def planned_release(context: Context, choice: Choice, environment: str) -> Plann
         version=candidate.row.version + (f"+{candidate.local}" if candidate.local else ""),
         requirement=candidate.requirement,
         build="gpu" if candidate.is_gpu else "cpu",
-        cuda=_cuda(judged),
+        cuda=candidate.cuda,
         cudnn=row.cudnn if candidate.is_gpu and not candidate.local else None,
         index=candidate.index,
         environment=environment,
@@ -43,14 +43,6 @@ def planned_release(context: Context, choice: Choice, environment: str) -> Plann
         doubts=judged.doubts,
         citations=row.citations,
     )
-
-
-def _cuda(judged: Judgement) -> str | None:
-    candidate = judged.candidate
-    if not candidate.is_gpu:
-        return None
-    label = re.fullmatch(r"cu(\d+)(\d)", candidate.local)
-    return f"{label[1]}.{label[2]}" if label else candidate.cuda_row.cuda
 
 
 def environment_of(context: Context, judged: tuple[Judgement, ...], wish: Wish) -> Environment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -23,9 +23,11 @@ _DEPTH = 24  # releases of each framework that are tried with each other
 _SUFFIX = re.compile(r"(.+?)-cu(\d+)")
 
 
-def choose_together(judge: Judge, requests: tuple[Request, ...], installer: str) -> tuple[list[Choice], list[Clash]]:
+def choose_together(
+    judge: Judge, requests: tuple[Request, ...], installer: str, admits: Callable[[Candidate], bool] = lambda _: True
+) -> tuple[list[Choice], list[Clash]]:
     """Choose releases that fit into one environment; with clashes, those of the newest of each, which do not."""
-    newest = [choose(judge, request, installer) for request in requests]
+    newest = [choose(judge, request, installer, admits=admits) for request in requests]
     if len(requests) < 2 or any(choice.best is None for choice in newest):
         return newest, []
     clashes = [*_clashes(judge, newest)]

@@ -104,7 +104,8 @@ def _planned(finding: Finding, steps: tuple[Step, ...]) -> list[Line]:
     """Say the steps that resolve a finding; each step's command stands with the first finding it resolves."""
     wanted = finding.caused_by or finding.id
     own = [(number, step) for number, step in enumerate(steps, 1) if wanted in step.resolves]
-    numbers = f" (step {', '.join(str(number) for number, _ in own)})" if own and len(steps) > 1 else ""
+    counted = f"step{'s' if len(own) > 1 else ''} {', '.join(str(number) for number, _ in own)}"
+    numbers = f" ({counted})" if own and len(steps) > 1 else ""
     lines: list[Line] = [(f"  fix{numbers}: ", inert(finding.fix.summary), "")] if finding.fix else []
     for _, step in own if finding.fix else ():
         if step.resolves[0] == finding.id:

@@ -1,0 +1,125 @@
+"""What another build or release takes away, and the commands that bring the one `envcheck plan` chooses."""
+
+from __future__ import annotations
+
+from envcheck.model.facts import Known
+from envcheck.model.findings import INCOMPATIBLE, NOTE, Finding, Fix, Report
+from envcheck.model.plans import SYSTEM
+from envcheck.model.records import replaced
+from envcheck.plan.described import Description, planned_facts
+from envcheck.plan.in_place import Broken, planned_fix
+from envcheck.plan.judge import Judge
+from envcheck.rules import Context, Target, evaluate
+from envcheck.rules.framework_state import judged_frameworks
+from envcheck.rules.targets import wanted_releases
+
+# Findings that another build or release of the framework may take away ...
+_CAUSES = frozenset(
+    {
+        "cpu-missing-avx",
+        "driver-too-old",
+        "framework-cpu-build",
+        "framework-cuda-extra-missing",
+        "framework-duplicate-dists",
+        "framework-package-removed",
+        "glibc-too-old",
+        "gpu-arch-too-new",
+        "gpu-arch-too-old",
+        "platform-no-gpu-wheel",
+        "python-unsupported",
+        "toolkit-missing",
+        "toolkit-wrong-version",
+    }
+)
+# ... and those that go with the one that is replaced.
+_COVERED = _CAUSES | {
+    "cuda-wheel-not-found",
+    "cudnn-missing",
+    "cudnn-too-old",
+    "cudnn-wrong-cuda-build",
+    "cudnn-wrong-major",
+    "dependency-conflict",
+    "keras-mismatch",
+    "libdevice-missing",
+    "numpy-abi",
+    "protobuf-conflict",
+}
+_OF_TOOLKIT = {"toolkit-missing", "toolkit-wrong-version"}
+_Said = frozenset[tuple[str, str]]  # ids and messages
+
+
+def remedied(report: Report, context: Context) -> Report:
+    """Give what another build or release takes away the commands of `envcheck plan` for it; other fixes stand."""
+    if not any(_is_cause(item) for item in report.findings):
+        return report
+    facts = planned_facts(context.facts, Description(), context.matrix, expects_gpu=context.goal == "gpu")
+    judge = Judge(Context(facts, context.matrix, Target(context.goal)))
+    broken, gone = _broken(report, context, judge)
+    fix = planned_fix(context, judge, broken) if broken else None
+    if fix is None:
+        return report
+    findings = tuple(_mended(item, fix) if (item.id, item.message) in gone else item for item in report.findings)
+    changed: Report = replaced(report, findings=findings)
+    return changed
+
+
+def _is_cause(finding: Finding) -> bool:
+    return finding.id in _CAUSES and finding.severity != NOTE and finding.verdict == INCOMPATIBLE
+
+
+def _mended(finding: Finding, fix: Fix) -> Finding:
+    """Put the plan's commands in the place of a fix; that of the machine itself is still named as the other way."""
+    own = finding.fix
+    of_machine = own is not None and any(command.scope == SYSTEM for command in own.commands)
+    other = f" The other way: {own.summary.partition(' Or ')[0]}" if own is not None and of_machine else ""
+    changed: Finding = replaced(finding, fix=replaced(fix, summary=fix.summary + other))
+    return changed
+
+
+def _broken(report: Report, context: Context, judge: Judge) -> tuple[list[Broken], _Said]:
+    """List the frameworks that a cause is about, and all that goes when they are replaced.
+
+    What the rules say of the machine without any framework stays.
+    """
+    own = {(item.id, item.message) for item in judge.own_findings()}
+    said = {(item.id, item.message): item for item in report.findings if item.verdict == INCOMPATIBLE}
+    left = frozenset(key for key in said if key[0] in _COVERED) - own
+    installed = [item.name for item in judged_frameworks(context)]
+    names = [*dict.fromkeys((*installed, *(item.framework for item in wanted_releases(context))))]
+    broken, gone = [], frozenset[tuple[str, str]]()
+    for name in names:
+        about = left & _said_of(context, name) if len(names) > 1 else left
+        causes = {key[0] for key in about if _is_cause(said[key])}
+        if causes:
+            broken.append(Broken(name, _requests(context, name, causes), frozenset(causes)))
+            gone |= about
+    return broken, gone
+
+
+def _said_of(context: Context, framework: str) -> _Said:
+    """List what the rules say where no other framework is there."""
+    python = context.facts.python
+    if isinstance(python.frameworks, Known):
+        builds = tuple(item for item in python.frameworks.value if item.framework == framework)
+        python = replaced(python, frameworks=Known(builds, python.frameworks.source))
+    if isinstance(python.distributions, Known):
+        found = python.distributions
+        kept = tuple(item for item in found.value if context.matrix.framework_of(item.name) in (None, framework))
+        python = replaced(python, distributions=Known(kept, found.source))
+    asked = tuple(item.text for item in wanted_releases(context) if item.framework == framework)
+    alone = Context(replaced(context.facts, python=python), context.matrix, Target(context.goal, asked))
+    return frozenset((item.id, item.message) for item in evaluate(alone).findings)
+
+
+def _requests(context: Context, name: str, causes: set[str]) -> tuple[str, ...]:
+    """List what to ask for: the installed release, its line, its major, any; what --for asks for comes first.
+
+    Where nothing but a system's CUDA is wrong, another line of releases is no remedy.
+    """
+    asked = next((item for item in wanted_releases(context) if item.framework == name), None)
+    if asked is not None:
+        return tuple(dict.fromkeys((name + asked.specifier if asked.removed else asked.text, name)))
+    version = next(item.main.version for item in judged_frameworks(context) if item.name == name)
+    major, line = (".".join(version.split(".")[:count]) for count in (1, 2))
+    near = (f"{name}=={version}", f"{name}=={line}.*")
+    return near if causes <= _OF_TOOLKIT else (*near, f"{name}=={major}.*", name)

@@ -1,0 +1,243 @@
+"""The doctor's plan is the planner's: the same releases by the same commands, for the environment that is there."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from envcheck.cli.group import run
+from envcheck.model.facts import Absent, Known, Source
+from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding, Report
+from envcheck.model.python_env import Distribution
+from envcheck.model.records import replaced
+from envcheck.model.snapshot import Facts
+from envcheck.plan.remedy import remedied
+from envcheck.plan.repair import repair_plan, steps_for
+from envcheck.render.json_report import render_snapshot
+from envcheck.rules import Context, Target, evaluate
+from tests.hosts.test_hosts import NAMES, judged, recording, snapshot_of
+from tests.plan.machines import matrix
+
+SEEN = Source("file", "composed")
+
+
+def target(name: str) -> Target:
+    given = recording(name).get("target", {})
+    return Target(given.get("expect", "auto"), tuple(given.get("for", ())))
+
+
+@cache
+def mended(name: str) -> Report:
+    return remedied(judged(name), Context(snapshot_of(name).facts, matrix(), target(name)))
+
+
+def changed(name: str) -> list[Finding]:
+    return [new for old, new in zip(judged(name).findings, mended(name).findings) if old != new]
+
+
+CHANGED = [name for name in NAMES if changed(name)]
+
+
+def commands(name: str, facts: Facts | None = None) -> list[str]:
+    report = mended(name)
+    if facts is not None:
+        context = Context(facts, matrix(), target(name))
+        report = remedied(evaluate(context), context)
+    return [shlex.join(step.argv) for step in repair_plan(report).steps]
+
+
+def with_python(name: str, **facts: object) -> Facts:
+    read = snapshot_of(name).facts
+    return replaced(read, python=replaced(read.python, **facts))
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_the_doctors_commands_are_those_of_the_plan_it_names(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fix = changed(name)[0].fix
+    assert fix is not None
+    asked = shlex.split(fix.summary.partition("`envcheck plan ")[2].partition("`")[0])
+    saved = tmp_path / "machine.json"
+    saved.write_text(render_snapshot(snapshot_of(name)), encoding="utf-8")
+    here = "into a new environment" not in fix.summary
+    expect = ["--expect", mended(name).goal]
+    assert (
+        run(
+            [
+                "plan",
+                *asked,
+                *expect,
+                *(["--installer", "pip"] if here else []),
+                "--snapshot",
+                str(saved),
+                "--format",
+                "json",
+            ]
+        )
+        == 0
+    )
+    plan = json.loads(capsys.readouterr().out)
+    assert all(item["requirement"] in fix.summary for item in plan["releases"])
+    wanted = [step["argv"] for step in plan["steps"] if step["id"].startswith("install")]
+    own = [list(command.argv) for command in fix.commands if "--only-binary=:all:" in command.argv]
+    assert [argv[1:] for argv in own] == [argv[1:] for argv in wanted]
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_each_cause_names_the_steps_that_take_it_away(name: str) -> None:
+    report = mended(name)
+    plan = repair_plan(report)
+    ids = {step.id for step in plan.steps}
+    for finding in report.findings:
+        if finding.severity == ERROR and finding.verdict == INCOMPATIBLE and finding in changed(name):
+            assert steps_for(plan, finding)
+            assert set(steps_for(plan, finding)) <= ids
+
+
+def test_the_kinds_of_causes_are_covered() -> None:
+    causes = {item.id for name in CHANGED for item in changed(name)}
+    assert causes >= {
+        "framework-cpu-build",
+        "framework-cuda-extra-missing",
+        "framework-duplicate-dists",
+        "framework-package-removed",
+        "driver-too-old",
+        "gpu-arch-too-old",
+        "gpu-arch-too-new",
+        "python-unsupported",
+        "platform-no-gpu-wheel",
+        "glibc-too-old",
+        "toolkit-missing",
+        "toolkit-wrong-version",
+    }
+
+
+def test_a_build_that_pip_takes_for_the_right_one_goes_first() -> None:
+    assert commands("torch-cpu-beside-gpu") == [
+        "/usr/bin/python3 -m pip uninstall -y torch",
+        "/usr/bin/python3 -m pip install --only-binary=:all: torch==2.8.0",
+    ]
+
+
+def test_two_owners_of_one_module_both_go() -> None:
+    first = commands("tensorflow-beside-tensorflow-cpu")[0]
+    assert first == "/usr/bin/python3 -m pip uninstall -y tensorflow tensorflow-cpu"
+
+
+def test_the_installed_release_stays_where_it_can() -> None:
+    told = commands("tensorflow-without-cuda-extra")
+    assert told == [
+        "/usr/bin/python3 -m pip install --only-binary=:all: 'tensorflow[and-cuda]==2.20.0' 'setuptools<82'"
+    ]
+
+
+def test_another_release_comes_before_another_driver_which_is_still_named() -> None:
+    (cause, *_) = mended("driver-470-for-cuda-12").findings
+    assert cause.id == "driver-too-old"
+    assert cause.fix is not None
+    assert cause.fix.summary.startswith("Install tensorflow==2.13.1 with what it needs, as `envcheck plan tensorflow`")
+    assert cause.fix.summary.endswith("The other way: Install NVIDIA driver 525.60.13 or newer, then restart.")
+    assert not any("apt-get" in line for line in commands("driver-470-for-cuda-12"))
+
+
+def test_another_python_is_an_environment_of_its_own() -> None:
+    assert commands("python-3.13-for-tensorflow-2.18") == [
+        "python3.12 -m venv .venv-3.12",
+        ".venv-3.12/bin/python -m pip install --only-binary=:all: 'tensorflow[and-cuda]==2.18.1' 'setuptools<82'",
+    ]
+
+
+def test_a_system_that_refuses_packages_gets_a_new_environment() -> None:
+    facts = with_python(
+        "torch-cpu-beside-gpu", kind=Known("system", SEEN), externally_managed=Known(value=True, source=SEEN)
+    )
+    assert commands("torch-cpu-beside-gpu", facts) == [
+        "/usr/bin/python3 -m venv .venv",
+        ".venv/bin/python -m pip install --only-binary=:all: torch==2.8.0",
+    ]
+
+
+def test_loader_paths_need_an_environment_that_is_activated() -> None:
+    told = commands("toolkit-missing", with_python("toolkit-missing", kind=Known("system", SEEN)))
+    assert told[0] == "/opt/venv/bin/python -m venv .venv"
+    assert ".venv/bin/envcheck-cuda.sh" in told[-1] or ".venv/bin/activate" in told[-1]
+
+
+def test_an_environment_without_pip_gets_it_first() -> None:
+    told = commands(
+        "tensorflow-without-cuda-extra", with_python("tensorflow-without-cuda-extra", pip_version=Absent(("pip",)))
+    )
+    assert told[0] == "/usr/bin/python3 -m ensurepip --upgrade"
+
+
+def test_a_build_of_condas_is_replaced_by_conda() -> None:
+    read = snapshot_of("torch-cpu-beside-gpu").facts.python
+    assert isinstance(read.distributions, Known)
+    assert isinstance(read.prefix, Known)
+    condas = tuple(
+        replaced(item, installer="conda") if item.name == "torch" else item for item in read.distributions.value
+    )
+    facts = with_python("torch-cpu-beside-gpu", distributions=Known(condas, SEEN), kind=Known("conda", SEEN))
+    assert commands("torch-cpu-beside-gpu", facts) == [
+        f"conda install -y -p {read.prefix.value} --override-channels -c conda-forge python=3.11 'pytorch=2.8.*=cuda*'"
+    ]
+
+
+def test_a_plugin_for_another_cuda_goes() -> None:
+    read = snapshot_of("jax-without-plugin").facts.python
+    assert isinstance(read.distributions, Known)
+    other = Distribution("jax-cuda13-plugin", "0.6.2")
+    facts = with_python("jax-without-plugin", distributions=Known((*read.distributions.value, other), SEEN))
+    told = commands("jax-without-plugin", facts)
+    assert "/usr/bin/python3 -m pip uninstall -y jax-cuda13-plugin" in told
+
+
+def beside_torch(name: str) -> Facts:
+    """Put a CPU build of torch into a machine's environment."""
+    facts, torch = snapshot_of(name).facts, snapshot_of("torch-cpu-beside-gpu").facts.python
+    assert isinstance(facts.python.frameworks, Known)
+    assert isinstance(torch.frameworks, Known)
+    both = Known((*facts.python.frameworks.value, *torch.frameworks.value), SEEN)
+    return replaced(facts, python=replaced(facts.python, frameworks=both))
+
+
+def test_a_framework_that_is_well_stays_as_it_is() -> None:
+    facts = beside_torch("tensorflow-with-cuda-extra")
+    context = Context(facts, matrix(), Target())
+    report = remedied(evaluate(context), context)
+    plan = repair_plan(report)
+    (finding,) = [item for item in report.findings if item.id == "framework-cpu-build"]
+    assert finding.fix is not None
+    assert finding.fix.summary.startswith("Install torch==2.8.0 with what it needs, as `envcheck plan torch==2.8.0 ten")
+    assert {"torch==2.8.0", "tensorflow[and-cuda]==2.20.0"} <= set(plan.steps[0].argv)
+
+
+def test_a_machine_that_is_well_loads_no_planner(tmp_path: Path) -> None:
+    saved = tmp_path / "machine.json"
+    saved.write_text(render_snapshot(snapshot_of("torch-wheels-need-no-toolkit")), encoding="utf-8")
+    code = (
+        "import sys; from envcheck.cli.group import run; "
+        f"assert run(['doctor', '--snapshot', {str(saved)!r}]) == 0; "
+        "assert not [name for name in sys.modules if name.startswith('envcheck.plan')]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, stdout=subprocess.DEVNULL)
+
+
+def test_doctor_prints_the_plan_in_text_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = tmp_path / "machine.json"
+    saved.write_text(render_snapshot(snapshot_of("torch-cpu-beside-gpu")), encoding="utf-8")
+    assert run(["doctor", "--snapshot", str(saved)]) == 1
+    out = capsys.readouterr().out
+    assert "fix (steps 1, 2): Install torch==2.8.0 with what it needs, as `envcheck plan torch==2.8.0` chooses." in out
+    assert "$ /usr/bin/python3 -m pip install --only-binary=:all: torch==2.8.0" in out
+    assert run(["doctor", "--snapshot", str(saved), "--format", "json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    (finding,) = [item for item in document["findings"] if item["id"] == "framework-cpu-build"]
+    assert finding["resolved_by"] == [step["id"] for step in document["plan"]["steps"]] == ["step-1", "step-2"]
