@@ -35,12 +35,13 @@ def fleet(context: click.Context) -> None:
 @click.option("--become", is_flag=True, help="Read as root, by Ansible's become.")
 @click.option("--python", default="", metavar="PATH", help="Inspect this interpreter on each host.")
 @click.option("--again", is_flag=True, help="Ask the hosts too that have answered before.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.")
 @click.option("-q", "--quiet", is_flag=True, help="Do not tell each host's answer.")
-def run(output: str, *, again: bool, quiet: bool, **asked: object) -> int:
+def run(output: str, *, again: bool, form: str, quiet: bool, **asked: object) -> int:
     """Take a snapshot of every host; run again, it asks those that have not answered."""
     from envcheck.cli.fleet_session import ask
 
-    return ask(output, asked, again=again, quiet=quiet)
+    return ask(output, asked, again=again, form=form, quiet=quiet)
 
 
 @fleet.command(epilog="Example: envcheck fleet report machines --golden gpu001 --html fleet.html")

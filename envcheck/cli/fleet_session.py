@@ -15,7 +15,9 @@ from envcheck.cli.exits import OF_VERDICT, UserError
 
 if TYPE_CHECKING:
     from envcheck.fleet.report import Row
-    from envcheck.fleet.results import HostResult
+    from envcheck.fleet.results import Failure, HostResult
+
+_REPORT = ("envcheck", "fleet", "report")
 
 
 class _Watcher:
@@ -23,9 +25,13 @@ class _Watcher:
 
     def __init__(self, *, quiet: bool) -> None:
         self.hosts: list[str] = []
-        self.failed: list[str] = []
-        self.done = 0
+        self.answers: dict[str, Failure | None] = {}
         self._quiet = quiet
+
+    @property
+    def failed(self) -> int:
+        """Count the hosts that gave no snapshot."""
+        return sum(answer is not None for answer in self.answers.values())
 
     def heard_of(self, hosts: list[str]) -> None:
         self.hosts = hosts
@@ -41,41 +47,42 @@ class _Watcher:
         from envcheck.fleet.results import Failure
         from envcheck.render.inert import inert
 
-        self.done += 1
-        answer = result.answer
-        self.failed += [result.host] if isinstance(answer, Failure) else []
-        words = f"{answer.kind}: {answer.reason[:200]}" if isinstance(answer, Failure) else "read"
-        self._say(inert(f"[{self.done}/{len(self.hosts)}] {result.host}: {words}"))
+        answer = result.answer if isinstance(result.answer, Failure) else None
+        self.answers[result.host] = answer
+        words = f"{answer.kind}: {answer.reason[:200]}" if answer else "read"
+        self._say(inert(f"[{len(self.answers)}/{len(self.hosts)}] {result.host}: {words}"))
 
     def _say(self, text: str) -> None:
         if not self._quiet:
             click.echo(text, err=True)
 
 
-def ask(output: str, asked: Mapping[str, Any], *, again: bool, quiet: bool) -> int:
+def ask(output: str, asked: Mapping[str, Any], *, again: bool, form: str, quiet: bool) -> int:
     """Run an engine into a folder; 0 when every host answered, 3 when one did not."""
-    from envcheck.fleet.engine import EngineError, Listener
-    from envcheck.fleet.run import run_fleet
+    from envcheck.render.fleet_data import render_run_json
     from envcheck.render.inert import shell_line
 
     watcher = _Watcher(quiet=quiet)
+    before = _run(watcher, output, asked, again=again)
+    kept = f", {before} had answered before" if before else ""
+    read = len(watcher.answers) - watcher.failed
+    click.echo(f"{_hosts(read)} read, {watcher.failed} without an answer{kept}.", err=True)
+    json_form = form == "json"
+    click.echo(render_run_json(output, watcher.answers, before) if json_form else shell_line((*_REPORT, output)))
+    return 3 if watcher.failed or not (watcher.answers or before) else 0
+
+
+def _run(watcher: _Watcher, output: str, asked: Mapping[str, Any], *, again: bool) -> int:
+    from envcheck.fleet.engine import EngineError, Listener
+    from envcheck.fleet.run import run_fleet
+
+    listener = Listener(watcher.heard_of, watcher.told, watcher.warned)
     try:
-        before = run_fleet(
-            str(asked["engine"]),
-            _asked(asked),
-            Path(output),
-            Listener(watcher.heard_of, watcher.told, watcher.warned),
-            again=again,
-        )
+        return run_fleet(str(asked["engine"]), _asked(asked), Path(output), listener, again=again)
     except EngineError as error:
         raise UserError(str(error)) from None
     except OSError as error:
         raise UserError(f"cannot write to {error.filename or output}: {error.strerror}") from None
-    kept = f", {before} had answered before" if before else ""
-    read = watcher.done - len(watcher.failed)
-    click.echo(f"{_hosts(read)} read, {len(watcher.failed)} without an answer{kept}.", err=True)
-    click.echo(shell_line(("envcheck", "fleet", "report", output)))
-    return 3 if watcher.failed or not (watcher.done or before) else 0
 
 
 def _hosts(count: int) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from envcheck import __version__
 from envcheck.fleet.report import Row, groups_of, verdict_of
+from envcheck.fleet.results import Failure
 from envcheck.render.inert import inert
 
 # What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection).
@@ -30,6 +32,16 @@ def render_fleet_json(rows: list[Row], golden: str) -> str:
         "hosts": [host_data(row) for row in rows],
     }
     return json.dumps(document)
+
+
+def render_run_json(folder: str, answers: Mapping[str, Failure | None], before: int) -> str:
+    """Render what came of asking, schema envcheck/fleet-run/1; None is a host whose snapshot lies in the folder."""
+    hosts = [
+        {"host": host, "answer": failure.kind if failure else "read", "reason": failure.reason if failure else ""}
+        for host, failure in sorted(answers.items())
+    ]
+    document = {"schema": "envcheck/fleet-run/1", "tool_version": __version__, "folder": folder, "before": before}
+    return json.dumps({**document, "hosts": hosts})
 
 
 def host_data(row: Row) -> dict[str, Any]:

@@ -22,6 +22,10 @@ def test_this_machine_is_a_fleet_of_one(tmp_path: Path) -> None:
     second = fleet("run", "--engine", "local", "-o", "out", cwd=tmp_path)
     assert second.stderr.splitlines()[0] == "0 hosts to ask"
     assert second.stderr.splitlines()[-1] == "0 hosts read, 0 without an answer, 1 had answered before."
+    third = fleet("run", "--engine", "local", "-o", "out", "--again", "--format", "json", cwd=tmp_path)
+    told = document(third, "fleet-run")
+    assert (told["folder"], told["before"]) == ("out", 0)
+    assert told["hosts"] == [{"host": "localhost", "answer": "read", "reason": ""}]
     report = fleet("report", "out", "--format", "json", cwd=tmp_path)
     (host,) = document(report)["hosts"]
     assert host["host"] == "localhost"
@@ -34,6 +38,11 @@ def test_this_machine_without_python_is_a_row(tmp_path: Path) -> None:
     done = fleet("run", "--engine", "local", "-o", "out", cwd=tmp_path, env={"PATH": str(tmp_path / "nothing")})
     assert done.returncode == 3
     assert "[1/1] localhost: too-old" in done.stderr
+    nothing = {"PATH": str(tmp_path / "nothing")}
+    done = fleet("run", "--engine", "local", "-o", "out", "--format", "json", cwd=tmp_path, env=nothing)
+    (row,) = document(done, "fleet-run")["hosts"]
+    assert (done.returncode, row["answer"]) == (3, "too-old")
+    assert "no Python 3.8" in row["reason"]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +70,7 @@ def test_what_cannot_be_done_is_a_sentence_and_one_document(arguments: list[str]
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    if arguments[0] == "report":
+    if arguments != ["report"]:
         told = document(fleet(*arguments, "--format", "json", cwd=tmp_path), "error")
         assert said in told["error"]
         assert told["exit_code"] == 2
