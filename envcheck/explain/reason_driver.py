@@ -107,6 +107,9 @@ def _tensorflow(log: Log) -> Iterator[Claim]:
         elif any(re.fullmatch(r"nvidia-[a-z-]+-cu\d+", name) for name in log.packages):
             means = "The CUDA wheels are installed, and TensorFlow's loader does not find one of them."
             yield Claim("cuda-wheel-not-found", 66, means, (event,), rivals=("toolkit-path-conflict",))
+        elif log.has("pip-list-nvidia-asked"):
+            means = "TensorFlow could not load a CUDA library, and the list of packages names none of CUDA's wheels."
+            yield Claim("framework-cuda-extra-missing", 66, means, (event,), rivals=("toolkit-missing",))
         else:
             yield from _unnamed_library(log, event)
 
