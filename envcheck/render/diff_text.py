@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,11 +9,11 @@ from envcheck.diff.compare import Comparison, Machine
 from envcheck.diff.difference import Difference, Led
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, NOTE
 from envcheck.render.inert import inert
+from envcheck.render.text import VERDICT_STYLES, Line, print_lines
 
 _LONGEST = 90  # characters of a value
 _MORE = 12  # further differences that are told without -v
 _UNTOLD = ("other", "details")
-_COLORS = {"compatible": "32", "incompatible": "31", "undetermined": "33"}
 _MEANS = {
     COMPATIBLE: "Nothing that matters to the frameworks installed differs.",
     INCOMPATIBLE: "Something that matters to the frameworks installed differs.",
@@ -29,42 +28,40 @@ def conclusion(found: Comparison) -> str:
 
 def print_comparison(found: Comparison, names: tuple[str, str], *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print a comparison to stdout; `names` are the files the machines came from."""
-    lines = [*_heads(found, names, color=color), conclusion(found)]
-    if quiet:
-        lines += _numbered(found.mattering[:1], found, set())
-    else:
-        lines += _body(found, verbose=verbose)
-    encoding = sys.stdout.encoding or "ascii"
-    text = "".join(line + "\n" for line in lines)
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+    lines = [*_heads(found, names), ("", conclusion(found), "")]
+    lines += _numbered(found.mattering[:1], found, set()) if quiet else _body(found, verbose=verbose)
+    print_lines(lines, color=color)
 
 
-def _heads(found: Comparison, names: tuple[str, str], *, color: bool) -> Iterator[str]:
+def _heads(found: Comparison, names: tuple[str, str]) -> Iterator[Line]:
     for letter, name, machine in zip("AB", names, (found.a, found.b), strict=True):
         verdict = machine.report.verdict
-        shown = f"\x1b[1;{_COLORS[verdict]}m{verdict.upper()}\x1b[0m" if color else verdict.upper()
-        yield f"{letter}  {inert(name)}: {shown}  {inert(machine.report.headline)}"
+        said = f"{inert(name)}: {verdict.upper()}  {inert(machine.report.headline)}"
+        yield (f"{letter}  ", said, VERDICT_STYLES[verdict])
 
 
-def _body(found: Comparison, *, verbose: bool) -> Iterator[str]:
+def _body(found: Comparison, *, verbose: bool) -> Iterator[Line]:
     told: set[str] = set()
     if found.mattering:
-        yield from ("", "Most likely cause first:", *_numbered(found.mattering, found, told))
+        yield from (*_heading("Most likely cause first:"), *_numbered(found.mattering, found, told))
     for led in found.unexplained:
-        yield f"    {_led(led, found, told)} Nothing that is compared shows why."
+        yield ("    ", f"{_led(led, found, told)} Nothing that is compared shows why.", "")
     rest = [item for item in found.differences if not item.matters]
     shown = rest if verbose else [item for item in rest if item.area not in _UNTOLD and not item.unread][:_MORE]
     if shown:
-        yield from ("", "What also differs:", *_numbered(shown, found, told))
+        yield from (*_heading("What also differs:"), *_numbered(shown, found, told))
     yield from _untold([item for item in rest if item not in shown])
 
 
-def _numbered(items: tuple[Difference, ...] | list[Difference], found: Comparison, told: set[str]) -> Iterator[str]:
+def _heading(text: str) -> tuple[Line, Line]:
+    return (("", "", ""), ("", text, ""))
+
+
+def _numbered(items: tuple[Difference, ...] | list[Difference], found: Comparison, told: set[str]) -> Iterator[Line]:
     for number, item in enumerate(items, 1):
-        yield f"{number:>2}. {inert(item.label)}: A {_short(item.a)}, B {_short(item.b)}"
-        yield from (
-            f"    {_led(led, found, told)}" for led in item.findings if led.on != "both" and led.severity != NOTE
-        )
+        yield (f"{number:>2}. ", f"{inert(item.label)}: A {_short(item.a)}, B {_short(item.b)}", "")
+        leading = (led for led in item.findings if led.on != "both" and led.severity != NOTE)
+        yield from (("    ", _led(led, found, told), "") for led in leading)
 
 
 def _short(text: str) -> str:
@@ -86,12 +83,12 @@ def _message(machine: Machine, led: Led) -> str:
     return next(item.message for item in machine.report.findings if (item.id, item.severity) == (led.id, led.severity))
 
 
-def _untold(items: list[Difference]) -> Iterator[str]:
+def _untold(items: list[Difference]) -> Iterator[Line]:
     if not items:
         return
     counts = Counter("not read on one of them" if item.unread else item.area for item in items)
     told = ", ".join(f"{number} {_AREAS.get(name, name)}" for name, number in counts.most_common())
-    yield f"Not shown: {told}. -v shows them."
+    yield ("", f"Not shown: {told}. -v shows them.", "")
 
 
 _AREAS = {

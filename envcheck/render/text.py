@@ -24,7 +24,7 @@ from envcheck.rules.overview import overview
 Line = tuple[str, str, str]  # (indent with label, text, style); text wraps under the label
 
 _STYLES = {ERROR: "bold red", WARNING: "bold yellow", NOTE: "cyan", UNDETERMINED: "bold magenta"}
-_VERDICT_STYLES = {COMPATIBLE: "bold green", INCOMPATIBLE: "bold red", UNDETERMINED: "bold magenta"}
+VERDICT_STYLES = {COMPATIBLE: "bold green", INCOMPATIBLE: "bold red", UNDETERMINED: "bold magenta"}
 
 
 def print_text(report: Report, snapshot: Snapshot, *, color: bool, verbose: bool, quiet: bool) -> None:
@@ -74,7 +74,7 @@ def _is_shown(finding: Finding, *, verbose: bool, quiet: bool) -> bool:
 
 def verdict_line(report: Report) -> Line:
     """Say the verdict and its headline."""
-    return (f"{report.verdict.upper()}  ", inert(report.headline), _VERDICT_STYLES[report.verdict])
+    return (f"{report.verdict.upper()}  ", inert(report.headline), VERDICT_STYLES[report.verdict])
 
 
 def finding_lines(finding: Finding, *, verbose: bool, steps: tuple[Step, ...] = ()) -> list[Line]:
@@ -165,4 +165,4 @@ def _wrapped(label: str, text: str, width: int) -> list[str]:
     import textwrap
 
     indent = " " * min(len(label), 12)
-    return textwrap.wrap(label + text, max(width, 24), subsequent_indent=indent, drop_whitespace=True) or [""]
+    return textwrap.wrap(label + text, max(width, 24), subsequent_indent=indent, break_on_hyphens=False) or [""]
