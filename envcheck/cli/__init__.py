@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
-from typing import NoReturn
 
-from envcheck.cli.exits import INTERNAL, INTERRUPTED, USAGE, UserError
+# Nothing else is imported here: until main() has begun, an interruption is answered by Python in its own words.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def main() -> None:
     """Run the command line and exit with the code the README's table gives."""
-    code = INTERNAL
+    from envcheck.host import interruption
+
+    try:
+        interruption.heed()
+        code = _told(_run)
+    except KeyboardInterrupt:
+        interruption.enough()
+        code = _told(_interrupted)
+    _leave(code)
+
+
+def _told(work: Callable[[], int]) -> int:
+    """Do the work and get all it printed out; return the exit code, whatever becomes of the output."""
+    from envcheck.cli.exits import INTERNAL, READER_GONE
+
+    code = None
     _open_missing_streams()
     try:
-        from envcheck.host.ending import end_cleanly_when_told
-
-        end_cleanly_when_told()
-        code = _run()
+        code = work()
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader went away (`| head`): nobody is left to tell; keep Python from complaining at exit.
         _discard_output()
+        code = READER_GONE if code is None else code
     except OSError as error:  # standard output is a full disk
         code = INTERNAL
         _discard_output()
         _complain(f"cannot write the report: {error.strerror}")
-    _leave(code)
+    return code
 
 
 def _open_missing_streams() -> None:
@@ -38,9 +52,10 @@ def _open_missing_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - lives as long as we
 
 
-def _leave(code: int) -> NoReturn:
+def _leave(code: int) -> None:
     # Taking the interpreter down costs another bare start, and would wait for a probe that a dead mount holds.
     import os
+    from contextlib import suppress
 
     with suppress(OSError):
         sys.stderr.flush()
@@ -48,26 +63,39 @@ def _leave(code: int) -> NoReturn:
 
 
 def _complain(message: str) -> None:
+    from contextlib import suppress
+
     with suppress(OSError):
         sys.stderr.write(f"envcheck: {message}\n")
 
 
 def _run() -> int:
+    from envcheck.cli.exits import INTERNAL, INTERRUPTED, USAGE, UserError
+    from envcheck.host.ending import end_cleanly_when_told
+    from envcheck.host.interruption import came
+
+    end_cleanly_when_told()
     try:
         from envcheck.cli.group import run
 
-        return run(sys.argv[1:])
-    except UserError as error:
-        return _fail(str(error), USAGE)
-    except KeyboardInterrupt:
-        from envcheck.host.process import end_running
-
-        end_running()
-        return _fail("Interrupted.", INTERRUPTED)
+        code = run(sys.argv[1:])
     except Exception as error:  # the last guard: a sentence, never a traceback
+        if came():
+            raise KeyboardInterrupt from None  # what it met on its way out took its place
+        if isinstance(error, UserError):
+            return _fail(str(error), USAGE)
         if isinstance(error, OSError) and error.filename is None:
             raise  # writing the report failed
         return _fail(_sentence(error), INTERNAL)
+    return INTERRUPTED if came() else code
+
+
+def _interrupted() -> int:
+    from envcheck.cli.exits import INTERRUPTED
+    from envcheck.host.process import end_running
+
+    end_running()
+    return _fail("Interrupted.", INTERRUPTED)
 
 
 def _sentence(error: Exception) -> str:
@@ -97,7 +125,7 @@ def _fail(message: str, code: int) -> int:
 
 
 def _wants_json(arguments: list[str]) -> bool:
-    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+    pairs = zip(arguments, [*arguments, ""][1:], strict=True)
     return any(option == "--format=json" or (option == "--format" and value == "json") for option, value in pairs)
 
 

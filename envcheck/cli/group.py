@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import cast
 
@@ -78,13 +79,19 @@ def group(context: click.Context) -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command and return its exit code; usage errors become UserError."""
+    """Run one command and return its exit code; usage errors become UserError, a reader that left BrokenPipeError."""
+    stdout = sys.stdout
     try:
         code = group.main(args=arguments, prog_name="envcheck", standalone_mode=False)
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.Abort:
         raise KeyboardInterrupt from None
+    except SystemExit:
+        if sys.stdout is stdout:
+            raise  # a shell asked for completions
+        sys.stdout = stdout  # click muffled it and would exit with 1, which says "incompatible" here
+        raise BrokenPipeError from None
     except click.ClickException as error:
         raise UserError(_with_usage(error)) from None
     return code if isinstance(code, int) else 0

@@ -9,14 +9,14 @@ from pathlib import PurePath
 import click
 
 from envcheck.cli import logs, options
-from envcheck.cli.exits import UserError
+from envcheck.cli.exits import READER_GONE, UserError
 from envcheck.cli.formats import Style
 from envcheck.explain.scan import Scan, Scanner, Stream
+from envcheck.host.interruption import answered
 from envcheck.host.passthrough import CommandNotStartedError, Outcome, run_through
 from envcheck.model.snapshot import Snapshot
 
 EXAMPLE = "Example: envcheck run -- python train.py"
-_READER_GONE = 141  # 128 + SIGPIPE: `| head` had enough
 
 
 @click.command(epilog=EXAMPLE, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -37,7 +37,7 @@ def run(command: tuple[str, ...], matrix_file: str | None, color_mode: str, verb
     except CommandNotStartedError as error:
         click.echo(f"envcheck: {error}", err=True)
         return error.status
-    if outcome.status not in (0, _READER_GONE) and not outcome.was_told_to_end:
+    if outcome.status not in (0, READER_GONE) and not outcome.was_told_to_end:
         _explain(command, watched, outcome, (matrix_file, Style("text", color_mode, verbose, quiet)))
     return outcome.status
 
@@ -73,6 +73,7 @@ def _explain(command: tuple[str, ...], watched: _Watched, outcome: Outcome, how:
         color = options.wants_color(style.color_mode, sys.stderr)
         print_failure(reading, outcome.status, color=color, verbose=style.verbose, quiet=style.quiet)
     except KeyboardInterrupt:
+        answered()
         click.echo("envcheck: interrupted.", err=True)
     except Exception as error:  # noqa: BLE001 - a guard: the status is the command's, whatever becomes of our explanation
         click.echo(f"envcheck: the failure could not be explained: {error}", err=True)

@@ -11,6 +11,7 @@ import threading
 import time
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set
 
+from envcheck.host.interruption import held_back
 from envcheck.host.protocol import Completed
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 
@@ -49,6 +50,19 @@ def tracked(start: "Callable[[], subprocess.Popen[bytes]]") -> "Iterator[subproc
 
     InterruptedError where nothing may be started any more.
     """
+    process = None
+    try:
+        with held_back():  # else one that has just started would be known to nobody
+            process = _started(start)
+        yield process
+    finally:
+        if process is not None:
+            with held_back():
+                _end(process)
+                _running.discard(process)
+
+
+def _started(start: "Callable[[], subprocess.Popen[bytes]]") -> "subprocess.Popen[bytes]":
     token = object()
     _starting.add(token)
     try:
@@ -56,13 +70,9 @@ def tracked(start: "Callable[[], subprocess.Popen[bytes]]") -> "Iterator[subproc
             raise InterruptedError("interrupted")
         process = start()
         _running.add(process)
+        return process
     finally:
         _starting.discard(token)
-    try:
-        yield process
-    finally:
-        _running.discard(process)
-        _end(process)
 
 
 def running_programs() -> List[str]:

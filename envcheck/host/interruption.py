@@ -1,0 +1,105 @@
+"""Answer Ctrl-C once and for all: whatever code it comes in, it is neither lost nor taken for another error."""
+
+from __future__ import annotations
+
+# The module `signal` brings enums, a tenth of a bare start in which Python would answer in its own words.
+import _signal  # type: ignore[import-not-found]
+import _thread
+import os
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_AGAIN = 0.005  # seconds until an interruption that was lost is raised again
+
+
+class _Seen:
+    """What came so far; of this process only, since a forked one leaves the answer to its parent."""
+
+    def __init__(self) -> None:
+        self.process = 0
+        self.came = False
+        self.is_enough = False
+        self.held = 0
+        self.is_waiting = False
+
+
+_seen = _Seen()
+
+
+def heed() -> None:
+    """Raise KeyboardInterrupt for Ctrl-C and remember that it came; nothing where it is ignored, as under nohup."""
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _seen.process = os.getpid()
+        _signal.signal(_signal.SIGINT, _interrupt)
+        sys.unraisablehook = _unraisable
+
+
+def came() -> bool:
+    """Tell whether there was one, even where another exception took the place of KeyboardInterrupt.
+
+    Python turns one that comes inside `__set_name__` or a wait for a lock into a RuntimeError.
+    """
+    return _seen.came
+
+
+def enough() -> None:
+    """Ignore all further ones: this one is being answered."""
+    _seen.is_enough = True
+
+
+def answered() -> None:
+    """Forget the one that came: somebody caught it and goes on as meant."""
+    _seen.came = False
+
+
+class held_back:  # noqa: N801 - a context manager; contextlib is not loaded for it
+    """Raise one that comes within the block at its end: what it starts is known then, and can be ended."""
+
+    def __enter__(self) -> None:
+        """Begin to hold back."""
+        self._is_heard = _thread.get_ident() == _main_thread()  # other threads hear of none
+        _seen.held += self._is_heard
+
+    def __exit__(self, *_: object) -> None:
+        """Raise what came."""
+        _seen.held -= self._is_heard
+        if self._is_heard and _seen.is_waiting and not _seen.held:
+            _seen.is_waiting = False
+            raise KeyboardInterrupt
+
+
+def _interrupt(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
+    if _seen.process != os.getpid() or _seen.is_enough:
+        return
+    _seen.came = True
+    if _seen.held and not _seen.is_waiting:
+        _seen.is_waiting = True
+        return
+    _seen.is_waiting = False  # the second one: what is held back for hangs
+    raise KeyboardInterrupt
+
+
+def _unraisable(what: Any) -> None:
+    # From a finalizer or a weak reference's callback, which imports are full of, nothing can be raised.
+    if isinstance(what.exc_value, KeyboardInterrupt):
+        _thread.start_new_thread(_raise_again, ())
+    else:
+        sys.__unraisablehook__(what)
+
+
+def _raise_again() -> None:
+    time.sleep(_AGAIN)
+    if hasattr(_signal, "pthread_kill"):
+        _signal.pthread_kill(_main_thread(), _signal.SIGINT)  # wakes it from a wait, too
+    else:
+        _thread.interrupt_main()
+
+
+def _main_thread() -> int:
+    import threading
+
+    return threading.main_thread().ident or 0

@@ -1,0 +1,66 @@
+"""Ctrl-C and a reader that goes away, for every command: its exit code, one sentence at most, and nothing left."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.faults.doctor import command, environment
+from tests.faults.interrupting import command_lines, interrupt, left_behind
+
+pytestmark = pytest.mark.needs("linux")
+NAMES = ["doctor", "snapshot", "plan", "explain", "gpus", "check", "diff", "query"]
+MORE = {
+    "help": ["--help"],
+    "show": ["matrix", "show", "torch"],
+    "gpus once": ["gpus"],
+    "install": ["install", "jax", "--dry-run", "--env", "new"],
+    "smoke": ["smoke", "--framework", "driver"],
+    "no command": ["nonsense"],
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("interrupted")
+
+
+@pytest.fixture(scope="module")
+def lines(folder: Path) -> dict[str, list[str]]:
+    return command_lines(folder)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_interruption_ends_every_command_at_once(lines: dict[str, list[str]], folder: Path, name: str) -> None:
+    for delay in (0.0, 0.01, 0.03, 0.06):
+        ended = interrupt(lines[name], delay, folder)
+        if ended.code in (0, 1, 2, 3):
+            assert name != "gpus"  # it had finished before: a watch never does
+            continue
+        assert ended.code == 130, ended
+        assert "Interrupted." in ended.stdout + ended.stderr, ended
+        assert ended.stderr.strip() in ("", "envcheck: Interrupted."), ended
+        assert ended.seconds < 2
+    assert left_behind(folder) == []
+
+
+@pytest.mark.parametrize("name", [*NAMES, *MORE])
+@pytest.mark.parametrize("reader", ["head -n 1", "true"])
+def test_a_reader_that_goes_away_ends_every_command(
+    lines: dict[str, list[str]], folder: Path, name: str, reader: str
+) -> None:
+    argv = command(*({**lines, **MORE}[name]))
+    script = f'set -o pipefail; "$@" | {reader} > first'
+    begun = time.monotonic()
+    done = subprocess.run(
+        ["bash", "-c", script, "sh", *argv],
+        cwd=folder, env=environment(), capture_output=True, text=True, timeout=50, check=False,
+    )  # fmt: skip
+    assert done.returncode in (0, 1, 2, 3, 141), done
+    assert "Traceback" not in done.stderr
+    assert "Broken pipe" not in done.stderr
+    assert "Error" not in done.stderr
+    assert time.monotonic() - begun < 10
