@@ -23,6 +23,8 @@ _UNIT = r"(?P<worker>[\w.-]{1,64}) (?:kernel|[\w.@/+-]{1,64}\[\d{1,8}\]): "  # j
 _SAFE = "[bcdfghjklmnpqrstvwxz2456789]"  # the letters of generated names in Kubernetes
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _DAYS = frozenset((*_MONTHS, "Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"))
+_LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|SUCCESS|WARN|WARNING|ERROR|CRITICAL|FATAL)"
+_LEVELS = frozenset(("TRA", "DEB", "INF", "NOT", "SUC", "WAR", "ERR", "CRI", "FAT"))
 _NEAR = 240  # characters that count as near the start
 _PREFIXES = {
     "digit": (
@@ -30,9 +32,18 @@ _PREFIXES = {
         (":", rf"{_CLOCK} "),
         (": ", r"(?P<worker>\d{1,5}): "),  # srun --label
         (".", r"\d{1,5}\.\d{3} (?=\S)"),  # what BuildKit repeats of a failed step
+        ("/", rf"\d\d/\d\d/(?:\d\d|\d{{4}})[ -]{_CLOCK} "),
     ),
     "glog": ((":", r"(?P<keep>[IWEF])\d{4} \d\d:\d\d:(?:\d\d|\d{10})\.\d{1,9} {1,8}\d{1,20} "),),  # and absl
+    "level": (
+        (":", rf"{_LEVEL}:[A-Za-z_][\w.]{{0,96}}:"),  # Python's logging as it comes
+        ("] ", rf"{_LEVEL} \d\d-\d\d {_CLOCK} (?:\[[\w.]{{1,64}}:\d{{1,6}}\]|[\w.]{{1,64}}:\d{{1,6}}\]) "),  # vLLM
+        (": ", rf"{_LEVEL} [a-z_][\w.]{{0,96}}: "),
+    ),
     "letter": (
+        ("   ", r"E {3,12}(?=\S)"),  # pytest
+        ("level=", r"time=\S{10,40} level=\w{4,8} msg=\"?"),  # logfmt: Docker's own and Ollama's log
+        (".log:", r"[\w./-]{1,96}\.log:\d{1,9}:"),  # grep -n over several files
         ("|", r"(?P<worker>[A-Za-z][\w.-]{0,63}) {0,24}\| "),  # docker compose
         ("-", rf"(?P<worker>[a-z][a-z0-9-]{{0,62}}-{_SAFE}{{5}}) [a-z][a-z0-9-]{{0,62}} "),  # stern
         ("er-", r"(?P<worker>[a-z][a-z0-9-]{0,62}-(?:master|worker|launcher)-\d{1,4}) [a-z][a-z0-9-]{0,62} "),
@@ -46,17 +57,30 @@ _PREFIXES = {
     "day": ((":", rf"{_MONTH_DAY} (?:{_UNIT})?"),),
     "[": (
         (":", rf"\[(?:{_DATE}|{_CLOCK}|{_MONTH_DAY})\]:? ?"),
-        (".", r"\[ {0,8}\d{1,8}\.\d{6}\] "),  # dmesg
-        ("]:", r"\[(?P<worker>[A-Za-z_]{1,32}\d{1,6})\]: ?"),  # torchrun: [rank0]: [default0]:
+        (".", r"\[ {0,8}\d{1,8}\.\d{1,6}\] "),  # dmesg
+        ("]:", r"\[(?P<worker>[A-Za-z_]{0,32}\d{1,6})\]: ?"),  # torchrun: [rank0]: [default0]: [0]:
+        ("/", rf"\[\d\d/\d\d/(?:\d\d|\d{{4}})[ -]{_CLOCK}\] "),  # rich, TensorRT
+        ("]", rf"\[{_LEVEL}\] ?"),
+        (".py:", r"\[[\w./-]{1,96}\.py:\d{1,6}(?::\w{1,64})?\] ?"),  # DeepSpeed
+        ("] ", rf"\[[IWEF]\d{{3,4}} {_CLOCK}(?: [\w.-]{{1,64}}:\d{{1,6}})?\] "),  # PyTorch's C++ log
         ("]<", r"\[(?P<worker>\d{1,5}(?:,[\w:.-]{1,64}){1,3})\]<(?:stdout|stderr|stddiag)>:? ?"),  # mpirun --tag-output
         ("/", r"\[(?P<worker>(?:pod|container)/[\w./-]{1,128})\] "),  # kubectl logs --prefix
     ),
     "(": (
-        ("pid=", r"\((?P<worker>[\w.:-]{0,64} ?pid=\d{1,9}(?:, ip=[\d.]{7,15})?)\) "),  # Ray
+        ("pid=", r"\((?P<worker>[\w.:-]{0,64}(?: rank=\d{1,6})? ?pid=\d{1,9}(?:, ip=[\d.]{7,15})?)\) "),  # Ray, vLLM
         (") ", r"\([\w./ -]{1,64}\) (?=\(|[^ ]{1,96}[@$%#>])"),  # an environment's name before the prompt
     ),
     ">": (("> ", r">>> "), (">", r"> ?")),
-    "#": (("#", r"#\d{1,4} \d{1,6}\.\d{1,3} "),),  # BuildKit
+    "#": (
+        ("#", r"#\d{1,4} \d{1,6}\.\d{1,3} "),  # BuildKit
+        ("##[", r"##\[(?:error|warning|debug|notice|group|section|command)\]"),  # GitHub Actions and Azure's
+    ),
+    ":": (("::", r"::(?:error|warning|notice|debug)(?: [^:\n]{1,160})?::"),),  # what asks GitHub Actions for a note
+    "|": (("- ", rf"\| {_LEVEL} {{0,8}}\| [\w.<>:-]{{1,128}} - "),),  # loguru, behind its time
+    "-": (
+        (" - ", rf"- [\w.-]{{1,96}} - {_LEVEL} - "),  # the usual format of Python's logging, behind its time
+        ("> ", r"-{2,6}> \d{1,5} "),  # IPython's arrow at a line of a traceback
+    ),
     "<": ((">", r"<\d{1,3}>(?:1 )?"),),  # syslog over the wire
     "$": (("$ ", r"\$ "),),
 }
@@ -137,6 +161,8 @@ def _beginning(text: str) -> str:
         return "digit"
     if text[:3] in _DAYS:
         return "day"
+    if text[:3] in _LEVELS:
+        return "level"
     if first.isalpha():
         return "glog" if first in "IWEF" and text[1:5].isdigit() else "letter"
     return first

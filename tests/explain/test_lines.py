@@ -7,6 +7,8 @@ import json
 import pytest
 
 from envcheck.explain.lines import LONGEST, Cutter, clean_line
+from envcheck.explain.terminal import plain
+from tests.explain.messages import names, scanned
 
 MESSAGE = "RuntimeError: CUDA error: out of memory"
 
@@ -14,6 +16,38 @@ MESSAGE = "RuntimeError: CUDA error: out of memory"
 PREFIXES = [
     ("", ""),
     ("2026-11-20 23:01:40.940019: ", ""),  # TensorFlow
+    ("2026-11-20T23:01:40.9400191Z ##[error]", ""),  # GitHub Actions and Azure Pipelines
+    ("##[warning]", ""),
+    ("::error::", ""),
+    ("::error file=train.py,line=3::", ""),
+    ("(EngineCore_0 pid=123) ", "EngineCore_0 pid=123"),  # vLLM
+    ("(EngineCore_DP0 pid=123) ERROR 11-21 10:00:00 [core.py:586] ", "EngineCore_DP0 pid=123"),
+    ("(VllmWorker rank=0 pid=123) ", "VllmWorker rank=0 pid=123"),
+    ("(VllmWorkerProcess pid=7) ERROR 08-07 12:00:00 multiproc_worker_utils.py:226] ", "VllmWorkerProcess pid=7"),
+    ("INFO 11-21 10:00:00 [core.py:58] ", ""),
+    ("\x1b[36m(train pid=1)\x1b[0m ", "train pid=1"),  # Ray in colour
+    ("(RayTrainWorker pid=1234) [rank0]: ", "RayTrainWorker pid=1234/rank0"),
+    ("[rank0]:[E121 10:00:00.123456 ProcessGroupNCCL.cpp:616] ", "rank0"),  # PyTorch's C++ log
+    ("[E1121 10:00:00.123456789 ProcessGroupNCCL.cpp:616] ", ""),
+    ("[0]:", "0"),  # torchrun of long ago
+    ("[trainer0]:", "trainer0"),
+    ("ERROR:root:", ""),  # Python's logging
+    ("WARNING:my.module:", ""),
+    ("2026-11-20 23:01:40,123 - __main__ - ERROR - ", ""),
+    ("2026-11-20 23:01:40,123 ERROR __main__: ", ""),
+    ("[2026-11-20 23:01:40,123] [ERROR] [launch.py:321:sigkill_handler] ", ""),  # DeepSpeed
+    ("2026-11-20 23:01:40.123 | ERROR    | __main__:main:12 - ", ""),  # loguru
+    ("2026-11-20 23:01:40.123 | WARNING  | pkg.mod:<module>:3 - ", ""),
+    ("[ERROR] ", ""),
+    ("23:01:40.123 [ERROR] ", ""),
+    ("[11/20/26 23:01:40] ", ""),  # rich
+    ("[11/20/2026-23:01:40] ", ""),  # TensorRT
+    ("E   ", ""),  # pytest
+    ("E       ", ""),
+    ("---> 12 ", ""),  # IPython
+    ("train.log:123:", ""),  # grep -n
+    ('time="2026-11-20T23:01:40Z" level=error msg="', ""),  # logfmt
+    ("Nov 20 23:01:40 node7 kernel: [ 12.3] ", "node7"),
     ("2026-11-20T23:01:40.940019123Z ", ""),  # docker logs --timestamps
     ("2026-11-20T23:01:40.9400191Z ", ""),  # GitHub Actions
     ("2026-11-20T23:01:40+01:00 ", ""),
@@ -63,9 +97,17 @@ PREFIXES = [
 
 @pytest.mark.parametrize(("prefix", "worker"), PREFIXES, ids=[prefix or "none" for prefix, _ in PREFIXES])
 def test_what_stands_before_a_message_is_taken_off(prefix: str, worker: str) -> None:
-    line = clean_line((prefix + MESSAGE).encode())
+    line = clean_line(plain((prefix + MESSAGE).encode()))
     assert (line.text, line.worker) == (MESSAGE, worker)
-    assert line.bare == (prefix + MESSAGE).strip()
+    if "\x1b" not in prefix:
+        assert line.bare == (prefix + MESSAGE).strip()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n\n\n", ""], ids=["lf", "crlf", "blank lines", "none"])
+@pytest.mark.parametrize("prefix", [prefix for prefix, _ in PREFIXES], ids=[prefix or "none" for prefix, _ in PREFIXES])
+def test_a_signature_that_begins_its_line_is_found_behind(prefix: str, end: str) -> None:
+    scan = scanned(f"Epoch 1{end or chr(10)}{prefix}Killed{end}".encode())
+    assert names(scan.events) == ["killed"]
 
 
 @pytest.mark.parametrize(
