@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 from collections.abc import Iterator
 
 _MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
 _SAMPLE = 4096
+# What Windows and its consoles write: Western, Eastern, Turkish, Cyrillic, Chinese, Japanese, Korean.
+_LOCAL = ("cp1252", "cp850", "cp1250", "cp1254", "cp1251", "cp866", "gbk", "big5", "cp932", "cp949")
 # Plain text inside UTF-16: a second program appended to what PowerShell had begun. In UTF-16 a run this long would
 # be twenty rare characters in a row.
 _EIGHT_BIT = re.compile(rb"([\t\n\r\x20-\x7e]{40,})(?!\0)")
@@ -50,6 +53,27 @@ class Recoder:
         if name:
             self._wide = codecs.getincrementaldecoder(name)("replace")
         return block
+
+
+def spellings(text: str) -> dict[bytes, str]:
+    """Map the ways in which a text may stand in a log to their encodings; "" is the usual one, UTF-8."""
+    found = {text.encode(): ""}
+    if not text.isascii():
+        for encoding in _LOCAL:
+            with contextlib.suppress(UnicodeEncodeError):
+                found.setdefault(text.encode(encoding), encoding)
+    return found
+
+
+def decoded(raw: bytes, encoding: str) -> str:
+    """Decode a line of UTF-8, or of the encoding that something known was found in; 8-bit text else."""
+    if encoding:
+        return raw.decode(encoding, "replace")
+    text = raw.decode("utf-8", "replace")
+    broken = text.count("\ufffd")
+    if broken and broken >= sum(character > "\x7f" for character in text) - broken:
+        return raw.decode("cp1252", "replace")  # an 8-bit encoding, not UTF-8 that was cut somewhere
+    return text
 
 
 def _recoded(wide: codecs.IncrementalDecoder, block: bytes) -> Iterator[bytes]:

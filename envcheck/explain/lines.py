@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from envcheck.explain.decoding import Recoder
+from envcheck.explain.decoding import Recoder, decoded
 from envcheck.explain.terminal import plain
 from envcheck.model.records import dataclass
 
@@ -121,9 +121,9 @@ class Cutter:
         return plain(chunk)
 
 
-def clean_line(raw: bytes) -> Line:
+def clean_line(raw: bytes, encoding: str = "") -> Line:
     """Decode a line and take timestamps, log prefixes, quote marks and prompts off it, outermost first."""
-    bare = _decoded(raw).strip("\ufeff \t\r\n\f\v")
+    bare = decoded(raw, encoding).strip("\ufeff \t\r\n\f\v")
     text, workers = _unwrapped(bare), []
     for _ in range(_PREFIXES_PER_LINE):
         found = _prefix(text)
@@ -135,14 +135,6 @@ def clean_line(raw: bytes) -> Line:
         rest = text[found.end() :].lstrip()
         text = f"{groups['keep']} {rest}" if groups.get("keep") else _unwrapped(rest)
     return Line(bare, text, "/".join(workers)[:_WORKER_LENGTH])
-
-
-def _decoded(raw: bytes) -> str:
-    text = raw.decode("utf-8", "replace")
-    broken = text.count("\ufffd")
-    if broken and broken >= sum(character > "\x7f" for character in text) - broken:
-        return raw.decode("cp1252", "replace")  # an 8-bit encoding, not UTF-8 that was cut somewhere
-    return text
 
 
 def _prefix(text: str) -> re.Match[str] | None:

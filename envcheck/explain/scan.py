@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from envcheck.explain.collected import Collected
+from envcheck.explain.decoding import spellings
 from envcheck.explain.events import Event, Signature
 from envcheck.explain.lines import Cutter, Line, clean_line
 from envcheck.explain.needles import finder, line_end
@@ -40,10 +41,14 @@ class Scanner:
         self._patterns: dict[int, re.Pattern[str]] = {}
         self._meanings: dict[tuple[str, tuple[int, ...]], Found] = {}
         owners: dict[bytes, list[int]] = {}
+        encodings: dict[bytes, str] = {}
         for number, signature in enumerate(signatures):
             for fragment in signature.fragments:
-                owners.setdefault(fragment.encode(), []).append(number)
+                for literal, encoding in spellings(fragment).items():
+                    owners.setdefault(literal, []).append(number)
+                    encodings.setdefault(literal, encoding)
         self._owners = [tuple(numbers) for numbers in owners.values()]
+        self._encodings = [encodings[literal] for literal in owners]
         self._find = finder(list(owners))
 
     def stream(self, name: str) -> Stream:
@@ -57,6 +62,10 @@ class Scanner:
     def hits(self, chunk: bytes) -> list[tuple[int, int]]:
         """List the literals in a chunk of lines with their offsets."""
         return self._find(chunk)
+
+    def encoding(self, numbers: Iterable[int]) -> str:
+        """Name the encoding in which one of these literals is what it is; "" for the usual one."""
+        return next((self._encodings[number] for number in numbers if self._encodings[number]), "")
 
     def candidates(self, numbers: Iterable[int]) -> tuple[int, ...]:
         """List the signatures that have one of these literals."""
@@ -121,13 +130,13 @@ class Stream:
             while position < len(hits) and hits[position][1] < last:
                 numbers.append(hits[position][0])
                 position += 1
-            self._examine(chunk[begin:end], self._line + counted, self._scanner.candidates(numbers))
+            self._examine(chunk[begin:end], self._line + counted, numbers)
         ends = counted + chunk.count(b"\n", at)
         self._line += ends
         self._scanner.lines += ends
 
-    def _examine(self, raw: bytes, number: int, candidates: tuple[int, ...]) -> None:
-        line = clean_line(raw)
+    def _examine(self, raw: bytes, number: int, literals: Sequence[int]) -> None:
+        line, candidates = clean_line(raw, self._scanner.encoding(literals)), self._scanner.candidates(literals)
         found = self._scanner.meaning(line.text, candidates)
         if not found and line.bare != line.text:  # what looked like a prefix was part of the message
             line = Line(line.bare, line.bare, line.worker)

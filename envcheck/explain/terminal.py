@@ -1,4 +1,4 @@
-"""Undo what was meant for a terminal: colours, cursor movements, progress bars, corrections."""
+"""Undo what was meant for a terminal or a web page: colours, cursor movements, progress bars, corrections, entities."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _ESCAPES = re.compile(
 _WRITTEN_ESCAPES = re.compile(rb"(?:\^\[|\\(?:u001b|x1b|033|e))\[[0-9;]{0,16}m")  # cat -v, JSON, repr
 # A web page swallowed the escape characters: what is left of the usual colours.
 _LOST_ESCAPES = re.compile(rb"\[(?:[01]|[0-9]{1,2};[0-9;]{1,12}|[34][0-79]|9[0-7]|22)m")
+_ENTITIES = re.compile(rb"&(?:amp;){0,3}(lt|gt|quot|apos|nbsp|#0{0,3}39|#[xX]27|#0{0,3}34|amp);")  # copied as source
+_MEANT = {b"lt": b"<", b"gt": b">", b"quot": b'"', b"nbsp": b" ", b"amp": b"&"}
 _OVERSTRUCK = re.compile(rb"([^\n])\x08\1|_\x08")  # bold and underlined on a printer
 
 
@@ -44,6 +46,12 @@ def _with_plain_quotes(chunk: bytes) -> bytes:
     return chunk
 
 
+def _without_entities(chunk: bytes) -> bytes:
+    return _ENTITIES.sub(
+        lambda found: _MEANT.get(found.group(1), b'"' if found.group(1).endswith(b"34") else b"'"), chunk
+    )
+
+
 def _without_written_escapes(chunk: bytes) -> bytes:
     return _WRITTEN_ESCAPES.sub(b"", chunk)
 
@@ -56,6 +64,7 @@ _UNDO: tuple[tuple[bytes, bytes, Callable[[bytes], bytes]], ...] = (
     (b"\\", b"\\x1b[", _without_written_escapes),
     (b"\\", b"\\033[", _without_written_escapes),
     (b"[", b"[0m", lambda chunk: _LOST_ESCAPES.sub(b"", chunk)),
+    (b"&", b"&", _without_entities),
     (b"\x08", b"\x08", _without_backspaces),
     (b"\x80", b"\xe2\x80", _with_plain_quotes),  # 0xE2 begins every block of a progress bar
     (b"\xc2", b"\xc2\xa0", lambda chunk: chunk.replace(b"\xc2\xa0", b" ")),

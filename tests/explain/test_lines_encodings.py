@@ -7,6 +7,7 @@ import codecs
 import pytest
 
 from envcheck.explain.decoding import Recoder
+from envcheck.explain.signatures import load_signatures
 from tests.explain.messages import LINE, names, scanned
 
 TEXT = "Fortschritt 50 % \u2013 \u2018größer\u2019\r\n" + LINE.decode() + "\r\nEnde\r\n"
@@ -63,3 +64,26 @@ def test_nothing_and_a_single_byte() -> None:
     assert recoded() == b""
     assert recoded(b"x") == b"x"
     assert recoded(b"\0") == b""
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("libcudart.so.11.0: 无法打开共享对象文件: 没有那个文件或目录", "gbk"),
+        ("libcudart.so.11.0: 无法打开共享对象文件: 没有那个文件或目录", "utf-16"),
+        ("libcudart.so.11.0: 無法開啟共用目的檔", "big5"),
+        ("libcudart.so.11.0: 共有オブジェクトファイルを開けません", "cp932"),
+        ("libcudart.so.11.0: 공유 목적 파일을 열 수 없습니다", "cp949"),
+        ("libcudart.so.11.0: невозможно открыть разделяемый объектный файл", "cp1251"),
+        ("libcudart.so.11.0: невозможно открыть разделяемый объектный файл", "cp866"),
+        ("libcudart.so.11.0: Ne peut ouvrir le fichier d'objet partagé", "latin-1"),
+        ("libcudart.so.11.0: Ne peut ouvrir le fichier d'objet partagé", "cp850"),
+        ("libcudart.so.11.0: sdílený objektový soubor", "cp1250"),
+        ("libcudart.so.11.0: paylaşımlı nesne dosyası açılamıyor", "cp1254"),  # noqa: RUF001 - Turkish
+        ("Größe: libcudart.so.11.0: cannot open shared object file", "cp1252"),
+    ],
+)
+def test_a_message_in_another_language_and_its_encoding(text: str, encoding: str) -> None:
+    scan = scanned(f"1\r\n{text}\r\n3".encode(encoding), signatures=load_signatures())
+    found = [event for event in scan.events if event.signature.startswith("cannot-open")]
+    assert [(event.text, event.line, event.captured["library"]) for event in found] == [(text, 2, "libcudart.so.11.0")]

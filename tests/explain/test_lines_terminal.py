@@ -40,6 +40,18 @@ def test_typographic_quotes_become_plain_ones() -> None:
     assert scan.events[0].captured == {"version": "GLIBC_2.29"}
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        (b"'a' &gt;= &quot;b&quot; &amp;&amp; &#39;c&#39;&nbsp;&lt;d&gt;", b"'a' >= \"b\" && 'c' <d>"),
+        (b"&amp;gt; &amp;amp;quot; &#x27; &#034; &apos;", b"> \" ' \" '"),
+        (b"a && b & c; &unknown; &#9999; d&", b"a && b & c; &unknown; &#9999; d&"),
+    ],
+)
+def test_the_entities_of_a_web_page_become_what_they_mean(written: bytes, meant: bytes) -> None:
+    assert plain(written) == meant
+
+
 def test_a_title_that_never_ends_hides_nothing() -> None:
     assert WANTED.encode() in plain(b"\x1b]" + WANTED.encode())
 

@@ -147,7 +147,7 @@ def test_memory_does_not_grow_with_the_log() -> None:
             yield b"".join(OOM % (block * 1000 + number) + b"\nstep 1 loss 0.1\n" * 20 for number in range(50))
 
     peaks = []
-    for blocks in (90, 180):  # the first is enough to fill what is remembered
+    for blocks in (180, 360):  # the first is enough to fill what is remembered
         tracemalloc.start()
         scan([("x", log(blocks))], ALL)
         peaks.append(tracemalloc.get_traced_memory()[1])
