@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import marshal
+import sys
 import zipfile
 from collections.abc import Iterator
 from importlib.util import MAGIC_NUMBER, find_spec
@@ -35,7 +36,11 @@ import builtins
 import json
 import sys
 import threading
+import zipimport
+import zlib
 
+# Its own refuses a thread while another one asks (https://github.com/python/cpython/blob/v3.13.0/Lib/zipimport.py#L591).
+zipimport._get_decompress_func = lambda: zlib.decompress
 lock, load = threading.RLock(), builtins.__import__
 
 
@@ -54,7 +59,8 @@ from envcheck.probes import PythonSelection, collect
 selection = PythonSelection(**dict(word.split("=", 1) for word in sys.argv[1:]))
 print("{mark}" + json.dumps(encode(collect(LocalHost(), selection))))
 '''
-_FORMAT = 2  # of marshal: later ones write references, which depend on what else a process holds
+# Of marshal: from 3 on it writes references, which depend on what else a process holds; slices need 5 (Python 3.14).
+_FORMAT = 2 if sys.version_info < (3, 14) else 5
 # Zip archives carry times; one that never changes makes the same collector of the same sources.
 _TIME = (1980, 1, 1, 0, 0, 0)
 

@@ -87,6 +87,24 @@ def test_every_python_that_this_machine_has_collects(collector: Path, tmp_path: 
         assert read.value.startswith(version + ".")
 
 
+BUSY = """
+import sys, zipfile, zipimport
+def busy():  # what a thread is told while another one asks
+    raise zipimport.ZipImportError("can't decompress data; zlib not available")
+zipimport._get_decompress_func = busy
+collector = sys.argv.pop(1)
+sys.path.insert(0, collector)
+exec(zipfile.ZipFile(collector).read("__main__.py"), {"__name__": "__main__"})
+"""
+
+
+def test_threads_may_read_the_archive_at_once(collector: Path, tmp_path: Path) -> None:
+    done = run([sys.executable, "-I", "-c", BUSY, str(collector)], dict(os.environ), tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert '"crashed"' not in done.stdout
+    assert snapshot_in(done).facts
+
+
 @pytest.mark.needs("posix")
 def test_the_shell_finds_a_python_and_a_relative_path_does(collector: Path, tmp_path: Path) -> None:
     path = path_with_python(tmp_path / "bin", sys.executable)
