@@ -29,8 +29,8 @@ from envcheck.rules import Context, Target
 from envcheck.rules.fixes_python import python_program
 
 _NATIVE = (
-    "conda's own builds take the CUDA that conda solves, and the matrix holds the published wheels: whether a channel "
-    "has this release, only --verify tells."
+    "conda's own builds take the CUDA that conda solves. The channel's recipes were built for this release; whether it "
+    "holds that still, only --verify tells."
 )
 
 

@@ -69,20 +69,27 @@ def _cudnn_wheel(row: dict[str, Any], cudnn: str) -> str:
 
 def _packages(context: Context, candidate: Candidate) -> list[CudaSource]:
     data, cuda = plan_data()["conda_libraries"], _minor(candidate.row.cuda or "")
-    cudnn = candidate.row.cudnn or ""
-    specs = (data["toolkit"].format(cuda=cuda), data["cudnn"].format(cudnn=_minor(cudnn) if cudnn else ""))
-    return [
-        CudaSource(
-            PACKAGES,
-            packages=specs if cudnn else specs[:1],
-            channels=tuple(row["channels"]),
-            cuda=cuda,
-            cudnn=cudnn,
-            needs_hook=context.os == "linux",
-        )
-        for row in data["rows"]
-        if cuda in row["cuda"] and context.platform in row["platforms"]
-    ]
+    found = []
+    for row in data["rows"]:
+        cudnn = _held_cudnn(row["cudnn"], _minor(candidate.row.cudnn or ""))
+        if cuda in row["cuda"] and context.platform in row["platforms"] and (cudnn or not candidate.row.cudnn):
+            specs = (data["toolkit"].format(cuda=cuda), *((data["cudnn"].format(cudnn=cudnn),) if cudnn else ()))
+            on_linux = context.os == "linux"
+            channels = tuple(row["channels"])
+            source = CudaSource(
+                PACKAGES, packages=specs, channels=channels, cuda=cuda, cudnn=cudnn, needs_hook=on_linux
+            )
+            found.append(source)
+    return found
+
+
+def _held_cudnn(held: list[str], wanted: str) -> str:
+    """Return the lowest cuDNN line a channel holds that is no older than the one built with, of the same major.
+
+    A channel whose lines are not known (none listed) is taken to hold every one.
+    """
+    same = [line for line in held if line.partition(".")[0] == wanted.partition(".")[0]]
+    return next((line for line in same if Version(line) >= Version(wanted)), "") if held and wanted else wanted
 
 
 def _minor(version: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from packaging.version import Version
 
@@ -10,6 +11,7 @@ from envcheck.model.facts import Known
 from envcheck.model.plans import CONDA, PIP, Environment, PlannedRelease, RequirementSet
 from envcheck.model.records import replaced
 from envcheck.model.releases import FrameworkRelease
+from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice
 from envcheck.plan.constraints import constraints, is_resolved, python_minor, source_only
 from envcheck.plan.cuda_source import OWN, PACKAGES, WHEELS
@@ -17,6 +19,7 @@ from envcheck.plan.judge import Judgement
 from envcheck.plan.plan_data import plan_data
 from envcheck.plan.wish import Wish
 from envcheck.rules.context import Context
+from envcheck.rules.gpu_releases import driver_runs
 from envcheck.rules.wheel_tags import easiest_for_pip, wheel_glibc
 
 _VENV_SITE = "lib/python{python}/site-packages"
@@ -85,16 +88,28 @@ def _native(context: Context, made: Environment, judged: tuple[Judgement, ...]) 
 
 
 def _conda_specs(context: Context, judged: Judgement) -> tuple[str, ...]:
-    row = judged.candidate.row
-    if judged.source.kind in (PACKAGES, WHEELS):
+    """Name a release as conda's own build of it; () where the channel has none, or CUDA comes from elsewhere."""
+    candidate, builds = judged.candidate, plan_data()["conda_builds"]
+    if judged.source.kind in (PACKAGES, WHEELS) or not any(
+        _is_built(context, candidate, entry) for entry in builds["rows"]
+    ):
         return ()
-    for entry in plan_data()["conda_builds"]["rows"]:
-        named = entry["framework"] == row.framework and context.platform in entry["platforms"]
-        if named and Version(row.version) >= Version(entry["first"]):
-            texts = entry["gpu" if judged.candidate.is_gpu else "cpu"]
-            line = ".".join(row.version.split(".")[:2])
-            return tuple(text.format(line=line, version=row.version) for text in texts)
-    return ()
+    version = candidate.row.version
+    texts = builds["specs"][candidate.row.framework]["gpu" if candidate.is_gpu else "cpu"]
+    return tuple(text.format(line=_line(version), version=version) for text in texts)
+
+
+def _is_built(context: Context, candidate: Candidate, entry: dict[str, Any]) -> bool:
+    """Tell whether a channel's build is that of a candidate's line (jax: its release), for this Python and driver."""
+    row, same = candidate.row, (lambda text: text) if candidate.row.framework == "jax" else _line
+    named = entry["framework"] == row.framework and same(row.version) in map(same, entry["versions"])
+    here = context.platform in entry["platforms"] and python_minor(context) in entry["pythons"]
+    runs = any(driver_runs(context, f"{major}.0") for major in entry["cuda"])
+    return named and here and not _is_free_threaded(context) and (runs if candidate.is_gpu else not entry["cuda"])
+
+
+def _line(version: str) -> str:
+    return ".".join(version.split(".")[:2])
 
 
 def _variables(context: Context, installer: str, judged: tuple[Judgement, ...]) -> dict[str, str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from envcheck.model.plans import Environment
+from envcheck.plan.plan_data import plan_data
 
 _SUBDIRS = {
     "linux_x86_64": "linux-64",
@@ -17,8 +19,11 @@ _SUBDIRS = {
 _SYSTEM = {"linux": ("__unix", "__linux"), "win": ("__win",), "macosx": ("__unix", "__osx")}
 
 
-def solve(made: Environment) -> tuple[str, ...]:
-    """Return the packages a solve brings; raises UnresolvableError or UnreachableError of `verify`."""
+def solve(made: Environment, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the packages a solve brings; raises UnresolvableError or UnreachableError of `verify`.
+
+    Channels lie below CONDA_CHANNEL_ALIAS where that is set, as they do for conda.
+    """
     from envcheck.plan.verify import UnreachableError, UnresolvableError
 
     try:
@@ -28,7 +33,7 @@ def solve(made: Environment) -> tuple[str, ...]:
         hint = "pip install 'envcheck-gpu[conda]'"
         raise UnreachableError(f"--verify solves conda's plans with py-rattler, which is not here: {hint}.") from None
     try:
-        records = asyncio.run(_records(rattler, made))
+        records = asyncio.run(_records(rattler, made, environment.get("CONDA_CHANNEL_ALIAS", "")))
     except SolverError as error:
         raise UnresolvableError(f"{', '.join(made.packages)} cannot be solved: {str(error)[:600]}") from None
     except (FetchRepoDataError, GatewayError, OSError) as error:
@@ -45,9 +50,12 @@ def in_words(spec: str) -> str:
     return " ".join(part for part in (name, line, build) if part)
 
 
-async def _records(rattler: Any, made: Environment) -> list[Any]:
+async def _records(rattler: Any, made: Environment, alias: str) -> list[Any]:
+    config = rattler.ChannelConfig(alias.rstrip("/") + "/") if alias else rattler.ChannelConfig()
+    own = plan_data()["channel_names"]["rows"]
+    names = [part for name in made.channels for part in own.get(name, [name])]
     found: list[Any] = await rattler.solve(
-        sources=list(made.channels),
+        sources=[rattler.Channel(name, config) for name in names],
         specs=[in_words(spec) for spec in made.packages],
         platforms=[_SUBDIRS[made.platform], "noarch"],
         virtual_packages=_virtual(rattler, made),
@@ -59,8 +67,12 @@ def _virtual(rattler: Any, made: Environment) -> list[Any]:
     """State the machine the environment is for: its system, its C library, its driver's CUDA."""
     versions = dict.fromkeys(_SYSTEM[made.platform.partition("_")[0]], "0")
     if made.platform.startswith("linux"):
-        versions["__glibc"] = made.glibc or "2.17"
+        versions["__glibc"] = made.machine_glibc or max(made.glibc or "0", plan_data()["usual_glibc"], key=_numbers)
     if "CONDA_OVERRIDE_CUDA" in made.variables:
         versions["__cuda"] = made.variables["CONDA_OVERRIDE_CUDA"]
     name, version, build = rattler.PackageName, rattler.Version, rattler.BuildString("0")
     return [rattler.GenericVirtualPackage(name(item), version(text), build) for item, text in versions.items()]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))

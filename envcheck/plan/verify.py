@@ -49,7 +49,7 @@ def verify_plan(plan: Plan, environment: Mapping[str, str]) -> Plan:
 
 def _resolved(made: Environment, environment: Mapping[str, str]) -> Environment:
     if made.packages:
-        solve(made)
+        solve(made, environment)
     sets = tuple(replaced(item, pins=resolve(made, item, environment)) for item in made.sets)
     return replaced(made, sets=sets)
 

@@ -1,18 +1,16 @@
-"""What uv and rattler are asked, and what becomes of their answers; a stand-in for uv answers here."""
+"""What uv is asked, and what becomes of their answers; a stand-in for uv answers here."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import ModuleType
 
 import pytest
 
 from envcheck.cli.group import run
 from envcheck.model.plans import Environment, RequirementSet
-from envcheck.plan.solve_conda import in_words, solve
 from envcheck.plan.verify import (
     UnreachableError,
     UnresolvableError,
@@ -20,9 +18,7 @@ from envcheck.plan.verify import (
     find_uv,
     platform_name,
     resolve,
-    verify_plan,
 )
-from tests.plan.machines import machine, planned
 
 MADE = Environment(".venv", "pip", "3.7", "linux_x86_64", glibc="2.12")
 WANTED = RequirementSet(("tensorflow==2.0.4", "protobuf<3.21"), source_only=("gast",))
@@ -135,68 +131,3 @@ def test_the_command_tells_how_verification_ended(
         assert ("Verified: 1 set" in out) == (code == 0)
     assert run([*asked, "--format", "requirements"]) == 3
     assert "Not verified" in capsys.readouterr().err
-
-
-def rattler(monkeypatch: pytest.MonkeyPatch, answer: Any) -> dict[str, Any]:
-    """Put a stand-in for rattler in place; it notes what it was asked."""
-    asked: dict[str, Any] = {}
-
-    async def solving(**given: Any) -> list[Any]:
-        asked.update(given)
-        if isinstance(answer, Exception):
-            raise answer
-        return list(answer)
-
-    errors = ModuleType("rattler.exceptions")
-    for name in ("FetchRepoDataError", "GatewayError", "SolverError"):
-        setattr(errors, name, type(name, (Exception,), {}))
-    fake = ModuleType("rattler")
-    fake.exceptions = errors  # type: ignore[attr-defined]
-    fake.solve = solving  # type: ignore[attr-defined]
-    fake.PackageName = fake.Version = fake.BuildString = str  # type: ignore[attr-defined]
-    fake.GenericVirtualPackage = lambda name, version, build: f"{name}={version}={build}"  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "rattler", fake)
-    monkeypatch.setitem(sys.modules, "rattler.exceptions", errors)
-    asked["errors"] = errors
-    return asked
-
-
-def test_conda_is_solved_for_the_machine_of_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    record = SimpleNamespace(name=SimpleNamespace(normalized="tensorflow"), version="2.16.1", build="cuda120")
-    asked = rattler(monkeypatch, [record])
-    on = machine("3.11", "550.54.14", "8.9")
-    plan = planned("tensorflow==2.16.*", on=on, installer="conda")
-    assert verify_plan(plan, {}).verified == "Verified: 1 conda environment solved."
-    assert asked["sources"] == ["conda-forge"]
-    assert asked["specs"] == ["python 3.11.*", "tensorflow 2.16.* cuda*"]
-    assert asked["platforms"] == ["linux-64", "noarch"]
-    assert "__cuda=12.4=0" in asked["virtual_packages"]
-    assert any(item.startswith("__glibc=2.") for item in asked["virtual_packages"])
-
-
-def test_a_channel_without_an_answer_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Environment("e", "conda", "3.7", "win_amd64", channels=("conda-forge",), packages=("python=3.7",))
-    rattler(monkeypatch, OSError("no route"))
-    with pytest.raises(UnreachableError, match="conda-forge"):
-        solve(made)
-    asked = rattler(monkeypatch, [])
-    rattler(monkeypatch, asked["errors"].SolverError("nothing provides"))
-    monkeypatch.setitem(sys.modules, "rattler.exceptions", asked["errors"])
-    with pytest.raises(UnresolvableError, match="nothing provides"):
-        solve(made)
-    monkeypatch.setitem(sys.modules, "rattler", None)
-    with pytest.raises(UnreachableError, match=r"envcheck-gpu\[conda\]"):
-        solve(made)
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ("pip", "pip"),
-        ("python=3.10", "python 3.10.*"),
-        ("tensorflow=2.16.*=cuda*", "tensorflow 2.16.* cuda*"),
-        ("jaxlib=0.5.0=*cuda*", "jaxlib 0.5.0 *cuda*"),
-    ],
-)
-def test_short_specs_in_words(spec: str, words: str) -> None:
-    assert in_words(spec) == words
