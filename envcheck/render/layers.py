@@ -12,6 +12,7 @@ from envcheck.model.snapshot import Facts
 from envcheck.rules.overview import overview
 
 BROKEN, WARNED, UNREAD, SOUND, ABSENT, NEEDLESS = "error", "warning", "undetermined", "ok", "not there", "not needed"
+_ASKED = "asked for"  # judged, and not installed
 _WORST_FIRST = (BROKEN, UNREAD, WARNED, SOUND)
 _NOTHING = ("none", "no toolkit")  # what the overview says of a layer that is not there
 # The boxes, from what runs the user's program down to the metal, each with the label of its line in the overview.
@@ -50,6 +51,10 @@ class Layer:
 def layers(report: Report, facts: Facts) -> list[Layer]:
     """Return the boxes from Python down to the GPU, each with the findings that concern it."""
     said = dict(overview(facts))
+    if report.asked and said["Frameworks"] == "none":
+        said["Frameworks"] = f"not installed; asked for: {', '.join(report.asked)}"
+    elif report.asked:
+        said["Frameworks"] += f"; asked for: {', '.join(report.asked)}"
     meets = {"Framework": _wanted(facts), "CUDA": _ceiling(facts), "Driver": _code(facts)}
     boxes = []
     for name, label in _BOXES:
@@ -57,6 +62,8 @@ def layers(report: Report, facts: Facts) -> list[Layer]:
         state = _state(concerned, said[label])
         if state == ABSENT and _MISSED.get(name) in report.checked and _builds(facts):
             state = NEEDLESS  # the check looked, and missed nothing
+        if state == SOUND and report.asked and name == "Framework" and not _builds(facts):
+            state = _ASKED
         boxes.append(Layer(name, said[label], state, concerned, meets.get(name, ())))
     return boxes
 

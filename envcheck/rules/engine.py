@@ -10,7 +10,7 @@ from envcheck.rules import register_rules
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.ranking import rank_findings
 from envcheck.rules.registry import RULES, Rule
-from envcheck.rules.targets import wanted_releases
+from envcheck.rules.targets import target_builds, wanted_releases
 
 
 def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
@@ -32,7 +32,9 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
     """Rank findings, the rules' and others', and draw the verdict from them; `checked` are the ids decided."""
     ranked = rank_findings(list(findings))
     verdict = _verdict(ranked, checked)
-    return Report(verdict, context.goal, _headline(verdict, context, ranked), ranked, tuple(dict.fromkeys(checked)))
+    headline = _headline(verdict, context, ranked)
+    asked = tuple(build.label for build in target_builds(context) if not build.installed)
+    return Report(verdict, context.goal, headline, ranked, tuple(dict.fromkeys(checked)), asked)
 
 
 def _run(

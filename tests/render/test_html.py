@@ -69,7 +69,7 @@ def test_text_of_a_machine_is_inert() -> None:
 def test_each_layer_has_the_state_of_its_findings() -> None:
     states = {layer.name: layer.state for layer in layers(judged(BROKEN), snapshot_of(BROKEN).facts)}
     assert states == {
-        "Framework": "not there",
+        "Framework": "asked for",
         "Python": "error",
         "cuDNN": "not there",
         "CUDA": "not there",
@@ -88,6 +88,18 @@ def test_the_boxes_stand_on_each_other_and_say_what_meets_what() -> None:
         "Driver": ("torch holds code for compute capability 5.0, 6.0, 7.0, 7.5, 8.0, 8.6, 9.0",),
     }
     assert {layer.state for layer in drawn} == {"ok", "not needed"}
+
+
+def test_a_release_that_is_only_asked_for_stands_in_the_picture() -> None:
+    for there, text in (
+        (Absent(("/venv",)), "not installed; asked for: tensorflow 2.15.1"),
+        (None, "torch 2.6.0 (CUDA 12.6); asked for: tensorflow 2.15.1"),
+    ):
+        python = {"frameworks": there} if there else {}
+        context = context_of(Machine(), torch(), target=Target("gpu", ("tensorflow==2.15.*",)), python=python)
+        (framework,) = (item for item in layers(evaluate(context), context.facts) if item.name == "Framework")
+        assert framework.text == text
+        assert framework.state != "not there"
 
 
 def test_a_layer_that_could_not_be_read_is_never_shown_as_sound() -> None:
