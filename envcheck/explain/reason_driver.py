@@ -58,6 +58,9 @@ def _smi(log: Log) -> Iterator[Claim]:
             yield Claim("driver-secure-boot", 78, means, (event,), rivals=("driver-missing",))
         elif log.in_wsl:
             yield Claim("driver-wsl", 72, "nvidia-smi reaches no driver from WSL.", (event,))
+    for event in log.of("container-cli-no-driver") if log.in_wsl else ():
+        means = "The container's tools reach no driver in WSL: it is WSL 1, or Windows lacks a driver for WSL."
+        yield Claim("driver-wsl", 96, means, (event,), rivals=("driver-not-in-container",))
     for event in log.of("smi-no-library"):
         if log.in_wsl:
             yield Claim("driver-wsl", 70, "WSL shows no driver's library.", (event,), rivals=("libcuda-not-on-path",))

@@ -106,7 +106,7 @@ def _driver(log: Log, event: Event, library: Library) -> Claim:
     if library.name in ("libcuda.so", "libcuda.dylib"):
         means = "A library opens the driver's libcuda by its plain name libcuda.so, and the loader does not find it."
         return Claim("libcuda-not-on-path", 88, means, (event,), rivals=("driver-wsl",) if log.in_wsl else ())
-    if log.driver or log.in_wsl:
+    if log.driver or log.in_wsl or log.values("libcuda_path"):
         means = f"The driver works, and the loader does not find its {library.name}."
         return Claim("libcuda-not-on-path", 78, means, (event,), rivals=("driver-wsl",) if log.in_wsl else ())
     if log.in_container:

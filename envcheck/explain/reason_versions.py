@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from envcheck.explain.events import Event
 from envcheck.explain.log import Claim, Log, number
 
+_NVCC_UNFIT = (
+    "nvcc-failed", "nvcc-unsupported-arch", "nvcc-arch-option-new", "unknown-cuda-arch", "find-cuda-old",
+)  # fmt: skip
 _CUDNN = ("cudnn-runtime-older", "jax-cudnn-version", "torch-cudnn-version", "trt-cudnn-linked")
 
 
@@ -36,7 +39,11 @@ def _two_toolkits(log: Log) -> Iterator[Claim]:
     """Read a failed compilation beside two nvcc of different releases: the one that PATH gives is not the one meant."""
     shown = log.of("nvcc-release")
     releases = {event.captured["nvcc"] for event in shown}
-    failed = log.of("nvcc-failed", "nvcc-unsupported-arch", "nvcc-arch-option-new", "unknown-cuda-arch")
+    failed = log.of(*_NVCC_UNFIT)
+    paths = log.of("nvcc-path")
+    if len({event.captured["nvcc_path"] for event in paths}) > 1 and failed:
+        means = f"nvcc is here as {' and '.join(event.captured['nvcc_path'] for event in paths)}; the build takes one."
+        yield Claim("toolkit-path-conflict", 93, means, (*paths, *failed), rivals=("toolkit-wrong-version",))
     if len(releases) > 1 and failed:
         means = f"nvcc is here in releases {' and '.join(sorted(releases))}, and the build takes one of them."
         rivals = ("toolkit-wrong-version",)
