@@ -49,6 +49,14 @@ class Collected:
         kind.count += 1
         kind.last_line = place[1] if kind.file == place[0] else kind.last_line
 
+    def forget(self, signature: int, captures: Captures, worker: str) -> None:
+        """Take back one message that was half of another one."""
+        kind = self._kept[signature].get((captures, worker))
+        if kind is not None:
+            kind.count -= 1
+            if not kind.count:
+                del self._kept[signature][captures, worker]
+
     def events(self) -> tuple[Event, ...]:
         """Return the messages in the order in which they were first seen."""
         rows = [

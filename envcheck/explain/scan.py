@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
-from envcheck.explain.collected import Collected
+from envcheck.explain.broken import KEPT, Broken, broken_lines
+from envcheck.explain.collected import Captures, Collected
 from envcheck.explain.decoding import spellings
 from envcheck.explain.events import Event, Signature
 from envcheck.explain.lines import Cutter, Line, clean_line
 from envcheck.explain.needles import finder, line_end
 from envcheck.model.records import dataclass
 
-Found = tuple[tuple[int, tuple[tuple[str, str], ...], int], ...]  # (signature, captures, offset in the text) ...
+Found = tuple[tuple[int, Captures, int], ...]  # (signature, captures, offset in the text) ...
 
 _WINDOW = 2048  # bytes of a line looked at around a message; what no log writes longer
 _BEFORE = 512  # ... of which this many may precede the first fragment
 _AFTER = 512  # ... and this many follow the last one, unless the line ends: what does not fit is in the next window
+_PER_LINE = 8  # messages of one kind in a line: what several processes wrote before one of them ended the line
 _REMEMBERED = 4096  # messages whose meaning is kept: logs repeat themselves
 
 
@@ -88,10 +91,11 @@ class Scanner:
             pattern = self._patterns.get(number)
             if pattern is None:
                 pattern = self._patterns[number] = re.compile(self._signatures[number].pattern)
-            match = pattern.search(text)
-            if match:
+            seen: dict[Captures, int] = {}
+            for match in islice(pattern.finditer(text), _PER_LINE):
                 captures = tuple((name, value) for name, value in match.groupdict().items() if value is not None)
-                found.append((number, captures, match.start()))
+                seen.setdefault(captures, match.start())
+            found += [(number, captures, offset) for captures, offset in seen.items()]
         return tuple(found)
 
 
@@ -103,6 +107,8 @@ class Stream:
         self._name = name
         self._cutter = Cutter()
         self._line = 1
+        self._start: bytes | None = b""  # None: there was more than is looked at again
+        self._rejoined: set[tuple[int, Captures]] = set()
 
     def feed(self, block: bytes) -> None:
         """Scan the lines that a block of bytes completes."""
@@ -114,8 +120,12 @@ class Stream:
         chunk = self._cutter.finish()
         self._scanner.lines += bool(chunk.strip()) and not chunk.endswith(b"\n")
         self._scan(chunk)
+        for broken in broken_lines(self._start or b""):
+            self._look_again(broken)
 
     def _scan(self, chunk: bytes) -> None:
+        if self._start is not None:
+            self._start = self._start + chunk if len(self._start) + len(chunk) <= KEPT else None
         counted, at, end = 0, 0, 0  # `counted` line ends stand before `at`
         hits = self._scanner.hits(chunk) if chunk else []
         position = 0
@@ -136,13 +146,38 @@ class Stream:
         self._scanner.lines += ends
 
     def _examine(self, raw: bytes, number: int, literals: Sequence[int]) -> None:
+        line, found = self._read(raw, literals)
+        for signature, captures, offset in found:
+            self._scanner.collected.add(signature, captures, line, offset, (self._name, number))
+
+    def _read(self, raw: bytes, literals: Sequence[int]) -> tuple[Line, Found]:
         line, candidates = clean_line(raw, self._scanner.encoding(literals)), self._scanner.candidates(literals)
         found = self._scanner.meaning(line.text, candidates)
         if not found and line.bare != line.text:  # what looked like a prefix was part of the message
             line = Line(line.bare, line.bare, line.worker)
             found = self._scanner.meaning(line.bare, candidates)
+        return line, found
+
+    def _look_again(self, broken: Broken) -> None:
+        """Add what only the lines put together say, instead of what each of them said of the same message."""
+        line, found = self._read_text(broken.text)
+        if not found:
+            return
+        said = [(piece.worker, *one) for piece, of_piece in map(self._read_text, broken.pieces) for one in of_piece]
+        known = self._rejoined | {(signature, captures) for _, signature, captures, _ in said}
+        loose = set() if broken.is_sure else {signature for signature, *_ in self._read_text(broken.torn)[1]}
         for signature, captures, offset in found:
-            self._scanner.collected.add(signature, captures, line, offset, (self._name, number))
+            if (signature, captures) in known or signature in loose:
+                continue
+            self._rejoined.add((signature, captures))
+            self._scanner.collected.add(signature, captures, line, offset, (self._name, broken.number))
+            for worker, other, half, _ in said:
+                if other == signature:
+                    self._scanner.collected.forget(signature, half, worker)
+
+    def _read_text(self, text: str) -> tuple[Line, Found]:
+        raw = text.encode()
+        return self._read(raw, [number for number, _ in self._scanner.hits(raw)])
 
 
 def _line_begin(chunk: bytes, start: int) -> int:

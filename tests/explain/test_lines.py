@@ -31,6 +31,7 @@ PREFIXES = [
     ("[E1121 10:00:00.123456789 ProcessGroupNCCL.cpp:616] ", ""),
     ("[0]:", "0"),  # torchrun of long ago
     ("[trainer0]:", "trainer0"),
+    ("INFO:2024-06-06 10:00:00,000:jax._src.xla_bridge:889: ", ""),  # JAX
     ("ERROR:root:", ""),  # Python's logging
     ("WARNING:my.module:", ""),
     ("2026-11-20 23:01:40,123 - __main__ - ERROR - ", ""),
