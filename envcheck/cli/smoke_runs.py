@@ -6,7 +6,6 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from envcheck.cli.exits import UserError
@@ -99,10 +98,10 @@ def _run(
     jobs: tuple[Job, ...],
     while_it_runs: Callable[[], object],
 ) -> Session:
-    folder = Path(tempfile.mkdtemp(prefix="envcheck-smoke-"))
+    folder = tempfile.mkdtemp(prefix="envcheck-smoke-")
     keep = False
     try:
-        task = _task(wanted, inspected, str(folder))
+        task = _task(wanted, inspected, folder)
         progress = SmokeProgress(len(jobs), while_it_runs, quiet=wanted.quiet)
         runs = []
         for each in run_jobs(task, jobs, progress.begins):
@@ -113,7 +112,7 @@ def _run(
         return done if keep else _without_logs(done)
     finally:
         with suppress(OSError):
-            remove_tree(folder / TEMPORARY if keep else folder)
+            remove_tree(f"{folder}/{TEMPORARY}" if keep else folder)
 
 
 def _task(wanted: SmokeOptions, inspected: Inspected, folder: str) -> Task:

@@ -14,13 +14,11 @@ _JUDGED = ("matmul", "function")
 SAID = "said"  # the same as the placer's, on standard output
 
 # The date (old) or absl's I0000 (new), the source file with its line, and the message.
-_LOGGED = re.compile(
-    r"^(?:\d{4}-\d\d-\d\d [\d:.]+: )?[IWE](?:\d{4} [\d:.]+\s+\d+)?\s+(?P<file>\S+\.cc):\d+\] (?P<said>.*)$"
-)
-_PLACED = re.compile(r"^(?P<node>[^\s:]+): \((?P<op>\w+)\):? ?(?P<device>/job:\S+)$")
-_EXECUTED = re.compile(r"^Executing op (?P<op>\S+) in device (?P<device>/job:\S+)$")
+_LOGGED = r"^(?:\d{4}-\d\d-\d\d [\d:.]+: )?[IWE](?:\d{4} [\d:.]+\s+\d+)?\s+(?P<file>\S+\.cc):\d+\] (?P<said>.*)$"
+_PLACED = r"^(?P<node>[^\s:]+): \((?P<op>\w+)\):? ?(?P<device>/job:\S+)$"
+_EXECUTED = r"^Executing op (?P<op>\S+) in device (?P<device>/job:\S+)$"
 # What computes; the rest (arguments, constants, the call of a function) may lie elsewhere without harm.
-_COMPUTES = re.compile(r"^(?:_Mkl|_Fused|_OneDnn)?(?:Batch)?(?:MatMul|Conv2D)(?:V\d)?(?:Backprop\w*)?$")
+_COMPUTES = r"^(?:_Mkl|_Fused|_OneDnn)?(?:Batch)?(?:MatMul|Conv2D)(?:V\d)?(?:Backprop\w*)?$"
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ class Placement:
     @property
     def computes(self) -> bool:
         """Say whether this operation does the work that was asked for, under any of its names."""
-        return _COMPUTES.match(self.op) is not None
+        return re.match(_COMPUTES, self.op) is not None
 
 
 def parse_placements(text: str) -> tuple[Placement, ...]:
@@ -61,9 +59,9 @@ def _placements(text: str) -> Iterator[Placement]:
             continue
         if "/job:" not in line:
             continue
-        logged = _LOGGED.match(line)
-        placed = _PLACED.match(logged["said"] if logged else line)
-        executed = _EXECUTED.match(logged["said"]) if logged else None
+        logged = re.match(_LOGGED, line)
+        placed = re.match(_PLACED, logged["said"] if logged else line)
+        executed = re.match(_EXECUTED, logged["said"]) if logged else None
         if placed:
             device = short_device(placed["device"])
             yield Placement(check, asked, placed["node"], placed["op"], device, PLACER if logged else SAID)

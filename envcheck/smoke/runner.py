@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
+from envcheck.host.files import attempt, read_file
 from envcheck.host.memory import available_memory
 from envcheck.host.process import end_running
 from envcheck.host.watched import Limits, Watched, run_watched
+from envcheck.model.facts import Known
 from envcheck.model.records import dataclass
 from envcheck.smoke.causes import Explain, with_findings
 from envcheck.smoke.devices import CPU, CPU_DEVICE, Device, all_together
@@ -22,12 +23,6 @@ SECONDS = {"quick": 180.0, "full": 600.0, "bench": 900.0}  # for one process; th
 TEMPORARY = "tmp"  # beside the logs: a process that is killed leaves its temporary files, TensorFlow always does
 _SHARE = 0.9  # of the memory that is free when the test begins
 _LOG_LIMIT = 8 << 20  # bytes of a log that are looked at
-_DRIVER = {
-    "quick": ("driver_matmul",),
-    "full": ("driver_matmul", "driver_full"),
-    "bench": ("driver_matmul", "driver_bench"),
-}
-
 _SHARES = ("tensorflow", "jax")  # PyTorch can be told at any time
 
 Heard = Callable[[Job, str, str], None]
@@ -88,7 +83,7 @@ def run_jobs(task: Task, jobs: tuple[Job, ...], heard: Heard) -> Iterator[Run]:
 def run_job(task: Task, job: Job, heard: Heard) -> Run:
     """Run one job to its end, whatever that is."""
     name = "-".join(filter(None, (job.framework.name, _slug(job.device.label), job.part)))
-    log = str(Path(task.folder, f"{name}.log"))
+    log = f"{task.folder}/{name}.log"
     argv, environment = _argv(task, job), _environment(task, job)
     watched = run_watched(argv, environment, log, task.limits, lambda line: _hear(job, line, heard))
     return _gather(task, job, watched, log)
@@ -128,13 +123,13 @@ def _said_places(spoken: Spoken) -> tuple[Placement, ...]:
 
 
 def _argv(task: Task, job: Job) -> tuple[str, ...]:
-    start = Path(__file__).resolve().parent / "children" / "start.py"
+    start = f"{os.path.dirname(os.path.abspath(__file__))}/children/start.py"  # noqa: PTH100, PTH120 - pathlib is slow to import
     scripts = [word for name in scripts_of(job, task.level) for word in ("--script", name)]
     paths = [word for path in task.paths for word in ("--path", path)]
     device = job.device
     gpu = device.visible if device.kind == "gpu" else device.kind
     about = ("--gpu", gpu, "--count", str(device.count), "--level", task.level)
-    return (task.python, "-I", "-B", str(start), *scripts, *about, *paths)
+    return (task.python, "-I", "-B", start, *scripts, *about, *paths)
 
 
 def scripts_of(job: Job, level: str) -> tuple[str, ...]:
@@ -150,7 +145,7 @@ def scripts_of(job: Job, level: str) -> tuple[str, ...]:
 
 def _environment(task: Task, job: Job) -> dict[str, str]:
     made = {**task.environment, "CUDA_VISIBLE_DEVICES": job.device.visible, "TF_CPP_MIN_LOG_LEVEL": "0"}
-    made.update(dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(_made(Path(task.folder, TEMPORARY)))))
+    made.update(dict.fromkeys(("TMPDIR", "TEMP", "TMP"), _made(f"{task.folder}/{TEMPORARY}")))
     if not job.device.in_cuda_order:
         made["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # numbers as nvidia-smi and this program count them
     platforms = made.get("JAX_PLATFORMS", "")
@@ -161,8 +156,8 @@ def _environment(task: Task, job: Job) -> dict[str, str]:
     return made
 
 
-def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+def _made(folder: str) -> str:
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - as in _argv
     return folder
 
 
@@ -180,8 +175,5 @@ def _slug(label: str) -> str:
 
 
 def _read(path: str) -> str:
-    try:
-        with Path(path).open("rb") as stream:
-            return stream.read(_LOG_LIMIT).decode("utf-8", "replace")
-    except OSError:
-        return ""
+    log = attempt(path, lambda: read_file(path, _LOG_LIMIT))
+    return log.value.decode("utf-8", "replace") if isinstance(log, Known) else ""

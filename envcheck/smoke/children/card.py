@@ -1,11 +1,45 @@
 """Ask the CUDA driver, without a framework, how much memory of the first visible GPU is free and how fast it may be."""
 
 import ctypes
-import os
-from typing import Any, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
+
+if TYPE_CHECKING:
+    from envcheck.smoke.children.driver_api import load_library
+    from envcheck.smoke.children.start import Report, Step
+else:
+    from driver_api import load_library
 
 # Numbers of cuDeviceGetAttribute in cuda.h, CUDA 5.0 and newer.
 _ATTRIBUTES = {"clock_khz": 13, "processors": 16, "memory_clock_khz": 36, "bus_bits": 37, "major": 75, "minor": 76}
+SHARE = 0.25  # of the card's memory that a process is given where that is tested
+_BESIDE = 3 << 29  # bytes that CUDA and its libraries take beside the share
+_WHOLE = 0.7  # of what was free: JAX takes 75 % at once, TensorFlow nearly all, where memory does not grow
+
+
+def check_growth(report: "Report", device: str) -> None:
+    """Say whether this process, told to take what it needs, holds less than a framework takes that was not told."""
+    with report.step("memory growth", device) as step:
+        before, now = report.free_before, memory()
+        if before is None or now is None:
+            step.skipped("the driver does not tell the free memory")
+            return
+        held = max(0, before[0] - now[0])
+        said = "holds %.1f of the %.1f GiB that were free" % (held / 2.0**30, before[0] / 2.0**30)
+        (step.passed if held < _WHOLE * before[0] else step.failed)(said)
+
+
+def judge_share(step: "Step", before: Optional[Tuple[int, int]], *, right: bool) -> None:
+    """Say whether this process holds no more than its share of the card, and computed right."""
+    now = memory()
+    if before is None or now is None:
+        step.skipped("the driver does not tell the free memory")
+        return
+    held, allowed = max(0, before[0] - now[0]), SHARE * before[1] + _BESIDE
+    said = "holds %.1f GiB of %.1f, allowed are %.1f" % (held / 2.0**30, before[1] / 2.0**30, allowed / 2.0**30)
+    if right:
+        (step.passed if held <= allowed else step.failed)(said)
+    else:
+        step.failed("gave wrong numbers; " + said)
 
 
 def memory() -> Optional[Tuple[int, int]]:
@@ -22,7 +56,10 @@ def _memory(cuda: Any, device: ctypes.c_int) -> Optional[Tuple[int, int]]:
     context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
     if cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device):
         return None
-    asked = cuda.cuCtxPushCurrent_v2(context) or cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    if cuda.cuCtxPushCurrent_v2(context):
+        release(device)
+        return None
+    asked = cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
     cuda.cuCtxPopCurrent_v2(ctypes.byref(ctypes.c_void_p()))
     release(device)
     return None if asked else (free.value, total.value)
@@ -41,7 +78,7 @@ def attributes() -> Dict[str, int]:
 def _open() -> Tuple[Any, ctypes.c_int]:
     device = ctypes.c_int()
     try:
-        cuda = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+        cuda = load_library()
     except OSError:
         return None, device
     failed = cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0)

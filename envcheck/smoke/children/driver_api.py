@@ -124,7 +124,7 @@ def is_found(name: str) -> bool:
 
 
 class SkippedError(Exception):
-    """A check that cannot be made here, with the reason."""
+    """A check that cannot be made here, with the reason; a step knows it by its name."""
 
 
 @contextmanager
@@ -136,8 +136,6 @@ def checked(report: "Report", check: str, device: str, exhausted: str = "gpu-mem
     with report.step(check, device) as step:
         try:
             yield step
-        except SkippedError as reason:
-            step.skipped(str(reason))
         except CudaError as error:
             step.raised(error)
             step.said["finding"] = exhausted if error.code == OUT_OF_MEMORY else error.finding

@@ -1,139 +1,150 @@
-"""TensorFlow 1, the full level: large matmuls, a convolution, XLA, memory, wrong devices, several devices at once."""
+"""TensorFlow 1, the full level; each check in a graph of its own."""
 
-from typing import TYPE_CHECKING, Any, List
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
 
 if TYPE_CHECKING:
+    from envcheck.smoke.children import card, mirrored
+    from envcheck.smoke.children import full_checks as checks
+    from envcheck.smoke.children.driver_api import SkippedError
     from envcheck.smoke.children.start import Report
-
-SIZE = 2048
-# Of the typical number, the root of the size: TF32 keeps 10 bits of each factor, half adds up in 11 bits on some CPUs.
-ALLOWED = {"float32": 5e-3, "float16": 5e-2}
-LEFT, RIGHT = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
-PRODUCT, SUM = [[22.0, 28.0], [49.0, 64.0]], [[44.0, 56.0], [98.0, 128.0]]
+else:
+    import card
+    import full_checks as checks
+    import mirrored
+    from driver_api import SkippedError
 
 
 def more(report: "Report", opened: Any) -> None:
-    """Go on where placing left off: one device at a time, then all together, each in a graph of its own."""
-    tf, devices, run = opened
-    targets = [name for name in devices if name.startswith("GPU")] or [n for n in devices if n.startswith("CPU")]
-    if report.gpu != "all":
-        for kind, allowed in sorted(ALLOWED.items()):
-            multiply_large(report, tf, run, targets[0], kind, allowed)
-        convolve(report, tf, run, targets[0])
-        compile_with_xla(report, tf, targets[0])
-        if targets[0].startswith("GPU"):
-            with report.step("memory growth", targets[0]) as step:
-                step.holds_little(report.free_before, __import__("card").memory())
-        ask_for_missing(report, tf, run)
-        fall_back(report, tf, run)
-    towers(report, tf, run, (targets * 2)[:2] if len(targets) < 2 else targets[:2])
-    if len(targets) > 1:
-        copy_between(report, tf, run, targets)
-        train_together(report, tf, run, targets)
+    """Go on where placing left off."""
+    tf, devices, run_traced, config = opened
+    checks.run(report, devices, Engine(report, tf, run_traced, config))
 
 
-def multiply_large(report: "Report", tf: Any, run: Any, device: str, kind: str, allowed: float) -> None:
-    """Multiply random matrices and hold the product against NumPy's in double precision."""
-    import numpy as np
+class Engine:
+    """What TensorFlow 1 is asked for.
 
-    size = 512 if kind == "float16" and device.startswith("CPU") else SIZE  # half on a CPU is slow
-    with report.step("matmul %d %s" % (size, kind), device) as step, tf.Graph().as_default():
-        values = np.random.RandomState(0).standard_normal((2, size, size)).astype(kind)
-        wanted = np.matmul(values[0].astype("float64"), values[1].astype("float64"))
-        with tf.device("/device:" + device):
-            product = tf.matmul(tf.constant(values[0]), tf.constant(values[1]))
-        found, place = run(report, tf, product)
-        step.within(float(np.abs(found.astype("float64") - wanted).max() / size**0.5), allowed, place)
+    All numbers are fed: what a graph holds as a constant, TensorFlow computes on the CPU before the graph runs.
+    """
 
+    def __init__(self, report: "Report", tf: Any, run_traced: Any, config: Any) -> None:
+        self._report, self._tf, self._run_traced, self._config = report, tf, run_traced, config
+        self.refusals = (tf.errors.InvalidArgumentError,)
+        self._fed: Dict[Any, Any] = {}
 
-def convolve(report: "Report", tf: Any, run: Any, device: str) -> None:
-    """Sum 3 x 3 neighbours of 0..63 by a convolution, which cuDNN does on a GPU; exact in float32."""
-    import numpy as np
+    def _run(self, device: str, build: Callable[[], Any], **options: Any) -> Tuple[Any, str]:
+        """Build on a device in a new graph, and run; return the value and the device that made it."""
+        with self._tf.Graph().as_default():
+            self._fed = {}
+            with self._tf.device("/device:" + device):
+                made = build()
+            return self._run_traced(self._report, self._tf, made, self._fed, **options)  # type: ignore[no-any-return]
 
-    with report.step("convolution", device) as step, tf.Graph().as_default():
-        image = np.arange(64, dtype="float32").reshape(1, 8, 8, 1)
-        wanted = sum(image[:, y : y + 6, x : x + 6, :] for y in range(3) for x in range(3))
-        with tf.device("/device:" + device):
-            kernel = tf.constant(np.ones((3, 3, 1, 1), dtype="float32"))
-            convolved = tf.nn.conv2d(tf.constant(image), kernel, strides=[1, 1, 1, 1], padding="VALID")
-        found, place = run(report, tf, convolved)
-        step.judge(found.ravel().tolist(), wanted.ravel().tolist(), place)
+    def _feed(self, numbers: Any) -> Any:
+        import numpy as np
 
+        values = np.asarray(numbers, None if hasattr(numbers, "dtype") else "float32")
+        placeholder = self._tf.placeholder(values.dtype, values.shape)
+        self._fed[placeholder] = values
+        return placeholder
 
-def compile_with_xla(report: "Report", tf: Any, device: str) -> None:
-    """Compile a multiplication by XLA, on its own device where TensorFlow lists one."""
-    with report.step("jit", device) as step, tf.Graph().as_default():
-        config = tf.ConfigProto(log_device_placement=True)
-        config.gpu_options.allow_growth = True
-        config.graph_options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
-        left, right = tf.placeholder(tf.float32, [2, 3]), tf.placeholder(tf.float32, [3, 2])
-        with tf.device("/device:" + device):
-            product = tf.exp(tf.matmul(left, right)) * 0.0 + tf.matmul(left, right)
-        with tf.Session(config=config) as session:
-            found = session.run(product, {left: [[number * 0.1 for number in row] for row in LEFT], right: RIGHT})
-        step.judge([[round(float(n) * 10, 3) for n in row] for row in found], PRODUCT, device)
+    def _product(self, left: Any = checks.LEFT, right: Any = checks.RIGHT) -> Any:
+        return self._tf.matmul(self._feed(left), self._feed(right))
 
+    def large_error(self, device: str, kind: str, size: int) -> Tuple[float, str]:
+        """Multiply random matrices."""
+        factors = checks.random_factors(kind, size)
+        found, place = self._run(device, lambda: self._product(*factors))
+        return checks.product_error(found, factors), place
 
-def ask_for_missing(report: "Report", tf: Any, run: Any) -> None:
-    """Ask for a device that is not there: TensorFlow has to refuse."""
-    with report.step("missing device") as step, tf.Graph().as_default():
-        try:
-            with tf.device("/device:GPU:99"):
-                product = tf.matmul(tf.constant(LEFT), tf.constant(RIGHT))
-            run(report, tf, product)
-            step.failed("GPU:99 was asked for, and TensorFlow computed without a word", "device-placement")
-        except tf.errors.InvalidArgumentError as error:
-            step.passed("refused, as it should be: %s" % str(error).splitlines()[0][:200])
+    def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
+        """Convolve with ones."""
+        tf = self._tf
 
+        def build() -> Any:
+            given = tf.reshape(self._feed(image), [1, len(image), -1, 1])
+            return tf.nn.conv2d(given, tf.ones([3, 3, 1, 1]), strides=[1, 1, 1, 1], padding="VALID")
 
-def fall_back(report: "Report", tf: Any, run: Any) -> None:
-    """Ask for the same with soft placement: TensorFlow has to take another device."""
-    with report.step("soft placement") as step, tf.Graph().as_default():
-        with tf.device("/device:GPU:99"):
-            product = tf.matmul(tf.constant(LEFT), tf.constant(RIGHT))
-        found, place = run(report, tf, product, allow_soft_placement=True)
-        right = found.tolist() == PRODUCT
-        (step.passed if right else step.failed)("GPU:99 was asked for, %s took it" % place)
+        found, place = self._run(device, build)
+        return found.ravel().tolist(), place
 
+    def compiled(self, device: str) -> Tuple[Any, Any, str]:
+        """Compile by XLA, which on a GPU needs ptxas, and libdevice for the exponential."""
+        tf = self._tf
 
-def towers(report: "Report", tf: Any, run: Any, targets: List[str]) -> None:
-    """Multiply in two towers and add on the CPU."""
-    with report.step("towers on %s" % " and ".join(targets), "CPU:0") as step, tf.Graph().as_default():
-        products = []
-        for target in targets:
-            with tf.device("/device:" + target):
-                products.append(tf.matmul(tf.constant(LEFT), tf.constant(RIGHT)))
-        with tf.device("/device:CPU:0"):
-            found, place = run(report, tf, tf.add_n(products))
-        step.judge(found.tolist(), SUM, place)
+        def product(left: Any, right: Any) -> Any:
+            return tf.matmul(left, right) + 0.0 * tf.exp(tf.matmul(left, right))
 
+        if not hasattr(tf, "xla"):
+            raise SkippedError("functions compiled by XLA came to tf.xla with TensorFlow 1.14")
+        found, place = self._run(
+            device, lambda: tf.xla.experimental.compile(product, [self._feed(each) for each in checks.eighths()])[0]
+        )
+        return checks.whole_numbers(found), checks.PRODUCT, place
 
-def copy_between(report: "Report", tf: Any, run: Any, targets: List[str]) -> None:
-    """Copy a matrix from each device to the next and double it there."""
-    for source, target in zip(targets, targets[1:] + targets[:1]):
-        with report.step("copy from %s" % source, target) as step, tf.Graph().as_default():
-            with tf.device("/device:" + source):
-                left = tf.random.uniform([1]) * 0.0 + tf.constant(LEFT)
-            with tf.device("/device:" + target):
-                doubled = left * 2.0
-            found, place = run(report, tf, doubled)
-            step.judge((found / 2.0).tolist(), LEFT, place)
+    def check_memory(self, report: "Report", device: str) -> None:
+        """See that this process, told to let memory grow, does not hold the whole card."""
+        card.check_growth(report, device)
 
+    def ask_for_missing(self) -> str:
+        """Ask for a device that is not there."""
+        self._run(checks.MISSING, self._product)
+        return checks.MISSING
 
-def train_together(report: "Report", tf: Any, run: Any, targets: List[str]) -> None:
-    """Compare the gradient of a linear model, a share of the rows on each device, with that on one device."""
-    import numpy as np
+    def soften(self) -> Tuple[Any, str]:
+        """Ask for the same with soft placement."""
+        found, place = self._run(checks.MISSING, self._product, allow_soft_placement=True)
+        return found.tolist(), place
 
-    with report.step("gradients over %s" % ", ".join(targets)) as step, tf.Graph().as_default():
-        rows = np.random.RandomState(1).standard_normal((8 * len(targets), 4)).astype("float32")
+    def _on(self, device: str, build: Callable[[], Any]) -> Any:
+        with self._tf.device("/device:" + device):
+            return build()
 
-        def gradient(part: Any, target: str) -> Any:
-            with tf.device("/device:" + target):
-                weights = tf.ones([4, 1])
-                return tf.gradients(tf.reduce_sum(tf.matmul(tf.constant(part), weights) ** 2), weights)[0]
+    def towers(self, targets: List[str]) -> Tuple[Any, str]:
+        """Multiply in two towers and add on the CPU."""
+        tf = self._tf
+        found, place = self._run("CPU:0", lambda: tf.add_n([self._on(each, self._product) for each in targets]))
+        return found.tolist(), place
 
-        shares = [gradient(part, target) for part, target in zip(np.split(rows, len(targets)), targets)]
-        with tf.device("/device:CPU:0"):
-            together, _ = run(report, tf, tf.add_n(shares))
-        alone, _ = run(report, tf, gradient(rows, targets[0]))
-        step.within(float(np.abs(together - alone).max() / np.abs(alone).max()), 1e-4, step.device)
+    def copy(self, source: str, target: str) -> Tuple[Any, str, str]:
+        """Double a matrix on one device and halve it on the other."""
+        left = lambda: self._feed(checks.LEFT) * 2.0  # noqa: E731
+        found, place = self._run(target, lambda: self._on(source, left) * 0.5)
+        return found.tolist(), place, ""
+
+    def _mirrored(self, targets: List[str], part: Callable[[], Callable[[Any], Any]]) -> List[Any]:
+        tf = self._tf
+        strategy = mirrored.over(tf, targets)
+        with tf.Graph().as_default():
+            self._fed = {}
+            with tf.device("/device:CPU:0"):
+                made = part()
+            told = mirrored.on_all(tf, strategy, made, lambda each: each)
+            # Softly: what a strategy makes of itself (an index, a number of replicas) may have no GPU form.
+            with tf.Session(config=self._config(self._report, tf, allow_soft_placement=True)) as session:
+                return [each.ravel().tolist() for each in session.run(told, self._fed)]
+
+    def reduce(self, targets: List[str]) -> Tuple[List[float], str]:
+        """Add up; between GPUs NCCL does it."""
+        tf = self._tf
+
+        def part() -> Callable[[Any], Any]:
+            one = self._feed([1.0])
+            return lambda index: tf.cast(index, tf.float32) + one
+
+        return [each[0] for each in self._mirrored(targets, part)], "MirroredStrategy"
+
+    def gradients(self, rows: Any, targets: List[str]) -> Tuple[List[List[float]], List[float]]:
+        """Return each device's sum of all gradients, and the first one's of all rows."""
+        tf = self._tf
+
+        def part() -> Callable[[Any], Any]:
+            shares = tf.reshape(self._feed(rows), [len(targets), -1, 4])
+            return lambda index: self._gradient(tf.gather(shares, index))
+
+        alone, _ = self._run(targets[0], lambda: self._gradient(self._feed(rows)))
+        return self._mirrored(targets, part), alone.ravel().tolist()
+
+    def _gradient(self, rows: Any) -> Any:
+        tf = self._tf
+        weights = tf.ones([4, 1])
+        return tf.gradients(tf.reduce_sum(tf.matmul(rows, weights) ** 2), weights)[0]
