@@ -21,6 +21,7 @@ def driver_claims(log: Log) -> Iterator[Claim]:
     for event in log.of("driver-init-failure"):
         yield _by_code(event)
     yield from _absent(log)
+    yield from _apptainer(log)
     yield from _no_driver(log)
     yield from _smi(log)
     yield from _tensorflow(log)
@@ -30,6 +31,16 @@ def driver_claims(log: Log) -> Iterator[Claim]:
 
 
 _RAISES = ("torch-no-driver", "torch-no-gpus", "torch-driver-init-failed", "jax-no-visible-gpus", "smi-failed")
+
+
+def _apptainer(log: Log) -> Iterator[Claim]:
+    """Say that Apptainer was started without --nv, where what runs in it finds no driver."""
+    started = log.of("container-apptainer")
+    missing = log.of("missing-dynamic-library", "cannot-open-shared-object", *_NO_DRIVER, *_NO_DEVICE, "smi-not-found")
+    missing = tuple(event for event in missing if "lib" not in event.text or "libcuda.so" in event.text)
+    if started and missing and not any("apptainer_nv" in event.captured for event in started):
+        means = "Apptainer (Singularity) gives the host's driver to a container only with --nv."
+        yield Claim("driver-not-in-container", 90, means, (*missing, *started), rivals=("driver-missing",))
 
 
 def _absent(log: Log) -> Iterator[Claim]:
