@@ -15,7 +15,7 @@ from envcheck.host.locking import HeldError
 from envcheck.install.change import ChangeError, restore
 from envcheck.install.journal import RESTORING, Journal
 from envcheck.install.place import Place, place_of, places_in
-from envcheck.install.run import held_place
+from envcheck.install.run import UnsettledError, held_place
 from envcheck.install.settle import newest
 from envcheck.install.undo import UndoError, undoable
 from envcheck.render.install_json import Result
@@ -35,8 +35,8 @@ def resume(folder: str, manner: Manner) -> int:
                 tell(progress.result, manner)
     except HeldError as error:
         raise UserError(held(place, str(error))) from None
-    except (ChangeError, OSError) as error:
-        return _failed(str(error))
+    except (UnsettledError, OSError) as error:
+        return _failed(place, str(error), manner)
     return 0
 
 
@@ -52,8 +52,8 @@ def roll_back(folder: str, identity: str, manner: Manner) -> int:
         raise UserError(str(error)) from None
     except HeldError as error:
         raise UserError(held(place, str(error))) from None
-    except (ChangeError, OSError) as error:
-        return _failed(str(error))
+    except (ChangeError, UnsettledError, OSError) as error:
+        return _failed(place, f"not put back: {error}", manner)
     _tell(journal, f"{place.folder} is {_said(journal)}.", manner)
     return 0
 
@@ -68,8 +68,9 @@ def _tell(journal: Journal, words: str, manner: Manner) -> None:
     tell(Result(outcome, str(place.folder), journal.identity, why, str(place.log(journal.identity))), manner)
 
 
-def _failed(why: str) -> int:
-    click.echo(f"envcheck: not put back: {why}", err=True)
+def _failed(place: Place, why: str, manner: Manner) -> int:
+    click.echo(f"envcheck: {why}", err=True)
+    tell(Result("unsettled", str(place.folder), why=why), manner)
     return STEP_FAILED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 
@@ -39,8 +40,7 @@ class InstallProgress:
             self._say(f"    {line}")
         elif self._watched and line.strip():
             self._clear()
-            sys.stderr.write(f"    {inert(line.strip())[:_WIDTH]}")
-            sys.stderr.flush()
+            self._write(f"    {inert(line.strip())[:_WIDTH]}")
 
     def settled(self, journal: Journal, environment: str, why: str) -> None:
         """Say which environment is there now, and how to go back or what to look at."""
@@ -65,8 +65,12 @@ class InstallProgress:
 
     def _clear(self) -> None:
         if self._watched:
-            sys.stderr.write("\r\x1b[K")
+            self._write("\r\x1b[K")
 
     def _say(self, line: str) -> None:
-        sys.stderr.write(inert(line) + "\n")
-        sys.stderr.flush()
+        self._write(inert(line) + "\n")
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # a terminal that was closed ends no installation
+            sys.stderr.write(text)
+            sys.stderr.flush()

@@ -64,7 +64,7 @@ def _preflight(planned: Planned, place: Place, manner: Manner) -> None:
 def _install(planned: Planned, place: Place, asked: Asked, manner: Manner) -> int:
     from envcheck.cli.install_judge import Judged, judge
     from envcheck.host.locking import HeldError
-    from envcheck.install.run import Job, install
+    from envcheck.install.run import Job, UnsettledError, install, words_of
     from envcheck.install.variables import step_variables
 
     plan = planned.plan
@@ -76,8 +76,12 @@ def _install(planned: Planned, place: Place, asked: Asked, manner: Manner) -> in
         done = install(place, job, progress)
     except HeldError as error:
         raise UserError(held(place, str(error))) from None
+    except UnsettledError as error:
+        click.echo(f"envcheck: {error}", err=True)
+        tell(Result("unsettled", str(place.folder), why=str(error)), manner, plan)
+        return STEP_FAILED
     except OSError as error:
-        raise UserError(f"nothing was changed: {error.filename or place.state}: {error.strerror or error}.") from None
+        raise UserError(f"nothing was changed: {words_of(error, place)}.") from None
     tell(progress.result, manner, plan)
     return 0 if done else STEP_FAILED
 

@@ -49,10 +49,10 @@ class Guard:
         """Tell the guard that the process that named itself last has ended: its number may become another's."""
         os.write(self._writer, b"idle\n")
 
-    def dismiss(self) -> None:
-        """Tell the guard that nothing is left to do, and wait for its end."""
+    def dismiss(self, *, all_is_well: bool) -> None:
+        """Let the guard end, and wait for that; where all is not well, it puts things right as after a kill."""
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._writer, DONE.encode() + b"\n")
+            os.write(self._writer, DONE.encode() + b"\n" if all_is_well else b"")
         os.close(self._writer)
         self._process.wait()
 

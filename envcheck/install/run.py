@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from envcheck.host.ending import interrupted_when_told
 from envcheck.host.guarding import Guard, undisturbed
 from envcheck.host.locking import exclusive
 from envcheck.host.steps import Stepping, run_step
@@ -25,6 +26,10 @@ _VERIFY = 900.0  # seconds to see that a step worked: a first import compiles an
 
 class StepError(Exception):
     """A step failed, or what it was to bring about is not there."""
+
+
+class UnsettledError(Exception):
+    """An environment could be neither finished nor put back; the message says where it lies and what to type."""
 
 
 class Watch(Protocol):
@@ -54,9 +59,10 @@ class Job:
 def install(place: Place, job: Job, watch: Watch) -> bool:
     """Run a job; return whether the environment is the new one. Raises HeldError, and OSError before anything begins.
 
-    However this ends, `watch` has heard which environment is there; where this process is killed, its guard settles.
+    However this ends, `watch` has heard which environment is there, or UnsettledError says that nobody can tell; where
+    this process is killed, its guard settles.
     """
-    with held_place(place, watch) as descriptor:
+    with interrupted_when_told(), held_place(place, watch) as descriptor:
         journal = Journal(place, new_identity(place, os.getpid()))
         with _guarded(journal, descriptor) as guard:
             begin(journal, job.requirements)
@@ -70,8 +76,7 @@ def held_place(place: Place, watch: Watch) -> Iterator[int]:
     (place.state / ".gitignore").write_text("*\n", encoding="utf-8")
     with exclusive(str(place.lock), PATIENCE) as descriptor:
         for journal in unsettled(place):
-            with undisturbed():
-                watch.settled(journal, settle(journal, "the installation was interrupted"), "it was interrupted")
+            _settled(journal, "it was interrupted", watch)
         yield descriptor
 
 
@@ -84,24 +89,46 @@ def _guarded(journal: Journal, descriptor: int) -> Iterator[Guard | None]:
     try:
         yield guard
     finally:
-        guard.dismiss()
+        guard.dismiss(all_is_well=journal.is_settled)
 
 
 def _attempt(journal: Journal, job: Job, watch: Watch, guard: Guard | None) -> bool:
     why = "interrupted"
-    environment = ""
     try:
         _work(journal, job, watch, guard)
         why = ""
     except (StepError, ChangeError) as error:
         why = str(error)
     except OSError as error:
-        why = f"{error.filename or journal.place.folder}: {error.strerror or error}"
+        why = words_of(error, journal.place)
     finally:
-        with undisturbed():
-            environment = settle(journal, why)
-            watch.settled(journal, environment, why)
+        environment = _settled(journal, why, watch)
     return environment == NEW
+
+
+def _settled(journal: Journal, why: str, watch: Watch) -> str:
+    """Finish or restore, and tell. Raises UnsettledError where neither can be done."""
+    with undisturbed():
+        try:
+            environment = settle(journal, why)
+        except (ChangeError, OSError) as error:
+            raise UnsettledError(_unsettled(journal, why, error)) from None
+        watch.settled(journal, environment, why)
+    return environment
+
+
+def words_of(error: OSError, place: Place) -> str:
+    """Say in words what the system refused."""
+    return f"{error.filename or place.folder}: {error.strerror or error}"
+
+
+def _unsettled(journal: Journal, why: str, error: ChangeError | OSError) -> str:
+    place = journal.place
+    refused = words_of(error, place) if isinstance(error, OSError) else str(error).rstrip(".")
+    return (
+        f"{why}; {place.folder} could not be put back: {refused}. The environment as it was lies there or in "
+        f"{place.state}; do not use it before `envcheck install --resume` has put it right."
+    )
 
 
 def _work(journal: Journal, job: Job, watch: Watch, guard: Guard | None) -> None:

@@ -138,13 +138,14 @@ def test_power_loss_after_the_commit_is_finished_by_resume(
     assert held_by(existing) == "2.0"
 
 
-def test_interrupted_at_the_terminal(stock: Path, existing: Path) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_interrupted_terminated_or_hung_up(stock: Path, existing: Path, name: str) -> None:
     before, place = tree_hash(existing), place_of(existing)
     process = start(existing, stock / "wheels", "wait")
     wait_for_lines(place, 7, process)
-    process.send_signal(signal.SIGINT)
-    said = finished(process)
-    assert "settled old interrupted" in said
+    process.send_signal(getattr(signal, name))
+    assert "settled old interrupted" in finished(process)
+    assert process.returncode == -getattr(signal, name)
     assert tree_hash(existing) == before
 
 

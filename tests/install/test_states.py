@@ -11,7 +11,7 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.cli.install_progress import InstallProgress
 from envcheck.host.locking import exclusive
-from envcheck.install.change import begin, commit, put_in_place, restore
+from envcheck.install.change import ChangeError, begin, commit, put_in_place, restore
 from envcheck.install.journal import Journal, new_identity
 from envcheck.install.place import Place, place_of
 from envcheck.install.run import held_place
@@ -119,3 +119,30 @@ def test_the_last_line_is_shown_where_somebody_watches(
     assert "[1/2] Install it. (0 s)\n" in said
     assert "\r\x1b[K    Downloading \ufffd[31mdemo\r\x1b[K" in said
     assert "Not installed: the test refuses it." in said
+
+
+def test_a_terminal_that_was_closed_ends_no_installation(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(_: str) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(sys.stderr, "write", gone)
+    progress = InstallProgress(1, verbose=True)
+    progress.begins("Install it.")
+    progress.hears("Downloading")
+    progress.settled(installed(place), NEW, "")
+    assert progress.result.outcome == "installed"
+
+
+def test_an_installation_that_can_neither_be_finished_nor_undone_is_said_to_be(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    begin(Journal(place, FIRST), ("demo",))
+
+    def refuse(*_: object) -> None:
+        raise ChangeError("the environment as it was is at none of these.")
+
+    monkeypatch.setattr("envcheck.install.run.settle", refuse)
+    assert run(["install", "--resume", "--env", str(place.folder), "--format", "json"]) == 4
+    said = capfd.readouterr()
+    assert "could not be put back: the environment as it was is at none of these. The " in said.err
+    assert '"outcome": "unsettled"' in said.out

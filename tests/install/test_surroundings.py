@@ -15,7 +15,7 @@ import pytest
 from envcheck.install.change import ChangeError
 from envcheck.install.journal import Journal
 from envcheck.install.place import place_of
-from envcheck.install.run import Job, install
+from envcheck.install.run import Job, UnsettledError, install
 from envcheck.model.plans import SYSTEM, Step
 from tests.install.session import Told, unpacking
 from tests.install.wheels import PARTS, held_by, make_environment, tree_hash
@@ -172,6 +172,18 @@ def test_a_folder_that_cannot_be_renamed_stays(
     monkeypatch.setattr("envcheck.install.change.change_places", refuse)
     assert not install(place_of(environment), job(), Told())
     assert "cannot be replaced (Device or resource busy): is it a mount point?" in capfd.readouterr().out
+    assert tree_hash(environment) == before
+
+
+def test_what_cannot_be_put_back_is_left_to_the_guard(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tree_hash(environment)
+
+    def refuse(*_: object) -> None:
+        raise OSError(5, "Input/output error", "/a/file")
+
+    monkeypatch.setattr("envcheck.install.run.settle", refuse)
+    with pytest.raises(UnsettledError, match=r"could not be put back: /a/file: Input/output error\. .*--resume"):
+        install(place_of(environment), job(fails()), Told())
     assert tree_hash(environment) == before
 
 
