@@ -101,24 +101,24 @@ class Cutter:
 
     def __init__(self) -> None:
         self._recoder = Recoder()
-        self._rest = b""
+        self._rest = bytearray()
 
     def feed(self, block: bytes) -> bytes:
         """Take a block and return the whole lines known by now, made plain."""
         text = self._recoder.feed(block)
         cut = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
         if cut:
-            chunk, self._rest = self._rest + text[:cut], text[cut:]
+            chunk, self._rest = bytes(self._rest) + text[:cut], bytearray(text[cut:])
             return plain(chunk)
         self._rest += text
         if len(self._rest) < LONGEST:
             return b""
-        chunk, self._rest = self._rest, self._rest[-_OVERLAP:]
+        chunk, self._rest = bytes(self._rest), self._rest[-_OVERLAP:]
         return plain(chunk)
 
     def finish(self) -> bytes:
         """Return the last line, when nothing ends it."""
-        chunk, self._rest = self._rest + self._recoder.finish(), b""
+        chunk, self._rest = bytes(self._rest) + self._recoder.finish(), bytearray()
         return plain(chunk)
 
 

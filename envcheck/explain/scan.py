@@ -107,7 +107,7 @@ class Stream:
         self._name = name
         self._cutter = Cutter()
         self._line = 1
-        self._start: bytes | None = b""  # None: there was more than is looked at again
+        self._start: bytearray | None = bytearray()  # None: there was more than is looked at again
         self._rejoined: set[tuple[int, Captures]] = set()
 
     def feed(self, block: bytes) -> None:
@@ -120,12 +120,13 @@ class Stream:
         chunk = self._cutter.finish()
         self._scanner.lines += bool(chunk.strip()) and not chunk.endswith(b"\n")
         self._scan(chunk)
-        for broken in broken_lines(self._start or b""):
+        for broken in broken_lines(bytes(self._start or b"")):
             self._look_again(broken)
 
     def _scan(self, chunk: bytes) -> None:
         if self._start is not None:
-            self._start = self._start + chunk if len(self._start) + len(chunk) <= KEPT else None
+            self._start += chunk
+            self._start = self._start if len(self._start) <= KEPT else None
         counted, at, end = 0, 0, 0  # `counted` line ends stand before `at`
         hits = self._scanner.hits(chunk) if chunk else []
         position = 0
