@@ -3,8 +3,9 @@
     python bench/plan.py [--framework tensorflow] [--line 2.15] [--platform win_amd64] [--jobs 2] [--last 10]
     python bench/plan.py --speed 15
 
-Needs the extra `plan`. A cell is resolved from wheels, or the matrix says why it cannot be; anything else is
-missed and the exit code is 1. conda's part of a plan and PyTorch's own index are left to `plan --verify`.
+Needs the extras `plan` and `conda`. A cell is resolved from wheels, or the matrix says why it cannot be; anything else
+is missed and the exit code is 1. Where a conda channel or PyTorch's own index gives no answer, the cell says what was
+proven without it: pip's part of the environment, or the dependencies of the same release's usual wheel.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from packaging.version import Version
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
 from envcheck.model.plans import Environment, Plan, RequirementSet
+from envcheck.model.records import replaced
 from envcheck.plan.build import build_plan
 from envcheck.plan.described import Description, planned_facts
 from envcheck.plan.requests import read_requests
+from envcheck.plan.solve_conda import solve
 from envcheck.plan.verify import UnreachableError, UnresolvableError, resolve
 from envcheck.plan.wish import Wish
 
@@ -34,6 +37,8 @@ PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_arm64")
 # A V100, which every TensorFlow 2 has code for; an A100 for the others, whose usual builds left the V100 behind.
 GPUS = {"tensorflow": "7.0", "torch": "8.0", "jax": "8.0"}
 DRIVER, GLIBC = "580.65.06", "2.35"  # Ubuntu 22.04
+PIPS_PART, DEPENDENCIES, NOTHING = "pip's part; conda unreached", "all but the file; its index unreached", "unproven"
+UNREACHED: set[str] = set()  # channels and indexes that gave no answer
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a cell: resolves, impossible (with the finding), unproven (an index of its own) or missed."""
+    """What came of a cell: resolves, impossible (with the finding), missed, or one of the kinds of half a proof."""
 
     cell: Cell
     kind: str
@@ -104,26 +109,53 @@ def plan_cell(matrix: Matrix, cell: Cell) -> Plan:
 
 
 def _resolved(made: Environment, wanted: RequirementSet) -> str:
+    """Resolve one set: "resolves", a kind of half a proof, or MISSED with what was said."""
+    if wanted.index in UNREACHED:
+        return _by_dependencies(made, wanted)
     try:
-        return f"{len(resolve(made, wanted, os.environ))} pins"
-    except UnreachableError as error:
-        return f"UNREACHABLE {error}"
+        resolve(made, wanted, os.environ)
     except UnresolvableError as error:
         return f"MISSED {error}"
+    except UnreachableError as error:
+        if not wanted.index:
+            return f"MISSED {error}"
+        UNREACHED.add(wanted.index)
+        return _by_dependencies(made, wanted)
+    return "resolves"
+
+
+def _by_dependencies(made: Environment, wanted: RequirementSet) -> str:
+    """Resolve the same release's usual wheel, which requires all that its other builds do, and CUDA's besides."""
+    usual = tuple(text.partition("+")[0] for text in wanted.requirements)
+    answer = _resolved(made, replaced(wanted, requirements=usual, index=""))
+    return DEPENDENCIES if answer == "resolves" else answer
+
+
+def _solved(made: Environment) -> str:
+    """Solve conda's part."""
+    if not made.packages:
+        return "resolves"
+    try:
+        if made.channels[0] not in UNREACHED:
+            solve(made, os.environ)
+            return "resolves"
+    except UnresolvableError as error:
+        return f"MISSED {error}"
+    except UnreachableError:
+        UNREACHED.add(made.channels[0])
+    return PIPS_PART if made.sets else NOTHING
 
 
 def try_cell(matrix: Matrix, cell: Cell) -> Outcome:
-    """Plan a cell and resolve what comes from the default index."""
+    """Plan a cell, and resolve all that can be reached."""
     plan = plan_cell(matrix, cell)
     if not plan.releases:
         found = Counter(item.finding for item in plan.rejected).most_common(1)
         return Outcome(cell, "impossible", found[0][0] if found else "no release for this platform")
     made = plan.environments[0]
-    answers = [_resolved(made, wanted) for wanted in made.sets if not wanted.index]
-    if not answers:
-        return Outcome(cell, "unproven", made.sets[0].index if made.sets else "conda")
-    bad = next((answer for answer in answers if not answer.endswith("pins")), "")
-    return Outcome(cell, "missed" if bad else "resolves", bad or plan.releases[0].requirement)
+    answers = [*(_resolved(made, wanted) for wanted in made.sets), _solved(made)]
+    worst = next((answer for answer in answers if answer != "resolves"), "resolves")
+    return Outcome(cell, "missed" if worst.startswith("MISSED") else worst, worst)
 
 
 def report(outcomes: list[Outcome]) -> int:
@@ -146,7 +178,7 @@ def report(outcomes: list[Outcome]) -> int:
 def _shown(outcomes: list[Outcome]) -> str:
     by_kind: dict[str, list[str]] = {}
     for item in outcomes:
-        label = {"resolves": "", "impossible": f"no ({item.what})", "unproven": "own index"}.get(item.kind, "MISSED")
+        label = {"resolves": "", "impossible": f"no ({item.what})", "missed": "MISSED"}.get(item.kind, item.kind)
         by_kind.setdefault(label, []).append(item.cell.python)
     return "; ".join(f"{' '.join(pythons)}{f': {label}' if label else ''}" for label, pythons in by_kind.items())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from envcheck.model.plans import Environment, RequirementSet, Step
 from envcheck.plan.paths import interpreter, removal, starter
+from envcheck.plan.plan_data import plan_data
 from envcheck.rules.fixes_python import is_requirement
 
 
@@ -27,7 +28,7 @@ def install_steps(made: Environment) -> tuple[Step, ...]:
     upgrade = Step(
         "upgrade-pip",
         f"Bring pip up to date: the wheels need pip {made.pip_too_old} or newer.",
-        (python, "-m", "pip", "install", "--upgrade", "pip"),
+        (python, "-m", "pip", "install", "--upgrade", plan_data()["bundled_pip"]["last"].get(made.python, "pip")),
         verify=(python, "-m", "pip", "--version"),
         environment=made.folder,
     )

@@ -146,3 +146,25 @@ def test_releases_of_jax_that_bring_no_jaxlib_are_asked_for_with_the_extra_that_
 def test_old_jax_is_kept_from_numpy_2() -> None:
     assert chosen(planned("jax==0.4.25", on=machine(python="3.11"))).constraints == ("numpy<2",)
     assert chosen(planned("jax==0.4.26", on=machine(python="3.11"))).constraints == ()
+
+
+@pytest.mark.parametrize(("text", "python"), [("tensorflow==1.14.*", "3.3"), ("tensorflow==1.13.*", "3.4")])
+def test_a_wheel_whose_dependencies_have_none_is_no_plan(text: str, python: str) -> None:
+    plan = planned(text, on=machine(python=python))
+    assert not plan.releases
+    assert {item.finding for item in plan.rejected} == {"python-unsupported"}
+    assert "which it requires, has none" in plan.rejected[0].why
+    assert plan.changes[0].what.startswith("Python 3.")
+
+
+@pytest.mark.parametrize(
+    ("text", "python", "pip"),
+    [
+        ("tensorflow==1.12.*", "3.4", "pip<19.2"),  # its own pip does not heed which Python a newer one is for
+        ("tensorflow==1.15.*", "3.5", "pip<21"),
+        ("tensorflow==1.15.*", "3.7", "pip<24.1"),
+    ],
+)
+def test_pip_is_renewed_to_one_that_runs_on_that_python(text: str, python: str, pip: str) -> None:
+    (step,) = [item for item in planned(text, on=machine(python=python)).steps if item.id == "upgrade-pip"]
+    assert step.argv[-1] == pip

@@ -6,7 +6,7 @@ set -eu
 CONDA_OVERRIDE_CUDA=11.4 conda create -y -p .conda-env --override-channels -c conda-forge python=3.7 pip cudatoolkit=10.0 cudnn=7.6
 
 # Bring pip up to date: the wheels need pip 19.0 or newer.
-.conda-env/bin/python -m pip install --upgrade pip
+.conda-env/bin/python -m pip install --upgrade 'pip<24.1'
 
 # Install tensorflow-gpu with what it needs.
 .conda-env/bin/python -m pip install --only-binary=:all: --no-binary=gast tensorflow-gpu==1.15.5 'protobuf<3.21'
