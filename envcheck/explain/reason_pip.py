@@ -32,23 +32,29 @@ def pip_claims(log: Log) -> Iterator[Claim]:
 
 
 def _requirement(log: Log, text: str, events: tuple[Event, ...]) -> Claim | None:
-    match = re.match(r"([A-Za-z0-9][\w.-]*?)(?:\[[\w,-]*\])?((?:[=<>!~]=?=?)[\w.+*!,<>=~-]+)?$", text)
-    if match is None:
+    parts = requirement_parts(text)
+    if parts is None:
         return None
-    name, specifier = match.group(1).lower().replace("_", "-"), match.group(2) or ""
+    name, specifier = parts
     removed = log.matrix.removed_distribution(name)
     framework = log.matrix.framework_of(name) or (removed.framework if removed else None)
     if framework is None:
         return _of_no_framework(name, text, events)
     if "+" in specifier and name.startswith("jax"):
         return Claim(REMOVED, 80, f"Wheels such as {text} are no longer offered under that name.", events)
-    rows = _rows(log, framework, name, specifier)
+    rows = admitted_rows(log, framework, name, specifier)
     if removed and (not rows or _is_past(specifier, removed.last_versions.values())):
         none_listed = not specifier and any(event.signature == "pip-from-versions" for event in events)
         if none_listed and not _listed(events):  # the empty last release is listed for every Python since it is there
             return _nothing_for(log, text, events)
         return Claim(REMOVED, 90, f"{name} was withdrawn: {removed.reason}", events)
     return _obstacle(log, text, rows, events)
+
+
+def requirement_parts(text: str) -> tuple[str, str] | None:
+    """Part what pip was asked for into the normalised name and the specifier; None for what is no requirement."""
+    match = re.match(r"([A-Za-z0-9][\w.-]*?)(?:\[[\w,-]*\])?((?:[=<>!~]=?=?)[\w.+*!,<>=~-]+)?$", text)
+    return (match.group(1).lower().replace("_", "-"), match.group(2) or "") if match else None
 
 
 def _of_no_framework(name: str, text: str, events: tuple[Event, ...]) -> Claim:
@@ -134,7 +140,8 @@ def _by_listing(text: str, rows: list[FrameworkRelease], listed: list[str], even
     return Claim(PYTHON, 78, f"{shown}: this Python is none that {text} was built for.", events, rivals=(BITS, PIP))
 
 
-def _rows(log: Log, framework: str, name: str, specifier: str) -> list[FrameworkRelease]:
+def admitted_rows(log: Log, framework: str, name: str, specifier: str) -> list[FrameworkRelease]:
+    """List the releases of a distribution that a specifier admits, on every platform; without one the newest."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
