@@ -9,7 +9,7 @@ import click
 from envcheck.cli.exits import STEP_FAILED, UserError
 from envcheck.cli.install_output import Manner, tell
 from envcheck.cli.install_progress import InstallProgress
-from envcheck.cli.install_session import agree, held
+from envcheck.cli.install_session import USUAL, agree, held
 from envcheck.host.guarding import undisturbed
 from envcheck.host.locking import HeldError
 from envcheck.install.change import ChangeError, restore
@@ -87,8 +87,9 @@ def _place(folder: str) -> Place:
         if not place.identities():
             raise UserError(f"nothing was ever installed into {place.folder} by envcheck install.")
         return place
-    found = places_in(Path())
+    usual = (place_of(name) for name in USUAL)  # where one is a link, its journals lie beside what it leads to
+    found = tuple(dict.fromkeys([*places_in(Path()), *(place for place in usual if place.identities())]))
     if len(found) != 1:
-        names = ", ".join(place.folder.name for place in found) or "none"
+        names = ", ".join(str(place.folder) for place in found) or "none"
         raise UserError(f"name the environment with --env: envcheck has installed into {names} here.")
     return found[0]

@@ -16,13 +16,15 @@ from envcheck.model.plans import CONDA
 from envcheck.model.records import replaced
 from envcheck.render.install_json import Result
 
+USUAL = (".venv", ".conda-env")  # where nobody names a folder
+
 
 def run_session(asked: Asked, manner: Manner) -> int:
     """Install, or with --dry-run print what would run; return the exit code."""
     from envcheck.cli.plan import verdict_on
     from envcheck.plan.requests import RequestError, check_folder
 
-    asked = replaced(asked, folder=asked.folder or (".conda-env" if asked.installer == CONDA else ".venv"))
+    asked = replaced(asked, folder=asked.folder or USUAL[asked.installer == CONDA])
     try:
         check_folder(asked.folder)
     except RequestError as error:

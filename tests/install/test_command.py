@@ -248,6 +248,19 @@ def test_json_is_one_document_whatever_happens(
     assert "the step install failed" in str(told["why"])
 
 
+def test_a_link_to_an_environment_is_followed_there_and_back(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make_wheels(here)
+    (here / "data").mkdir()
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "data/real é"], check=True, timeout=60)
+    (here / ".venv").symlink_to("data/real é")
+    before = tree_hash(here / "data/real é")
+    assert install("jax", "--installer", "uv", "--yes") == 0
+    assert f"{here / 'data/real é'} is the new environment." in capfd.readouterr().err
+    assert (here / ".venv").is_symlink()
+    assert run(["install", "--rollback", "--yes"]) == 0
+    assert tree_hash(here / "data/real é") == before
+
+
 def test_what_was_never_installed_cannot_be_undone(here: Path) -> None:
     with pytest.raises(UserError, match="nothing was ever installed into"):
         run(["install", "--rollback", "--env", "env", "--yes"])

@@ -198,8 +198,8 @@ def test_what_only_a_person_can_do_comes_first() -> None:
 
 def test_two_environments_are_two_installations() -> None:
     plan = jax()
-    with pytest.raises(AdaptError, match="each with an --env of its own"):
-        adapted(replaced(plan, environments=plan.environments * 2), Here(), system=False)
+    with pytest.raises(AdaptError, match=r"`envcheck install 'jax>=0.6'`, each with an --env of its own"):
+        adapted(replaced(plan, environments=plan.environments * 2, requirements=("jax>=0.6",)), Here(), system=False)
 
 
 def test_a_conda_environment_that_is_there_is_not_made_again() -> None:
