@@ -159,8 +159,9 @@ class Log:
             row = event.captured
             if "package" in row and "version" in row:
                 found.setdefault(row["package"].lower().replace("_", "-"), row["version"])
-        if self.values("torch"):
-            found.setdefault("torch", self.first("torch"))
+        for name in ("torch", "tensorflow"):
+            if self.values(name):
+                found.setdefault(name, self.first(name))
         return found
 
     @cached_property

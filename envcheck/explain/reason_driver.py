@@ -27,6 +27,7 @@ def driver_claims(log: Log) -> Iterator[Claim]:
     yield from _tensorflow(log)
     yield from _mig(log)
     yield from _compat(log)
+    yield from _answered_visible(log)
     yield from _told_in_passing(log)
 
 
@@ -172,6 +173,16 @@ def _told_in_passing(log: Log) -> Iterator[Claim]:
     elif asked and log.has("torch-device-count-asked") and log.has("smi-list", "smi-gpu-row"):
         means = "nvidia-smi lists a GPU; CUDA_VISIBLE_DEVICES and the count of GPUs that CUDA sees were looked at."
         yield Claim("visible-devices-hidden", 50, means, (*asked, *log.of("torch-device-count-asked")))
+
+
+def _answered_visible(log: Log) -> Iterator[Claim]:
+    """Read what CUDA_VISIBLE_DEVICES was answered to hold, where no GPU is seen."""
+    unseen = log.of(*_NOT_AVAILABLE, "answered-no-count", "answered-no-gpu-list")
+    for event in log.of("answered-visible-devices") if unseen and not log.is_healthy else ():
+        visible = event.captured["visible"]
+        hides = visible in ("-1", "NoDevFiles") or (visible.isdecimal() and int(visible) > 0)
+        means = f"CUDA_VISIBLE_DEVICES is {visible}, and no GPU is seen."
+        yield Claim("visible-devices-hidden", 84 if hides else 36, means, (event, *unseen), rivals=("driver-missing",))
 
 
 def _mig(log: Log) -> Iterator[Claim]:

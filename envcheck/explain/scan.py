@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+from envcheck.explain.answers import answers
 from envcheck.explain.broken import KEPT, Broken, broken_lines
 from envcheck.explain.collected import Captures, Collected
 from envcheck.explain.decoding import spellings
@@ -120,7 +121,8 @@ class Stream:
         chunk = self._cutter.finish()
         self._scanner.lines += bool(chunk.strip()) and not chunk.endswith(b"\n")
         self._scan(chunk)
-        for broken in broken_lines(bytes(self._start or b"")):
+        start = bytes(self._start or b"")
+        for broken in (*broken_lines(start), *answers(start)):
             self._look_again(broken)
 
     def _scan(self, chunk: bytes) -> None:
