@@ -12,7 +12,7 @@ from envcheck.host.processor import has_sse42
 Hit = tuple[int, int]  # (number of the literal, offset of its first byte)
 Find = Callable[[bytes], list[Hit]]
 
-_FEW = 16 << 10  # bytes in which looking for each literal by itself takes less time than any preparation
+_FEW = 48 << 10  # bytes in which looking for each literal by itself takes less time than any preparation
 _CALL = 1 << 10  # ... and what one call costs beside its bytes, in bytes
 _HEAD = 8  # bytes of a literal that the expression knows; the rest is compared where they stand
 _KEPT = 4 << 20  # bytes of lines whose hits are remembered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
@@ -122,8 +123,7 @@ class Stream:
         self._scanner.lines += bool(chunk.strip()) and not chunk.endswith(b"\n")
         self._scan(chunk)
         start = bytes(self._start or b"")
-        for broken in (*broken_lines(start), *answers(start)):
-            self._look_again(broken)
+        self._look_again([*broken_lines(start), *answers(start)])
 
     def _scan(self, chunk: bytes) -> None:
         if self._start is not None:
@@ -154,6 +154,7 @@ class Stream:
             self._scanner.collected.add(signature, captures, line, offset, (self._name, number))
 
     def _read(self, raw: bytes, literals: Sequence[int]) -> tuple[Line, Found]:
+        """Match a line against the signatures that have one of these literals."""
         line, candidates = clean_line(raw, self._scanner.encoding(literals)), self._scanner.candidates(literals)
         found = self._scanner.meaning(line.text, candidates)
         if not found and line.bare != line.text:  # what looked like a prefix was part of the message
@@ -161,14 +162,25 @@ class Stream:
             found = self._scanner.meaning(line.bare, candidates)
         return line, found
 
-    def _look_again(self, broken: Broken) -> None:
+    def _look_again(self, broken: Sequence[Broken]) -> None:
+        texts = [one.text.encode() for one in broken]
+        hits = self._scanner.hits(b"\n".join(texts)) if texts else []
+        places = [start for _, start in hits]
+        begin = 0
+        for one, text in zip(broken, texts, strict=True):
+            end = begin + len(text) + 1
+            literals = [number for number, _ in hits[bisect_left(places, begin) : bisect_left(places, end)]]
+            if literals:
+                self._put_together(one, literals)
+            begin = end
+
+    def _put_together(self, broken: Broken, literals: Sequence[int]) -> None:
         """Add what only the lines put together say, instead of what each of them said of the same message."""
-        line, found = self._read_text(broken.text)
-        if not found:
-            return
-        said = [(piece.worker, *one) for piece, of_piece in map(self._read_text, broken.pieces) for one in of_piece]
+        line, found = self._read(broken.text.encode(), literals)
+        pieces = [self._read(piece.encode(), literals) for piece in broken.pieces] if found else []
+        said = [(piece.worker, *one) for piece, of_piece in pieces for one in of_piece]
         known = self._rejoined | {(signature, captures) for _, signature, captures, _ in said}
-        loose = set() if broken.is_sure else {signature for signature, *_ in self._read_text(broken.torn)[1]}
+        loose = set() if broken.is_sure else {one[0] for one in self._read(broken.torn.encode(), literals)[1]}
         for signature, captures, offset in found:
             if (signature, captures) in known or signature in loose:
                 continue
@@ -177,10 +189,6 @@ class Stream:
             for worker, other, half, _ in said:
                 if other == signature:
                     self._scanner.collected.forget(signature, half, worker)
-
-    def _read_text(self, text: str) -> tuple[Line, Found]:
-        raw = text.encode()
-        return self._read(raw, [number for number, _ in self._scanner.hits(raw)])
 
 
 def _line_begin(chunk: bytes, start: int) -> int:
