@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 Watch = Callable[[str, bytes], None]  # (stream, what arrived): stream is output, stdout or stderr
 
@@ -56,8 +56,9 @@ def run_through(argv: Sequence[str], watch: Watch) -> Outcome:
         signals.send_to(process)
         lock = threading.Lock()
         copiers = [_Copier(outlet, watch, lock) for outlet in outlets]
-        for copier in copiers:
-            copier.start()
+        with _signals_held():  # threads begin with that, so signals wake this one, which passes them on
+            for copier in copiers:
+                copier.start()
         code = process.wait()
         ended = time.monotonic()
         for copier in copiers:
@@ -119,6 +120,18 @@ def _start(argv: Sequence[str], outlets: Sequence[_Outlet]) -> "subprocess.Popen
         raise CommandNotStartedError(f"{argv[0]}: {reason}", 126) from None
 
 
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Copier(threading.Thread):
     """Copy one outlet until its end; when nobody reads our side any more, let the command know by closing its."""
 
@@ -132,8 +145,6 @@ class _Copier(threading.Thread):
 
     def run(self) -> None:
         """Copy: the thread's work."""
-        if hasattr(signal, "pthread_sigmask"):  # they must wake the thread that passes them on
-            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         with contextlib.suppress(OSError):  # the last writer to a terminal is gone; our reader is gone
             while True:
                 block = os.read(self._outlet.outer, _BLOCK)
