@@ -34,16 +34,17 @@ def ending_of(pid: int, seen: SeenProcess | None, reading: ProcessReading, syste
         return _zombie(seen, reading, index)
     if seen.state == "D":
         return Ending(STUCK, (), "No signal reaches it while it waits in the driver; a restart of the machine ends it.")
-    return _service(seen) or _alive(seen, reading)
+    return _service(seen, reading) or _alive(seen, reading)
 
 
-def _service(seen: SeenProcess) -> Ending | None:
+def _service(seen: SeenProcess, reading: ProcessReading) -> Ending | None:
     if seen.pid == 1:
         return Ending(SERVICE, (), "It is the first process of this system or container.")
     known = _services().get(seen.name)
     if known is None:
         return None
-    return Ending(SERVICE, ("sudo", "systemctl", "stop", known["unit"]) if known["unit"] else (), f"It {known['is']}.")
+    stop = (*_as_root(reading), "systemctl", "stop", known["unit"]) if known["unit"] else ()
+    return Ending(SERVICE, stop, f"It {known['is']}.")
 
 
 def _alive(seen: SeenProcess, reading: ProcessReading) -> Ending:
@@ -60,12 +61,14 @@ def _unseen(pid: int, reading: ProcessReading, index: int) -> Ending:
         return Ending(OUTSIDE, ("sudo", "kill", str(pid)), "It lives outside this container: type this on the host.")
     if reading.hides_others:
         return Ending(OUTSIDE, ("sudo", "kill", str(pid)), "It is another user's; this system hides it.")
-    return Ending(DEAD, _reset(index), f"It has ended, but the driver lists it. Look again before a reset: {_RESET}")
+    return Ending(
+        DEAD, _reset(index, reading), f"It has ended, but the driver lists it. Look again before a reset: {_RESET}"
+    )
 
 
 def _zombie(seen: SeenProcess, reading: ProcessReading, index: int) -> Ending:
     if seen.parent <= 1:
-        return Ending(ZOMBIE, _reset(index), f"It is dead and still holds the GPU: {_RESET}")
+        return Ending(ZOMBIE, _reset(index, reading), f"It is dead and still holds the GPU: {_RESET}")
     remark = f"It is dead, but its parent, process {seen.parent}, has not noticed: end that one."
     return Ending(ZOMBIE, _kill(seen.parent, seen.owner, reading), remark)
 
@@ -75,8 +78,12 @@ def _kill(pid: int, owner: int, reading: ProcessReading) -> tuple[str, ...]:
     return (*(() if own else ("sudo",)), "kill", str(pid))
 
 
-def _reset(index: int) -> tuple[str, ...]:
-    return ("sudo", "nvidia-smi", "--gpu-reset", "-i", str(index))
+def _reset(index: int, reading: ProcessReading) -> tuple[str, ...]:
+    return (*_as_root(reading), "nvidia-smi", "--gpu-reset", "-i", str(index))
+
+
+def _as_root(reading: ProcessReading) -> tuple[str, ...]:
+    return () if reading.own_user == 0 else ("sudo",)  # in a container root often has no sudo
 
 
 @lru_cache(maxsize=1)

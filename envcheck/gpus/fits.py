@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from envcheck.gpus.holders import GpuView
 from envcheck.host.data_files import read_data
-from envcheck.model.facts import Fact, Known
+from envcheck.model.facts import Absent, Fact, Known
 from envcheck.model.records import dataclass
 
+_LARGEST = 10**18  # numbers; what is larger is a slip
 _FACTORS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}
 
 
@@ -68,16 +70,30 @@ def parse_count(text: str) -> int:
     match = re.fullmatch(r"(\d[\d_]*(?:\.\d+)?(?:e\d{1,2})?)\s*([KMBGT]?)", text.strip(), re.IGNORECASE)
     if match is None:
         raise ValueError(f"{text!r} is no number like 340M, 1.3B or 125000000")
-    return round(float(match.group(1).replace("_", "")) * _FACTORS[match.group(2).upper()])
+    count = round(Fraction(match.group(1).replace("_", "")) * _FACTORS[match.group(2).upper()])
+    if count > _LARGEST:
+        raise ValueError(f"{text!r} is more than any model has")
+    return count
+
+
+def trains(dtype: str) -> bool:
+    """Tell whether weights of this kind are trained, not only used."""
+    return bool(tables()["dtypes"][dtype].get("trains", True))
+
+
+def _sizes(job: Job) -> tuple[dict[str, Any], dict[str, Any], int]:
+    """Return the rows of a job's dtype and optimizer, and the bytes of one number that the optimizer keeps."""
+    sizes, kept = tables()["dtypes"][job.dtype], tables()["optimizers"][job.optimizer]
+    return sizes, kept, kept.get("bytes", sizes["states"])
 
 
 def need_of(job: Job) -> Need:
     """Count the bytes a job takes."""
-    sizes, kept = tables()["dtypes"][job.dtype], tables()["optimizers"][job.optimizer]
+    sizes, kept, state = _sizes(job)
     return Need(
         weights=job.parameters * sizes["values"],
         gradients=job.parameters * sizes["values"] * kept["gradients"],
-        states=job.parameters * sizes["states"] * kept["states"],
+        states=job.parameters * state * kept["states"],
         sample=job.activations * sizes["activations"],
         batch=job.batch,
     )
@@ -85,30 +101,37 @@ def need_of(job: Job) -> Need:
 
 def formula(job: Job) -> str:
     """Show how the bytes are counted, with the job's own numbers."""
-    sizes, kept = tables()["dtypes"][job.dtype], tables()["optimizers"][job.optimizer]
+    sizes, kept, state = _sizes(job)
     count = f"{job.parameters:,}"
     terms = [f"weights {count} x {sizes['values']}"]
     if kept["gradients"]:
         terms.append(f"gradients {count} x {sizes['values']}")
     if kept["states"]:
-        terms.append(f"{job.optimizer} {count} x {kept['states']} x {sizes['states']}")
+        terms.append(f"{job.optimizer} {count} x {kept['states']} x {state}")
     if job.activations:
         terms.append(f"activations {job.activations:,} x {sizes['activations']} x batch {job.batch}")
     return " + ".join(terms) + " bytes"
 
 
-def fits(job: Job, gpus: tuple[GpuView, ...]) -> tuple[Fit, ...]:
-    """Hold a job against each GPU, and against the instances of those split by MIG."""
+def fits(job: Job, gpus: tuple[GpuView, ...], machine: Fact[int]) -> tuple[Fit, ...]:
+    """Hold a job against each GPU, and against the instances of those split by MIG.
+
+    `machine`: the bytes that the machine has to give; a GPU without memory of its own takes them from there.
+    """
     need = need_of(job)
-    places = [place for view in gpus for place in _places(view)]
-    return tuple(_fit(name, total, used, need) for name, total, used in places)
+    return tuple(_fit(name, free, need) for view in gpus for name, free in _places(view, machine))
 
 
-def _places(view: GpuView) -> list[tuple[str, Fact[int], Fact[int]]]:
+def _places(view: GpuView, machine: Fact[int]) -> list[tuple[str, Fact[int]]]:
     gpu, instances = view.activity.gpu, view.activity.instances
     if isinstance(gpu.mig_enabled, Known) and gpu.mig_enabled.value and isinstance(instances, Known):
-        return [(f"{one.name} {one.uuid}", one.memory_bytes, one.memory_used_bytes) for one in instances.value]
-    return [(title(view), gpu.memory_bytes, gpu.memory_used_bytes)]
+        return [
+            (f"{one.name} {one.uuid}", _free(one.memory_bytes, one.memory_used_bytes, one.memory_reserved_bytes))
+            for one in instances.value
+        ]
+    if isinstance(gpu.memory_bytes, Absent):
+        return [(f"{title(view)}, which shares the machine's memory", machine)]
+    return [(title(view), _free(gpu.memory_bytes, gpu.memory_used_bytes, view.activity.memory_reserved_bytes))]
 
 
 def title(view: GpuView) -> str:
@@ -118,11 +141,15 @@ def title(view: GpuView) -> str:
     return f"GPU {index} ({gpu.name.value})" if isinstance(gpu.name, Known) else f"GPU {index}"
 
 
-def _fit(place: str, total: Fact[int], used: Fact[int], need: Need) -> Fit:
-    if not isinstance(total, Known):
-        return Fit(place, total, None, None)
-    if not isinstance(used, Known):
-        return Fit(place, used, None, None)
-    free = max(0, total.value - used.value)
-    largest = max(0, (free - need.fixed) // need.sample) if need.sample else None
-    return Fit(place, Known(free, used.source), need.total <= free, largest)
+def _free(total: Fact[int], used: Fact[int], reserved: Fact[int]) -> Fact[int]:
+    if not isinstance(total, Known) or not isinstance(used, Known):
+        return used if isinstance(total, Known) else total
+    kept = reserved.value if isinstance(reserved, Known) else 0  # else counted as used
+    return Known(max(0, total.value - used.value - kept), used.source)
+
+
+def _fit(place: str, free: Fact[int], need: Need) -> Fit:
+    if not isinstance(free, Known):
+        return Fit(place, free, None, None)
+    largest = max(0, (free.value - need.fixed) // need.sample) if need.sample else None
+    return Fit(place, free, need.total <= free.value, largest)

@@ -10,7 +10,8 @@ from envcheck.model.records import dataclass
 
 _UNLISTED = Absent(("NVML's list of processes",))
 _IN_WSL = "/dev/dxg"  # one device for every GPU
-_RESERVED = 512 << 20  # bytes the driver itself may hold on a GPU
+_SMALL = 256 << 20  # bytes in use that nobody need answer for: what the driver takes for each process varies
+_RESERVED = 1 << 30  # what an older driver reserves for itself and counts as used
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ def _unaccounted(activity: GpuActivity) -> Fact[int]:
 def is_held_by_nobody_seen(view: GpuView) -> bool:
     """Tell whether more memory is in use than the driver and every process listed take."""
     left = view.unaccounted_bytes
-    return isinstance(left, Known) and left.value > _RESERVED
+    bound = _SMALL if isinstance(view.activity.memory_reserved_bytes, Known) else _RESERVED
+    return isinstance(left, Known) and left.value > bound
 
 
 def blind_spots(reading: ProcessReading, system: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from envcheck.gpus.fits import Fit, Job
 from envcheck.gpus.holders import GpuView
 from envcheck.gpus.samples import is_lost
-from envcheck.model.facts import Absent, Fact, Known, Unknown
+from envcheck.model.facts import Absent, Fact, Known, Unknown, value_of
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 from envcheck.model.records import dataclass
 
@@ -35,7 +35,7 @@ def judge(listing: Listing) -> tuple[str, str]:
         return UNDETERMINED, f"The GPUs could not be read: {listing.gpus.detail}."
     if listing.job is not None:
         return _judge_fit(listing.fits)
-    unread = [view for view in listing.views if isinstance(view.activity.gpu.memory_bytes, Unknown)]
+    unread = [view for view in listing.views if _is_unread(view)]
     lost = [view for view in unread if is_lost(view.activity)]
     if unread:
         why = unread[0].activity.gpu.memory_bytes
@@ -43,6 +43,13 @@ def judge(listing: Listing) -> tuple[str, str]:
         what = "no answer from" if lost else "could not read all of"
         return UNDETERMINED, f"{what.capitalize()} {len(unread)} of {_counted(listing)}: {detail}."
     return COMPATIBLE, f"{_counted(listing)} read."
+
+
+def _is_unread(view: GpuView) -> bool:
+    # Of a GPU that MIG divides only root is told the sum; the instances are told all the same.
+    instances = value_of(view.activity.instances) or ()
+    told = any(isinstance(one.memory_bytes, Known) for one in instances)
+    return isinstance(view.activity.gpu.memory_bytes, Unknown) and not told
 
 
 def _counted(listing: Listing) -> str:

@@ -24,10 +24,14 @@ def read_processes(wanted: Collection[int], folder: str = "/proc") -> ProcessRea
     closed = 0
     pids = _pids(folder)
     for pid in pids:
-        devices = _open_devices(f"{folder}/{pid}/fd")
-        closed += devices is None
+        links, state = _open_files(f"{folder}/{pid}"), ""
+        devices = _devices(links or ())
+        if not links and _is_dead(f"{folder}/{pid}"):
+            devices, state = _of_threads(f"{folder}/{pid}")
+        else:
+            closed += links is None
         if (devices or pid in wanted) and pid != os.getpid():
-            found += _process(f"{folder}/{pid}", pid, devices or ())
+            found += _process(f"{folder}/{pid}", pid, devices, state)
     own = os.getuid() if hasattr(os, "getuid") else 0
     return ProcessReading(tuple(found), closed, _is_isolated(folder), bool(pids) and 1 not in pids, own)
 
@@ -40,24 +44,46 @@ def _pids(folder: str) -> List[int]:
     return sorted(int(name) for name in names if name.isdigit())
 
 
-def _open_devices(folder: str) -> Optional[Tuple[str, ...]]:
-    """Return the NVIDIA devices open; None where this user may not see the open files."""
-    found: Set[str] = set()
+def _open_files(folder: str) -> Optional[List[str]]:
+    """Return the links to a process's or thread's open files; None where this user may not see them."""
     try:
-        names = os.listdir(folder)
+        return [f"{folder}/fd/{name}" for name in os.listdir(f"{folder}/fd")]
     except PermissionError:
         return None
     except OSError:
-        return ()  # it has just ended
-    for name in names:
+        return []  # it has just ended
+
+
+def _devices(links: Collection[str]) -> Tuple[str, ...]:
+    """Return the NVIDIA devices among open files."""
+    found: Set[str] = set()
+    for link in links:
         with contextlib.suppress(OSError):
-            target = os.readlink(f"{folder}/{name}")
+            target = os.readlink(link)
             if target.startswith(_DEVICES):
-                found.add(target)
+                found.add(target.replace(" (deleted)", ""))  # made anew since it was opened
     return tuple(sorted(found))
 
 
-def _process(folder: str, pid: int, devices: Tuple[str, ...]) -> List[SeenProcess]:
+def _is_dead(folder: str) -> bool:
+    return _read(f"{folder}/status").find("\nState:\tZ") >= 0
+
+
+def _of_threads(folder: str) -> Tuple[Tuple[str, ...], str]:
+    """Return the devices that threads have open whose first one has ended, and the state of one of them.
+
+    A trainer that was killed while a thread of it waits in the driver is dead to `ps`, and holds its GPU all the same;
+    the files of the first thread are closed then, and hidden even from the process's owner.
+    """
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"{folder}/task"):
+            devices = _devices(_open_files(f"{folder}/task/{name}") or ())
+            if devices:
+                return devices, parse_status(_read(f"{folder}/task/{name}/status")).get("State", "?")[:1]
+    return (), ""
+
+
+def _process(folder: str, pid: int, devices: Tuple[str, ...], state: str) -> List[SeenProcess]:
     status = parse_status(_read(f"{folder}/status"))
     if not status:
         return []
@@ -67,7 +93,7 @@ def _process(folder: str, pid: int, devices: Tuple[str, ...]) -> List[SeenProces
             pid=pid,
             name=status.get("Name", ""),
             owner=_number(status.get("Uid", "")),
-            state=status.get("State", "?")[:1],
+            state=state or status.get("State", "?")[:1],
             parent=_number(status.get("PPid", "")),
             devices=devices,
             container=container.group(1) if container else "",

@@ -17,6 +17,7 @@ class InstanceMemory:
     name: str
     memory_bytes: Fact[int] = NOT_STATED
     memory_used_bytes: Fact[int] = NOT_STATED
+    memory_reserved_bytes: Fact[int] = NOT_STATED
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class GpuActivity:
 
     gpu: Gpu = field(default_factory=Gpu)
     minor: Fact[int] = NOT_STATED  # of /dev/nvidia<minor>; not always NVML's index
+    memory_reserved_bytes: Fact[int] = NOT_STATED  # by the driver; unknown where it counts them as used
     utilization_percent: Fact[int] = NOT_STATED  # share of the last second in which a kernel ran
     temperature_celsius: Fact[int] = NOT_STATED
     power_watts: Fact[float] = NOT_STATED

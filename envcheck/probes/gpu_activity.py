@@ -15,19 +15,20 @@ from envcheck.probes.gpu import collect_gpus
 from envcheck.probes.gpu_proc import parse_information
 from envcheck.probes.nvml import field, parse_gpu, parse_nvml, pynvml_folder, refusal
 
-_PATIENCE = 3.0  # seconds; a GPU that has just fallen off its bus makes NVML slow
-
 
 def find_nvml(host: Host) -> Fact[str]:
     """Find the NVML to ask, once for all readings."""
     return find_libraries(host).nvml_to_ask
 
 
-def read_activity(host: Host, library: Fact[str]) -> ActivityReading:
-    """Read every GPU; where NVML does not answer, name those that PCI shows, without their activity."""
+def read_activity(host: Host, library: Fact[str], seconds: float) -> ActivityReading:
+    """Read every GPU; where NVML does not answer in time, name those that PCI shows, without their activity.
+
+    Without persistence mode the driver starts each GPU anew for it, which takes a second or more for each.
+    """
     if not isinstance(library, Known):
         return ActivityReading(library, _others(host, library))
-    answer = _ask(host, library)
+    answer = _ask(host, library, seconds)
     if not isinstance(answer, Known):
         return ActivityReading(answer, _others(host, answer))
     reading = parse_activity(answer.value, library.value)
@@ -36,14 +37,14 @@ def read_activity(host: Host, library: Fact[str]) -> ActivityReading:
     return ActivityReading(reading.driver, _others(host, reading.gpus))
 
 
-def _ask(host: Host, library: Known[str]) -> Fact[Mapping[str, Any]]:
+def _ask(host: Host, library: Known[str], seconds: float) -> Fact[Mapping[str, Any]]:
     reason = why_not_loaded(host, library.value)
     if reason:
         return Unknown("denied", reason, (library.value,))
     folder = pynvml_folder()
     if folder is None:
         return Unknown("failed", "the module pynvml (package nvidia-ml-py) is not installed", ("pynvml",))
-    return host.ask("nvml_devices", library.value, folder, "activity", timeout=_PATIENCE)
+    return host.ask("nvml_devices", library.value, folder, "activity", timeout=seconds)
 
 
 def _others(host: Host, reason: Fact[Any]) -> Fact[Tuple[GpuActivity, ...]]:
@@ -73,7 +74,8 @@ def parse_activity(answer: Mapping[str, Any], library: str) -> ActivityReading:
     """Turn the child's answer into facts.
 
     {"init": 0, "driver": "550.163.01", "gpus": [{"index": 0, "name": "NVIDIA L4", "minor": 0, "utilization": 97,
-    "temperature": 61, "power": 71250, "power_limit": 72000, "instances": {"error": 3, "text": "Not Supported"}}]}
+    "memory_reserved_bytes": 478150656, "temperature": 61, "power": 71250, "power_limit": 72000,
+    "instances": {"error": 3, "text": "Not Supported"}}]}
     """
     base = parse_nvml(answer, library)
     where = f"NVML ({library})"
@@ -92,6 +94,7 @@ def _activity(told: Mapping[str, Any], where: str) -> GpuActivity:
     return GpuActivity(
         gpu=parse_gpu(told, where),
         minor=field(told, "minor", here, _count),
+        memory_reserved_bytes=field(told, "memory_reserved_bytes", here, _count),
         utilization_percent=field(told, "utilization", here, _count),
         temperature_celsius=field(told, "temperature", here, _count),
         power_watts=field(told, "power", here, _watts),
@@ -100,7 +103,10 @@ def _activity(told: Mapping[str, Any], where: str) -> GpuActivity:
     )
 
 
-_MORE = ("minor", "utilization_percent", "temperature_celsius", "power_watts", "power_limit_watts", "instances")
+_MORE = (
+    "minor", "memory_reserved_bytes", "utilization_percent", "temperature_celsius", "power_watts", "power_limit_watts",
+    "instances",
+)  # fmt: skip
 
 
 def _count(value: Any) -> Optional[int]:
@@ -112,5 +118,5 @@ def _watts(value: Any) -> Optional[float]:
 
 
 def _instance(told: Mapping[str, Any], where: str) -> InstanceMemory:
-    total, used = (field(told, name, where, _count) for name in ("memory_bytes", "memory_used_bytes"))
-    return InstanceMemory(str(told["uuid"]), str(told["name"]), total, used)
+    names = ("memory_bytes", "memory_used_bytes", "memory_reserved_bytes")
+    return InstanceMemory(str(told["uuid"]), str(told["name"]), *(field(told, name, where, _count) for name in names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from envcheck.gpus.fits import Fit, Job, formula, need_of, title
 from envcheck.gpus.holders import GpuView, Holder, is_held_by_nobody_seen
 from envcheck.gpus.listing import Listing, judge
 from envcheck.model.activity import GpuActivity
-from envcheck.model.facts import Absent, Fact, Known
+from envcheck.model.facts import Absent, Fact, Known, value_of
 from envcheck.render.inert import inert, shell_line
 
 if TYPE_CHECKING:
@@ -103,9 +104,13 @@ def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
             yield f"{holder.pid} {inert(holder.name)}: {holder.ending.remark}"
     left = view.unaccounted_bytes
     if isinstance(left, Known) and is_held_by_nobody_seen(view):
+        # On Grace the system itself manages the GPU's memory, and keeps there what it has read.
+        system = (
+            ", or the system's own cache" if re.search(r"\bG[HB]\d{3}", str(value_of(view.activity.gpu.name))) else ""
+        )
         yield (
             f"{title(view)}: {_gibibytes(left.value)} GiB are in use by no process that the driver lists: one in "
-            "another container or under another name here, or one that died."
+            f"another container or under another name here, or one that died{system}."
         )
 
 

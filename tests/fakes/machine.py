@@ -18,6 +18,7 @@ class FakeGpu:
     uuid: str = "GPU-00000000-0000-0000-0000-000000000001"
     memory_mib: int = 40960
     used_mib: int = 3
+    reserved_mib: int = 0  # by the driver: used, too, for those that ask NVML as before driver 510
     bound_to: str | None = "nvidia"  # kernel driver: nvidia, nouveau, vfio-pci, None
     mig: bool | None = None  # None: the GPU has no MIG
     mig_devices: Sequence[str] = ()
@@ -105,6 +106,7 @@ def _gpu_values(gpu: FakeGpu) -> dict[str, str]:
         "CAPABILITY": gpu.capability,
         "MEMORY_MIB": str(gpu.memory_mib),
         "USED_MIB": str(gpu.used_mib),
+        "RESERVED_MIB": str(gpu.reserved_mib),
         "COMPUTE_MODE": str(gpu.compute_mode),
         "LOST": str(gpu.lost),
         "LOST_WHEN": gpu.lost_when,

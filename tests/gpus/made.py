@@ -32,11 +32,12 @@ def gpu(index: int = 0, *, used: int = 10 * GIB, total: int = 24 * GIB, **change
         "processes": known(tuple(processes)),
     }
     instances = tuple(
-        InstanceMemory(f"MIG-{number}", "1g.6gb", known(size), known(taken))
+        InstanceMemory(f"MIG-{number}", "1g.6gb", known(size), known(taken), known(0))
         for number, (size, taken) in enumerate(changes.pop("instances", ()))
     )
     facts: dict[str, Fact[Any]] = {
         "minor": known(changes.pop("minor", index)),
+        "memory_reserved_bytes": changes.pop("reserved", known(0)),
         "utilization_percent": known(97),
         "temperature_celsius": known(61),
         "power_watts": known(71.25),
@@ -47,7 +48,10 @@ def gpu(index: int = 0, *, used: int = 10 * GIB, total: int = 24 * GIB, **change
 
 
 def lost(index: int = 0) -> GpuActivity:
-    facts = dict.fromkeys(("minor", "utilization_percent", "temperature_celsius", "power_watts", "instances"), GONE)
+    facts = dict.fromkeys(
+        ("minor", "memory_reserved_bytes", "utilization_percent", "temperature_celsius", "power_watts", "instances"),
+        GONE,
+    )
     names = ("name", "uuid", "memory_bytes", "memory_used_bytes", "processes", "mig_enabled")
     return GpuActivity(Gpu(nvml_index=known(index), **dict.fromkeys(names, GONE)), **facts)
 

@@ -19,8 +19,8 @@ from tests.fakes.machine import FakeGpu, GpuHost
 
 ENVCHECK = [sys.executable, "-m", "envcheck"]
 L4 = FakeGpu(
-    name="Stand-in L4", capability="8.9", memory_mib=23034, used_mib=20000, utilization=97, temperature=61,
-    power_watts=71.25, processes=((999_999_991, "python3", 512),),
+    name="Stand-in L4", capability="8.9", memory_mib=23034, used_mib=20000, reserved_mib=456, utilization=97,
+    temperature=61, power_watts=71.25, processes=((999_999_991, "python3", 512),),
 )  # fmt: skip
 SPLIT = FakeGpu(
     name="Stand-in A100", pci="0000:0a:00.0", uuid="GPU-00000000-0000-0000-0000-000000000002", mig=True,
@@ -48,7 +48,7 @@ def test_the_table_shows_what_each_gpu_does_and_who_holds_it() -> None:
     assert lines[1].split() == ["GPU", "name", "capability", "memory", "used", "use", "temp", "power", "MIG"]
     assert " ".join(lines[2].split()) == "0 Stand-in L4 8.9 19.5 / 22.5 GiB 97 % 61 C 71 / 400 W -"
     assert lines[3].endswith("1 instance")
-    assert "999999991  python3  512 MiB  dead   sudo nvidia-smi --gpu-reset -i 0" in done.stdout
+    assert "999999991  python3  512 MiB  dead   nvidia-smi --gpu-reset -i 0" in done.stdout
     assert "19.0 GiB are in use by no process that the driver lists" in done.stdout
     assert lines[-1] == "2 GPUs read."
 
@@ -61,7 +61,10 @@ def test_the_document_fits_its_schema_and_a_job_that_fits_nowhere_is_one() -> No
     first, second = found["gpus"]
     assert first["utilization_percent"]["known"] == 97
     assert first["power_watts"]["known"] == 71.25
-    assert first["processes"][0]["argv"] == ["sudo", "nvidia-smi", "--gpu-reset", "-i", "0"]
+    assert first["memory_used_bytes"]["known"] == 20000 << 20  # nvidia-smi's: without what the driver reserves
+    assert first["memory_reserved_bytes"]["known"] == 456 << 20
+    assert found["fit"]["places"][0]["free_bytes"]["known"] == (23034 - 20000 - 456) << 20
+    assert first["processes"][0]["argv"] == ["nvidia-smi", "--gpu-reset", "-i", "0"]  # the tests are root there
     assert second["instances"]["known"][0]["memory_bytes"]["known"] == 4864 << 20
     assert found["fit"]["need"]["total"] == 4 * 4 * 1_400_000_000 + 2 * 4 * 1_000_000
     assert [place["fits"] for place in found["fit"]["places"]] == [False, False]
@@ -95,7 +98,7 @@ def test_a_gpu_without_its_driver_is_listed_and_undetermined() -> None:
 
 @on_stand_in
 def test_an_nvml_that_hangs_is_given_up() -> None:
-    done = gpus(GpuHost(misbehave={"NVML_HANG": 60}), "--format", "json")
+    done = gpus(GpuHost(misbehave={"NVML_HANG": 60}), "--format", "json", "--timeout", "1")
     found = document(done.stdout)
     assert done.returncode == 3
     assert found["message"].startswith("No answer from 2 of 2 GPUs: ")
@@ -156,6 +159,16 @@ def test_no_gpu_is_said_and_never_a_success() -> None:
         (["--watch", "1", "--format", "json"], "use --csv FILE"),
         (["--csv", "/nowhere/x.csv"], "cannot write /nowhere/x.csv"),
         (["--watch", "0"], "0.1"),
+        (["--fits", "340X"], "'340X' is no number like 340M"),
+        (["--fits", "-340M"], "'-340M' is no number"),
+        (["--fits", "nan"], "'nan' is no number"),
+        (["--fits", "1e30"], "more than any model has"),
+        (["--fits", "1M", "--activations", "x"], "'x' is no number"),
+        (["--fits", "1M", "--batch", "0"], "--batch"),
+        (["--fits", "1M", "--dtype", "fp3"], "fp32"),
+        (["--fits", "1M", "--dtype", "int8"], "--optimizer none"),
+        (["--batch", "8"], "add --fits"),
+        (["--timeout", "0"], "0.1"),
     ],
 )
 def test_nonsense_is_a_usage_error(options: list[str], words: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,15 @@ from envcheck.cli.group import run
 from envcheck.host.protocol import Host
 from tests.probes.gpu_machines import bare, installed, loaded, nvml_answer, nvml_gpu, pci
 
-BUSY = {"minor": 0, "utilization": 97, "temperature": 61, "power": 71250, "power_limit": 72000, "instances": []}
+BUSY = {
+    "minor": 0,
+    "memory_reserved_bytes": 478150656,
+    "utilization": 97,
+    "temperature": 61,
+    "power": 71250,
+    "power_limit": 72000,
+    "instances": [],
+}
 
 
 def machine(**changes: Any) -> Host:
@@ -25,7 +35,7 @@ def machine(**changes: Any) -> Host:
 def on(monkeypatch: pytest.MonkeyPatch, *hosts: Host) -> None:
     """Let each reading find the next machine; the first one is asked where NVML lies."""
     waiting = list(hosts)
-    monkeypatch.setattr(gpus_watch, "LocalHost", lambda: waiting.pop(0) if len(waiting) > 1 else waiting[0])
+    monkeypatch.setattr(gpus_watch, "LocalHost", lambda *_: waiting.pop(0) if len(waiting) > 1 else waiting[0])
 
 
 def test_one_reading_as_a_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,6 +61,29 @@ def test_one_reading_into_a_file_twice(monkeypatch: pytest.MonkeyPatch, tmp_path
         assert run(["gpus", "--csv", str(table)]) == 0
     rows = [line.split(",")[1:] for line in table.read_text().splitlines()]
     assert [row[4] for row in rows] == ["memory.used", "1024", "2048"]
+
+
+def test_a_row_that_was_cut_off_stays_a_row_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    table = tmp_path / "report.csv"
+    on(monkeypatch, machine())
+    run(["gpus", "--csv", str(table)])
+    whole = table.read_text()
+    table.write_text(whole[:-9])
+    run(["gpus", "--csv", str(table)])
+    assert table.read_text().startswith(whole[:-9] + "\n20")
+    assert len(table.read_text().splitlines()) == 3
+
+
+@pytest.mark.needs("posix")
+def test_rows_go_into_a_pipe_as_they_come(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True) as reader:
+        held = os.open(pipe, os.O_WRONLY)  # else it ends with the first line
+        on(monkeypatch, machine())
+        assert run(["gpus", "--csv", str(pipe)]) == 0
+        os.close(held)
+        assert len(reader.communicate(timeout=10)[0].splitlines()) == 2
 
 
 def test_a_watch_goes_on_until_it_is_interrupted(
@@ -97,4 +130,4 @@ def test_a_file_that_turns_unwritable(monkeypatch: pytest.MonkeyPatch, tmp_path:
     (tmp_path / "report.csv").mkdir()
     on(monkeypatch, machine())
     with pytest.raises(UserError, match="cannot write"):
-        table.append(gpus_watch.read_listing(None))
+        table.append(gpus_watch.read_listing(gpus_watch.Asked()))

@@ -28,7 +28,7 @@ class Terminal(io.StringIO):
 def listing(*gpus: GpuActivity, job: Job | None = None) -> Listing:
     seen = reading(process(4242, command_line=SECRET), closed=3)
     shown = views(gpus, seen, "linux")
-    places = fits(job, shown) if job else ()
+    places = fits(job, shown, known(0)) if job else ()
     return Listing("2026-11-21T06:00:00Z", known("550.1"), known(shown), blind_spots(seen, "linux"), job, places)
 
 
@@ -66,6 +66,13 @@ def test_what_is_unknown_is_a_question_mark_and_what_is_not_there_a_dash(capsys:
     assert "3 processes do not show this user their open files; root sees them (sudo)." in lines
 
 
+def test_memory_in_use_by_nobody_may_be_the_systems_on_grace(capsys: pytest.CaptureFixture[str]) -> None:
+    print_gpus(listing(gpu()), color=False, verbose=False, quiet=False)
+    assert "or one that died.\n" in capsys.readouterr().out
+    print_gpus(listing(gpu(name=known("NVIDIA GH200 480GB"))), color=False, verbose=False, quiet=False)
+    assert "or one that died, or the system's own cache.\n" in capsys.readouterr().out
+
+
 def test_quiet_says_the_verdict_only(capsys: pytest.CaptureFixture[str]) -> None:
     print_gpus(listing(gpu()), color=False, verbose=False, quiet=True)
     assert capsys.readouterr().out == "1 GPU read.\n"
@@ -84,6 +91,13 @@ def test_quiet_says_the_verdict_only(capsys: pytest.CaptureFixture[str]) -> None
 def test_the_verdict_behind_the_exit_code(gpus: object, job: Job | None, verdict: str) -> None:
     found = Listing("now", known("550"), gpus, (), job)  # type: ignore[arg-type]
     assert judge(found)[0] == verdict
+
+
+def test_a_gpu_that_mig_divides_is_read_where_only_its_instances_may_be() -> None:
+    denied = Unknown("denied", "NVML: Insufficient Permissions (4)")
+    split = gpu(instances=((6 * GIB, GIB),), memory_bytes=denied, memory_used_bytes=denied)
+    assert judge(listing(split)) == ("compatible", "1 GPU read.")
+    assert judge(listing(gpu(memory_bytes=denied)))[0] == "undetermined"
 
 
 def test_a_job_that_fits_somewhere_is_a_success_whatever_the_others_say() -> None:

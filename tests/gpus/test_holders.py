@@ -61,6 +61,8 @@ def test_a_process_that_nvml_hides_is_found_by_its_open_device() -> None:
         ({"state": "D"}, {}, "stuck", "", "restart of the machine"),
         ({"name": "nvidia-persiste"}, {}, "service", "sudo systemctl stop nvidia-persistenced", "keeps the driver"),
         ({"name": "Xorg"}, {}, "service", "", "draws the desktop"),
+        ({"name": "nv-hostengine"}, {"own_user": 0}, "service", "systemctl stop nvidia-dcgm", "DCGM"),
+        ({"state": "Z", "parent": 1}, {"own_user": 0}, "zombie", "nvidia-smi --gpu-reset -i 0", "ends all work"),
     ],
 )
 def test_each_kind_of_process_has_its_own_ending(
@@ -99,7 +101,11 @@ def test_memory_that_no_listed_process_holds() -> None:
     nobody = view(gpu(used=10 * GIB), reading())
     assert is_held_by_nobody_seen(nobody)
     assert value_of(nobody.unaccounted_bytes) == 10 * GIB
-    assert not is_held_by_nobody_seen(view(gpu(used=8 * GIB + (400 << 20), processes=TRAINER), reading()))
+    little: dict[str, Any] = {"used": 8 * GIB + (200 << 20), "processes": TRAINER}
+    assert not is_held_by_nobody_seen(view(gpu(**little), reading()))
+    more = {**little, "used": 8 * GIB + (600 << 20)}
+    assert is_held_by_nobody_seen(view(gpu(**more), reading()))
+    assert not is_held_by_nobody_seen(view(gpu(**more, reserved=GONE), reading()))  # the driver counts its own as used
     assert value_of(view(gpu(used=GIB, processes=TRAINER), reading()).unaccounted_bytes) == 0
     untold = view(gpu(processes=((4242, "python3", 0),)), reading())
     assert isinstance(untold.unaccounted_bytes, Absent)

@@ -39,6 +39,15 @@ def test_processes_with_a_gpu_open_are_found_and_described(tmp_path: Path) -> No
     assert (reading.closed, reading.hides_others, reading.isolated) == (0, False, False)
 
 
+def test_a_killed_process_whose_thread_waits_in_the_driver_still_holds_the_gpu(tmp_path: Path) -> None:
+    add(tmp_path / "55" / "task", 55, state="Z")
+    add(tmp_path / "55" / "task", 56, "/dev/zero", "/dev/nvidia0 (deleted)", state="D")
+    add(tmp_path, 55, state="Z")
+    add(tmp_path, 57, state="Z")
+    (found,) = read_processes((), str(tmp_path)).processes
+    assert (found.pid, found.state, found.devices) == (55, "D", ("/dev/nvidia0",))
+
+
 def test_processes_asked_for_are_described_and_missing_ones_left_out(tmp_path: Path) -> None:
     add(tmp_path, 60, name="python3", state="Z")
     (found,) = read_processes((60, 61), str(tmp_path)).processes

@@ -12,7 +12,15 @@ LIBRARY = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.163.01"
 FOUND = Known(LIBRARY, Source("file", LIBRARY))
 PROC = "/proc/driver/nvidia/gpus/0000:07:00.0"
 NO_MIG = {"error": 3, "text": "Not Supported"}
-BUSY = {"minor": 0, "utilization": 97, "temperature": 61, "power": 71250, "power_limit": 72000, "instances": NO_MIG}
+BUSY = {
+    "minor": 0,
+    "memory_reserved_bytes": 478150656,
+    "utilization": 97,
+    "temperature": 61,
+    "power": 71250,
+    "power_limit": 72000,
+    "instances": NO_MIG,
+}
 
 
 def activity(**changes: Any) -> Any:
@@ -52,22 +60,22 @@ def test_a_lost_gpu_and_nonsense_are_unknown() -> None:
 
 def test_without_nvml_the_gpus_of_pci_are_named() -> None:
     host = bare({LIBRARY: "x"}, answers=[{"script": "nvml_devices", "unknown": ["timeout", "3 s"]}])
-    reading = read_activity(host, FOUND)
+    reading = read_activity(host, FOUND, 3.0)
     assert isinstance(reading.driver, Unknown)
     assert reading.driver.why == "timeout"
     shown = bare({**pci(), f"{PROC}/information": "Model: \t NVIDIA L4\nDevice Minor: \t 3\n"})
-    gpus = read_activity(shown, Absent(("libnvidia-ml.so.1",))).gpus
+    gpus = read_activity(shown, Absent(("libnvidia-ml.so.1",)), 3.0).gpus
     assert isinstance(gpus, Known)
     assert value_of(gpus.value[0].minor) == 3
     assert isinstance(gpus.value[0].power_watts, Unknown)
-    unread = read_activity(bare({**pci(), f"{PROC}/information": "Model: x\n"}), Absent(())).gpus
+    unread = read_activity(bare({**pci(), f"{PROC}/information": "Model: x\n"}), Absent(()), 3.0).gpus
     assert isinstance(unread, Known)
     assert not isinstance(unread.value[0].minor, Known)
-    gone = read_activity(bare({}), Absent(("libnvidia-ml.so.1",)))
+    gone = read_activity(bare({}), Absent(("libnvidia-ml.so.1",)), 3.0)
     assert isinstance(gone.driver, Absent)
     assert isinstance(gone.gpus, Absent)
 
 
 def test_a_driver_that_lists_no_gpu_has_none() -> None:
     host = bare({LIBRARY: "x"}, answers=[nvml_answer()])
-    assert not isinstance(read_activity(host, FOUND).gpus, Known)
+    assert not isinstance(read_activity(host, FOUND, 3.0).gpus, Known)

@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List
 
 MODES = {0: "default", 1: "exclusive-thread", 2: "prohibited", 3: "exclusive-process"}
 FUNCTION_NOT_FOUND = 13
+MEMORY_V2 = 0x02000028  # nvmlMemory_v2: version 2, 40 bytes
 
 
 class Nvml:
@@ -34,8 +35,11 @@ class Nvml:
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Return the result of one function of the module, or its refusal."""
-        return self.ask(lambda: getattr(self.module, name)(*arguments))
+        """Return the result of one function of the module, or its refusal; an older module lacks some."""
+        function = getattr(self.module, name, None)
+        if function is None:
+            return {"error": FUNCTION_NOT_FOUND, "text": f"the module pynvml has no {name}"}
+        return self.ask(lambda: function(*arguments))
 
     def newest(self, first: str, second: str, *arguments: Any) -> Any:
         """Return the result of the first function, of the second where the library lacks the first."""
@@ -51,11 +55,16 @@ class Nvml:
         return {"pci_address": self.ask(lambda: info.busId), "pci_id": f"{info.pciDeviceId >> 16:04x}"}
 
     def memory(self, handle: Any) -> Dict[str, Any]:
-        """Return total and used memory of a GPU in bytes."""
-        info = self.call("nvmlDeviceGetMemoryInfo", handle)
+        """Return total, used and reserved memory of a GPU in bytes, as nvidia-smi does since driver 510.
+
+        An older driver counts as used what it reserves for itself: up to a gibibyte on a GPU that nobody uses.
+        """
+        info = self.call("nvmlDeviceGetMemoryInfo", handle, MEMORY_V2)
+        reserved = info if isinstance(info, dict) else info.reserved
         if isinstance(info, dict):
-            return {"memory_bytes": info, "memory_used_bytes": info}
-        return {"memory_bytes": info.total, "memory_used_bytes": info.used}
+            info = self.call("nvmlDeviceGetMemoryInfo", handle)
+        total, used = (info, info) if isinstance(info, dict) else (info.total, info.used)
+        return {"memory_bytes": total, "memory_used_bytes": used, "memory_reserved_bytes": reserved}
 
     def capability(self, handle: Any) -> Any:
         """Return the compute capability as "8.0"."""
@@ -63,16 +72,21 @@ class Nvml:
         return pair if isinstance(pair, dict) else f"{pair[0]}.{pair[1]}"
 
     def mig(self, handle: Any) -> Dict[str, Any]:
-        """Return whether MIG is on, and the MIG devices, gaps in their numbering skipped."""
+        """Return whether MIG is on, and the MIG devices."""
         mode = self.call("nvmlDeviceGetMigMode", handle)
         if isinstance(mode, dict):
             return {"mig_enabled": mode, "mig_devices": mode}
-        count = self.call("nvmlDeviceGetMaxMigDeviceCount", handle) if mode[0] else 0
-        if isinstance(count, dict):
-            return {"mig_enabled": bool(mode[0]), "mig_devices": count}
-        devices = [self.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, index) for index in range(count)]
-        found = [self.mig_device(device) for device in devices if not isinstance(device, dict)]
+        devices = self.mig_handles(handle) if mode[0] else []
+        found = devices if isinstance(devices, dict) else [self.mig_device(device) for device in devices]
         return {"mig_enabled": bool(mode[0]), "mig_devices": found}
+
+    def mig_handles(self, handle: Any) -> Any:
+        """Return the handles of the MIG devices of a GPU, gaps in their numbering skipped."""
+        count = self.call("nvmlDeviceGetMaxMigDeviceCount", handle)
+        if isinstance(count, dict):
+            return count
+        devices = [self.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, index) for index in range(count)]
+        return [device for device in devices if not isinstance(device, dict)]
 
     def mig_device(self, device: Any) -> Dict[str, str]:
         """Return UUID and name of a MIG device, empty where refused."""
@@ -80,23 +94,33 @@ class Nvml:
         return {"uuid": uuid if isinstance(uuid, str) else "", "name": name if isinstance(name, str) else ""}
 
     def processes(self, handle: Any) -> Any:
-        """Return the compute and graphics processes of a GPU, each once."""
-        found: Dict[int, Any] = {}
-        for kind in ("Compute", "Graphics"):
-            name = f"nvmlDeviceGet{kind}RunningProcesses"
-            running = self.newest(name + "_v3", name + "_v2", handle)
-            if isinstance(running, dict):
-                return running
-            for process in running:
-                found[process.pid] = self.process(process)
-        return [found[pid] for pid in sorted(found)]
+        """Return the compute, MPS and graphics processes of a GPU, each once.
 
-    def process(self, process: Any) -> Dict[str, Any]:
+        Of a GPU that MIG divides, root alone is told of all instances at once; others, of each that is theirs.
+        """
+        instances = self.mig_handles(handle)
+        places = [handle, *(() if isinstance(instances, dict) else instances)]
+        told = [self.running("Compute", place) for place in places]
+        if all(isinstance(answer, dict) for answer in told):
+            return told[0]
+        told += [self.running(kind, place) for kind in ("MPSCompute", "Graphics") for place in places]
+        found: Dict[int, Dict[Any, Any]] = {}
+        for process in [one for answer in told if not isinstance(answer, dict) for one in answer]:
+            where = (process.gpuInstanceId, process.computeInstanceId)
+            found.setdefault(process.pid, {})[where] = process.usedGpuMemory
+        return [self.process(pid, list(found[pid].values())) for pid in sorted(found)]
+
+    def running(self, kind: str, handle: Any) -> Any:
+        """Return the processes of one kind."""
+        name = f"nvmlDeviceGet{kind}RunningProcesses"
+        return self.newest(name + "_v3", name + "_v2", handle)
+
+    def process(self, pid: int, shares: List[Any]) -> Dict[str, Any]:
         """Return a process with the base name of its executable; its arguments are nobody's business."""
-        name = self.call("nvmlSystemGetProcessName", process.pid)
+        name = self.call("nvmlSystemGetProcessName", pid)
         words = name.split() if isinstance(name, str) else []
         base = words[0].replace("\\", "/").rsplit("/", 1)[-1] if words else ""
-        return {"pid": process.pid, "name": base, "memory_bytes": process.usedGpuMemory}
+        return {"pid": pid, "name": base, "memory_bytes": None if None in shares else sum(shares)}
 
     def gpu(self, index: int) -> Dict[str, Any]:
         """Return every field of one GPU; when NVML cannot open it, only its index and the refusal."""
@@ -125,20 +149,16 @@ class Nvml:
         return {
             "minor": self.call("nvmlDeviceGetMinorNumber", handle),
             "utilization": rates if isinstance(rates, dict) else rates.gpu,
-            "temperature": self.call("nvmlDeviceGetTemperature", handle, 0),
+            "temperature": self.newest("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", handle, 0),
             "power": self.call("nvmlDeviceGetPowerUsage", handle),
             "power_limit": self.call("nvmlDeviceGetEnforcedPowerLimit", handle),
             "instances": self.instances(handle),
         }
 
     def instances(self, handle: Any) -> Any:
-        """Return UUID, total and used memory of each MIG device."""
-        count = self.call("nvmlDeviceGetMaxMigDeviceCount", handle)
-        if isinstance(count, dict):
-            return count
-        devices = [self.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, index) for index in range(count)]
-        found = [device for device in devices if not isinstance(device, dict)]
-        return [dict(self.mig_device(device), **self.memory(device)) for device in found]
+        """Return UUID and memory of each MIG device."""
+        found = self.mig_handles(handle)
+        return found if isinstance(found, dict) else [dict(self.mig_device(one), **self.memory(one)) for one in found]
 
     def gpus(self, what: str) -> Any:
         """Return all GPUs, or the refusal to count them."""

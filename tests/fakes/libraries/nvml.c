@@ -165,10 +165,15 @@ EXPORT int nvmlDeviceGetPciInfoExt(Handle handle, PciExt *pci) { /* what nvidia-
 typedef struct { unsigned long long total, unused, used; } Memory;
 typedef struct { unsigned version; unsigned long long total, reserved, unused, used; } Memory2;
 
+static unsigned long long reserved(Handle handle) {
+    return mig_of(handle) < 0 ? (unsigned long long)gpu_number(gpu_of(handle), "RESERVED_MIB", 0) * MIB : 0;
+}
+
 EXPORT int nvmlDeviceGetMemoryInfo(Handle handle, Memory *memory) {
     int whole = mig_of(handle) < 0;
     memory->total = (unsigned long long)(whole ? gpu_number(gpu_of(handle), "MEMORY_MIB", 40960) : 4864) * MIB;
     memory->used = (unsigned long long)(whole ? gpu_number(gpu_of(handle), "USED_MIB", 3) : 13) * MIB;
+    memory->used += reserved(handle);
     memory->unused = memory->total - memory->used;
     return SUCCESS;
 }
@@ -176,9 +181,9 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(Handle handle, Memory2 *memory) {
     Memory plain;
     nvmlDeviceGetMemoryInfo(handle, &plain);
     memory->total = plain.total;
-    memory->used = plain.used;
+    memory->used = plain.used - reserved(handle);
     memory->unused = plain.unused;
-    memory->reserved = 0;
+    memory->reserved = reserved(handle);
     return SUCCESS;
 }
 
