@@ -17,7 +17,8 @@ from tests.faults.doctor import environment
 _MARK = "ENCHK_INTERRUPTED_IN"  # an inherited variable: who has it belongs to the command
 # Python answers an interruption in its own words until main() has begun: this says when.
 _START = """
-import os, sys
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
 from envcheck.host import interruption
 writer = int(sys.argv.pop(1))
 heed = interruption.heed

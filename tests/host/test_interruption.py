@@ -17,6 +17,7 @@ TOLD = "envcheck: Interrupted."
 
 _MAIN = """
 import os, signal, sys, time, weakref
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
 import envcheck.cli.group as group
 from envcheck.cli import main
 def press(): os.kill(os.getpid(), signal.SIGINT); time.sleep(0.001)
