@@ -20,6 +20,9 @@ _KILLED = -9
 # What TensorFlow's allocator says while it waits for memory that never comes.
 _STARVED = ("ran out of memory trying to allocate", "OOM when allocating", "out of memory")
 
+# What it says on a GPU that its build does not know: the driver then translates all kernels, for minutes or longer.
+_TRANSLATING = "will be jit-compiled from PTX"
+
 
 def ending(watched: Watched, spoken: Spoken, log: str, limits: Limits) -> Result | None:
     """Return the result that a process could not tell itself: how it hung or died; None where it came to its end."""
@@ -42,6 +45,9 @@ def _hung(check: str, device: str, log: str, limits: Limits) -> Result:
     message = f"gave no answer within {limits.seconds:.0f} s and was ended"
     if any(words in log for words in _STARVED):
         return Result(check, device, HUNG, f"{message}; it waited for memory", finding="gpu-memory-exhausted")
+    if _TRANSLATING in log:
+        message += "; the driver was translating the build's kernels for a newer GPU: a longer --timeout lets it, once"
+        return Result(check, device, HUNG, message, finding="gpu-arch-too-new")
     return Result(check, device, HUNG, message, error=last_words(log))
 
 

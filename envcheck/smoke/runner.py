@@ -64,20 +64,36 @@ def jobs_of(frameworks: tuple[Framework, ...], gpus: tuple[Device, ...], level: 
 def run_jobs(task: Task, jobs: tuple[Job, ...], heard: Heard) -> Iterator[Run]:
     """Run the jobs and yield what came of each, in their order; benchmarks one at a time.
 
-    `heard` gets (job, check, device) when a check begins, from several threads at once.
+    `heard` gets (job, check, device) when a check begins, from several threads at once. No two processes share a GPU:
+    what one takes of its memory the other would miss, and a GPU may be set to take one process only.
     """
     workers = 1 if task.level == "bench" else min(len(jobs), (os.cpu_count() or 1) // 4, 8)
     if workers < 2:
         yield from (run_job(task, job, heard) for job in jobs)
         return
     from concurrent.futures import ThreadPoolExecutor  # most machines need none: it brings logging and more
+    from contextlib import ExitStack
+    from threading import Lock
+
+    taken = {gpu: Lock() for job in jobs for gpu in _gpus_of(job)}
+
+    def run_alone(job: Job) -> Run:
+        with ExitStack() as held:
+            for gpu in _gpus_of(job):
+                held.enter_context(taken[gpu])
+            return run_job(task, job, heard)
 
     with ThreadPoolExecutor(workers) as pool:
         try:
-            yield from pool.map(lambda job: run_job(task, job, heard), jobs)
+            yield from pool.map(run_alone, jobs)
         except (KeyboardInterrupt, GeneratorExit):
             end_running()  # else the pool would wait for all of them
             raise
+
+
+def _gpus_of(job: Job) -> list[str]:
+    """List what a job has for itself, always in the same order: jobs that wait for each other would wait for ever."""
+    return sorted(job.device.visible.split(",")) if job.device.kind != CPU else []
 
 
 def run_job(task: Task, job: Job, heard: Heard) -> Run:

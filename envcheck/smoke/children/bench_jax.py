@@ -18,6 +18,8 @@ def more(report: "Report", opened: Any) -> None:
 class Engine:
     """What JAX is measured by."""
 
+    precisions = ("float32", "tf32", "float16", "bfloat16")
+
     def __init__(self, jax: Any, device_of: Any) -> None:
         self._jax, self._device_of = jax, device_of
 
@@ -28,22 +30,25 @@ class Engine:
         """Multiply two square matrices."""
         import numpy as np
 
-        left, right = (self._put(np.random.RandomState(0).rand(size, size).astype(precision), device) for _ in range(2))
-        product = self._jax.jit(self._jax.numpy.matmul)
+        jax, kind = self._jax, "float32" if precision == "tf32" else precision
+        numbers = np.random.RandomState(0).rand(size, size).astype("float32")
+        left, right = (self._put(numbers, device).astype(kind) for _ in range(2))
+        exact = jax.lax.Precision.HIGHEST if precision == "float32" else jax.lax.Precision.DEFAULT  # which takes TF32
+        product = jax.jit(lambda left, right: jax.numpy.matmul(left, right, precision=exact))
         return lambda: product(left, right).block_until_ready()
 
     def copy_to(self, device: str, size: int) -> Callable[[], Any]:
         """Copy from the host to the device."""
         import numpy as np
 
-        here = np.zeros(size, dtype="uint8")
+        here = np.ones(size, dtype="uint8")
         return lambda: self._put(here, device)
 
     def copy_within(self, device: str, size: int) -> Callable[[], Any]:
         """Copy within the device's memory."""
         import numpy as np
 
-        there = self._put(np.zeros(size, dtype="uint8"), device)
+        there = self._put(np.ones(size, dtype="uint8"), device)
         return lambda: self._jax.numpy.array(there, copy=True).block_until_ready()
 
     def train(self, device: str) -> Callable[[], Any]:

@@ -22,6 +22,8 @@ class Engine:
 
     def __init__(self, tf: Any) -> None:
         self._tf = tf
+        self._set_tf32 = getattr(tf.config.experimental, "enable_tensor_float_32_execution", None)  # TensorFlow 2.4
+        self.precisions = ("float32", "tf32", "float16") if self._set_tf32 else ("float32", "float16")
 
     def _on(self, device: str) -> Any:
         return self._tf.device("/device:" + device)
@@ -36,9 +38,11 @@ class Engine:
 
     def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
         """Multiply two square matrices."""
-        tf = self._tf
+        tf, kind = self._tf, "float32" if precision == "tf32" else precision
+        if self._set_tf32:
+            self._set_tf32(precision == "tf32")
         with self._on(device):
-            left, right = (tf.cast(tf.random.uniform([size, size]), precision) for _ in range(2))
+            left, right = (tf.cast(tf.random.uniform([size, size]), kind) for _ in range(2))
         return self._compiled(device, lambda: tf.matmul(left, right)[0, 0])
 
     def copy_to(self, device: str, size: int) -> Callable[[], Any]:
@@ -54,11 +58,13 @@ class Engine:
         return copied
 
     def copy_within(self, device: str, size: int) -> Callable[[], Any]:
-        """Write a changed copy within the device's memory: an unchanged one would be no copy."""
+        """Copy within the device's memory, by the operation that shares none."""
+        from tensorflow.python.ops import gen_array_ops
+
         tf = self._tf
         with self._on(device):
-            there = tf.Variable(tf.zeros([size // 4]))
-        return self._compiled(device, lambda: there.assign_add(tf.ones([]) * tf.ones_like(there))[0])
+            there = tf.ones([size // 4])
+        return self._compiled(device, lambda: gen_array_ops.deep_copy(there)[0])
 
     def train(self, device: str) -> Callable[[], Any]:
         """Train a small convolutional network for one step on images made on the spot."""

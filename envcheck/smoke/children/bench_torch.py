@@ -18,23 +18,27 @@ def more(report: "Report", opened: Any) -> None:
 class Engine:
     """What PyTorch is measured by."""
 
+    precisions = ("float32", "tf32", "float16", "bfloat16")
+
     def __init__(self, torch: Any, name_of: Any) -> None:
         self._torch, self._name_of = torch, name_of
 
     def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
         """Multiply two square matrices."""
-        torch = self._torch
-        factors = [torch.rand(size, size).to(getattr(torch, precision)).to(self._name_of(device)) for _ in range(2)]
+        torch, kind = self._torch, "float32" if precision == "tf32" else precision
+        if hasattr(torch.backends.cuda, "matmul"):  # since PyTorch 1.7
+            torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+        factors = [torch.rand(size, size).to(self._name_of(device)).to(getattr(torch, kind)) for _ in range(2)]
         return self._finished(device, lambda: factors[0] @ factors[1])
 
     def copy_to(self, device: str, size: int) -> Callable[[], Any]:
         """Copy from the host to the device."""
-        here = self._torch.zeros(size, dtype=self._torch.uint8)
+        here = self._torch.ones(size, dtype=self._torch.uint8)
         return self._finished(device, lambda: here.to(self._name_of(device)))
 
     def copy_within(self, device: str, size: int) -> Callable[[], Any]:
         """Copy within the device's memory."""
-        there = self._torch.zeros(size, dtype=self._torch.uint8, device=self._name_of(device))
+        there = self._torch.ones(size, dtype=self._torch.uint8, device=self._name_of(device))
         return self._finished(device, there.clone)
 
     def train(self, device: str) -> Callable[[], Any]:

@@ -4,13 +4,13 @@ import ctypes
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children.driver_api import load_library
+    from envcheck.smoke.children.driver_api import load_library, read_table
     from envcheck.smoke.children.start import Report, Step
 else:
-    from driver_api import load_library
+    from driver_api import load_library, read_table
 
 # Numbers of cuDeviceGetAttribute in cuda.h, CUDA 5.0 and newer.
-_ATTRIBUTES = {"clock_khz": 13, "processors": 16, "memory_clock_khz": 36, "bus_bits": 37, "major": 75, "minor": 76}
+ATTRIBUTES = {"clock_khz": 13, "processors": 16, "memory_clock_khz": 36, "bus_bits": 37, "major": 75, "minor": 76}
 SHARE = 0.25  # of the card's memory that a process is given where that is tested
 _BESIDE = 3 << 29  # bytes that CUDA and its libraries take beside the share
 _WHOLE = 0.7  # of what was free: JAX takes 75 % at once, TensorFlow nearly all, where memory does not grow
@@ -69,9 +69,20 @@ def attributes() -> Dict[str, int]:
     """Return what the driver tells of the first visible GPU's clocks and widths; empty where it tells nothing."""
     cuda, device = _open()
     found, value = {}, ctypes.c_int()
-    for name, number in _ATTRIBUTES.items() if cuda is not None else ():
+    for name, number in ATTRIBUTES.items() if cuda is not None else ():
         if cuda.cuDeviceGetAttribute(ctypes.byref(value), number, device) == 0 and value.value > 0:
             found[name] = value.value
+    return found
+
+
+def expected(told: Dict[str, int]) -> Dict[str, float]:
+    """Return what clocks and widths allow: memory in GB/s, float32 (without tensor cores) in TFLOP/s."""
+    found: Dict[str, float] = {}
+    if told.get("memory_clock_khz") and told.get("bus_bits"):
+        found["memory"] = 2.0 * told["memory_clock_khz"] * 1e3 * told["bus_bits"] / 8 / 1e9  # two words a clock
+    lanes = read_table("gpu_arithmetic.json")["float32_lanes"].get("%s.%s" % (told.get("major"), told.get("minor", 0)))
+    if lanes and told.get("clock_khz") and told.get("processors"):
+        found["float32"] = 2.0 * lanes * told["processors"] * told["clock_khz"] * 1e3 / 1e12
     return found
 
 

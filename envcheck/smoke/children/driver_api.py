@@ -87,6 +87,10 @@ class Cuda:
         digits = bytes(bytearray(buffer)).hex()
         return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
 
+    def tells_uuids(self) -> bool:
+        """Say whether this driver tells UUIDs: since CUDA 9.2."""
+        return hasattr(self._library, "cuDeviceGetUuid")
+
     def tells_instances(self) -> bool:
         """Say whether a MIG instance tells its own UUID: drivers before CUDA 11.4 tell that of its GPU."""
         return hasattr(self._library, "cuDeviceGetUuid_v2")

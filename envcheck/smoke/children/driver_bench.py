@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Any, List, Optional, Tuple
 
 if TYPE_CHECKING:
     from envcheck.smoke.children import driver_numbers as numbers
-    from envcheck.smoke.children.driver_api import Cuda, SkippedError, checked, read_table
+    from envcheck.smoke.children.card import ATTRIBUTES, expected
+    from envcheck.smoke.children.driver_api import Cuda, SkippedError, checked
     from envcheck.smoke.children.driver_gpu import Gpu
     from envcheck.smoke.children.start import Report
 else:
     import driver_numbers as numbers
-    from driver_api import SkippedError, checked, read_table
+    from card import ATTRIBUTES, expected
+    from driver_api import SkippedError, checked
 
-CLOCK_KHZ, MULTIPROCESSORS, MEMORY_KHZ, BUS_BITS = 13, 16, 36, 37
 HALF_FROM = (5, 3)
 COPIED = 256 << 20  # bytes of a copy
 TIMES = 10
@@ -24,7 +25,7 @@ def more(report: "Report", opened: "Tuple[Cuda, List[Gpu]]") -> None:
     """Measure each GPU alone."""
     for gpu in opened[1] if report.gpu != "all" else []:
         gpu.select()
-        multiply(report, gpu, "matmul_f32", "float32", expected_flops(gpu))
+        multiply(report, gpu, "matmul_f32", "float32", expected_of(gpu, "float32"))
         multiply(report, gpu, "matmul_f16", "float16", None)
         copy_on_device(report, gpu)
         copy_to_and_from(report, gpu)
@@ -52,7 +53,7 @@ def copy_on_device(report: "Report", gpu: "Gpu") -> None:
         with gpu.memory(COPIED) as source, gpu.memory(COPIED) as target:
             seconds = gpu.seconds(lambda: gpu.cuda.call("cuMemcpyDtoD_v2", target, source, size), TIMES)
         found = ("device to device, read and written", 2 * COPIED / seconds / 1e9, "GB/s")
-        tell(report, step, gpu, found, expected_bandwidth(gpu), "how fast the GPU reaches its own memory")
+        tell(report, step, gpu, found, expected_of(gpu, "memory"), "how fast the GPU reaches its own memory")
 
 
 def copy_to_and_from(report: "Report", gpu: "Gpu") -> None:
@@ -76,14 +77,6 @@ def tell(report: "Report", step: Any, gpu: "Gpu", found: Any, expected: Optional
     step.passed("%s: %.4g %s" % (name, value, unit))
 
 
-def expected_flops(gpu: "Gpu") -> Optional[float]:
-    """Return the TFLOP/s of float32 that multiprocessors, their lanes and the clock allow."""
-    lanes = read_table("gpu_arithmetic.json")["float32_lanes"].get("%d.%d" % gpu.capability)
-    clock, count = (gpu.cuda.attribute(number, gpu.device) for number in (CLOCK_KHZ, MULTIPROCESSORS))
-    return 2.0 * lanes * count * clock * 1e3 / 1e12 if lanes and clock and count else None
-
-
-def expected_bandwidth(gpu: "Gpu") -> Optional[float]:
-    """Return the GB/s that the memory's clock, two words each, and the bus allow."""
-    clock, bits = (gpu.cuda.attribute(number, gpu.device) for number in (MEMORY_KHZ, BUS_BITS))
-    return 2.0 * clock * 1e3 * bits / 8 / 1e9 if clock and bits else None
+def expected_of(gpu: "Gpu", what: str) -> Optional[float]:
+    """Return what clocks and widths allow: TFLOP/s of float32, GB/s of the memory."""
+    return expected({name: gpu.cuda.attribute(number, gpu.device) for name, number in ATTRIBUTES.items()}).get(what)

@@ -63,9 +63,9 @@ def list_devices(report: "Report", cuda: Cuda) -> List[Gpu]:
 
 
 def asked_uuid(name: str, cuda: Cuda) -> str:
-    """Return the digits of the UUID asked for; "" for a number, and for a MIG instance that this driver cannot tell."""
+    """Return the digits of the UUID asked for; "" for a number, and for what this driver cannot tell."""
     kind, _, digits = name.lower().partition("-")
-    told = kind == "gpu" or (kind == "mig" and cuda.tells_instances() and "/" not in digits)
+    told = (kind == "gpu" and cuda.tells_uuids()) or (kind == "mig" and cuda.tells_instances() and "/" not in digits)
     return digits if told else ""
 
 

@@ -1,20 +1,18 @@
 """Measure what a framework's engine does on each device, and say what the numbers mean."""
 
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children.card import attributes
-    from envcheck.smoke.children.driver_api import read_table
+    from envcheck.smoke.children.card import attributes, expected
     from envcheck.smoke.children.start import Report
 else:
-    from card import attributes
-    from driver_api import read_table
+    from card import attributes, expected
 
-SIZES = {"GPU": 4096, "CPU": 1024}
-COPIED = 64 << 20  # bytes
+SMALL, LARGE = 1024, 8192  # a side of the matrices: a fast GPU is done with less before it is busy
+COPIED, WITHIN = 64 << 20, 512 << 20  # bytes, to the device and within it: many times what its caches hold
 ENOUGH = 0.3  # seconds of one measurement, at least
-PRECISIONS = ("float32", "float16")
+SINCE_AMPERE = {"tf32", "bfloat16"}
 ABOUT_SPEED = "a TFLOP/s is a million million multiplications and additions a second; training is mostly these"
 ABOUT_COPIES = "how fast batches reach the GPU; a GPU that waits for its data is no faster than this"
 ABOUT_MEMORY = "how fast the GPU reads and writes its own memory; small operations are bound by it"
@@ -27,31 +25,52 @@ def run(report: "Report", devices: List[str], engine: Any) -> None:
         return  # each GPU was measured alone
     targets = [name for name in devices if name.startswith("GPU")] or devices[:1]
     for device in targets:
-        for precision in PRECISIONS:
+        for precision in precisions_of(device, engine):
             multiply(report, engine, device, precision)
         if device.startswith("GPU"):
             copy(report, engine, device)
     train(report, engine, targets + ["CPU:0"] if targets[0].startswith("GPU") else targets)
 
 
+def precisions_of(device: str, engine: Any) -> List[str]:
+    """List the precisions to measure: on a CPU two, on a GPU those that it and the framework have."""
+    if not device.startswith("GPU"):
+        return ["float32", "float16"]
+    is_ampere = attributes().get("major", 0) >= 8
+    return [name for name in engine.precisions if is_ampere or name not in SINCE_AMPERE]
+
+
 def multiply(report: "Report", engine: Any, device: str, precision: str) -> None:
     """Tell the TFLOP/s of a large product."""
-    size = SIZES[device[:3]] if precision == "float32" or device.startswith("GPU") else 256  # half on a CPU is slow
     with report.step("speed of %s" % precision, device) as step:
-        seconds = seconds_of(engine.multiply(device, precision, size))
-        speed, best = 2.0 * size**3 / seconds / 1e12, expected().get(precision) if device.startswith("GPU") else None
+        size, seconds = product_time(engine, device, precision)
+        speed, best = (
+            2.0 * size**3 / seconds / 1e12,
+            expected(attributes()).get(precision) if device.startswith("GPU") else None,
+        )
         name = "matmul %s %d x %d" % (precision, size, size)
         report.measure(step.check, device, name, speed, "TFLOP/s", share(speed, best) + ABOUT_SPEED)
         step.passed("%s: %.3g TFLOP/s" % (name, speed))
+
+
+def product_time(engine: Any, device: str, precision: str) -> Tuple[int, float]:
+    """Return a size that keeps the device busy without taking long, and the seconds of its product."""
+    size = SMALL if precision == "float32" or device.startswith("GPU") else SMALL // 4  # half on a CPU is slow
+    seconds = seconds_of(engine.multiply(device, precision, size))
+    if device.startswith("GPU"):
+        while size < LARGE and 8 * seconds < ENOUGH:
+            size *= 2
+            seconds = seconds_of(engine.multiply(device, precision, size))
+    return size, seconds
 
 
 def copy(report: "Report", engine: Any, device: str) -> None:
     """Tell the GB/s to the device and within it."""
     with report.step("speed of copies", device) as step:
         up = COPIED / seconds_of(engine.copy_to(device, COPIED)) / 1e9
-        within = 2.0 * COPIED / seconds_of(engine.copy_within(device, COPIED)) / 1e9  # each byte is read and written
+        within = 2.0 * WITHIN / seconds_of(engine.copy_within(device, WITHIN)) / 1e9  # each byte is read and written
         report.measure(step.check, device, "host to device", up, "GB/s", ABOUT_COPIES)
-        best = expected().get("memory")
+        best = expected(attributes()).get("memory")
         report.measure(step.check, device, "device to device", within, "GB/s", share(within, best) + ABOUT_MEMORY)
         step.passed("%.3g GB/s to the device, %.3g GB/s within it" % (up, within))
 
@@ -94,15 +113,8 @@ def seconds_of(action: Callable[[], Any]) -> float:
 
 def share(found: float, best: Optional[float]) -> str:
     """Say how much of what the hardware should reach this is, where the driver tells that."""
-    return "%.0f %% of the %.3g that clock and width allow; " % (100 * found / best, best) if best else ""
-
-
-def expected() -> Dict[str, float]:
-    """Return what clocks and widths allow: memory in GB/s, float32 (without tensor cores) in TFLOP/s."""
-    told, found = attributes(), {}  # type: Dict[str, int], Dict[str, float]
-    if "memory_clock_khz" in told and "bus_bits" in told:
-        found["memory"] = 2.0 * told["memory_clock_khz"] * 1e3 * told["bus_bits"] / 8 / 1e9
-    lanes = read_table("gpu_arithmetic.json")["float32_lanes"].get("%s.%s" % (told.get("major"), told.get("minor", 0)))
-    if lanes and "clock_khz" in told and "processors" in told:
-        found["float32"] = 2.0 * lanes * told["processors"] * told["clock_khz"] * 1e3 / 1e12
-    return found
+    if not best:
+        return ""
+    if found > 1.05 * best:
+        return "more than the %.3g that clock and width allow without tensor cores, which take part here; " % best
+    return "%.0f %% of the %.3g that clock and width allow; " % (100 * found / best, best)
