@@ -13,7 +13,7 @@ _SAMPLE = 4096
 _LOCAL = ("cp1252", "cp850", "cp1250", "cp1254", "cp1251", "cp866", "gbk", "big5", "cp932", "cp949")
 # Plain text inside UTF-16: a second program appended to what PowerShell had begun. In UTF-16 a run this long would
 # be twenty rare characters in a row.
-_EIGHT_BIT = re.compile(rb"([\t\n\r\x20-\x7e]{40,})(?!\0)")
+_EIGHT_BIT = rb"([\t\n\r\x20-\x7e]{40,})(?!\0)"
 
 
 class Recoder:
@@ -77,7 +77,7 @@ def decoded(raw: bytes, encoding: str) -> str:
 
 
 def _recoded(wide: codecs.IncrementalDecoder, block: bytes) -> Iterator[bytes]:
-    for number, part in enumerate(_EIGHT_BIT.split(block)):
+    for number, part in enumerate(re.split(_EIGHT_BIT, block)):
         if number % 2:
             wide.reset()
             yield part
