@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from envcheck.install.machine import before_restart, unattended
 from envcheck.model.plans import CONDA, PIP, SYSTEM, Environment, Plan, Step
 from envcheck.model.records import dataclass, replaced
 from envcheck.plan.paths import interpreter
@@ -32,7 +33,7 @@ def adapted(plan: Plan, here: Here, *, system: bool) -> Plan:
     by_hand = [step for step in left if not step.argv or not system]
     if by_hand:
         raise AdaptError(_first_by_hand(by_hand, system=system))
-    steps = [step for each in plan.steps for step in _fitted(each, made, here)]
+    steps = [step for each in before_restart(plan.steps) for step in _fitted(each, made, here)]
     if here.exists and not here.has_pip and made.installer == PIP:
         steps = [_bring_pip(made), *steps]
     fitted: Plan = replaced(plan, steps=tuple(_renamed(step, dict(here.programs)) for step in steps))
@@ -54,6 +55,8 @@ def _first_by_hand(steps: list[Step], *, system: bool) -> str:
 
 
 def _fitted(step: Step, made: Environment, here: Here) -> tuple[Step, ...]:
+    if step.scope == SYSTEM and step.argv:
+        return (unattended(step),)
     if step.id != _CREATE:
         return (step,)
     if not here.exists:

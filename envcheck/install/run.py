@@ -137,6 +137,8 @@ def _work(journal: Journal, job: Job, watch: Watch, guard: Guard | None) -> None
     with _logged(journal, watch) as heard:
         how = Stepping(job.environment, heard, SECONDS, guard.name_group if guard else None)
         for step in machine:
+            if not step.argv:
+                raise StepError(step.purpose.rstrip("."))  # what only a person can do: a restart
             _take(journal, step, how, watch, guard)
         if journal.place.is_taken:
             watch.begins("Copy the environment.")

@@ -183,12 +183,41 @@ def test_steps_of_the_machine_are_run_when_asked_for_only(tmp_path: Path, monkey
     asked = adapted(plan, Here(), system=True)
     assert asked.steps[0].argv[0] == "sudo"
     in_container = adapted(plan, Here(programs=(("sudo", "env"),)), system=True)
-    assert in_container.steps[0].argv == ("env", "apt-get", "install", "driver")
+    assert in_container.steps[0].argv == (
+        "env",
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        "install",
+        "driver",
+    )
     monkeypatch.setattr(preflight, "says_yes", lambda *_: False)
     monkeypatch.setattr(preflight, "program_path", lambda *_: "/usr/bin/x")
     monkeypatch.setattr(preflight, "starts_as", lambda *_: True)
     (told,) = said(tmp_path / "env", plan=asked)
     assert told.startswith("sudo would ask for a password")
+
+
+@pytest.mark.parametrize(
+    ("argv", "asks_nothing"),
+    [
+        (("apt-get", "update"), ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "update")),
+        (("sudo", "zypper", "install", "x"), ("sudo", "zypper", "--non-interactive", "install", "x")),
+        (("sudo", "pacman", "-S", "x"), ("sudo", "pacman", "--noconfirm", "-S", "x")),
+        (("dnf", "install", "-y", "x"), ("dnf", "install", "-y", "x")),
+    ],
+)
+def test_steps_of_the_machine_ask_nothing(argv: tuple[str, ...], asks_nothing: tuple[str, ...]) -> None:
+    assert adapted(with_driver_step(*argv), Here(), system=True).steps[0].argv == asks_nothing
+
+
+def test_nothing_is_planned_beyond_a_restart() -> None:
+    plan = with_driver_step("sudo", "apt-get", "install", "driver")
+    restart = Step("driver-2", "Restart.", ("sudo", "reboot"), scope=SYSTEM)
+    cut = adapted(replaced(plan, steps=(plan.steps[0], restart, *plan.steps[1:])), Here(), system=True)
+    assert [step.id for step in cut.steps] == ["driver", "restart"]
+    assert cut.steps[1].argv == ()
+    assert cut.steps[1].purpose == "Restart the machine (sudo reboot), then type the same command again."
 
 
 def test_what_only_a_person_can_do_comes_first() -> None:

@@ -142,6 +142,16 @@ def test_steps_of_the_machine_come_before_the_environment_is_touched(environment
     assert install(place_of(environment), job(after, step), Told())
 
 
+def test_a_restart_is_left_to_a_person(environment: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    before = tree_hash(environment)
+    first = Step("driver", "Driver.", ("touch", f"{environment.parent}/driver"), scope=SYSTEM)
+    restart = Step("restart", "Restart the machine, then type the same command again.", (), scope=SYSTEM)
+    assert not install(place_of(environment), job(first, restart), Told())
+    assert "settled old Restart the machine, then type the same command again\n" in capfd.readouterr().out
+    assert (environment.parent / "driver").exists()
+    assert tree_hash(environment) == before
+
+
 def test_an_empty_folder_is_an_empty_folder_again(stock: Path, tmp_path: Path) -> None:
     folder = tmp_path / "env"
     folder.mkdir()
