@@ -114,8 +114,19 @@ def _validate(table: dict[str, Any]) -> None:
     try:
         fastjsonschema.validate(schema, table)
     except fastjsonschema.JsonSchemaValueException as error:
-        where = re.sub(r"^data\b", "tool.envcheck", error.message)
-        raise ConfigError(where) from None
+        raise ConfigError(_in_words(error)) from None
+
+
+def _in_words(error: Any) -> str:
+    """Say what a value must be, with the schema's example of one."""
+    said = re.sub(r"^data\b", "tool.envcheck", error.message)
+    for words, plain in (("array", "an array"), ("string", "a string in quotes"), ("object", "a table")):
+        said = re.sub(rf"must be {words}$", f"must be {plain}", said)
+    examples = (error.definition or {}).get("examples", ())
+    if not examples:
+        return said
+    said = re.sub(r" must match pattern .*", f" is {error.value!r}, but must be", said, flags=re.DOTALL)
+    return f"{said} such as {json.dumps(examples[0])}"
 
 
 def _closest(name: str, known: Mapping[str, Any]) -> str:

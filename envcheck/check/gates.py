@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -79,6 +81,12 @@ def _installation(context: Context, text: str, blocked: tuple[str, ...]) -> Fix:
     requirement = Requirement(text)
     requirement.marker = None
     wanted = str(requirement)
+    known = context.matrix.versions(context.matrix.framework_of(canonicalize_name(requirement.name)) or "")
+    asked = SpecifierSet(re.sub(r"\+[\w.]+", "", str(requirement.specifier)))  # the matrix counts builds as one release
+    if known and not any(asked.contains(version, prereleases=True) for version in known):
+        return Fix(
+            f"Require a release that there is: envcheck knows none that {wanted} admits; the newest is {known[0]}."
+        )
     if blocked:
         against = f"what pip would choose does not work here ({', '.join(blocked)})"
         return Fix(f"Let `envcheck plan '{wanted}'` choose a release that this machine runs: {against}.")

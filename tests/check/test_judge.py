@@ -49,6 +49,14 @@ def test_a_required_framework_that_is_not_installed_fails_with_its_command() -> 
     assert found.fix.commands[-1].argv[-1] == "torch>=2.5"
 
 
+@pytest.mark.parametrize("text", ["torch>=2.4,<2.2", "torch>=999"])
+def test_no_command_installs_a_release_that_there_is_not(text: str) -> None:
+    found = primary(judged(Config((text,)), machine=NEWEST))
+    assert found.fix is not None
+    assert "envcheck knows none that torch" in found.fix.summary
+    assert found.fix.commands == ()
+
+
 def test_another_release_than_the_required_one_is_a_broken_pin() -> None:
     found = primary(judged(Config(("torch>=2.8",)), torch(), machine=NEWEST))
     assert found.id == "dependency-conflict"
