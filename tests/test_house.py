@@ -70,6 +70,7 @@ SMOKE_SCRIPTS = {
     "tensorflow2": {"tensorflow", "numpy"},
     "torch": {"torch", "numpy"},
     "jax": {"jax", "jaxlib", "numpy"},
+    "numpy": {"numpy"},  # what those that cannot do without it share
 }
 # What talks to an index: an extra, so nothing but the renewal of the matrix may need it.
 NETWORK = {"platformdirs", "pypi_simple", "remotezip", "requests", "urllib3"}

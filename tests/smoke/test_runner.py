@@ -6,7 +6,6 @@ import ast
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 import envcheck.smoke
 from envcheck.host.watched import Limits
 from envcheck.smoke.devices import CPU_DEVICE, Device
-from envcheck.smoke.runner import Task, jobs_of, run_job, scripts_of, usual_limits
+from envcheck.smoke.runner import Task, run_job, scripts_of, usual_limits
 from envcheck.smoke.runs import Framework, Job, Run
 from tests.fakes.build import build_libraries
 from tests.fakes.standin_env import make_standin_env
@@ -112,36 +111,6 @@ def test_only_the_gpu_that_lies_fails() -> None:
     assert [cpu.outcome, first.outcome, second.outcome, together.outcome] == ["passed", "passed", "failed", "failed"]
     assert [(result.device, result.finding) for result in second.bad] == [("GPU:0", "gpu-hardware-fault")]
     assert [result.device for result in together.bad] == ["GPU:1"]
-
-
-def test_on_many_processors_jobs_run_side_by_side_and_come_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 16)
-    found = on_gpus(TORCH="wrong", TORCH_GPU=GPUS[1].uuid)
-    assert [each.job.device.label for each in found] == ["CPU", "GPU 0", "GPU 1", "all 2 GPUs"]
-    assert [each.outcome for each in found] == ["passed", "passed", "failed", "failed"]
-
-
-def test_no_two_processes_share_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    from envcheck.smoke import runner
-
-    monkeypatch.setattr("os.cpu_count", lambda: 32)
-    busy: list[set[str]] = []
-    together: list[int] = []
-
-    def compute(task: Task, job: Job, heard: object) -> Run:
-        mine = set(job.device.visible.split(",")) - {"-1"}
-        assert not any(mine & others for others in busy), f"{job.title} meets another process"
-        busy.append(mine)
-        together.append(len(busy))
-        time.sleep(0.02)
-        busy.remove(mine)
-        return Run(job, "passed", ())
-
-    monkeypatch.setattr(runner, "run_job", compute)
-    jobs = jobs_of((Framework("tensorflow", "2.15"), TORCH, Framework("jax")), GPUS, "full", cpu=True)
-    task = Task("python", "full", "/tmp", {}, Limits(1.0))
-    assert [run.job for run in runner.run_jobs(task, jobs, lambda *_: None)] == list(jobs)
-    assert max(together) > 1
 
 
 def test_the_other_gpus_are_tested_when_one_dies() -> None:

@@ -134,21 +134,6 @@ def largest_difference(found: List[float], wanted: List[float]) -> float:
     return worst / max(abs(each) for each in wanted)
 
 
-def random_factors(kind: str, size: int) -> Any:
-    """Return two square matrices of a precision, as NumPy's."""
-    import numpy as np
-
-    return np.random.RandomState(0).standard_normal((2, size, size)).astype(kind)
-
-
-def product_error(found: Any, factors: Any) -> float:
-    """Return the largest error of a product, as a share of the typical number; by NumPy in double precision."""
-    import numpy as np
-
-    left, right = (each.astype("float64") for each in factors)
-    return float(np.abs(np.asarray(found).astype("float64") - np.matmul(left, right)).max() / len(left) ** 0.5)
-
-
 def whole_numbers(found: Any) -> List[List[float]]:
     """Undo the eighths that a compiled product is made of: whole numbers again, to rounding."""
     return [[round(8.0 * float(number), 3) for number in row] for row in found]

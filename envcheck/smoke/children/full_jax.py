@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING, Any, List, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children import card
+    from envcheck.smoke.children import card, factors_numpy
     from envcheck.smoke.children import full_checks as checks
     from envcheck.smoke.children.driver_api import SkippedError
     from envcheck.smoke.children.start import Report
 else:
     import card
+    import factors_numpy
     import full_checks as checks
     from driver_api import SkippedError
 
@@ -37,10 +38,10 @@ class Engine:
 
     def large_error(self, device: str, kind: str, size: int) -> Tuple[float, str]:
         """Multiply random matrices, compiled."""
-        factors = checks.random_factors(kind, size)
+        factors = factors_numpy.random_factors(kind, size)
         put = [self._jax.device_put(each, self._device_of(self._jax, device)) for each in factors]
         found = self._jax.jit(self._jax.numpy.matmul)(*put)
-        return checks.product_error(found, factors), self._place_of(self._jax, found)
+        return factors_numpy.product_error(found, factors), self._place_of(self._jax, found)
 
     def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
         """Convolve with ones."""

@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children import card, mirrored
+    from envcheck.smoke.children import card, factors_numpy, mirrored
     from envcheck.smoke.children import full_checks as checks
     from envcheck.smoke.children.driver_api import SkippedError
     from envcheck.smoke.children.start import Report
 else:
     import card
+    import factors_numpy
     import full_checks as checks
     import mirrored
     from driver_api import SkippedError
@@ -52,9 +53,9 @@ class Engine:
 
     def large_error(self, device: str, kind: str, size: int) -> Tuple[float, str]:
         """Multiply random matrices."""
-        factors = checks.random_factors(kind, size)
+        factors = factors_numpy.random_factors(kind, size)
         found, place = self._run(device, lambda: self._product(*factors))
-        return checks.product_error(found, factors), place
+        return factors_numpy.product_error(found, factors), place
 
     def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
         """Convolve with ones."""
@@ -74,10 +75,11 @@ class Engine:
         def product(left: Any, right: Any) -> Any:
             return tf.matmul(left, right) + 0.0 * tf.exp(tf.matmul(left, right))
 
-        if not hasattr(tf, "xla"):
-            raise SkippedError("functions compiled by XLA came to tf.xla with TensorFlow 1.14")
+        xla = tf.xla.experimental if hasattr(tf, "xla") else getattr(tf.contrib.compiler, "xla", None)
+        if xla is None:
+            raise SkippedError("functions compiled by XLA came with TensorFlow 1.12")
         found, place = self._run(
-            device, lambda: tf.xla.experimental.compile(product, [self._feed(each) for each in checks.eighths()])[0]
+            device, lambda: xla.compile(product, [self._feed(each) for each in checks.eighths()])[0]
         )
         return checks.whole_numbers(found), checks.PRODUCT, place
 

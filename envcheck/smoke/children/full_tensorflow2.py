@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING, Any, Callable, List, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children import card, mirrored
+    from envcheck.smoke.children import card, factors_numpy, mirrored
     from envcheck.smoke.children import full_checks as checks
     from envcheck.smoke.children.start import Report
 else:
     import card
+    import factors_numpy
     import full_checks as checks
     import mirrored
 
@@ -35,9 +36,9 @@ class Engine:
 
     def large_error(self, device: str, kind: str, size: int) -> Tuple[float, str]:
         """Multiply random matrices."""
-        factors = checks.random_factors(kind, size)
+        factors = factors_numpy.random_factors(kind, size)
         found = self._product(device, *factors)
-        return checks.product_error(found.numpy(), factors), self._place_of(found)
+        return factors_numpy.product_error(found.numpy(), factors), self._place_of(found)
 
     def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
         """Convolve with ones."""
