@@ -41,7 +41,7 @@ def objections(asked: Preflight) -> Iterator[str]:
     yield from _room(asked)
     yield from _machine(asked)
     made = asked.plan.environments[0]
-    for step in asked.plan.steps:
+    for step in filter(lambda each: each.argv, asked.plan.steps):
         yield from _program(step, made, asked.environment)
     yield from _index(made, asked.environment)
 
@@ -85,7 +85,7 @@ def _runs_from(place: Place) -> bool:
 
 def _machine(asked: Preflight) -> Iterator[str]:
     """See that steps that change the machine can be run: nobody can type a password while they do."""
-    needed = [step for step in asked.plan.steps if step.scope == SYSTEM and step.argv[0] == "sudo"]
+    needed = [step for step in asked.plan.steps if step.scope == SYSTEM and step.argv[:1] == ("sudo",)]
     if needed and not says_yes(("sudo", "-n", "id"), asked.environment):
         yield "sudo would ask for a password, which --system cannot type: run the system steps by hand first."
 

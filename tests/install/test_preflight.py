@@ -211,12 +211,13 @@ def test_steps_of_the_machine_ask_nothing(argv: tuple[str, ...], asks_nothing: t
     assert adapted(with_driver_step(*argv), Here(), system=True).steps[0].argv == asks_nothing
 
 
-def test_nothing_is_planned_beyond_a_restart() -> None:
+def test_nothing_is_planned_beyond_a_restart(tmp_path: Path) -> None:
     plan = with_driver_step("sudo", "apt-get", "install", "driver")
     restart = Step("driver-2", "Restart.", ("sudo", "reboot"), scope=SYSTEM)
     cut = adapted(replaced(plan, steps=(plan.steps[0], restart, *plan.steps[1:])), Here(), system=True)
     assert [step.id for step in cut.steps] == ["driver", "restart"]
     assert cut.steps[1].argv == ()
+    assert "sudo would ask" in "".join(said(tmp_path / "env", plan=cut, environment={**OFFLINE, "PATH": "/nowhere"}))
     assert cut.steps[1].purpose == "Restart the machine (sudo reboot), then type the same command again."
 
 
