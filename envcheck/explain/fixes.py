@@ -1,89 +1,75 @@
-"""What to do about a cause that a log shows, by the builders that the doctor uses."""
+"""What to do about a cause that a log shows: for this very message, else built from what is told, else in general."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from importlib import import_module
 
 from envcheck.explain.log import Claim, Log
-from envcheck.explain.signatures import remedies
-from envcheck.model.findings import Command, Fix
+from envcheck.explain.remedies import special_remedy, usual_remedy
+from envcheck.explain.told import Told
+from envcheck.model.findings import Fix
+from envcheck.model.records import replaced
 
-if TYPE_CHECKING:
-    from envcheck.rules.context import Context
+# Where a fix of a cause is built from the log and the matrix: imported when that cause is found.
+_BUILDERS = {
+    "cpu-missing-avx": "fix_plan.without_avx",
+    "cuda-wheel-conflict": "fix_python.one_cuda_major",
+    "cudnn-missing": "fix_cudnn.fitting_cudnn",
+    "cudnn-shadowed": "fix_paths.without_other_copies",
+    "cudnn-too-new": "fix_cudnn.fitting_cudnn",
+    "cudnn-too-old": "fix_cudnn.fitting_cudnn",
+    "cudnn-wrong-major": "fix_cudnn.fitting_cudnn",
+    "driver-library-mismatch": "fix_system.reload",
+    "driver-missing": "fix_system.install",
+    "driver-not-in-container": "fix_system.hand_in",
+    "driver-nouveau": "fix_system.release",
+    "driver-secure-boot": "fix_system.sign",
+    "driver-too-old": "fix_cuda.newer_driver",
+    "fabric-manager": "fix_system.start_fabric",
+    "framework-cpu-build": "fix_plan.cuda_build",
+    "framework-cuda-extra-missing": "fix_plan.with_extra",
+    "framework-missing": "fix_python.missing_framework",
+    "framework-package-removed": "fix_python.replacement",
+    "glibc-too-old": "fix_python.other_glibc",
+    "gpu-arch-too-new": "fix_plan.newer_build",
+    "gpu-arch-too-old": "fix_plan.older_build",
+    "host-compiler-too-new": "fix_compiler.older_compiler",
+    "keras-mismatch": "fix_python.legacy_keras",
+    "numpy-abi": "fix_python.named_numpy",
+    "platform-no-gpu-wheel": "fix_plan.other_platform",
+    "protobuf-conflict": "fix_python.named_protobuf",
+    "ptxas-problem": "fix_compiler.newer_ptxas",
+    "python-unsupported": "fix_python.other_python",
+    "tensorrt-missing": "fix_python.named_tensorrt",
+    "toolkit-missing": "fix_cuda.fitting_toolkit",
+    "toolkit-path-conflict": "fix_paths.without_other_copies",
+    "toolkit-wrong-version": "fix_cuda.fitting_toolkit",
+}
 
 
 def fix_for(log: Log, claim: Claim) -> Fix | None:
-    """Return the fix of a claim: the doctor's commands for this machine where they fit any log, else a sentence."""
-    if claim.id in _BUILT:
-        from envcheck.rules.context import Context
-
-        return _BUILT[claim.id](Context(log.facts, log.matrix))
-    summary = remedies().get(claim.id)
-    return Fix(summary, _COMMANDS.get(claim.id, ())) if summary else None
+    """Return the fix of a claim, made of what the log tells and the matrix knows."""
+    told = Told(log, claim)
+    return special_remedy(told) or _built(told) or usual_remedy(told)
 
 
-def _driver(context: Context) -> Fix:
-    from envcheck.rules.fixes_system import install_driver
-
-    return install_driver(context, None)
-
-
-def _reload(context: Context) -> Fix:
-    from envcheck.rules.fixes_driver import reload_driver
-
-    return reload_driver(context)
+def joined_fix(ruled: Fix | None, own: Fix | None) -> Fix | None:
+    """Return the doctor's fix; where it names no command, with those that the log gives."""
+    if ruled is None or own is None:
+        return ruled or own
+    steps = tuple(item for item in own.commands if item.argv[:2] != ("envcheck", "doctor"))
+    joined: Fix = ruled if ruled.commands else replaced(ruled, commands=steps)
+    return joined
 
 
-def _container(context: Context) -> Fix:
-    from envcheck.rules.fixes_container import give_to_container
-
-    return give_to_container(context)
-
-
-def _nouveau(context: Context) -> Fix:
-    from envcheck.rules.fixes_driver import release_from
-
-    return release_from(context, "nouveau")
+def findings_with_builders() -> set[str]:
+    """Name the findings whose fixes are built."""
+    return set(_BUILDERS)
 
 
-def _sign(context: Context) -> Fix:
-    from envcheck.rules.fixes_driver import sign_module
-
-    return sign_module(context)
-
-
-def _fabric(context: Context) -> Fix:
-    from envcheck.rules.fixes_driver import start_fabric_manager
-
-    return start_fabric_manager(context, "")
-
-
-def _nodes(context: Context) -> Fix:
-    from envcheck.rules.fixes_driver import create_nodes
-
-    return create_nodes(context, "/dev/nvidia-uvm")
-
-
-_BUILT: dict[str, Callable[[Context], Fix]] = {
-    "driver-missing": _driver,
-    "driver-too-old": _driver,
-    "driver-library-mismatch": _reload,
-    "driver-not-in-container": _container,
-    "driver-nouveau": _nouveau,
-    "driver-secure-boot": _sign,
-    "fabric-manager": _fabric,
-    "driver-device-nodes": _nodes,
-}
-_SMI = Command(("nvidia-smi",), "environment", "which processes hold the memory, and which driver runs")
-_DOCTOR = Command(("envcheck", "doctor"), "environment", "names the release that fits this machine")
-_COMMANDS: dict[str, tuple[Command, ...]] = {
-    "gpu-memory-held": (_SMI,),
-    "gpu-memory-exhausted": (_SMI,),
-    "toolkit-missing": (_DOCTOR,),
-    "toolkit-wrong-version": (_DOCTOR,),
-    "cudnn-missing": (_DOCTOR,),
-    "gpu-arch-too-new": (_DOCTOR,),
-    "gpu-arch-too-old": (_DOCTOR,),
-    "python-unsupported": (_DOCTOR,),
-}
+def _built(told: Told) -> Fix | None:
+    module, _, name = _BUILDERS.get(told.claim.id, "").partition(".")
+    if not module:
+        return None
+    fix: Fix | None = getattr(import_module(f"envcheck.explain.{module}"), name)(told)
+    return fix

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from envcheck.explain.events import Event
-from envcheck.explain.fixes import fix_for
+from envcheck.explain.fixes import fix_for, joined_fix
 from envcheck.explain.log import Claim, Log
 from envcheck.explain.machine import Machine, machine_findings
 from envcheck.explain.reason_architecture import architecture_claims
@@ -65,7 +65,8 @@ def _finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:
     ruled = machine.finding(claim.id)
     if ruled is None:
         return own
-    joined: Finding = replaced(own, evidence=(*own.evidence, *ruled.evidence), fix=ruled.fix or own.fix)
+    fix = joined_fix(ruled.fix, own.fix)
+    joined: Finding = replaced(own, evidence=(*own.evidence, *ruled.evidence), fix=fix)
     return joined
 
 

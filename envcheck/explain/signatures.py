@@ -34,11 +34,6 @@ def rivals() -> tuple[dict[str, Any], ...]:
     return tuple(_document()["rivals"])
 
 
-def remedies() -> dict[str, str]:
-    """Map finding ids to what to do about them, one sentence for a machine of which nothing is known."""
-    return dict(_document()["remedies"])
-
-
 def driver_errors() -> dict[str, str]:
     """Map the numbers with which CUDA's start may end to finding ids."""
     return dict(_document()["driver_errors"])

@@ -17,10 +17,16 @@ _BUILDS = {"pytorch": "torch"}  # conda's name of it
 
 def stated_facts(log: Log) -> Facts | None:
     """Return the given facts with the log's own beside them; None where neither says anything decisive."""
-    told = _Told(log)
-    builds = told.builds()
+    builds = _Told(log).builds()
     if not log.with_facts and not (builds and (log.values("driver", "gpu", "nvcc") or len(builds) > 1)):
         return None
+    return all_facts(log)
+
+
+def all_facts(log: Log) -> Facts:
+    """Return the given facts with all that the log states of the machine beside them."""
+    told = _Told(log)
+    builds = told.builds()
     facts = log.facts
     python, driver, host = facts.python, facts.driver, facts.host
     python = replaced(

@@ -8,6 +8,8 @@ import shlex
 # C0 and C1 controls, the marks that reorder text (https://trojansource.codes), and half characters no file takes.
 _ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f\ud800-\udfff]")
 
+_SEARCH_PATHS = ("$LD_LIBRARY_PATH", "$PATH", "$CONDA_PREFIX")  # to which an assignment adds a folder
+
 
 def inert(text: str) -> str:
     """Return `text` on one line, every control or text-direction character replaced by a visible mark."""
@@ -15,16 +17,16 @@ def inert(text: str) -> str:
 
 
 def shell_line(argv: tuple[str, ...]) -> str:
-    """Quote a command for a POSIX shell, leaving a leading ~/ and the redacted $USER to expand."""
+    """Quote a command for a POSIX shell, leaving a leading ~/, the redacted $USER and search paths to expand."""
     return " ".join(_quoted(inert(word)) for word in argv)
 
 
 def _quoted(word: str) -> str:
     if word.startswith("~/"):
         return "~/" + _quoted(word[2:]) if word[2:] else "~/"
-    if "$USER" in word:
-        return '"$USER"'.join(shlex.quote(part) if part else "" for part in word.split("$USER"))
-    return shlex.quote(word)
+    names = "|".join(map(re.escape, ("$USER", *_SEARCH_PATHS) if re.match(r"\w+=", word) else ("$USER",)))
+    parts = [part for part in re.split(f"({names})", word) if part] or [""]
+    return "".join(f'"{part}"' if re.fullmatch(names, part) else shlex.quote(part) for part in parts)
 
 
 def escaped_in_json(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import fastjsonschema
 
 from envcheck.explain.events import Signature
-from envcheck.explain.signatures import compiled, driver_errors, load_signatures, remedies, rivals
+from envcheck.explain.signatures import compiled, driver_errors, load_signatures, rivals
 from envcheck.host.data_files import read_data
 from envcheck.rules import catalogue
 
@@ -65,14 +65,6 @@ def test_fragments_are_rare_in_a_training_log() -> None:
     )
     found = [(item.name, part) for item in ALL for part in item.fragments for line in ordinary if part in line]
     assert found == []
-
-
-def test_each_cause_has_a_remedy() -> None:
-    from envcheck.explain.fixes import _BUILT
-
-    pointed_at = {item.finding for item in ALL if item.finding and item.role != "noise"}
-    assert pointed_at - set(remedies()) - set(_BUILT) == set()
-    assert set(remedies()) <= set(catalogue())
 
 
 def test_rivals_and_numbers_name_findings() -> None:

@@ -1,0 +1,75 @@
+"""Fixes of the compilers around CUDA: the gcc that nvcc takes, and the ptxas that knows a GPU."""
+
+from __future__ import annotations
+
+from envcheck.explain.told import Told, plain
+from envcheck.model.findings import Command, Fix
+from envcheck.rules.cuda_libraries import numbers
+
+
+def older_compiler(told: Told) -> Fix | None:
+    """Name the newest gcc that this nvcc takes, and the first CUDA that takes the gcc that is there."""
+    matrix = told.log.matrix
+    line = told.captured("nvcc") or next(iter(told.log.cudas), "")
+    row = matrix.toolkit(line) if line else None
+    over = told.captured("gcc_over")
+    highest = told.captured("gcc_max") or (row.gcc_max or "" if row else "")
+    if over and not told.captured("gcc_max"):
+        highest = next(
+            (item.gcc_max for item in matrix.toolkits() if item.gcc_max and numbers(item.gcc_max) < numbers(over)), ""
+        )
+    if not numbers(highest):
+        return None
+    major = highest if highest.startswith("4.") else str(numbers(highest)[0])
+    gcc = numbers(told.captured("gcc") or _host_version(told))
+    takes = [item.version for item in matrix.toolkits() if gcc and numbers(item.gcc_max or "")[:1] >= gcc[:1]]
+    newer = (
+        f"; or use CUDA {takes[-1]} or newer, which takes gcc {gcc[0]}"
+        if takes and gcc[0] > numbers(highest)[0]
+        else ""
+    )
+    path = f"/usr/bin/g++-{major}"
+    return Fix(
+        f"Install gcc {major} beside the other and let nvcc use it{newer}.",
+        (
+            Command(
+                ("sudo", "apt-get", "install", "-y", f"gcc-{major}", f"g++-{major}"),
+                "system",
+                "Debian and Ubuntu, where they have it; conda: conda install -c conda-forge gxx_linux-64=" + major,
+            ),
+            Command(
+                ("export", f"CC=/usr/bin/gcc-{major}", f"CXX={path}", f"NVCC_CCBIN={path}", f"CUDAHOSTCXX={path}"),
+                "user",
+                "in the shell that builds: PyTorch, nvcc and CMake read these",
+            ),
+        ),
+    )
+
+
+def _host_version(told: Told) -> str:
+    """Read the number of a host compiler as nvcc shows it: 90300 is gcc 9.3."""
+    value = plain(
+        next((event.captured["host_version"] for event in told.claim.events if "host_version" in event.captured), ""),
+        r"\d{5,6}",
+    )
+    return f"{int(value) // 10000}.{int(value) % 10000 // 100}" if value else ""
+
+
+def newer_ptxas(told: Told) -> Fix | None:
+    """Name the CUDA whose ptxas knows a GPU."""
+    cc = told.value("cc")
+    row = told.log.matrix.architecture(cc)
+    if row is None or row.first_toolkit is None:
+        return None
+    root = f"/usr/local/cuda-{row.first_toolkit}/bin"
+    return Fix(
+        f"Let the ptxas of CUDA {row.first_toolkit} or newer be found first: none before it knows {cc}.",
+        (
+            Command(("ptxas", "--version"), "environment", "the one that is found now"),
+            Command(
+                ("export", f"PATH={root}:$PATH", f"TRITON_PTXAS_PATH={root}/ptxas"),
+                "user",
+                "where that toolkit is installed; Triton reads the second",
+            ),
+        ),
+    )

@@ -1,0 +1,168 @@
+"""Fixes of CUDA beside a framework: the driver and the toolkit, in the versions that the log asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from envcheck.explain.fix_context import context_of, plan_command, release_row
+from envcheck.explain.reason_libraries import TOOLKIT, parse_library, providers
+from envcheck.explain.told import Told
+from envcheck.model.findings import Command, Fix
+from envcheck.rules.cuda_libraries import numbers
+from envcheck.rules.driver_release import driver_floor, full_driver, toolkit_of
+from envcheck.rules.fixes_python import conda_install, pip_install
+from envcheck.rules.fixes_system import install_driver
+from envcheck.rules.pytorch_index import index_url
+
+_ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
+_BUILD_INFO = Command(
+    ("python", "-c", "import tensorflow as tf; print(tf.sysconfig.get_build_info())"),
+    "environment",
+    "the CUDA and cuDNN of a TensorFlow; envcheck matrix show tensorflow==VERSION tells without it",
+)
+_DOCTOR = Command(("envcheck", "doctor"), "environment", "which CUDA the build names, and which is there")
+_REPOSITORY = "Debian and Ubuntu, from NVIDIA's repository; Fedora and RHEL: dnf install"
+_COMPILING = {
+    "apex-cuda-mismatch", "cmake-cuda-not-found", "cmake-no-cuda", "cuda-home-not-set", "extension-cuda-different",
+    "find-cuda-old", "flash-attn-cuda-old", "header-not-found", "linker-cuda-library", "nvcc-not-found",
+    "tf-configure-cuda", "torch-cuda-mismatch",
+}  # fmt: skip
+_EXACT = ("image-driver", "ptx-", "container-requirement", "forward-compat")  # need the driver of that very CUDA
+
+
+def newer_driver(told: Told) -> Fix | None:
+    """Name the least driver for the CUDA that is asked for, and what runs on the one that is there."""
+    context, cuda = context_of(told), _needed_cuda(told)
+    toolkit = toolkit_of(context, cuda) if cuda else None
+    exact = any(name.startswith(_EXACT) for name in told.signatures)
+    floor = (full_driver if exact else driver_floor)(context, toolkit) if toolkit else None
+    fix = install_driver(context, told.captured("driver_wanted") or floor)
+    planned = (
+        plan_command(told, "", "or a build for the driver that is there")
+        if told.log.driver or told.log.first("cuda_api")
+        else ()
+    )
+    why = f" CUDA {toolkit.version} needs it." if toolkit and floor else ""
+    tells = () if told.log.driver else (Command(("nvidia-smi",), "system", "the driver that is there, on the host"),)
+    return Fix(fix.summary + why, (*tells, *fix.commands, *planned))
+
+
+def _needed_cuda(told: Told) -> str:
+    """Find the CUDA that the driver does not reach: as a condition names it, or that of the build."""
+    for name in ("condition", "needed_cuda", "cuda_wanted"):
+        value = next((event.captured[name] for event in told.claim.events if name in event.captured), "")
+        found = re.fullmatch(r"\s*(?:cuda\s*[>=]+\s*)?(\d{1,2}(?:\.\d)?)\s*", value or "")
+        if found:
+            return found.group(1)
+    return wanted_cuda(told)
+
+
+def wanted_cuda(told: Told) -> str:
+    """Return the CUDA line that a build asks for: by its release, by the libraries it names; "" where several fit."""
+    label = re.fullmatch(r"cu(\d+)(\d)", told.value("torch_label"))
+    row = release_row(told)
+    stated = f"{label.group(1)}.{label.group(2)}" if label else (row.cuda or "" if row else "")
+    lines = fitting_lines(told)
+    if stated and (not lines or stated in lines):
+        return stated
+    return lines[0] if len(lines) == 1 else ""
+
+
+def fitting_lines(told: Told) -> tuple[str, ...]:
+    """List the CUDA lines that hold every library that is missing, and every one that was opened."""
+    missing = [event.captured.get("library") or event.captured.get("library2", "") for event in told.claim.events]
+    asked = _holding(told, missing)
+    opened = _holding(told, told.log.values("opened"))
+    return tuple(line for line in asked if line in opened) or asked
+
+
+def _holding(told: Told, names: Iterable[str]) -> tuple[str, ...]:
+    libraries = [parse_library(name) for name in names if name]
+    held = [providers(told.log.matrix, item) for item in libraries if item.family == TOOLKIT]
+    known = [lines for lines in held if lines]
+    return tuple(line for line in known[0] if all(line in lines for lines in known)) if known else ()
+
+
+def fitting_toolkit(told: Told) -> Fix | None:
+    """Bring the CUDA that is asked for, or name the release that takes the one that is there."""
+    compiles = bool(_COMPILING & set(told.signatures))
+    named = (told.captured("cuda_wanted") or told.captured("torch_cuda")) if compiles else ""
+    cuda = named if re.fullmatch(r"\d{1,2}\.\d", named) else wanted_cuda(told)
+    if not cuda:
+        return _any_of(told)
+    steps = toolkit_commands(told, cuda, compiles=compiles)
+    if cuda in told.log.cudas:
+        return Fix(f"CUDA {cuda} is installed: let it be found.", steps[-1:])
+    installed = told.captured("nvcc") or next(iter(told.log.cudas), "")
+    other, others = _other_release(told, installed) if installed else ("", ())
+    verb = "Build with" if compiles else "Install the libraries of"
+    where = " beside what is there" if installed else ""
+    return Fix(f"{verb} CUDA {cuda}{where}{other}.", (*steps, *others))
+
+
+def _any_of(told: Told) -> Fix | None:
+    """Say which release of TensorFlow was built with which of the CUDA lines that hold what is missing."""
+    lines = fitting_lines(told)
+    if not lines:
+        return None
+    built = _releases_of(told, lines) if told.framework == "tensorflow" else []
+    shown = ", ".join(built) or (lines[0] if len(lines) == 1 else f"one of {lines[-1]} to {lines[0]}")
+    what = f"Install the CUDA that the release was built with: {shown}; or a release for the CUDA that is there"
+    tells = _BUILD_INFO if built else _DOCTOR
+    return Fix(f"{what}. NVIDIA's archive: {_ARCHIVE}.", (tells, *plan_command(told)))
+
+
+def _releases_of(told: Told, lines: tuple[str, ...]) -> list[str]:
+    """Name the TensorFlow releases of each CUDA line, newest first: CUDA 11.0 for TensorFlow 2.4."""
+    found: dict[str, list[str]] = {}
+    for row in told.log.matrix.releases("tensorflow", context_of(told).platform):
+        if row.cuda in lines:
+            found.setdefault(row.cuda or "", []).append(".".join(row.version.split(".")[:2]))
+    return [
+        f"CUDA {cuda} for TensorFlow {old[-1]}" + (f" to {old[0]}" if old[0] != old[-1] else "")
+        for cuda, old in found.items()
+    ]
+
+
+def toolkit_commands(told: Told, cuda: str, *, compiles: bool) -> tuple[Command, ...]:
+    """List the ways to a CUDA line, then the variable that names it: conda, NVIDIA's repository."""
+    if told.log.os in ("windows", "darwin") or len(numbers(cuda)) < 2:
+        return (Command(("nvcc", "--version"), "environment", f"must say {cuda}; NVIDIA's archive: {_ARCHIVE}"),)
+    package = ("cuda-toolkit-" if compiles else "cuda-libraries-") + cuda.replace(".", "-")
+    apt = Command(("sudo", "apt-get", "install", "-y", package), "system", _REPOSITORY)
+    root = f"/usr/local/cuda-{cuda}"
+    named = (f"CUDA_HOME={root}", f"PATH={root}/bin:$PATH") if compiles else (_path(f"{root}/lib64"),)
+    where = "in the shell that builds" if compiles else "in the shell that starts the program"
+    return (*_conda(told, cuda, compiles=compiles), apt, Command(("export", *named), "user", where))
+
+
+def _conda(told: Told, cuda: str, *, compiles: bool) -> tuple[Command, ...]:
+    """Install a CUDA line into a conda environment, from a channel that has it."""
+    if compiles:
+        found = conda_install(f"cuda-nvcc={cuda}", channel="nvidia") if numbers(cuda) >= (11, 3) else None
+    elif numbers(cuda) >= (12,):
+        found = conda_install(f"cuda-version={cuda}", "cuda-libraries")
+    else:
+        channels = [row.channel for row in told.log.matrix.conda_builds("cudatoolkit") if cuda in row.cuda]
+        found = conda_install(f"cudatoolkit={cuda}", channel=channels[0]) if channels else None
+    return (Command(found.argv, found.scope, "in a conda environment; elsewhere:"),) if found else ()
+
+
+def _path(folder: str) -> str:
+    return f"LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH"
+
+
+def _other_release(told: Told, installed: str) -> tuple[str, tuple[Command, ...]]:
+    """Name the release of the framework that takes the CUDA that is there, and the command that installs it."""
+    context, own = context_of(told), release_row(told)
+    line = ".".join(installed.split(".")[:2])
+    rows = told.log.matrix.releases(told.framework, context.platform) if told.framework else ()
+    if told.framework == "torch":
+        made = [own] if own and line in own.variants else [row for row in rows if line in row.variants]
+        if not made:
+            return "", ()
+        command = pip_install(context, f"torch=={made[0].version}", index=index_url(line))
+        return f"; or install a torch for CUDA {line}, such as {made[0].version}", (command,)
+    near = [row for row in rows if row.cuda == line]
+    return (f"; or use {near[0].distribution} {near[0].version}, which loads CUDA {line}", ()) if near else ("", ())

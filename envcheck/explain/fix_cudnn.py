@@ -1,0 +1,59 @@
+"""Fixes of cuDNN: the one a build was made with, for its CUDA, by each way it comes."""
+
+from __future__ import annotations
+
+import re
+
+from envcheck.explain.fix_context import context_of, release_row
+from envcheck.explain.fix_cuda import wanted_cuda
+from envcheck.explain.reason_libraries import parse_library
+from envcheck.explain.told import Told
+from envcheck.model.findings import Command, Fix
+from envcheck.rules.cuda_libraries import numbers
+from envcheck.rules.fixes_python import conda_install, python_program
+
+_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
+_WHEEL = "where the framework takes its CUDA from wheels"
+_APT = "Debian and Ubuntu, from NVIDIA's repository; in a container take an image with -cudnn in its name"
+
+
+def fitting_cudnn(told: Told) -> Fix | None:
+    """Name the cuDNN a build was made with, for its CUDA, and the ways to it."""
+    wanted, cuda = _wanted(told), wanted_cuda(told)
+    if not re.fullmatch(r"\d{1,2}(?:\.\d{1,2}){0,3}", wanted):
+        return None
+    of_cuda = f" for CUDA {cuda}" if cuda else ""
+    exact = told.claim.id == "cudnn-too-new"
+    newer = f", or a newer {numbers(wanted)[0]}.x" if "." in wanted and not exact else ""
+    return Fix(f"Install cuDNN {wanted}{of_cuda}{newer}. NVIDIA's archive: {_ARCHIVE}.", _commands(told, wanted, cuda))
+
+
+def _wanted(told: Told) -> str:
+    """Find the cuDNN that is asked for: as a message names it, as the release does, as the library's name does."""
+    from envcheck.explain.reason_versions import cudnn_number
+
+    row, built = release_row(told), told.captured("cudnn_built")
+    if built:
+        return ".".join(map(str, cudnn_number(built)[:3]))
+    names = (event.captured.get("library", "") for event in told.claim.events)
+    library = next((parse_library(name).version for name in names if "cudnn" in name), "")
+    return (row.cudnn or "" if row else "") or library.partition(".")[0]
+
+
+def _commands(told: Told, wanted: str, cuda: str) -> tuple[Command, ...]:
+    major, line, of = numbers(wanted)[0], ".".join(map(str, numbers(wanted)[:2])), cuda.partition(".")[0]
+    exact = told.claim.id == "cudnn-too-new"
+    commands = []
+    if major >= 8 and told.framework != "tensorflow" and of in ("", "11", "12", "13"):
+        limits = f"=={line}.*" if exact else f">={wanted},<{major + 1}"
+        said = _WHEEL + ("" if of else "; nvidia-cudnn-cu11 or -cu13 where CUDA is of that major")
+        pip = (python_program(context_of(told)), "-m", "pip", "install", f"nvidia-cudnn-cu{of or '12'}{limits}")
+        commands.append(Command(pip, "environment", said))
+    if numbers(line) >= (7, 0):
+        channel = "conda-forge" if numbers(line) >= (7, 6) or numbers(line) == (8,) else "defaults"
+        argv = conda_install(f"cudnn={line}", channel=channel).argv
+        commands.append(Command(argv, "environment", "in a conda environment"))
+    if major >= 7 and not exact and told.log.os != "windows":
+        package = f"libcudnn{major}" if major < 9 else f"cudnn9-cuda-{of or '12'}"
+        commands.append(Command(("sudo", "apt-get", "install", "-y", package), "system", _APT))
+    return tuple(commands)

@@ -1,0 +1,73 @@
+"""Fixes of the driver and how it gets into containers: the doctor's own, for the machine as far as it is told."""
+
+from __future__ import annotations
+
+from envcheck.explain.fix_context import context_of
+from envcheck.explain.told import Told
+from envcheck.model.findings import Command, Fix
+from envcheck.model.records import replaced
+
+_TWO = Command(
+    ("sh", "-c", "dpkg -l | grep -E 'nvidia-(driver|dkms|kernel)|libnvidia-compute|libcuda1'"),
+    "user",
+    "if it stays after a restart: two releases are installed, and one must go",
+)
+_LOOK = Command(
+    ("lspci", "-d", "10de:"), "user", "no line: there is no GPU here; on a cluster ask for one (--gres=gpu:1)"
+)
+_RELEASE = Command(
+    ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
+    "user",
+    "the release that the fabric manager must have; its package is nvidia-fabricmanager-BRANCH",
+)
+
+
+def install(told: Told) -> Fix:
+    """Say how to install the driver, after a look whether there is a GPU for it."""
+    from envcheck.rules.fixes_system import install_driver
+
+    fix = install_driver(context_of(told), None)
+    quiet = told.log.os in ("windows", "darwin") or told.log.in_wsl
+    changed: Fix = fix if quiet else replaced(fix, commands=(_LOOK, *fix.commands))
+    return changed
+
+
+def reload(told: Told) -> Fix:
+    """Say how to bring kernel module and libraries to one release."""
+    from envcheck.rules.fixes_driver import reload_driver
+
+    fix = reload_driver(context_of(told))
+    two = any({"kernel", "dso"} <= set(event.captured) for event in told.claim.events)
+    changed: Fix = replaced(fix, commands=(*fix.commands, _TWO)) if two and fix.commands else fix
+    return changed
+
+
+def hand_in(told: Told) -> Fix:
+    """Say how to hand the GPUs to the kind of container."""
+    from envcheck.rules.fixes_container import give_to_container
+
+    return give_to_container(context_of(told))
+
+
+def release(told: Told) -> Fix:
+    """Say how to take the GPU from the module that owns it: nouveau or vfio-pci."""
+    from envcheck.rules.fixes_driver import release_from
+
+    owner = next((event.captured["owner"] for event in told.claim.events if "owner" in event.captured), "")
+    return release_from(context_of(told), "vfio-pci" if "vfio" in owner else "nouveau")
+
+
+def sign(told: Told) -> Fix:
+    """Say how to make Secure Boot accept the module."""
+    from envcheck.rules.fixes_driver import sign_module
+
+    return sign_module(context_of(told))
+
+
+def start_fabric(told: Told) -> Fix:
+    """Say how to start the fabric manager of the driver's release."""
+    from envcheck.rules.fixes_driver import start_fabric_manager
+
+    fix = start_fabric_manager(context_of(told), told.log.driver)
+    changed: Fix = fix if told.log.driver else replaced(fix, commands=(_RELEASE, *fix.commands))
+    return changed

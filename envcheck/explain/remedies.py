@@ -1,0 +1,92 @@
+"""The rows of data/remedies.json: what to do about a cause, filled with what the log tells."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from envcheck.explain.fix_context import context_of
+from envcheck.explain.told import Told
+from envcheck.host.data_files import read_data
+from envcheck.model.findings import Command, Fix
+from envcheck.rules.fixes_python import python_program
+
+_NAMED = re.compile(r"\{([a-z_]+)\}")
+
+
+def special_remedy(told: Told) -> Fix | None:
+    """Return the fix that is for these very messages; None where the cause has one for all."""
+    special = [row for row in _rows(told) if "signatures" in row or "where" in row]
+    return _first(told, sorted(special, key=lambda row: _place(told, row)))
+
+
+def usual_remedy(told: Told) -> Fix | None:
+    """Return the fix of the cause for a machine of which nothing more is known."""
+    return _first(told, (row for row in _rows(told) if "signatures" not in row and "where" not in row))
+
+
+def findings_with_remedies() -> set[str]:
+    """Name the findings that have a remedy for any log."""
+    return {row["finding"] for row in document()["remedies"] if not {"signatures", "where", "when"} & set(row)}
+
+
+@lru_cache(maxsize=1)
+def document() -> dict[str, Any]:
+    """Read data/remedies.json."""
+    loaded: dict[str, Any] = json.loads(read_data("remedies.json"))
+    return loaded
+
+
+def _rows(told: Told) -> list[dict[str, Any]]:
+    return [row for row in document()["remedies"] if row["finding"] == told.claim.id]
+
+
+def _first(told: Told, rows: Iterable[dict[str, Any]]) -> Fix | None:
+    return next((fix for row in rows if _fits(told, row) if (fix := _filled(told, row)) is not None), None)
+
+
+def _place(told: Told, row: dict[str, Any]) -> int:
+    """Tell which of the messages a row is for: the heaviest stands first."""
+    named = row.get("signatures", told.signatures)
+    return next((place for place, name in enumerate(told.signatures) if name in named), len(told.signatures))
+
+
+def _fits(told: Told, row: dict[str, Any]) -> bool:
+    if not set(row.get("when", ())) <= told.tags:
+        return False
+    if "signatures" in row and not set(row["signatures"]) & set(told.signatures):
+        return False
+    return all(re.search(pattern, told.value(name)) for name, pattern in row.get("where", {}).items())
+
+
+def _filled(told: Told, row: dict[str, Any]) -> Fix | None:
+    """Fill a row; a command of which a name is not told is left out, and the row where no command is left."""
+    summary = _text(told, row["summary"])
+    shown = [_command(told, item) for item in row.get("commands", ())]
+    commands = tuple(item for item in shown if item is not None)
+    if summary is None or (shown and not commands):
+        return None
+    return Fix(summary, commands)
+
+
+def _command(told: Told, row: dict[str, Any]) -> Command | None:
+    words: list[str] = []
+    for word in row["argv"]:
+        filled = _text(told, word)
+        if filled is None:
+            return None
+        words += filled.split() if word == "{pids}" else [filled]
+    purpose = _text(told, row.get("purpose", ""))
+    program = python_program(context_of(told)) if words[0] == "python" else words[0]
+    return Command((program, *words[1:]), row.get("scope", "environment"), purpose or "")
+
+
+def _text(told: Told, text: str) -> str | None:
+    """Put the values of the log into a text; None where it does not tell one of them."""
+    values = {name: told.value(name) for name in _NAMED.findall(text)}
+    if not all(values.values()):
+        return None
+    return _NAMED.sub(lambda found: values[found[1]], text)

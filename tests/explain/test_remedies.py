@@ -1,0 +1,43 @@
+"""The rows of remedies: their shape, and that every cause has one."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import fastjsonschema
+
+from envcheck.explain.fixes import findings_with_builders
+from envcheck.explain.remedies import document, findings_with_remedies
+from envcheck.explain.signatures import load_signatures
+from envcheck.explain.told import answerable
+from envcheck.host.data_files import read_data
+from envcheck.rules import catalogue
+
+ROWS = document()["remedies"]
+SIGNATURES = {item.name: item for item in load_signatures()}
+DANGEROUS = re.compile(
+    r"allow-unsupported|ln -s|KMP_DUPLICATE_LIB_OK=|--force-depends|rm -rf|chmod 777|DISABLE_REQUIRE"
+)
+
+
+def test_the_file_fits_its_schema() -> None:
+    fastjsonschema.compile(json.loads(read_data("remedies.schema.json")))(document())
+
+
+def test_each_cause_has_a_remedy_for_any_log() -> None:
+    pointed_at = {item.finding for item in SIGNATURES.values() if item.finding and item.role != "noise"}
+    assert pointed_at - findings_with_remedies() - findings_with_builders() == set()
+    assert {row["finding"] for row in ROWS} | findings_with_builders() <= set(catalogue())
+
+
+def test_rows_name_signatures_and_values_that_there_are() -> None:
+    named = {name for row in ROWS for name in row.get("signatures", ())}
+    assert named - set(SIGNATURES) == set()
+    asked = {name for row in ROWS for name in re.findall(r"\{([a-z_]+)\}", json.dumps(row))}
+    asked |= {name for row in ROWS for name in row.get("where", ())}
+    assert {name for name in asked if not answerable(name)} == set()
+
+
+def test_no_row_proposes_what_harms() -> None:
+    assert [row for row in ROWS if DANGEROUS.search(json.dumps(row))] == []
