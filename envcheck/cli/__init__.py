@@ -92,9 +92,11 @@ def _run() -> int:
 
 def _interrupted() -> int:
     from envcheck.cli.exits import INTERRUPTED
+    from envcheck.host.interruption import over
     from envcheck.host.process import end_running
 
     end_running()
+    over()
     return _fail("Interrupted.", INTERRUPTED)
 
 

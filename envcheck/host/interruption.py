@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_CODE = 130
 _AGAIN = 0.005  # seconds until an interruption that was lost is raised again
 
 
@@ -23,6 +24,7 @@ class _Seen:
         self.process = 0
         self.came = False
         self.is_enough = False
+        self.is_over = False
         self.held = 0
         self.is_waiting = False
 
@@ -51,6 +53,11 @@ def enough() -> None:
     _seen.is_enough = True
 
 
+def over() -> None:
+    """End at once when another one comes: nothing is left to end, and the reader of the output may not read on."""
+    _seen.is_over = True
+
+
 def answered() -> None:
     """Forget the one that came: somebody caught it and goes on as meant."""
     _seen.came = False
@@ -73,7 +80,11 @@ class held_back:  # noqa: N801 - a context manager; contextlib is not loaded for
 
 
 def _interrupt(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
-    if _seen.process != os.getpid() or _seen.is_enough:
+    if _seen.process != os.getpid():
+        return
+    if _seen.is_enough:
+        if _seen.is_over:
+            os._exit(_CODE)
         return
     _seen.came = True
     if _seen.held and not _seen.is_waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -143,6 +144,20 @@ def command(arguments):
 """
     done = interrupted(code)
     assert (done.returncode, done.stderr.strip()) == (130, TOLD)
+
+
+def test_a_reader_that_does_not_read_on_does_not_keep_it() -> None:
+    code = "def command(arguments):\n    print('x' * 9_000_000)\n    return 0"
+    argv = [sys.executable, "-c", _MAIN.replace("{code}", code)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.read(1)  # it writes, and waits
+        assert process.stderr is not None
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.readline() == f"{TOLD}\n".encode()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
 
 
 def test_a_forked_worker_leaves_it_to_its_parent() -> None:
