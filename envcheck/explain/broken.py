@@ -37,11 +37,14 @@ def broken_lines(chunk: bytes) -> Iterator[Broken]:
     """List the lines of a log that may go on in the next one, each with what follows it."""
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in chunk.decode("utf-8", "replace").split("\n")]
     often = Counter(map(len, lines))
-    widest = max(often, default=0)
+    widest = max(often)
     edge = widest if _SCREEN <= widest <= _WIDEST and (often[widest] > 1 or widest in _WIDTHS) else 0
-    cut = {*_WIDTHS, *(width for width, count in often.items() if count > 2 and _NARROWEST <= width <= _WIDEST), edge}
-    yield from _joined(lines, [len(line) in cut for line in lines], "", edge)
-    wraps = [_wraps(line, following, {*_WIDTHS, edge}) for line, following in pairwise(lines)]
+    often_cut = {width for width, count in often.items() if count > 2 and _NARROWEST <= width <= _WIDEST}
+    usual = {
+        width for width in (*_WIDTHS, *often_cut) if sum(map(width.__lt__, map(len, lines))) <= max(2, len(lines) // 5)
+    }
+    yield from _joined(lines, [len(line) in {*usual, edge} for line in lines], "", edge)
+    wraps = [_wraps(line, following, {*usual, edge}) for line, following in pairwise(lines)]
     yield from _joined(lines, [*wraps, False], " ", 0)
 
 

@@ -44,8 +44,11 @@ def _by_place(hit: Hit) -> Hit:
 
 
 def _one_by_one(literals: Sequence[bytes], block: bytes) -> Iterable[Hit]:
+    """Look for the literals whose first bytes stand somewhere in the block."""
+    width = min(map(len, literals))
+    heads = {block[at : at + width] for at in range(len(block))}
     for number, literal in enumerate(literals):
-        start = block.find(literal)
+        start = block.find(literal) if literal[:width] in heads else -1
         while start >= 0:
             yield number, start
             start = block.find(literal, start + 1)

@@ -49,12 +49,13 @@ class Scanner:
         encodings: dict[bytes, str] = {}
         for number, signature in enumerate(signatures):
             for fragment in signature.fragments:
-                for literal, encoding in spellings(fragment).items():
+                for literal, encoding in spellings(fragment):
                     owners.setdefault(literal, []).append(number)
                     encodings.setdefault(literal, encoding)
         self._owners = [tuple(numbers) for numbers in owners.values()]
         self._encodings = [encodings[literal] for literal in owners]
-        self._find = finder(list(owners))
+        self._literals = list(owners)
+        self._find = finder(self._literals)
 
     def stream(self, name: str) -> Stream:
         """Begin a stream; `name` is the file its events will name."""
@@ -67,6 +68,10 @@ class Scanner:
     def hits(self, chunk: bytes) -> list[tuple[int, int]]:
         """List the literals in a chunk of lines with their offsets."""
         return self._find(chunk)
+
+    def within(self, raw: bytes, numbers: Iterable[int]) -> list[int]:
+        """List those of some literals that stand in a line."""
+        return [number for number in numbers if self._literals[number] in raw]
 
     def encoding(self, numbers: Iterable[int]) -> str:
         """Name the encoding in which one of these literals is what it is; "" for the usual one."""
@@ -177,10 +182,10 @@ class Stream:
     def _put_together(self, broken: Broken, literals: Sequence[int]) -> None:
         """Add what only the lines put together say, instead of what each of them said of the same message."""
         line, found = self._read(broken.text.encode(), literals)
-        pieces = [self._read(piece.encode(), literals) for piece in broken.pieces] if found else []
-        said = [(piece.worker, *one) for piece, of_piece in pieces for one in of_piece]
+        read = [self._read_part(piece, literals) for piece in broken.pieces if found]
+        said = [(piece.worker, *one) for piece, of_piece in read for one in of_piece]
         known = self._rejoined | {(signature, captures) for _, signature, captures, _ in said}
-        loose = set() if broken.is_sure else {one[0] for one in self._read(broken.torn.encode(), literals)[1]}
+        loose = set() if broken.is_sure else {one[0] for one in self._read_part(broken.torn, literals)[1]}
         for signature, captures, offset in found:
             if (signature, captures) in known or signature in loose:
                 continue
@@ -189,6 +194,10 @@ class Stream:
             for worker, other, half, _ in said:
                 if other == signature:
                     self._scanner.collected.forget(signature, half, worker)
+
+    def _read_part(self, text: str, literals: Sequence[int]) -> tuple[Line, Found]:
+        raw = text.encode()
+        return self._read(raw, self._scanner.within(raw, literals))
 
 
 def _line_begin(chunk: bytes, start: int) -> int:
