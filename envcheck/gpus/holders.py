@@ -43,7 +43,8 @@ def listed_pids(gpus: tuple[GpuActivity, ...]) -> frozenset[int]:
 
 def views(gpus: tuple[GpuActivity, ...], reading: ProcessReading, system: str) -> tuple[GpuView, ...]:
     """Put each process with each GPU that it holds."""
-    return tuple(_view(activity, reading, system) for activity in gpus)
+    told = listed_pids(gpus)
+    return tuple(_view(activity, reading, system, told) for activity in gpus)
 
 
 def _listed(activity: GpuActivity) -> tuple[GpuProcess, ...]:
@@ -51,12 +52,13 @@ def _listed(activity: GpuActivity) -> tuple[GpuProcess, ...]:
     return processes.value if isinstance(processes, Known) else ()
 
 
-def _view(activity: GpuActivity, reading: ProcessReading, system: str) -> GpuView:
+def _view(activity: GpuActivity, reading: ProcessReading, system: str, told: frozenset[int]) -> GpuView:
     # In a PID namespace of its own the driver's number may name another process here: one without the GPU open.
     listed = {process.pid: process for process in _listed(activity)}
     seen = {process.pid: process for process in reading.processes if process.devices or not reading.isolated}
     nodes = {_IN_WSL, *([f"/dev/nvidia{activity.minor.value}"] if isinstance(activity.minor, Known) else [])}
-    hidden = [pid for pid, process in seen.items() if nodes & set(process.devices) and pid not in listed]
+    # CUDA opens every GPU to count them: what NVML lists on another GPU has nothing on this one.
+    hidden = [pid for pid, process in seen.items() if nodes & set(process.devices) and pid not in told]
     index = activity.gpu.nvml_index.value if isinstance(activity.gpu.nvml_index, Known) else 0
     holders = tuple(
         _holder(pid, listed.get(pid), seen.get(pid), ending_of(pid, seen.get(pid), reading, system, index))

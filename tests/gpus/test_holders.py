@@ -37,6 +37,14 @@ def test_a_trainer_of_ones_own_is_ended_by_kill() -> None:
     assert value_of(holder.memory_bytes) == 8 * GIB
 
 
+def test_a_trainer_that_opened_every_gpu_is_shown_where_it_computes() -> None:
+    everywhere = process(4242, devices=("/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl"))
+    first, second = views((gpu(processes=TRAINER), gpu(1)), reading(everywhere), "linux")
+    assert [[holder.pid for holder in one.holders] for one in (first, second)] == [[4242], []]
+    first, second = views((gpu(), gpu(1)), reading(everywhere), "linux")  # listed nowhere: it may hold either
+    assert [[holder.pid for holder in one.holders] for one in (first, second)] == [[4242], [4242]]
+
+
 def test_a_process_that_nvml_hides_is_found_by_its_open_device() -> None:
     shown = view(gpu(minor=3, processes=TRAINER), reading(process(4242), process(77, devices=("/dev/nvidia3",))))
     hidden = shown.holders[0]
