@@ -51,7 +51,9 @@ def plan(
 ) -> int:
     """Print the exact commands that bring REQ to this machine, and why not a newer release. Changes nothing."""
     said = Description(python, driver, gpus, glibc, platform or "")
-    wish = Wish(expect, installer or "", folder, in_container=form == "dockerfile", described=said)
+    given = {"--snapshot": snapshot_file, "--matrix": matrix_file, "--installer": installer, "--env": folder}
+    repeated = tuple(word for name, value in given.items() if value for word in (name, value))
+    wish = Wish(expect, installer or "", folder, form == "dockerfile", said, repeated)
     made = plan_for(requirements, wish, snapshot_file, matrix_file)
     made, told = plan_output.verified(made) if verify and made.releases else (made, "")
     verdict = told or verdict_on(made)

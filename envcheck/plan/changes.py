@@ -117,7 +117,7 @@ class _Tries:
         expect = str(changed.pop("expect", self.wish.expect))
         said = replaced(self.wish.described, **changed)
         assert isinstance(requests, tuple)  # noqa: S101 - given so above
-        argv = replan(tuple(item.text for item in requests), said, expect)
+        argv = (*replan(tuple(item.text for item in requests), said, expect), *self.wish.repeated)
         return Change(what, effort, ", ".join(_requirement(choice) for choice in met), argv)
 
     def _rows(self) -> Iterable[tuple[str, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envcheck.model.facts import NOT_STATED, Known, Source
-from envcheck.model.findings import ERROR, NOTE, UNDETERMINED, WARNING, Finding
+from envcheck.model.findings import ERROR, NOTE, UNDETERMINED, Finding
 from envcheck.model.machine import LibraryInstall, ToolkitInstall
 from envcheck.model.records import dataclass, replaced
 from envcheck.model.snapshot import Facts
@@ -24,7 +24,7 @@ class Judgement:
     source: CudaSource
     errors: tuple[Finding, ...]  # speak against it
     doubts: tuple[Finding, ...]  # could not be told
-    warnings: tuple[Finding, ...]
+    warnings: tuple[Finding, ...]  # and notes on what could not be told
     mended: tuple[Finding, ...] = ()  # errors that a step of the plan takes away
 
     @property
@@ -57,7 +57,7 @@ class Judge:
         """Evaluate one candidate with what its CUDA source would bring."""
         facts = _with_libraries(self.context.facts, source)
         found = evaluate(self._asking(facts, candidate.judged)).findings
-        told = [item for item in found if not _is_unstated(item) and item.severity != NOTE]
+        told = [item for item in found if not _is_unstated(item) and not _is_mere_note(item)]
         errors = [item for item in told if item.severity == ERROR]
         if errors:
             own = {(item.id, item.message) for item in self.own_findings()}
@@ -69,7 +69,7 @@ class Judge:
             source,
             tuple(item for item in left if item.verdict != UNDETERMINED),
             tuple(item for item in left if item.verdict == UNDETERMINED),
-            tuple(item for item in told if item.severity == WARNING and not (item.id == _HOOKED and source.needs_hook)),
+            tuple(item for item in told if item.severity != ERROR and not (item.id == _HOOKED and source.needs_hook)),
             tuple(mended),
         )
 
@@ -91,6 +91,11 @@ def _is_mended(finding: Finding, source: CudaSource) -> bool:
 def _is_unstated(finding: Finding) -> bool:
     """Tell whether a check waits for something nobody described."""
     return finding.id == "probe-failed" and all(NOT_STATED.detail in item.shown for item in finding.evidence)
+
+
+def _is_mere_note(finding: Finding) -> bool:
+    """Tell whether there is nothing to say: a note, but for one on what could not be told."""
+    return finding.severity == NOTE and finding.verdict != UNDETERMINED
 
 
 def _with_libraries(facts: Facts, source: CudaSource) -> Facts:

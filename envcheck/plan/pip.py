@@ -46,12 +46,20 @@ def install_argv(python: str, wanted: RequirementSet) -> tuple[str, ...]:
     return (python, "-m", "pip", "install", *options, *index, *wanted.requirements)
 
 
-def _install(made: Environment, wanted: RequirementSet, number: int) -> Step:
-    names = wanted.requirements[0].partition("==")[0]
+def install_step(
+    made: Environment, wanted: RequirementSet, number: int, argv: tuple[str, ...], verify: tuple[str, ...]
+) -> Step:
+    """Describe the installation of one of an environment's sets by the command of its installer."""
+    exact = [text.partition("==")[0] for text in wanted.requirements if "==" in text]
     return Step(
         "install" if len(made.sets) == 1 else f"install-{number + 1}",
-        f"Install {names} with what it needs" + (" from an index of its own." if wanted.index else "."),
-        install_argv(interpreter(made), wanted),
-        verify=(interpreter(made), "-m", "pip", "check"),
+        f"Install {', '.join(exact)} with what it needs" + (" from an index of its own." if wanted.index else "."),
+        argv,
+        verify=verify,
         environment=made.folder,
     )
+
+
+def _install(made: Environment, wanted: RequirementSet, number: int) -> Step:
+    python = interpreter(made)
+    return install_step(made, wanted, number, install_argv(python, wanted), (python, "-m", "pip", "check"))

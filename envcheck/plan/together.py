@@ -11,7 +11,7 @@ from packaging.version import Version
 
 from envcheck.model.plans import Clash, Rejected
 from envcheck.model.records import replaced
-from envcheck.plan.candidates import Candidate
+from envcheck.plan.candidates import Candidate, candidates
 from envcheck.plan.choose import Choice, choose
 from envcheck.plan.constraints import constraints
 from envcheck.plan.cuda_source import NONE, OWN
@@ -20,6 +20,8 @@ from envcheck.plan.requests import Request
 from envcheck.rules.cuda_wheel_names import sharing_wheels
 
 _DEPTH = 24  # releases of each framework that are tried with each other
+_CONFLICT = "cuda-wheel-conflict"
+_UNTOLD = "which versions of the shared CUDA wheels it pins is not known."
 _SUFFIX = re.compile(r"(.+?)-cu(\d+)")
 
 
@@ -35,7 +37,9 @@ def choose_together(
         return newest, []
     ladders = [_Ladder(choice, judge, installer) for choice in newest]
     found = _fitting(judge, ladders, [])
-    return ([_with_reasons(choice, newest, clashes) for choice in found], []) if found else (newest, clashes)
+    if not found:
+        return newest, clashes
+    return [_with_reasons(judge, found, place, ladders[place]) for place in range(len(found))], []
 
 
 class _Ladder:
@@ -101,15 +105,27 @@ def _tells_its_pins(candidate: Candidate) -> bool:
     return not candidate.local.startswith("cu")
 
 
-def _with_reasons(choice: Choice, newest: list[Choice], clashes: list[Clash]) -> Choice:
-    """Say of the newest release, where an older one was taken, which pins clash."""
-    first = next(item.best for item in newest if item.request == choice.request)
-    if first is None or choice.best is None or first.candidate.requirement == choice.best.candidate.requirement:
-        return choice
-    text = first.candidate.requirement
-    clash = next(item for item in clashes if text in (item.first.partition(": ")[0], item.second.partition(": ")[0]))
-    why = f"its pins cannot be met beside the others: {clash.first}; {clash.second}."
-    return replaced(choice, rejected=(*choice.rejected, Rejected(text, "cuda-wheel-conflict", why)))
+def _with_reasons(judge: Judge, found: list[Choice], place: int, ladder: _Ladder) -> Choice:
+    """Say of each newer release that was passed over what clashes with the others; the rules' reasons are there."""
+    choice = found[place]
+    taken = _name(choice)
+    others = [item for item in found if item is not choice]
+    reasons = {item.requirement: item for item in choice.rejected}
+    for passed in ladder:
+        name = _name(passed)
+        if name == taken:
+            break
+        reasons |= {item.requirement: item for item in passed.rejected}
+        clash = next(_clashes(judge, [*others, passed]), None)
+        pins = f"{clash.first}; {clash.second}" if clash else "nothing that goes with it goes with the rest"
+        reasons[name] = Rejected(name, _CONFLICT, f"its pins cannot be met beside the others: {pins}.")
+    newer = []
+    for candidate in candidates(judge.context, choice.request):
+        if candidate.requirement == taken:
+            break
+        if candidate.requirement in reasons or not _tells_its_pins(candidate):
+            newer.append(reasons.get(candidate.requirement) or Rejected(candidate.requirement, _CONFLICT, _UNTOLD))
+    return replaced(choice, rejected=tuple(newer))
 
 
 def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from envcheck.model.plans import Environment, RequirementSet, Step
 from envcheck.plan.paths import interpreter, removal
+from envcheck.plan.pip import install_step
 from envcheck.rules.fixes_python import is_requirement
 
 
@@ -32,11 +33,5 @@ def install_argv(python: str, wanted: RequirementSet) -> tuple[str, ...]:
 
 
 def _install(made: Environment, wanted: RequirementSet, number: int) -> Step:
-    names = wanted.requirements[0].partition("==")[0]
-    return Step(
-        "install" if len(made.sets) == 1 else f"install-{number + 1}",
-        f"Install {names} with what it needs" + (" from an index of its own." if wanted.index else "."),
-        install_argv(interpreter(made), wanted),
-        verify=("uv", "pip", "check", "--python", interpreter(made)),
-        environment=made.folder,
-    )
+    python = interpreter(made)
+    return install_step(made, wanted, number, install_argv(python, wanted), ("uv", "pip", "check", "--python", python))

@@ -15,6 +15,7 @@ class Wish:
     folder: str = ""  # of the environment
     in_container: bool = False  # the environment is to be an image
     described: Description = Description()  # what was stated by hand: commands that plan anew repeat it
+    repeated: tuple[str, ...] = ()  # the other options given, for those commands: --snapshot machine.json
 
 
 AS_USUAL = Wish()

@@ -60,7 +60,7 @@ def _release(release: PlannedRelease, *, verbose: bool) -> list[str]:
     built += f", cuDNN {release.cudnn}" if release.cudnn else ""
     lines = [f"{release.requirement}  ({release.build} build{built}) in {release.environment}"]
     lines += [f"  with: {', '.join(release.constraints)}"] if release.constraints else []
-    lines += _rejected(release.rejected, verbose=verbose)
+    lines += _rejected(release.rejected, "newer ones", verbose=verbose)
     told = (*release.doubts, *release.warnings)
     lines += [f"  {item.severity}: {item.id}: {inert(item.message)}" for item in told]
     if verbose:
@@ -69,16 +69,16 @@ def _release(release: PlannedRelease, *, verbose: bool) -> list[str]:
     return lines
 
 
-def _rejected(rejected: tuple[Rejected, ...], *, verbose: bool) -> list[str]:
+def _rejected(rejected: tuple[Rejected, ...], kind: str, *, verbose: bool) -> list[str]:
     shown = rejected if verbose or len(rejected) <= _SHOWN + 1 else rejected[:_SHOWN]
     lines = [f"  not {item.requirement}: {inert(item.why)}" for item in shown]
     left = len(rejected) - len(shown)
-    return [*lines, f"  and {left} more newer ones: -v shows why not"] if left else lines
+    return [*lines, f"  and {left} more {kind}: -v shows why not"] if left else lines
 
 
 def _blocked(plan: Plan, *, verbose: bool) -> list[str]:
     lines = [f"error: {item.id}: {inert(item.message)}" for item in plan.blocked_by]
-    lines += _rejected(plan.rejected, verbose=verbose)
+    lines += _rejected(plan.rejected, "releases", verbose=verbose)
     lines += ["", "What would make it possible, the least effort first:"] if plan.changes else []
     for change in plan.changes:
         lines += [f"  {change.what}: {change.requirement}", f"    $ {shell_line(change.argv)}"]

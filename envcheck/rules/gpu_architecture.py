@@ -13,6 +13,7 @@ from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.driver_release import at_least_cuda, major, toolkit_of
 from envcheck.rules.gpu_facts import Judged, gpu_name, judged_gpus
+from envcheck.rules.known_problems import problem_findings
 from envcheck.rules.registry import rule
 from envcheck.rules.targets import judged_builds
 
@@ -41,7 +42,8 @@ def gpu_arch_too_new(context: Context) -> Iterator[Finding]:
 
 @rule(TOO_OLD)
 def gpu_arch_too_old(context: Context) -> Iterator[Finding]:
-    """Report builds that dropped a GPU's architecture."""
+    """Report builds that dropped a GPU's architecture, or bring libraries that did."""
+    yield from problem_findings(context, TOO_OLD, lambda build: build in cuda_builds(context))
     for build in cuda_builds(context):
         yield from _findings(context, build, judged_gpus(context), TOO_OLD)
 
@@ -87,6 +89,10 @@ def _by_toolkit(context: Context, build: Build, item: Judged, cuda: str | None) 
     made = [parse_target("sm_" + cc.replace(".", "")) for cc in (toolkit.compute_capabilities if toolkit else ())]
     if coverage([target for target in made if target], item.capability, lambda cc: _is_tegra(context, cc)) == NONE:
         raise UndecidedError(f"{build.label}: the GPUs it has code for", _reason(build))
+    if row.tegra and not build.installed:
+        return Verdict(
+            TOO_NEW, "what is published for Arm is made for servers, and nothing tells of code for this module"
+        )
     return Verdict(UNREAD)
 
 

@@ -7,8 +7,12 @@ from fnmatch import fnmatchcase
 import pytest
 
 from envcheck.model.findings import ERROR
+from envcheck.plan.build import build_plan
 from envcheck.plan.described import Description, planned_facts
+from envcheck.plan.requests import read_requests
+from envcheck.plan.wish import Wish
 from envcheck.rules import Context, Target, evaluate
+from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import A100, LAPTOP, OLD_DRIVER, V100, WINDOWS, chosen, machine, matrix, planned
 
 
@@ -168,3 +172,25 @@ def test_a_wheel_whose_dependencies_have_none_is_no_plan(text: str, python: str)
 def test_pip_is_renewed_to_one_that_runs_on_that_python(text: str, python: str, pip: str) -> None:
     (step,) = [item for item in planned(text, on=machine(python=python)).steps if item.id == "upgrade-pip"]
     assert step.argv[-1] == pip
+
+
+def test_libraries_that_dropped_a_gpu_count_as_much_as_the_build() -> None:
+    """PyTorch's CUDA 11.8 builds have code for a K80; from 2.4 on the cuDNN they bring has none."""
+    release = chosen(planned("torch<2.16", on=machine(gpu="3.7", driver="470.256.02")))
+    assert release.requirement == "torch==2.3.1+cu118"
+    (reason,) = [item for item in release.rejected if item.requirement == "torch==2.4.1+cu118"]
+    assert (reason.finding, "cuDNN 9" in reason.why) == ("gpu-arch-too-old", True)
+
+
+def test_builds_for_arm_servers_are_not_planned_for_a_jetson() -> None:
+    facts = planned_facts(snapshot_of("jetson-orin-torch-for-cuda-13").facts, Description(), matrix(), expects_gpu=True)
+    for framework in ("torch<2.16", "jax<0.12.1", "tensorflow<2.22"):
+        plan = build_plan(facts, matrix(), read_requests((framework,), matrix()), Wish("gpu"))
+        assert plan.releases == ()
+        assert [change.what for change in plan.changes] == ["a build for the CPU"]
+
+
+def test_code_that_nothing_tells_of_is_said() -> None:
+    release = chosen(planned("torch==2.15.0+cu126", on=V100))
+    (note,) = release.warnings
+    assert (note.id, note.severity) == ("release-unknown", "note")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from packaging.version import Version
+
 from envcheck.render.plan_text import render_plan_text
-from tests.plan.machines import A100, OLD_DRIVER, V100, chosen, machine, planned
+from tests.plan.machines import A100, OLD_DRIVER, V100, chosen, machine, matrix, planned
 
 
 def test_pins_that_clash_move_the_framework_asked_for_later() -> None:
@@ -11,10 +13,20 @@ def test_pins_that_clash_move_the_framework_asked_for_later() -> None:
     assert chosen(plan, "tensorflow").version == "2.20.0"
     torch = chosen(plan, "torch")
     assert torch.requirement == "torch==2.10.0"
-    assert "nvidia-cudnn-cu12" in torch.rejected[-1].why
-    assert "nvidia-cudnn-cu13" in torch.rejected[-1].why
+    assert "nvidia-cudnn-cu12" in torch.rejected[0].why
+    assert "nvidia-cudnn-cu13" in torch.rejected[0].why
     assert len(plan.environments) == 1
     assert len(plan.environments[0].sets) == 1
+
+
+def test_each_newer_release_has_its_reason_where_several_must_go_together() -> None:
+    plan = planned("tensorflow<2.22", "torch<2.16", "jax<0.12.1", on=A100)
+    torch = chosen(plan, "torch")
+    told = [item.requirement.partition("==")[2] for item in torch.rejected]
+    newer = [item for item in matrix().versions("torch") if Version("2.10.0") < Version(item) < Version("2.16")]
+    assert [item for item in told if "+" not in item] == newer
+    assert all("is not known" in item.why for item in torch.rejected if "+cu" in item.requirement)
+    assert [item.finding for item in chosen(plan, "jax").rejected] == ["cuda-wheel-conflict"]
 
 
 def test_what_cannot_go_together_gets_two_environments_and_the_pins_that_clash() -> None:

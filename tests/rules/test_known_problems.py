@@ -22,7 +22,7 @@ HOSTS = {
     "macosx_arm64": ("darwin", "arm64"),
     "macosx_x86_64": ("darwin", "x86_64"),
 }
-GPUS = {"<7.5": "6.1", ">=10": "12.0"}
+GPUS = {"<5.0": "3.7", "<7.5": "6.1", ">=10": "12.0"}
 # Judged by the cuDNN table itself, which says the same of every release; the row is there for `matrix show`.
 BY_TABLE = {"cudnn-too-new", "cudnn-wrong-major"}
 
