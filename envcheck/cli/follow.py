@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+import click
+
 from envcheck.cli import logs, options
 from envcheck.cli.exits import INTERRUPTED, OF_VERDICT, UserError
 from envcheck.cli.formats import Style
@@ -14,7 +16,7 @@ from envcheck.explain.scan import Scanner
 def follow_log(files: tuple[str, ...], judge: logs.Judge, style: Style) -> int:
     """Print each cause once, when it becomes the main one; at the end or on Ctrl-C the whole verdict.
 
-    A file has no end: only Ctrl-C ends it, with the exit code of an interruption. Standard input has one.
+    A file has no end: only Ctrl-C ends it, with the exit code of an interruption. Standard input and pipes have one.
     """
     from envcheck.explain.signatures import load_signatures
     from envcheck.host.log_files import LogFileError
@@ -41,8 +43,13 @@ def follow_log(files: tuple[str, ...], judge: logs.Judge, style: Style) -> int:
 
 def _blocks(name: str, notes: list[str]) -> Iterator[bytes]:
     from envcheck.host.log_files import follow_log as growing
+    from envcheck.host.log_files import is_awaited
 
-    return logs.open_log(name, notes) if name == logs.STANDARD_INPUT else growing(name)
+    if name == logs.STANDARD_INPUT:
+        return logs.open_log(name, notes)
+    if is_awaited(name):
+        click.echo(f"envcheck: {name} is not there yet; waiting for it.", err=True)
+    return growing(name)
 
 
 class _Told:

@@ -60,14 +60,25 @@ def read_descriptor(descriptor: int, notes: List[str]) -> Iterator[bytes]:
         notes.append(f"standard input: reading stopped early: {error.strerror}")
 
 
+def is_awaited(path: str) -> bool:
+    """Tell whether a log is not there yet, but the folder that it would appear in is."""
+    return not os.path.lexists(path) and os.path.isdir(os.path.dirname(path) or os.curdir)
+
+
 def follow_log(path: str, pause: float = 0.25) -> Iterator[bytes]:
     """Yield what is and what gets written to a file, for ever; b"" after each pause without news.
 
-    A file that was truncated is read again from its start; one that was replaced (rotated) is read to its end, then
-    its successor from the start.
+    A file that is awaited is waited for. One that was truncated is read again from its start; one that was replaced
+    (rotated) is read to its end, then its successor from the start. A pipe has an end, and no way back.
     """
+    while is_awaited(path):
+        yield b""
+        time.sleep(pause)
     stream = _opened(path)
     try:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            yield from read_descriptor(stream.fileno(), [])
+            return
         refuse_binary(path, stream.read(4096))
         stream.seek(0)
         while True:

@@ -179,6 +179,20 @@ def test_following_names_the_cause_while_the_file_grows(tmp_path: Path) -> None:
     assert "Read 3 lines" in rest
 
 
+@pytest.mark.needs("posix")
+def test_following_waits_for_a_file_that_is_not_there_yet(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    with follow(path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"envcheck: {path} is not there yet; waiting for it.\n"
+        path.write_text(f"{MISMATCH}\n", encoding="utf-8")
+        assert process.stdout.readline() == f"The line that matters: {path}:1\n"
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    assert process.returncode == 130
+
+
 def test_following_a_pipe_ends_with_it() -> None:
     done = explain_input(LOG.encode(), "--follow", "-")
     assert done.returncode == 1

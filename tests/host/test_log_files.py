@@ -185,6 +185,26 @@ def test_a_rotated_file_is_read_to_its_end_then_its_successor(tmp_path: Path) ->
     assert b"".join(got) == b"one\nlast\ntwo\n"
 
 
+def test_a_file_that_is_not_there_yet(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    assert log_files.is_awaited(str(path))
+    assert not log_files.is_awaited(str(tmp_path / "no folder" / "train.log"))
+    assert not log_files.is_awaited(str(tmp_path))
+    assert collect(path, [(b"one\n", path.write_bytes), (b"", lambda _: None)]) == [b"", b"one\n", b""]
+    with pytest.raises(LogFileError, match="no file"):
+        list(follow_log(str(tmp_path / "no folder" / "train.log")))
+
+
+@pytest.mark.needs("posix")
+def test_a_named_pipe_is_followed_to_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    thread = threading.Thread(target=path.write_bytes, args=(TEXT[:100_000],))
+    thread.start()
+    assert b"".join(follow_log(str(path))) == TEXT[:100_000]
+    thread.join()
+
+
 def test_a_file_that_is_away_for_a_moment(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_bytes(b"one\n")
