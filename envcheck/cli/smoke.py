@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import click
 
 from envcheck.cli import options
@@ -9,6 +11,12 @@ from envcheck.cli.smoke_options import FORMATS, SmokeOptions
 from envcheck.smoke.protocol import FRAMEWORKS, LEVELS
 
 EXAMPLE = "Example: envcheck smoke --env .venv --gpu 0 --level full"
+
+
+def _finite(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no limit.")
+    return value
 
 
 @click.command(epilog=EXAMPLE)
@@ -25,9 +33,20 @@ EXAMPLE = "Example: envcheck smoke --env .venv --gpu 0 --level full"
 )
 @click.option("--level", type=click.Choice(LEVELS), default="quick", help="How much to compute.")
 @click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", help="What must work.")
-@click.option("--timeout", "seconds", type=click.FloatRange(1), metavar="SECONDS", help="Time limit of each process.")
 @click.option(
-    "--memory", type=click.FloatRange(0.01), metavar="GIB", help="Memory limit of each process [90 % of free]."
+    "--timeout",
+    "seconds",
+    type=click.FloatRange(1),
+    callback=_finite,
+    metavar="SECONDS",
+    help="Time limit of each process.",
+)
+@click.option(
+    "--memory",
+    type=click.FloatRange(0.01),
+    callback=_finite,
+    metavar="GIB",
+    help="Memory limit of each process [90 % of free].",
 )
 @click.option("--log-placement", metavar="FILE", help="Write every operation and where it ran to FILE.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the result.")

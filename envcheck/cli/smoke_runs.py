@@ -12,6 +12,7 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.smoke_causes import explain_words
 from envcheck.cli.smoke_options import SmokeOptions
 from envcheck.cli.smoke_progress import SmokeProgress
+from envcheck.host.ending import interrupted_when_told
 from envcheck.host.protocol import Host
 from envcheck.host.trees import remove_tree
 from envcheck.model.facts import Absent, Fact, Known, Unknown
@@ -62,7 +63,8 @@ def run(
         wanted.level, (), choice.left_out, unread, wanted.expect, tuple(item.title for item in frameworks)
     )
     jobs = jobs_of(frameworks, choice.devices, wanted.level, cpu=not wanted.gpus)
-    session = _run(session, wanted, inspected, jobs, while_it_runs)
+    with interrupted_when_told():  # else what the processes wrote would stay
+        session = _run(session, wanted, inspected, jobs, while_it_runs)
     redacted: Session = Redactor.of(os.environ).value(session)
     return redacted
 

@@ -110,6 +110,8 @@ def test_junit_and_the_placement_file(tmp_path: Path) -> None:
         (("--framework", "jax"), "--framework jax: not installed in the inspected environment (it holds: PyTorch"),
         (("--framework", "keras"), "keras"),
         (("--level", "slow"), "slow"),
+        (("--memory", "nan"), "nan is no limit"),
+        (("--timeout", "inf"), "inf is no limit"),
         (("--log-placement", "/no/such/folder/x"), "cannot write /no/such/folder/x"),
     ],
 )
@@ -185,7 +187,8 @@ def test_every_step_is_told_to_who_watches(monkeypatch: pytest.MonkeyPatch, caps
     assert done == ["once"]
 
 
-def test_an_interrupted_test_leaves_nothing_behind() -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_an_interrupted_test_leaves_nothing_behind(number: signal.Signals, code: int) -> None:
     asked = [sys.executable, "-m", "envcheck", "smoke", "--python", standin_python(), "--expect", "cpu"]
     environment = {**os.environ, "STANDIN_TORCH": "hang", "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(asked, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -194,9 +197,9 @@ def test_an_interrupted_test_leaves_nothing_behind() -> None:
             time.sleep(0.05)
         assert hanging()
         assert list(Path(tempfile.gettempdir()).glob("envcheck-smoke-*"))
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, err = process.communicate(timeout=20)
-    assert (process.returncode, "Interrupted." in err, "Traceback" in err) == (130, True, False)
+    assert (process.returncode, "Interrupted." in err, "Traceback" in err) == (code, code == 130, False)
     assert not hanging()
     assert not list(Path(tempfile.gettempdir()).glob("envcheck-smoke-*"))
 
