@@ -67,6 +67,8 @@ def _explain(command: tuple[str, ...], watched: _Watched, outcome: Outcome, how:
 
     matrix_file, style = how
     try:
+        if outcome.words:
+            watched("exit status", f"{outcome.words}\n".encode())
         scan, names = watched.finish()
         snapshot = _machine(command) if scan.events else None
         reading = logs.Judge(snapshot, matrix_file)(scan, names)

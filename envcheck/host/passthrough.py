@@ -26,9 +26,20 @@ class Outcome:
     """How a command ended."""
 
     def __init__(self, status: int, signals: Sequence[int], unwatched: str) -> None:
-        self.status = status  # as a shell gives it: 128 + n when signal n ended the command
+        self.status = (
+            status  # as a shell gives it: 128 + n when signal n ended the command; below 0: a crash on Windows
+        )
         self.was_told_to_end = any(number in _ENDING for number in signals)  # Ctrl-C, or a signal passed on
         self.unwatched = unwatched  # why its output was not looked at to the end; "" when it was
+
+    @property
+    def words(self) -> str:
+        """Say what a shell would of a crashed or killed command: "Killed", "0xC0000005"; "" for any other end."""
+        if self.status < 0:
+            return f"0x{self.status & 0xFFFFFFFF:X}"
+        if os.name != "posix" or not 128 < self.status < 160:
+            return ""
+        return (signal.strsignal(self.status - 128) or "").partition(":")[0]  # macOS adds the number
 
 
 class CommandNotStartedError(Exception):
@@ -63,7 +74,18 @@ def run_through(argv: Sequence[str], watch: Watch) -> Outcome:
         ended = time.monotonic()
         for copier in copiers:
             copier.finish(ended)
-    return Outcome(128 - code if code < 0 else code, signals.seen, next((c.failure for c in copiers if c.failure), ""))
+    return Outcome(exit_status(code), signals.seen, next((c.failure for c in copiers if c.failure), ""))
+
+
+def exit_status(code: int) -> int:
+    """Turn what subprocess says of a command's end into what this program can end with to say the same.
+
+    Signal 9 is -9 there and 137 in a shell. Windows' 0xC0000005 is too large for an exit status of Python, the negative
+    number of the same 32 bits is not.
+    """
+    if code < 0:
+        return 128 - code
+    return code - (1 << 32) if code >= 1 << 31 else code
 
 
 class _Outlet:

@@ -30,14 +30,15 @@ def print_cause(reading: Reading, *, color: bool) -> None:
 
 def print_failure(reading: Reading, status: int, *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print to stderr why a command failed; where nothing in its output is known, one line that says so."""
+    ended = f"the command ended with {status if status >= 0 else hex(status & 0xFFFFFFFF)}"
     if main_finding(reading.report) is None:
         advice = "" if quiet else " `envcheck doctor` judges this machine."
         said = "only harmless messages" if reading.scan.events else "nothing known"
-        lines: list[Line] = [("envcheck: ", f"the command ended with {status}; its output holds {said}.{advice}", "")]
+        lines: list[Line] = [("envcheck: ", f"{ended}; its output holds {said}.{advice}", "")]
     else:
         lines = [
             ("", "", ""),
-            ("envcheck: ", f"the command ended with {status}.", "bold"),
+            ("envcheck: ", f"{ended}.", "bold"),
             *_matter(reading),
             *_findings(reading, verbose=verbose, quiet=quiet)[1:],
             *([] if quiet else _harmless(reading, verbose=verbose)),

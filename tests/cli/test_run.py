@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from envcheck.cli.run import _python_of
+from envcheck.host.passthrough import Outcome, exit_status
 from tests.cli.test_doctor import ROOT
 
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
@@ -88,6 +89,33 @@ def test_options_of_the_command_stay_its_own() -> None:
 def test_a_signal_is_128_and_its_number() -> None:
     assert run("--", "sh", "-c", "kill -KILL $$").returncode == 137
     assert run("--", "sh", "-c", "kill -SEGV $$").returncode == 139
+
+
+@pytest.mark.needs("posix")
+def test_a_command_that_was_killed_is_explained_by_that() -> None:
+    done = run("--", "sh", "-c", "echo epoch 1; kill -KILL $$")
+    assert (done.returncode, done.stdout) == (137, b"epoch 1\n")
+    assert "The line that matters: exit status:1\n  > Killed\n" in done.stderr.decode()
+    assert "os-limit" in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "words"),
+    [
+        (0, 0, ""),
+        (1, 1, ""),
+        (255, 255, ""),
+        (0xC0000005, -0x3FFFFFFB, "0xC0000005"),  # Windows: access violation
+        (0xC000001D, -0x3FFFFFE3, "0xC000001D"),
+        pytest.param(-9, 137, "Killed", marks=pytest.mark.needs("posix")),
+        pytest.param(-4, 132, "Illegal instruction", marks=pytest.mark.needs("posix")),
+        pytest.param(139, 139, "Segmentation fault", marks=pytest.mark.needs("posix")),  # a shell's word for its child
+    ],
+)
+def test_what_the_end_of_a_command_says(code: int, status: int, words: str) -> None:
+    outcome = Outcome(exit_status(code), (), "")
+    assert (outcome.status, outcome.words) == (status, words)
+    assert (outcome.status & 0xFFFFFFFF) == (code & 0xFFFFFFFF) or code < 0
 
 
 @pytest.mark.parametrize(
