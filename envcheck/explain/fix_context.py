@@ -12,7 +12,7 @@ from envcheck.model.findings import Command
 from envcheck.model.records import replaced
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.context import Context
-from envcheck.rules.fixes_python import is_requirement
+from envcheck.rules.fixes_python import is_requirement, python_program
 
 T = TypeVar("T")
 _SYSTEMS = ("ubuntu", "debian", "fedora", "centos", "rocky", "almalinux", "arch", "manjaro", "opensuse", "linuxmint")
@@ -29,6 +29,7 @@ def context_of(told: Told) -> Context:
     known = next((name for name in _SYSTEMS if name in system), "")
     host = replaced(
         host,
+        os=_or(host.os, told.system),
         container=_or(host.container, _container(told)),
         wsl_version=_or(host.wsl_version, 2 if log.in_wsl else None),
         distribution_id=_or(host.distribution_id, known),
@@ -46,6 +47,11 @@ def _container(told: Told) -> str:
 
 def _or(fact: Fact[T], told: T | None) -> Fact[T]:
     return Known(told, Source("file", "log")) if told and isinstance(fact, Unknown) else fact
+
+
+def python_says(told: Told, code: str, purpose: str) -> Command:
+    """Make the command that asks the Python of the environment something."""
+    return Command((python_program(context_of(told)), "-c", code), "environment", purpose)
 
 
 def release_row(told: Told) -> FrameworkRelease | None:

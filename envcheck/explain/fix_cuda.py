@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from envcheck.explain.fix_context import context_of, plan_command, release_row
-from envcheck.explain.reason_libraries import TOOLKIT, parse_library, providers
+from envcheck.explain.fix_context import context_of, plan_command, python_says, release_row
+from envcheck.explain.reason_libraries import PROFILER, TOOLKIT, parse_library, providers
 from envcheck.explain.told import Told
 from envcheck.model.findings import Command, Fix
 from envcheck.rules.cuda_libraries import numbers
@@ -16,18 +16,10 @@ from envcheck.rules.fixes_system import install_driver
 from envcheck.rules.pytorch_index import index_url
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
-_BUILD_INFO = Command(
-    ("python", "-c", "import tensorflow as tf; print(tf.sysconfig.get_build_info())"),
-    "environment",
-    "the CUDA and cuDNN of a TensorFlow; envcheck matrix show tensorflow==VERSION tells without it",
-)
+_BUILD_INFO = "import tensorflow as tf; print(tf.sysconfig.get_build_info())"
+_BUILT = "the CUDA and cuDNN of the TensorFlow; envcheck matrix show tensorflow==VERSION tells without it"
 _DOCTOR = Command(("envcheck", "doctor"), "environment", "which CUDA the build names, and which is there")
 _REPOSITORY = "Debian and Ubuntu, from NVIDIA's repository; Fedora and RHEL: dnf install"
-_COMPILING = {
-    "apex-cuda-mismatch", "cmake-cuda-not-found", "cmake-no-cuda", "cuda-home-not-set", "extension-cuda-different",
-    "find-cuda-old", "flash-attn-cuda-old", "header-not-found", "linker-cuda-library", "nvcc-not-found",
-    "tf-configure-cuda", "torch-cuda-mismatch",
-}  # fmt: skip
 _EXACT = ("image-driver", "ptx-", "container-requirement", "forward-compat")  # need the driver of that very CUDA
 
 
@@ -38,11 +30,7 @@ def newer_driver(told: Told) -> Fix | None:
     exact = any(name.startswith(_EXACT) for name in told.signatures)
     floor = (full_driver if exact else driver_floor)(context, toolkit) if toolkit else None
     fix = install_driver(context, told.captured("driver_wanted") or floor)
-    planned = (
-        plan_command(told, "", "or a build for the driver that is there")
-        if told.log.driver or told.log.first("cuda_api")
-        else ()
-    )
+    planned = plan_command(told, "", "or a build for the driver that is there")
     why = f" CUDA {toolkit.version} needs it." if toolkit and floor else ""
     tells = () if told.log.driver else (Command(("nvidia-smi",), "system", "the driver that is there, on the host"),)
     return Fix(fix.summary + why, (*tells, *fix.commands, *planned))
@@ -79,14 +67,14 @@ def fitting_lines(told: Told) -> tuple[str, ...]:
 
 def _holding(told: Told, names: Iterable[str]) -> tuple[str, ...]:
     libraries = [parse_library(name) for name in names if name]
-    held = [providers(told.log.matrix, item) for item in libraries if item.family == TOOLKIT]
+    held = [providers(told.log.matrix, item) for item in libraries if item.family in (TOOLKIT, PROFILER)]
     known = [lines for lines in held if lines]
     return tuple(line for line in known[0] if all(line in lines for lines in known)) if known else ()
 
 
 def fitting_toolkit(told: Told) -> Fix | None:
     """Bring the CUDA that is asked for, or name the release that takes the one that is there."""
-    compiles = bool(_COMPILING & set(told.signatures))
+    compiles = told.compiles
     named = (told.captured("cuda_wanted") or told.captured("torch_cuda")) if compiles else ""
     cuda = named if re.fullmatch(r"\d{1,2}\.\d", named) else wanted_cuda(told)
     if not cuda:
@@ -109,7 +97,7 @@ def _any_of(told: Told) -> Fix | None:
     built = _releases_of(told, lines) if told.framework == "tensorflow" else []
     shown = ", ".join(built) or (lines[0] if len(lines) == 1 else f"one of {lines[-1]} to {lines[0]}")
     what = f"Install the CUDA that the release was built with: {shown}; or a release for the CUDA that is there"
-    tells = _BUILD_INFO if built else _DOCTOR
+    tells = python_says(told, _BUILD_INFO, _BUILT) if built else _DOCTOR
     return Fix(f"{what}. NVIDIA's archive: {_ARCHIVE}.", (tells, *plan_command(told)))
 
 
@@ -127,7 +115,7 @@ def _releases_of(told: Told, lines: tuple[str, ...]) -> list[str]:
 
 def toolkit_commands(told: Told, cuda: str, *, compiles: bool) -> tuple[Command, ...]:
     """List the ways to a CUDA line, then the variable that names it: conda, NVIDIA's repository."""
-    if told.log.os in ("windows", "darwin") or len(numbers(cuda)) < 2:
+    if told.system in ("windows", "darwin") or len(numbers(cuda)) < 2:
         return (Command(("nvcc", "--version"), "environment", f"must say {cuda}; NVIDIA's archive: {_ARCHIVE}"),)
     package = ("cuda-toolkit-" if compiles else "cuda-libraries-") + cuda.replace(".", "-")
     apt = Command(("sudo", "apt-get", "install", "-y", package), "system", _REPOSITORY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.explain.fix_context import context_of, release_row
+from envcheck.explain.fix_context import context_of, plan_command, release_row
 from envcheck.explain.fix_cuda import wanted_cuda
 from envcheck.explain.reason_libraries import parse_library
 from envcheck.explain.told import Told
@@ -21,7 +21,8 @@ def fitting_cudnn(told: Told) -> Fix | None:
     """Name the cuDNN a build was made with, for its CUDA, and the ways to it."""
     wanted, cuda = _wanted(told), wanted_cuda(told)
     if not re.fullmatch(r"\d{1,2}(?:\.\d{1,2}){0,3}", wanted):
-        return None
+        planned = plan_command(told, "", "names the release with its CUDA libraries, cuDNN among them")
+        return Fix("Install the framework with the CUDA libraries it names.", planned) if planned else None
     of_cuda = f" for CUDA {cuda}" if cuda else ""
     exact = told.claim.id == "cudnn-too-new"
     newer = f", or a newer {numbers(wanted)[0]}.x" if "." in wanted and not exact else ""
@@ -30,11 +31,9 @@ def fitting_cudnn(told: Told) -> Fix | None:
 
 def _wanted(told: Told) -> str:
     """Find the cuDNN that is asked for: as a message names it, as the release does, as the library's name does."""
-    from envcheck.explain.reason_versions import cudnn_number
-
-    row, built = release_row(told), told.captured("cudnn_built")
-    if built:
-        return ".".join(map(str, cudnn_number(built)[:3]))
+    row, named = release_row(told), told.value("cudnn_wanted")
+    if named:
+        return named
     names = (event.captured.get("library", "") for event in told.claim.events)
     library = next((parse_library(name).version for name in names if "cudnn" in name), "")
     return (row.cudnn or "" if row else "") or library.partition(".")[0]
@@ -43,6 +42,9 @@ def _wanted(told: Told) -> str:
 def _commands(told: Told, wanted: str, cuda: str) -> tuple[Command, ...]:
     major, line, of = numbers(wanted)[0], ".".join(map(str, numbers(wanted)[:2])), cuda.partition(".")[0]
     exact = told.claim.id == "cudnn-too-new"
+    if told.system == "windows":
+        name = f"cudnn64_{major}.dll"
+        return (Command(("where", name), "user", "its folder must be on PATH, in the version named above"),)
     commands = []
     if major >= 8 and told.framework != "tensorflow" and of in ("", "11", "12", "13"):
         limits = f"=={line}.*" if exact else f">={wanted},<{major + 1}"
@@ -53,7 +55,7 @@ def _commands(told: Told, wanted: str, cuda: str) -> tuple[Command, ...]:
         channel = "conda-forge" if numbers(line) >= (7, 6) or numbers(line) == (8,) else "defaults"
         argv = conda_install(f"cudnn={line}", channel=channel).argv
         commands.append(Command(argv, "environment", "in a conda environment"))
-    if major >= 7 and not exact and told.log.os != "windows":
+    if major >= 7 and not exact:
         package = f"libcudnn{major}" if major < 9 else f"cudnn9-cuda-{of or '12'}"
         commands.append(Command(("sudo", "apt-get", "install", "-y", package), "system", _APT))
     return tuple(commands)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from envcheck.explain.fix_cuda import fitting_lines
 from envcheck.explain.told import Told, plain
 from envcheck.model.findings import Command, Fix
 
@@ -14,6 +15,12 @@ def without_other_copies(told: Told) -> Fix | None:
     """Take the folders of another copy off the library path that the log shows."""
     if told.captured("torch_cuda") and told.captured("nvcc"):
         return _meant_toolkit(told.captured("torch_cuda"))
+    there = [line for line in fitting_lines(told) if line in told.log.cudas]
+    if there and told.system != "windows":
+        named = Command(
+            ("export", f"LD_LIBRARY_PATH=/usr/local/cuda-{there[0]}/lib64:$LD_LIBRARY_PATH"), "user", _SHELL
+        )
+        return Fix(f"CUDA {there[0]} is installed: let the loader look in its lib64.", (named,))
     folders = [folder for folder in told.log.library_path.split(":") if folder]
     others = [folder for folder in folders if re.search(r"cuda|cudnn|nvidia", folder, re.IGNORECASE)]
     kept = [folder for folder in folders if folder not in others]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from envcheck.explain.fix_context import context_of, plan_command, release_row
+from envcheck.explain.fix_cuda import toolkit_commands
+from envcheck.explain.log import number
 from envcheck.explain.told import Told
 from envcheck.model.findings import Command, Fix
 from envcheck.rules.fixes_python import conda_install, install_steps, uninstall_steps
@@ -24,14 +26,21 @@ def newer_build(told: Told) -> Fix | None:
         what = "Install a build that knows this GPU: a newer release, or one for a newer CUDA."
         return Fix(what, planned) if planned else None
     if _COMPILERS & set(told.signatures):
-        from envcheck.explain.fix_cuda import toolkit_commands
-
         first = f"CUDA {row.first_toolkit} is the first that knows compute capability {cc}"
         steps = toolkit_commands(told, row.first_toolkit, compiles=True)
         return Fix(f"Compile with a newer CUDA Toolkit: {first}.", steps)
-    what = f"Install a build for CUDA {row.first_toolkit} or newer, the first with code for compute capability {cc}"
-    oldest = _first_torch(told, row.first_toolkit) if told.framework == "torch" else ""
+    cuda = _first_running(told, cc)
+    what = f"Install a build for CUDA {cuda} or newer, the first with code that runs on compute capability {cc}"
+    oldest = _first_torch(told, cuda) if told.framework == "torch" else ""
     return Fix(f"{what}{f': torch {oldest} is the oldest offered for it' if oldest else ''}.", planned)
+
+
+def _first_running(told: Told, cc: str) -> str:
+    """Return the first CUDA with code for a GPU: of its own capability, or of a lower one of the same major."""
+    rows = [row for row in told.log.matrix.architectures() if row.first_toolkit and not row.tegra]
+    same = [row for row in rows if number(row.compute_capability)[:1] == number(cc)[:1]]
+    known = [row.first_toolkit for row in same if number(row.compute_capability) <= number(cc) and row.first_toolkit]
+    return min(known, key=number)
 
 
 def _first_torch(told: Told, cuda: str) -> str:
@@ -47,6 +56,10 @@ def older_build(told: Told) -> Fix | None:
     """Name the last CUDA that still builds for a GPU."""
     cc, planned = told.value("cc"), plan_command(told)
     row = told.log.matrix.architecture(cc)
+    if row is not None and row.last_toolkit and _COMPILERS & set(told.signatures):
+        what = f"Take {cc} off the compute capabilities to build for (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST)"
+        steps = toolkit_commands(told, row.last_toolkit, compiles=True)
+        return Fix(f"{what}; where the GPU is one, build with CUDA {row.last_toolkit}, the last that knows it.", steps)
     if row is None or not planned:
         return None
     last = f", as none made with a CUDA after {row.last_toolkit} has" if row.last_toolkit else ""
@@ -64,7 +77,7 @@ def cuda_build(told: Told) -> Fix | None:
         what = "Ask conda for a build with CUDA by its name: where none fits all that was asked it takes a CPU build."
         return Fix(what, (conda_install(_CONDA[told.framework]), *planned))
     removed = uninstall_steps(context_of(told), *_NAMES[told.framework])
-    windows = told.framework == "tensorflow" and told.log.os in ("", "windows")
+    windows = told.framework == "tensorflow" and told.system in ("", "windows")
     also = " On Windows no TensorFlow after 2.10 has CUDA: use WSL 2 there." if windows else ""
     return Fix(f"Remove the CPU build and install the one for CUDA.{also}", (*removed, *planned))
 
@@ -79,14 +92,14 @@ def with_extra(told: Told) -> Fix | None:
         what = "Install torch anew with the nvidia-* wheels that it asks for, not with --no-deps."
         return Fix(what, (*uninstall_steps(context, "torch"), *planned))
     extra = told.value("framework_extra")
-    windows = " For Windows there are none: use WSL 2." if told.log.os in ("", "windows") else ""
+    windows = " For Windows there are none: use WSL 2." if told.system in ("", "windows") else ""
     what = f"Install the framework with its CUDA libraries: {extra}.{windows}"
     return Fix(what, planned) if planned and extra else None
 
 
 def planned_elsewhere(told: Told) -> bool:
     """Tell whether the log is of a system whose wheels have no CUDA extras."""
-    return told.log.os in ("windows", "darwin")
+    return told.system in ("windows", "darwin")
 
 
 def other_platform(told: Told) -> Fix | None:

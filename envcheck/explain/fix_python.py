@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import re
 
-from envcheck.explain.fix_context import context_of, plan_command, release_row
+from envcheck.explain.fix_context import context_of, plan_command, python_says, release_row
 from envcheck.explain.told import Told, plain
 from envcheck.model.findings import Command, Fix
 from envcheck.rules.fixes_python import install_steps, is_requirement, new_environment, pip_install, uninstall_steps
 
 _CLAUSES = r"[<>=!~\d.,* ]{3,40}"
 _MINORS = range(5, 16)  # of Python 3, that a package may ask for
-_RUNS = Command(("python", "-c", "import sys; print(sys.executable)"), "environment", "the Python that runs")
-_BITS = Command(
-    ("python", "-c", "import struct, sys; print(sys.version, 8 * struct.calcsize('P'))"),
-    "environment",
-    "which Python this is; the last number must be 64",
-)
 _LDD = Command(("ldd", "--version"), "environment", "the glibc that is here")
 
 
@@ -26,7 +20,8 @@ def missing_framework(told: Told) -> Fix | None:
     framework = named if told.log.matrix.framework_of(named) else told.framework
     planned = plan_command(told, framework)
     what = f"Install {framework} into the Python that runs the program: python -m pip always belongs to it."
-    return Fix(what, (_RUNS, *planned)) if planned else None
+    runs = python_says(told, "import sys; print(sys.executable)", "the Python that runs")
+    return Fix(what, (runs, *planned)) if planned else None
 
 
 def replacement(told: Told) -> Fix | None:
@@ -59,7 +54,7 @@ def _jax(told: Told, specifier: str, version: str) -> str:
 
 def other_python(told: Told) -> Fix | None:
     """Name the Pythons that a release has wheels for, and make an environment with the newest of them."""
-    text = told.captured("requirement")
+    text = told.value("requirement")
     asked = _asked_for(told)
     minors = _of_wheel(told) or _with_wheels(told, text) or asked
     if not minors:
@@ -77,8 +72,14 @@ def other_python(told: Told) -> Fix | None:
         else f"{known or 'The release'} has wheels for Python {shown}"
     )
     return Fix(
-        f"{fits}, of 64 bits: make an environment with one.", (*(() if told.log.python else (_BITS,)), *new, *install)
+        f"{fits}, of 64 bits: make an environment with one.",
+        (*(() if told.log.python else (_bits(told),)), *new, *install),
     )
+
+
+def _bits(told: Told) -> Command:
+    asked = "import struct, sys; print(sys.version, 8 * struct.calcsize('P'))"
+    return python_says(told, asked, "which Python this is; the last number must be 64")
 
 
 def _of_wheel(told: Told) -> tuple[str, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from envcheck.explain.fix_context import context_of
-from envcheck.explain.told import Told
+from envcheck.explain.told import Told, plain
 from envcheck.model.findings import Command, Fix
 from envcheck.model.records import replaced
 
@@ -21,13 +23,22 @@ _RELEASE = Command(
     "the release that the fabric manager must have; its package is nvidia-fabricmanager-BRANCH",
 )
 
+_SIGN = (
+    Command(("mokutil", "--sb-state"), "user", "SecureBoot enabled: the module must be signed, or Secure Boot be off"),
+    Command(
+        ("sudo", "mokutil", "--import", "/var/lib/shim-signed/mok/MOK.der"),
+        "system",
+        "Ubuntu's key (Debian: /var/lib/dkms/mok.pub); choose a password, asked for at the next start",
+    ),
+)
+
 
 def install(told: Told) -> Fix:
     """Say how to install the driver, after a look whether there is a GPU for it."""
     from envcheck.rules.fixes_system import install_driver
 
     fix = install_driver(context_of(told), None)
-    quiet = told.log.os in ("windows", "darwin") or told.log.in_wsl
+    quiet = told.system in ("windows", "darwin") or told.log.in_wsl
     changed: Fix = fix if quiet else replaced(fix, commands=(_LOOK, *fix.commands))
     return changed
 
@@ -61,13 +72,25 @@ def sign(told: Told) -> Fix:
     """Say how to make Secure Boot accept the module."""
     from envcheck.rules.fixes_driver import sign_module
 
-    return sign_module(context_of(told))
+    fix = sign_module(context_of(told))
+    changed: Fix = fix if len(fix.commands) > 1 else replaced(fix, commands=(*_SIGN, *fix.commands))
+    return changed
 
 
 def start_fabric(told: Told) -> Fix:
     """Say how to start the fabric manager of the driver's release."""
     from envcheck.rules.fixes_driver import start_fabric_manager
 
-    fix = start_fabric_manager(context_of(told), told.log.driver)
-    changed: Fix = fix if told.log.driver else replaced(fix, commands=(_RELEASE, *fix.commands))
+    named = (re.search(r"with driver version (\d{3}(?:\.\d+){1,2})", event.text) for event in told.claim.events)
+    driver = told.log.driver or next((found.group(1) for found in named if found), "")
+    fix = start_fabric_manager(context_of(told), driver)
+    changed: Fix = fix if len(fix.commands) > 1 else replaced(fix, commands=(*_fabric(driver), *fix.commands))
     return changed
+
+
+def _fabric(driver: str) -> tuple[Command, ...]:
+    branch = plain(driver.partition(".")[0], r"\d{3}")
+    if not branch:
+        return (_RELEASE,)
+    package = ("sudo", "apt-get", "install", "-y", f"nvidia-fabricmanager-{branch}")
+    return (Command(package, "system", f"Debian and Ubuntu; in release {driver}, as the driver"),)

@@ -55,8 +55,7 @@ def judge_log(events: Sequence[Event], matrix: Matrix, facts: Facts | None) -> R
     found = [_finding(log, machine, claim, root) for claim in ordered]
     known = {finding.id for finding in found}
     ranked = rank_findings([*found, *rival_findings(root, known), *notes])
-    means = catalogue()[root.id].means
-    return Report(INCOMPATIBLE, "gpu", f"{means[:1].upper()}{means[1:]}.", ranked, machine.checked)
+    return Report(INCOMPATIBLE, "gpu", catalogue()[root.id].headline, ranked, machine.checked)
 
 
 def _finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:

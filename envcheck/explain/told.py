@@ -13,7 +13,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*"
 _PATH = r"(?:[A-Za-z]:)?[\w./\\~][\w ./\\+@()~-]*"
 _CLAUSES = r"(?:(?:===|==|>=|<=|!=|~=|<|>)[0-9][A-Za-z0-9.*+!-]*,?)*"
 _VERSIONS = (
-    "branch", "cc_min", "clang_limit", "cuda_wanted", "cudnn_built", "cudnn_loaded", "gcc", "gcc_max", "gcc_min",
+    "cc_min", "clang_limit", "cuda_wanted", "cudnn_built", "cudnn_loaded", "gcc", "gcc_max", "gcc_min",
     "driver_wanted", "gcc_over", "glibc_wanted", "hdf5", "nvcc", "ptx", "torch_cuda", "version",
 )  # fmt: skip
 # Captures that may be shown, and the shape of each; what is not listed never enters a fix.
@@ -32,6 +32,12 @@ _SHAPES = {
     "xid": r"\d{1,3}",
 }
 _STARTS = {"torch": ("torch",), "tensorflow": ("tf-", "tensorflow"), "jax": ("jax", "xla-")}
+_WINDOWS = ("win-", "winerror", "msvc-", "tensorflow-intel", "tf-windows", "tdr")
+_COMPILING = {
+    "apex-cuda-mismatch", "cmake-cuda-not-found", "cmake-no-cuda", "cuda-home-not-set", "extension-cuda-different",
+    "find-cuda-old", "flash-attn-cuda-old", "header-not-found", "linker-cuda-library", "nvcc-not-found",
+    "tf-configure-cuda", "torch-cuda-mismatch",
+}  # fmt: skip
 _TENSORFLOWS = ("missing-dynamic-library", "missing-dlerror", "cudnn-handle", "cudnn-runtime-older")  # its words
 _WORDS = {"torch": r"torch", "tensorflow": r"tensorflow|stream_executor|\btf\.", "jax": r"jax|\bxla\b"}
 
@@ -84,14 +90,21 @@ class Told:
         return plain(next((item for item in found if item), ""), rf"{_VERSION}(?:\+[a-z0-9.]+)?")
 
     @property
+    def system(self) -> str:
+        """Name the operating system, by the claim's messages where the log does not tell it."""
+        windows = any(name.startswith(_WINDOWS) for name in self.signatures)
+        return self.log.os or ("windows" if windows else "")
+
+    @property
+    def compiles(self) -> bool:
+        """Tell whether it is a build of CUDA code that fails."""
+        return bool(_COMPILING & set(self.signatures))
+
+    @property
     def tags(self) -> set[str]:
         """Name what a row of remedies may ask for: the system, the framework, conda, WSL."""
-        found = {
-            self.log.os,
-            self.framework,
-            "wsl" if self.log.in_wsl else "",
-            "conda" if self.log.values("conda") else "",
-        }
+        found = {self.system, self.framework, "wsl" if self.log.in_wsl else "", "compiling" if self.compiles else ""}
+        found.add("conda" if self.log.values("conda") else "")
         text = " ".join(event.text for event in self.claim.events)
         return {*found, "bitsandbytes" if "bitsandbytes" in text else ""} - {""}
 
@@ -107,7 +120,10 @@ def plain(text: str, shape: str) -> str:
 
 def _pids(told: Told) -> str:
     rows = (event.captured for event in told.claim.events if "pid" in event.captured)
-    found = [plain(row["pid"], _SHAPES["pid"]) for row in rows if row.get("kind", "C") != "G"]
+    found = [plain(row["pid"], _SHAPES["pid"]) for row in rows if row.get("kind", "C") == "C"]
+    found += [
+        pid for event in told.claim.events for pid in re.findall(r"\bProcess (\d{2,8}) has [\d.]+ [GT]iB", event.text)
+    ]
     return " ".join([pid for pid in dict.fromkeys(found) if pid and int(pid) > 1][:16])
 
 
@@ -118,6 +134,25 @@ def _users_file(told: Told) -> str:
     paths = (event.captured.get("path", "") for event in told.claim.events)
     found = (plain(path, _PATH) for path in paths if path and is_users_file(path))
     return next((path for path in found if path.endswith(".py") and not path.endswith("__init__.py")), "")
+
+
+def _requirement(told: Told) -> str:
+    """Return what was asked of pip, or the release that uv names."""
+    named = (re.search(r"\b([a-z][\w-]*==[\w.]+\w) has no wheels", event.text) for event in told.claim.events)
+    return told.captured("requirement") or next((found.group(1) for found in named if found), "")
+
+
+def _cudnn_wanted(told: Told) -> str:
+    from envcheck.explain.reason_versions import cudnn_number
+
+    built = told.captured("cudnn_built")
+    return ".".join(map(str, cudnn_number(built)[:3])) if built else ""
+
+
+def _tensorrt_major(told: Told) -> str:
+    """Read the major of the library that is asked for; TensorRT 8 is the first with wheels that pip finds."""
+    found = re.match(r"libnv(?:infer|onnxparser)\w*\.so\.(\d+)", told.captured("library"))
+    return found.group(1) if found and int(found.group(1)) >= 8 else ""
 
 
 def _renamed(told: Told) -> str:
@@ -168,13 +203,17 @@ def _nvcc_wheel(told: Told) -> str:
 def _plain_requirement(told: Told) -> str:
     from envcheck.rules.fixes_python import is_requirement
 
-    found = told.captured("requirement").lower().rstrip(",")
+    found = _requirement(told).lower().rstrip(",")
     return found if is_requirement(found) else ""
 
 
 _DERIVED: dict[str, Callable[[Told], str]] = {
     "cc": _cc,
     "cc_digits": lambda told: _cc(told).replace(".", ""),
+    "branch": lambda told: plain(told.log.first("branch")[:3], r"\d{3}"),
+    "cudnn_wanted": _cudnn_wanted,
+    "requirement": _requirement,
+    "tensorrt_major": _tensorrt_major,
     "extension_package": _extension_package,
     "framework": lambda told: told.framework,
     "framework_module": lambda told: told.framework,

@@ -68,7 +68,7 @@ def rival_findings(root: Claim, known: Iterable[str]) -> tuple[Finding, ...]:
             other,
             UNDETERMINED,
             WARNING,
-            f"Fits the same lines: {catalogue()[other].means}.",
+            f"Fits the same lines. {catalogue()[other].headline}",
             (),
             _question(root, other),
         )

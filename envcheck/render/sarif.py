@@ -41,7 +41,8 @@ def _rule(finding_id: str) -> dict[str, Any]:
     entry = catalogue()[finding_id]
     return {
         "id": finding_id,
-        "shortDescription": {"text": entry.means[0].upper() + entry.means[1:]},
+        "shortDescription": {"text": entry.headline},
+        "fullDescription": {"text": entry.means[0].upper() + entry.means[1:]},
         "properties": {"layer": entry.layer},
     }
 

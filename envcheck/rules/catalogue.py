@@ -15,7 +15,8 @@ class Entry:
 
     id: str
     layer: str
-    means: str
+    headline: str  # what is wrong, one plain sentence
+    means: str  # what belongs to it
     explains: tuple[str, ...]
     rank: int
 
@@ -24,5 +25,4 @@ class Entry:
 def catalogue() -> dict[str, Entry]:
     """Read data/findings.json."""
     rows = json.loads(read_data("findings.json"))["findings"]
-    entries = (Entry(row["id"], row["layer"], row["means"], tuple(row["explains"]), i) for i, row in enumerate(rows))
-    return {entry.id: entry for entry in entries}
+    return {row["id"]: Entry(rank=rank, **{**row, "explains": tuple(row["explains"])}) for rank, row in enumerate(rows)}
