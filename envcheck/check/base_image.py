@@ -42,7 +42,9 @@ def _image(reference: str, where: str, row: dict[str, Any], parts: dict[str, str
         reference=reference,
         where=where,
         cuda=parts.get("cuda", ""),
-        cudnn=(parts["cudnn"] or "any") if "-cudnn" in reference and "cudnn" in parts else "",
+        cudnn=(parts["cudnn"] or row.get("cudnn_unnumbered", "any"))
+        if "-cudnn" in reference and "cudnn" in parts
+        else "",
         flavor=parts.get("flavor", ""),
         os=system.get("os", ""),
         os_version=system.get("version", ""),

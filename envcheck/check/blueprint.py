@@ -22,6 +22,7 @@ class Line:
     text: str
     where: str
     links: bool = False  # a requirement that may come as a wheel from a page of links
+    index: str = ""  # what the index is for that a requirement is bound to: cpu, cuda, or other for other makers' GPUs
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,6 @@ class Blueprint:
     python: Line | None = None  # a version: "3.10"
     requirements: tuple[Line, ...] = ()  # PEP 508
     conda: tuple[Line, ...] = ()  # match specs: "cudatoolkit=11.2"
-    cpu_index: tuple[Line, ...] = ()  # requirements bound to an index of CPU wheels
     compiles: tuple[Line, ...] = ()  # what needs nvcc
     may_compile: tuple[Line, ...] = ()  # what builds an extension, of CUDA code or not
     built: tuple[Line, ...] = ()  # requirements installed in a stage that this one copies from

@@ -40,7 +40,6 @@ def _with_environment(blueprint: Blueprint, helper: Blueprint) -> Blueprint:
         blueprint,
         python=blueprint.python or helper.python,
         requirements=blueprint.requirements + helper.requirements,
-        cpu_index=blueprint.cpu_index + helper.cpu_index,
         unread=blueprint.unread + helper.unread,
         built=blueprint.built + helper.requirements,
     )

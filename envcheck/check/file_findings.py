@@ -31,7 +31,7 @@ def of_the_file(blueprint: Blueprint, wanted: list[Line], goal: str) -> Told:
         conda = [line for line in blueprint.conda if line.text.split("=")[0].strip() == "cpuonly"]
         brought = _brought(blueprint.image)
         if wanted or conda or (blueprint.image and blueprint.image.frameworks):
-            by_index = [_cpu_wheels(line) for line in wanted if line in blueprint.cpu_index]
+            by_index = [_cpu_wheels(line) for line in wanted if line.index == "cpu"]
             yield "framework-cpu-build", by_index + [_cpu_conda(line) for line in conda] + brought
         without = [_no_plugin(line) for line in wanted if _is_plain_jax(line, blueprint)]
         if without:
@@ -55,7 +55,11 @@ def of_the_stage(blueprint: Blueprint, goal: str) -> Told:
         blueprint_unread = (Line(said, image.where), *blueprint.unread)
     else:
         blueprint_unread = blueprint.unread
-    for line in blueprint_unread:
+    others = (line for line in blueprint.requirements if line.index == "other")
+    strange = (
+        f"{line.text} comes from an index of builds for other makers' GPUs, which is not judged." for line in others
+    )
+    for line in (*blueprint_unread, *(Line(said, blueprint.path) for said in strange)):
         yield "", [_unread(line)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -13,6 +14,7 @@ from envcheck.check.base_image import is_for_gpu
 from envcheck.check.blueprint import Blueprint, Line
 from envcheck.check.config import Config
 from envcheck.check.file_findings import of_the_file, of_the_stage
+from envcheck.check.image_libraries import WITHOUT_EXTRA, in_the_image
 from envcheck.check.judge import ignored_for_now
 from envcheck.check.planned import planned_facts
 from envcheck.matrix.query import Matrix
@@ -24,7 +26,7 @@ from envcheck.rules import Context, Target, conclude, evaluate
 DECIDABLE = frozenset({
     "cudnn-missing", "cudnn-too-old", "cudnn-wrong-cuda-build", "cudnn-wrong-major", "framework-cpu-build",
     "framework-package-removed", "glibc-too-old", "platform-no-gpu-wheel", "python-unsupported", "release-unknown",
-    "toolkit-missing", "toolkit-wrong-version",
+    "toolkit-missing", "toolkit-wrong-version", WITHOUT_EXTRA, "cuda-wheel-not-found",
 })  # fmt: skip
 TOGETHER = frozenset({"cuda-wheel-conflict", "framework-duplicate-dists"})
 
@@ -57,13 +59,22 @@ def judge_blueprints(
         if item.kind == "stage":
             told.take(of_the_stage(item, config.expect))
             continue
+        if item not in required and not (item.asks_gpu or item.compiles):
+            continue  # the database beside them
         wanted = _demands(item, matrix, config if item in required else Config(), where)
         contexts.append(_judged(item, matrix, wanted, config.expect, told))
     asking = [context for context in contexts if context.goal == "gpu"]
-    found = list(dict.fromkeys(map(_later, told.findings)))
+    found = _once([_later(finding) for finding in told.findings])
     kept = [ignored_for_now(finding, found, config, today) for finding in found]
     report = conclude((asking or contexts)[0], kept, told.checked)
     return replace(report, headline=_headline(report, blueprints[0].path.split(" (")[0]))
+
+
+def _once(findings: Sequence[Finding]) -> list[Finding]:
+    """Leave out what was told before: the same of the same line, and one note of what the file leaves open."""
+    notes = {(item.id, item.message): item for item in reversed(findings) if item.severity == NOTE}
+    kept = (item for item in findings if item.severity != NOTE or notes[item.id, item.message] is item)
+    return list(dict.fromkeys(kept))
 
 
 def _headline(report: Report, path: str) -> str:
@@ -79,7 +90,7 @@ def _headline(report: Report, path: str) -> str:
 
 
 def _requiring(blueprints: Sequence[Blueprint], matrix: Matrix) -> list[Blueprint]:
-    """Choose the environments that the project's own requirements are for: not the database beside them."""
+    """Choose the environments that the project's own requirements are for."""
     final = [item for item in blueprints if item.kind != "stage"]
     for_them = [
         item
@@ -91,7 +102,7 @@ def _requiring(blueprints: Sequence[Blueprint], matrix: Matrix) -> list[Blueprin
 
 def _demands(blueprint: Blueprint, matrix: Matrix, config: Config, where: str) -> list[Line]:
     """List the frameworks the file installs, and those the project requires besides."""
-    wanted = [line for line in blueprint.requirements if _framework(line, matrix)]
+    wanted = [line for line in blueprint.requirements if _framework(line, matrix) and line.index != "other"]
     brought = blueprint.image.frameworks if blueprint.image else ()
     named = {_framework(line, matrix) for line in (*wanted, *(Line(text, "") for text in brought))}
     required = [Line(text, where) for text in config.requires]
@@ -101,8 +112,10 @@ def _demands(blueprint: Blueprint, matrix: Matrix, config: Config, where: str) -
 def _judged(blueprint: Blueprint, matrix: Matrix, wanted: list[Line], expect: str, told: _Told) -> Context:
     goal, facts = _goal(blueprint, wanted, expect), planned_facts(blueprint)
     for line in wanted:
-        report = evaluate(Context(facts, matrix, Target(goal, (line.text,))), DECIDABLE)
-        told.add([_placed(finding, line, blueprint) for finding in report.findings], report.checked)
+        alone = Context(facts, matrix, Target(_goal_of(line, wanted, goal), (line.text,)))
+        report = evaluate(alone, DECIDABLE)
+        meant = (in_the_image(finding, alone, blueprint) for finding in report.findings)
+        told.add([_placed(finding, line, blueprint) for finding in meant if finding], report.checked)
     context = Context(facts, matrix, Target(goal, tuple(line.text for line in wanted)))
     if len(wanted) > 1:
         report = evaluate(context, TOGETHER)
@@ -125,9 +138,18 @@ def _goal(blueprint: Blueprint, wanted: list[Line], expect: str) -> str:
     """Say what the environment is for: a GPU where anything in the file asks for one."""
     if expect != "auto":
         return expect
-    by_name = any("cuda" in line.text or "-gpu" in line.text for line in (*wanted, *blueprint.conda))
+    by_name = any(
+        line.index == "cuda" or re.search(r"cuda|-gpu|\+cu\d", line.text)
+        for line in (*wanted, *blueprint.conda, *blueprint.added)
+    )
     by_image = blueprint.image is not None and is_for_gpu(blueprint.image)
     return "gpu" if by_image or blueprint.asks_gpu or blueprint.wants_gpu or by_name else "cpu"
+
+
+def _goal_of(line: Line, wanted: list[Line], goal: str) -> str:
+    """Take tensorflow-cpu beside another framework at its word: the GPU is left to that one."""
+    beside = any(other is not line and "-cpu" not in other.text and other.index != "cpu" for other in wanted)
+    return "cpu" if "-cpu" in line.text and beside else goal
 
 
 def _placed(finding: Finding, line: Line, blueprint: Blueprint) -> Finding:

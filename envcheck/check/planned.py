@@ -45,7 +45,7 @@ def _architecture(blueprint: Blueprint) -> Fact[str]:
 def _host(blueprint: Blueprint) -> HostFacts:
     image = blueprint.image
     if image is None:
-        return HostFacts(os=Known("linux", Source("file", "the file")))
+        return HostFacts(os=Known("linux", Source("file", "the file")), libc_version=_LATER)
     seen = Source("file", image.where, image.reference)
     libc = "musl" if image.os == "alpine" else "glibc" if image.glibc else ""
     return HostFacts(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from envcheck.check.blueprint import Blueprint, Files, Line
 
 _FROM_INDEX = re.compile(r"(?:torch|torchvision|torchaudio)(?![\w-])", re.IGNORECASE)
 _INDEX = re.compile(r"(?:-i|--index-url|--extra-index-url)[ =]?\s*(\S+)")
 _INCLUDED = re.compile(r"(?:-r|--requirement)[ =]?\s*(\S+)")
+_KINDS = {"cpu": "cpu", "cuda": r"cu\d+", "other": r"rocm[\d.]*|xpu"}
 _DEEPEST = 20
 
 
@@ -27,8 +29,7 @@ def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
     return Blueprint(
         path,
         "requirements file",
-        requirements=wanted,
-        cpu_index=on_cpu(wanted) if any(is_cpu_index(index) for index in indexes) else (),
+        requirements=bound_to(indexes, wanted),
         unread=tuple(
             Line(f"{found[1]} is not beside the file, so what it installs is not judged.", line.where)
             for line in lines
@@ -67,11 +68,14 @@ def _included(text: str, path: str, files: Files, seen: tuple[str, ...]) -> Iter
             yield from _included(found[1], found[0], files, (*seen, found[0]))
 
 
-def is_cpu_index(url: str) -> bool:
-    """Tell whether an index has PyTorch's CPU wheels alone: its address ends in /cpu."""
-    return url.strip("\"'").rstrip("/").endswith("/cpu")
+def bound_to(indexes: Iterable[str], lines: Iterable[Line]) -> tuple[Line, ...]:
+    """Say of what comes from PyTorch's own indexes for what it is built; pip prefers its 2.4.0+cpu to 2.4.0 as well."""
+    kinds = [kind for kind in map(_kind, indexes) if kind]
+    kind = "cpu" if "cpu" in kinds else kinds[0] if kinds else ""
+    return tuple(replace(line, index=kind) if kind and _FROM_INDEX.match(line.text) else line for line in lines)
 
 
-def on_cpu(lines: Iterable[Line]) -> tuple[Line, ...]:
-    """Choose what comes from PyTorch's own index; pip prefers its 2.4.0+cpu to the usual 2.4.0 as well."""
-    return tuple(line for line in lines if _FROM_INDEX.match(line.text))
+def _kind(url: str) -> str:
+    """Read the end of an index's address: /whl/cpu, /whl/cu126, /whl/rocm6.1."""
+    end = url.strip("\"'").rstrip("/").rsplit("/", 1)[-1]
+    return next((kind for kind, pattern in _KINDS.items() if re.fullmatch(pattern, end)), "")

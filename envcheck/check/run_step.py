@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from envcheck.check.blueprint import Blueprint, FileError, Files, Line
 from envcheck.check.dockerfile_lines import Instruction
-from envcheck.check.requirements_file import is_cpu_index, on_cpu, parse_requirements
+from envcheck.check.requirements_file import bound_to, parse_requirements
 from envcheck.check.shell_words import Install, commands_of, install_of, shell_of
 from envcheck.check.substitute import is_open
 
@@ -92,8 +92,7 @@ def _installed(blueprint: Blueprint, install: Install, where: str, files: Files)
     projects = [name for name in (*install.editable, *install.packages) if name.startswith((".", "/", "git+"))]
     said = [f"{line.text} is not known before the build, so it is not judged." for line in opened]
     said += [f"{name} is a project of its own: what it depends on is not judged." for name in projects]
-    cpu = any(is_cpu_index(index) for index in install.indexes)
-    wanted, by_index = lines, on_cpu(lines) if cpu else ()
+    wanted = lines
     for name in install.files:
         inner = files.find(name)
         if inner is None:
@@ -101,12 +100,10 @@ def _installed(blueprint: Blueprint, install: Install, where: str, files: Files)
             continue
         read = parse_requirements(inner[1], inner[0], files)
         wanted += read.requirements
-        by_index += on_cpu(read.requirements) if cpu else read.cpu_index
         said += [line.text for line in read.unread]
     return replace(
         blueprint,
-        requirements=blueprint.requirements + wanted,
-        cpu_index=blueprint.cpu_index + by_index,
+        requirements=blueprint.requirements + bound_to(install.indexes, wanted),
         unread=blueprint.unread + tuple(Line(text, where) for text in said),
     )
 
@@ -127,6 +124,5 @@ def _conda_file(blueprint: Blueprint, name: str, where: str, files: Files) -> Bl
         conda=blueprint.conda + other.conda,
         python=other.python or blueprint.python,
         requirements=blueprint.requirements + other.requirements,
-        cpu_index=blueprint.cpu_index + other.cpu_index,
         unread=blueprint.unread + other.unread,
     )

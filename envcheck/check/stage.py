@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from envcheck.check.blueprint import Blueprint, Files, Line
 from envcheck.check.dockerfile_lines import Instruction
-from envcheck.check.requirements_file import is_cpu_index, on_cpu
+from envcheck.check.requirements_file import bound_to
 from envcheck.check.run_step import run_commands, take_command
 from envcheck.check.substitute import assignments, substituted
 
@@ -110,9 +110,9 @@ class Stage:
         known = len(self.blueprint.requirements)
         files = replace(self.files, names=self._names, written=self.written)
         self.blueprint = take_command(self.blueprint, words, where, files)
-        if any(is_cpu_index(self.variables.get(name, "")) for name in _INDEX_NAMES):
-            cpu = on_cpu(self.blueprint.requirements[known:])
-            self.blueprint = replace(self.blueprint, cpu_index=self.blueprint.cpu_index + cpu)
+        indexes = [self.variables[name] for name in _INDEX_NAMES if name in self.variables]
+        before, added = self.blueprint.requirements[:known], self.blueprint.requirements[known:]
+        self.blueprint = replace(self.blueprint, requirements=before + bound_to(indexes, added))
 
     def _names(self, name: str) -> tuple[str, ...]:
         """Say what a file of the image may be called here: where it was copied from, or its last parts."""

@@ -48,7 +48,6 @@ def _pip(blueprint: Blueprint, items: list[str], places: Places, files: Files) -
     return replace(
         blueprint,
         requirements=blueprint.requirements + placed(inner.requirements),
-        cpu_index=blueprint.cpu_index + placed(inner.cpu_index),
         unread=blueprint.unread + placed(inner.unread),
     )
 

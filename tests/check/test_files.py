@@ -36,7 +36,7 @@ def told(report: Report) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("reference", "parts"),
     [
-        (CUDA_124, ("12.4.1", "any", "runtime", "2.35", "3.10")),
+        (CUDA_124, ("12.4.1", "9", "runtime", "2.35", "3.10")),
         (CUDA_112, ("11.2.2", "8", "runtime", "2.31", "3.8")),
         ("nvcr.io/nvidia/cuda:12.4.1-devel-rockylinux8", ("12.4.1", "", "devel", "2.28", "3.6")),
         ("nvidia/cuda:10.0-base-ubuntu18.04", ("10.0", "", "base", "2.27", "3.6")),
@@ -213,7 +213,8 @@ def test_no_shell_line_breaks_the_reader(word: str) -> None:
 
 def test_what_the_project_ignores_does_not_count_in_a_file_either() -> None:
     text = f"FROM {CUDA_124}\nRUN pip install tensorflow==2.10.1\n"
-    config = Config(ignored=(Ignored("toolkit-wrong-version", "a test of it", TODAY),))
+    ids = ("toolkit-wrong-version", "cudnn-wrong-major")
+    config = Config(ignored=tuple(Ignored(name, "a test of it", TODAY) for name in ids))
     report = judged(text, config=config)
     assert report.verdict == "compatible"
     assert any(item.message.startswith("Ignored until 2026-11-21 (a test of it): ") for item in report.findings)

@@ -172,3 +172,14 @@ def test_ten_thousand_entries_are_read_at_once() -> None:
     started = time.process_time()
     assert blueprints(text, "environment.yml")[0].conda[-1].where == "environment.yml:10001"
     assert time.process_time() - started < 3
+
+
+def test_a_database_beside_the_environment_is_no_open_question() -> None:
+    train = "  train:\n    image: pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime\n    gpus: all\n"
+    report = judged(f"services:\n  db:\n    image: postgres:16\n{train}", "compose.yml")
+    assert (report.verdict, [item.message for item in report.findings]) == ("compatible", [])
+    alone = judged("services:\n  db:\n    image: postgres:16\n", "compose.yml")
+    assert alone.verdict == "undetermined"
+    assert "postgres:16 does not tell what the image holds" in alone.findings[0].message
+    asked = judged(f"services:\n  own:\n    image: team/own\n    gpus: all\n{train}", "compose.yml")
+    assert [item.message for item in asked.findings] == ["The name team/own does not tell what the image holds."]
