@@ -38,7 +38,8 @@ def _lines(session: Session, *, color: bool, verbose: bool, quiet: bool) -> Iter
 def _run(run: Run, *, verbose: bool) -> Iterator[str]:
     done = [result for result in run.results if result.outcome != SKIPPED]
     held = "" if (run.peak_memory or 0) < _MIB else f", at most {(run.peak_memory or 0) // _MIB} MiB"
-    counted = f"{len(done)} check{'' if len(done) == 1 else 's'}, {run.seconds:.1f} s{held}"
+    skipped = f", {len(run.results) - len(done)} skipped" if len(run.results) > len(done) else ""
+    counted = f"{len(done)} check{'' if len(done) == 1 else 's'}{skipped}, {run.seconds:.1f} s{held}"
     yield inert(f"{run.job.title}: {run.outcome} ({counted})")
     for result in run.results:
         if verbose or result.outcome not in {PASSED, SKIPPED}:

@@ -30,9 +30,14 @@ class Heard:
         self.report = Report(self._stream, gpu, 1, level)
 
     @property
+    def said(self) -> str:
+        """Return its lines."""
+        return self._stream.getvalue().decode()
+
+    @property
     def results(self) -> dict[str, dict[str, Any]]:
         """Return the results by check, the last one of each."""
-        events = [json.loads(line) for line in self._stream.getvalue().splitlines()]
+        events = [json.loads(line) for line in self.said.splitlines()]
         return {event["check"]: event for event in events if event["event"] == "result"}
 
     @property
