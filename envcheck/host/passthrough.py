@@ -9,7 +9,9 @@ import signal
 import subprocess
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
+
+from envcheck.host.outlets import Outlet, copy_size, same_file
 
 Watch = Callable[[str, bytes], None]  # (stream, what arrived): stream is output, stdout or stderr
 
@@ -57,7 +59,7 @@ def run_through(argv: Sequence[str], watch: Watch) -> Outcome:
     live; where both are the same file, pipe or terminal, it gets one for both, so that their order stays.
     `watch` is called from other threads, one call at a time, after the bytes were passed on.
     """
-    outlets = [_Outlet("output", 1)] if _same_file(1, 2) else [_Outlet("stdout", 1), _Outlet("stderr", 2)]
+    outlets = [Outlet("output", 1)] if same_file(1, 2) else [Outlet("stdout", 1), Outlet("stderr", 2)]
     with _Signals(outlets) as signals:
         try:
             process = _start(argv, outlets)
@@ -88,47 +90,7 @@ def exit_status(code: int) -> int:
     return code - (1 << 32) if code >= 1 << 31 else code
 
 
-class _Outlet:
-    """One way out of the command: the end it writes to, the end we read, and where that goes."""
-
-    def __init__(self, name: str, target: int) -> None:
-        self.name = name
-        self.target = target
-        self.is_terminal = os.name == "posix" and os.isatty(target)
-        self.outer, self.inner = _terminal(target) if self.is_terminal else os.pipe()
-
-
-def _same_file(first: int, second: int) -> bool:
-    try:
-        return os.path.sameopenfile(first, second)
-    except OSError:
-        return False
-
-
-def _terminal(target: int) -> Tuple[int, int]:
-    """Open a terminal like the one at `target`: same size, and what is written to it comes out unchanged."""
-    import pty
-    import termios
-
-    outer, inner = pty.openpty()
-    with contextlib.suppress(termios.error):
-        settings: List[Any] = termios.tcgetattr(target)
-        settings[1] &= ~termios.OPOST  # the real terminal turns line feeds into line ends
-        settings[3] &= ~termios.ECHO
-        termios.tcsetattr(inner, termios.TCSANOW, settings)
-    _copy_size(target, outer)
-    return outer, inner
-
-
-def _copy_size(source: int, target: int) -> None:
-    import fcntl
-    import termios
-
-    with contextlib.suppress(OSError):
-        fcntl.ioctl(target, termios.TIOCSWINSZ, fcntl.ioctl(source, termios.TIOCGWINSZ, b"\0" * 8))
-
-
-def _start(argv: Sequence[str], outlets: Sequence[_Outlet]) -> "subprocess.Popen[bytes]":
+def _start(argv: Sequence[str], outlets: Sequence[Outlet]) -> "subprocess.Popen[bytes]":
     try:
         return subprocess.Popen(list(argv), stdout=outlets[0].inner, stderr=outlets[-1].inner, close_fds=False)
     except FileNotFoundError:
@@ -157,7 +119,7 @@ def _signals_held() -> Iterator[None]:
 class _Copier(threading.Thread):
     """Copy one outlet until its end; when nobody reads our side any more, let the command know by closing its."""
 
-    def __init__(self, outlet: _Outlet, watch: Watch, lock: threading.Lock) -> None:
+    def __init__(self, outlet: Outlet, watch: Watch, lock: threading.Lock) -> None:
         super().__init__(daemon=True)
         self.failure = ""
         self._outlet = outlet
@@ -211,7 +173,7 @@ def _written(target: int, view: memoryview) -> int:
 class _Signals:
     """Pass signals on to the command while it runs; those of the keyboard reach it by themselves."""
 
-    def __init__(self, outlets: Sequence[_Outlet]) -> None:
+    def __init__(self, outlets: Sequence[Outlet]) -> None:
         self.seen: List[int] = []
         self._terminals = [outlet for outlet in outlets if outlet.is_terminal]
         self._process: "Optional[subprocess.Popen[bytes]]" = None
@@ -238,7 +200,7 @@ class _Signals:
         del frame
         if number not in _ENDING:
             for outlet in self._terminals:
-                _copy_size(outlet.target, outlet.outer)
+                copy_size(outlet.target, outlet.outer)
         self.seen.append(number)
         if self._process is not None and not (number in _KEYBOARD and _is_in_foreground()):
             with contextlib.suppress(OSError):
