@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
-from envcheck.model.plans import Plan
+from envcheck.model.plans import Plan, PlannedRelease
 
 _MIB = 1 << 20
 
@@ -20,7 +20,13 @@ def install_data() -> dict[str, Any]:
 
 
 def room_for(plan: Plan) -> int:
-    """Return the bytes that a plan's packages take, unpacked, with what their installation needs for a while."""
-    rows = install_data()["room"]["rows"]
-    named = {(row["framework"], row["build"]): int(row["mib"]) for row in rows}
-    return sum(named[release.framework, release.build] for release in plan.releases) * _MIB
+    """Return the bytes that a plan's packages take, packed and unpacked: of the release, or the largest measured."""
+    return sum(_mib(release) for release in plan.releases) * _MIB
+
+
+def _mib(release: PlannedRelease) -> int:
+    room = install_data()["room"]
+    rows = [row for row in room["rows"] if (row["framework"], row["build"]) == (release.framework, release.build)]
+    measured = [row for row in rows if row["release"] == release.version.partition("+")[0]] or rows
+    compiled = 1 + room["compiled_percent"] / 100
+    return max(int(row["wheels_mib"] + row["unpacked_mib"] * compiled) for row in measured)

@@ -97,8 +97,9 @@ def _room(asked: Preflight) -> Iterator[str]:
     needed = room_for(asked.plan) + (tree_size(str(asked.place.folder)) if asked.facts is not None else 0)
     free = free_bytes(str(parent))
     if free < needed:
-        copy = ", the copy of the environment among it" if asked.facts is not None else ""
-        yield f"{parent} has room for {free / _GIB:.1f} GiB; this needs about {needed / _GIB:.1f} GiB{copy}."
+        copy = ", and a copy of the environment" if asked.facts is not None else ""
+        based = f"wheels of this kind, packed and unpacked{copy}"
+        yield f"{parent} has room for {free / _GIB:.1f} GiB; this needs about {needed / _GIB:.1f} GiB ({based})."
 
 
 def _program(step: Step, made: Environment, environment: Mapping[str, str]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from envcheck.host.reaching import why_unreachable
 from envcheck.install import preflight
 from envcheck.install.adapt import AdaptError, Here, adapted
 from envcheck.install.index import page_to_reach
+from envcheck.install.install_data import install_data, room_for
 from envcheck.install.place import place_of
 from envcheck.install.preflight import Preflight, objections
 from envcheck.install.variables import step_variables
@@ -69,10 +70,20 @@ def test_a_python_of_others_is_refused(tmp_path: Path) -> None:
 def test_a_disk_with_too_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "free_bytes", lambda _: 100 << 20)
     (why,) = said(tmp_path / "env")
-    assert "has room for 0.1 GiB; this needs about 0.6 GiB." in why
+    assert "has room for 0.1 GiB; this needs about 0.7 GiB (wheels of this kind, packed and unpacked)." in why
     (tmp_path / "env" / "conda-meta").mkdir(parents=True)
     (why,) = said(tmp_path / "env", facts=UNMANAGED)
-    assert "the copy of the environment among it" in why
+    assert "and a copy of the environment" in why
+
+
+def test_the_room_is_that_of_the_release_or_the_largest_that_was_measured() -> None:
+    rows = install_data()["room"]["rows"]
+    (measured,) = [row for row in rows if (row["framework"], row["release"]) == ("tensorflow", "2.20.0")]
+    plan = planned("tensorflow[and-cuda]==2.20.0", on=machine("3.12", "580.65.06", "8.0"))
+    needed = measured["wheels_mib"] + measured["unpacked_mib"] * 1.2
+    assert room_for(plan) == int(needed) << 20
+    other = replaced(plan.releases[0], version="2.99.0")
+    assert room_for(replaced(plan, releases=(other,))) >= room_for(plan)
 
 
 @pytest.mark.needs("mount-namespace")
