@@ -73,6 +73,11 @@ def test_an_older_driver_counts_what_it_reserves_as_used() -> None:
     assert (found["memory_used_bytes"], found["memory_reserved_bytes"]["error"]) == (37, MISSING)
 
 
+def test_an_older_module_knows_no_newer_memory() -> None:
+    found = nvml(nvmlDeviceGetMemoryInfo=lambda handle: memory(handle)).memory(WHOLE)  # noqa: PLW0108 - one argument
+    assert (found["memory_used_bytes"], found["memory_reserved_bytes"]["error"]) == (37, MISSING)
+
+
 def test_a_gpu_without_memory_of_its_own() -> None:
     found = nvml(nvmlDeviceGetMemoryInfo=lambda *_: NOT_SUPPORTED).memory(WHOLE)
     assert [value["error"] for value in found.values()] == [NOT_SUPPORTED] * 3

@@ -30,6 +30,8 @@ class Nvml:
             return {"error": error.value, "text": str(error)}
         except self.module.NVMLLibraryMismatchError as error:
             return {"error": FUNCTION_NOT_FOUND, "text": str(error)}
+        except TypeError as error:  # an older module pynvml, which does not know the argument
+            return {"error": FUNCTION_NOT_FOUND, "text": str(error)}
         except ValueError as error:  # a name that is not text
             return {"error": -1, "text": f"not readable: {error}"}
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
