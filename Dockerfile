@@ -12,7 +12,7 @@ COPY --from=build /opt/envcheck /opt/envcheck
 ENV PATH=/opt/envcheck/bin:$PATH
 # The NVIDIA runtime gives a container its GPUs when it asks for them (https://docs.nvidia.com/datacenter/cloud-native/).
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
-RUN useradd --create-home envcheck
-USER envcheck
+RUN useradd --create-home app
+USER app
 ENTRYPOINT ["envcheck"]
 CMD ["doctor"]
