@@ -9,12 +9,13 @@ from importlib import import_module
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Known
 from envcheck.model.findings import Finding
-from envcheck.model.plans import Clash, Environment, Plan, Step
+from envcheck.model.plans import Clash, Environment, Plan, PlannedRelease, Step
 from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.activation import activation_steps
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
+from envcheck.plan.constraints import beside
 from envcheck.plan.container_host import container_toolkit_steps
 from envcheck.plan.cuda_source import SYSTEM
 from envcheck.plan.described import Description
@@ -106,7 +107,7 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
         requirements=tuple(choice.request.text for choice in choices),
         environments=tuple(environments),
         clashes=tuple(clashes),
-        notes=tuple(dict.fromkeys(note for made in environments for note in _notes(made))),
+        notes=tuple(dict.fromkeys(note for made in environments for note in _notes(context, made, releases))),
         machine=stated_machine(context),
     )
 
@@ -119,8 +120,9 @@ def _groups(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]:
     return groups_of(choices, clashes)
 
 
-def _notes(made: Environment) -> list[str]:
+def _notes(context: Context, made: Environment, releases: list[PlannedRelease]) -> list[str]:
     native = [_NATIVE] if made.packages and not made.sets else []
+    native += [f"{row.distribution} {row.version}: {row.note}" for row in beside(context, releases) if row.note]
     return [*native, *([f"The wheels are for macOS {made.macos} or newer."] if made.macos else [])]
 
 

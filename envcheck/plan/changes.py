@@ -12,7 +12,7 @@ from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
-from envcheck.plan.described import Description
+from envcheck.plan.described import Description, planned_facts
 from envcheck.plan.judge import Judge
 from envcheck.plan.requests import Request
 from envcheck.plan.system import blockers
@@ -22,14 +22,16 @@ from envcheck.rules.driver_release import driver_floor
 from envcheck.rules.gpu_releases import driver_runs
 from envcheck.rules.targets import supports_python
 
-PYTHON, RELEASE, CPU, DRIVER, LIBC = 1, 2, 3, 4, 5  # by effort: an environment, a compromise, a restart, a system
+# By effort: an environment, two compromises, a second system beside this one, a restart, another system.
+PYTHON, RELEASE, CPU, WSL, DRIVER, LIBC = 1, 2, 3, 4, 5, 6
+_LINUX = "linux_x86_64"
 _WHATIF = Source("override", "what if")
 
 
 def possible_changes(context: Context, requests: tuple[Request, ...], wish: Wish) -> tuple[Change, ...]:
     """List the single changes after which every request can be met; where there are none, pairs with a Python."""
     tries = _Tries(context, requests, wish)
-    single = [*tries.pythons(), *tries.releases(), *tries.cpu(), *tries.drivers(), *tries.libcs()]
+    single = [*tries.pythons(), *tries.releases(), *tries.cpu(), *tries.wsl(), *tries.drivers(), *tries.libcs()]
     return tuple(sorted(single or [*tries.pairs()], key=lambda change: change.effort))
 
 
@@ -69,6 +71,19 @@ class _Tries:
         met = self._met(self.context.facts, goal="cpu") if self.context.goal == "gpu" else []
         if met:
             yield self._change("a build for the CPU", CPU, met, expect="cpu")
+
+    def wsl(self) -> Iterator[Change]:
+        """Try the Linux wheels in WSL 2, which hands the GPUs of Windows on by the driver of Windows."""
+        facts = self.context.facts
+        if self.context.platform == "win_amd64" and self.context.goal == "gpu":
+            linux = planned_facts(None, _in_wsl(facts), self.context.matrix, expects_gpu=True)
+            found = replaced(linux, gpus=facts.gpus, driver=facts.driver)
+            met = self._met(replaced(found, host=replaced(linux.host, wsl_version=Known(2, _WHATIF))))
+            if met:
+                release, gpus = facts.driver.release, self.wish.described.gpus or _capabilities(facts)
+                driver = release.value if isinstance(release, Known) else ""
+                what = "WSL 2, where the wheels for Linux run"
+                yield self._change(what, WSL, met, platform=_LINUX, driver=driver, gpus=gpus)
 
     def drivers(self) -> Iterator[Change]:
         """Try the driver that each CUDA Toolkit needs, from the oldest on."""
@@ -153,6 +168,18 @@ def replan(requirements: tuple[str, ...], said: Description, expect: str) -> tup
     options += [("--platform", said.platform), *(("--gpu", name) for name in said.gpus)]
     options += [("--expect", expect if expect != "auto" else "")]
     return ("envcheck", "plan", *requirements, *(part for name, value in options if value for part in (name, value)))
+
+
+def _in_wsl(facts: Facts) -> Description:
+    version = facts.python.version
+    python = ".".join(version.value.split(".")[:2]) if isinstance(version, Known) else ""
+    return Description(python=python, platform=_LINUX)
+
+
+def _capabilities(facts: Facts) -> tuple[str, ...]:
+    gpus = facts.gpus.value if isinstance(facts.gpus, Known) else ()
+    found = (gpu.compute_capability for gpu in gpus)
+    return tuple(dict.fromkeys(item.value for item in found if isinstance(item, Known)))
 
 
 def _with_python(facts: Facts, minor: str) -> Facts:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
 from envcheck.matrix.clauses import within
 from envcheck.model.facts import Known
 from envcheck.model.findings import Finding
-from envcheck.model.releases import CudnnRelease, KnownProblem
+from envcheck.model.plans import PlannedRelease
+from envcheck.model.releases import CudnnRelease, FrameworkRelease, KnownProblem
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.cuda_source import NONE, OWN, CudaSource
 from envcheck.plan.plan_data import plan_data
@@ -135,8 +136,16 @@ def _cudnn_lines(context: Context, cuda_major: str, specifier: str) -> Iterator[
 
 def _metal(context: Context, candidate: Candidate) -> Iterator[str]:
     """Yield the plugin that gives TensorFlow the GPU of an Apple machine, where one was made for the release."""
-    if context.platform != "macosx_arm64" or candidate.row.framework != "tensorflow":
-        return
-    rows = context.matrix.companions_of(candidate.row.version, context.platform)
-    fits = (row for row in rows if row.distribution == _METAL and python_minor(context) in row.pythons)
-    yield from (f"{row.distribution}=={row.version}" for row in list(fits)[:1])
+    if candidate.row.framework == "tensorflow":
+        yield from (f"{row.distribution}=={row.version}" for row in _companions(context, candidate.row.version)[:1])
+
+
+def beside(context: Context, releases: Iterable[PlannedRelease]) -> list[FrameworkRelease]:
+    """List the rows of the plugins that planned releases of TensorFlow have beside them."""
+    versions = [item.version for item in releases if item.framework == "tensorflow"]
+    return [row for version in versions for row in _companions(context, version)[:1]]
+
+
+def _companions(context: Context, tensorflow: str) -> list[FrameworkRelease]:
+    rows = context.matrix.companions_of(tensorflow, context.platform) if context.platform == "macosx_arm64" else ()
+    return [row for row in rows if row.distribution == _METAL and python_minor(context) in row.pythons]

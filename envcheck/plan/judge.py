@@ -9,6 +9,7 @@ from envcheck.model.records import dataclass, replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.cuda_source import SYSTEM, CudaSource
+from envcheck.plan.wheel_glibc import old_libc
 from envcheck.rules import Context, Target, catalogue, evaluate
 
 _HOOKED = "cuda-wheel-not-found"  # what loader paths set by the environment's activation resolve
@@ -56,7 +57,10 @@ class Judge:
     def judge(self, candidate: Candidate, source: CudaSource) -> Judgement:
         """Evaluate one candidate with what its CUDA source would bring."""
         facts = _with_libraries(self.context.facts, source)
-        found = evaluate(self._asking(facts, candidate.judged)).findings
+        found = (
+            *evaluate(self._asking(facts, candidate.judged)).findings,
+            *old_libc(self.context, candidate, source),
+        )
         told = [item for item in found if not _is_unstated(item) and not _is_mere_note(item)]
         errors = [item for item in told if item.severity == ERROR]
         if errors:

@@ -53,7 +53,8 @@ def install_step(
     exact = [text.partition("==")[0] for text in wanted.requirements if "==" in text]
     return Step(
         "install" if len(made.sets) == 1 else f"install-{number + 1}",
-        f"Install {', '.join(exact)} with what it needs" + (" from an index of its own." if wanted.index else "."),
+        f"Install {', '.join(exact)} with what {'they need' if len(exact) > 1 else 'it needs'}"
+        + (" from an index of its own." if wanted.index else "."),
         argv,
         verify=verify,
         environment=made.folder,

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from envcheck.cli.group import run
+from envcheck.model.facts import Absent
 from envcheck.model.plans import Change
-from tests.plan.machines import chosen, machine, planned
+from envcheck.model.records import replaced
+from envcheck.plan.build import build_plan
+from envcheck.plan.described import planned_facts
+from envcheck.plan.requests import read_requests
+from envcheck.plan.wish import Wish
+from envcheck.render.json_report import render_snapshot
+from tests.hosts.test_hosts import snapshot_of
+from tests.plan.machines import chosen, machine, matrix, planned
 
 
 def test_another_python_is_the_least_effort() -> None:
@@ -58,16 +69,32 @@ def test_what_is_missing_on_the_machine_becomes_steps() -> None:
 
 
 def test_a_gpu_that_is_expected_and_not_there_blocks() -> None:
-    from envcheck.matrix.load import load_matrix
-    from envcheck.model.facts import Absent
-    from envcheck.model.records import replaced
-    from envcheck.plan.build import build_plan
-    from envcheck.plan.described import planned_facts
-    from envcheck.plan.requests import read_requests
-    from envcheck.plan.wish import Wish
-
-    matrix = load_matrix()
-    facts = replaced(planned_facts(None, machine(), matrix, expects_gpu=False), gpus=Absent(("nothing",)))
-    plan = build_plan(facts, matrix, read_requests(("torch",), matrix), Wish("gpu"))
+    facts = replaced(planned_facts(None, machine(), matrix(), expects_gpu=False), gpus=Absent(("nothing",)))
+    plan = build_plan(facts, matrix(), read_requests(("torch",), matrix()), Wish("gpu"))
     assert [item.id for item in plan.blocked_by] == ["gpu-absent"]
     assert [item.what for item in plan.changes] == ["a build for the CPU"]
+
+
+def test_windows_leads_to_wsl_where_the_linux_wheels_run() -> None:
+    for framework in ("tensorflow<2.22", "jax<0.12.1"):
+        plan = planned(framework, on=machine("3.12", "551.61", "8.9", "win_amd64"))
+        (change,) = [item for item in plan.changes if item.what.startswith("WSL 2")]
+        assert change.argv[-8:] == (
+            "--python", "3.12", "--driver", "551.61", "--platform", "linux_x86_64", "--gpu", "8.9",
+        )  # fmt: skip
+
+
+def test_wsl_keeps_the_gpus_that_were_read() -> None:
+    read = planned_facts(None, machine("3.12", "551.61", "8.9", "win_amd64"), matrix(), expects_gpu=True)
+    plan = build_plan(read, matrix(), read_requests(("jax<0.12.1",), matrix()), Wish("gpu"))
+    (change,) = [item for item in plan.changes if item.what.startswith("WSL 2")]
+    assert change.argv[-4:] == ("--gpu", "8.9", "--expect", "gpu")
+
+
+def test_the_command_of_a_change_is_for_the_same_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = tmp_path / "machine.json"
+    saved.write_text(render_snapshot(snapshot_of("alpine-for-torch")), encoding="utf-8")
+    assert run(["plan", "torch", "--snapshot", str(saved), "--installer", "uv", "--format", "json"]) == 1
+    (change,) = json.loads(capsys.readouterr().out)["changes"]
+    assert change["argv"][-4:] == ["--snapshot", str(saved), "--installer", "uv"]
+    assert run(change["argv"][1:]) == 0

@@ -194,3 +194,19 @@ def test_code_that_nothing_tells_of_is_said() -> None:
     release = chosen(planned("torch==2.15.0+cu126", on=V100))
     (note,) = release.warnings
     assert (note.id, note.severity) == ("release-unknown", "note")
+
+
+def test_cuda_wheels_that_need_a_newer_libc_than_the_framework_are_known() -> None:
+    """JAX's own plugin runs on glibc 2.17, the cuDNN it asks for does not."""
+    on = machine("3.11", "535.104.05", "8.0", glibc="2.17")
+    release = chosen(planned("jax<0.12.1", on=on))
+    assert release.requirement == "jax[cuda12]==0.5.3"
+    (reason,) = [item for item in release.rejected if item.requirement == "jax[cuda12]==0.7.0"]
+    assert reason.finding == "glibc-too-old"
+    assert "nvidia-cudnn-cu12" in reason.why
+
+
+def test_a_plugin_that_may_not_fit_is_told_of() -> None:
+    (note, _) = planned("tensorflow==2.21.*", on=LAPTOP).notes
+    assert note.startswith("tensorflow-metal 1.2.0: ")
+    assert not [item for item in planned("tensorflow==2.21.*", on=machine()).notes if "metal" in item]
