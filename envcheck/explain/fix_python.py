@@ -163,7 +163,7 @@ def _named_by_release(told: Told, name: str) -> Fix | None:
     row = release_row(told)
     specifier = row.requires.get(name, "").replace(" ", "").replace("dev", ".dev0") if row else ""
     wanted = f"{name}{specifier}"
-    if row is None or not specifier or not is_requirement(wanted):
+    if row is None or "<" not in specifier or not is_requirement(wanted):  # without an upper bound it rules nothing out
         return None
     return Fix(
         f"Install the {name} that {row.distribution} {row.version} names.", install_steps(context_of(told), wanted)

@@ -46,11 +46,14 @@ _BUILDERS = {
     "toolkit-wrong-version": "fix_cuda.fitting_toolkit",
 }
 
+_BY_RELEASE = {"protobuf-conflict"}  # what the release names goes before what a message says
+
 
 def fix_for(log: Log, claim: Claim) -> Fix | None:
     """Return the fix of a claim, made of what the log tells and the matrix knows."""
     told = Told(log, claim)
-    return special_remedy(told) or _built(told) or usual_remedy(told)
+    by_release = _built(told) if claim.id in _BY_RELEASE else None
+    return by_release or special_remedy(told) or _built(told) or usual_remedy(told)
 
 
 def joined_fix(ruled: Fix | None, own: Fix | None) -> Fix | None:

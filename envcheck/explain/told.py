@@ -149,6 +149,12 @@ def _cudnn_wanted(told: Told) -> str:
     return ".".join(map(str, cudnn_number(built)[:3])) if built else ""
 
 
+def _gencode(told: Told) -> str:
+    """Read the release of protobuf's generated code: "gencode 5.28.3 runtime 4.25.4"."""
+    found = (re.search(r"\bgencode (\d+\.\d+\.\d+) runtime", event.text) for event in told.claim.events)
+    return next((match.group(1) for match in found if match), "")
+
+
 def _tensorrt_major(told: Told) -> str:
     """Read the major of the library that is asked for; TensorRT 8 is the first with wheels that pip finds."""
     found = re.match(r"libnv(?:infer|onnxparser)\w*\.so\.(\d+)", told.captured("library"))
@@ -224,6 +230,7 @@ _DERIVED: dict[str, Callable[[Told], str]] = {
     "library_path_full": lambda told: plain(told.captured("library"), r"/[\w./+-]+"),
     "line": lambda told: " ".join(event.text for event in told.claim.events),
     "message": lambda told: told.claim.message,
+    "gencode": _gencode,
     "nvcc_wheel": _nvcc_wheel,
     "pids": _pids,
     "pids_comma": lambda told: _pids(told).replace(" ", ","),

@@ -1,0 +1,111 @@
+"""What a log captured stands in the fix; every command can be typed; nothing hostile gets into one."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from envcheck.explain.fixes import findings_with_builders
+from envcheck.explain.remedies import document
+from envcheck.model.findings import Command, Fix
+from envcheck.plan.described import Description, check_description, planned_facts
+from envcheck.plan.requests import read_requests
+from envcheck.render.inert import shell_line
+from envcheck.rules import catalogue
+from tests.cases.judged import judge_text, judged_cases, matrix
+
+# A finding, a composed log, and what the fix must say: in its sentence or a command.
+TOLD = [json.loads(line) for line in (Path(__file__).parent / "fixes.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def fix_of(finding: str, log: str) -> Fix:
+    found = next(item for item in judge_text(log).report.findings if item.id == finding)
+    assert found.fix is not None
+    return found.fix
+
+
+def shown(fix: Fix) -> str:
+    return "\n".join([fix.summary, *(f"{shell_line(command.argv)}  # {command.purpose}" for command in fix.commands)])
+
+
+@pytest.mark.parametrize("row", TOLD, ids=[f"{number}-{row['finding']}" for number, row in enumerate(TOLD)])
+def test_a_fix_says_what_the_log_told(row: dict[str, str]) -> None:
+    assert row["said"] in shown(fix_of(row["finding"], row["log"]))
+
+
+def test_each_cause_whose_fix_holds_values_of_the_log_is_in_the_table() -> None:
+    filled = {row["finding"] for row in document()["remedies"] if re.search(r"\{[a-z_]+\}", json.dumps(row))}
+    without_values = {"driver-missing", "driver-nouveau", "driver-secure-boot"}  # built of the machine's facts alone
+    assert (filled | findings_with_builders()) - {row["finding"] for row in TOLD} == without_values
+
+
+@cache
+def all_commands() -> tuple[Command, ...]:
+    """List every command that is printed for the project's cases, each once."""
+    reports = [item.report for name in ("reported", "composed") for item in judged_cases(name)]
+    fixes = [finding.fix for report in reports for finding in report.findings if finding.fix]
+    return tuple(dict.fromkeys(command for fix in fixes for command in fix.commands))
+
+
+def test_every_command_parses_in_a_shell() -> None:
+    script = "\n".join(shell_line(command.argv) for command in all_commands())
+    assert len(all_commands()) > 200
+    checked = subprocess.run(["sh", "-n"], input=script, text=True, timeout=20, check=False, capture_output=True)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_every_line_for_the_planner_is_accepted() -> None:
+    lines = {command.argv[2:] for command in all_commands() if command.argv[:2] == ("envcheck", "plan")}
+    assert len(lines) > 30
+    for line in lines:
+        options: dict[str, list[str]] = {}
+        for name, value in zip(line[1::2], line[2::2]):
+            options.setdefault(name.removeprefix("--"), []).append(value)
+        assert set(options) <= {"python", "driver", "gpu", "glibc", "platform", "expect"}
+        one = {name: options.get(name, [""])[0] for name in ("python", "driver", "glibc", "platform")}
+        said = Description(gpus=tuple(options.get("gpu", ())), **one)
+        check_description(said)
+        assert read_requests(line[:1], matrix())
+        planned_facts(None, said, matrix(), expects_gpu=False)
+
+
+def test_every_cause_of_the_cases_has_a_fix() -> None:
+    found = {finding.id: finding for name in ("reported", "composed") for item in judged_cases(name)
+             for finding in item.report.findings if finding.primary}  # fmt: skip
+    assert {name for name, finding in found.items() if finding.fix is None} == set()
+
+
+HOSTILE = ("$(reboot)", "`reboot`", "x;reboot", "--break", "a\x1b[31m", "a'b", "../../etc|sh")
+TEMPLATES = (
+    "ImportError: cannot import name 'nn' from 'torch' (/home/u/{}/torch.py)",
+    "ERROR: No matching distribution found for tensorflow-gpu=={}",
+    "ImportError: /v/site-packages/{}/_C.so: undefined symbol: _ZN3c106Symbol14fromQualStringERKSs",
+    "LD_LIBRARY_PATH=/usr/local/cuda/{}\nPyTorch was compiled against (8, 3, 2) but linked against (8, 0, 3)",
+    "CUDA_VISIBLE_DEVICES={}\nRuntimeError: No CUDA GPUs are available",
+    "{} with CUDA capability sm_120 is not compatible with the current PyTorch installation.",
+    "tokenizers>={} is required for a normal functioning of this module",
+    "ImportError: /usr/{}/libgomp.so.1: cannot allocate memory in static TLS block",
+    "Python version: {}\nTesla K80 with CUDA capability sm_37 is not compatible with the current PyTorch installation.",
+    "MIG-{}\nRuntimeError: No CUDA GPUs are available",
+)
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_nothing_hostile_enters_a_command(template: str) -> None:
+    for text in HOSTILE:
+        for finding in judge_text(template.format(text)).report.findings:
+            for command in finding.fix.commands if finding.fix else ():
+                words = "\n".join(command.argv)
+                assert "reboot" not in words.replace("sudo\nreboot", "")
+                assert not re.search(r"^--break|\x1b|a'b|etc\|sh", words, re.MULTILINE)
+
+
+def test_headlines_are_plain_sentences() -> None:
+    for entry in catalogue().values():
+        assert re.fullmatch(r"[A-Zcp][^.!?]*(?:libdevice\.10\.bc[^.]*)?\.", entry.headline), entry.headline
+        assert 18 <= len(entry.headline) <= 100
