@@ -132,6 +132,16 @@ def test_nvml_field_by_field(compiled: Compile) -> None:
 
 
 @pytest.mark.needs("c-compiler")
+def test_a_package_that_keeps_nvml_in_a_module_of_its_own(compiled: Compile, tmp_path: Path) -> None:
+    package = tmp_path / "pynvml"  # laid out as another project's package of the same name, often beside ours
+    package.mkdir()
+    (package / "nvml.py").write_text(Path(pynvml_folder() or "", "pynvml.py").read_text(encoding="utf-8"))
+    (package / "__init__.py").write_text("from .nvml import *\n")
+    answer = ask("nvml_devices", compiled(NVML, INIT=0), str(tmp_path))
+    assert (answer["init"], answer["driver"], len(answer["gpus"])) == (0, "550.163.01", 3)
+
+
+@pytest.mark.needs("c-compiler")
 def test_nvml_that_does_not_start(compiled: Compile) -> None:
     answer = ask("nvml_devices", compiled(NVML, INIT=18), pynvml_folder() or "")
     assert answer == {"init": 18, "text": "Driver/library version mismatch"}

@@ -21,6 +21,7 @@ class Nvml:
 
     def __init__(self, module: Any) -> None:
         self.module = module
+        self.mismatch = getattr(module, "NVMLLibraryMismatchError", ())  # newer modules only
 
     def ask(self, read: Callable[[], Any]) -> Any:
         """Return what `read` returns, text from bytes, or the refusal as an object."""
@@ -28,7 +29,7 @@ class Nvml:
             value = read()
         except self.module.NVMLError as error:
             return {"error": error.value, "text": str(error)}
-        except self.module.NVMLLibraryMismatchError as error:
+        except self.mismatch as error:
             return {"error": FUNCTION_NOT_FOUND, "text": str(error)}
         except TypeError as error:  # an older module pynvml, which does not know the argument
             return {"error": FUNCTION_NOT_FOUND, "text": str(error)}
@@ -177,12 +178,14 @@ def ask(library: str, folder: str, what: str = "") -> Dict[str, Any]:
     try:
         import pynvml
 
+        # Another project's package of that name, often there too, keeps the library in a module of its own.
+        module = sys.modules[pynvml.nvmlInit.__module__]
         # Loaded by path, not name: in WSL it may lie off the loader's path, and the file asked is the file named.
-        pynvml.nvmlLib = ctypes.CDLL(library)
-        code = pynvml.nvmlLib.nvmlInit_v2()
+        module.nvmlLib = ctypes.CDLL(library)  # type: ignore[attr-defined]
+        code = module.nvmlLib.nvmlInit_v2()
     except (OSError, AttributeError, ImportError) as error:
         return {"load_error": str(error)}
-    nvml = Nvml(pynvml)
+    nvml = Nvml(module)
     if code != 0:
         return {"init": code, "text": nvml.call("nvmlErrorString", code)}
     return {
