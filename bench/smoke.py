@@ -1,13 +1,13 @@
 """Run `envcheck smoke` in real environments of TensorFlow 1.15 to 2.21, PyTorch and JAX, and measure what it costs.
 
-    python bench/smoke.py [--runs 7] [--environments FOLDER] [--only NAME...]
+    python bench/smoke.py [--runs 15] [--environments FOLDER] [--only NAME...]
 
 Makes each environment (CPU builds) below FOLDER with pip, unless it is there; one for which this machine has no Python
 or the index no wheel is left out, with the reason. Runs the quick and the full level in each, prints a table in
 Markdown with what the smoke script, and the whole command around it, cost over the bare import and matmul of the same
-Python, and exits 1 when a run failed or the whole command takes more than 10 % more processor time (with all that it
-started; the medians of interleaved runs). Wall time, which others' work on the machine lengthens at random, is the
-quickest run's.
+Python, and exits 1 when a run failed or the whole command takes more than 10 % more processor time, with all that it
+started: the median of what it takes more in each of the interleaved runs. Wall time, which others' work on the machine
+lengthens at random, is the quickest run's.
 """
 
 from __future__ import annotations
@@ -145,7 +145,8 @@ def measure(name: str, python: str, runs: int, environment: dict[str, str]) -> t
     quickest = {kind: min(run[0] for run in each[1:]) for kind, each in taken.items()}
     processor = {kind: statistics.median(run[1] for run in each[1:]) for kind, each in taken.items()}
     longer = 100 * (quickest["command"] / quickest["bare"] - 1)
-    busier = 100 * (processor["command"] / processor["bare"] - 1)
+    more = [command[1] / bare[1] for command, bare in zip(taken["command"][1:], taken["bare"][1:], strict=True)]
+    busier = 100 * (statistics.median(more) - 1)
     times = [f"{quickest[kind]:.2f}" for kind in taken] + [f"{longer:+.1f} %"]
     times += [f"{processor[kind]:.2f}" for kind in taken] + [f"{busier:+.1f} %"]
     good = PRODUCT in printed["bare"] and {level["verdict"] for level in levels} == {"compatible"}
@@ -155,7 +156,7 @@ def measure(name: str, python: str, runs: int, environment: dict[str, str]) -> t
 def main() -> int:
     """Run the whole benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--runs", type=int, default=15)
     parser.add_argument("--environments", type=Path, default=Path(tempfile.gettempdir()) / "envcheck-bench-smoke")
     parser.add_argument("--only", nargs="*", choices=list(SUBJECTS), default=list(SUBJECTS))
     options = parser.parse_args()

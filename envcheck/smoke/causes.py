@@ -15,6 +15,7 @@ UNEXPLAINED = "smoke-failed"
 
 
 _IN_WORDS = (ERROR, CRASHED, FAILED)  # outcomes whose cause a framework says
+_BETWEEN = ("peer-copy", "copy from", "all-reduce", "gradients")  # checks that take several GPUs
 
 
 def with_findings(results: tuple[Result, ...], job: Job, log: str, explain: Explain | None) -> tuple[Result, ...]:
@@ -28,6 +29,8 @@ def _explained(result: Result, job: Job, log: str, explain: Explain | None) -> R
     finding = result.finding or _of_its_kind(result, job)
     if not finding and explain is not None and result.outcome in _IN_WORDS:
         finding = _explained_by(explain, result.error or result.message, log)
+    if not finding and _is_between_gpus(result, job):
+        finding = "multi-gpu-p2p-nccl"
     if finding == "gpu-memory-exhausted" and job.device.held:
         changes = {"finding": "gpu-memory-held", "message": f"{result.message}; {job.device.held}"}
     else:
@@ -52,6 +55,12 @@ def _of_its_kind(result: Result, job: Job) -> str:
         return "gpu-memory-exhausted"
     if on_gpu and result.outcome == HUNG and job.device.held:
         return "gpu-memory-exhausted"
+    if result.outcome == FAILED and _is_between_gpus(result, job):
+        return "multi-gpu-p2p-nccl"  # each was right by itself: what passes between them is not
     if on_gpu and result.outcome == FAILED and result.ran_on:
         return "gpu-hardware-fault"  # it computed, where it should, and the numbers are wrong
     return ""
+
+
+def _is_between_gpus(result: Result, job: Job) -> bool:
+    return job.device.kind == ALL and result.check.startswith(_BETWEEN)

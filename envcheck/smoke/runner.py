@@ -120,7 +120,7 @@ def _gather(task: Task, job: Job, watched: Watched, log: str) -> Run:
         results,
         spoken.measures,
         spoken.listings,
-        placements or _said_places(spoken),
+        (*placements, *_said_places(spoken)),
         _told(spoken),
         watched.seconds,
         watched.peak_memory,
@@ -133,7 +133,7 @@ def _told(spoken: Spoken) -> dict[str, object]:
 
 
 def _said_places(spoken: Spoken) -> tuple[Placement, ...]:
-    """Return what the results say of themselves, for frameworks without a placement log."""
+    """Return where the tensors lie, by the results' own word; most frameworks log no more."""
     placed = [result for result in spoken.results if result.ran_on]
     return tuple(Placement(item.check, item.device, "result", item.check, item.ran_on, "result") for item in placed)
 

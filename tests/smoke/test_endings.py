@@ -6,7 +6,7 @@ import pytest
 
 from envcheck.host.watched import Limits, Watched
 from envcheck.smoke.causes import with_findings
-from envcheck.smoke.devices import CPU_DEVICE, GPU, Device
+from envcheck.smoke.devices import ALL, CPU_DEVICE, GPU, Device
 from envcheck.smoke.endings import ending, last_words
 from envcheck.smoke.protocol import Result, parse_events
 from envcheck.smoke.runs import Framework, Job, worst
@@ -64,6 +64,25 @@ def test_a_filled_card_explains_a_gpu_without_memory() -> None:
     found = with_findings(results, job, "", None)
     assert [item.finding for item in found] == ["gpu-memory-held", "gpu-memory-held", ""]
     assert "39.0 of its 40.0 GiB" in found[0].message
+
+
+def test_what_fails_between_gpus_is_no_fault_of_one() -> None:
+    job = Job(Framework("torch"), Device(ALL, "all 2 GPUs", "GPU-1,GPU-2", 2))
+    results = (
+        Result("copy from GPU:0", "GPU:1", "failed", ran_on="GPU:1"),
+        Result("all-reduce over GPU:0, GPU:1", "", "hung"),
+        Result("gradients over GPU:0, GPU:1", "", "error", "RuntimeError: something"),
+        Result("matmul", "GPU:1", "failed", ran_on="GPU:1"),
+        Result("all-reduce over GPU:0, GPU:1", "", "out-of-memory"),
+    )
+    found = with_findings(results, job, "", lambda words: ())
+    assert [item.finding for item in found] == [
+        *["multi-gpu-p2p-nccl"] * 3,
+        "gpu-hardware-fault",
+        "gpu-memory-exhausted",
+    ]
+    told = with_findings(results[2:3], job, "", lambda words: ("os-limit",))  # a full /dev/shm, say
+    assert told[0].finding == "os-limit"
 
 
 def test_the_log_explains_what_has_no_finding_of_its_own() -> None:

@@ -27,7 +27,12 @@ FRAMEWORKS = {
     "jax": Framework("jax", "0"),
 }
 # What the full level does on a machine without a GPU, where two CPU devices stand for two GPUs.
-ON_TWO = {"towers on CPU:0 and CPU:1", "copy from CPU:0", "gradients over CPU:0, CPU:1"}
+ON_TWO = {
+    "towers on CPU:0 and CPU:1",
+    "copy from CPU:0",
+    "all-reduce over CPU:0, CPU:1",
+    "gradients over CPU:0, CPU:1",
+}
 # PyTorch has one CPU, which stands for both; NCCL's place takes gloo.
 ON_ONE_TWICE = {"towers on CPU:0 and CPU:0", "all-reduce over CPU:0, CPU:0", "gradients over CPU:0, CPU:0"}
 
