@@ -84,8 +84,19 @@ def _install(planned: Planned, place: Place, asked: Asked, manner: Manner) -> in
         return STEP_FAILED
     except OSError as error:
         raise UserError(f"nothing was changed: {words_of(error, place)}.") from None
+    if done and plan.environments[0].library_folders:
+        click.echo(activation_hint(plan.environments[0].installer, place), err=True)
     tell(progress.result, manner, plan)
     return 0 if done else STEP_FAILED
+
+
+def activation_hint(installer: str, place: Place) -> str:
+    """Say that a program finds the CUDA libraries where the environment is activated, and only there."""
+    from envcheck.render.inert import shell_line
+
+    folder = str(place.folder)
+    argv = ("conda", "activate", folder) if installer == CONDA else (".", f"{folder}/bin/activate")
+    return f"Its CUDA libraries are found once it is activated in sh, bash or zsh: {shell_line(argv)}"
 
 
 def held(place: Place, process: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.cli.install_progress import InstallProgress
+from envcheck.cli.install_session import activation_hint
 from envcheck.host.locking import exclusive
 from envcheck.install.change import ChangeError, begin, commit, put_in_place, restore
 from envcheck.install.journal import Journal, new_identity
@@ -146,3 +147,10 @@ def test_an_installation_that_can_neither_be_finished_nor_undone_is_said_to_be(
     said = capfd.readouterr()
     assert "could not be put back: the environment as it was is at none of these. The " in said.err
     assert '"outcome": "unsettled"' in said.out
+
+
+@pytest.mark.parametrize(
+    ("installer", "line"), [("pip", ". '/a b/env/bin/activate'"), ("conda", "conda activate '/a b/env'")]
+)
+def test_an_environment_with_a_hook_is_to_be_activated(installer: str, line: str) -> None:
+    assert activation_hint(installer, place_of("/a b/env")).endswith(f"zsh: {line}")
