@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -50,17 +52,22 @@ def of_the_stage(blueprint: Blueprint, goal: str) -> Told:
         perhaps = [_perhaps(line, image) for line in blueprint.may_compile[:1] if image.cuda and not compiling]
         if compiling or perhaps:
             yield "toolkit-missing", compiling + perhaps
-    if image is not None and blueprint.kind != "stage" and not image.source:
-        said = f"The name {image.reference or '(none)'} does not tell what the image holds."
-        blueprint_unread = (Line(said, image.where), *blueprint.unread)
-    else:
-        blueprint_unread = blueprint.unread
-    others = (line for line in blueprint.requirements if line.index == "other")
-    strange = (
-        f"{line.text} comes from an index of builds for other makers' GPUs, which is not judged." for line in others
-    )
-    for line in (*blueprint_unread, *(Line(said, blueprint.path) for said in strange)):
+    for line in (*blueprint.unread, *_not_judged(blueprint)):
         yield "", [_unread(line)]
+
+
+def _not_judged(blueprint: Blueprint) -> Iterator[Line]:
+    """Say what the names in the file leave open."""
+    image = blueprint.image
+    if image is not None and blueprint.kind != "stage" and not image.source:
+        yield Line(f"The name {image.reference or '(none)'} does not tell what the image holds.", image.where)
+    for line in blueprint.requirements:
+        name, at, _ = line.text.partition("@")
+        if line.index == "other":
+            said = f"{line.text} comes from an index of builds for other makers' GPUs, which is not judged."
+            yield replace(line, text=said)
+        elif at and re.fullmatch(r"[\w.\[\],-]+", name.strip()):
+            yield replace(line, text=f"{name.strip()} comes from an address of its own, which is not judged.")
 
 
 def _brought(image: Image | None) -> list[Finding]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from envcheck.check.blueprint import Blueprint, Image
+from envcheck.check.blueprint import Blueprint, Image, Line
 from envcheck.model.facts import value_of
-from envcheck.model.findings import ERROR, Finding, Fix
+from envcheck.model.findings import ERROR, NOTE, Finding, Fix
 from envcheck.rules import Context
 from envcheck.rules.builds import Build
 from envcheck.rules.targets import target_builds
@@ -19,8 +19,10 @@ _OF_THE_IMAGE = frozenset({
 })  # fmt: skip
 
 
-def in_the_image(finding: Finding, context: Context, blueprint: Blueprint) -> Finding | None:
+def in_the_image(finding: Finding, line: Line, context: Context, blueprint: Blueprint) -> Finding | None:
     """Say of a finding on a framework's libraries what it means in the image; None where that has them."""
+    if finding.id == "toolkit-wrong-version" and finding.severity == NOTE and line.index == "cuda":
+        return None  # the index has builds for another CUDA than the release's usual one
     if finding.id == WITHOUT_EXTRA and finding.severity != ERROR:
         return _without_extra(finding, context, blueprint)
     if finding.id in _OF_THE_IMAGE and finding.fix is not None and blueprint.image is not None:

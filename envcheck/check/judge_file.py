@@ -17,6 +17,7 @@ from envcheck.check.file_findings import of_the_file, of_the_stage
 from envcheck.check.image_libraries import WITHOUT_EXTRA, in_the_image
 from envcheck.check.judge import ignored_for_now
 from envcheck.check.planned import planned_facts
+from envcheck.check.same_module import of_one_module
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Source
 from envcheck.model.findings import INCOMPATIBLE, NOTE, UNDETERMINED, Evidence, Finding, Report
@@ -28,7 +29,7 @@ DECIDABLE = frozenset({
     "framework-package-removed", "glibc-too-old", "platform-no-gpu-wheel", "python-unsupported", "release-unknown",
     "toolkit-missing", "toolkit-wrong-version", WITHOUT_EXTRA, "cuda-wheel-not-found",
 })  # fmt: skip
-TOGETHER = frozenset({"cuda-wheel-conflict", "framework-duplicate-dists"})
+TOGETHER = frozenset({"cuda-wheel-conflict"})
 
 
 @dataclass
@@ -114,12 +115,13 @@ def _judged(blueprint: Blueprint, matrix: Matrix, wanted: list[Line], expect: st
     for line in wanted:
         alone = Context(facts, matrix, Target(_goal_of(line, wanted, goal), (line.text,)))
         report = evaluate(alone, DECIDABLE)
-        meant = (in_the_image(finding, alone, blueprint) for finding in report.findings)
+        meant = (in_the_image(finding, line, alone, blueprint) for finding in report.findings)
         told.add([_placed(finding, line, blueprint) for finding in meant if finding], report.checked)
     context = Context(facts, matrix, Target(goal, tuple(line.text for line in wanted)))
     if len(wanted) > 1:
         report = evaluate(context, TOGETHER)
         told.add(report.findings, report.checked)
+        told.add(of_one_module(wanted, context), ("framework-duplicate-dists",))
     told.take(of_the_file(blueprint, wanted, goal))
     return context
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
 
 from envcheck.check.blueprint import Blueprint, Files, Line
 
 _FROM_INDEX = re.compile(r"(?:torch|torchvision|torchaudio)(?![\w-])", re.IGNORECASE)
 _INDEX = re.compile(r"(?:-i|--index-url|--extra-index-url)[ =]?\s*(\S+)")
 _INCLUDED = re.compile(r"(?:-r|--requirement)[ =]?\s*(\S+)")
+_CONSTRAINED = re.compile(r"(?:-c|--constraint)[ =]?\s*(\S+)")
 _KINDS = {"cpu": "cpu", "cuda": r"cu\d+", "other": r"rocm[\d.]*|xpu"}
 _DEEPEST = 20
 
@@ -26,6 +31,10 @@ def parse_requirements(text: str, path: str, files: Files) -> Blueprint:
     indexes = [found[1] for line in lines if (found := _INDEX.fullmatch(line.text))]
     links = any(re.match(r"(?:-f|--find-links)\b", line.text) for line in lines)
     wanted = tuple(Line(line.text, line.where, links) for line in lines if not line.text.startswith("-"))
+    for line in lines:
+        if named := _CONSTRAINED.fullmatch(line.text):
+            limits = files.beside(line.where.rpartition(":")[0]).find(named[1])
+            wanted = constrained(wanted, limits[1] if limits else "")
     return Blueprint(
         path,
         "requirements file",
@@ -66,6 +75,28 @@ def _included(text: str, path: str, files: Files, seen: tuple[str, ...]) -> Iter
             yield Line(bare, f"{path}:{number}")
         elif found[0] not in seen and len(seen) < _DEEPEST:
             yield from _included(found[1], found[0], files, (*seen, found[0]))
+
+
+def constrained(lines: tuple[Line, ...], text: str) -> tuple[Line, ...]:
+    """Narrow requirements by the text of a constraints file: of what it names, only those releases are installed."""
+    bounds: dict[str, str] = {}
+    for _, said in logical_lines(text):
+        found = re.match(r"([\w.-]+)\s*([=<>!~][^;#]*)", said)
+        if found:
+            bounds[canonicalize_name(found[1])] = found[2].strip()
+    return tuple(replace(line, text=_narrowed(line.text, bounds)) for line in lines)
+
+
+def _narrowed(text: str, bounds: Mapping[str, str]) -> str:
+    try:
+        requirement = Requirement(text)
+        bound = bounds.get(canonicalize_name(requirement.name), "")
+        if not bound or requirement.url:
+            return text
+        requirement.specifier &= SpecifierSet(bound)
+    except (InvalidRequirement, InvalidSpecifier):
+        return text
+    return str(requirement)
 
 
 def bound_to(indexes: Iterable[str], lines: Iterable[Line]) -> tuple[Line, ...]:

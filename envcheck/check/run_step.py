@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from envcheck.check.blueprint import Blueprint, FileError, Files, Line
 from envcheck.check.dockerfile_lines import Instruction
-from envcheck.check.requirements_file import bound_to, parse_requirements
+from envcheck.check.requirements_file import bound_to, constrained, parse_requirements
 from envcheck.check.shell_words import Install, commands_of, install_of, shell_of
 from envcheck.check.substitute import is_open
 
@@ -101,6 +101,11 @@ def _installed(blueprint: Blueprint, install: Install, where: str, files: Files)
         read = parse_requirements(inner[1], inner[0], files)
         wanted += read.requirements
         said += [line.text for line in read.unread]
+    for name in install.constraints:
+        inner = files.find(name)
+        if inner is None:
+            said.append(f"{name} is not beside the file, so the releases that it chooses are not judged.")
+        wanted = constrained(wanted, inner[1] if inner else "")
     return replace(
         blueprint,
         requirements=blueprint.requirements + bound_to(install.indexes, wanted),

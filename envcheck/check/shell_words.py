@@ -18,12 +18,21 @@ _ASSIGNED = re.compile(r"(\w+)=(.*)", re.DOTALL)
 _ENDS = frozenset(";&|()\n")
 # Options of pip install that take a value; the rest are flags (https://pip.pypa.io/en/stable/cli/pip_install/).
 _VALUED = frozenset({
-    "-c", "--constraint", "-t", "--target", "--platform", "--python-version", "--implementation", "--abi", "--root",
+    "-c", "--constraint", "-r", "--requirement", "--file", "-i", "--index-url",
+    "-t", "--target", "--platform", "--python-version", "--implementation", "--abi", "--root",
     "--prefix", "--src", "--upgrade-strategy", "--config-settings", "-C", "--global-option", "--no-binary",
     "--only-binary", "--progress-bar", "--root-user-action", "--report", "--find-links", "-f", "--extra-index-url",
     "--proxy", "--retries", "--timeout", "--trusted-host", "--cert", "--client-cert", "--cache-dir", "--log",
     "--python", "-p", "--channel", "-n", "--name", "-e", "--editable", "-w", "--wheel-dir", "--build-option",
 })  # fmt: skip
+
+_KINDS = {
+    **dict.fromkeys(("-r", "--requirement", "--file"), "files"),
+    **dict.fromkeys(("-c", "--constraint"), "constraints"),
+    **dict.fromkeys(("-i", "--index-url", "--extra-index-url"), "indexes"),
+    **dict.fromkeys(("-f", "--find-links"), "links"),
+    **dict.fromkeys(("-e", "--editable"), "editable"),
+}
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,7 @@ class Install:
     packages: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
+    constraints: tuple[str, ...] = ()  # files that say which release to take of what is installed
     links: bool = False  # it also takes wheels from a page of links
     editable: tuple[str, ...] = ()
 
@@ -113,7 +123,14 @@ _CONDA_INSTALLS = frozenset({"install", "create", "update"})
 
 
 def _arguments(tool: str, words: list[str], indexes: tuple[str, ...]) -> Install:
-    found: dict[str, list[str]] = {"packages": [], "files": [], "indexes": list(indexes), "links": [], "editable": []}
+    found: dict[str, list[str]] = {
+        "packages": [],
+        "files": [],
+        "indexes": list(indexes),
+        "links": [],
+        "editable": [],
+        "constraints": [],
+    }
     rest = iter(words)
     for word in rest:
         option, has_value, value = word.partition("=") if word.startswith("--") else (word, "", "")
@@ -129,6 +146,7 @@ def _arguments(tool: str, words: list[str], indexes: tuple[str, ...]) -> Install
         tuple(found["packages"]),
         tuple(name for name in found["files"] if name),
         tuple(found["indexes"]),
+        tuple(found["constraints"]),
         bool(found["links"]),
         tuple(found["editable"]),
     )
@@ -136,14 +154,8 @@ def _arguments(tool: str, words: list[str], indexes: tuple[str, ...]) -> Install
 
 def _kind(option: str, tool: str) -> str:
     """Say what an option's value is; "" for a flag."""
-    if option in {"-r", "--requirement", "--file"} or (tool == "conda" and option == "-f"):
-        return "files"
-    if option in {"-i", "--index-url", "--extra-index-url"}:
-        return "indexes"
-    if option in {"-f", "--find-links"}:
-        return "links"
-    if option in {"-e", "--editable"}:
-        return "editable"
+    if tool == "conda" and option in {"-f", "-c"}:
+        return "files" if option == "-f" else "other"  # a channel
     if option in _VALUED:
-        return "other"
+        return _KINDS.get(option, "other")
     return "" if option.startswith("-") else "packages"

@@ -24,12 +24,12 @@ def test_a_requirements_file_as_pip_freeze_and_pip_compile_write_it() -> None:
         "torch==2.4.0 ; python_version >= '3.8' \\\r\n    --hash=sha256:0 \\\r\n    --hash=sha256:1\r\n"
         "x @ https://example/x.whl\r\n./local\r\n--find-links page.html\r\n-r gone.txt\r\nlast \\"
     )
-    found = blueprints(text, "requirements.txt", limits__txt="torch==1.0")[0]
+    found = blueprints(text, "requirements.txt", limits__txt="torch<3 # why\n-r no\nx==1; a\nlast>=1")[0]
     assert [(line.text, line.where) for line in found.requirements] == [
-        ("torch==2.4.0 ; python_version >= '3.8'", "requirements.txt:5"),
+        ('torch<3,==2.4.0; python_version >= "3.8"', "requirements.txt:5"),
         ("x @ https://example/x.whl", "requirements.txt:8"),
         ("./local", "requirements.txt:9"),
-        ("last", "requirements.txt:12"),
+        ("last>=1", "requirements.txt:12"),
     ]
     assert all(line.links for line in found.requirements)
     assert [(line.text.split()[0], line.where) for line in found.unread] == [("gone.txt", "requirements.txt:11")]
@@ -183,3 +183,35 @@ def test_a_database_beside_the_environment_is_no_open_question() -> None:
     assert "postgres:16 does not tell what the image holds" in alone.findings[0].message
     asked = judged(f"services:\n  own:\n    image: team/own\n    gpus: all\n{train}", "compose.yml")
     assert [item.message for item in asked.findings] == ["The name team/own does not tell what the image holds."]
+
+
+def test_constraints_choose_the_release() -> None:
+    pins = "# by hand\ntensorflow-gpu==2.12.0 ; python_version > '3'\nnumpy<2\n"
+    listed = judged("-c pins.txt\ntensorflow-gpu\n", "requirements.txt", pins__txt=pins)
+    assert "tensorflow-gpu==2.12.0 cannot be installed" in listed.findings[0].message
+    image = "FROM python:3.11-slim-bookworm\n"
+    for step in (
+        "COPY pins.txt /\nRUN pip install tensorflow-gpu -c /pins.txt",
+        "RUN pip install --constraint=pins.txt tensorflow-gpu",
+    ):
+        run = judged(f"{image}{step}\n", pins__txt=pins)
+        assert "tensorflow-gpu==2.12.0 cannot be installed" in run.findings[0].message
+    gone = judged(f"{image}RUN pip install torch -c gone.txt\n")
+    assert [item.message for item in gone.findings if "gone.txt" in item.message]
+
+
+def test_two_requirements_of_one_module_overwrite_each_other() -> None:
+    both = judged("tensorflow~=2.15.0\ntensorflow-cpu==2.15.0\n", "requirements.txt")
+    assert told(both) == [("framework-duplicate-dists", "requirements.txt:1")]
+    apart = "tensorflow==2.15.0; sys_platform == 'linux'\ntensorflow-cpu==2.15.0; sys_platform == 'win32'\n"
+    assert judged(apart, "requirements.txt").verdict == "compatible"
+    jax = judged("jax==0.4.30\njaxlib==0.4.30\njax-cuda12-plugin==0.4.30\n", "requirements.txt")
+    assert "framework-duplicate-dists" not in {item.id for item in jax.findings}
+
+
+def test_what_comes_from_an_address_is_said_not_to_be_judged() -> None:
+    report = judged("torch @ https://example/torch-2.3.0-cp310-cp310-linux_x86_64.whl\n", "requirements.txt")
+    assert report.verdict == "undetermined"
+    assert [item.message for item in report.findings] == [
+        "torch comes from an address of its own, which is not judged."
+    ]
