@@ -134,7 +134,8 @@ def _conda(told: Told, cuda: str, *, compiles: bool) -> tuple[Command, ...]:
     else:
         channels = [row.channel for row in told.log.matrix.conda_builds("cudatoolkit") if cuda in row.cuda]
         found = conda_install(f"cudatoolkit={cuda}", channel=channels[0]) if channels else None
-    return (Command(found.argv, found.scope, "in a conda environment; elsewhere:"),) if found else ()
+    path = "" if compiles else ", with LD_LIBRARY_PATH=$CONDA_PREFIX/lib"
+    return (Command(found.argv, found.scope, f"in a conda environment{path}; elsewhere:"),) if found else ()
 
 
 def _path(folder: str) -> str:
