@@ -181,7 +181,7 @@ def test_a_folder_that_cannot_be_renamed_stays(
 
     monkeypatch.setattr("envcheck.install.change.change_places", refuse)
     assert not install(place_of(environment), job(), Told())
-    assert "cannot be replaced (Device or resource busy): is it a mount point?" in capfd.readouterr().out
+    assert "cannot be replaced (Device or resource busy): is it a mount point, or in use?" in capfd.readouterr().out
     assert tree_hash(environment) == before
 
 
