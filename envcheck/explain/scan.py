@@ -81,6 +81,10 @@ class Scanner:
         """List the signatures that have one of these literals."""
         return tuple(sorted({owner for number in set(numbers) for owner in self._owners[number]}))
 
+    def is_harmless(self, signatures: Iterable[int]) -> bool:
+        """Tell whether one of these is known to mean no harm."""
+        return any(self._signatures[number].role == "noise" for number in signatures)
+
     def meaning(self, text: str, candidates: tuple[int, ...]) -> Found:
         """Match a message against the candidates, or remember what an equal one matched."""
         key = (text, candidates)
@@ -168,7 +172,7 @@ class Stream:
         return line, found
 
     def _look_again(self, broken: Sequence[Broken]) -> None:
-        texts = [one.text.encode() for one in broken]
+        texts = [one.text.encode()[:_WINDOW] for one in broken]
         hits = self._scanner.hits(b"\n".join(texts)) if texts else []
         places = [start for _, start in hits]
         begin = 0
@@ -176,14 +180,16 @@ class Stream:
             end = begin + len(text) + 1
             literals = [number for number, _ in hits[bisect_left(places, begin) : bisect_left(places, end)]]
             if literals:
-                self._put_together(one, literals)
+                self._put_together(one, text, literals)
             begin = end
 
-    def _put_together(self, broken: Broken, literals: Sequence[int]) -> None:
+    def _put_together(self, broken: Broken, text: bytes, literals: Sequence[int]) -> None:
         """Add what only the lines put together say, instead of what each of them said of the same message."""
-        line, found = self._read(broken.text.encode(), literals)
+        line, found = self._read(text, literals)
         read = [self._read_part(piece, literals) for piece in broken.pieces if found]
         said = [(piece.worker, *one) for piece, of_piece in read for one in of_piece]
+        if self._scanner.is_harmless(signature for _, signature, *_ in said):
+            return  # a line known by itself ends where it ends; what stands beside it would pass for harmless, too
         known = self._rejoined | {(signature, captures) for _, signature, captures, _ in said}
         loose = set() if broken.is_sure else {one[0] for one in self._read_part(broken.torn, literals)[1]}
         for signature, captures, offset in found:
@@ -196,7 +202,7 @@ class Stream:
                     self._scanner.collected.forget(signature, half, worker)
 
     def _read_part(self, text: str, literals: Sequence[int]) -> tuple[Line, Found]:
-        raw = text.encode()
+        raw = text.encode()[:_WINDOW]
         return self._read(raw, self._scanner.within(raw, literals))
 
 

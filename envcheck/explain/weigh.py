@@ -42,6 +42,12 @@ def consequence(claim: Claim, root: Claim) -> bool:
     return explained or claim.weight < 60 or bool(set(claim.events) & set(root.events))
 
 
+def second_reading(claim: Claim, root: Claim) -> bool:
+    """Tell whether a claim only reads the root's own lines in a weaker way: it says nothing more."""
+    lines = {(event.file, event.line) for event in root.events}
+    return claim is not root and bool(claim.events) and all((event.file, event.line) in lines for event in claim.events)
+
+
 def evidence(claim: Claim) -> tuple[Evidence, ...]:
     """Show the lines of the log that speak for a claim."""
     return tuple(
