@@ -126,11 +126,9 @@ def test_two_processes_that_wrote_into_one_line_are_both_heard() -> None:
 
 def test_a_harmless_line_is_not_joined_with_what_follows() -> None:
     harmless = (
-        "2023-08-01 00:00:00.1: I tensorflow/core/util/port.cc:110] oneDNN custom operations are on. "
-        "You may see slightly different numerical results due to floating-point round-off errors."
+        "2023-08-01 00:00:00.1: I tensorflow/core/util/port.cc:110] oneDNN custom operations are on. You may see "
+        "slightly different numerical results due to floating-point round-off errors from different computation "
+        "orders. To turn them off, set the environment variable `TF_ENABLE_ONEDNN_OPTS=0`."
     )
     cause = "tensorflow-1.3.0-cp36-cp36m-linux_aarch64.whl is not a supported wheel on this platform."
-    text = "\n".join((harmless, harmless, cause)).encode()
-    found = [event.text for event in scanning.scan([("log", [text])], load_signatures()).events]
-    assert cause in found
-    assert not [line for line in found if cause in line and harmless in line]
+    assert judge_text(f"{harmless}\n{harmless}\n{cause}").primary == "python-unsupported"
