@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -36,9 +37,9 @@ class Broken:
 def broken_lines(chunk: bytes) -> Iterator[Broken]:
     """List the lines of a log that may go on in the next one, each with what follows it."""
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in chunk.decode("utf-8", "replace").split("\n")]
-    often = Counter(map(len, lines))
+    often = Counter(map(len, {re.sub(r"\d", "0", line) for line in lines}))  # a line repeated with other numbers is one
     widest = max(often)
-    edge = widest if _SCREEN <= widest <= _WIDEST and (often[widest] > 1 or widest in _WIDTHS) else 0
+    edge = widest if _SCREEN <= widest <= _WIDEST and often[widest] > 1 else 0
     often_cut = {width for width, count in often.items() if count > 2 and _NARROWEST <= width <= _WIDEST}
     usual = {
         width for width in (*_WIDTHS, *often_cut) if sum(map(width.__lt__, map(len, lines))) <= max(2, len(lines) // 5)
