@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,10 @@ from envcheck.cli.formats import Style
 from envcheck.explain.reading import Reading
 from envcheck.explain.scan import Scan, Scanner
 from envcheck.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from envcheck.model.findings import Report
+    from envcheck.rules.context import Context
 
 STANDARD_INPUT = "-"
 _PASTE = "Paste the log, then end it with Ctrl-D on a line of its own (Windows: Ctrl-Z and Enter).\n"
@@ -63,7 +68,7 @@ class Judge:
         """Judge one scan."""
         from envcheck.explain.judge import judge_log
 
-        report = judge_log(scan.events, self._matrix, self._facts)
+        report = judge_log(scan.events, self._matrix, self._facts, _mended)
         return Reading(report, scan, files, tuple(notes), with_machine=self._facts is not None)
 
 
@@ -78,3 +83,10 @@ def print_reading(reading: Reading, style: Style) -> None:
 
     color = options.wants_color(style.color_mode)
     print_explanation(reading, color=color, verbose=style.verbose, quiet=style.quiet)
+
+
+def _mended(report: Report, context: Context) -> Report:
+    """Propose what the doctor proposes for a machine whose facts are known."""
+    from envcheck.plan.remedy import remedied
+
+    return remedied(report, context)

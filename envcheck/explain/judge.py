@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from envcheck.explain.events import Event
 from envcheck.explain.fixes import fix_for, joined_fix
 from envcheck.explain.log import Claim, Log
-from envcheck.explain.machine import Machine, machine_findings
+from envcheck.explain.machine import Machine, Mend, machine_findings
 from envcheck.explain.reason_architecture import architecture_claims
 from envcheck.explain.reason_driver import driver_claims, harmless_without_gpu
 from envcheck.explain.reason_libraries import library_claims
@@ -37,10 +37,10 @@ _EXCUSED = (
 )  # fmt: skip
 
 
-def judge_log(events: Sequence[Event], matrix: Matrix, facts: Facts | None) -> Report:
+def judge_log(events: Sequence[Event], matrix: Matrix, facts: Facts | None, mend: Mend | None = None) -> Report:
     """Name the root cause of what `events` report, with the lines that show it."""
     log = Log(events, matrix, facts)
-    machine = machine_findings(log)
+    machine = machine_findings(log, mend)
     claims = [*_direct(log), *(claim for reason in _REASONS for claim in reason(log))]
     excused: list[Claim] = []
     standing: list[Claim] = []

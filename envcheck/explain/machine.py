@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from envcheck.explain.log import Claim, Log
 from envcheck.explain.stated import stated_facts
-from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, Finding
+from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, Finding, Report
 from envcheck.model.records import dataclass
 from envcheck.rules.catalogue import catalogue
 
+if TYPE_CHECKING:
+    from envcheck.rules.context import Context
+
+Mend = Callable[
+    ["Report", "Context"], "Report"
+]  # puts the planner's commands in the place of fixes, as the doctor does
 _ALONE = 68  # what the machine's facts show, where the log does not speak of it
 _EXPLAINS = 97  # ... where they explain what the log complains about
 _WARNING = 40
@@ -49,13 +56,16 @@ class Machine:
         return _ALONE + (12 if supported else 0)
 
 
-def machine_findings(log: Log) -> Machine:
-    """Run the rules where the facts, or the log itself, say something of the machine."""
+def machine_findings(log: Log, mend: Mend | None = None) -> Machine:
+    """Run the rules where the facts, or the log itself, say something of the machine; `mend` gives them the plan."""
     facts = stated_facts(log)
     if facts is None:
         return Machine(())
     from envcheck.rules import Context, evaluate
 
-    report = evaluate(Context(facts, log.matrix))
+    context = Context(facts, log.matrix)
+    report = evaluate(context)
+    if mend is not None and log.with_facts:
+        report = mend(report, context)
     found = tuple(item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE)
     return Machine(found, log.with_facts, report.checked)

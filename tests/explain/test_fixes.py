@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 
 from envcheck.explain.fixes import findings_with_builders
+from envcheck.explain.judge import judge_log
 from envcheck.explain.remedies import document
 from envcheck.model.findings import Command, Fix
 from envcheck.plan.described import Description, check_description, planned_facts
+from envcheck.plan.remedy import remedied
 from envcheck.plan.requests import read_requests
 from envcheck.render.inert import shell_line
-from envcheck.rules import catalogue
+from envcheck.rules import Context, catalogue, evaluate
 from tests.cases.judged import judge_text, judged_cases, matrix
+from tests.hosts.test_hosts import snapshot_of
 
 # A finding, a composed log, and what the fix must say: in its sentence or a command.
 TOLD = [json.loads(line) for line in (Path(__file__).parent / "fixes.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -109,3 +112,14 @@ def test_headlines_are_plain_sentences() -> None:
     for entry in catalogue().values():
         assert re.fullmatch(r"[A-Zcp][^.!?]*(?:libdevice\.10\.bc[^.]*)?\.", entry.headline), entry.headline
         assert 18 <= len(entry.headline) <= 100
+
+
+def test_with_the_machine_the_doctors_commands_come_first() -> None:
+    context = Context(snapshot_of("torch-cpu-beside-gpu").facts, matrix())
+    doctors = remedied(evaluate(context), context).findings[0]
+    log = judge_text("AssertionError: Torch not compiled with CUDA enabled")
+    report = judge_log(log.events, matrix(), context.facts, remedied)
+    assert report.findings[0].id == doctors.id == "framework-cpu-build"
+    assert report.findings[0].fix == doctors.fix
+    assert any("torch==2.8.0" in command.argv for command in (doctors.fix.commands if doctors.fix else ()))
+    assert report.findings[0].fix != log.report.findings[0].fix
