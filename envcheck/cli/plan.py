@@ -83,6 +83,10 @@ def plan_for(requirements: tuple[str, ...], wish: Wish, snapshot_file: str | Non
         return build_plan(facts, matrix, requests, wish)
     except (MatrixError, RequestError) as error:
         raise UserError(str(error)) from None
+    except ValueError as error:
+        if not matrix_file:
+            raise
+        raise UserError(f"{matrix_file} holds what may stand in no command: {str(error)[:200]}") from None
 
 
 def _read(said: Description, snapshot_file: str | None) -> Facts | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from envcheck.model.plans import CONDA, Environment, Step
 
 _NAME = "envcheck-cuda.sh"
+_BEFORE = '"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"'
 _WRITE = 'mkdir -p "$(dirname "$1")" && file=$1 && shift && printf "%s\\n" "$@" > "$file"'
 _APPEND = 'grep -qxF -- "$2" "$1" || printf "%s\\n" "$2" >> "$1"'
 _REMOVE = 'grep -vxF -- "$2" "$1" > "$1.new"; cat "$1.new" > "$1" && rm -f "$1.new"'
@@ -25,13 +26,15 @@ def hook_path(made: Environment) -> str:
 
 def hook_lines(made: Environment, prefix: str) -> tuple[str, ...]:
     """Write the hook: every folder of CUDA libraries in front of what LD_LIBRARY_PATH holds."""
-    folders = " ".join(f'"{prefix}"/{folder}' for folder in made.library_folders)
+    folders = [f'"{prefix}"/{folder}' for folder in made.library_folders]
+    said = "# Written by envcheck: the CUDA libraries of this environment, which its frameworks do not look for."
+    if len(folders) == 1 and "*" not in folders[0]:
+        return (said, f"LD_LIBRARY_PATH={folders[0]}{_BEFORE}", "export LD_LIBRARY_PATH")
     return (
-        "# Written by envcheck: the CUDA libraries of this environment, which its frameworks do not look for.",
-        f"for envcheck_folder in {folders}; do",
-        '  LD_LIBRARY_PATH="$envcheck_folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"',
-        "done",
-        "export LD_LIBRARY_PATH",
+        said,
+        f"for envcheck_folder in {' '.join(folders)}; do",
+        f'  LD_LIBRARY_PATH="$envcheck_folder"{_BEFORE}',
+        "done; export LD_LIBRARY_PATH",
         "unset envcheck_folder",
     )
 

@@ -91,10 +91,13 @@ def _fix_with_python(context: Context, judge: Judge, broken: list[Broken], texts
 
 
 def _sure_plan(judge: Judge, requests: tuple[Request, ...], broken: list[Broken], wish: Wish) -> Plan | None:
-    choices, clashes = choose_all(judge, requests, wish.installer, lambda item: may_do(judge.context, item))
     unwanted = frozenset[str]().union(*(item.causes for item in broken))
-    sure = all(_is_sure(judge, choice, unwanted) for choice in choices)
-    return plan_of(judge, choices, clashes, wish) if sure else None
+    try:
+        choices, clashes = choose_all(judge, requests, wish.installer, lambda item: may_do(judge.context, item))
+        sure = all(_is_sure(judge, choice, unwanted) for choice in choices)
+        return plan_of(judge, choices, clashes, wish) if sure else None
+    except ValueError:
+        return None  # a user's matrix holds what may stand in no command
 
 
 def _is_sure(judge: Judge, choice: Choice, unwanted: frozenset[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from envcheck.plan.plan_data import plan_data
 from envcheck.plan.solve_conda import solve
 
 _DRAWN = " \u00d7\u2570\u2500\u25b6\n"  # what uv draws around its reasons
+_PIN = r"[a-z0-9][a-z0-9._-]*==[a-z0-9][a-z0-9.+!_-]*( --hash=sha256:[0-9a-f]+)*"
 _UVS_MACOS = 13.0
 _TIMEOUT = 300.0  # seconds for one resolution; a full one takes a few
 _NETWORK = (
@@ -140,10 +142,14 @@ def _failure(wanted: RequirementSet, said: str) -> Exception:
 
 
 def _pins(text: str) -> tuple[str, ...]:
-    r"""Join each pin with its hashes on one line.
+    r"""Join each pin with its hashes on one line; UnreachableError for a line that is no pin.
 
     numpy==2.1.0 \
         --hash=sha256:13fc1... \
         --hash=sha256:a1b2...
     """
-    return tuple(" ".join(line.split()) for line in text.replace("\\\n", " ").splitlines() if line.strip())
+    pins = tuple(" ".join(line.split()) for line in text.replace("\\\n", " ").splitlines() if line.strip())
+    for pin in pins:
+        if not re.fullmatch(_PIN, pin):
+            raise UnreachableError(f"uv gave no pins that can be used: {pin[:80]!r}")
+    return pins

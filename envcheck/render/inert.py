@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 
-# C0 and C1 controls, the marks that reorder text (https://trojansource.codes), and half characters no file takes.
-_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f\ud800-\udfff]")
+# C0 and C1 controls, the marks that reorder text (https://trojansource.codes) or end a line, and half characters no
+# file takes.
+_ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u200e\u200f\ud800-\udfff]")
 
 _SEARCH_PATHS = ("$LD_LIBRARY_PATH", "$PATH", "$CONDA_PREFIX")  # to which an assignment adds a folder
 

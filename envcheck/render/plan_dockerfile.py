@@ -22,7 +22,7 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
     made = the_environment(plan)
     if not made.platform.startswith("linux"):
         raise ValueError(f"an image runs Linux, and this plan is for {made.platform}: add --platform linux_x86_64.")
-    folder = f"{_HOME}/{made.folder.strip('./')}"
+    folder = f"{_HOME}/{_name(made)}"
     lines = [
         "# syntax=docker/dockerfile:1",
         f"# {inert(' and '.join(plan.requirements))}",
@@ -35,6 +35,12 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
         if step.scope != SYSTEM and step.argv and step.id != "verify":
             lines += [f"# {inert(step.purpose)}", _step(made, step, folder)]
     return "\n".join([*lines, *_paths(made, folder, plan.goal), *_gate(plan, made, images, folder)]) + "\n"
+
+
+def _name(made: Environment) -> str:
+    """Name the environment's folder in the image: the last part of what was asked for, in plain letters."""
+    last = re.split(r"[/\\]", made.folder.rstrip("/\\"))[-1]
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", last).strip("-") or "environment"
 
 
 def _host(plan: Plan) -> list[str]:

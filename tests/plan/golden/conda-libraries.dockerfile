@@ -11,7 +11,7 @@ RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["/home/app/conda-env/b
 # Install tensorflow-gpu with what it needs.
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["/home/app/conda-env/bin/python", "-m", "pip", "install", "--only-binary=:all:", "--no-binary=gast", "tensorflow-gpu==1.15.5", "protobuf<3.21"]
 # Put the environment's CUDA libraries on the loader's path when it is activated.
-RUN ["sh", "-c", "mkdir -p \"$(dirname \"$1\")\" && file=$1 && shift && printf \"%s\\n\" \"$@\" > \"$file\"", "sh", "/home/app/conda-env/etc/conda/activate.d/envcheck-cuda.sh", "# Written by envcheck: the CUDA libraries of this environment, which its frameworks do not look for.", "for envcheck_folder in \"$CONDA_PREFIX\"/lib; do", "  LD_LIBRARY_PATH=\"$envcheck_folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\"", "done", "export LD_LIBRARY_PATH", "unset envcheck_folder"]
+RUN ["sh", "-c", "mkdir -p \"$(dirname \"$1\")\" && file=$1 && shift && printf \"%s\\n\" \"$@\" > \"$file\"", "sh", "/home/app/conda-env/etc/conda/activate.d/envcheck-cuda.sh", "# Written by envcheck: the CUDA libraries of this environment, which its frameworks do not look for.", "LD_LIBRARY_PATH=\"$CONDA_PREFIX\"/lib\"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\"", "export LD_LIBRARY_PATH"]
 ENV PATH=/home/app/conda-env/bin:$PATH CONDA_PREFIX=/home/app/conda-env
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ENTRYPOINT ["sh", "-c", ". /home/app/conda-env/etc/conda/activate.d/envcheck-cuda.sh && exec \"$@\"", "sh"]

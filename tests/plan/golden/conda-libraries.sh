@@ -12,7 +12,7 @@ CONDA_OVERRIDE_CUDA=11.4 conda create -y -p .conda-env --override-channels -c co
 .conda-env/bin/python -m pip install --only-binary=:all: --no-binary=gast tensorflow-gpu==1.15.5 'protobuf<3.21'
 
 # Put the environment's CUDA libraries on the loader's path when it is activated.
-sh -c 'mkdir -p "$(dirname "$1")" && file=$1 && shift && printf "%s\n" "$@" > "$file"' sh .conda-env/etc/conda/activate.d/envcheck-cuda.sh '# Written by envcheck: the CUDA libraries of this environment, which its frameworks do not look for.' 'for envcheck_folder in "$CONDA_PREFIX"/lib; do' '  LD_LIBRARY_PATH="$envcheck_folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"' done 'export LD_LIBRARY_PATH' 'unset envcheck_folder'
+sh -c 'mkdir -p "$(dirname "$1")" && file=$1 && shift && printf "%s\n" "$@" > "$file"' sh .conda-env/etc/conda/activate.d/envcheck-cuda.sh '# Written by envcheck: the CUDA libraries of this environment, which its frameworks do not look for.' 'LD_LIBRARY_PATH="'"$CONDA_PREFIX"'"/lib"${LD_LIBRARY_PATH:+:'"$LD_LIBRARY_PATH"'}"' 'export LD_LIBRARY_PATH'
 
 # See that each framework finds the GPU: tensorflow.
 conda run -p .conda-env python -c 'import tensorflow as t; from tensorflow.python.client import device_lib as l; d = [x.name for x in l.list_local_devices() if x.device_type == "GPU"]; print(t.__version__, d); assert d, "no GPU seen"'
