@@ -12,8 +12,8 @@ from envcheck.model.snapshot import Snapshot
 
 def answer_of(output: str, words: str) -> Snapshot | Failure:
     """Find the collector's line among what login scripts print; without one, `words` tell why."""
-    lines = (line for line in output.splitlines() if MARK in line)
-    found = next((line.split(MARK, 1)[1] for line in lines), "")
+    lines = [line for line in output.splitlines() if MARK in line]  # the answer comes last, after what logins print
+    found = lines[-1].split(MARK, 1)[1] if lines else ""
     if not found:
         return failure_of(words)
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from envcheck.fleet.engine import Asked, Listener
 from envcheck.fleet.results import Failure, HostResult, answered, has_snapshot, write_result
+from envcheck.host.ending import interrupted_when_told
 
 
 def run_fleet(engine: str, asked: Asked, folder: Path, watcher: Listener, *, again: bool = False) -> int:
@@ -24,7 +25,8 @@ def run_fleet(engine: str, asked: Asked, folder: Path, watcher: Listener, *, aga
             write_result(folder, result)
         watcher.told(result)
 
-    _engine(engine)(replace(asked, skip=done), replace(watcher, told=told))
+    with interrupted_when_told():  # what the engine started is ended, and its folder removed
+        _engine(engine)(replace(asked, skip=done), replace(watcher, told=told))
     return len(done)
 
 

@@ -11,7 +11,7 @@ from envcheck.fleet.answers import answer_of, failure_of
 from envcheck.fleet.collector import build_collector
 from envcheck.fleet.engine import Asked, EngineError, Listener
 from envcheck.fleet.results import HUNG, UNREACHABLE, Failure, HostResult, known_as
-from envcheck.host.process import run_program
+from envcheck.host.process import end_running, run_program
 from envcheck.host.streaming import run_streaming
 from envcheck.model.facts import Known
 from envcheck.model.records import dataclass
@@ -41,10 +41,17 @@ def run_slurm(asked: Asked, listener: Listener) -> None:
     with tempfile.TemporaryDirectory() as folder:
         collector = Path(folder) / "collector"
         collector.write_bytes(build_collector())
-        with ThreadPoolExecutor(max_workers=asked.forks) as pool:
+        pool = ThreadPoolExecutor(max_workers=asked.forks)
+        try:
             asking = [pool.submit(_ask, node, asked, collector) for node in nodes]
             for answer in as_completed(asking):
                 listener.told(answer.result())
+        except BaseException:  # interrupted: the other nodes are not asked any more
+            pool.shutdown(wait=False, cancel_futures=True)
+            end_running()
+            raise
+        finally:
+            pool.shutdown()
 
 
 def parse_nodes(text: str) -> list[Node]:

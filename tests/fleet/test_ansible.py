@@ -93,12 +93,17 @@ def test_a_run_that_asks_nobody_is_an_error(text: str, options: list[str], said:
 
 
 @pytest.mark.needs("posix")
-def test_an_inventory_that_broke_is_no_finished_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text", ["[gpu\n]]]: {", f"gpu001 {LOCAL}\nnew {LOCAL}\nother so called\n"], ids=["all", "half"]
+)
+def test_an_inventory_that_broke_is_no_finished_run(text: str, tmp_path: Path) -> None:
+    """Of one that breaks off in the middle Ansible would ask the hosts it has read, and the others would be lost."""
     make(tmp_path / "out", "gpu001")
-    inventory(tmp_path, "[gpu\n]]]: {")
+    inventory(tmp_path, text)
     done = fleet("run", "-i", "inventory.ini", "-o", "out", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
-    assert "Unable to parse" in done.stderr
+    assert "ailed to parse inventory" in done.stderr
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["gpu001.json"]
 
 
 # --- Ansible's events, one by one ---

@@ -18,6 +18,12 @@ def test_the_answer_is_found_among_what_login_scripts_print() -> None:
     assert isinstance(answer_of(printed, ""), Snapshot)
 
 
+def test_a_login_that_prints_the_mark_hides_no_answer() -> None:
+    body = {**document(), "tool_version": MARK}
+    printed = f"{MARK}\n{MARK}{{}}\n{MARK}{json.dumps(body)}\n"
+    assert isinstance(answer_of(printed, ""), Snapshot)
+
+
 @pytest.mark.parametrize(
     ("printed", "said"),
     [
