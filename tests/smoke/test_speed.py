@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -98,3 +99,17 @@ def test_the_best_of_three_rounds_counts(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(speed.time, "time", lambda: now[0])
     assert speed.seconds_of(action) == 1.0
     assert len(calls) == 5
+
+
+def test_tensorflow_places_softly_once_its_log_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    tf = SimpleNamespace(
+        config=SimpleNamespace(
+            set_soft_device_placement=lambda on: calls.append(f"soft {on}"), experimental=SimpleNamespace()
+        ),
+        debugging=SimpleNamespace(set_log_device_placement=lambda on: calls.append(f"log {on}")),
+    )
+    child = import_child(monkeypatch, "bench_tensorflow2")
+    child.more(Heard("all", "bench").report, (tf, ["CPU:0", "GPU:0"], None))
+    assert calls == ["log False", "soft True"]  # TensorFlow 2.15 forgets the second with the first
+    assert child.Engine(tf).precisions == ("float32", "float16")  # TensorFlow before 2.4 has no TF32 to set

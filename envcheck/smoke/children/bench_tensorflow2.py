@@ -12,8 +12,8 @@ else:
 def more(report: "Report", opened: Any) -> None:
     """Measure on each device, without the log of placements: it would be what is measured."""
     tf, devices, _ = opened
-    tf.config.set_soft_device_placement(True)  # a shape or a label may have no GPU form
     tf.debugging.set_log_device_placement(False)
+    tf.config.set_soft_device_placement(True)  # a label may have no GPU form; last, for the line above takes it back
     speed.run(report, devices, Engine(tf))
 
 

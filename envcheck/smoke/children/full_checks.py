@@ -134,6 +134,11 @@ def largest_difference(found: List[float], wanted: List[float]) -> float:
     return worst / max(abs(each) for each in wanted)
 
 
+def channels_last(image: List[List[float]]) -> Tuple[Any, Any]:
+    """Return an image and 3 x 3 ones as TensorFlow's convolution takes them."""
+    return [[[[value] for value in row] for row in image]], [[[[1.0]]] * 3] * 3
+
+
 def whole_numbers(found: Any) -> List[List[float]]:
     """Undo the eighths that a compiled product is made of: whole numbers again, to rounding."""
     return [[round(8.0 * float(number), 3) for number in row] for row in found]

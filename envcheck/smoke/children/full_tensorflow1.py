@@ -62,8 +62,8 @@ class Engine:
         tf = self._tf
 
         def build() -> Any:
-            given = tf.reshape(self._feed(image), [1, len(image), -1, 1])
-            return tf.nn.conv2d(given, tf.ones([3, 3, 1, 1]), strides=[1, 1, 1, 1], padding="VALID")
+            given, ones = (self._feed(each) for each in checks.channels_last(image))
+            return tf.nn.conv2d(given, ones, strides=[1, 1, 1, 1], padding="VALID")
 
         found, place = self._run(device, build)
         return found.ravel().tolist(), place
@@ -143,7 +143,7 @@ class Engine:
             shares = tf.reshape(self._feed(rows), [len(targets), -1, 4])
             return lambda index: self._gradient(tf.gather(shares, index))
 
-        alone, _ = self._run(targets[0], lambda: self._gradient(self._feed(rows)))
+        alone, _ = self._run(targets[0], lambda: self._gradient(self._feed(rows)), allow_soft_placement=True)
         return self._mirrored(targets, part), alone.ravel().tolist()
 
     def _gradient(self, rows: Any) -> Any:

@@ -44,8 +44,8 @@ class Engine:
         """Convolve with ones."""
         tf = self._tf
         with self._on(device):
-            given = tf.reshape(tf.constant(image), [1, len(image), -1, 1])
-            found = tf.nn.conv2d(given, tf.ones([3, 3, 1, 1]), strides=1, padding="VALID")
+            given, ones = (tf.constant(each) for each in checks.channels_last(image))
+            found = tf.nn.conv2d(given, ones, strides=1, padding="VALID")
         return found.numpy().ravel().tolist(), self._place_of(found)
 
     def compiled(self, device: str) -> Tuple[Any, Any, str]:
@@ -118,7 +118,7 @@ class Engine:
         tf = self._tf
         shares = tf.reshape(tf.constant(rows), [len(targets), -1, 4])
         with self._on(targets[0]):
-            alone = self._gradient(tf.constant(rows))
+            alone = self._softly(lambda: self._gradient(tf.constant(rows)))
         together = self._mirrored(targets, lambda index: self._gradient(tf.gather(shares, index)))
         return together, alone.numpy().ravel().tolist()
 

@@ -88,8 +88,7 @@ class Step:
         """Turn a framework's exception into an outcome."""
         text = "%s: %s" % (type(error).__name__, error)
         exhausted = isinstance(error, MemoryError) or any(words in text.lower() for words in _WORDS_OF_MEMORY)
-        first = text.strip().splitlines()[0][:300] if text.strip() else type(error).__name__
-        self._say("out-of-memory" if exhausted else "error", first, "", text[:_LIMIT])
+        self._say("out-of-memory" if exhausted else "error", telling_line(text)[:300], "", text[:_LIMIT])
 
     def _say(self, outcome: str, message: str, finding: str = "", error: str = "") -> None:
         self.said = {"outcome": outcome, "message": message, "finding": finding, "error": error}
@@ -126,6 +125,21 @@ class Report:
     def _write(self, event: Any) -> None:
         self._stream.write((json.dumps(event) + "\n").encode("utf-8"))
         self._stream.flush()
+
+
+def telling_line(text: str) -> str:
+    r"""Return the line of an error that says most: the first; where TensorFlow names a graph there, the root error.
+
+    Sample: "InternalError: Graph execution error:\n\nDetected at node Add\n(0) INTERNAL:  Failed\n\t [[{{node Add}}]]"
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if lines[0].endswith("Graph execution error:"):
+        for at, line in enumerate(lines):
+            if line.startswith("(0) "):
+                return line
+            if line.startswith("[[{{node"):
+                return lines[at - 1]
+    return lines[0]
 
 
 def shortened(value: Any) -> str:
