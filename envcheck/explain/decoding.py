@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 _MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"), (b"\xef\xbb\xbf", "utf-8"))
 _SAMPLE = 4096
@@ -55,16 +55,13 @@ class Recoder:
         return block
 
 
-def spellings(text: str) -> Iterable[tuple[bytes, str]]:
-    """List the ways in which a text may stand in a log, with their encodings; "" is the usual one, UTF-8."""
-    usual = text.encode()
-    if len(usual) == len(text):
-        return ((usual, ""),)
-    found = {usual: ""}
+def spellings(text: str) -> dict[bytes, str]:
+    """Map the ways in which a text may stand in a log to their encodings; "" is the usual one, UTF-8."""
+    found = {text.encode(): ""}
     for encoding in _LOCAL:
         with contextlib.suppress(UnicodeEncodeError):
             found.setdefault(text.encode(encoding), encoding)
-    return found.items()
+    return found
 
 
 def decoded(raw: bytes, encoding: str) -> str:

@@ -49,12 +49,15 @@ class Scanner:
         encodings: dict[bytes, str] = {}
         for number, signature in enumerate(signatures):
             for fragment in signature.fragments:
-                for literal, encoding in spellings(fragment):
+                if fragment.isascii():
+                    owners.setdefault(fragment.encode(), []).append(number)
+                    continue
+                for literal, encoding in spellings(fragment).items():
                     owners.setdefault(literal, []).append(number)
                     encodings.setdefault(literal, encoding)
-        self._owners = [tuple(numbers) for numbers in owners.values()]
-        self._encodings = [encodings[literal] for literal in owners]
         self._literals = list(owners)
+        self._owners = list(owners.values())
+        self._encodings = encodings
         self._find = finder(self._literals)
 
     def stream(self, name: str) -> Stream:
@@ -75,7 +78,8 @@ class Scanner:
 
     def encoding(self, numbers: Iterable[int]) -> str:
         """Name the encoding in which one of these literals is what it is; "" for the usual one."""
-        return next((self._encodings[number] for number in numbers if self._encodings[number]), "")
+        found = (self._encodings.get(self._literals[number], "") for number in numbers)
+        return next(filter(None, found), "")
 
     def candidates(self, numbers: Iterable[int]) -> tuple[int, ...]:
         """List the signatures that have one of these literals."""
