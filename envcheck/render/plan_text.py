@@ -93,5 +93,6 @@ def _step(plan: Plan, step: Step, *, verbose: bool) -> list[str]:
     lines = [f"# {plan.steps.index(step) + 1}. {inert(step.purpose)}{scope}{solves}"]
     lines += [f"$ {step_line(plan, step)}"] if step.argv else []
     if verbose and step.undo:
-        lines.append(f"#    undo: {shell_line(step.undo)}")
+        undo = powershell_line(step.undo) if is_windows(plan) else shell_line(step.undo)
+        lines.append(f"#    undo: {undo}")
     return lines

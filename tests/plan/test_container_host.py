@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from envcheck.model.facts import Known, Source
+from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.container_host import container_toolkit_steps
 from envcheck.plan.described import planned_facts
 from envcheck.rules import Context
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import WINDOWS, machine, matrix
+
+SEEN = Source("file", "composed")
 
 
 def steps(facts: Facts) -> list[tuple[str, bool]]:
@@ -27,3 +31,46 @@ def test_a_known_distribution_gets_commands() -> None:
 def test_elsewhere_it_is_for_a_person_to_do(on: object) -> None:
     facts = planned_facts(None, on, matrix(), expects_gpu=True)  # type: ignore[arg-type]
     assert steps(facts) == [("container-toolkit", False)]
+
+
+def on(distribution: str, like: str = "", root: bool = False) -> list[tuple[str, ...]]:
+    facts = snapshot_of("no-driver").facts
+    host = replaced(
+        facts.host,
+        distribution_id=Known(distribution, SEEN),
+        distribution_like=Known(like, SEEN),
+        is_root=Known(root, SEEN),
+    )
+    return [step.argv for step in container_toolkit_steps(Context(replaced(facts, host=host), matrix()))]
+
+
+@pytest.mark.parametrize(
+    ("distribution", "like", "install"),
+    [
+        ("debian", "", ("apt-get", "install", "-y")),
+        ("ubuntu", "debian", ("apt-get", "install", "-y")),
+        ("fedora", "", ("dnf", "install", "-y")),
+        ("rocky", "rhel centos fedora", ("dnf", "install", "-y")),
+        ("opensuse-leap", "suse opensuse", ("zypper", "install", "-y")),
+        ("arch", "", ("pacman", "-S", "--needed")),
+    ],
+)
+def test_each_family_installs_it_by_its_own_program(distribution: str, like: str, install: tuple[str, ...]) -> None:
+    first, second, third = on(distribution, like)
+    assert first == ("sudo", *install, "nvidia-container-toolkit")
+    assert second == ("sudo", "nvidia-ctk", "runtime", "configure", "--runtime=docker")
+    assert third == ("sudo", "systemctl", "restart", "docker")
+    assert on(distribution, like, root=True)[0] == (*install, "nvidia-container-toolkit")
+
+
+def test_windows_is_told_of_docker_desktop() -> None:
+    facts = planned_facts(None, WINDOWS, matrix(), expects_gpu=True)
+    (step,) = container_toolkit_steps(Context(facts, matrix()))
+    assert "Docker Desktop" in step.purpose
+    assert step.argv == ()
+
+
+def test_an_unknown_system_is_told_what_to_see() -> None:
+    facts = planned_facts(None, machine(), matrix(), expects_gpu=True)
+    (step,) = container_toolkit_steps(Context(facts, matrix()))
+    assert step.verify == ("nvidia-ctk", "--version")

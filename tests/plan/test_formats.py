@@ -12,12 +12,18 @@ import pytest
 
 import envcheck
 from envcheck.model.plans import Environment, Plan, RequirementSet, Step
+from envcheck.model.records import replaced
+from envcheck.plan.build import build_plan
+from envcheck.plan.described import Description, planned_facts
+from envcheck.plan.requests import read_requests
 from envcheck.render.plan_json import render_plan_json
 from envcheck.render.plan_requirements import render_requirements
 from envcheck.render.plan_script import render_script
+from envcheck.render.plan_text import render_plan_text
 from envcheck.render.powershell import powershell_line
+from tests.hosts.test_hosts import snapshot_of
 from tests.plan.goldens import FILES, PLANS, golden, text_of
-from tests.plan.machines import A100, machine, planned
+from tests.plan.machines import A100, machine, matrix, planned
 
 SCHEMA = Path(envcheck.__file__).parent / "schemas" / "plan.schema.json"
 
@@ -84,3 +90,23 @@ def test_pins_stand_in_the_requirements_with_their_hashes() -> None:
     made = Environment(".venv", "pip", "3.11", "linux_x86_64", (RequirementSet(("numpy",), pins=pins),))
     plan = Plan("cpu", (), (), environments=(made,), verified="Verified: 1 set.")
     assert pins[0] in render_requirements(plan).splitlines()
+
+
+def test_a_script_tells_what_only_a_person_can_do() -> None:
+    facts = planned_facts(snapshot_of("rtx5090-with-driver-560").facts, Description(), matrix(), expects_gpu=True)
+    plan = build_plan(facts, matrix(), read_requests(("torch<2.14",), matrix()))
+    by_hand = Step("x", "Do it yourself.", (), scope="system")
+    lines = render_script(replaced(plan, steps=(by_hand, *plan.steps))).splitlines()
+    assert lines[lines.index("# Do it yourself.") + 1] == "# (by hand)"
+    assert "# as an administrator: sudo apt-get update" in lines
+    assert not [line for line in lines if line.startswith("sudo")]
+
+
+def test_what_takes_a_step_back_is_written_for_the_same_shell() -> None:
+    plan = PLANS["windows"]
+    made = replaced(plan, environments=tuple(replaced(item, folder="a b") for item in plan.environments))
+    steps = tuple(
+        replaced(step, undo=("powershell", "-LiteralPath", "a b")) if step.undo else step for step in plan.steps
+    )
+    shown = render_plan_text(replaced(made, steps=steps), verbose=True)
+    assert "#    undo: powershell -LiteralPath 'a b'" in shown

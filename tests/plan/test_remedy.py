@@ -241,3 +241,33 @@ def test_doctor_prints_the_plan_in_text_and_json(tmp_path: Path, capsys: pytest.
     document = json.loads(capsys.readouterr().out)
     (finding,) = [item for item in document["findings"] if item["id"] == "framework-cpu-build"]
     assert finding["resolved_by"] == [step["id"] for step in document["plan"]["steps"]] == ["step-1", "step-2"]
+
+
+def test_what_another_release_cannot_help_keeps_its_fix() -> None:
+    for name in (
+        "no-driver",
+        "gpu-lost-from-bus",
+        "k80-with-driver-550",
+        "no-gpu-expected",
+        "tensorflow-2.14-with-numpy-2",
+    ):
+        assert mended(name) == judged(name), name
+
+
+def test_a_version_no_requirement_can_name_keeps_the_rules_own_fix() -> None:
+    read = snapshot_of("torch-cpu-beside-gpu").facts.python
+    assert isinstance(read.frameworks, Known)
+    odd = tuple(replaced(item, version="2.8.0 (custom)") for item in read.frameworks.value)
+    facts = with_python("torch-cpu-beside-gpu", frameworks=Known(odd, SEEN))
+    told = commands("torch-cpu-beside-gpu", facts)
+    assert not [line for line in told if "custom" in line]
+
+
+def test_a_matrix_that_holds_no_requirement_keeps_the_rules_own_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refusing(*_: object) -> object:
+        raise ValueError("numpy; id")
+
+    monkeypatch.setattr("envcheck.plan.in_place.plan_of", refusing)
+    context = Context(snapshot_of("torch-cpu-beside-gpu").facts, matrix(), Target())
+    report = evaluate(context)
+    assert remedied(report, context) == report

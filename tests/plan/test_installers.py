@@ -1,0 +1,90 @@
+"""The commands of each installer, and the images that plans build upon."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from envcheck.model.plans import Environment, RequirementSet
+from envcheck.plan import conda, pip, uv
+from envcheck.plan.images import Images, images_for
+from envcheck.plan.paths import interpreter, removal, starter
+from tests.plan.machines import machine, planned
+
+MADE = Environment("e", "conda", "3.11", "linux_x86_64", channels=("conda-forge",), packages=("python=3.11",))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["python=3.11; id", "--override-channels", "python 3.11", "python=3.11\n", "https://example.org/x.conda", "", "=3"],
+)
+def test_what_is_no_conda_spec_gets_into_no_command(spec: str) -> None:
+    for made in (
+        Environment("e", "conda", "3.11", "linux_x86_64", channels=("conda-forge",), packages=("python=3.11", spec)),
+        Environment("e", "conda", "3.11", "linux_x86_64", channels=(spec,), packages=("python=3.11",)),
+    ):
+        with pytest.raises(ValueError, match=re.escape(spec)):
+            conda.environment_steps(made)
+
+
+def test_conda_makes_an_environment_at_a_path_and_never_by_a_name() -> None:
+    (step,) = conda.environment_steps(MADE)
+    assert step.argv == (
+        *("conda", "create", "-y", "-p", "./e", "--override-channels", "-c", "conda-forge"),
+        "python=3.11",
+    )
+    assert step.undo == ("rm", "-rf", "--", "e")
+    assert step.verify == ("e/bin/python", "--version")
+    (far,) = conda.environment_steps(Environment("/srv/e", "conda", "3.11", "linux_x86_64", packages=("python=3.11",)))
+    assert far.argv[4] == "/srv/e"
+
+
+@pytest.mark.parametrize("text", ["numpy; id", "-r x", "--index-url=https://example.org", "numpy @ file:///x", "Numpy"])
+def test_what_is_no_requirement_gets_into_no_command(text: str) -> None:
+    wanted = RequirementSet(("torch==2.7.1", text))
+    for installer in (pip, uv):
+        with pytest.raises(ValueError, match=re.escape(text)):
+            installer.install_argv("python", wanted)
+
+
+def test_an_index_of_its_own_is_the_only_one() -> None:
+    wanted = RequirementSet(("torch==2.7.1+cu118",), "https://download.pytorch.org/whl/cu118", ("x",))
+    assert pip.install_argv("p", wanted) == (
+        *("p", "-m", "pip", "install", "--only-binary=:all:", "--no-binary=x"),
+        *("--index-url", wanted.index, "torch==2.7.1+cu118"),
+    )
+    assert uv.install_argv("p", wanted) == (
+        *("uv", "pip", "install", "--python", "p", "--only-binary", ":all:", "--no-binary", "x"),
+        *("--default-index", wanted.index, "torch==2.7.1+cu118"),
+    )
+
+
+def test_several_frameworks_are_named_by_the_step_that_brings_them() -> None:
+    plan = planned("tensorflow<2.22", "jax<0.12.1", on=machine(python="3.12"))
+    (step,) = [item for item in plan.steps if item.id == "install"]
+    assert step.purpose == "Install tensorflow-cpu, jax with what they need."
+
+
+def test_windows_has_paths_and_programs_of_its_own() -> None:
+    made = Environment("e", "pip", "3.10", "win_amd64")
+    assert interpreter(made) == "e\\Scripts\\python.exe"
+    assert starter(made, "") == ("py", "-3.10")
+    assert removal(made)[:2] == ("powershell", "-Command")
+
+
+def image(python: str, glibc: str = "", installer: str = "pip") -> Images:
+    return images_for(Environment("e", installer, python, "linux_x86_64", glibc=glibc))
+
+
+def test_the_newest_system_with_that_python_is_the_image() -> None:
+    assert image("3.12").base == "docker.io/library/python:3.12-slim-trixie"
+    assert image("3.8").base == "docker.io/library/python:3.8-slim-bookworm"
+    assert image("3.12", "2.28") == image("3.12")
+    assert "miniforge" in image("3.7", installer="conda").base
+
+
+@pytest.mark.parametrize(("python", "glibc"), [("3.4", ""), ("3.12", "2.99"), ("3.14t", "")])
+def test_without_an_image_for_it_nothing_is_built(python: str, glibc: str) -> None:
+    with pytest.raises(ValueError, match="no image is listed"):
+        image(python, glibc)
