@@ -18,7 +18,7 @@ def driver_claims(log: Log) -> Iterator[Claim]:
     """Say why no GPU is seen."""
     for event in log.of(*_NO_DEVICE):
         yield _no_device(log, event)
-    for event in log.of("driver-init-failure"):
+    for event in log.of("driver-init-failure", "cuda-failure-number"):
         yield _by_code(event)
     yield from _absent(log)
     yield from _apptainer(log)
