@@ -153,7 +153,7 @@ def test_what_cannot_be_done_is_skipped_with_its_reason(monkeypatch: pytest.Monk
 def test_growing_memory_is_not_the_whole_card(
     before: Any, now: Any, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    card, heard = import_child(monkeypatch, "card"), Heard("GPU-1")
+    card, heard = import_child(monkeypatch, "smoke_card"), Heard("GPU-1")
     monkeypatch.setattr(card, "memory", lambda: now)
     heard.report.free_before = before
     card.check_growth(heard.report, "GPU:0")
@@ -167,7 +167,7 @@ def test_growing_memory_is_not_the_whole_card(
 def test_a_share_of_the_card_is_a_quarter(
     free: int, now: int, *, right: bool, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    card, heard = import_child(monkeypatch, "card"), Heard("GPU-1")
+    card, heard = import_child(monkeypatch, "smoke_card"), Heard("GPU-1")
     monkeypatch.setattr(card, "memory", lambda: (now * GIB, 140 * GIB))
     with heard.report.step("memory share", "GPU:0") as step:
         card.judge_share(step, (free * GIB, 140 * GIB), right=right)
@@ -175,7 +175,7 @@ def test_a_share_of_the_card_is_a_quarter(
 
 
 def test_the_free_memory_is_asked_in_the_context_all_frameworks_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    card, calls = import_child(monkeypatch, "card"), []
+    card, calls = import_child(monkeypatch, "smoke_card"), []
 
     class Cuda:
         def __getattr__(self, name: str) -> Any:

@@ -174,7 +174,9 @@ def test_scripts_are_python_3_6_and_hide_no_framework(path: Path) -> None:
 
 @pytest.mark.needs("c-compiler")
 def test_the_card_tells_its_clocks_through_the_driver(tmp_path: Path) -> None:
-    code = "import sys; sys.path.append(sys.argv[1]); import card; print([card.memory(), card.attributes()])"
+    code = (
+        "import sys; sys.path.append(sys.argv[1]); import smoke_card as card; print([card.memory(), card.attributes()])"
+    )
 
     def ask(libraries: Path) -> str:
         environment = {"LD_LIBRARY_PATH": str(libraries), "STANDIN_GPUS": "1", "STANDIN_CUDA": "12040"}

@@ -38,7 +38,7 @@ class Engine:
 def measured(
     monkeypatch: pytest.MonkeyPatch, told: dict[str, int], engine: Engine, devices: list[str], gpu: str = "GPU-1"
 ) -> dict[str, dict[str, Any]]:
-    heard, speed = Heard(gpu, "bench"), import_child(monkeypatch, "speed")
+    heard, speed = Heard(gpu, "bench"), import_child(monkeypatch, "bench_speed")
     monkeypatch.setattr(speed, "attributes", lambda: told)
     monkeypatch.setattr(speed, "seconds_of", lambda action: action)
     speed.run(heard.report, devices, engine)
@@ -90,7 +90,7 @@ def test_the_cpu_alone_is_measured_in_two_precisions(monkeypatch: pytest.MonkeyP
 
 
 def test_the_best_of_three_rounds_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    speed, now, calls = import_child(monkeypatch, "speed"), [0.0], []
+    speed, now, calls = import_child(monkeypatch, "bench_speed"), [0.0], []
 
     def action() -> None:
         calls.append(now[0])

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children import speed
+    from envcheck.smoke.children import bench_speed as speed
     from envcheck.smoke.children.start import Report
 else:
-    import speed
+    import bench_speed as speed
 
 
 def more(report: "Report", opened: Any) -> None:

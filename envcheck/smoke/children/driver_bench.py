@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any, List, Optional, Tuple
 
 if TYPE_CHECKING:
     from envcheck.smoke.children import driver_numbers as numbers
-    from envcheck.smoke.children.card import ATTRIBUTES, expected
     from envcheck.smoke.children.driver_api import Cuda, SkippedError, checked
     from envcheck.smoke.children.driver_gpu import Gpu
+    from envcheck.smoke.children.smoke_card import ATTRIBUTES, expected
     from envcheck.smoke.children.start import Report
 else:
     import driver_numbers as numbers
-    from card import ATTRIBUTES, expected
     from driver_api import SkippedError, checked
+    from smoke_card import ATTRIBUTES, expected
 
 HALF_FROM = (5, 3)
 COPIED = 256 << 20  # bytes of a copy

@@ -3,14 +3,15 @@
 from typing import TYPE_CHECKING, Any, List, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children import card, factors_numpy
+    from envcheck.smoke.children import factors_numpy
     from envcheck.smoke.children import full_checks as checks
+    from envcheck.smoke.children import smoke_card as card
     from envcheck.smoke.children.driver_api import SkippedError
     from envcheck.smoke.children.start import Report
 else:
-    import card
     import factors_numpy
     import full_checks as checks
+    import smoke_card as card
     from driver_api import SkippedError
 
 

@@ -3,14 +3,16 @@
 from typing import TYPE_CHECKING, Any, Callable, List, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children import card, factors_numpy, mirrored
+    from envcheck.smoke.children import factors_numpy
     from envcheck.smoke.children import full_checks as checks
+    from envcheck.smoke.children import full_mirrored as mirrored
+    from envcheck.smoke.children import smoke_card as card
     from envcheck.smoke.children.start import Report
 else:
-    import card
     import factors_numpy
     import full_checks as checks
-    import mirrored
+    import full_mirrored as mirrored
+    import smoke_card as card
 
 
 def more(report: "Report", opened: Any) -> None:

@@ -29,7 +29,7 @@ def load(report: "Report") -> Any:
         flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
         os.environ["XLA_FLAGS"] = flags.strip()
     if report.gpu != "cpu" and report.level == "full":
-        report.free_before = __import__("card").memory()
+        report.free_before = __import__("smoke_card").memory()
     with report.step("import") as step:
         begun = time.time()
         import jax

@@ -26,7 +26,7 @@ def load(report: "Report") -> Any:
     """Import TensorFlow with its log open."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
     if report.gpu != "cpu" and report.level == "full":
-        report.free_before = __import__("card").memory()
+        report.free_before = __import__("smoke_card").memory()
     with report.step("import") as step:
         begun = time.time()
         import tensorflow as tf

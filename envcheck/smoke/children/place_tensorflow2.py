@@ -46,7 +46,7 @@ def load(report: "Report") -> Any:
 def prepare(report: "Report", tf: Any) -> None:
     """Let memory grow on each GPU; split the CPU in two where two devices are to be tested without GPUs."""
     if report.gpu != "cpu" and report.level == "full":
-        report.free_before = __import__("card").memory()
+        report.free_before = __import__("smoke_card").memory()
     physical = listing(tf, "list_physical_devices")
     for gpu in physical("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)

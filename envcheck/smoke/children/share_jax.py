@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 def run(report: "Report") -> Any:
     """Compute once with a share of the memory, all of which JAX takes at once; ask the driver how much is gone."""
-    card = __import__("card")
+    card = __import__("smoke_card")
     os.environ.pop("XLA_CLIENT_MEM_FRACTION", None)  # newer releases know this name too, and refuse to be given both
     os.environ.update(XLA_PYTHON_CLIENT_MEM_FRACTION=str(card.SHARE), XLA_PYTHON_CLIENT_PREALLOCATE="true")
     with report.step("memory share", "GPU:0") as step:

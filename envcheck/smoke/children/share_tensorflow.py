@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 def run(report: "Report") -> Any:
     """Compute once with per_process_gpu_memory_fraction set; ask the driver how much is gone."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
-    card = __import__("card")
+    card = __import__("smoke_card")
     with report.step("memory share", "GPU:0") as step:
         before = card.memory()
         import tensorflow as tf

@@ -4,10 +4,10 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children.card import attributes, expected
+    from envcheck.smoke.children.smoke_card import attributes, expected
     from envcheck.smoke.children.start import Report
 else:
-    from card import attributes, expected
+    from smoke_card import attributes, expected
 
 SMALL, LARGE = 1024, 8192  # a side of the matrices: a fast GPU is done with less before it is busy
 COPIED, WITHIN = 64 << 20, 512 << 20  # bytes, to the device and within it: many times what its caches hold
