@@ -71,14 +71,10 @@ def _torch_label(told: Told) -> str:
 
 
 def _cc(told: Told) -> str:
-    named = [
-        digits(value)
-        for event in told.claim.events
-        for value in (event.captured.get("cc"), event.captured.get("sm"))
-        if value
-    ]
-    found = [*named, *told.log.capabilities]
-    return next((item for item in found if told.log.matrix.architecture(item)), "")
+    rows = (event.captured for event in told.claim.events)
+    named = [digits(value) for row in rows for value in (row.get("cc"), row.get("sm")) if value]
+    known = (item for item in named or told.log.capabilities if told.log.matrix.architecture(item))
+    return next(known, "")
 
 
 def _extension_package(told: Told) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from envcheck.explain.log import number
 from envcheck.explain.told import Told, plain
 from envcheck.model.findings import Command, Fix
-from envcheck.rules.cuda_libraries import numbers
 
 
 def older_compiler(told: Told) -> Fix | None:
@@ -16,17 +16,15 @@ def older_compiler(told: Told) -> Fix | None:
     highest = told.captured("gcc_max") or (row.gcc_max or "" if row else "")
     if over and not told.captured("gcc_max"):
         highest = next(
-            (item.gcc_max for item in matrix.toolkits() if item.gcc_max and numbers(item.gcc_max) < numbers(over)), ""
+            (item.gcc_max for item in matrix.toolkits() if item.gcc_max and number(item.gcc_max) < number(over)), ""
         )
-    if not numbers(highest):
+    if not number(highest):
         return None
-    major = highest if highest.startswith("4.") else str(numbers(highest)[0])
-    gcc = numbers(told.captured("gcc") or _host_version(told))
-    takes = [item.version for item in matrix.toolkits() if gcc and numbers(item.gcc_max or "")[:1] >= gcc[:1]]
+    major = highest if highest.startswith("4.") else str(number(highest)[0])
+    gcc = number(told.captured("gcc") or _host_version(told))
+    takes = [item.version for item in matrix.toolkits() if gcc and number(item.gcc_max or "")[:1] >= gcc[:1]]
     newer = (
-        f"; or use CUDA {takes[-1]} or newer, which takes gcc {gcc[0]}"
-        if takes and gcc[0] > numbers(highest)[0]
-        else ""
+        f"; or use CUDA {takes[-1]} or newer, which takes gcc {gcc[0]}" if takes and gcc[0] > number(highest)[0] else ""
     )
     path = f"/usr/bin/g++-{major}"
     return Fix(

@@ -88,7 +88,10 @@ def _described(told: Told) -> tuple[str, ...]:
 
 
 def _gpus(told: Told) -> tuple[str, ...]:
-    """Name each kind of GPU as the planner takes it: by a name that stands for one product, or by the capability."""
+    """Name each kind of GPU as the planner takes it: by its capability, or a name that stands for one product."""
+    stated = told.value("cc") if any({"cc", "sm"} & set(event.captured) for event in told.claim.events) else ""
+    if stated:
+        return (stated,)  # looking names up takes longer than all the rest
     from envcheck.matrix.gpus import capabilities_named
 
     names = [name for name in told.log.values("gpu") if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ./()-]{2,60}", name)]

@@ -6,14 +6,11 @@ import re
 from collections.abc import Iterable
 
 from envcheck.explain.fix_context import context_of, plan_command, python_says, release_row
+from envcheck.explain.log import number
 from envcheck.explain.reason_libraries import PROFILER, TOOLKIT, parse_library, providers
 from envcheck.explain.told import Told
 from envcheck.model.findings import Command, Fix
-from envcheck.rules.cuda_libraries import numbers
-from envcheck.rules.driver_release import driver_floor, full_driver, toolkit_of
 from envcheck.rules.fixes_python import conda_install, pip_install
-from envcheck.rules.fixes_system import install_driver
-from envcheck.rules.pytorch_index import index_url
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _BUILD_INFO = "import tensorflow as tf; print(tf.sysconfig.get_build_info())"
@@ -25,6 +22,9 @@ _EXACT = ("image-driver", "ptx-", "container-requirement", "forward-compat")  # 
 
 def newer_driver(told: Told) -> Fix | None:
     """Name the least driver for the CUDA that is asked for, and what runs on the one that is there."""
+    from envcheck.rules.driver_release import driver_floor, full_driver, toolkit_of
+    from envcheck.rules.fixes_system import install_driver
+
     context, cuda = context_of(told), _needed_cuda(told)
     toolkit = toolkit_of(context, cuda) if cuda else None
     exact = any(name.startswith(_EXACT) for name in told.signatures)
@@ -115,7 +115,7 @@ def _releases_of(told: Told, lines: tuple[str, ...]) -> list[str]:
 
 def toolkit_commands(told: Told, cuda: str, *, compiles: bool) -> tuple[Command, ...]:
     """List the ways to a CUDA line, then the variable that names it: conda, NVIDIA's repository."""
-    if told.system in ("windows", "darwin") or len(numbers(cuda)) < 2:
+    if told.system in ("windows", "darwin") or len(number(cuda)) < 2:
         return (Command(("nvcc", "--version"), "environment", f"must say {cuda}; NVIDIA's archive: {_ARCHIVE}"),)
     package = ("cuda-toolkit-" if compiles else "cuda-libraries-") + cuda.replace(".", "-")
     apt = Command(("sudo", "apt-get", "install", "-y", package), "system", _REPOSITORY)
@@ -128,8 +128,8 @@ def toolkit_commands(told: Told, cuda: str, *, compiles: bool) -> tuple[Command,
 def _conda(told: Told, cuda: str, *, compiles: bool) -> tuple[Command, ...]:
     """Install a CUDA line into a conda environment, from a channel that has it."""
     if compiles:
-        found = conda_install(f"cuda-nvcc={cuda}", channel="nvidia") if numbers(cuda) >= (11, 3) else None
-    elif numbers(cuda) >= (12,):
+        found = conda_install(f"cuda-nvcc={cuda}", channel="nvidia") if number(cuda) >= (11, 3) else None
+    elif number(cuda) >= (12,):
         found = conda_install(f"cuda-version={cuda}", "cuda-libraries")
     else:
         channels = [row.channel for row in told.log.matrix.conda_builds("cudatoolkit") if cuda in row.cuda]
@@ -144,6 +144,8 @@ def _path(folder: str) -> str:
 
 def _other_release(told: Told, installed: str) -> tuple[str, tuple[Command, ...]]:
     """Name the release of the framework that takes the CUDA that is there, and the command that installs it."""
+    from envcheck.rules.pytorch_index import index_url
+
     context, own = context_of(told), release_row(told)
     line = ".".join(installed.split(".")[:2])
     rows = told.log.matrix.releases(told.framework, context.platform) if told.framework else ()

@@ -6,10 +6,10 @@ import re
 
 from envcheck.explain.fix_context import context_of, plan_command, release_row
 from envcheck.explain.fix_cuda import wanted_cuda
+from envcheck.explain.log import number
 from envcheck.explain.reason_libraries import parse_library
 from envcheck.explain.told import Told
 from envcheck.model.findings import Command, Fix
-from envcheck.rules.cuda_libraries import numbers
 from envcheck.rules.fixes_python import conda_install, python_program
 
 _ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
@@ -25,7 +25,7 @@ def fitting_cudnn(told: Told) -> Fix | None:
         return Fix("Install the framework with the CUDA libraries it names.", planned) if planned else None
     of_cuda = f" for CUDA {cuda}" if cuda else ""
     exact = told.claim.id == "cudnn-too-new"
-    newer = f", or a newer {numbers(wanted)[0]}.x" if "." in wanted and not exact else ""
+    newer = f", or a newer {number(wanted)[0]}.x" if "." in wanted and not exact else ""
     return Fix(f"Install cuDNN {wanted}{of_cuda}{newer}. NVIDIA's archive: {_ARCHIVE}.", _commands(told, wanted, cuda))
 
 
@@ -40,7 +40,7 @@ def _wanted(told: Told) -> str:
 
 
 def _commands(told: Told, wanted: str, cuda: str) -> tuple[Command, ...]:
-    major, line, of = numbers(wanted)[0], ".".join(map(str, numbers(wanted)[:2])), cuda.partition(".")[0]
+    major, line, of = number(wanted)[0], ".".join(map(str, number(wanted)[:2])), cuda.partition(".")[0]
     exact = told.claim.id == "cudnn-too-new"
     if told.system == "windows":
         name = f"cudnn64_{major}.dll"
@@ -51,8 +51,8 @@ def _commands(told: Told, wanted: str, cuda: str) -> tuple[Command, ...]:
         said = _WHEEL + ("" if of else "; nvidia-cudnn-cu11 or -cu13 where CUDA is of that major")
         pip = (python_program(context_of(told)), "-m", "pip", "install", f"nvidia-cudnn-cu{of or '12'}{limits}")
         commands.append(Command(pip, "environment", said))
-    if numbers(line) >= (7, 0):
-        channel = "conda-forge" if numbers(line) >= (7, 6) or numbers(line) == (8,) else "defaults"
+    if number(line) >= (7, 0):
+        channel = "conda-forge" if number(line) >= (7, 6) or number(line) == (8,) else "defaults"
         argv = conda_install(f"cudnn={line}", channel=channel).argv
         commands.append(Command(argv, "environment", "in a conda environment"))
     if major >= 7 and not exact:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from envcheck.explain.fix_context import context_of, plan_command, release_row
-from envcheck.explain.fix_cuda import toolkit_commands
 from envcheck.explain.log import number
 from envcheck.explain.told import Told
 from envcheck.model.findings import Command, Fix
@@ -27,29 +26,38 @@ def newer_build(told: Told) -> Fix | None:
         return Fix(what, planned) if planned else None
     if _COMPILERS & set(told.signatures):
         first = f"CUDA {row.first_toolkit} is the first that knows compute capability {cc}"
-        steps = toolkit_commands(told, row.first_toolkit, compiles=True)
+        steps = _toolkit(told, row.first_toolkit)
         return Fix(f"Compile with a newer CUDA Toolkit: {first}.", steps)
-    cuda = _first_running(told, cc)
+    cuda = _first_running(told, cc, row.first_toolkit)
     what = f"Install a build for CUDA {cuda} or newer, the first with code that runs on compute capability {cc}"
     oldest = _first_torch(told, cuda) if told.framework == "torch" else ""
     return Fix(f"{what}{f': torch {oldest} is the oldest offered for it' if oldest else ''}.", planned)
 
 
-def _first_running(told: Told, cc: str) -> str:
+def _toolkit(told: Told, cuda: str) -> tuple[Command, ...]:
+    from envcheck.explain.fix_cuda import toolkit_commands
+
+    return toolkit_commands(told, cuda, compiles=True)
+
+
+def _first_running(told: Told, cc: str, own: str) -> str:
     """Return the first CUDA with code for a GPU: of its own capability, or of a lower one of the same major."""
     rows = [row for row in told.log.matrix.architectures() if row.first_toolkit and not row.tegra]
     same = [row for row in rows if number(row.compute_capability)[:1] == number(cc)[:1]]
     known = [row.first_toolkit for row in same if number(row.compute_capability) <= number(cc) and row.first_toolkit]
-    return min(known, key=number)
+    return min(known, key=number, default=own)
 
 
 def _first_torch(told: Told, cuda: str) -> str:
     from envcheck.rules.driver_release import at_least_cuda
 
-    for row in reversed(told.log.matrix.releases("torch", "linux_x86_64")):
-        if any(at_least_cuda(item, cuda) for item in (*row.variants, row.cuda or "0")):
-            return row.version
-    return ""
+    oldest = ""
+    for version in told.log.matrix.versions("torch"):
+        row = told.log.matrix.release("torch", version, "linux_x86_64")
+        if row is None or not any(at_least_cuda(item, cuda) for item in (*row.variants, row.cuda or "0")):
+            break
+        oldest = row.version
+    return oldest
 
 
 def older_build(told: Told) -> Fix | None:
@@ -58,7 +66,7 @@ def older_build(told: Told) -> Fix | None:
     row = told.log.matrix.architecture(cc)
     if row is not None and row.last_toolkit and _COMPILERS & set(told.signatures):
         what = f"Take {cc} off the compute capabilities to build for (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST)"
-        steps = toolkit_commands(told, row.last_toolkit, compiles=True)
+        steps = _toolkit(told, row.last_toolkit)
         return Fix(f"{what}; where the GPU is one, build with CUDA {row.last_toolkit}, the last that knows it.", steps)
     if row is None or not planned:
         return None

@@ -52,8 +52,9 @@ _BY_RELEASE = {"protobuf-conflict"}  # what the release names goes before what a
 def fix_for(log: Log, claim: Claim) -> Fix | None:
     """Return the fix of a claim, made of what the log tells and the matrix knows."""
     told = Told(log, claim)
-    by_release = _built(told) if claim.id in _BY_RELEASE else None
-    return by_release or special_remedy(told) or _built(told) or usual_remedy(told)
+    if claim.id in _BY_RELEASE:
+        return _built(told) or special_remedy(told) or usual_remedy(told)
+    return special_remedy(told) or _built(told) or usual_remedy(told)
 
 
 def joined_fix(ruled: Fix | None, own: Fix | None) -> Fix | None:

@@ -89,10 +89,10 @@ class _Told:
         return tuple(Distribution(name, version) for name, version in names.items())
 
     def gpus(self) -> tuple[Gpu, ...]:
-        from envcheck.matrix.gpus import capabilities_named
-
         found = []
         for event, name in self._log.capturing("gpu"):
+            from envcheck.matrix.gpus import capabilities_named  # reads a table
+
             numbers = capabilities_named(name) if len(name) > 2 else ()
             source = Source("file", f"{event.file}:{event.line}", event.text)
             cc = event.captured.get("cc")

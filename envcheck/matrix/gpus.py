@@ -28,6 +28,7 @@ def gpu_by_name(name: str) -> GpuProduct | None:
     return _product(found) if found else None
 
 
+@lru_cache(maxsize=64)
 def capabilities_named(words: str) -> tuple[str, ...]:
     """List the compute capabilities of the products people mean by words such as "RTX 4090" or "H100"."""
     exact = gpu_by_name(words)
