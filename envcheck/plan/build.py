@@ -16,7 +16,6 @@ from envcheck.plan.activation import activation_steps
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
 from envcheck.plan.constraints import beside
-from envcheck.plan.container_host import container_toolkit_steps
 from envcheck.plan.cuda_source import SYSTEM
 from envcheck.plan.described import Description
 from envcheck.plan.environments import environment_of, planned_release
@@ -97,6 +96,8 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
         steps += system_steps(missing, consequences=True)
         steps += _environment_steps(context, made, wish.described, tuple(choice.request.framework for choice in group))
     if wish.in_container and context.goal == "gpu":
+        from envcheck.plan.container_host import container_toolkit_steps  # for an image alone
+
         steps = [*container_toolkit_steps(context), *steps]
     steps = _numbered(steps)
     return Plan(

@@ -58,6 +58,10 @@ def _resolved(made: Environment, environment: Mapping[str, str]) -> Environment:
 
 def resolve(made: Environment, wanted: RequirementSet, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Resolve one set for an environment's platform and Python; the pins come out with their hashes."""
+    if made.python.endswith("t"):
+        raise UnreachableError(
+            f"uv resolves for no free-threaded Python ({made.python}): its wheels were not looked for."
+        )
     options, settings = index_options(wanted, environment)
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "requirements.in"
@@ -88,7 +92,7 @@ def compile_options(made: Environment, wanted: RequirementSet) -> tuple[str, ...
         "--python-platform",
         platform_name(made),
         "--python-version",
-        made.python.rstrip("t"),
+        made.python,
         "--only-binary",
         ":all:",
         *exceptions,

@@ -131,3 +131,9 @@ def test_the_command_tells_how_verification_ended(
         assert ("Verified: 1 set" in out) == (code == 0)
     assert run([*asked, "--format", "requirements"]) == 3
     assert "Not verified" in capsys.readouterr().err
+
+
+def test_a_free_threaded_python_is_not_taken_for_the_usual_one() -> None:
+    made = Environment(".venv", "pip", "3.14t", "linux_x86_64")
+    with pytest.raises(UnreachableError, match="free-threaded"):
+        resolve(made, RequirementSet(("torch==2.15.0",)), {})
