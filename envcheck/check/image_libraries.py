@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from envcheck.check.blueprint import Blueprint, Image, Line
-from envcheck.model.facts import value_of
-from envcheck.model.findings import ERROR, NOTE, Finding, Fix
+from envcheck.model.facts import Source, value_of
+from envcheck.model.findings import ERROR, NOTE, Evidence, Finding, Fix
 from envcheck.rules import Context
 from envcheck.rules.builds import Build
 from envcheck.rules.targets import target_builds
@@ -41,7 +41,9 @@ def _without_extra(finding: Finding, context: Context, blueprint: Blueprint) -> 
     if not lacks:
         return None
     message = f"{finding.message.split(';', maxsplit=1)[0]}, and {image.reference} has no {' and no '.join(lacks)}."
-    return replace(finding, severity=ERROR, message=message)
+    evidence = (Evidence("base image", image.reference, Source("file", image.where, image.reference)),)
+    evidence += tuple(item for item in finding.evidence if item.citation)  # the rest speaks of an installed machine
+    return replace(finding, severity=ERROR, message=message, evidence=evidence)
 
 
 def _lacking(build: Build, image: Image) -> Iterator[str]:
