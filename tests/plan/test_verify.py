@@ -114,7 +114,7 @@ def test_the_wheel_of_uv_is_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_platforms_are_named_as_uv_does(platform: str, needed: str, there: str, name: str) -> None:
-    made = Environment(".venv", "pip", "3.14t", platform, glibc=needed, machine_glibc=there)
+    made = Environment(".venv", "pip", "3.14", platform, glibc=needed, machine_glibc=there)
     assert platform_name(made) == name
     assert compile_options(made, WANTED)[-5] == "3.14"
 
