@@ -41,9 +41,9 @@ def _without_extra(finding: Finding, context: Context, blueprint: Blueprint) -> 
     if not lacks:
         return None
     message = f"{finding.message.split(';', maxsplit=1)[0]}, and {image.reference} has no {' and no '.join(lacks)}."
-    evidence = (Evidence("base image", image.reference, Source("file", image.where, image.reference)),)
-    evidence += tuple(item for item in finding.evidence if item.citation)  # the rest speaks of an installed machine
-    return replace(finding, severity=ERROR, message=message, evidence=evidence)
+    seen = Evidence("base image", image.reference, Source("file", image.where, image.reference))
+    cited = (item for item in finding.evidence if item.citation)  # the rest speaks of an installed machine
+    return replace(finding, severity=ERROR, message=message, evidence=(seen, *cited))
 
 
 def _lacking(build: Build, image: Image) -> Iterator[str]:
