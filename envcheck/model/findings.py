@@ -75,4 +75,4 @@ class Report:
     headline: str
     findings: Tuple[Finding, ...]
     checked: Tuple[str, ...]  # ids of the rules that ran to a decision
-    asked: Tuple[str, ...] = ()  # releases that were judged without being installed: "tensorflow 2.15.1"
+    asked: Tuple[str, ...] = ()  # releases that were judged without being installed: "tensorflow 2.15.1 (CUDA 12.2)"

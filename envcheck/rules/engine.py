@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from envcheck.model.facts import Unknown
+from envcheck.model.facts import Unknown, value_of
 from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, WARNING, Evidence, Finding, Report
 from envcheck.rules import register_rules
+from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.ranking import rank_findings
 from envcheck.rules.registry import RULES, Rule
@@ -33,8 +34,13 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
     ranked = rank_findings(list(findings))
     verdict = _verdict(ranked, checked)
     headline = _headline(verdict, context, ranked)
-    asked = tuple(build.label for build in target_builds(context) if not build.installed)
+    asked = tuple(_asked(build) for build in target_builds(context) if not build.installed)
     return Report(verdict, context.goal, headline, ranked, tuple(dict.fromkeys(checked)), asked)
+
+
+def _asked(build: Build) -> str:
+    cuda = value_of(build.cuda)
+    return f"{build.label} (CUDA {cuda})" if cuda else build.label
 
 
 def _run(

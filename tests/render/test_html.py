@@ -92,8 +92,8 @@ def test_the_boxes_stand_on_each_other_and_say_what_meets_what() -> None:
 
 def test_a_release_that_is_only_asked_for_stands_in_the_picture() -> None:
     for there, text in (
-        (Absent(("/venv",)), "not installed; asked for: tensorflow 2.15.1"),
-        (None, "torch 2.7.1+cu126 (CUDA 12.6); asked for: tensorflow 2.15.1"),
+        (Absent(("/venv",)), "not installed; asked for: tensorflow 2.15.1 (CUDA 12.2)"),
+        (None, "torch 2.7.1+cu126 (CUDA 12.6); asked for: tensorflow 2.15.1 (CUDA 12.2)"),
     ):
         python = {"frameworks": there} if there else {}
         context = context_of(Machine(), torch(), target=Target("gpu", ("tensorflow==2.15.*",)), python=python)
