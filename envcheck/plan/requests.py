@@ -48,7 +48,7 @@ def _read(text: str, matrix: Matrix) -> Request:
     try:
         check_requirements((text,), matrix)
     except TargetError as error:
-        raise RequestError(str(error)) from None
+        raise RequestError(_companion(text, matrix) or str(error)) from None
     parsed = read_requirement(text)
     name, extras = canonical_name(parsed.name), tuple(sorted(map(canonical_name, parsed.extras)))
     plain = name + (f"[{','.join(extras)}]" if extras else "") + parsed.specifier
@@ -57,6 +57,14 @@ def _read(text: str, matrix: Matrix) -> Request:
     removed = matrix.removed_distribution(name)
     framework = matrix.framework_of(name) or (removed.framework if removed else "")
     return Request(plain, name, framework, extras, parsed.specifier)
+
+
+def _companion(text: str, matrix: Matrix) -> str:
+    """Say of what comes with a framework which one to ask for; "" for anything else."""
+    found = re.match(r"[A-Za-z0-9._-]+", text)
+    name = canonical_name(found.group()) if found else ""
+    comes = f"{name} comes beside a framework: ask for that one, such as tensorflow; the plan brings what fits it."
+    return comes if name and matrix.companion_of(name) else ""
 
 
 def check_folder(folder: str) -> None:

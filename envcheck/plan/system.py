@@ -25,20 +25,21 @@ def _is_mendable(finding: Finding) -> bool:
 def system_steps(findings: Iterable[Finding], *, consequences: bool = False) -> tuple[Step, ...]:
     """Turn the fixes of what is wrong with the machine into steps; what only a person can do has no command.
 
-    `consequences` are steps of their own where each of them is a thing to install.
+    `consequences` are steps of their own where each of them is a thing to install on the system: what the rules would
+    put into the environment that was read, a planned one does not see.
     """
     steps: list[Step] = []
     for finding in findings:
         is_wrong = finding.severity == ERROR and finding.verdict == INCOMPATIBLE
         if is_wrong and _is_mendable(finding) and (consequences or finding.caused_by is None):
-            steps += _steps(finding)
+            steps += _steps(finding, everything=not consequences)
     return tuple(steps)
 
 
-def _steps(finding: Finding) -> list[Step]:
+def _steps(finding: Finding, *, everything: bool) -> list[Step]:
     fix = finding.fix
     assert fix is not None  # noqa: S101 - asked for findings with a fix
-    if not fix.commands:
+    if not fix.commands or not (everything or all(command.scope == SYSTEM for command in fix.commands)):
         return [Step(finding.id, fix.summary, (), scope=SYSTEM, resolves=(finding.id,))]
     many = len(fix.commands) > 1
     return [

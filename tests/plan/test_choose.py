@@ -210,3 +210,10 @@ def test_a_plugin_that_may_not_fit_is_told_of() -> None:
     (note, _) = planned("tensorflow==2.21.*", on=LAPTOP).notes
     assert note.startswith("tensorflow-metal 1.2.0: ")
     assert not [item for item in planned("tensorflow==2.21.*", on=machine()).notes if "metal" in item]
+
+
+def test_a_system_toolkit_is_not_installed_into_the_python_that_makes_the_environment() -> None:
+    plan = planned("tensorflow==2.4.*", on=machine("3.8", "535.104.05", "7.5"), installer="pip")
+    assert not [step for step in plan.steps if step.argv[:1] == ("python3",)]
+    (cudnn,) = [step for step in plan.steps if "cudnn-missing" in step.resolves]
+    assert (cudnn.scope, cudnn.argv) == ("system", ())

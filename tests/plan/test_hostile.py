@@ -113,3 +113,9 @@ def test_a_framework_is_asked_for_once() -> None:
 def test_gpus_that_name_none_or_several_are_refused(gpu: str) -> None:
     with pytest.raises(RequestError, match="compute capability"):
         planned("torch", on=machine(gpu=gpu, driver="550.54.14"))
+
+
+@pytest.mark.parametrize("text", ["keras", "keras>=3", "tf-keras", "tensorflow-metal==1.2.0"])
+def test_what_comes_with_a_framework_leads_to_it(text: str) -> None:
+    with pytest.raises(RequestError, match="ask for that one"):
+        read_requests((text,), matrix())
