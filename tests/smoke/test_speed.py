@@ -84,6 +84,14 @@ def test_nothing_is_said_of_a_card_that_tells_nothing(monkeypatch: pytest.Monkey
     assert measured(monkeypatch, {}, engine, ["GPU:0"], gpu="all") == {}
 
 
+def test_a_part_of_a_card_is_not_held_against_its_whole_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine({"float32": 7.0, "tf32": 40.0, "float16": 90.0, "bfloat16": 90.0}, {"GPU": 1.0, "CPU": 1.0})
+    instance = {**H200, "processors": 16}
+    found = measured(monkeypatch, instance, engine, ["GPU:0"], gpu="MIG-00000000-0000-0000-0000-00000000000a")
+    assert found["device to device GPU:0"]["note"].startswith("how fast the GPU")
+    assert found["matmul float32 8192 x 8192 GPU:0"]["note"].startswith("86 % of the 8.11 ")
+
+
 def test_the_cpu_alone_is_measured_in_two_precisions(monkeypatch: pytest.MonkeyPatch) -> None:
     found = measured(monkeypatch, {}, Engine({}, {"CPU": 0.1}), ["CPU:0"], gpu="cpu")
     assert list(found) == ["matmul float32 1024 x 1024 CPU:0", "matmul float16 256 x 256 CPU:0", "training step CPU:0"]

@@ -1,6 +1,8 @@
 """JAX: list its devices, then multiply on each and see where the result lies."""
 
+import importlib.util
 import os
+import pkgutil
 import time
 from typing import TYPE_CHECKING, Any, List, Optional
 
@@ -48,18 +50,36 @@ def list_devices(report: "Report", jax: Any) -> Optional[List[str]]:
     with report.step("devices") as step:
         report.devices("jax.devices", [str(device) for device in jax.devices()])
         report.devices("jax.default_backend", [jax.default_backend()])
-        processors = jax.devices("cpu")
-        gpus = jax.devices("gpu") if wanted else []  # raises where there is none, with the reason
+        processors, gpus = jax.devices("cpu"), list_gpus(jax) if wanted else []
         report.devices("jax.devices('cpu')", [str(device) for device in processors])
         report.devices("jax.devices('gpu')", [str(device) for device in gpus])
         names = ["CPU:%d" % index for index in range(len(processors))]
         names += ["GPU:%d" % index for index in range(len(gpus))]
         if len(gpus) < wanted:
-            step.failed("JAX lists %d of %d GPUs" % (len(gpus), wanted))
+            cause = "" if gpus or has_cuda() else "framework-cpu-build"
+            step.failed("JAX lists %d of %d GPU%s" % (len(gpus), wanted, "s" if wanted > 1 else ""), cause)
         else:
             step.passed(", ".join("%s (%s)" % (name, device_of(jax, name).device_kind) for name in names))
-        return names
+        return names if gpus or not wanted else None
     return None
+
+
+def list_gpus(jax: Any) -> List[Any]:
+    """List JAX's GPUs; why there is none its log says: the error is the same for a build without CUDA."""
+    try:
+        return list(jax.devices("gpu"))
+    except RuntimeError:
+        return []
+
+
+def has_cuda() -> bool:
+    """Say whether this JAX has a plugin for CUDA, or is of the time when its library was built with it."""
+    import jaxlib
+
+    spec = importlib.util.find_spec("jax_plugins")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    names = [module.name for module in pkgutil.iter_modules(folders)]
+    return any("cuda" in name for name in names) or "cuda" in str(getattr(jaxlib, "__version__", ""))
 
 
 def device_of(jax: Any, name: str) -> Any:
