@@ -6,11 +6,14 @@ import contextlib
 import itertools
 import os
 import stat
+import sys
 import time
 import zlib
 from typing import BinaryIO, Iterator, List
 
 BLOCK = 1 << 20  # bytes read at a time
+_PIPE = 1 << 16  # bytes that a pipe holds
+_F_SETPIPE_SZ = 1031  # linux/fcntl.h; Python's fcntl names it from 3.10 on
 _GZIP = b"\x1f\x8b"
 _PACKED = (
     (b"\x28\xb5\x2f\xfd", "zstd -dc"),
@@ -53,11 +56,22 @@ def read_descriptor(descriptor: int, notes: List[str]) -> Iterator[bytes]:
                 yield from _unpacked("standard input", block, stream, notes)
             return
         refuse_binary("standard input", block)
+        if len(block) >= _PIPE:
+            _widen(descriptor)
         while block:
             yield block
             block = os.read(descriptor, BLOCK)
     except OSError as error:
         notes.append(f"standard input: reading stopped early: {error.strerror}")
+
+
+def _widen(descriptor: int) -> None:
+    """Let a pipe of Linux hold a block: its two ends then wait for each other sixteen times less often."""
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        if sys.platform == "linux":
+            fcntl.fcntl(descriptor, _F_SETPIPE_SZ, BLOCK)
 
 
 def is_awaited(path: str) -> bool:
