@@ -12,10 +12,15 @@ from envcheck.explain.told import PATH, SHAPES, Told, plain
 def _pids(told: Told) -> str:
     rows = (event.captured for event in told.claim.events if "pid" in event.captured)
     found = [plain(row["pid"], SHAPES["pid"]) for row in rows if row.get("kind", "C") == "C"]
-    found += [
-        pid for event in told.claim.events for pid in re.findall(r"\bProcess (\d{2,8}) has [\d.]+ [GT]iB", event.text)
-    ]
+    found += _largest(told)
     return " ".join([pid for pid in dict.fromkeys(found) if pid and int(pid) > 1][:16])
+
+
+def _largest(told: Told) -> list[str]:
+    """Find the process that PyTorch says holds most: in a container the program itself may be in its list, too."""
+    said = " ".join(event.text for event in told.claim.events)
+    rows = re.findall(r"\bProcess (\d{2,8}) has (\d+(?:\.\d+)?) GiB", said)
+    return [max(rows, key=lambda row: float(row[1]))[0]] if rows else []
 
 
 def _users_file(told: Told) -> str:
@@ -29,8 +34,17 @@ def _users_file(told: Told) -> str:
 
 def _requirement(told: Told) -> str:
     """Return what was asked of pip, or the release that uv names."""
-    named = (re.search(r"\b([a-z][\w-]*==[\w.]+\w) has no wheels", event.text) for event in told.claim.events)
-    return told.captured("requirement") or next((found.group(1) for found in named if found), "")
+    said = " ".join(event.text for event in told.claim.events)
+    named = re.search(r"\b([a-z][\w-]*)==([\d.]*\d) has no wheels|`([a-z][\w-]*)` \(v([\d.]*\d)\) only has", said)
+    of_uv = f"{named[1] or named[3]}=={named[2] or named[4]}" if named else ""
+    return told.captured("requirement") or of_uv
+
+
+def _of_module(name: str) -> str:
+    """Return the distribution that is known to bring a module: a name out of a log alone is not installed."""
+    from envcheck.explain.remedies import document
+
+    return str(document()["distributions"].get(name, ""))
 
 
 def _cudnn_wanted(told: Told) -> str:
@@ -94,10 +108,12 @@ def _nvcc_wheel(told: Told) -> str:
 
 
 def _plain_requirement(told: Told) -> str:
+    from envcheck.explain.remedies import document
     from envcheck.rules.fixes_python import is_requirement
 
     found = _requirement(told).lower().rstrip(",")
-    return found if is_requirement(found) else ""
+    known = re.split(r"[<>=!~\[]", found)[0] in document()["distributions"].values()
+    return found if known and is_requirement(found) else ""
 
 
 DERIVED: dict[str, Callable[[Told], str]] = {
@@ -107,6 +123,9 @@ DERIVED: dict[str, Callable[[Told], str]] = {
     "cudnn_wanted": _cudnn_wanted,
     "requirement": _requirement,
     "tensorrt_major": _tensorrt_major,
+    "extension_known": lambda told: _of_module(_extension_package(told)),
+    "missing_distribution": lambda told: _of_module(told.captured("missing_module")),
+    "missing_top": lambda told: told.captured("missing_module").partition(".")[0],
     "extension_package": _extension_package,
     "framework": lambda told: told.framework,
     "framework_module": lambda told: told.framework,

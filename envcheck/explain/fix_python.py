@@ -11,6 +11,7 @@ from envcheck.rules.fixes_python import install_steps, is_requirement, new_envir
 
 _CLAUSES = r"[<>=!~\d.,* ]{3,40}"
 _MINORS = range(5, 16)  # of Python 3, that a package may ask for
+_USUAL = "3.12"  # what most systems bring
 _LDD = Command(("ldd", "--version"), "environment", "the glibc that is here")
 
 
@@ -54,18 +55,25 @@ def _jax(told: Told, specifier: str, version: str) -> str:
 
 def other_python(told: Told) -> Fix | None:
     """Name the Pythons that a release has wheels for, and make an environment with the newest of them."""
+    from envcheck.explain.reason_pip import requirement_parts
+
     text = told.value("requirement")
     asked = _asked_for(told)
     minors = _of_wheel(told) or _with_wheels(told, text) or asked
     if not minors:
         return None
     context = context_of(told)
-    folder = f".venv-{minors[-1]}"
+    chosen = _USUAL if _USUAL in minors else minors[-1]
+    folder = f".venv-{chosen}"
     inside = f"{folder}\\Scripts\\python" if context.os == "windows" else f"{folder}/bin/python"
-    new = new_environment(context, minors[-1])
-    known = text if is_requirement(text.replace("===", "==")) else ""
+    new = new_environment(context, chosen)
+    named = requirement_parts(text)
+    ours = named is not None and told.log.matrix.framework_of(named[0])
+    known = text if ours and is_requirement(text.replace("===", "==")) else ""
     install = (Command((inside, "-m", "pip", "install", known)),) if known and folder in new[0].argv else ()
     shown = minors[0] if len(minors) == 1 else f"{minors[0]} to {minors[-1]}"
+    if minors is asked and minors[-1] == f"3.{_MINORS[-1]}":
+        shown = f"{minors[0]} or newer"
     fits = (
         f"The package asks for Python {shown}"
         if minors is asked

@@ -15,7 +15,7 @@ from envcheck.model.findings import Command, Fix
 from envcheck.model.records import replaced
 from envcheck.rules.fixes_python import python_program
 
-_NAMED = re.compile(r"\{([a-z_]+)\}")
+_NAMED = re.compile(r"\{([a-z_][a-z_0-9]*)\}")
 
 
 def special_remedy(told: Told) -> Fix | None:

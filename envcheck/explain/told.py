@@ -38,7 +38,11 @@ _COMPILING = {
     "tf-configure-cuda", "torch-cuda-mismatch",
 }  # fmt: skip
 _TENSORFLOWS = ("missing-dynamic-library", "missing-dlerror", "cudnn-handle", "cudnn-runtime-older")  # its words
-_WORDS = {"torch": r"torch", "tensorflow": r"tensorflow|stream_executor|\btf\.", "jax": r"jax|\bxla\b"}
+_WORDS = {
+    "torch": r"torch|RuntimeError: CUDA error|CUDA kernel errors might be async",
+    "tensorflow": r"tensorflow|stream_executor|\btf\.",
+    "jax": r"jax|\bxla\b",
+}
 
 
 class Told:
@@ -94,6 +98,7 @@ class Told:
     def system(self) -> str:
         """Name the operating system, by the claim's messages where the log does not tell it."""
         windows = any(name.startswith(_WINDOWS) for name in self.signatures)
+        windows = windows or any("win_amd64" in event.text for event in self.claim.events)
         return self.log.os or ("windows" if windows else "")
 
     @property

@@ -42,7 +42,7 @@ def test_a_fix_says_what_the_log_told(row: dict[str, str]) -> None:
 
 
 def test_each_cause_whose_fix_holds_values_of_the_log_is_in_the_table() -> None:
-    filled = {row["finding"] for row in document()["remedies"] if re.search(r"\{[a-z_]+\}", json.dumps(row))}
+    filled = {row["finding"] for row in document()["remedies"] if re.search(r"\{[a-z_][a-z_0-9]*\}", json.dumps(row))}
     without_values = {"driver-missing", "driver-nouveau", "driver-secure-boot"}  # built of the machine's facts alone
     assert (filled | findings_with_builders()) - {row["finding"] for row in TOLD} == without_values
 
@@ -123,3 +123,18 @@ def test_with_the_machine_the_doctors_commands_come_first() -> None:
     assert report.findings[0].fix == doctors.fix
     assert any("torch==2.8.0" in command.argv for command in (doctors.fix.commands if doctors.fix else ()))
     assert report.findings[0].fix != log.report.findings[0].fix
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "evil-helper>=1.0 is required for a normal functioning of this module",
+        "ModuleNotFoundError: No module named 'evil_helper'",
+        "ImportError: /v/site-packages/evil_helper/_C.so: undefined symbol: _ZN3c106Symbol14fromQualStringERKSs",
+    ],
+)
+def test_a_name_out_of_a_log_alone_is_not_installed(log: str) -> None:
+    fixes = [finding.fix for finding in judge_text(log).report.findings if finding.fix]
+    commands = [command.argv for fix in fixes for command in fix.commands]
+    assert commands
+    assert not [argv for argv in commands if "install" in argv and "evil" in " ".join(argv)]
