@@ -85,5 +85,8 @@ class Blueprint:
     platform: str = ""  # linux/arm64, where the file names one
     wants_gpu: Line | None = None  # an environment variable that asks the NVIDIA runtime for GPUs
     asks_gpu: Line | None = None  # a compose service that asks for GPUs
+    loader_path: Line | None = (
+        None  # what sets LD_LIBRARY_PATH, for good or in a file read at the start
+    )
     lacks_gpu: Line | None = None  # a compose service with a CUDA image and no request
     unread: tuple[Line, ...] = field(default_factory=tuple)  # sentences on what the file leaves open

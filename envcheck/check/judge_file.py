@@ -23,11 +23,12 @@ from envcheck.model.facts import Source
 from envcheck.model.findings import INCOMPATIBLE, NOTE, UNDETERMINED, Evidence, Finding, Report
 from envcheck.rules import Context, Target, conclude, evaluate
 
+_NOT_LED_TO = "cuda-wheel-not-found"  # where the file sets the loader's path, to which folders shows when it runs
 # What a file can decide; the rest (driver, GPUs, the loader) shows when the environment runs.
 DECIDABLE = frozenset({
     "cudnn-missing", "cudnn-too-old", "cudnn-wrong-cuda-build", "cudnn-wrong-major", "framework-cpu-build",
     "framework-package-removed", "glibc-too-old", "platform-no-gpu-wheel", "python-unsupported", "release-unknown",
-    "toolkit-missing", "toolkit-wrong-version", WITHOUT_EXTRA, "cuda-wheel-not-found",
+    "toolkit-missing", "toolkit-wrong-version", WITHOUT_EXTRA, _NOT_LED_TO,
 })  # fmt: skip
 TOGETHER = frozenset({"cuda-wheel-conflict"})
 
@@ -112,9 +113,10 @@ def _demands(blueprint: Blueprint, matrix: Matrix, config: Config, where: str) -
 
 def _judged(blueprint: Blueprint, matrix: Matrix, wanted: list[Line], expect: str, told: _Told) -> Context:
     goal, facts = _goal(blueprint, wanted, expect), planned_facts(blueprint)
+    decidable = DECIDABLE - {_NOT_LED_TO} if blueprint.loader_path else DECIDABLE
     for line in wanted:
         alone = Context(facts, matrix, Target(_goal_of(line, wanted, goal), (line.text,)))
-        report = evaluate(alone, DECIDABLE)
+        report = evaluate(alone, decidable)
         meant = (in_the_image(finding, line, alone, blueprint) for finding in report.findings)
         told.add([_placed(finding, line, blueprint) for finding in meant if finding], report.checked)
     context = Context(facts, matrix, Target(goal, tuple(line.text for line in wanted)))

@@ -16,6 +16,7 @@ from envcheck.check.substitute import assignments, substituted
 _ENVIRONMENT = re.compile(
     r".*(?:venv|/env\b|site-packages|dist-packages|\.local|conda|wheel).*|/(?:usr/local|opt|app)?(?:/lib)?/?"
 )
+_LOADER_PATH = "LD_LIBRARY_PATH"
 _INDEX_NAMES = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX")
 
 
@@ -34,6 +35,9 @@ class Stage:
 
     def take(self, item: Instruction, stages: list[Stage]) -> None:
         """Read one instruction; `stages` are those before and this one."""
+        if any(_LOADER_PATH in text for text in (item.value, *(document.text for document in item.documents))):
+            line = Line(f"{_LOADER_PATH} is set", self._where(item.number))
+            self.blueprint = replace(self.blueprint, loader_path=line)
         if item.keyword == "ENV":
             self._environment(item)
         elif item.keyword == "ARG":

@@ -6,7 +6,11 @@ import time
 
 import pytest
 
+from envcheck.model.findings import COMPATIBLE
+from envcheck.plan.images import images_for
+from envcheck.render.plan_dockerfile import render_dockerfile
 from tests.check.test_files import CUDA_112, CUDA_124, blueprints, judged, told
+from tests.plan.machines import machine, planned
 
 GONE = "tensorflow-gpu==2.12"  # a withdrawn release: it is told wherever it is read
 
@@ -194,3 +198,21 @@ def test_no_hostile_line_takes_long(step: str) -> None:
     started = time.process_time()
     judged(f"FROM x\n{step}\n")
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("hook", "missed"),
+    [
+        ("", True),
+        ("ENV LD_LIBRARY_PATH=/venv/lib\n", False),
+        ("RUN <<EOF\necho 'LD_LIBRARY_PATH=/venv/lib' >> /venv/bin/activate\nEOF\n", False),
+    ],
+)
+def test_a_file_that_sets_the_loaders_path_may_lead_to_the_wheels(hook: str, missed: bool) -> None:
+    text = f"FROM python:3.12-slim\n{hook}RUN pip install 'tensorflow[and-cuda]==2.21.0'\n"
+    assert ("cuda-wheel-not-found" in {name for name, _ in told(judged(text))}) is missed
+
+
+def test_a_planned_image_is_fit_for_what_it_is_planned_for() -> None:
+    plan = planned("tensorflow==2.21.*", on=machine("3.12", "580.65.06", "8.0"))
+    assert judged(render_dockerfile(plan, images_for(plan.environments[0]))).verdict == COMPATIBLE
