@@ -78,11 +78,11 @@ def _without_cause(log: Log, claims: tuple[Claim, ...], notes: list[Finding], *,
         )
     if has_noise or log.is_healthy:
         return Report(COMPATIBLE, "gpu", "All that envcheck knows of this log is harmless.", tuple(notes), ())
-    listed = log.of("smi-gpu-row", "smi-gpu-row-mode")
-    if listed:
-        claim = Claim(NOISE, 0, "nvidia-smi shows a GPU, and nothing in this log complains.", listed)
-        calm = Finding(NOISE, COMPATIBLE, NOTE, claim.message, evidence(claim))
-        return Report(COMPATIBLE, "gpu", claim.message, (calm, *notes), ())
+    calm = log.of("smi-gpu-row", "smi-gpu-row-mode", "python-user-warning")
+    if calm:
+        claim = Claim(NOISE, 0, "Nothing in this log says that anything fails.", calm)
+        note = Finding(NOISE, COMPATIBLE, NOTE, claim.message, evidence(claim))
+        return Report(COMPATIBLE, "gpu", claim.message, (note, *notes), ())
     return Report(UNDETERMINED, "gpu", "This log holds no message that envcheck knows.", tuple(notes), ())
 
 

@@ -156,12 +156,13 @@ def _compat(log: Log) -> Iterator[Claim]:
             yield Claim("driver-too-old", 84, means, (event,), rivals=("forward-compat-misused",))
 
 
+_NO_ANSWER = ("smi-failed", "smi-not-found", "torch-no-driver", "torch-unavailable", "torch-no-gpus", "lspci-none")
 _NOT_AVAILABLE = ("torch-unavailable", "tf-cpu-only-list", "torch-no-gpus", "cuda-no-device")
 
 
 def _told_in_passing(log: Log) -> Iterator[Claim]:
     """Weigh what the log asks for or lists beside a failure that says no more than that no GPU is used."""
-    failed = log.of("smi-failed", "smi-not-found", "torch-no-driver", "torch-unavailable", "torch-no-gpus")
+    failed = log.of(*_NO_ANSWER)
     if failed and log.values("other_gpu") and not log.values("nvidia_gpu") and not log.driver:
         means = "The graphics adapter that lspci lists is not NVIDIA's, and no other one is listed."
         events = (*failed, *log.of("lspci-other-gpu"))

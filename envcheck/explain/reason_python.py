@@ -32,6 +32,20 @@ def is_users_file(path: str) -> bool:
     return not any(part in path for part in _INSTALLED)
 
 
+def _two_releases(log: Log) -> Iterator[Claim]:
+    """Tell that the torch which is imported is not the one that pip or conda lists."""
+    listed = [event for event in log.of("pip-list-torch") if event.captured["package"] in ("torch", "pytorch")]
+    imported = log.of("answered-torch-version")
+    releases = {number(event.captured["version"].partition("+")[0]) for event in listed}
+    for event in imported if listed else ():
+        if number(event.captured["torch"].partition("+")[0]) not in releases:
+            version = listed[0].captured["version"]
+            means = (
+                f"torch {version} is listed, and torch {event.captured['torch']} is imported, another copy."
+            )
+            yield Claim("env-mixed", 84, means, (event, *listed), rivals=("framework-duplicate-dists",))
+
+
 def _shadowing(log: Log) -> Iterator[Claim]:
     files = {row["module"]: event for event in log.of("shadowing-traceback") for row in (event.captured,)
              if is_users_file(row["path"])}  # fmt: skip
@@ -87,6 +101,7 @@ def _mixed(log: Log) -> Iterator[Claim]:
         if satisfied:
             means = "pip installed the package, and the Python that runs does not find it: pip belongs to another one."
             yield Claim("env-mixed", 82, means, (event, *satisfied))
+    yield from _two_releases(log)
     user = log.of("user-site-path")
     if user and log.of("conda-path"):
         for event in log.of(*_DEPENDENCIES):
