@@ -40,9 +40,7 @@ def _two_releases(log: Log) -> Iterator[Claim]:
     for event in imported if listed else ():
         if number(event.captured["torch"].partition("+")[0]) not in releases:
             version = listed[0].captured["version"]
-            means = (
-                f"torch {version} is listed, and torch {event.captured['torch']} is imported, another copy."
-            )
+            means = f"torch {version} is listed, and torch {event.captured['torch']} is imported, another copy."
             yield Claim("env-mixed", 84, means, (event, *listed), rivals=("framework-duplicate-dists",))
 
 
