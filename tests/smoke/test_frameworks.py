@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from envcheck.smoke.runner import Task, jobs_of, run_job, run_jobs
 from envcheck.smoke.runs import Framework, Job, Run
 from tests.fakes.tensorflow_env import make_tensorflow_env
 from tests.needs import framework_python
+from tests.smoke.children import CHILDREN
 from tests.smoke.standin import GPUS
 
 FRAMEWORKS = {
@@ -98,3 +100,23 @@ def test_a_stand_in_gpu_that_hangs_tensorflow_is_caught_by_the_limit(tensorflow:
     assert found.outcome == "hung"
     assert [(item.check, item.device) for item in found.bad] == [("matmul", "GPU:0")]
     assert "within 12 s" in found.bad[0].message
+
+
+@pytest.mark.needs("jax")
+@pytest.mark.parametrize("newer", ["", "del jax.pmap"])
+def test_jax_adds_up_over_all_devices_with_and_without_pmap(newer: str) -> None:
+    code = f"""
+import os, sys
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+sys.path.append({str(CHILDREN)!r})
+import jax
+{newer}
+import full_jax, place_jax
+engine = full_jax.Engine(jax, place_jax.place_of, place_jax.device_of)
+targets = ["CPU:0", "CPU:1"]
+print(engine.reduce(targets)[0], engine.gradients([[0.5, 1.0, -0.25, 0.125]] * 16, targets))
+"""
+    argv = [framework_python("jax"), "-I", "-c", code]
+    said = subprocess.run(argv, capture_output=True, text=True, timeout=50, check=True).stdout
+    whole = "[22.0, 44.0, -11.0, 5.5]"
+    assert said.strip() == f"[3.0, 3.0] ([{whole}, {whole}], {whole})"

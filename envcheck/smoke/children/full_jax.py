@@ -78,8 +78,19 @@ class Engine:
         return self._told(found) + ("",)
 
     def _on_all(self, action: Any, targets: List[str]) -> Any:
-        where = [self._device_of(self._jax, target) for target in targets]
-        return self._jax.pmap(lambda each: self._jax.lax.psum(action(each), "all"), "all", devices=where)
+        jax, where = self._jax, [self._device_of(self._jax, target) for target in targets]
+
+        def summed(each: Any) -> Any:
+            return jax.lax.psum(action(each), "all")
+
+        if hasattr(jax, "pmap"):
+            return jax.pmap(summed, "all", devices=where)
+        mesh, split = jax.sharding.Mesh(self._np.array(where), ("all",)), jax.sharding.PartitionSpec("all")
+        return jax.jit(
+            jax.shard_map(
+                lambda part: summed(part[0])[None], mesh=mesh, in_specs=split, out_specs=split, check_vma=False
+            )
+        )  # what is to take pmap's place; unchecked, for the check would add up gradients by itself
 
     def reduce(self, targets: List[str]) -> Tuple[List[float], str]:
         """Add up; between GPUs NCCL does it."""
