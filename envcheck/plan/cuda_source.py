@@ -19,7 +19,7 @@ NONE, OWN, WHEELS, PACKAGES, SYSTEM = "none", "own", "wheels", "conda", "system"
 class CudaSource:
     """One way to get the CUDA libraries."""
 
-    kind: str  # NONE (a CPU build), OWN (its extra or dependencies), WHEELS, PACKAGES (conda), SYSTEM
+    kind: str  # NONE (a CPU build, work on the CPU), OWN (its extra or dependencies), WHEELS, PACKAGES (conda), SYSTEM
     requirements: tuple[str, ...] = ()  # wheels to install beside the framework
     packages: tuple[str, ...] = ()  # conda specs
     channels: tuple[str, ...] = ()
@@ -35,6 +35,8 @@ def cuda_sources(context: Context, candidate: Candidate, installer: str) -> tupl
         return (CudaSource(NONE),)
     if candidate.row.framework != "tensorflow" or row.gpu_extra or row.cuda_wheels:
         return (CudaSource(OWN, needs_hook=not row.finds_cuda_wheels and bool(row.gpu_extra)),)
+    if context.goal == "cpu":
+        return (CudaSource(NONE),)  # a CUDA build that finds no CUDA computes on the CPU
     ways = [] if installer == CONDA else [*_wheels(context, candidate)]
     ways += _packages(context, candidate) if installer in ("", CONDA) else []
     return (*ways, CudaSource(SYSTEM))

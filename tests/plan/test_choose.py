@@ -217,3 +217,10 @@ def test_a_system_toolkit_is_not_installed_into_the_python_that_makes_the_enviro
     assert not [step for step in plan.steps if step.argv[:1] == ("python3",)]
     (cudnn,) = [step for step in plan.steps if "cudnn-missing" in step.resolves]
     assert (cudnn.scope, cudnn.argv) == ("system", ())
+
+
+def test_work_on_the_cpu_needs_no_cuda_even_where_the_newest_release_is_a_cuda_build() -> None:
+    plan = planned("tensorflow==2.2.*", on=machine("3.7", platform="win_amd64"), expect="cpu")
+    (made,) = plan.environments
+    assert (made.installer, made.packages) == ("pip", ())
+    assert not [item for item in made.sets[0].requirements if item.startswith("nvidia-")]
