@@ -3,7 +3,8 @@
     python bench/explain_cases.py [FILE.jsonl ...]
 
 Without FILE, the project's own: reported.jsonl are real reports with a confirmed cause, composed.jsonl were written
-here from the frameworks' own messages and prove nothing about accuracy. A case gives the log, the facts or both, as
+here from the frameworks' own messages and prove nothing about accuracy; unseen.jsonl were written without a look at the
+signatures, and what they proved they proved when first judged (bench/README.md). A case gives the log, the facts or both, as
 its `decidable_from` says; "no" marks those that neither decides. Strict: the primary finding is `root_cause`;
 lenient: it is that or in `also_acceptable`. Exits 1 below 95 % lenient where the log decides.
 """
@@ -77,6 +78,7 @@ def main() -> int:
     files = [Path(name) for name in sys.argv[1:]] or [
         ROOT / "tests" / "cases" / "reported.jsonl",
         ROOT / "tests" / "cases" / "composed.jsonl",
+        ROOT / "tests" / "cases" / "unseen.jsonl",
     ]
     met = True
     for path in files:

@@ -77,7 +77,10 @@ def test_every_signature_fires_in_a_case() -> None:
     from tests.cases.judged import judged_cases
 
     fired = {
-        event.signature for name in ("reported", "composed") for item in judged_cases(name) for event in item.events
+        event.signature
+        for name in ("reported", "composed", "unseen")
+        for item in judged_cases(name)
+        for event in item.events
     }
     assert {item.name for item in ALL} - fired == set()
 
@@ -85,7 +88,7 @@ def test_every_signature_fires_in_a_case() -> None:
 def test_every_finding_that_a_log_can_show_has_a_message() -> None:
     from tests.cases.judged import judged_cases
 
-    shown = {item.primary for name in ("reported", "composed") for item in judged_cases(name)}
+    shown = {item.primary for name in ("reported", "composed", "unseen") for item in judged_cases(name)}
     # Judged from installed files and the matrix alone; a log has no line that says so.
     by_facts = {"release-unknown", "probe-failed", "smoke-failed"}
     assert set(catalogue()) - shown - by_facts == set()
