@@ -30,7 +30,7 @@ class LibraryLookup:
     needed_by: str  # file that names it
     mandatory: bool = True  # GPU use (or the import) fails without; False: the framework goes on
     found: Fact[str] = NOT_STATED  # real file; absent: the loader would not find it
-    via: str = ""  # rpath, runpath, LD_LIBRARY_PATH, ld.so cache, default, preload
+    via: str = ""  # rpath, runpath, LD_LIBRARY_PATH, ld.so cache, default, preload, activation
     elsewhere: Tuple[str, ...] = ()  # copies that lie in the environment or a toolkit, unreached
     version: Fact[str] = NOT_STATED  # of the file found, as far as its name or package tells
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections import deque
-from typing import Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from envcheck.host.protocol import ElfFacts, Host
 from envcheck.model.facts import Absent, Fact, Known, Source, value_of
 from envcheck.model.python_env import LibraryLookup
 from envcheck.model.records import dataclass
+from envcheck.probes.activation import activated_folders
 from envcheck.probes.cuda_data import cuda_data
 from envcheck.probes.loader import Found, Loader
 from envcheck.probes.python_installed import Installed
@@ -38,6 +39,7 @@ class LibrarySearch:
         self._program_rpath = self._read_program_rpath()
         self.wheel_folders = tuple(self._list_wheel_folders())
         self._other_folders = tuple(self._list_other_folders())
+        self._activated: Optional[Tuple[str, ...]] = None  # not read yet
 
     def caller(self, path: str, opens: Sequence[Tuple[str, bool]] = (), *, mandatory: bool = True) -> Fact[Caller]:
         """Read a file that loads CUDA libraries; `opens` are those it opens at run time."""
@@ -71,7 +73,16 @@ class LibrarySearch:
         own = caller.elf.runpath
         rpath = (*own, *caller.rpath) if caller.elf.is_rpath else ()
         found = self._loader.find(soname, rpath, () if caller.elf.is_rpath else own)
-        return copies[0] if preload and copies and not isinstance(found, Known) else found
+        if preload and copies and not isinstance(found, Known):
+            return copies[0]
+        return next(self._when_activated(soname), found) if isinstance(found, Absent) else found
+
+    def _when_activated(self, soname: str) -> Iterator[Known[Found]]:
+        """Find what the loader does once the environment is activated; its hook is read where something is missing."""
+        if self._activated is None:
+            self._activated = activated_folders(self._host, self._installed.prefix, self.wheel_folders)
+        for path in self._loader.copies(soname, self._activated):
+            yield Known(Found(path, "activation"), Source("file", path))
 
     def _dependants(self, found: Fact[Found], caller: Caller, *, mandatory: bool) -> Iterator[Caller]:
         if isinstance(found, Known):

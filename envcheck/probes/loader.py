@@ -21,7 +21,7 @@ class Found:
     """A library as the loader would open it."""
 
     path: str  # real file
-    via: str  # preload, rpath, LD_LIBRARY_PATH, runpath, ld.so cache, default
+    via: str  # preload, rpath, LD_LIBRARY_PATH, runpath, ld.so cache, default, activation
 
 
 class Loader:

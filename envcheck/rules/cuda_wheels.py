@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator
 
 from envcheck.model.facts import Known, Source, Unknown
-from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix
+from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix
 from envcheck.model.python_env import LibraryLookup
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
 from envcheck.rules.cuda_wheel_names import wheel_of
-from envcheck.rules.fixes_python import install_steps, library_path_hook
+from envcheck.rules.fixes_python import activate, install_steps, library_path_hook
 from envcheck.rules.framework_state import (
     Framework,
     has_no_gpu,
@@ -140,7 +140,30 @@ def cuda_wheel_not_found(context: Context) -> Iterator[Finding]:
             ]
             if hidden:
                 yield _hidden_wheels(context, framework, build, hidden)
+            elif _needing_activation(build):
+                yield _found_when_activated(context, build, _needing_activation(build))
     yield from problem_findings(context, "cuda-wheel-not-found", lambda build: isinstance(build.libraries, Unknown))
+
+
+def _needing_activation(build: Build) -> list[LibraryLookup]:
+    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    return [item for item in lookups if item.mandatory and item.via == "activation"]
+
+
+def _found_when_activated(context: Context, build: Build, items: list[LibraryLookup]) -> Finding:
+    names = ", ".join(item.soname for item in items[:4])
+    return Finding(
+        "cuda-wheel-not-found",
+        COMPATIBLE,
+        WARNING,
+        f"{build.label} finds {names} only where its environment is activated, as that was set up to put the wheels' "
+        "folders on the loader's path; a program started without that finds no GPU.",
+        (
+            *(Evidence(f"library {item.soname}", "found once activated", _looked(item)) for item in items[:3]),
+            *_row_evidence(build),
+        ),
+        Fix("Activate the environment before you start a program in it.", activate(context)),
+    )
 
 
 def _in_wheels(item: LibraryLookup) -> list[str]:

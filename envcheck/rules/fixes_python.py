@@ -90,6 +90,16 @@ def library_path_hook(context: Context, folders: Iterable[str]) -> tuple[Command
     return (Command(("sh", "-c", f"echo '{line}' >> {target}"), "environment", "Then activate it again."),)
 
 
+def activate(context: Context) -> tuple[Command, ...]:
+    """Activate the inspected environment."""
+    prefix = context.facts.python.prefix
+    if not isinstance(prefix, Known) or not re.fullmatch(r"[~\w./+-]+", prefix.value):
+        return ()
+    if _is(context.facts.python.kind, "conda"):
+        return (Command(("conda", "activate", prefix.value)),)
+    return (Command((".", posixpath.join(prefix.value, "bin", "activate"))),)
+
+
 def _pip(python: str, requirements: tuple[str, ...], index: str, *, force: bool) -> Command:
     for text in requirements:
         if not is_requirement(text):

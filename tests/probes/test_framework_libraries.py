@@ -10,7 +10,9 @@ import pytest
 
 from envcheck.host.local import LocalHost
 from envcheck.model.facts import Absent, Known, value_of
+from envcheck.model.plans import Environment
 from envcheck.model.python_env import FrameworkBuild, LibraryLookup
+from envcheck.plan.activation import hook_lines, hook_path
 from envcheck.probes.python_env import PythonSelection, collect_python
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import BUILDS, cuda_library, library, metadata, tensorflow
@@ -73,6 +75,20 @@ def test_the_lookup_is_what_the_loader_does(
     else:
         assert isinstance(found.found, Absent)
         assert found.elsewhere == (str(wheel),)
+
+
+def test_what_the_activation_leads_to_is_found_once_activated(tmp_path: Path) -> None:
+    site = make_venv(tmp_path / "v")
+    tensorflow(site, "2.21.0")
+    wheel = cuda_library(site / "nvidia/cuda_runtime/lib", CUDART)
+    below = site.relative_to(tmp_path / "v")
+    made = Environment("v", "pip", "3.12", "linux_x86_64", library_folders=(f"{below}/nvidia/*/lib", "lib"))
+    hook = tmp_path / "v" / hook_path(made)
+    hook.write_text("\n".join(hook_lines(made, "$VIRTUAL_ENV")))
+    found = lookups(tmp_path / "v")[CUDART]
+    assert (known(found.found), found.via, found.elsewhere) == (str(wheel), "activation", ())
+    hook.write_text("nothing of the kind\n")
+    assert isinstance(lookups(tmp_path / "v")[CUDART].found, Absent)
 
 
 def test_what_a_found_library_needs_is_looked_up_too(tmp_path: Path) -> None:

@@ -148,6 +148,17 @@ def test_wheels_off_the_search_path_without_a_known_problem() -> None:
     assert found(HIDDEN, context(tensorflow(lookup("libcusolver.so.11", COPY)))) == []
 
 
+def test_wheels_that_the_activation_leads_to() -> None:
+    activated = replace(lookup("libcusolver.so.11", COPY), via="activation")
+    (told,) = findings(HIDDEN, context(tensorflow(activated, version="2.21.0")))
+    assert (told.verdict, told.severity) == ("compatible", "warning")
+    assert typed(told) == [". /env/bin/activate"]
+    assert any(item.citation for item in told.evidence)
+    conda = findings(HIDDEN, context(tensorflow(activated, kind=known("conda"))))
+    assert typed(conda[0]) == ["conda activate /env"]
+    assert typed(findings(HIDDEN, context(tensorflow(activated, prefix=Absent())))[0]) == []
+
+
 def test_known_problem_decides_where_the_libraries_were_not_read() -> None:
     wheel = (distribution("tensorflow", "2.21.0"), distribution("nvidia-cusolver-cu12", "11.7.0"))
     unread = build("tensorflow", "2.21.0", cuda_build=known(True), libraries=UNREADABLE)
