@@ -4,8 +4,8 @@
 
 Without FILE, the project's own: reported.jsonl are real reports with a confirmed cause, composed.jsonl were written
 here from the frameworks' own messages and prove nothing about accuracy; unseen.jsonl were written without a look at the
-signatures, and what they proved they proved when first judged (bench/README.md). A case gives the log, the facts or both, as
-its `decidable_from` says; "no" marks those that neither decides. Strict: the primary finding is `root_cause`;
+signatures, and what they proved they proved when first judged (bench/README.md). A case gives the log, the facts or
+both, as its `decidable_from` says; "no" marks those that neither decides. Strict: the primary finding is `root_cause`;
 lenient: it is that or in `also_acceptable`. Exits 1 below 95 % lenient where the log decides.
 """
 
