@@ -12,6 +12,7 @@ from envcheck.rules.fixes_python import install_steps, is_requirement, new_envir
 _CLAUSES = r"[<>=!~\d.,* ]{3,40}"
 _MINORS = range(5, 16)  # of Python 3, that a package may ask for
 _USUAL = "3.12"  # what most systems bring
+_KERAS_2 = {"keras-3-words", "keras-2-or-3", "keras-config"}  # code or a file of Keras 2 meets Keras 3
 _LDD = Command(("ldd", "--version"), "environment", "the glibc that is here")
 
 
@@ -181,7 +182,7 @@ def _named_by_release(told: Told, name: str) -> Fix | None:
 def legacy_keras(told: Told) -> Fix | None:
     """Name the tf-keras of the TensorFlow that is there, which brings Keras 2 back."""
     row = release_row(told)
-    if row is None or told.framework != "tensorflow":
+    if row is None or told.framework != "tensorflow" or not _KERAS_2 & set(told.signatures):
         return None
     rows = told.log.matrix.companions_of(row.version, context_of(told).platform)
     found = next((item for item in rows if item.distribution == "tf-keras"), None)

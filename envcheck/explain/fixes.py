@@ -46,7 +46,8 @@ _BUILDERS = {
     "toolkit-wrong-version": "fix_cuda.fitting_toolkit",
 }
 
-_BY_RELEASE = {"protobuf-conflict"}  # what the release names goes before what a message says
+# What the release of the log names goes before what a message says.
+_BY_RELEASE = {"keras-mismatch", "protobuf-conflict", "tensorrt-missing"}
 
 
 def fix_for(log: Log, claim: Claim) -> Fix | None:
