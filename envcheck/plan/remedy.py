@@ -64,7 +64,9 @@ def remedied(report: Report, context: Context) -> Report:
 
 
 def _is_cause(finding: Finding) -> bool:
-    return finding.id in _CAUSES and finding.severity != NOTE and finding.verdict == INCOMPATIBLE
+    """Tell whether another release may help: not where the root is something else, such as a missing driver."""
+    is_own = finding.caused_by is None or finding.caused_by in _COVERED
+    return is_own and finding.id in _CAUSES and finding.severity != NOTE and finding.verdict == INCOMPATIBLE
 
 
 def _mended(finding: Finding, fix: Fix) -> Finding:

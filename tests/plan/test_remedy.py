@@ -271,3 +271,12 @@ def test_a_matrix_that_holds_no_requirement_keeps_the_rules_own_fix(monkeypatch:
     context = Context(snapshot_of("torch-cpu-beside-gpu").facts, matrix(), Target())
     report = evaluate(context)
     assert remedied(report, context) == report
+
+
+def test_what_follows_from_something_else_is_no_cause() -> None:
+    """Without a driver no release would do better: the driver comes first."""
+    context = Context(snapshot_of("torch-cpu-beside-gpu").facts, matrix(), Target())
+    report = evaluate(context)
+    (finding,) = [item for item in report.findings if item.id == "framework-cpu-build"]
+    followed = replaced(report, findings=(replaced(finding, caused_by="driver-missing"),))
+    assert remedied(followed, context) == followed
