@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from envcheck.explain.events import Event
@@ -119,7 +120,13 @@ def _filled(means: str, event: Event) -> str:
 def _is_excused(log: Log, claim: Claim) -> bool:
     if claim.id == "ptxas-problem" and log.has("ptxas-not-on-windows"):
         return claim.weight < _EXCUSABLE
+    if log.is_healthy and not log.has_no_gpu and any(map(_is_exception, claim.events)):
+        return False  # one program uses the GPU, this one ended over what it says
     return harmless_without_gpu(log) and claim.id in _EXCUSED and claim.weight < _EXCUSABLE
+
+
+def _is_exception(event: Event) -> bool:
+    return re.match(r"\W*[\w.]*(?:Error|Exception): ", event.text) is not None
 
 
 def _noise(log: Log) -> tuple[Event, ...]:
