@@ -36,7 +36,7 @@ def ending(watched: Watched, spoken: Spoken, log: str, limits: Limits) -> Result
     if watched.ended == MEMORY:
         allowed = limits.memory or 0
         amount = f"{allowed / _GIB:.1f} GiB" if allowed >= _GIB else f"{allowed >> 20} MiB"
-        message = f"used more than the {amount} of memory it may and was ended"
+        message = f"used more than the {amount} of memory it may and was ended; envcheck smoke --memory allows more"
         return Result(check, device, OUT_OF_MEMORY, message, finding="os-limit")
     return _crashed(check, device, watched.code, log)
 
@@ -46,7 +46,7 @@ def _hung(check: str, device: str, log: str, limits: Limits) -> Result:
     if any(words in log for words in _STARVED):
         return Result(check, device, HUNG, f"{message}; it waited for memory", finding="gpu-memory-exhausted")
     if _TRANSLATING in log:
-        message += "; the driver was translating the build's kernels for a newer GPU: a longer --timeout lets it, once"
+        message += "; the driver was translating the build's kernels for a newer GPU, which takes minutes, once: envcheck smoke --timeout allows them"
         return Result(check, device, HUNG, message, finding="gpu-arch-too-new")
     return Result(check, device, HUNG, message, error=last_words(log))
 
