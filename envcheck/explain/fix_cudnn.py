@@ -44,7 +44,7 @@ def _commands(told: Told, wanted: str, cuda: str) -> tuple[Command, ...]:
     exact = told.claim.id == "cudnn-too-new"
     if told.system == "windows":
         name = f"cudnn64_{major}.dll"
-        return (Command(("where", name), "user", "its folder must be on PATH, in the version named above"),)
+        return (Command(("where.exe", name), "user", "its folder must be on PATH, in the version named above"),)
     commands = []
     if major >= 8 and told.framework != "tensorflow" and of in ("", "11", "12", "13"):
         limits = f"=={line}.*" if exact else f">={wanted},<{major + 1}"
