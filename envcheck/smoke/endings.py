@@ -46,8 +46,8 @@ def _hung(check: str, device: str, log: str, limits: Limits) -> Result:
     if any(words in log for words in _STARVED):
         return Result(check, device, HUNG, f"{message}; it waited for memory", finding="gpu-memory-exhausted")
     if _TRANSLATING in log:
-        message += "; the driver was translating the build's kernels for a newer GPU, which takes minutes, once: envcheck smoke --timeout allows them"
-        return Result(check, device, HUNG, message, finding="gpu-arch-too-new")
+        why = "the driver was translating the build's kernels for a newer GPU: minutes, once, that --timeout allows"
+        return Result(check, device, HUNG, f"{message}; {why}", finding="gpu-arch-too-new")
     return Result(check, device, HUNG, message, error=last_words(log))
 
 

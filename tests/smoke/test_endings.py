@@ -24,7 +24,7 @@ HELD = Device(GPU, "GPU 0", "GPU-1", 1, held="39.0 of its 40.0 GiB were in use b
         (Watched("time"), "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2GiB", "hung",
          "gpu-memory-exhausted", "waited for memory"),
         (Watched("time"), "CUDA kernels will be jit-compiled from PTX, which could take 30 minutes or longer.", "hung",
-         "gpu-arch-too-new", "--timeout allows them"),
+         "gpu-arch-too-new", "that --timeout allows"),
         (Watched("memory"), "", "out-of-memory", "os-limit", "2.0 GiB"),
         (Watched("exited", -9), "", "out-of-memory", "os-limit", "SIGKILL"),
         (Watched("exited", -4), "", "crashed", "cpu-missing-avx", "SIGILL"),
