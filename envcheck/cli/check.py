@@ -35,23 +35,18 @@ EXAMPLE = "Example: envcheck check --dockerfile Dockerfile --format github"
     help="Judge what this Dockerfile, compose file, environment.yml or requirements file will build.",
 )
 @click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge a saved machine instead of this one.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the report.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @options.matrix("Judge by this compatibility matrix.")
-@options.color
-@options.verbosity
+@options.printing(*FORMATS)
 def check(
     python: str,
     env: str,
     config: str | None,
     file: str | None,
     snapshot_file: str | None,
-    form: str,
     no_snapshot: bool,
     matrix_file: str | None,
-    color_mode: str,
-    verbose: bool,
-    quiet: bool,
+    printing: options.Printing,
 ) -> int:
     """Say whether what the project requires holds on this machine, or in what a file will build; by the exit code."""
     gate = _gate(config, matrix_file, needed=file is None)
@@ -61,7 +56,7 @@ def check(
         snapshot = inspect.saved_snapshot(snapshot_file) if snapshot_file else inspect.live_snapshot(python, env)
         report = _judge(gate, snapshot)
     judged = _from_here(file) if file is not None else gate.path
-    style = Style(form, color_mode, verbose, quiet, no_snapshot, judged, gate.ignored(), gate.ignored(ended=True))
+    style = Style(printing, no_snapshot, judged, gate.ignored(), gate.ignored(ended=True))
     print_report(report, snapshot, style)
     return OF_VERDICT[report.verdict]
 

@@ -25,11 +25,9 @@ EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expec
 @click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge a saved machine instead of this one.")
 @click.option("--smoke", is_flag=True, help="Compute something small on each device as well, like `envcheck smoke`.")
 @click.option("--only", metavar="IDS", default="", help="Limit the checks to these finding ids, comma-separated.")
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the report.")
 @click.option("--no-snapshot", is_flag=True, help="Leave the snapshot out of the JSON report.")
 @options.matrix("Judge by this compatibility matrix.")
-@options.color
-@options.verbosity
+@options.printing(*FORMATS)
 def doctor(
     python: str,
     env: str,
@@ -38,12 +36,9 @@ def doctor(
     snapshot_file: str | None,
     smoke: bool,
     only: str,
-    form: str,
     no_snapshot: bool,
     matrix_file: str | None,
-    color_mode: str,
-    verbose: bool,
-    quiet: bool,
+    printing: options.Printing,
 ) -> int:
     """Say whether GPU deep learning works on this machine; if not, what is wrong, why, and what to type.
 
@@ -58,8 +53,8 @@ def doctor(
         from envcheck.cli.doctor_smoke import with_smoke
         from envcheck.cli.smoke_options import SmokeOptions
 
-        report, session, failed = with_smoke(report, SmokeOptions(python, env, expect=expect, quiet=quiet))
-    print_report(report, snapshot, Style(form, color_mode, verbose, quiet, no_snapshot), session)
+        report, session, failed = with_smoke(report, SmokeOptions(python, env, expect=expect, quiet=printing.quiet))
+    print_report(report, snapshot, Style(printing, no_snapshot), session)
     return STEP_FAILED if failed else OF_VERDICT[report.verdict]
 
 

@@ -6,7 +6,6 @@ import click
 
 from envcheck.cli import inspect, logs, options
 from envcheck.cli.exits import OF_VERDICT, UserError
-from envcheck.cli.formats import Style
 from envcheck.model.snapshot import Snapshot
 
 EXAMPLE = "Example: envcheck explain train.log, or python train.py 2>&1 | envcheck explain -"
@@ -17,36 +16,30 @@ EXAMPLE = "Example: envcheck explain train.log, or python train.py 2>&1 | envche
 @click.option("--snapshot", "snapshot_file", metavar="FILE", help="Judge with the facts of this saved machine.")
 @click.option("--here", is_flag=True, help="Judge with the facts of this machine: the log was written on it.")
 @click.option("--follow", is_flag=True, help="Name a cause as soon as it is known, while the log grows.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.")
 @options.matrix("Judge by this compatibility matrix.")
-@options.color
-@options.verbosity
+@options.printing("text", "json")
 def explain(
     files: tuple[str, ...],
     snapshot_file: str | None,
     here: bool,
     follow: bool,
-    form: str,
     matrix_file: str | None,
-    color_mode: str,
-    verbose: bool,
-    quiet: bool,
+    printing: options.Printing,
 ) -> int:
     """Find the line of a log that matters, why it happens, what to type, and which lines are harmless.
 
     FILE may be gzip; - or nothing reads standard input. Without --here or --snapshot the log alone is judged: it may be
     another machine's.
     """
-    style = Style(form, color_mode, verbose, quiet)
     judge = logs.Judge(_snapshot(snapshot_file, here=here), matrix_file)
     if follow:
         from envcheck.cli.follow import follow_log
 
-        return follow_log(files, judge, style)
+        return follow_log(files, judge, printing)
     files = files or (logs.STANDARD_INPUT,)
     notes: list[str] = []
     reading = judge(logs.read_logs(files, notes), files, notes)
-    logs.print_reading(reading, style)
+    logs.print_reading(reading, printing)
     return OF_VERDICT[reading.report.verdict]
 
 

@@ -9,11 +9,10 @@ import click
 
 from envcheck.cli import logs, options
 from envcheck.cli.exits import INTERRUPTED, OF_VERDICT, UserError
-from envcheck.cli.formats import Style
 from envcheck.explain.scan import Scanner
 
 
-def follow_log(files: tuple[str, ...], judge: logs.Judge, style: Style) -> int:
+def follow_log(files: tuple[str, ...], judge: logs.Judge, style: options.Printing) -> int:
     """Print each cause once, when it becomes the main one; at the end or on Ctrl-C the whole verdict.
 
     A file has no end: only Ctrl-C ends it, with the exit code of an interruption. Standard input and pipes have one.
@@ -55,7 +54,7 @@ def _blocks(name: str, notes: list[str]) -> Iterator[bytes]:
 class _Told:
     """Remembers what was said, and says what is new."""
 
-    def __init__(self, judge: logs.Judge, name: str, style: Style) -> None:
+    def __init__(self, judge: logs.Judge, name: str, style: options.Printing) -> None:
         self._judge, self._name, self._style = judge, name, style
         self._kinds = 0
         self._cause = ""
@@ -73,5 +72,5 @@ class _Told:
             from envcheck.render.explain_text import print_cause
 
             self._cause = main.id
-            print_cause(reading, color=options.wants_color(self._style.color_mode))
+            print_cause(reading, color=self._style.color)
             sys.stdout.flush()

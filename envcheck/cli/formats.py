@@ -22,12 +22,9 @@ FORMATS = ("text", "json", "html", "junit", "sarif", "github", "markdown")
 
 @dataclass(frozen=True)
 class Style:
-    """How to print: the format, and what its options chose."""
+    """How to print a report, and what it is about."""
 
-    form: str = "text"
-    color_mode: str = "auto"
-    verbose: bool = False
-    quiet: bool = False
+    printing: options.Printing = options.Printing()
     no_snapshot: bool = False
     judged: str = ""  # the project file a report is about, for formats that point at lines
     ignored: tuple[str, ...] = ()  # the ids it ignores today
@@ -39,36 +36,36 @@ def print_report(report: Report, snapshot: Snapshot, style: Style, smoke: Sessio
 
     `smoke` is the smoke test that was run for the report: JSON carries all of it.
     """
-    if style.form == "text":
+    how = style.printing
+    if how.form == "text":
         from envcheck.render.text import print_text
 
-        color = options.wants_color(style.color_mode)
-        print_text(report, snapshot, color=color, verbose=style.verbose, quiet=style.quiet)
+        print_text(report, snapshot, color=how.color, verbose=how.verbose, quiet=how.quiet)
         return
     encoding = sys.stdout.encoding or "ascii"  # a file name may hold what no encoding can say
     click.echo(_document(report, snapshot, style, smoke).rstrip("\n").encode(encoding, "replace").decode(encoding))
-    if style.form == "github":
+    if style.printing.form == "github":
         _summarise(report, snapshot)
 
 
 def _document(report: Report, snapshot: Snapshot, style: Style, smoke: Session | None) -> str:
-    if style.form == "junit":
+    if style.printing.form == "junit":
         from envcheck.render.junit import render_report
 
         return render_report(report)
-    if style.form == "sarif":
+    if style.printing.form == "sarif":
         from envcheck.render.sarif import render_sarif
 
         return render_sarif(report, style.judged)
-    if style.form == "github":
+    if style.printing.form == "github":
         from envcheck.render.github import render_github
 
         return render_github(report, style.judged)
-    if style.form == "markdown":
+    if style.printing.form == "markdown":
         from envcheck.render.markdown import render_markdown
 
         return render_markdown(report, snapshot)
-    if style.form == "html":
+    if style.printing.form == "html":
         return _html(report, snapshot)
     from envcheck.render.json_report import render_json
 

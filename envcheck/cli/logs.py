@@ -10,7 +10,6 @@ import click
 
 from envcheck.cli import options
 from envcheck.cli.exits import UserError
-from envcheck.cli.formats import Style
 from envcheck.explain.reading import Reading
 from envcheck.explain.scan import Scan, Scanner
 from envcheck.model.snapshot import Snapshot
@@ -72,7 +71,7 @@ class Judge:
         return Reading(report, scan, files, tuple(notes), with_machine=self._facts is not None)
 
 
-def print_reading(reading: Reading, style: Style) -> None:
+def print_reading(reading: Reading, style: options.Printing) -> None:
     """Print an explanation to stdout in the format asked for."""
     if style.form == "json":
         from envcheck.render.explain_json import render_explanation
@@ -81,7 +80,7 @@ def print_reading(reading: Reading, style: Style) -> None:
         return
     from envcheck.render.explain_text import print_explanation
 
-    color = options.wants_color(style.color_mode)
+    color = style.color
     print_explanation(reading, color=color, verbose=style.verbose, quiet=style.quiet)
 
 

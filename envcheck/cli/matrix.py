@@ -27,12 +27,7 @@ def _telling(quiet: str, verbose: str, which: str) -> Callable[[F], F]:
     """Add the options that every command here has."""
 
     def add(command: F) -> F:
-        form = click.option(
-            "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print."
-        )
-        less = click.option("-q", "--quiet", is_flag=True, help=quiet)
-        more = click.option("-v", "--verbose", is_flag=True, help=verbose)
-        return form(options.matrix(which)(more(less(options.color(command)))))
+        return options.printing("text", "json", quiet=quiet, verbose=verbose)(options.matrix(which)(command))
 
     return add
 
@@ -47,7 +42,7 @@ _rows = _telling(
 @matrix.command(epilog="Example: envcheck matrix show tensorflow==2.15.*")
 @click.argument("requirement", metavar="REQ")
 @_rows
-def show(requirement: str, form: str, matrix_file: str | None, verbose: bool, quiet: bool, color_mode: str) -> int:
+def show(requirement: str, matrix_file: str | None, printing: options.Printing) -> int:
     """Show what the matrix holds of the releases that REQ admits.
 
     cuda, driver, architecture, cudnn, tensorrt and conda name its tables: cudnn==9.10, conda==tensorflow.
@@ -57,9 +52,9 @@ def show(requirement: str, form: str, matrix_file: str | None, verbose: bool, qu
     loaded = matrix_ask.load(matrix_file)
     table = matrix_tables.shown(loaded, requirement)
     if table is not None:
-        return matrix_tables.print_tables(table, form, verbose=verbose, quiet=quiet)
+        return matrix_tables.print_tables(table, printing)
     found = matrix_ask.shown(loaded, requirement)
-    return matrix_ask.print_found(found, form, color_mode, verbose=verbose, quiet=quiet)
+    return matrix_ask.print_found(found, printing)
 
 
 @matrix.command(epilog=EXAMPLE)
@@ -72,11 +67,8 @@ def show(requirement: str, form: str, matrix_file: str | None, verbose: bool, qu
 @click.option("--framework", metavar="NAME", default="", help="Releases of this framework only.")
 @_rows
 def query(
-    form: str,
     matrix_file: str | None,
-    verbose: bool,
-    quiet: bool,
-    color_mode: str,
+    printing: options.Printing,
     **asked: str | None,
 ) -> int:
     """List the releases that fit what you name, newest first."""
@@ -84,7 +76,7 @@ def query(
 
     named = {name: value or "" for name, value in asked.items()}
     found = matrix_ask.queried(matrix_ask.load(matrix_file), named, EXAMPLE)
-    return matrix_ask.print_found(found, form, color_mode, verbose=verbose, quiet=quiet)
+    return matrix_ask.print_found(found, printing)
 
 
 @matrix.command(
@@ -107,11 +99,8 @@ def refresh(
     since: str,
     output: str | None,
     deep: bool,
-    form: str,
     matrix_file: str | None,
-    verbose: bool,
-    quiet: bool,
-    color_mode: str,
+    printing: options.Printing,
 ) -> int:
     """Learn new releases, Pythons and requirements from the wheels on the index that pip is configured for.
 
@@ -123,8 +112,7 @@ def refresh(
 
     today = datetime.now(timezone.utc).date().isoformat()
     asked = matrix_refresh.Asked(matrix_file, frameworks, since, output, today, deep)
-    style = matrix_refresh.Style(form, options.wants_color(color_mode), verbose, quiet)
-    return matrix_refresh.refresh(asked, style)
+    return matrix_refresh.refresh(asked, printing)
 
 
 @matrix.command(
@@ -145,21 +133,17 @@ def verify(
     everything: bool,
     frameworks: tuple[str, ...],
     deep: bool,
-    form: str,
     matrix_file: str | None,
-    verbose: bool,
-    quiet: bool,
-    color_mode: str,
+    printing: options.Printing,
 ) -> int:
     """Read the wheels anew and report each cell of the matrix that says something else than they do.
 
     The releases are held against the live index page: those without a row, and rows without a release, are named.
     """
-    from envcheck.cli import matrix_refresh, matrix_verify
+    from envcheck.cli import matrix_verify
 
     if sample and everything:
         raise UserError("--sample and --all exclude each other.")
-    style = matrix_refresh.Style(form, options.wants_color(color_mode), verbose, quiet)
     rows, wheels = (0, 0) if everything else (sample or 20, sample or 3)
     asked = matrix_verify.Asked(matrix_file, frameworks, rows, wheels if deep else None)
-    return matrix_verify.verify(asked, style)
+    return matrix_verify.verify(asked, printing)

@@ -118,12 +118,12 @@ def _counted(number: int) -> str:
     return f"{number} row{'' if number == 1 else 's'}."
 
 
-def print_found(rows: Rows, form: str, color_mode: str, *, verbose: bool, quiet: bool) -> int:
+def print_found(rows: Rows, printing: options.Printing) -> int:
     """Print rows in the form asked for; return the exit code of their verdict."""
     from envcheck.render.matrix_table import print_rows, render_rows_json
 
-    if form == "json":
+    if printing.form == "json":
         click.echo(render_rows_json(rows))
     else:
-        print_rows(rows, color=options.wants_color(color_mode), verbose=verbose, quiet=quiet)
+        print_rows(rows, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
     return OF_VERDICT[rows.verdict]

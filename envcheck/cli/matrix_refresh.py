@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envcheck import __version__
+from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.cli.matrix_index import asked_frameworks, index_reader, matrix_document, progress_bar
 from envcheck.model.findings import COMPATIBLE, UNDETERMINED
@@ -37,17 +38,7 @@ class Asked:
     deep: bool
 
 
-@dataclass(frozen=True)
-class Style:
-    """How a renewal or a verification is told."""
-
-    form: str
-    color: bool
-    verbose: bool
-    quiet: bool
-
-
-def refresh(asked: Asked, style: Style) -> int:
+def refresh(asked: Asked, style: options.Printing) -> int:
     """Renew the matrix, write it, and tell what changed; nothing is written when anything could not be read."""
     from envcheck.matrix.renew.changes import list_changes
     from envcheck.matrix.renew.errors import ArtifactError
@@ -71,7 +62,7 @@ def refresh(asked: Asked, style: Style) -> int:
     return OF_VERDICT[COMPATIBLE]
 
 
-def _renewed(document: dict[str, Any], names: list[str], asked: Asked, style: Style) -> Renewal:
+def _renewed(document: dict[str, Any], names: list[str], asked: Asked, style: options.Printing) -> Renewal:
     from envcheck.matrix.renew.deep_refresh import deepen, new_rows
     from envcheck.matrix.renew.refresh import list_framework
     from envcheck.matrix.renew.refresh import refresh as renew
@@ -94,7 +85,7 @@ def _check_version(since: str) -> None:
         raise UserError(f"--since {since}: not a version such as 2.15.")
 
 
-def _failed(message: str, names: list[str], style: Style) -> int:
+def _failed(message: str, names: list[str], style: options.Printing) -> int:
     if style.form == "json":
         click.echo(_document(UNDETERMINED, message, names, None, None, []))
     else:
@@ -120,7 +111,7 @@ def _document(
     return json.dumps(document, ensure_ascii=False)
 
 
-def _tell(changes: list[Change], renewal: Renewal, style: Style) -> None:
+def _tell(changes: list[Change], renewal: Renewal, style: options.Printing) -> None:
     from envcheck.matrix.renew.changes import lines_of
 
     for change in () if style.quiet else changes:
@@ -135,7 +126,7 @@ def _tell(changes: list[Change], renewal: Renewal, style: Style) -> None:
     click.echo(_counted(changes))
 
 
-def _colored(text: str, name: str, style: Style) -> str:
+def _colored(text: str, name: str, style: options.Printing) -> str:
     return click.style(text, fg=name) if style.color else text
 
 

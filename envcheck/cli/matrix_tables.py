@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT
 from envcheck.model.findings import COMPATIBLE, UNDETERMINED
 
@@ -29,9 +30,12 @@ def shown(loaded: Matrix, text: str) -> Tables | None:
     return Tables(COMPATIBLE, message, loaded.checked, text, found)
 
 
-def print_tables(found: Tables, form: str, *, verbose: bool, quiet: bool) -> int:
+def print_tables(found: Tables, printing: options.Printing) -> int:
     """Print rows in the form asked for; return the exit code of their verdict."""
     from envcheck.render.matrix_tables import render_tables, render_tables_json
 
-    click.echo(render_tables_json(found) if form == "json" else render_tables(found, verbose=verbose, quiet=quiet))
+    if printing.form == "json":
+        click.echo(render_tables_json(found))
+    else:
+        click.echo(render_tables(found, verbose=printing.verbose, quiet=printing.quiet))
     return OF_VERDICT[found.verdict]

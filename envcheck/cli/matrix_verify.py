@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT
 from envcheck.cli.matrix_index import asked_frameworks, index_reader, matrix_document, progress_bar
-from envcheck.cli.matrix_refresh import Style
 from envcheck.model.records import dataclass
 from envcheck.render.inert import inert
 
@@ -28,7 +28,7 @@ class Asked:
     deep: int | None  # wheels whose binaries are read; 0 for all, None for none
 
 
-def verify(asked: Asked, style: Style) -> int:
+def verify(asked: Asked, style: options.Printing) -> int:
     """Hold the matrix against the wheels, read anew, and tell each cell that disagrees."""
     from envcheck.matrix.renew.errors import ArtifactError
     from envcheck.matrix.renew.verify import Verification
@@ -46,7 +46,7 @@ def verify(asked: Asked, style: Style) -> int:
     return OF_VERDICT[found.verdict]
 
 
-def _held(document: dict[str, Any], names: list[str], asked: Asked, style: Style) -> Verification:
+def _held(document: dict[str, Any], names: list[str], asked: Asked, style: options.Printing) -> Verification:
     from envcheck.matrix.renew.deep_verify import hold_binaries
     from envcheck.matrix.renew.refresh import list_framework
     from envcheck.matrix.renew.verify import verify as hold
@@ -61,7 +61,7 @@ def _held(document: dict[str, Any], names: list[str], asked: Asked, style: Style
     return found
 
 
-def _tell(found: Verification, style: Style) -> None:
+def _tell(found: Verification, style: options.Printing) -> None:
     for line in () if style.quiet else _lines(found, style):
         click.echo(line, color=style.color)
     failed = (
@@ -74,7 +74,7 @@ def _tell(found: Verification, style: Style) -> None:
     )
 
 
-def _lines(found: Verification, style: Style) -> list[str]:
+def _lines(found: Verification, style: options.Printing) -> list[str]:
     told = [(f"held: {label}", "") for label in found.held] if style.verbose else []
     for item in found.disagreements:
         label = f"{item.distribution} {item.version} on {item.platform}"

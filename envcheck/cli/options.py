@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar, cast
 
 import click
+
+from envcheck.model.records import dataclass
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -19,11 +22,47 @@ def inspected_python(command: F) -> F:
     return python(env(command))
 
 
+_LESS = "Print the verdict and its cause only."
+_MORE = "Show where each fact was read, and every note."
+
+
 def verbosity(command: F) -> F:
     """Add -v and -q."""
-    quiet = click.option("-q", "--quiet", is_flag=True, help="Print the verdict and its cause only.")
-    verbose = click.option("-v", "--verbose", is_flag=True, help="Show where each fact was read, and every note.")
+    quiet = click.option("-q", "--quiet", is_flag=True, help=_LESS)
+    verbose = click.option("-v", "--verbose", is_flag=True, help=_MORE)
     return verbose(quiet(command))
+
+
+@dataclass(frozen=True)
+class Printing:
+    """How to print: the format, and how much of it."""
+
+    form: str = "text"
+    color_mode: str = "auto"
+    verbose: bool = False
+    quiet: bool = False
+
+    @property
+    def color(self) -> bool:
+        """Tell whether standard output gets colours."""
+        return wants_color(self.color_mode)
+
+
+def printing(*forms: str, quiet: str = _LESS, verbose: str = _MORE) -> Callable[[F], F]:
+    """Add --format with these, --color, -q and -v; the command takes them as one `printing`."""
+
+    def add(command: F) -> F:
+        @functools.wraps(command)
+        def packed(*, form: str = "text", color_mode: str, verbose: bool, quiet: bool, **others: object) -> object:
+            return command(printing=Printing(form, color_mode, verbose, quiet), **others)
+
+        less = click.option("-q", "--quiet", is_flag=True, help=quiet)
+        more = click.option("-v", "--verbose", is_flag=True, help=verbose)
+        whole = color(more(less(packed)))
+        choice = click.option("--format", "form", type=click.Choice(forms), default="text", help="How to print.")
+        return cast("F", choice(whole) if forms else whole)
+
+    return add
 
 
 def matrix(words: str) -> Callable[[F], F]:

@@ -10,7 +10,6 @@ import click
 
 from envcheck.cli import logs, options
 from envcheck.cli.exits import READER_GONE, UserError
-from envcheck.cli.formats import Style
 from envcheck.explain.scan import Scan, Scanner, Stream
 from envcheck.host.interruption import answered
 from envcheck.host.passthrough import CommandNotStartedError, Outcome, run_through
@@ -22,9 +21,8 @@ EXAMPLE = "Example: envcheck run -- python train.py"
 @click.command(epilog=EXAMPLE, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @options.matrix("Judge by this compatibility matrix.")
-@options.color
-@options.verbosity
-def run(command: tuple[str, ...], matrix_file: str | None, color_mode: str, verbose: bool, quiet: bool) -> int:
+@options.printing()
+def run(command: tuple[str, ...], matrix_file: str | None, printing: options.Printing) -> int:
     """Run COMMAND and explain on stderr when it fails; its output and its exit status stay its own.
 
     On success nothing is added. A failure is judged with what COMMAND printed and with this machine's facts.
@@ -38,7 +36,7 @@ def run(command: tuple[str, ...], matrix_file: str | None, color_mode: str, verb
         click.echo(f"envcheck: {error}", err=True)
         return error.status
     if outcome.status not in (0, READER_GONE) and not outcome.was_told_to_end:
-        _explain(command, watched, outcome, (matrix_file, Style("text", color_mode, verbose, quiet)))
+        _explain(command, watched, outcome, (matrix_file, printing))
     return outcome.status
 
 
@@ -62,7 +60,9 @@ class _Watched:
         return self._scanner.result(), tuple(self._streams)
 
 
-def _explain(command: tuple[str, ...], watched: _Watched, outcome: Outcome, how: tuple[str | None, Style]) -> None:
+def _explain(
+    command: tuple[str, ...], watched: _Watched, outcome: Outcome, how: tuple[str | None, options.Printing]
+) -> None:
     from envcheck.render.explain_text import print_failure
 
     matrix_file, style = how

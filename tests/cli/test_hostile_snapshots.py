@@ -14,6 +14,7 @@ import pytest
 from envcheck.cli.exits import UserError
 from envcheck.cli.formats import FORMATS, Style, print_report
 from envcheck.cli.inspect import saved_snapshot
+from envcheck.cli.options import Printing
 from envcheck.diff.compare import compare
 from envcheck.render.diff_json import render_diff_json
 from envcheck.render.diff_text import print_comparison
@@ -78,7 +79,7 @@ def test_a_hostile_snapshot_is_shown_inert(name: str, tmp_path: Path, capsys: py
     snapshot = saved_snapshot(str(file))
     report = evaluate(Context(snapshot.facts, matrix(), Target()))
     for form in FORMATS:
-        print_report(report, snapshot, Style(form, "never", verbose=True))
+        print_report(report, snapshot, Style(Printing(form, "never", verbose=True)))
         shown = capsys.readouterr().out
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown), form
         if form == "markdown":  # in a fence nothing acts
