@@ -16,7 +16,7 @@ CASES = [
     for name in ("reported", "composed")
     for case in read_cases(FOLDER / f"{name}.jsonl")
     # A question at a prompt and its answer are no unrelated lines.
-    if case["decidable_from"] == "log" and not case["id"].startswith("composed-answer-")
+    if case["decidable_from"] == "log" and ">>> " not in case["log"] and not case["id"].startswith("composed-answer-")
 ]
 NOISES = [line for case in CASES if case["id"].startswith("composed-noise-") for line in case["log"].splitlines()]
 # Lines that show a working GPU say something; so does what no signature of noise matches.
