@@ -16,6 +16,7 @@ class CudaTables:
         """Wrap a decoded document of schema envcheck/matrix/1."""
         self._document = document
         self._citations: Raw = document["citations"]
+        self._lines_of_toolkit: tuple[Toolkit, ...] | None = None
 
     def toolkit(self, version: str) -> Toolkit | None:
         """Return the CUDA Toolkit line of a version such as 12.6 or 12.6.77."""
@@ -23,7 +24,10 @@ class CudaTables:
 
     def toolkits(self) -> tuple[Toolkit, ...]:
         """List the CUDA Toolkit lines, newest first."""
-        return tuple(row for row in map(self._toolkit, reversed([*self._document["toolkits"]])) if row)
+        if self._lines_of_toolkit is None:
+            rows = map(self._toolkit, reversed([*self._document["toolkits"]]))
+            self._lines_of_toolkit = tuple(row for row in rows if row)
+        return self._lines_of_toolkit
 
     def newest_toolkit(self) -> Toolkit | None:
         """Return the newest CUDA Toolkit line; None when the matrix has none."""
