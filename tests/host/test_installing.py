@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import pytest
 
 from envcheck.host import pythons
 from envcheck.host.appending import append_durably
+from envcheck.host.ending import interrupted_when_told
 from envcheck.host.guarding import is_needed, undisturbed
 from envcheck.host.locking import HeldError, exclusive
 from envcheck.host.renaming import change_places, identity_of
@@ -148,7 +150,8 @@ def test_a_guard_acts_when_it_hears_no_end() -> None:
 
 
 def test_nothing_but_kill_ends_what_is_undisturbed() -> None:
-    code = "import os, signal, sys; from envcheck.host.guarding import undisturbed\n"
+    code = "import os, signal, sys; from envcheck.host.ending import interrupted_when_told
+from envcheck.host.guarding import undisturbed\n"
     code += "with undisturbed():\n    os.kill(os.getpid(), signal.SIGINT); os.kill(os.getpid(), signal.SIGTERM)\n"
     code += "    print('whole', flush=True)\nos.kill(os.getpid(), signal.SIGTERM)"
     root = str(Path(__file__).parents[2])
@@ -159,6 +162,36 @@ def test_nothing_but_kill_ends_what_is_undisturbed() -> None:
     assert done.returncode == -15
     with undisturbed():
         pass
+
+
+def test_a_signal_interrupts_once_and_is_answered_as_before_when_all_is_put_right() -> None:
+    answered: list[int] = []
+    put_right: list[str] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: answered.append(number))
+    try:
+        with interrupted_when_told():
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                pytest.fail("not interrupted")
+            except KeyboardInterrupt:
+                os.kill(os.getpid(), signal.SIGTERM)  # a second one does not disturb
+                put_right.append("all")
+            assert answered == []
+        assert (answered, put_right) == ([signal.SIGTERM], ["all"])
+        with interrupted_when_told():
+            pass
+        assert len(answered) == 1
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_what_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interrupted_when_told():
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_python_is_found_by_its_minor(tmp_path: Path) -> None:
