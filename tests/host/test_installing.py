@@ -150,8 +150,7 @@ def test_a_guard_acts_when_it_hears_no_end() -> None:
 
 
 def test_nothing_but_kill_ends_what_is_undisturbed() -> None:
-    code = "import os, signal, sys; from envcheck.host.ending import interrupted_when_told
-from envcheck.host.guarding import undisturbed\n"
+    code = "import os, signal, sys; from envcheck.host.guarding import undisturbed\n"
     code += "with undisturbed():\n    os.kill(os.getpid(), signal.SIGINT); os.kill(os.getpid(), signal.SIGTERM)\n"
     code += "    print('whole', flush=True)\nos.kill(os.getpid(), signal.SIGTERM)"
     root = str(Path(__file__).parents[2])
