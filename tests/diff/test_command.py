@@ -66,7 +66,7 @@ def test_quiet_verbose_and_colour(files: Any, capsys: pytest.CaptureFixture[str]
     assert "Not shown" not in printed
     assert "exit status of nvidia-smi" in printed
     assert "INCOMPATIBLE" in printed
-    assert "\x1b[1;31mB  " in printed
+    assert "\x1b[1;31mB" in printed
 
 
 def test_json(files: Any, capsys: pytest.CaptureFixture[str]) -> None:
