@@ -10,7 +10,7 @@ from envcheck.explain.log import Claim, Log, number
 from envcheck.explain.signatures import driver_errors
 from envcheck.model.facts import Known, value_of
 
-_NO_DEVICE = ("cuda-no-device", "torch-no-gpus", "devicequery-100")
+_NO_DEVICE = ("cuda-no-device", "torch-no-gpus", "devicequery-100", "nccl-process-group-no-gpu", "yolo-invalid-device")
 _NO_DRIVER = ("cuinit-unknown-303", "tf-kernel-driver-not-running", "torch-no-driver", "lspci-none")
 
 
@@ -20,6 +20,8 @@ def driver_claims(log: Log) -> Iterator[Claim]:
         yield _no_device(log, event)
     for event in log.of("driver-init-failure", "cuda-failure-number"):
         yield _by_code(event)
+    yield from _hidden(log)
+    yield from _refused(log)
     yield from _absent(log)
     yield from _apptainer(log)
     yield from _no_driver(log)
@@ -103,6 +105,27 @@ def _no_device(log: Log, event: Event) -> Claim:
         return Claim("driver-not-in-container", 52, means, (event,), rivals=("visible-devices-hidden",))
     means = "CUDA starts and sees no GPU: CUDA_VISIBLE_DEVICES hides it, the driver is not loaded, or there is none."
     return Claim("visible-devices-hidden", 46, means, (event,), rivals=("driver-missing", "gpu-absent"))
+
+
+def _refused(log: Log) -> Iterator[Claim]:
+    """Say that Secure Boot keeps the driver's module out."""
+    for event in log.of("modprobe-no-module") if log.has("secure-boot-enabled") else ():
+        if "not permitted" in event.text:
+            means = "Secure Boot is on and the kernel does not let the driver's module in: it is not signed."
+            yield Claim("driver-secure-boot", 84, means, (event,), rivals=("driver-missing",))
+
+
+def _hidden(log: Log) -> Iterator[Claim]:
+    """Say that no GPU is listed because CUDA_VISIBLE_DEVICES names none."""
+    shown = [event for event, value in log.capturing("visible") if value in ("", "-1")]
+    listed = [
+        event
+        for event in log.of("tf-cpu-only-list", "torch-unavailable")
+        if event.signature == "tf-cpu-only-list" or "False" in event.text or "not available" in event.text
+    ]
+    if shown and listed:
+        means = "CUDA_VISIBLE_DEVICES names no GPU, and none is listed."
+        yield Claim("visible-devices-hidden", 62, means, (*shown, *listed))
 
 
 def _tensorflow(log: Log) -> Iterator[Claim]:
