@@ -43,7 +43,8 @@ def put_in_place(journal: Journal, *, marked: bool = True) -> None:
     try:
         change_places(place.folder, copy, place.aside(identity))
     except OSError as error:
-        raise ChangeError(f"{place.folder} cannot be replaced ({error.strerror}): is it a mount point, or in use?") from None
+        why = f"{place.folder} cannot be replaced ({error.strerror}): is it a mount point, or in use?"
+        raise ChangeError(why) from None
 
 
 def commit(journal: Journal) -> None:
