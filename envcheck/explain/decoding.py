@@ -58,6 +58,8 @@ class Recoder:
 def spellings(text: str) -> dict[bytes, str]:
     """Map the ways in which a text may stand in a log to their encodings; "" is the usual one, UTF-8."""
     found = {text.encode(): ""}
+    if text.isascii():
+        return found  # it is written alike in all of them
     for encoding in _LOCAL:
         with contextlib.suppress(UnicodeEncodeError):
             found.setdefault(text.encode(encoding), encoding)
