@@ -50,6 +50,7 @@ def _image(reference: str, where: str, row: dict[str, Any], parts: dict[str, str
         os_version=system.get("version", ""),
         glibc=system.get("glibc", ""),
         python=parts.get("python") or system.get("python", ""),
+        pip=system.get("pip", ""),
         frameworks=tuple(_framework(name, parts) for name in ("torch", "tensorflow") if parts.get(name)),
         source=row["source"],
     )

@@ -64,6 +64,7 @@ class Image:
     os_version: str = ""
     glibc: str = ""
     python: str = ""
+    pip: str = ""  # of the system's own package of it
     frameworks: tuple[str, ...] = ()  # requirements it fulfils: "torch==2.4.0"
     source: str = ""  # the convention by which its name was read
 
@@ -76,6 +77,8 @@ class Blueprint:
     kind: str  # Dockerfile, stage (one that the last copies from), compose file, environment.yml, requirements file
     image: Image | None = None
     python: Line | None = None  # a version: "3.10"
+    pip: Line | None = None  # where the system's package of pip is installed
+    own_pip: bool = False  # another pip, or another installer, is brought or asked
     requirements: tuple[Line, ...] = ()  # PEP 508
     conda: tuple[Line, ...] = ()  # match specs: "cudatoolkit=11.2"
     compiles: tuple[Line, ...] = ()  # what needs nvcc
@@ -85,8 +88,6 @@ class Blueprint:
     platform: str = ""  # linux/arm64, where the file names one
     wants_gpu: Line | None = None  # an environment variable that asks the NVIDIA runtime for GPUs
     asks_gpu: Line | None = None  # a compose service that asks for GPUs
-    loader_path: Line | None = (
-        None  # what sets LD_LIBRARY_PATH, for good or in a file read at the start
-    )
+    loader_path: Line | None = None  # what sets LD_LIBRARY_PATH, for good or in a file read at the start
     lacks_gpu: Line | None = None  # a compose service with a CUDA image and no request
     unread: tuple[Line, ...] = field(default_factory=tuple)  # sentences on what the file leaves open

@@ -19,7 +19,7 @@ from envcheck.check.judge import ignored_for_now
 from envcheck.check.planned import planned_facts
 from envcheck.check.same_module import of_one_module
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Source
+from envcheck.model.facts import Known, Source
 from envcheck.model.findings import INCOMPATIBLE, NOTE, UNDETERMINED, Evidence, Finding, Report
 from envcheck.rules import Context, Target, conclude, evaluate
 
@@ -114,6 +114,8 @@ def _demands(blueprint: Blueprint, matrix: Matrix, config: Config, where: str) -
 def _judged(blueprint: Blueprint, matrix: Matrix, wanted: list[Line], expect: str, told: _Told) -> Context:
     goal, facts = _goal(blueprint, wanted, expect), planned_facts(blueprint)
     decidable = DECIDABLE - {_NOT_LED_TO} if blueprint.loader_path else DECIDABLE
+    if isinstance(facts.python.pip_version, Known):  # most files say nothing of it, and nobody waits for it
+        decidable |= {"pip-too-old"}
     for line in wanted:
         alone = Context(facts, matrix, Target(_goal_of(line, wanted, goal), (line.text,)))
         report = evaluate(alone, decidable)

@@ -102,6 +102,7 @@ def _python(blueprint: Blueprint) -> PythonFacts:
     seen = version.source if isinstance(version, Known) else Source("file", blueprint.path)
     return PythonFacts(
         executable=Known("python", seen),
+        pip_version=_pip(blueprint),
         version=version,
         abi_tag=Known(tag, seen) if tag else _LATER,
         bits=Known(64, seen),
@@ -109,6 +110,15 @@ def _python(blueprint: Blueprint) -> PythonFacts:
         distributions=Known((), seen),
         frameworks=Absent((blueprint.path,)),
     )
+
+
+def _pip(blueprint: Blueprint) -> Fact[str]:
+    """Name the system's own pip where the file installs it, and neither renews it nor uses another."""
+    image, line = blueprint.image, blueprint.pip
+    renewed = any(re.match(r"pip\b(?!-)", item.text) for item in blueprint.requirements)
+    if image is None or line is None or not image.pip or blueprint.own_pip or blueprint.built or renewed:
+        return _LATER
+    return Known(image.pip, Source("file", line.where, f"{line.text}: {image.pip} in {image.os} {image.os_version}"))
 
 
 def conda_version(blueprint: Blueprint, names: tuple[str, ...]) -> Line | None:

@@ -19,7 +19,8 @@ _COMPILES = re.compile(r"-D\w*CUDA\w*=(?:ON|1|TRUE|YES)\b|\bnvcc\b.*\.cu\b", re.
 _SETUP = re.compile(r"\bsetup\.py (?:build|install|bdist|develop)")
 # Tools that install what a lock file or a project says, which is not read.
 _PROJECTS = re.compile(r"(?:poetry|pipenv|pdm) (?:install|sync)|uv sync|pixi install|conda-lock install")
-_WORTH_READING = re.compile(r"install|sync|wheel|nvcc|setup\.py|cuda|venv|create|update", re.IGNORECASE)
+_OTHER_INSTALLER = re.compile(r"get-pip|ensurepip|\b(?:uv|pyenv|poetry|pipx|pdm)\b|conda|mamba")
+_WORTH_READING = re.compile(r"get-pip|install|sync|wheel|nvcc|setup\.py|cuda|venv|create|update", re.IGNORECASE)
 
 
 def run_commands(step: Instruction) -> Iterator[tuple[list[str], int]]:
@@ -70,6 +71,10 @@ def take_command(blueprint: Blueprint, words: list[str], where: str, files: File
     installs = words and _SYSTEM.fullmatch(words[0]) and "install" in words[:6]
     if _CUDA.search(line) and not _COMPILES.search(line):
         blueprint = replace(blueprint, added=(*blueprint.added, Line(line[:80], where)))
+    if installs and re.search(r"\bpython3?-pip\b", line):
+        blueprint = replace(blueprint, pip=Line(line[:80], where))
+    if _OTHER_INSTALLER.search(line):
+        blueprint = replace(blueprint, own_pip=True)
     python = re.search(r"\bpython(3\.\d+)\b", line) if installs else None
     python = python or re.search(r"\bvenv\b.*(?:--python|-p)[ =](?:python)?(3\.\d+)", line)
     if python:

@@ -85,3 +85,27 @@ def test_a_build_for_the_cpu_beside_one_for_the_gpu_is_meant() -> None:
     open_ends = [item.message for item in both.findings if item.id == "probe-failed"]
     assert len(open_ends) == len(set(open_ends)) == 1
     assert "snapshot" not in open_ends[0]
+
+
+BIONIC = "FROM nvidia/cuda:10.1-cudnn7-runtime-ubuntu18.04\nRUN apt-get update && apt-get install -y python3-pip\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "found"),
+    [
+        ("", ["pip-too-old"]),
+        ("RUN pip3 install --upgrade pip\n", []),
+        ("RUN python3 -m pip install 'pip>=20,<22'\n", []),
+        ("RUN curl https://bootstrap.pypa.io/pip/3.6/get-pip.py | python3\n", []),
+        ("RUN pip3 install pip-tools\n", ["pip-too-old"]),
+    ],
+    ids=["as it is", "renewed", "pinned", "another", "a namesake"],
+)
+def test_the_systems_pip_may_not_know_a_wheels_tag(before: str, found: list[str]) -> None:
+    report = judged(f"{BIONIC}{before}RUN pip3 install tensorflow==2.3.0\n")
+    assert [item.id for item in report.findings if item.severity == "error"] == found
+    old = judged(f"{BIONIC}RUN uv pip install tensorflow==2.3.0\n")
+    assert told(old) == []
+    jammy = judged("FROM ubuntu:22.04\nRUN apt-get install -y python3-pip && pip install torch==2.4.0\n")
+    assert "pip-too-old" in jammy.checked
+    assert told(jammy) == []
