@@ -46,6 +46,7 @@ class Judge:
         """Hold the machine to judge on, without any framework."""
         self.context = context
         self._own: tuple[Finding, ...] | None = None
+        self._known: dict[tuple[str, CudaSource], Judgement] = {}
 
     def own_findings(self) -> tuple[Finding, ...]:
         """List what is wrong with the machine whichever release is taken."""
@@ -55,7 +56,13 @@ class Judge:
         return self._own
 
     def judge(self, candidate: Candidate, source: CudaSource) -> Judgement:
-        """Evaluate one candidate with what its CUDA source would bring."""
+        """Evaluate one candidate with what its CUDA source would bring, once."""
+        key = (candidate.requirement, source)
+        if key not in self._known:
+            self._known[key] = self._judged(candidate, source)
+        return self._known[key]
+
+    def _judged(self, candidate: Candidate, source: CudaSource) -> Judgement:
         facts = _with_libraries(self.context.facts, source)
         found = (
             *evaluate(self._asking(facts, candidate.judged)).findings,
