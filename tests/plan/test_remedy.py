@@ -280,3 +280,12 @@ def test_what_follows_from_something_else_is_no_cause() -> None:
     (finding,) = [item for item in report.findings if item.id == "framework-cpu-build"]
     followed = replaced(report, findings=(replaced(finding, caused_by="driver-missing"),))
     assert remedied(followed, context) == followed
+
+
+@pytest.mark.parametrize("prefix", ["/srv/x; id", "-rf", "/srv/$(id)", "/srv/a\nb", "`id`"])
+def test_a_hostile_prefix_gets_into_no_command(prefix: str) -> None:
+    facts = with_python("toolkit-missing", prefix=Known(prefix, SEEN))
+    told = commands("toolkit-missing", facts)
+    assert told
+    assert not [line for line in told if prefix in line]
+    assert any(".venv/bin/activate" in line for line in told)
