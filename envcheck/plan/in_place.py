@@ -69,7 +69,9 @@ def _fix(context: Context, judge: Judge, broken: list[Broken], texts: tuple[str,
     is_condas = _is_condas(context, broken)
     here = _own_folder(context, is_condas=is_condas)
     plan = _sure_plan(judge, requests, broken, Wish(context.goal, CONDA if is_condas else PIP, here)) if here else None
-    if plan is not None and (_has_activation(context) or not any(made.library_folders for made in plan.environments)):
+    if plan is not None and (
+        _has_activation(context, here) or not any(made.library_folders for made in plan.environments)
+    ):
         return _written(context, plan, broken, here)
     plan = _sure_plan(judge, requests, broken, Wish(context.goal, CONDA if is_condas else ""))
     return _written(context, plan, broken) if plan is not None else None
@@ -129,9 +131,10 @@ def _own_folder(context: Context, *, is_condas: bool) -> str:
     return "" if is_condas else "environment"
 
 
-def _has_activation(context: Context) -> bool:
+def _has_activation(context: Context, here: str) -> bool:
     kind, prefix = context.facts.python.kind, context.facts.python.prefix
-    return isinstance(prefix, Known) and isinstance(kind, Known) and kind.value in ("venv", "conda")
+    is_its_own = isinstance(prefix, Known) and prefix.value == here
+    return is_its_own and isinstance(kind, Known) and kind.value in ("venv", "conda")
 
 
 def _written(context: Context, plan: Plan, broken: list[Broken], here: str = "", python: str = "") -> Fix:
