@@ -40,6 +40,8 @@ def _requirement(log: Log, text: str, events: tuple[Event, ...]) -> Claim | None
     framework = log.matrix.framework_of(name) or (removed.framework if removed else None)
     if framework is None:
         return _of_no_framework(name, text, events)
+    if "+" in specifier and name.startswith("jax") and log.os in ("windows", "darwin"):
+        return Claim("platform-no-gpu-wheel", 84, f"{text} was built for Linux alone.", events, rivals=(REMOVED,))
     if "+" in specifier and name.startswith("jax"):
         return Claim(REMOVED, 80, f"Wheels such as {text} are no longer offered under that name.", events)
     rows = admitted_rows(log, framework, name, specifier)

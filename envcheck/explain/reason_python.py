@@ -14,6 +14,7 @@ _ATTRIBUTES = ("tf1-code-on-tf2", "torch-attribute", "jax-attribute", "partially
 _DEPENDENCIES = (
     "numpy2-compiled", "numpy-dtype-size", "numpy-abi-version", "numpy-multiarray", "protobuf-descriptors",
     "protobuf-other", "h5py-decode", "import-name-missing", "glibcxx-not-found", "version-conflict", "keras-attribute",
+    "torchvision-cuda-different",
 )  # fmt: skip
 
 
