@@ -54,7 +54,7 @@ THIRD_PARTY = {
     "rules": {"packaging"},
     "check": {"fastjsonschema", "packaging", "tomli", "yaml"},
     "diff": {"packaging"},
-    "explain": {"packaging", "hyperscan"},
+    "explain": {"packaging", "hyperscan", "ahocorasick"},
     "gpus": set(),
     "plan": {"packaging", "rattler", "uv"},
     "smoke": set(),

@@ -103,8 +103,10 @@ def _any_of(told: Told) -> Fix | None:
 
 def _releases_of(told: Told, lines: tuple[str, ...]) -> list[str]:
     """Name the TensorFlow releases of each CUDA line, newest first: CUDA 11.0 for TensorFlow 2.4."""
+    # The first release of each minor stands for all of it: its patches are for the same CUDA and fewer platforms.
+    first = {".".join(version.split(".")[:2]): version for version in told.log.matrix.versions("tensorflow")}
     found: dict[str, list[str]] = {}
-    for row in told.log.matrix.releases("tensorflow", context_of(told).platform):
+    for row in told.log.matrix.releases("tensorflow", context_of(told).platform, set(first.values()).__contains__):
         if row.cuda in lines:
             found.setdefault(row.cuda or "", []).append(".".join(row.version.split(".")[:2]))
     return [

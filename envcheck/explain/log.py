@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from envcheck.explain.events import Event
-from envcheck.explain.signatures import compiled, signatures_by_name
+from envcheck.explain.signatures import compiled, noise, signatures_by_name
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Absent, Known, value_of
 from envcheck.model.records import dataclass
@@ -187,8 +187,7 @@ def _is_said_harmlessly(event: Event) -> bool:
         return True
     return any(
         any(fragment in event.text for fragment in item.fragments) and compiled(item.name).search(event.text)
-        for item in signatures_by_name().values()
-        if item.role == "noise"
+        for item in noise()
     )
 
 

@@ -21,22 +21,34 @@ _LONG = 4 << 10  # bytes of a line that is not remembered
 _KIND = bytes(0x0A if byte == 0x0D else 0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 
 
-def finder(literals: Sequence[bytes]) -> Find:
+def finder(literals: Sequence[bytes], others: Callable[[], Sequence[bytes]] = tuple) -> Find:
     """Return a function that lists the hits of `literals` in a block, in the order of their first bytes.
 
+    `others` makes literals that cannot stand in UTF-8, numbered after the first ones.
+
     Nothing is built before more than a few lines came. Then Hyperscan finds them, where it is installed; else an
-    expression, which is slow and therefore sees each kind of line only once.
+    automaton, where that is, or an expression: they are slow and therefore see each kind of line only once.
     """
-    seen, find = 0, None
+    seen, find, known, whole = 0, None, literals, False
 
     def lazily(block: bytes) -> list[Hit]:
-        nonlocal seen, find
+        nonlocal seen, find, known, whole
         seen += len(block) + _CALL
+        if not whole and (seen > _FEW or not _is_utf8(block)):
+            known, whole = [*literals, *others()], True
         if find is None and seen > _FEW:
-            find = _by_hyperscan(literals) or _by_kinds(literals)
-        return find(block) if find else sorted(_one_by_one(literals, block), key=_by_place)
+            find = _by_hyperscan(known) or _by_kinds(known)
+        return find(block) if find else sorted(_one_by_one(known, block), key=_by_place)
 
     return lazily
+
+
+def _is_utf8(block: bytes) -> bool:
+    try:
+        block.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _by_place(hit: Hit) -> Hit:
@@ -81,9 +93,30 @@ def _by_hyperscan(literals: Sequence[bytes]) -> Find | None:
     return find
 
 
+def _by_automaton(literals: Sequence[bytes]) -> Find | None:
+    try:
+        from ahocorasick import Automaton
+    except ImportError:
+        return None
+    automaton: Any = Automaton()
+    numbers: dict[bytes, list[int]] = {}
+    for number, literal in enumerate(literals):
+        numbers.setdefault(literal, []).append(number)
+    for literal, same in numbers.items():
+        automaton.add_word(literal.decode("latin-1"), (len(literal) - 1, same))
+    automaton.make_automaton()
+
+    def find(block: bytes) -> list[Hit]:
+        found = automaton.iter(block.decode("latin-1"))  # a character for each byte: offsets stay what they are
+        return sorted([(number, end - before) for end, (before, same) in found for number in same], key=_by_place)
+
+    return find
+
+
 def _by_kinds(literals: Sequence[bytes]) -> Find:
-    """Let the expression see lines that differ in their digits alone once, and compare only what it found there."""
-    search = _by_expression([literal.translate(_KIND) for literal in literals])
+    """Let the automaton see lines that differ in their digits alone once, and compare only what it found there."""
+    kinds = [literal.translate(_KIND) for literal in literals]
+    search = _by_automaton(kinds) or _by_expression(kinds)
     numbered = [literal if re.search(rb"\d", literal) else b"" for literal in literals]
     known: dict[bytes, list[Hit]] = {}
     kept = 0

@@ -45,20 +45,28 @@ class Scanner:
         self._signatures = signatures
         self._patterns: dict[int, re.Pattern[str]] = {}
         self._meanings: dict[tuple[str, tuple[int, ...]], Found] = {}
+        numbers = [number for number, item in enumerate(signatures) for _ in item.fragments]
+        fragments = "\0".join([fragment for item in signatures for fragment in item.fragments])
         owners: dict[bytes, list[int]] = {}
-        encodings: dict[bytes, str] = {}
-        for number, signature in enumerate(signatures):
-            for fragment in signature.fragments:
-                if fragment.isascii():
-                    owners.setdefault(fragment.encode(), []).append(number)
-                    continue
-                for literal, encoding in spellings(fragment).items():
-                    owners.setdefault(literal, []).append(number)
-                    encodings.setdefault(literal, encoding)
+        for literal, number in zip(fragments.encode().split(b"\0"), numbers, strict=bool(numbers)):
+            owners.setdefault(literal, []).append(number)
         self._literals = list(owners)
         self._owners = list(owners.values())
-        self._encodings = encodings
-        self._find = finder(self._literals)
+        self._encodings: dict[int, str] = {}
+        self._find = finder(self._literals, self._other_spellings)
+
+    def _other_spellings(self) -> list[bytes]:
+        """Add, and list, the literals of fragments in the encodings that are not UTF-8."""
+        owners: dict[tuple[bytes, str], list[int]] = {}
+        for number, signature in enumerate(self._signatures):
+            for fragment in signature.fragments:
+                for spelling in () if fragment.isascii() else spellings(fragment).items():
+                    owners.setdefault(spelling, []).append(number)
+        added = [(literal, encoding) for literal, encoding in owners if encoding]
+        self._encodings.update(enumerate((encoding for _, encoding in added), len(self._literals)))
+        self._literals += [literal for literal, _ in added]
+        self._owners += [owners[spelling] for spelling in added]
+        return [literal for literal, _ in added]
 
     def stream(self, name: str) -> Stream:
         """Begin a stream; `name` is the file its events will name."""
@@ -78,7 +86,7 @@ class Scanner:
 
     def encoding(self, numbers: Iterable[int]) -> str:
         """Name the encoding in which one of these literals is what it is; "" for the usual one."""
-        found = (self._encodings.get(self._literals[number], "") for number in numbers)
+        found = (self._encodings.get(number, "") for number in numbers)
         return next(filter(None, found), "")
 
     def candidates(self, numbers: Iterable[int]) -> tuple[int, ...]:

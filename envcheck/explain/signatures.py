@@ -9,6 +9,7 @@ from typing import Any
 
 from envcheck.explain.events import Signature
 from envcheck.host.data_files import read_data
+from envcheck.model.records import adopted
 
 
 @lru_cache(maxsize=1)
@@ -29,6 +30,12 @@ def compiled(name: str) -> re.Pattern[str]:
     return re.compile(signatures_by_name()[name].pattern)
 
 
+@lru_cache(maxsize=1)
+def noise() -> tuple[Signature, ...]:
+    """List the signatures of lines that complain and mean no harm."""
+    return tuple(item for item in load_signatures() if item.role == "noise")
+
+
 def rivals() -> tuple[dict[str, Any], ...]:
     """List the pairs of causes that one message may have, with the command that tells them apart."""
     return tuple(_document()["rivals"])
@@ -46,14 +53,6 @@ def _document() -> dict[str, Any]:
 
 
 def _signature(row: dict[str, Any]) -> Signature:
-    return Signature(
-        name=row["name"],
-        fragments=tuple(row["fragments"]),
-        pattern=row["pattern"],
-        finding=row["finding"],
-        severity=row["severity"],
-        proves=tuple(row.get("proves", ())),
-        role=row["role"],
-        weight=row["weight"],
-        means=row["means"],
-    )
+    row["fragments"] = tuple(row["fragments"])
+    row["proves"] = tuple(row.get("proves", ()))
+    return adopted(Signature, row)

@@ -8,9 +8,9 @@ interpreter starts before the first probe runs. These are the same to a type che
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, Tuple, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Tuple, Type, TypeVar
 
-__all__ = ["dataclass", "field", "field_names", "replaced"]
+__all__ = ["adopted", "dataclass", "field", "field_names", "replaced"]
 
 R = TypeVar("R")
 
@@ -111,6 +111,13 @@ def field_names(record: object) -> Tuple[str, ...]:
     """List the fields of a record or of its class, in their order; () for what is no record."""
     names: Tuple[str, ...] = getattr(record, "__record_fields__", ())
     return names
+
+
+def adopted(kind: Type[R], cells: Dict[str, Any]) -> R:
+    """Make a record of cells that are every field of its kind, which is the caller's to know: thousands are made so."""
+    made = object.__new__(kind)
+    object.__setattr__(made, "__dict__", cells)
+    return made
 
 
 def replaced(record: R, **changes: Any) -> R:

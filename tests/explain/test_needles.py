@@ -32,8 +32,16 @@ def hyperscan(literals: list[bytes]) -> Find:
     return found
 
 
-WAYS: list[Callable[[list[bytes]], Find]] = [hyperscan, needles._by_kinds, needles._by_expression, needles.finder]
-NAMES = ["hyperscan", "kinds", "expression", "finder"]
+def automaton(literals: list[bytes]) -> Find:
+    found = needles._by_automaton(literals)
+    assert found is not None, "the tests run with the extra `test`"
+    return found
+
+
+WAYS: list[Callable[[list[bytes]], Find]] = [
+    hyperscan, automaton, needles._by_kinds, needles._by_expression, needles.finder,
+]  # fmt: skip
+NAMES = ["hyperscan", "automaton", "kinds", "expression", "finder"]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=NAMES)
@@ -66,14 +74,16 @@ def test_a_log_of_real_fragments_is_read_alike_by_every_way() -> None:
     block = b"\n".join(lines)
     expected = needles._by_expression(literals)(block)
     assert len(expected) > 300
-    assert hyperscan(literals)(block) == needles._by_kinds(literals)(block) == expected
+    assert hyperscan(literals)(block) == automaton(literals)(block) == needles._by_kinds(literals)(block) == expected
     assert sorted(needles._one_by_one(literals, block)) == sorted(expected)
 
 
-def test_a_log_is_judged_alike_without_hyperscan(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("missing", [("hyperscan",), ("hyperscan", "ahocorasick")], ids=["automaton", "expression"])
+def test_a_log_is_judged_alike_without_hyperscan(monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...]) -> None:
     raw = b"x" * 20_000 + b"\n" + b"\n".join([LINE, b"[rank1]: Killed", LINE.replace(b"10.1", b"11.0"), LINE])
     by_hyperscan = scanned(raw)
-    monkeypatch.setitem(sys.modules, "hyperscan", None)
+    for name in missing:
+        monkeypatch.setitem(sys.modules, name, None)
     assert scan([("train.log", [raw])], ALL) == by_hyperscan
     assert len(by_hyperscan.events) == 3
 
