@@ -40,10 +40,8 @@ def _requirement(log: Log, text: str, events: tuple[Event, ...]) -> Claim | None
     framework = log.matrix.framework_of(name) or (removed.framework if removed else None)
     if framework is None:
         return _of_no_framework(name, text, events)
-    if "+" in specifier and name.startswith("jax") and log.os in ("windows", "darwin"):
-        return Claim("platform-no-gpu-wheel", 84, f"{text} was built for Linux alone.", events, rivals=(REMOVED,))
     if "+" in specifier and name.startswith("jax"):
-        return Claim(REMOVED, 80, f"Wheels such as {text} are no longer offered under that name.", events)
+        return _of_jax_links(log, text, events)
     rows = admitted_rows(log, framework, name, specifier)
     if removed and (not rows or _is_past(specifier, removed.last_versions.values())):
         none_listed = not specifier and any(event.signature == "pip-from-versions" for event in events)
@@ -51,6 +49,13 @@ def _requirement(log: Log, text: str, events: tuple[Event, ...]) -> Claim | None
             return _nothing_for(log, text, events)
         return Claim(REMOVED, 90, f"{name} was withdrawn: {removed.reason}", events)
     return _obstacle(log, text, rows, events)
+
+
+def _of_jax_links(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
+    """Judge a wheel of the page that JAX once linked to: for Linux alone, and gone under that name."""
+    if log.os in ("windows", "darwin"):
+        return Claim(PLATFORM, 84, f"{text} was built for Linux alone.", events, rivals=(REMOVED,))
+    return Claim(REMOVED, 80, f"Wheels such as {text} are no longer offered under that name.", events)
 
 
 def requirement_parts(text: str) -> tuple[str, str] | None:
