@@ -6,7 +6,7 @@ The log is composed: lines as trainers write them, and messages that frameworks 
 Three are made: one without any known message, one of words of this project's documents in random order, so that no line
 resembles another, and one in which every hundredth line is known. The last is read again as a stream: twice, through a
 pipe; as one line without an end; and packed. What is measured is the plain installation; --without-hyperscan removes
-Hyperscan from it, as where it is not a dependency.
+Hyperscan from it: that leaves the expression, as on Windows.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def main() -> None:
 def prefilter(programs: Path) -> str:
     """Say what finds the fragments in the environment that is measured."""
     said = run([str(programs / "python"), "-c", "import hyperscan; print(hyperscan.__version__)"])[2].strip()
-    return f"Hyperscan's binding {said}" if said else "no Hyperscan: an expression finds them"
+    return f"Hyperscan's binding {said}" if said else "no Hyperscan: pyahocorasick or an expression finds them"
 
 
 def grep_version() -> str:
