@@ -106,9 +106,11 @@ def _releases_of(told: Told, lines: tuple[str, ...]) -> list[str]:
     # The first release of each minor stands for all of it: its patches are for the same CUDA and fewer platforms.
     first = {".".join(version.split(".")[:2]): version for version in told.log.matrix.versions("tensorflow")}
     found: dict[str, list[str]] = {}
-    for row in told.log.matrix.releases("tensorflow", context_of(told).platform, set(first.values()).__contains__):
-        if row.cuda in lines:
-            found.setdefault(row.cuda or "", []).append(".".join(row.version.split(".")[:2]))
+    platform = context_of(told).platform
+    for minor, version in first.items():
+        for cuda in told.log.matrix.cudas("tensorflow", version, platform):
+            if cuda in lines:
+                found.setdefault(cuda, []).append(minor)
     return [
         f"CUDA {cuda} for TensorFlow {old[-1]}" + (f" to {old[0]}" if old[0] != old[-1] else "")
         for cuda, old in found.items()

@@ -78,6 +78,11 @@ class Matrix(CudaTables):
             if platform is None or raw["platform"] in (platform, "any")
         )
 
+    def cudas(self, framework: str, version: str, platform: str) -> tuple[str, ...]:
+        """List the CUDA lines of a release's builds for a platform, by its exact version, without making their rows."""
+        rows = self._document["releases"].get(framework, {}).get(version, ())
+        return tuple(raw["cuda"] for raw in rows if raw["platform"] in (platform, "any") and raw.get("cuda"))
+
     def companion_of(self, distribution: str) -> str | None:
         """Return the companion a distribution belongs to: tf-keras to keras; its releases are asked for like others."""
         known = self._document["companions"].items()
