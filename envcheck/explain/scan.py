@@ -97,6 +97,10 @@ class Scanner:
         """Tell whether one of these is known to mean no harm."""
         return any(self._signatures[number].role == "noise" for number in signatures)
 
+    def is_context(self, signature: int) -> bool:
+        """Tell whether only what a message captures counts."""
+        return self._signatures[signature].role == "context"
+
     def meaning(self, text: str, candidates: tuple[int, ...]) -> Found:
         """Match a message against the candidates, or remember what an equal one matched."""
         key = (text, candidates)
@@ -180,7 +184,10 @@ class Stream:
         found = self._scanner.meaning(line.text, candidates)
         if not found and line.bare != line.text:  # what looked like a prefix was part of the message
             line = Line(line.bare, line.bare, line.worker)
-            found = self._scanner.meaning(line.bare, candidates)
+            return line, self._scanner.meaning(line.bare, candidates)
+        if line.bare != line.text:  # a prompt or a prefix may still tell of the machine
+            told = self._scanner.meaning(line.bare, candidates)
+            found += tuple(one for one in told if self._scanner.is_context(one[0]) and one not in found)
         return line, found
 
     def _look_again(self, broken: Sequence[Broken]) -> None:
