@@ -66,7 +66,7 @@ def other_python(told: Told) -> Fix | None:
     context = context_of(told)
     chosen = _USUAL if _USUAL in minors else minors[-1]
     folder = f".venv-{chosen}"
-    inside = f"{folder}/{'Scripts' if context.os == 'windows' else 'bin'}/python"  # PowerShell takes / as well
+    inside = f"{folder}\\Scripts\\python.exe" if context.os == "windows" else f"{folder}/bin/python"
     new = new_environment(context, chosen)
     named = requirement_parts(text)
     ours = named is not None and told.log.matrix.framework_of(named[0])

@@ -17,12 +17,14 @@ from envcheck.explain.reason_pip import pip_claims
 from envcheck.explain.reason_python import python_claims
 from envcheck.explain.reason_versions import version_claims
 from envcheck.explain.signatures import signatures_by_name
+from envcheck.explain.told import Told
 from envcheck.explain.weigh import evidence, finding_of, rival_findings, root_of, second_reading, strongest
 from envcheck.matrix.query import Matrix
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, NOTE, UNDETERMINED, Finding, Report
 from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
 from envcheck.rules.catalogue import catalogue
+from envcheck.rules.fixes_shell import fitted
 from envcheck.rules.ranking import rank_findings
 
 NOISE = "benign-noise"
@@ -52,11 +54,12 @@ def judge_log(events: Sequence[Event], matrix: Matrix, facts: Facts | None, mend
     root = root_of(ordered)
     notes = [*(_noise_note(noise) or _healthy_note(log)), *_remedies(log)]
     if root is None:
-        return _without_cause(log, ordered, notes, has_noise=bool(noise))
+        return fitted(_without_cause(log, ordered, notes, has_noise=bool(noise)), log.os)
     found = [_finding(log, machine, claim, root) for claim in ordered if not second_reading(claim, root)]
     known = {finding.id for finding in found}
     ranked = rank_findings([*found, *rival_findings(root, known), *notes])
-    return Report(INCOMPATIBLE, "gpu", catalogue()[root.id].headline, ranked, machine.checked)
+    report = Report(INCOMPATIBLE, "gpu", catalogue()[root.id].headline, ranked, machine.checked)
+    return fitted(report, Told(log, root).system)
 
 
 def _finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:

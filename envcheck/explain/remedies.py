@@ -12,7 +12,6 @@ from envcheck.explain.fix_context import context_of
 from envcheck.explain.told import Told
 from envcheck.host.data_files import read_data
 from envcheck.model.findings import Command, Fix
-from envcheck.model.records import replaced
 from envcheck.rules.fixes_python import python_program
 
 _NAMED = re.compile(r"\{([a-z_][a-z_0-9]*)\}")
@@ -70,20 +69,7 @@ def _filled(told: Told, row: dict[str, Any]) -> Fix | None:
     commands = tuple(item for item in shown if item is not None)
     if summary is None or (shown and not commands):
         return None
-    if told.system == "windows":
-        commands = tuple(item for item in map(_for_windows, commands) if item is not None)
     return Fix(summary, commands)
-
-
-def _for_windows(command: Command) -> Command | None:
-    """Write a variable as Windows' prompt sets it; None for what only other systems have."""
-    words = command.argv
-    if words[0] == "export" and len(words) == 2 and "$" not in words[1]:
-        words = ("set", words[1])
-    elif words[0] == "unset":
-        words = ("set", f"{words[1]}=")
-    changed: Command = replaced(command, argv=words)
-    return changed if words[0] not in ("export", "sh", "sudo", "ulimit", "df", "free", "ps", "kill", "lspci") else None
 
 
 def _command(told: Told, row: dict[str, Any]) -> Command | None:

@@ -76,3 +76,4 @@ class Report:
     findings: Tuple[Finding, ...]
     checked: Tuple[str, ...]  # ids of the rules that ran to a decision
     asked: Tuple[str, ...] = ()  # releases that were judged without being installed: "tensorflow 2.15.1 (CUDA 12.2)"
+    system: str = ""  # whose shells the commands are for: linux, windows, darwin; "" not told

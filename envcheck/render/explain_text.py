@@ -76,9 +76,10 @@ def _findings(reading: Reading, *, verbose: bool, quiet: bool) -> list[Line]:
     for finding in shown:
         if finding not in rivals:
             short = finding is main and not verbose
-            lines += finding_lines(_without(finding, matters) if short else finding, verbose=verbose)
+            said = _without(finding, matters) if short else finding
+            lines += finding_lines(said, reading.report.system, verbose=verbose)
         if finding is main:
-            lines += _rivals(rivals)
+            lines += _rivals(rivals, reading.report.system)
     return lines
 
 
@@ -87,13 +88,13 @@ def _is_rival(finding: Finding) -> bool:
     return finding.verdict == UNDETERMINED and finding.id != "probe-failed"
 
 
-def _rivals(findings: list[Finding]) -> list[Line]:
+def _rivals(findings: list[Finding], system: str) -> list[Line]:
     """Name the other causes in a line each, then the commands that tell them apart, each once."""
     lines: list[Line] = [("  or: ", inert(f"{item.id}: {item.message}"), "") for item in findings]
     told = list(dict.fromkeys(item.fix for item in findings if item.fix is not None))
     for fix in told:
         lines.append(("  to tell: ", inert(fix.summary), ""))
-        lines += [("    $ ", shell_line(command.argv), "bold") for command in fix.commands]
+        lines += [("    $ ", shell_line(command.argv, system), "bold") for command in fix.commands]
     return lines
 
 

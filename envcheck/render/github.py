@@ -8,18 +8,18 @@ from envcheck.render.inert import inert, shell_line
 
 def render_github(report: Report, judged: str = "") -> str:
     """Render one annotation for each finding, then the verdict; `judged` is a file the findings are about."""
-    lines = [_annotation(finding, judged) for finding in report.findings]
+    lines = [_annotation(finding, judged, report.system) for finding in report.findings]
     return "\n".join([*lines, f"envcheck: {report.verdict}: {inert(report.headline)}"]) + "\n"
 
 
-def _annotation(finding: Finding, judged: str) -> str:
+def _annotation(finding: Finding, judged: str, system: str) -> str:
     level = {ERROR: "error", WARNING: "warning"}.get(finding.severity, "notice")
     title = f"envcheck {finding.id}" + (" (the cause)" if finding.primary else "")
     title += " (undetermined)" if finding.verdict == UNDETERMINED else ""
     text = inert(finding.message)
     if finding.fix is not None:
         text += f"\nFix: {inert(finding.fix.summary)}"
-        text += "".join(f"\n$ {shell_line(command.argv)}" for command in finding.fix.commands)
+        text += "".join(f"\n$ {shell_line(command.argv, system)}" for command in finding.fix.commands)
     place = _place(finding, judged)
     return f"::{level} {place}title={_property(title)}::{_data(text)}"
 

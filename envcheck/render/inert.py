@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
+from envcheck.render.windows import windows_line
+
 # C0 and C1 controls, the marks that reorder text (https://trojansource.codes) or end a line, and half characters no
 # file takes.
 _ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u200e\u200f\ud800-\udfff]")
@@ -17,9 +19,13 @@ def inert(text: str) -> str:
     return _ACTIVE.sub("\ufffd", text.replace("\n", " ").replace("\t", " ").replace("\r", " "))
 
 
-def shell_line(argv: tuple[str, ...]) -> str:
-    """Quote a command for a POSIX shell, leaving a leading ~/, the redacted $USER and search paths to expand."""
-    return " ".join(_quoted(inert(word)) for word in argv)
+def shell_line(argv: tuple[str, ...], system: str = "") -> str:
+    """Quote a command for the shells of `system`: both of Windows, else a POSIX shell or zsh.
+
+    A POSIX shell is left a leading ~/, the redacted $USER and search paths to expand.
+    """
+    words = tuple(map(inert, argv))
+    return windows_line(words) if system == "windows" and words else " ".join(map(_quoted, words))
 
 
 def _quoted(word: str) -> str:
@@ -27,7 +33,11 @@ def _quoted(word: str) -> str:
         return "~/" + _quoted(word[2:]) if word[2:] else "~/"
     names = "|".join(map(re.escape, ("$USER", *_SEARCH_PATHS) if re.match(r"\w+=", word) else ("$USER",)))
     parts = [part for part in re.split(f"({names})", word) if part] or [""]
-    return "".join(f'"{part}"' if re.fullmatch(names, part) else shlex.quote(part) for part in parts)
+    return "".join(f'"{part}"' if re.fullmatch(names, part) else _literal(part) for part in parts)
+
+
+def _literal(part: str) -> str:
+    return f"'{part}'" if re.fullmatch(r"=[\w=.-]*", part) else shlex.quote(part)  # zsh looks for a program after a =
 
 
 def escaped_in_json(text: str) -> str:

@@ -32,7 +32,7 @@ def render_report(report: Report) -> str:
     layers = {entry.id: entry.layer for entry in catalogue().values()}
     found = {finding.id for finding in report.findings}
     quiet = [Case(f"envcheck.{layers.get(name, 'tool')}", name) for name in report.checked if name not in found]
-    told = [_case(finding, layers.get(finding.id, "tool")) for finding in report.findings]
+    told = [_case(finding, layers.get(finding.id, "tool"), report.system) for finding in report.findings]
     return render_cases("envcheck", [*_named_apart(told), *quiet])
 
 
@@ -75,14 +75,14 @@ def _totals(cases: list[Case]) -> dict[str, str]:
     }
 
 
-def _case(finding: Finding, layer: str) -> Case:
+def _case(finding: Finding, layer: str, system: str) -> Case:
     outcome = "passed"  # a warning or a note breaks nothing: it is told in the output of a passed case
     if finding.severity == ERROR:
         outcome = "error" if finding.verdict == UNDETERMINED else "failure"
-    return Case(f"envcheck.{layer}", finding.id, outcome, finding.message, _details(finding))
+    return Case(f"envcheck.{layer}", finding.id, outcome, finding.message, _details(finding, system))
 
 
-def _details(finding: Finding) -> str:
+def _details(finding: Finding, system: str) -> str:
     lines = [f"{finding.severity}: {finding.message}"]
     lines += [f"follows from {finding.caused_by}"] if finding.caused_by else []
     for item in finding.evidence:
@@ -90,7 +90,7 @@ def _details(finding: Finding) -> str:
         lines.append(f"seen: {item.fact}: {item.shown}{where}")
     if finding.fix is not None:
         lines.append(f"fix: {finding.fix.summary}")
-        lines += [f"  $ {shell_line(command.argv)}" for command in finding.fix.commands]
+        lines += [f"  $ {shell_line(command.argv, system)}" for command in finding.fix.commands]
     return "\n".join(inert(line) for line in lines)  # a line of its own could command the CI that prints it
 
 

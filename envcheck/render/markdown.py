@@ -22,7 +22,7 @@ def render_markdown(report: Report, snapshot: Snapshot | None) -> str:
         lines.append("")
     for finding in report.findings:
         if finding.caused_by is None:
-            lines += _details(finding)
+            lines += _details(finding, report.system)
     if snapshot is not None:
         lines += ["<details><summary>This machine</summary>", "", "| | |", "| --- | --- |"]
         lines += [f"| {label} | {escaped(text)} |" for label, text in overview(snapshot.facts)]
@@ -40,7 +40,7 @@ def _kind(finding: Finding) -> str:
     return f"**{kind}** (the cause)" if finding.primary else kind
 
 
-def _details(finding: Finding) -> list[str]:
+def _details(finding: Finding, system: str) -> list[str]:
     if not finding.evidence and finding.fix is None:
         return []
     lines = [f"### {finding.id}", ""]
@@ -50,7 +50,7 @@ def _details(finding: Finding) -> list[str]:
         lines.append(f"- {escaped(f'{item.fact}: {item.shown}{where}')}")
     if finding.fix is not None:
         lines += ["", f"Fix: {escaped(finding.fix.summary)}"]
-        commands = [shell_line(command.argv) for command in finding.fix.commands]
+        commands = [shell_line(command.argv, system) for command in finding.fix.commands]
         lines += ["", *fenced(commands, "sh")] if commands else []
     return [*lines, ""]
 

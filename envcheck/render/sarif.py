@@ -29,7 +29,7 @@ def render_sarif(report: Report, judged: str = "") -> str:
     run = {
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": True}],
-        "results": [_result(finding, ids.index(finding.id), judged) for finding in report.findings],
+        "results": [_result(finding, ids.index(finding.id), judged, report.system) for finding in report.findings],
         "properties": {"verdict": report.verdict, "goal": report.goal, "headline": report.headline},
     }
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
@@ -47,13 +47,13 @@ def _rule(finding_id: str) -> dict[str, Any]:
     }
 
 
-def _result(finding: Finding, index: int, judged: str) -> dict[str, Any]:
+def _result(finding: Finding, index: int, judged: str, system: str) -> dict[str, Any]:
     text = inert(finding.message) + (f" Fix: {inert(finding.fix.summary)}" if finding.fix else "")
     properties: dict[str, Any] = {"primary": finding.primary, "verdict": finding.verdict, "severity": finding.severity}
     if finding.caused_by:
         properties["causedBy"] = finding.caused_by
     if finding.fix and finding.fix.commands:
-        properties["commands"] = [shell_line(command.argv) for command in finding.fix.commands]
+        properties["commands"] = [shell_line(command.argv, system) for command in finding.fix.commands]
     # A result that is not a failure must have the level "none" (section 3.27.10).
     kind = "open" if finding.verdict == UNDETERMINED else "fail"
     own = "\n".join([finding.id, *(item.shown for item in finding.evidence[:1])])

@@ -54,7 +54,7 @@ def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) ->
         lines.append(("", "", ""))
     steps = _numbered_steps(report)
     for finding in shown:
-        lines += finding_lines(finding, verbose=verbose, steps=steps)
+        lines += finding_lines(finding, report.system, verbose=verbose, steps=steps)
     return lines + _footer(report, shown, quiet=quiet)
 
 
@@ -77,8 +77,11 @@ def verdict_line(report: Report) -> Line:
     return (f"{report.verdict.upper()}  ", inert(report.headline), VERDICT_STYLES[report.verdict])
 
 
-def finding_lines(finding: Finding, *, verbose: bool, steps: tuple[Step, ...] = ()) -> list[Line]:
-    """Say one finding with its evidence and its fix; `steps` are those of the plan that mends the whole report."""
+def finding_lines(finding: Finding, system: str, *, verbose: bool, steps: tuple[Step, ...] = ()) -> list[Line]:
+    """Say one finding with its evidence and its fix, for the shells of `system`.
+
+    `steps` are those of the plan that mends the whole report.
+    """
     kind = UNDETERMINED if finding.verdict == UNDETERMINED else finding.severity
     title = finding.id + (" (the cause)" if finding.primary else "")
     if finding.caused_by:
@@ -88,19 +91,19 @@ def finding_lines(finding: Finding, *, verbose: bool, steps: tuple[Step, ...] = 
     lines: list[Line] = [("", "", ""), (f"{kind}: ", title, _STYLES[kind]), ("  ", inert(finding.message), "")]
     evidence = finding.evidence if verbose else finding.evidence[:3]
     lines += [(_label(item), _evidence(item, verbose=verbose), "dim") for item in evidence]
-    return lines + (_planned(finding, steps) if steps else _fix(finding))
+    return lines + (_planned(finding, system, steps) if steps else _fix(finding, system))
 
 
-def _fix(finding: Finding) -> list[Line]:
+def _fix(finding: Finding, system: str) -> list[Line]:
     if finding.fix is None:
         return []
     lines: list[Line] = [("  fix: ", inert(finding.fix.summary), "")]
     for command in finding.fix.commands:
-        lines += _command(command.purpose, command.argv)
+        lines += _command(command.purpose, command.argv, system)
     return lines
 
 
-def _planned(finding: Finding, steps: tuple[Step, ...]) -> list[Line]:
+def _planned(finding: Finding, system: str, steps: tuple[Step, ...]) -> list[Line]:
     """Say the steps that resolve a finding; each step's command stands with the first finding it resolves."""
     wanted = finding.caused_by or finding.id
     own = [(number, step) for number, step in enumerate(steps, 1) if wanted in step.resolves]
@@ -109,13 +112,14 @@ def _planned(finding: Finding, steps: tuple[Step, ...]) -> list[Line]:
     lines: list[Line] = [(f"  fix{numbers}: ", inert(finding.fix.summary), "")] if finding.fix else []
     for _, step in own if finding.fix else ():
         if step.resolves[0] == finding.id:
-            lines += _command("" if finding.fix and step.purpose == finding.fix.summary else step.purpose, step.argv)
+            said = "" if finding.fix and step.purpose == finding.fix.summary else step.purpose
+            lines += _command(said, step.argv, system)
     return lines
 
 
-def _command(purpose: str, argv: tuple[str, ...]) -> list[Line]:
+def _command(purpose: str, argv: tuple[str, ...], system: str) -> list[Line]:
     said: list[Line] = [("    # ", inert(purpose), "dim")] if purpose else []
-    return [*said, ("    $ ", shell_line(argv), "bold")]
+    return [*said, ("    $ ", shell_line(argv, system), "bold")]
 
 
 def _label(item: Evidence) -> str:

@@ -9,6 +9,7 @@ from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINE
 from envcheck.rules import register_rules
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, UndecidedError
+from envcheck.rules.fixes_shell import fitted
 from envcheck.rules.ranking import rank_findings
 from envcheck.rules.registry import RULES, Rule
 from envcheck.rules.targets import target_builds, wanted_releases
@@ -35,7 +36,8 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
     verdict = _verdict(ranked, checked)
     headline = _headline(verdict, context, ranked)
     asked = tuple(_asked(build) for build in target_builds(context) if not build.installed)
-    return Report(verdict, context.goal, headline, ranked, tuple(dict.fromkeys(checked)), asked)
+    report = Report(verdict, context.goal, headline, ranked, tuple(dict.fromkeys(checked)), asked)
+    return fitted(report, context.os)
 
 
 def _asked(build: Build) -> str:

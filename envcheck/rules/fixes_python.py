@@ -41,7 +41,7 @@ def install_steps(context: Context, *requirements: str, index: str = "", force: 
         return ()
     python = python_program(context)
     if _is_true(context.facts.python.externally_managed):
-        inside = ".venv\\Scripts\\python" if context.os == "windows" else ".venv/bin/python"
+        inside = ".venv\\Scripts\\python.exe" if context.os == "windows" else ".venv/bin/python"
         create = Command((python, "-m", "venv", ".venv"), "environment", "The system's Python refuses packages.")
         return (create, _pip(inside, requirements, index, force=force))
     steps = (_pip(python, requirements, index, force=force),)

@@ -58,7 +58,9 @@ def test_the_text_shows_a_shared_step_once() -> None:
     third = finding("c-third", ("true",))
     steps = repair_plan(report(first, second, third)).steps
     shown = [
-        "".join(line[:2]) for item in (first, second, third) for line in finding_lines(item, verbose=False, steps=steps)
+        "".join(line[:2])
+        for item in (first, second, third)
+        for line in finding_lines(item, "linux", verbose=False, steps=steps)
     ]
     assert [line for line in shown if "fix" in line] == [
         "  fix (step 1): Mend a-first.",

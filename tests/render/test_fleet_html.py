@@ -79,8 +79,9 @@ def test_ten_thousand_hosts_are_filtered_sorted_and_grouped_at_once(tmp_path: Pa
     assert (seen["sorted"], seen["fell"]) == ("host00000", "host09999")
     assert sorted(seen["groups"]) == [["3333", "unreachable"], ["3333", "works"], ["3334", "driver-too-old"]]
     print({name: round(seen[name]) for name in ("load", "filter", "choose", "sort", "again", "group")})
-    assert seen["load"] < 5000
-    assert max(seen[name] for name in ("filter", "choose", "sort", "again", "group")) < 1000
+    # Milliseconds, on a machine that runs other tests beside: a page of quadratic work would take minutes.
+    assert seen["load"] < 10_000
+    assert max(seen[name] for name in ("filter", "choose", "sort", "again", "group")) < 4000
 
 
 @pytest.mark.needs("chromium")

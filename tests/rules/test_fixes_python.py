@@ -78,7 +78,7 @@ def test_what_comes_first() -> None:
         (".venv/bin/python", "-m", "pip", "install", "torch"),
     ]
     windows = install_steps(on(externally_managed=known(True), host={"os": known("windows")}), "torch")
-    assert windows[1].argv[0] == ".venv\\Scripts\\python"
+    assert windows[1].argv[0] == ".venv\\Scripts\\python.exe"
     without_pip = install_steps(on(pip_version=Absent()), "torch")
     assert [command.argv[2] for command in without_pip] == ["ensurepip", "pip"]
     assert install_steps(on()) == ()

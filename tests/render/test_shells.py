@@ -1,0 +1,58 @@
+"""Commands as the shells of each system read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.model.findings import COMPATIBLE, Command, Finding, Fix, Report
+from envcheck.render.inert import shell_line
+from envcheck.rules.fixes_shell import fitted
+
+WINDOWS = {
+    (".venv\\Scripts\\python.exe", "-m", "pip", "install", "tensorflow[and-cuda]"): (
+        '.venv\\Scripts\\python.exe -m pip install "tensorflow[and-cuda]"'
+    ),
+    ("pip", "install", "torch>=2,<3"): 'pip install "torch>=2,<3"',
+    ("C:\\Program Files\\Py\\python.exe", "-V"): 'C:\\"Program Files"\\Py\\python.exe -V',
+    (".venv/Scripts/python", "-V"): ".venv\\Scripts\\python -V",
+    ("x", "a&calc", "a|b", "^", "(b)", "it's", ""): 'x "a&calc" "a|b" "^" "(b)" "it\'s" ""',
+    ("x", "%PATH%", "$(calc)", "`n", 'a"b', "\u201d; calc"): (
+        'x "\ufffdPATH\ufffd" "\ufffd(calc)" "\ufffdn" "a\ufffdb" "\ufffd; calc"'
+    ),
+    ("x", "C:\\my dir\\"): 'x "C:\\my dir\\\\"',
+    ("py", "-3.12", "-Dx.y=1"): 'py -3.12 "-Dx.y=1"',
+}
+
+
+@pytest.mark.parametrize("argv", WINDOWS, ids=[str(number) for number in range(len(WINDOWS))])
+def test_both_shells_of_windows_read_the_words(argv: tuple[str, ...]) -> None:
+    assert shell_line(argv, "windows") == WINDOWS[argv]
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+def test_zsh_expands_nothing(system: str) -> None:
+    assert shell_line(("pip", "install", "jax[cuda12]", "=x", "a*"), system) == "pip install 'jax[cuda12]' '=x' 'a*'"
+
+
+TYPED = {
+    ("sudo", "apt-get", "install", "x"): ([], []),
+    ("sudo", "systemctl", "start", "x"): ([], []),
+    ("export", "A=/usr/lib:$A"): ([], [("export", "A=/usr/lib:$A")]),
+    ("export", "A=1"): ([("set", "A=1")], [("export", "A=1")]),
+    ("unset", "A"): ([("set", "A=")], [("unset", "A")]),
+    ("env", "A=1", "python3", "-V"): ([("set", "A=1"), ("python", "-V")], [("env", "A=1", "python3", "-V")]),
+    ("python3.9", "-V"): ([("py", "-3.9", "-V")], [("python3.9", "-V")]),
+    (".venv/bin/python", "-V"): ([(".venv\\Scripts\\python.exe", "-V")], [(".venv/bin/python", "-V")]),
+    ("sh", "-c", "ldconfig -p"): ([], []),
+    ("mv", "a", "b"): ([("move", "a", "b")], [("mv", "a", "b")]),
+}
+
+
+@pytest.mark.parametrize("argv", TYPED, ids=[" ".join(argv[:2]) for argv in TYPED])
+def test_only_what_the_system_has_is_typed(argv: tuple[str, ...]) -> None:
+    finding = Finding("driver-missing", COMPATIBLE, "note", "", fix=Fix("", (Command(argv),)))
+    report = Report(COMPATIBLE, "gpu", "", (finding,), ())
+    for system, expected in zip(("windows", "darwin"), TYPED[argv], strict=True):
+        fix = fitted(report, system).findings[0].fix
+        assert fix is not None
+        assert [command.argv for command in fix.commands] == expected
