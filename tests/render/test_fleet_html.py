@@ -67,6 +67,11 @@ def acted_on(listed: list[Row], folder: Path) -> dict[str, Any]:
     return seen
 
 
+def slowest(seen: dict[str, Any]) -> float:
+    """Return the milliseconds of the slowest action."""
+    return float(max(seen[name] for name in ("filter", "choose", "sort", "again", "group")))
+
+
 @pytest.mark.needs("chromium")
 def test_ten_thousand_hosts_are_filtered_sorted_and_grouped_at_once(tmp_path: Path) -> None:
     begun = time.monotonic()
@@ -79,9 +84,11 @@ def test_ten_thousand_hosts_are_filtered_sorted_and_grouped_at_once(tmp_path: Pa
     assert (seen["sorted"], seen["fell"]) == ("host00000", "host09999")
     assert sorted(seen["groups"]) == [["3333", "unreachable"], ["3333", "works"], ["3334", "driver-too-old"]]
     print({name: round(seen[name]) for name in ("load", "filter", "choose", "sort", "again", "group")})
-    # Milliseconds, on a machine that runs other tests beside: a page of quadratic work would take minutes.
-    assert seen["load"] < 10_000
-    assert max(seen[name] for name in ("filter", "choose", "sort", "again", "group")) < 4000
+    for _ in range(2):  # milliseconds, and other tests run beside: a slow moment is no slow page
+        if slowest(seen) >= 1000 or seen["load"] >= 5000:
+            seen = acted_on(rows(10_000), tmp_path)
+    assert seen["load"] < 5000
+    assert slowest(seen) < 1000
 
 
 @pytest.mark.needs("chromium")
