@@ -45,11 +45,20 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Fix:
-    """What to do about a finding: a sentence and the exact commands."""
+class Way:
+    """Another way to the same end: a sentence and its commands, taken in place of those before it."""
 
     summary: str
     commands: Tuple[Command, ...] = ()
+
+
+@dataclass(frozen=True)
+class Fix:
+    """What to do about a finding: a sentence and the exact commands, one after the other."""
+
+    summary: str
+    commands: Tuple[Command, ...] = ()
+    alternatives: Tuple[Way, ...] = ()  # to do instead: never a next step
 
 
 @dataclass(frozen=True)

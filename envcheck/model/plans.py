@@ -79,7 +79,7 @@ class Step:
     """One command with what it is for, how to see that it worked, and how to take it back.
 
     `argv` is empty for what only a person can do; `purpose` then says it. `verify` exits 0 where the step's
-    effect is there; `undo` takes it back. Both are empty where there is no such command.
+    effect is there; `undo` takes it back. Where there is no such command, `unverified` and `lasting` say why.
     """
 
     id: str
@@ -91,6 +91,8 @@ class Step:
     undo: Tuple[str, ...] = ()
     resolves: Tuple[str, ...] = ()  # finding ids
     environment: str = ""  # folder of the environment it changes
+    unverified: str = ""  # why no command tells that it worked
+    lasting: str = ""  # why no command takes it back
 
 
 @dataclass(frozen=True)
