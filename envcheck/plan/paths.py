@@ -21,6 +21,11 @@ def starter(made: Environment, base: str) -> tuple[str, ...]:
 
 def removal(made: Environment) -> tuple[str, ...]:
     """Return the command that removes an environment's folder."""
-    if made.platform.startswith("win"):
-        return ("powershell", "-Command", "Remove-Item", "-Recurse", "-Force", "-LiteralPath", made.folder)
-    return ("rm", "-rf", "--", made.folder)
+    return removal_of(made.folder, windows=made.platform.startswith("win"))
+
+
+def removal_of(folder: str, *, windows: bool) -> tuple[str, ...]:
+    """Return the command that removes a folder: both shells of Windows start cmd, which takes / for an option."""
+    if windows:
+        return ("cmd", "/c", "rmdir", "/s", "/q", folder.replace("/", "\\"))
+    return ("rm", "-rf", "--", folder)

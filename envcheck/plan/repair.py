@@ -7,6 +7,7 @@ import re
 from envcheck.model.findings import INCOMPATIBLE, NOTE, Command, Finding, Report
 from envcheck.model.plans import Plan, Step
 from envcheck.model.records import replaced
+from envcheck.plan.paths import removal_of
 
 _PIP = ("-m", "pip", "install")
 
@@ -17,7 +18,7 @@ def repair_plan(report: Report) -> Plan:
     for finding in report.findings:
         if finding.caused_by is None and finding.fix is not None:
             for command in finding.fix.commands:
-                _add(steps, command, finding)
+                _add(steps, command, finding, report.system)
     named = tuple(replaced(step, id=f"step-{number}") for number, step in enumerate(steps, 1))
     resolves = tuple(dict.fromkeys(name for step in named for name in step.resolves))
     return Plan(report.goal, (), named, resolves=resolves)
@@ -29,7 +30,7 @@ def steps_for(plan: Plan, finding: Finding) -> tuple[str, ...]:
     return tuple(step.id for step in plan.steps if wanted in step.resolves)
 
 
-def _add(steps: list[Step], command: Command, finding: Finding) -> None:
+def _add(steps: list[Step], command: Command, finding: Finding, system: str) -> None:
     for place, step in enumerate(steps):
         joined = _joined(step.argv, command.argv)
         if joined is not None:
@@ -40,7 +41,15 @@ def _add(steps: list[Step], command: Command, finding: Finding) -> None:
     # A note's check may fail for other reasons than the step: nothing to verify it by.
     verify = _verify((finding.id,)) if finding.verdict == INCOMPATIBLE and finding.severity != NOTE else ()
     steps.append(
-        Step("", purpose, command.argv, scope=command.scope, verify=verify, undo=_undo(command), resolves=(finding.id,))
+        Step(
+            "",
+            purpose,
+            command.argv,
+            scope=command.scope,
+            verify=verify,
+            undo=_undo(command, system),
+            resolves=(finding.id,),
+        )
     )
 
 
@@ -72,7 +81,7 @@ def _name(requirement: str) -> str:
     return found.group() if found else requirement
 
 
-def _undo(command: Command) -> tuple[str, ...]:
+def _undo(command: Command, system: str) -> tuple[str, ...]:
     """Undo what can be undone by a command: an environment that was not there before."""
-    is_new = command.argv[1:3] == ("-m", "venv")
-    return ("rm", "-rf", "--", command.argv[-1]) if is_new else ()
+    is_new = command.argv[-3:-1] == ("-m", "venv")
+    return removal_of(command.argv[-1], windows=system == "windows") if is_new else ()

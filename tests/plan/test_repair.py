@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from envcheck.model.findings import Command, Finding, Fix, Report
+from envcheck.model.records import replaced
 from envcheck.plan.repair import repair_plan, steps_for
 from envcheck.render.text import finding_lines
 from tests.hosts.test_hosts import NAMES
@@ -51,6 +52,11 @@ def test_the_same_command_is_one_step_and_consequences_have_none_of_their_own() 
 def test_a_new_environment_is_undone_by_removing_it() -> None:
     plan = repair_plan(report(finding("numpy-abi", ("/usr/bin/python3", "-m", "venv", ".venv"))))
     assert plan.steps[0].undo == ("rm", "-rf", "--", ".venv")
+
+
+def test_on_windows_by_what_both_of_its_shells_start() -> None:
+    made = replaced(report(finding("numpy-abi", ("py", "-3.12", "-m", "venv", "envs/new"))), system="windows")
+    assert repair_plan(made).steps[0].undo == ("cmd", "/c", "rmdir", "/s", "/q", "envs\\new")
 
 
 def test_the_text_shows_a_shared_step_once() -> None:
