@@ -10,16 +10,29 @@ from typing import Any, TextIO, TypeVar, cast
 
 import click
 
+from envcheck.cli.exits import UserError
 from envcheck.model.records import dataclass
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+# What a command looks at: whoever names two would be told about one of them only.
+_LOOKED_AT = {"python": "--python", "env": "--env", "snapshot_file": "--snapshot", "file": "--dockerfile"}
+
+
 def inspected_python(command: F) -> F:
-    """Add --python and --env: which Python environment to look into."""
+    """Add --python and --env: which Python environment to look into; two things to look at are refused."""
+
+    @functools.wraps(command)
+    def of_one(**given: object) -> object:
+        named = [option for name, option in _LOOKED_AT.items() if given.get(name)]
+        if len(named) > 1:
+            raise UserError(f"{named[0]} and {named[1]} name two things to look at: choose one of them.")
+        return command(**given)
+
     env = click.option("--env", default="", metavar="NAME_OR_DIR", help="Inspect this venv or conda environment.")
     python = click.option("--python", default="", metavar="PATH", help="Inspect this Python interpreter.")
-    return python(env(command))
+    return python(env(cast("F", of_one)))
 
 
 _LESS = "Print the verdict and its cause only."

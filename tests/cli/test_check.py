@@ -33,7 +33,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def check(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "envcheck", "check", "--snapshot", "machine.json", *options]
+    machine = () if "--dockerfile" in options else ("--snapshot", "machine.json")
+    argv = [sys.executable, "-m", "envcheck", "check", *machine, *options]
     root = str(Path(__file__).parent.parent.parent)
     env = {"PATH": "/bin", "PYTHONPATH": root}
     return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30, cwd=project, env=env)
