@@ -46,6 +46,10 @@ class LocalHost:
         _add(facts, "libc", lambda: os.confstr("CS_GNU_LIBC_VERSION"))
         _add(facts, "memory_bytes", lambda: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
         _add(facts, "folder", os.getcwd)
+        if self.system == "windows":
+            from envcheck.host.processor import instructions_on_windows  # of no use elsewhere
+
+            _add(facts, "cpu_flags", instructions_on_windows)
         return facts
 
     def read_bytes(self, path: str, limit: int = 1 << 20) -> Fact[bytes]:

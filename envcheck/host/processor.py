@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Any
+from typing import Any, Tuple
 
-_PF_SSE4_2 = 38  # winnt.h: PF_SSE4_2_INSTRUCTIONS_AVAILABLE
+# winnt.h: PF_XMMI_INSTRUCTIONS_AVAILABLE, PF_XMMI64_INSTRUCTIONS_AVAILABLE, PF_SSE3_INSTRUCTIONS_AVAILABLE ...
+_FEATURES = {"sse": 6, "sse2": 10, "sse3": 13, "ssse3": 36, "sse4_1": 37, "sse4_2": 38, "avx": 39, "avx2": 40}
+_AVX_STATE = 1 << 2  # XSTATE_MASK_AVX: older Windows knows AVX by the registers it saves alone
 
 
 def has_sse42() -> bool:
@@ -15,10 +17,7 @@ def has_sse42() -> bool:
     if sys.platform == "darwin":
         return True  # every Mac that runs a Python of today has it, or is an Arm
     if os.name == "nt":
-        import ctypes
-
-        windows: Any = ctypes
-        return bool(windows.windll.kernel32.IsProcessorFeaturePresent(_PF_SSE4_2))
+        return not {"sse4_2", "avx"}.isdisjoint(instructions_on_windows())
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as stream:
             return shows_sse42(stream.read(1 << 16))
@@ -36,3 +35,15 @@ def shows_sse42(cpuinfo: str) -> bool:
     if flags is None:
         return re.search(r"^Features\s*:", cpuinfo, re.MULTILINE) is not None
     return "sse4_2" in flags.group(1).split()
+
+
+def instructions_on_windows() -> Tuple[str, ...]:
+    """List the vector instructions Windows lets programs use, as /proc/cpuinfo spells them; AttributeError off it."""
+    import ctypes
+
+    windows: Any = ctypes
+    kernel = windows.windll.kernel32
+    kernel.GetEnabledXStateFeatures.restype = ctypes.c_uint64
+    found = [name for name, number in _FEATURES.items() if kernel.IsProcessorFeaturePresent(number)]
+    saved = kernel.GetEnabledXStateFeatures() & _AVX_STATE
+    return (*found, *(("avx",) if saved and "avx" not in found else ()))

@@ -87,7 +87,7 @@ class Host(Protocol):
         """Read the loader's cache: soname to paths, in the loader's order, for this architecture."""
 
     def system_facts(self) -> Mapping[str, Any]:
-        """Return machine, kernel_release, version, node, libc, is_root, memory_bytes, folder.
+        """Return machine, kernel_release, version, node, libc, is_root, memory_bytes, folder, cpu_flags.
 
-        libc is "glibc 2.36"; folder the current one; what a system cannot tell is left out.
+        libc is "glibc 2.36"; folder the current one; cpu_flags of Windows alone. What a system cannot tell is left out.
         """

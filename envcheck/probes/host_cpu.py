@@ -30,7 +30,10 @@ def read_cpu(host: Host) -> CpuFacts:
     if host.system == "windows":
         model = host.environment().get("PROCESSOR_IDENTIFIER", "")
         named = Known(model, Source("env", "PROCESSOR_IDENTIFIER")) if model else Absent(("PROCESSOR_IDENTIFIER",))
-        return CpuFacts(named, Unknown("failed", "Windows does not list the processor's instructions"))
+        flags = host.system_facts().get("cpu_flags")
+        if flags is None:
+            return CpuFacts(named, Unknown("failed", "Windows does not list the processor's instructions"))
+        return CpuFacts(named, Known(tuple(flags), Source("library", "IsProcessorFeaturePresent", " ".join(flags))))
     text = host.read_text(_CPUINFO, _CPUINFO_BYTES)
     return _from_fields(parse_cpuinfo(text.value)) if isinstance(text, Known) else CpuFacts(text, text)
 

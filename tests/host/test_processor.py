@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from envcheck.host.processor import has_sse42, shows_sse42
+from envcheck.host.processor import has_sse42, instructions_on_windows, shows_sse42
 
 
 @pytest.mark.parametrize(
@@ -36,3 +39,25 @@ def test_what_cannot_be_told_is_no(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr("builtins.open", refuse)
     assert has_sse42() is False
+
+
+@pytest.mark.parametrize(
+    ("features", "state", "told"),
+    [
+        ({6, 10, 13, 36, 37, 38, 39, 40}, 7, ("sse", "sse2", "sse3", "ssse3", "sse4_1", "sse4_2", "avx", "avx2")),
+        ({6, 10, 13}, 7, ("sse", "sse2", "sse3", "avx")),  # a Windows 10 that knows no number above 35
+        ({6, 10, 13}, 3, ("sse", "sse2", "sse3")),
+    ],
+)
+def test_windows_tells_its_instructions(
+    monkeypatch: pytest.MonkeyPatch, features: set[int], state: int, told: tuple[str, ...]
+) -> None:
+    def enabled() -> int:
+        return state
+
+    kernel = SimpleNamespace(IsProcessorFeaturePresent=features.__contains__, GetEnabledXStateFeatures=enabled)
+    monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=kernel), raising=False)
+    assert instructions_on_windows() == told
+    monkeypatch.setattr(sys, "platform", "win32")
+    monkeypatch.setattr(os, "name", "nt")
+    assert has_sse42() is ("avx" in told)

@@ -260,14 +260,16 @@ def test_windows() -> None:
         "PROCESSOR_IDENTIFIER": "Intel64 Family 6 Model 158 Stepping 10, GenuineIntel",
         "USERPROFILE": r"C:\Users\x",
     }
-    system = {"machine": "AMD64", "kernel_release": "10", "version": "10.0.19045"}
+    system = {"machine": "AMD64", "kernel_release": "10", "version": "10.0.19045", "cpu_flags": ["sse4_2", "avx"]}
     host = RecordedHost({"system": "windows", "environment": environment, "system_facts": system, "files": {}})
     facts = collect_host(host)
     assert value_of(facts.os) == "windows"
     assert value_of(facts.distribution_version) == "10.0.19045"
     assert value_of(facts.cpu_model) == environment["PROCESSOR_IDENTIFIER"]
+    assert value_of(facts.cpu_flags) == ("sse4_2", "avx")
     for fact in (facts.container, facts.wsl_version, facts.shm_bytes, facts.libc_kind, facts.distribution_id):
         assert isinstance(fact, Absent)
     bare = collect_host(RecordedHost({"system": "windows", "system_facts": {}, "files": {}}))
     assert isinstance(bare.cpu_model, Absent)
+    assert isinstance(bare.cpu_flags, Unknown)
     assert isinstance(bare.distribution_version, Absent)
