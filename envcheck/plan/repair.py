@@ -7,19 +7,29 @@ import re
 from envcheck.model.findings import INCOMPATIBLE, NOTE, Command, Finding, Report
 from envcheck.model.plans import Plan, Step
 from envcheck.model.records import replaced
-from envcheck.plan.paths import removal_of
+from envcheck.plan.proofs import proven, step_of
 
 _PIP = ("-m", "pip", "install")
 
 
 def repair_plan(report: Report) -> Plan:
-    """Turn the fixes of a report's causes into one plan; what one pip command can do together it does together."""
+    """Turn the fixes of a report's causes into one plan; what one pip command can do together it does together.
+
+    Other ways are no steps. What a finding says is verified by the doctor once its last step is taken, each step before
+    by what its own command leaves behind.
+    """
     steps: list[Step] = []
+    last: dict[str, int] = {}
     for finding in report.findings:
         if finding.caused_by is None and finding.fix is not None:
             for command in finding.fix.commands:
-                _add(steps, command, finding, report.system)
-    named = tuple(replaced(step, id=f"step-{number}") for number, step in enumerate(steps, 1))
+                last[finding.id] = _add(steps, command, finding, report.system)
+    # A note's check may fail for other reasons than the step: nothing to verify it by.
+    wrong = {item.id for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE}
+    named = tuple(
+        _checked(replaced(step, id=f"step-{number}"), [name for name in last if last[name] == number and name in wrong])
+        for number, step in enumerate(steps, 1)
+    )
     resolves = tuple(dict.fromkeys(name for step in named for name in step.resolves))
     return Plan(report.goal, (), named, resolves=resolves)
 
@@ -30,31 +40,23 @@ def steps_for(plan: Plan, finding: Finding) -> tuple[str, ...]:
     return tuple(step.id for step in plan.steps if wanted in step.resolves)
 
 
-def _add(steps: list[Step], command: Command, finding: Finding, system: str) -> None:
+def _add(steps: list[Step], command: Command, finding: Finding, system: str) -> int:
+    """Add a command, to a step that can do it too or as one of its own; return the number of that step."""
     for place, step in enumerate(steps):
         joined = _joined(step.argv, command.argv)
         if joined is not None:
             resolves = tuple(dict.fromkeys((*step.resolves, finding.id)))
-            steps[place] = replaced(step, argv=joined, resolves=resolves, verify=_verify(resolves))
-            return
-    purpose = command.purpose or (finding.fix.summary if finding.fix else "")
-    # A note's check may fail for other reasons than the step: nothing to verify it by.
-    verify = _verify((finding.id,)) if finding.verdict == INCOMPATIBLE and finding.severity != NOTE else ()
-    steps.append(
-        Step(
-            "",
-            purpose,
-            command.argv,
-            scope=command.scope,
-            verify=verify,
-            undo=_undo(command, system),
-            resolves=(finding.id,),
-        )
-    )
+            steps[place] = proven(replaced(step, argv=joined, resolves=resolves), system)
+            return place + 1
+    steps.append(step_of("", command, finding.fix.summary if finding.fix else "", finding.id, system))
+    return len(steps)
 
 
-def _verify(resolves: tuple[str, ...]) -> tuple[str, ...]:
-    return ("envcheck", "doctor", "--only", ",".join(resolves))
+def _checked(step: Step, mended: list[str]) -> Step:
+    """Have the doctor see what is mended once a step is taken."""
+    doctor = ("envcheck", "doctor", "--only", ",".join(mended))
+    checked: Step = replaced(step, verify=doctor, unverified="") if mended else step
+    return checked
 
 
 def _joined(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -79,9 +81,3 @@ def _requirements(argv: tuple[str, ...]) -> tuple[str, ...]:
 def _name(requirement: str) -> str:
     found = re.match(r"[A-Za-z0-9._-]+", requirement)
     return found.group() if found else requirement
-
-
-def _undo(command: Command, system: str) -> tuple[str, ...]:
-    """Undo what can be undone by a command: an environment that was not there before."""
-    is_new = command.argv[-3:-1] == ("-m", "venv")
-    return removal_of(command.argv[-1], windows=system == "windows") if is_new else ()

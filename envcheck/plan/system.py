@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding
 from envcheck.model.plans import SYSTEM, Step
+from envcheck.plan.proofs import step_of
 from envcheck.rules import catalogue
 
 _NO_STEP_HELPS = ("hardware", "python")  # layers of the catalogue: the machine itself, the interpreter itself
@@ -43,12 +44,6 @@ def _steps(finding: Finding, *, everything: bool) -> list[Step]:
         return [Step(finding.id, fix.summary, (), scope=SYSTEM, resolves=(finding.id,))]
     many = len(fix.commands) > 1
     return [
-        Step(
-            f"{finding.id}-{number}" if many else finding.id,
-            command.purpose or fix.summary,
-            command.argv,
-            scope=command.scope,
-            resolves=(finding.id,),
-        )
+        step_of(f"{finding.id}-{number}" if many else finding.id, command, fix.summary, finding.id)
         for number, command in enumerate(fix.commands, 1)
     ]
