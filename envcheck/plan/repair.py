@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from envcheck.model.findings import INCOMPATIBLE, NOTE, Command, Finding, Report
-from envcheck.model.plans import Plan, Step
+from envcheck.model.plans import SYSTEM, USER, Plan, Step
 from envcheck.model.records import replaced
 from envcheck.plan.proofs import proven, step_of
+from envcheck.rules.catalogue import catalogue
 
 _PIP = ("-m", "pip", "install")
+_OF_THE_MACHINE = ("hardware", "driver")  # layers of the catalogue
 
 
 def repair_plan(report: Report) -> Plan:
     """Turn the fixes of a report's causes into one plan; what one pip command can do together it does together.
 
-    Other ways are no steps. What a finding says is verified by the doctor once its last step is taken, each step before
-    by what its own command leaves behind.
+    What only a person can do is a step without a command; other ways are no steps. What a finding says is verified by
+    the doctor once its last step is taken, each step before by what its own command leaves behind.
     """
     steps: list[Step] = []
     last: dict[str, int] = {}
@@ -24,6 +27,8 @@ def repair_plan(report: Report) -> Plan:
         if finding.caused_by is None and finding.fix is not None:
             for command in finding.fix.commands:
                 last[finding.id] = _add(steps, command, finding, report.system)
+            if not finding.fix.commands:
+                last[finding.id] = _add_by_hand(steps, finding, finding.fix.summary)
     # A note's check may fail for other reasons than the step: nothing to verify it by.
     wrong = {item.id for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE}
     named = tuple(
@@ -34,10 +39,21 @@ def repair_plan(report: Report) -> Plan:
     return Plan(report.goal, (), named, resolves=resolves)
 
 
-def steps_for(plan: Plan, finding: Finding) -> tuple[str, ...]:
-    """Name the steps that resolve a finding: its own, or those of its cause."""
-    wanted = finding.caused_by or finding.id
+def steps_for(plan: Plan, finding: Finding, findings: Sequence[Finding] = ()) -> tuple[str, ...]:
+    """Name the steps that resolve a finding: its own, or those of its cause, which `findings` may trace further."""
+    wanted = root_of(finding, findings)
     return tuple(step.id for step in plan.steps if wanted in step.resolves)
+
+
+def root_of(finding: Finding, findings: Sequence[Finding]) -> str:
+    """Follow a finding to the id of the cause that is nobody's consequence."""
+    causes = {item.id: item.caused_by for item in findings if item.caused_by is not None}
+    roots = {item.id for item in findings if item.caused_by is None}
+    wanted, seen = finding.caused_by or finding.id, {finding.id}
+    while wanted not in roots and wanted in causes and wanted not in seen:
+        seen.add(wanted)
+        wanted = causes[wanted]
+    return wanted
 
 
 def _add(steps: list[Step], command: Command, finding: Finding, system: str) -> int:
@@ -49,6 +65,12 @@ def _add(steps: list[Step], command: Command, finding: Finding, system: str) -> 
             steps[place] = proven(replaced(step, argv=joined, resolves=resolves), system)
             return place + 1
     steps.append(step_of("", command, finding.fix.summary if finding.fix else "", finding.id, system))
+    return len(steps)
+
+
+def _add_by_hand(steps: list[Step], finding: Finding, what: str) -> int:
+    scope = SYSTEM if catalogue()[finding.id].layer in _OF_THE_MACHINE else USER
+    steps.append(Step("", what, (), scope=scope, resolves=(finding.id,)))
     return len(steps)
 
 

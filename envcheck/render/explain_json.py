@@ -7,8 +7,7 @@ from typing import Any
 from envcheck import __version__
 from envcheck.explain.events import Event
 from envcheck.explain.reading import Reading, harmless_lines, line_that_matters
-from envcheck.model.codec import encode
-from envcheck.render.json_report import document_text, plan_steps
+from envcheck.render.json_report import document_text, planned
 
 
 def render_explanation(reading: Reading) -> str:
@@ -23,10 +22,9 @@ def render_explanation(reading: Reading) -> str:
             "headline": report.headline,
             "judged": "log and machine" if reading.with_machine else "log",
             "matters": None if matters is None else _message(matters),
-            "findings": [encode(finding) for finding in report.findings],
+            **planned(report),
             "harmless": [_message(event) for event in harmless_lines(reading)],
             "messages": [_message(event) for event in scan.events],
-            "plan": {"steps": plan_steps(report)},
             "read": {
                 "files": list(reading.files),
                 "lines": scan.lines,

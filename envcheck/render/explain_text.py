@@ -9,7 +9,7 @@ from envcheck.explain.reading import NOISE, Reading, harmless_lines, line_that_m
 from envcheck.model.findings import UNDETERMINED, Finding
 from envcheck.model.records import replaced
 from envcheck.render.inert import inert, shell_line
-from envcheck.render.text import Line, finding_lines, print_lines, verdict_line
+from envcheck.render.text import Line, finding_lines, numbered_steps, print_lines, verdict_line
 
 _HARMLESS_SHOWN = 3
 _SHOWN_OF_A_LINE = 110
@@ -73,11 +73,13 @@ def _findings(reading: Reading, *, verbose: bool, quiet: bool) -> list[Line]:
     if quiet:
         shown = [item for item in shown if item is main]
     lines: list[Line] = []
+    mended = [item for item in shown if item.fix and item not in rivals]
+    steps = numbered_steps(reading.report) if len(mended) > 1 else ()  # one fix needs no numbers
     for finding in shown:
         if finding not in rivals:
             short = finding is main and not verbose
             said = _without(finding, matters) if short else finding
-            lines += finding_lines(said, reading.report.system, verbose=verbose)
+            lines += finding_lines(said, reading.report.system, verbose=verbose, steps=steps)
         if finding is main:
             lines += _rivals(rivals, reading.report.system)
     return lines

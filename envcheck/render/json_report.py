@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
 from envcheck.model.codec import encode
-from envcheck.model.findings import Finding, Report
+from envcheck.model.findings import Report
 from envcheck.model.snapshot import Snapshot
 from envcheck.render.inert import escaped_in_json
 
@@ -26,7 +26,7 @@ def render_json(
         "goal": report.goal,
         "headline": report.headline,
         "checked": list(report.checked),
-        **_planned(report),
+        **planned(report),
     }
     if project is not None:
         document["project"] = project
@@ -54,24 +54,12 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
     return {"schema": f"envcheck/snapshot/{snapshot.schema_version}", **encode(snapshot)}
 
 
-def _planned(report: Report) -> dict[str, Any]:
+def planned(report: Report) -> dict[str, Any]:
     """Give the plan that mends the findings, and each finding the steps that resolve it."""
     from envcheck.plan.repair import repair_plan, steps_for  # only a report with fixes has steps
 
     plan = repair_plan(report)
-    findings = [{**encode(item), "resolved_by": list(steps_for(plan, item))} for item in report.findings]
-    return {"findings": findings, "plan": {"steps": encode(plan.steps), "resolves": list(plan.resolves)}}
-
-
-def plan_steps(report: Report) -> list[dict[str, Any]]:
-    """List the commands that resolve the root causes, with the finding each is for."""
-    roots = [finding for finding in report.findings if finding.fix and finding.caused_by is None]
-    return [step for finding in roots for step in _steps_of(finding)]
-
-
-def _steps_of(finding: Finding) -> list[dict[str, Any]]:
-    commands = finding.fix.commands if finding.fix else ()
-    return [
-        {"resolves": finding.id, "purpose": item.purpose, "argv": list(item.argv), "scope": item.scope}
-        for item in commands
+    findings = [
+        {**encode(item), "resolved_by": list(steps_for(plan, item, report.findings))} for item in report.findings
     ]
+    return {"findings": findings, "plan": {"steps": encode(plan.steps), "resolves": list(plan.resolves)}}

@@ -52,14 +52,16 @@ def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) ->
     shown = [finding for finding in report.findings if _is_shown(finding, verbose=verbose, quiet=quiet)]
     if shown and shown[0].severity == NOTE and not verbose:
         lines.append(("", "", ""))
-    steps = _numbered_steps(report)
+    steps = numbered_steps(report)
     for finding in shown:
         lines += finding_lines(finding, report.system, verbose=verbose, steps=steps)
     return lines + _footer(report, shown, quiet=quiet)
 
 
-def _numbered_steps(report: Report) -> tuple[Step, ...]:
-    if not any(finding.fix and finding.fix.commands for finding in report.findings):
+def numbered_steps(report: Report) -> tuple[Step, ...]:
+    """List the steps of the plan that mends a report; () where there is nothing to number or to join."""
+    fixes = [finding.fix for finding in report.findings if finding.fix and finding.caused_by is None]
+    if len(fixes) < 2 and not any(fix.commands for fix in fixes):
         return ()
     from envcheck.plan.repair import repair_plan  # a report without fixes does without the planner
 
@@ -109,11 +111,12 @@ def _planned(finding: Finding, system: str, steps: tuple[Step, ...]) -> list[Lin
     own = [(number, step) for number, step in enumerate(steps, 1) if wanted in step.resolves]
     counted = f"step{'s' if len(own) > 1 else ''} {', '.join(str(number) for number, _ in own)}"
     numbers = f" ({counted})" if own and len(steps) > 1 else ""
-    lines: list[Line] = [(f"  fix{numbers}: ", inert(finding.fix.summary), "")] if finding.fix else []
-    for _, step in own if finding.fix else ():
-        if step.resolves[0] == finding.id:
-            said = "" if finding.fix and step.purpose == finding.fix.summary else step.purpose
-            lines += _command(said, step.argv, system)
+    if finding.fix is None:
+        return [(f"  fix{numbers}: ", f"goes with {wanted}", "dim")] if own else []
+    lines: list[Line] = [(f"  fix{numbers}: ", inert(finding.fix.summary), "")]
+    for _, step in own:
+        if step.argv and step.resolves[0] == finding.id:
+            lines += _command("" if step.purpose == finding.fix.summary else step.purpose, step.argv, system)
     return lines
 
 
