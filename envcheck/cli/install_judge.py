@@ -11,6 +11,8 @@ from envcheck.model.findings import COMPATIBLE
 from envcheck.model.plans import Plan
 from envcheck.model.records import dataclass
 from envcheck.model.snapshot import Facts
+from envcheck.plan.there import Standing
+from envcheck.rules import Context
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Judged:
     matrix_file: str | None
     smoke: bool
     quiet: bool
+    before: Facts | None = None  # of the environment as it was; None: there was none
+    kept: tuple[Standing, ...] = ()  # frameworks in it that were to stay as they are
 
 
 def judge(wanted: Judged) -> str:
@@ -29,25 +33,49 @@ def judge(wanted: Judged) -> str:
     from envcheck.host.local import LocalHost
     from envcheck.matrix.load import load_matrix
     from envcheck.probes import PythonSelection, collect
-    from envcheck.rules import Context, Target, evaluate
+    from envcheck.rules import Target, evaluate
 
     with _activated(wanted):
         facts = collect(LocalHost(), PythonSelection(env=str(wanted.folder))).facts
-        missing = _missing(wanted.plan, facts)
+        missing = _missing(wanted, facts)
         if missing:
             return f"the environment does not hold {', '.join(missing)}"
-        report = evaluate(Context(facts, load_matrix(wanted.matrix_file), Target(wanted.plan.goal)), frozenset())
+        context = Context(facts, load_matrix(wanted.matrix_file), Target(wanted.plan.goal))
+        broken = _newly_broken(wanted.before, context)
+        if broken:
+            return f"it would break what was there: {broken}"
+        report = evaluate(context, frozenset())
         if report.verdict != COMPATIBLE:
             return f"the doctor finds it {report.verdict}: {report.headline}"
         return _smoke(wanted) if wanted.smoke else ""
 
 
-def _missing(plan: Plan, facts: Facts) -> list[str]:
-    """List the planned releases that are not installed, whatever the installer said."""
+def _missing(wanted: Judged, facts: Facts) -> list[str]:
+    """List the planned releases, and those that were to stay, that are not installed, whatever the installer said."""
     found = facts.python.distributions
-    there = {(item.name, item.version.partition("+")[0]) for item in found.value} if isinstance(found, Known) else set()
-    wanted = ((item, item.version.partition("+")[0]) for item in plan.releases)
-    return [item.requirement for item, version in wanted if (item.distribution, version) not in there]
+    installed = found.value if isinstance(found, Known) else ()
+    there = {(item.name, version) for item in installed for version in (item.version, _public(item.version))}
+    planned = [item for item in wanted.plan.releases if (item.distribution, _public(item.version)) not in there]
+    lost = [item for item in wanted.kept if (item.distribution, item.version) not in there]
+    return [*(item.requirement for item in planned), *(item.label for item in lost)]
+
+
+def _public(version: str) -> str:
+    return version.partition("+")[0]
+
+
+def _newly_broken(before: Facts | None, now: Context) -> str:
+    """Name a requirement that was met, or not there, and is not met now; "" where there is none."""
+    from envcheck.rules.pins import broken_pins
+
+    if before is None:
+        return ""
+    was = {(item.owner.name, item.owner.version, item.name) for item in broken_pins(Context(before, now.matrix))}
+    for item in broken_pins(now):
+        if (item.owner.name, item.owner.version, item.name) not in was:
+            found = f"{item.found.version} is there then" if item.found else "it is not there then"
+            return f"{item.owner.name} {item.owner.version} requires {item.name}{item.specifier}; {found}"
+    return ""
 
 
 def _smoke(wanted: Judged) -> str:

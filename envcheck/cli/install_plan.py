@@ -11,9 +11,10 @@ from envcheck.install.adapt import AdaptError, Here, adapted
 from envcheck.install.place import Place
 from envcheck.model.facts import Absent, Known
 from envcheck.model.plans import CONDA, PIP, UV, Plan
-from envcheck.model.records import dataclass
+from envcheck.model.records import dataclass, replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.described import Description
+from envcheck.plan.there import Standing
 from envcheck.plan.wish import Wish
 
 
@@ -35,19 +36,22 @@ class Planned:
 
     plan: Plan
     facts: Facts | None
+    kept: tuple[Standing, ...] = ()  # frameworks of that environment which stay as they are
+    is_there: bool = False  # they are all that is asked for: nothing is to be done
 
 
 def plan_to_run(asked: Asked, place: Place, *, system: bool) -> Planned:
     """Plan, and fit the plan to what is here; what cannot be is the user's error, a blocked plan is returned."""
     facts = _environment_facts(asked, place)
     installer = asked.installer or ("conda" if facts is not None and _is_conda(place) else "")
-    plan = _made(asked, facts, installer)
-    if not installer and _can_uv(plan):
-        plan = _made(asked, facts, UV)
+    made = _made(asked, facts, installer)
+    if not installer and _can_uv(made.plan):
+        made = _made(asked, facts, UV)
+    plan = made.plan
     if not plan.releases or plan.blocked_by:
-        return Planned(plan, facts)
+        return made
     try:
-        return Planned(adapted(plan, _here(plan, facts, asked), system=system), facts)
+        return replaced(made, plan=adapted(plan, _here(plan, facts, asked), system=system))
     except AdaptError as error:
         raise UserError(str(error)) from None
 
@@ -63,10 +67,11 @@ def _environment_facts(asked: Asked, place: Place) -> Facts | None:
     return facts
 
 
-def _made(asked: Asked, facts: Facts | None, installer: str) -> Plan:
+def _made(asked: Asked, facts: Facts | None, installer: str) -> Planned:
     from envcheck.matrix.load import MatrixError, load_matrix
     from envcheck.plan.build import build_plan
     from envcheck.plan.described import check_description, planned_facts
+    from envcheck.plan.into import OccupiedError, plan_into
     from envcheck.plan.requests import RequestError, check_folder, read_requests
 
     said = Description(python="" if facts is not None else asked.python)
@@ -80,8 +85,11 @@ def _made(asked: Asked, facts: Facts | None, installer: str) -> Plan:
         expected = planned_facts(read, said, matrix, expects_gpu=asked.expect == "gpu")
         if not isinstance(expected.python.version, Known):
             raise UserError("which Python to install for is not known: name one, such as --python 3.12.")
-        return build_plan(expected, matrix, requests, wish)
-    except (MatrixError, RequestError) as error:
+        if facts is None:
+            return Planned(build_plan(expected, matrix, requests, wish), None)
+        into = plan_into(facts, matrix, requests, wish)
+        return Planned(into.plan or Plan("", (), ()), facts, into.kept, into.plan is None)
+    except (MatrixError, RequestError, OccupiedError) as error:
         raise UserError(str(error)) from None
 
 

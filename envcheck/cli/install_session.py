@@ -31,6 +31,8 @@ def run_session(asked: Asked, manner: Manner) -> int:
         raise UserError(str(error)) from None
     place = place_of(asked.folder)
     planned = plan_to_run(asked, place, system=manner.system)
+    if planned.is_there:
+        return _is_there(planned, place, manner)
     plan, verdict = planned.plan, verdict_on(planned.plan)
     show_plan(plan, verdict, manner)
     if not plan.releases or plan.blocked_by:
@@ -42,6 +44,15 @@ def run_session(asked: Asked, manner: Manner) -> int:
         return 0
     agree(f"Install this into {asked.folder}?", manner)
     return _install(planned, place, asked, manner)
+
+
+def _is_there(planned: Planned, place: Place, manner: Manner) -> int:
+    """Say that nothing is to be done."""
+    labels = " and ".join(there.label for there in planned.kept)
+    if manner.form == "text":
+        click.echo(f"{place.folder} holds {labels} already, which works: nothing was changed.")
+    tell(Result("unchanged", str(place.folder), why=f"{labels} is there already, and works"), manner)
+    return 0
 
 
 def agree(question: str, manner: Manner) -> None:
@@ -71,7 +82,9 @@ def _install(planned: Planned, place: Place, asked: Asked, manner: Manner) -> in
 
     plan = planned.plan
     progress = InstallProgress(len(plan.steps) + 1 + place.is_taken, verbose=manner.verbose, quiet=manner.quiet)
-    wanted = Judged(plan, place.folder, asked.matrix_file, smoke=manner.smoke, quiet=manner.quiet)
+    wanted = Judged(
+        plan, place.folder, asked.matrix_file, manner.smoke, manner.quiet, before=planned.facts, kept=planned.kept
+    )
     marked = plan.environments[0].installer != CONDA or planned.facts is not None
     job = Job(plan.steps, plan.requirements, step_variables(os.environ), lambda: judge(wanted), marked)
     try:

@@ -52,6 +52,7 @@ class RequirementSet:
     requirements: Tuple[str, ...]
     index: str = ""  # "" for the one that is configured
     source_only: Tuple[str, ...] = ()  # dependencies without wheels: the exceptions from "wheels only"
+    kept: Tuple[str, ...] = ()  # what the environment holds and must go on holding: tensorflow==2.15.1
     pins: Tuple[str, ...] = ()  # exact, with their hashes, once verified: "numpy==2.1.0 --hash=sha256:..."
 
 

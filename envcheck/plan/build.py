@@ -8,7 +8,6 @@ from importlib import import_module
 
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Known
-from envcheck.model.findings import Finding
 from envcheck.model.plans import Clash, Environment, Plan, PlannedRelease, Step
 from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
@@ -37,11 +36,8 @@ _NATIVE = (
 def build_plan(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish: Wish = AS_USUAL) -> Plan:
     """Plan for a machine; `facts` are those of `described.planned_facts`."""
     judge = Judge(Context(facts, matrix, Target(goal_of(facts, matrix, requests, wish))))
-    in_the_way = blockers(judge.own_findings())
     choices, clashes = choose_all(judge, requests, wish.installer)
-    if in_the_way or any(choice.best is None for choice in choices):
-        return _blocked(judge, choices, in_the_way, wish)
-    return plan_of(judge, choices, clashes, wish)
+    return unmet(judge, choices, wish) or plan_of(judge, choices, clashes, wish)
 
 
 def goal_of(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish: Wish) -> str:
@@ -56,14 +52,18 @@ def choose_all(
 
     What `admits` refuses is not judged.
     """
-    if len(requests) == 1:
+    if len(requests) == 1 and not judge.standing:
         return [choose(judge, requests[0], installer, admits=admits)], []
     from envcheck.plan.together import choose_together  # reads requirements: a bare start's time
 
     return choose_together(judge, requests, installer, admits)
 
 
-def _blocked(judge: Judge, choices: list[Choice], in_the_way: tuple[Finding, ...], wish: Wish) -> Plan:
+def unmet(judge: Judge, choices: list[Choice], wish: Wish) -> Plan | None:
+    """Return the plan that says what is in the way and what would help; None where all were chosen."""
+    in_the_way = blockers(judge.own_findings())
+    if not in_the_way and all(choice.best is not None for choice in choices):
+        return None
     from envcheck.plan.changes import possible_changes  # where a plan is possible, nobody asks
 
     requests = tuple(choice.request for choice in choices)

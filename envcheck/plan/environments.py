@@ -68,7 +68,7 @@ def environment_of(context: Context, judged: tuple[Judgement, ...], wish: Wish) 
     channels = tuple(dict.fromkeys(name for item in judged for name in item.source.channels))
     return replaced(
         made,
-        sets=_sets(context, judged),
+        sets=_sets(context, judged, wish.kept),
         packages=(f"python={made.python}", "pip", *dict.fromkeys(packages)) if installer == CONDA else (),
         channels=channels or (("conda-forge",) if installer == CONDA else ()),
         library_folders=_library_folders(made, judged),
@@ -124,19 +124,19 @@ def _variables(context: Context, installer: str, judged: tuple[Judgement, ...]) 
     return {"CONDA_OVERRIDE_CUDA": branch.cuda} if branch else {}
 
 
-def _sets(context: Context, judged: tuple[Judgement, ...]) -> tuple[RequirementSet, ...]:
+def _sets(context: Context, judged: tuple[Judgement, ...], kept: tuple[str, ...]) -> tuple[RequirementSet, ...]:
     """Group the requirements by index; what comes from an index of its own comes first, whole."""
     by_index: dict[str, list[Judgement]] = {}
     for item in sorted(judged, key=lambda item: not item.candidate.index):
         by_index.setdefault(item.candidate.index, []).append(item)
-    return tuple(_set(context, index, items) for index, items in by_index.items())
+    return tuple(_set(context, index, items, kept) for index, items in by_index.items())
 
 
-def _set(context: Context, index: str, judged: list[Judgement]) -> RequirementSet:
+def _set(context: Context, index: str, judged: list[Judgement], kept: tuple[str, ...]) -> RequirementSet:
     texts = [item.candidate.requirement for item in judged]
     beside = [text for item in judged for text in constraints(context, item.candidate, item.source)]
     exceptions = [name for item in judged for name in source_only(context, item.candidate)]
-    return RequirementSet(tuple(dict.fromkeys([*texts, *beside])), index, tuple(dict.fromkeys(exceptions)))
+    return RequirementSet(tuple(dict.fromkeys([*texts, *beside])), index, tuple(dict.fromkeys(exceptions)), kept)
 
 
 def _library_folders(made: Environment, judged: tuple[Judgement, ...]) -> tuple[str, ...]:

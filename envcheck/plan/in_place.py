@@ -14,13 +14,14 @@ from envcheck.plan.changes import another_python, may_do
 from envcheck.plan.choose import Choice
 from envcheck.plan.cuda_source import SYSTEM as SYSTEM_TOOLKIT
 from envcheck.plan.described import Description, planned_facts
+from envcheck.plan.in_the_way import removal_steps
 from envcheck.plan.judge import Judge
 from envcheck.plan.paths import interpreter
 from envcheck.plan.requests import Request, RequestError, read_requests
 from envcheck.plan.system import blockers
 from envcheck.plan.wish import Wish
 from envcheck.rules import Context, Target
-from envcheck.rules.fixes_python import python_program, uninstall_steps
+from envcheck.rules.fixes_python import python_program
 from envcheck.rules.framework_state import is_conda_build, judged_frameworks
 
 _PLAIN_PATH = r"[~\w./+:\\ @()-]+"
@@ -158,35 +159,11 @@ def _fitted(context: Context, made: Environment, releases: list[PlannedRelease],
     """Fit the steps to the environment that is there: what is in the way goes first, nothing is created."""
     program = python_program(context)
     own = {interpreter(made): program}
-    fitted = [replaced(step, argv=tuple(own.get(word, word) for word in step.argv)) for step in steps]
+    gone = removal_steps(context, made, releases)
+    changed = [steps[0], *gone, *steps[1:]]  # the first one creates the environment
+    fitted = [replaced(step, argv=tuple(own.get(word, word) for word in step.argv)) for step in changed]
     if made.installer == CONDA:
         bring = [replaced(step, argv=("conda", "install", *step.argv[2:])) for step in fitted[:1]]
         return [*bring, *fitted[1:]]
-    names = [name for item in releases for name in _in_the_way(context, item)]
-    why = "Remove what pip would leave in its place."
-    gone = [Step("remove", why, command.argv) for command in uninstall_steps(context, *names)]
     pip = [Step("bring-pip", "There is no pip yet.", (program, "-m", "ensurepip", "--upgrade"))]
-    return [*(pip if isinstance(context.facts.python.pip_version, Absent) else []), *gone, *fitted[1:]]
-
-
-def _in_the_way(context: Context, release: PlannedRelease) -> tuple[str, ...]:
-    """List the distributions that pip would leave beside or in place of a release.
-
-    Of two that own one module the files of both are damaged; and to pip 2.8.0+cpu meets ==2.8.0.
-    """
-    matrix, name, public = context.matrix, release.distribution, release.version.partition("+")[0]
-    row = matrix.release(release.framework, public, context.platform, name)
-    stays = (name, row.stub_for if row is not None else None)
-    found = {key: item for key, item in context.distributions.items() if item.scope != "conda"}
-    same = [key for key in found if matrix.framework_of(key) == release.framework and key not in stays]
-    owners = [key for key in same if matrix.module_of(key) == matrix.module_of(name)]
-    there = found[name].version if name in found else ""
-    is_other_build = there != release.version and there.partition("+")[0] == public
-    plugins = [key for key in same if _is_other_plugin(key, release)]
-    return (*((name,) if name in found and (owners or is_other_build) else ()), *owners, *plugins)
-
-
-def _is_other_plugin(name: str, release: PlannedRelease) -> bool:
-    """Tell whether a plugin of jax is for another CUDA than the release: jax-cuda12-pjrt beside jax[cuda13]."""
-    plugin = re.match(r"jax-(cuda\d+)-", name)
-    return plugin is not None and release.build == "gpu" and plugin[1] not in release.requirement
+    return [*(pip if isinstance(context.facts.python.pip_version, Absent) else []), *fitted[1:]]

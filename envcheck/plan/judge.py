@@ -42,9 +42,9 @@ class Judgement:
 class Judge:
     """Judges candidates for one machine; the machine's own findings are worked out once, when needed."""
 
-    def __init__(self, context: Context) -> None:
-        """Hold the machine to judge on, without any framework."""
-        self.context = context
+    def __init__(self, context: Context, standing: tuple[tuple[str, str], ...] = ()) -> None:
+        """Hold the machine to judge on, without any framework, and what those that stay need: (whose, requirement)."""
+        self.context, self.standing = context, standing
         self._own: tuple[Finding, ...] | None = None
         self._known: dict[tuple[str, CudaSource], Judgement] = {}
 

@@ -38,12 +38,17 @@ def install_steps(made: Environment) -> tuple[Step, ...]:
 
 def install_argv(python: str, wanted: RequirementSet) -> tuple[str, ...]:
     """Write pip's command for one set: wheels only, but for what has none; ValueError for no plain requirement."""
-    for text in wanted.requirements:
+    for text in (*wanted.requirements, *wanted.kept):
         if not is_requirement(text):
             raise ValueError(text)
     options = ("--only-binary=:all:", *(f"--no-binary={name}" for name in wanted.source_only))
     index = ("--index-url", wanted.index) if wanted.index else ()
-    return (python, "-m", "pip", "install", *options, *index, *wanted.requirements)
+    return (python, "-m", "pip", "install", *options, *index, *wanted.requirements, *wanted.kept)
+
+
+def uninstall_argv(python: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Write pip's command that removes distributions from an environment."""
+    return (python, "-m", "pip", "uninstall", "-y", *names)
 
 
 def install_step(
@@ -54,7 +59,8 @@ def install_step(
     return Step(
         "install" if len(made.sets) == 1 else f"install-{number + 1}",
         f"Install {', '.join(exact)} with what {'they need' if len(exact) > 1 else 'it needs'}"
-        + (" from an index of its own." if wanted.index else "."),
+        + (" from an index of its own" if wanted.index else "")
+        + (f"; {', '.join(wanted.kept)} must stay." if wanted.kept else "."),
         argv,
         verify=verify,
         environment=made.folder,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from envcheck.model.facts import Known
 from envcheck.model.findings import INCOMPATIBLE, NOTE, Finding, Fix, Report
 from envcheck.model.plans import SYSTEM
 from envcheck.model.records import replaced
 from envcheck.plan.described import Description, planned_facts
 from envcheck.plan.in_place import Broken, planned_fix
 from envcheck.plan.judge import Judge
+from envcheck.plan.there import alone
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.framework_state import judged_frameworks
 from envcheck.rules.targets import wanted_releases
@@ -100,17 +100,7 @@ def _broken(report: Report, context: Context, judge: Judge) -> tuple[list[Broken
 
 def _said_of(context: Context, framework: str) -> _Said:
     """List what the rules say where no other framework is there."""
-    python = context.facts.python
-    if isinstance(python.frameworks, Known):
-        builds = tuple(item for item in python.frameworks.value if item.framework == framework)
-        python = replaced(python, frameworks=Known(builds, python.frameworks.source))
-    if isinstance(python.distributions, Known):
-        found = python.distributions
-        kept = tuple(item for item in found.value if context.matrix.framework_of(item.name) in (None, framework))
-        python = replaced(python, distributions=Known(kept, found.source))
-    asked = tuple(item.text for item in wanted_releases(context) if item.framework == framework)
-    alone = Context(replaced(context.facts, python=python), context.matrix, Target(context.goal, asked))
-    return frozenset((item.id, item.message) for item in evaluate(alone).findings)
+    return frozenset((item.id, item.message) for item in evaluate(alone(context, framework)).findings)
 
 
 def _requests(context: Context, name: str, causes: set[str]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ class Request:
     framework: str
     extras: tuple[str, ...]
     specifier: str
+    held: str = ""  # the name an environment holds it under already: it stays where that is no fault
 
 
 def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 
 from packaging.requirements import Requirement
@@ -17,12 +16,11 @@ from envcheck.plan.constraints import constraints
 from envcheck.plan.cuda_source import NONE, OWN
 from envcheck.plan.judge import Judge, Judgement
 from envcheck.plan.requests import Request
-from envcheck.rules.cuda_wheel_names import sharing_wheels
+from envcheck.rules.cuda_wheel_names import bare_wheel, sharing_wheels
 
 _DEPTH = 24  # releases of each framework that are tried with each other
 _CONFLICT = "cuda-wheel-conflict"
 _UNTOLD = "which versions of the shared CUDA wheels it pins is not known."
-_SUFFIX = re.compile(r"(.+?)-cu(\d+)")
 
 
 def choose_together(
@@ -30,7 +28,7 @@ def choose_together(
 ) -> tuple[list[Choice], list[Clash]]:
     """Choose releases that fit into one environment; with clashes, those of the newest of each, which do not."""
     newest = [choose(judge, request, installer, admits=admits) for request in requests]
-    if len(requests) < 2 or any(choice.best is None for choice in newest):
+    if any(choice.best is None for choice in newest):
         return newest, []
     clashes = [*_clashes(judge, newest)]
     if not clashes:
@@ -131,14 +129,19 @@ def _with_reasons(judge: Judge, found: list[Choice], place: int, ladder: _Ladder
 def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
     """Yield pairs of pins on one distribution that no version meets, and wheels of two CUDA majors in one folder."""
     pins: dict[str, list[tuple[str, Requirement]]] = {}
+    told = [*judge.standing]
     for item in (choice.best for choice in choices if choice.best):
-        for text in dict.fromkeys((*_pins(judge, item), *constraints(judge.context, item.candidate, item.source))):
-            requirement = Requirement(text)
-            pins.setdefault(_shared_name(requirement.name), []).append((_label(item), requirement))
+        own = dict.fromkeys((*_pins(judge, item), *constraints(judge.context, item.candidate, item.source)))
+        told += ((_label(item), text) for text in own)
+    for owner, text in told:
+        requirement = Requirement(text)
+        pins.setdefault(bare_wheel(requirement.name)[0], []).append((owner, requirement))
+    stay = {owner for owner, _ in judge.standing}  # they are in one environment: how, is not asked
     for found in pins.values():
         for number, (owner, first) in enumerate(found):
             for other, second in found[number + 1 :]:
-                if other != owner and (first.name != second.name or not _meet(first.specifier, second.specifier)):
+                apart = first.name != second.name or not _meet(first.specifier, second.specifier)
+                if apart and other != owner and other not in stay:
                     yield Clash(f"{owner}: {_shown(first)}", f"{other}: {_shown(second)}")
 
 
@@ -160,12 +163,6 @@ def _pins(judge: Judge, judged: Judgement) -> tuple[str, ...]:
     own, row, context = () if judged.source.kind == NONE else wheels, candidate.row, judge.context
     real = context.matrix.release(row.framework, row.version, context.platform, row.stub_for) if row.stub_for else None
     return (*own, *(f"{name}{specifier}" for name, specifier in (real or row).requires.items()))
-
-
-def _shared_name(name: str) -> str:
-    """Drop the CUDA suffix of a wheel whose builds for all CUDA majors lie in one folder."""
-    match = _SUFFIX.fullmatch(name)
-    return match[1] if match and match[1] in sharing_wheels() else name
 
 
 def _meet(first: SpecifierSet, second: SpecifierSet) -> bool:

@@ -24,12 +24,17 @@ def environment_steps(made: Environment, base: str = "") -> tuple[Step, ...]:
 
 def install_argv(python: str, wanted: RequirementSet) -> tuple[str, ...]:
     """Write uv's command for one set: wheels only, but for what has none; ValueError for no plain requirement."""
-    for text in wanted.requirements:
+    for text in (*wanted.requirements, *wanted.kept):
         if not is_requirement(text):
             raise ValueError(text)
     options = ("--only-binary", ":all:", *(part for name in wanted.source_only for part in ("--no-binary", name)))
     index = ("--default-index", wanted.index) if wanted.index else ()
-    return ("uv", "pip", "install", "--python", python, *options, *index, *wanted.requirements)
+    return ("uv", "pip", "install", "--python", python, *options, *index, *wanted.requirements, *wanted.kept)
+
+
+def uninstall_argv(python: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Write uv's command that removes distributions from an environment."""
+    return ("uv", "pip", "uninstall", "--python", python, *names)
 
 
 def _install(made: Environment, wanted: RequirementSet, number: int) -> Step:

@@ -16,6 +16,7 @@ class Wish:
     in_container: bool = False  # the environment is to be an image
     described: Description = Description()  # what was stated by hand: commands that plan anew repeat it
     repeated: tuple[str, ...] = ()  # the other options given, for those commands: --snapshot machine.json
+    kept: tuple[str, ...] = ()  # what the environment holds already and keeps: tensorflow==2.15.1
 
 
 AS_USUAL = Wish()

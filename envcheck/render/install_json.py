@@ -15,7 +15,7 @@ SCHEMA = "envcheck/install/1"
 class Result:
     """What came of an installation, of its undoing, or of a plan that was only shown."""
 
-    outcome: str  # installed, restored, planned, blocked, unsettled
+    outcome: str  # installed, unchanged, restored, planned, blocked, unsettled
     folder: str
     id: str = ""  # of the installation
     why: str = ""  # why the environment is not the new one

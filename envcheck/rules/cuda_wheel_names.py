@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +20,15 @@ def wheel_of(soname: str) -> str:
 def sharing_wheels() -> tuple[str, ...]:
     """List the wheels, without CUDA suffix, whose builds for all CUDA majors lie in one folder."""
     return tuple(_data()["one_folder_for_all_majors"])
+
+
+def bare_wheel(name: str) -> tuple[str, str]:
+    """Split a wheel whose builds for all CUDA majors lie in one folder: nvidia-cudnn-cu12 -> ("nvidia-cudnn", "12").
+
+    The CUDA of any other is "".
+    """
+    match = re.fullmatch(r"(.+?)-cu(\d+)", name)
+    return (match[1], match[2]) if match and match[1] in sharing_wheels() else (name, "")
 
 
 def wheels_citation() -> Citation:

@@ -51,6 +51,17 @@ def violations(context: Context) -> tuple[Violation, ...]:
     return tuple(context.memo["violations"])
 
 
+def broken_pins(context: Context) -> tuple[Violation, ...]:
+    """List every requirement in the environment that is not met, whoever's it is, but for those of extras."""
+    told = ((owner, need) for owner in context.distributions.values() for need in requirements_of(context, owner))
+    found = (
+        Violation(owner, name, specifier, context.distributions.get(name))
+        for owner, (name, specifier, by_extra) in told
+        if not by_extra
+    )
+    return tuple(item for item in found if _is_broken(item.specifier, item.found, item.owner))
+
+
 def _search(context: Context) -> Iterator[Violation]:
     installed = context.distributions
     frameworks = [name for name in installed if context.matrix.framework_of(name)]
@@ -59,7 +70,7 @@ def _search(context: Context) -> Iterator[Violation]:
     queue, seen = list(frameworks), set(frameworks)
     while queue:
         owner = installed[queue.pop(0)]
-        for name, specifier, by_extra in _requirements(context, owner):
+        for name, specifier, by_extra in requirements_of(context, owner):
             found = installed.get(name)
             if _is_broken(specifier, found, owner):
                 yield Violation(owner, name, specifier, found, by_extra)
@@ -75,13 +86,13 @@ def _dependants(context: Context, frameworks: set[str], seen: set[str]) -> Itera
     for owner in context.distributions.values():
         if owner.name in seen or not any(line.lower().replace("_", "-").startswith(starts) for line in owner.requires):
             continue
-        for name, specifier, _ in _requirements(context, owner):
+        for name, specifier, _ in requirements_of(context, owner):
             if name in frameworks and _is_broken(specifier, context.distributions[name], owner):
                 yield Violation(owner, name, specifier, context.distributions[name])
 
 
-def _requirements(context: Context, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
-    """Yield name, specifier and whether it is an extra's of each requirement that holds for the inspected Python."""
+def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
+    """Yield name, specifier and whether it is an extra's of what a distribution requires of the inspected Python."""
     framework = context.matrix.framework_of(owner.name)
     row = context.matrix.release(framework, owner.version, context.platform, owner.name) if framework else None
     if row is not None and not owner.requires and owner.installer != "conda":
