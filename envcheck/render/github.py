@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model.findings import ERROR, UNDETERMINED, WARNING, Finding, Report
+from envcheck.model.findings import ERROR, UNDETERMINED, WARNING, Finding, Fix, Report, Way
 from envcheck.render.inert import inert, shell_line
 
 
@@ -18,10 +18,14 @@ def _annotation(finding: Finding, judged: str, system: str) -> str:
     title += " (undetermined)" if finding.verdict == UNDETERMINED else ""
     text = inert(finding.message)
     if finding.fix is not None:
-        text += f"\nFix: {inert(finding.fix.summary)}"
-        text += "".join(f"\n$ {shell_line(command.argv, system)}" for command in finding.fix.commands)
+        text += _way("Fix", finding.fix, system) + "".join(_way("Or", way, system) for way in finding.fix.alternatives)
     place = _place(finding, judged)
     return f"::{level} {place}title={_property(title)}::{_data(text)}"
+
+
+def _way(word: str, way: Fix | Way, system: str) -> str:
+    typed = "".join(f"\n$ {shell_line(command.argv, system)}" for command in way.commands)
+    return f"\n{word}: {inert(way.summary)}{typed}"
 
 
 def _place(finding: Finding, judged: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
-from envcheck.model.findings import Report
+from envcheck.model.findings import INCOMPATIBLE, NOTE, Report
 from envcheck.model.snapshot import Snapshot
 from envcheck.plan.repair import repair_plan
 from envcheck.render.inert import inert, shell_line
@@ -28,6 +28,7 @@ def render_html(report: Report, snapshot: Snapshot) -> str:
         roots=roots,
         following=[finding for finding in report.findings if finding.caused_by is not None],
         plan=repair_plan(report),
+        advised={item.id for item in roots if item.severity == NOTE or item.verdict != INCOMPATIBLE},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from envcheck.model.findings import ERROR, UNDETERMINED, Finding, Report
+from envcheck.model.findings import ERROR, UNDETERMINED, Finding, Fix, Report, Way
 from envcheck.model.records import dataclass, replaced
 from envcheck.render.inert import inert, shell_line
 
@@ -89,9 +89,13 @@ def _details(finding: Finding, system: str) -> str:
         where = f" ({item.source.where})" if item.source is not None and item.source.where else ""
         lines.append(f"seen: {item.fact}: {item.shown}{where}")
     if finding.fix is not None:
-        lines.append(f"fix: {finding.fix.summary}")
-        lines += [f"  $ {shell_line(command.argv, system)}" for command in finding.fix.commands]
+        lines += _way("fix", finding.fix, system)
+        lines += [line for way in finding.fix.alternatives for line in _way("or", way, system)]
     return "\n".join(inert(line) for line in lines)  # a line of its own could command the CI that prints it
+
+
+def _way(word: str, way: Fix | Way, system: str) -> list[str]:
+    return [f"{word}: {way.summary}", *(f"  $ {shell_line(command.argv, system)}" for command in way.commands)]
 
 
 def _clean(text: str) -> str:

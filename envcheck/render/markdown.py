@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model.findings import UNDETERMINED, Finding, Report
+from envcheck.model.findings import UNDETERMINED, Command, Finding, Report
 from envcheck.model.snapshot import Snapshot
 from envcheck.render.inert import inert, shell_line
 from envcheck.rules.overview import overview
@@ -49,10 +49,15 @@ def _details(finding: Finding, system: str) -> list[str]:
         where += f" [{item.citation.url_or_artifact}]" if item.citation is not None else ""
         lines.append(f"- {escaped(f'{item.fact}: {item.shown}{where}')}")
     if finding.fix is not None:
-        lines += ["", f"Fix: {escaped(finding.fix.summary)}"]
-        commands = [shell_line(command.argv, system) for command in finding.fix.commands]
-        lines += ["", *fenced(commands, "sh")] if commands else []
+        lines += ["", *_way(f"Fix: {finding.fix.summary}", finding.fix.commands, system)]
+        for way in finding.fix.alternatives:
+            lines += ["", *_way(f"Or: {way.summary}", way.commands, system)]
     return [*lines, ""]
+
+
+def _way(said: str, commands: tuple[Command, ...], system: str) -> list[str]:
+    typed = [shell_line(command.argv, system) for command in commands]
+    return [escaped(said), *(["", *fenced(typed, "sh")] if typed else [])]
 
 
 def fenced(lines: list[str], language: str = "") -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
+from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Command
 from envcheck.render.inert import inert, shell_line
 from envcheck.smoke.protocol import PASSED, SKIPPED, Measure, Result
 from envcheck.smoke.runs import Run, Session
@@ -71,9 +71,16 @@ def _findings(session: Session) -> Iterator[str]:
         if finding.fix is None:
             continue
         yield inert(f"fix for {finding.id}: {finding.fix.summary}")
-        for command in finding.fix.commands:
-            yield inert(f"    # {command.purpose}")
-            yield f"    $ {shell_line(command.argv)}"
+        yield from _commands(finding.fix.commands)
+        for way in finding.fix.alternatives:
+            yield inert(f"  or: {way.summary}")
+            yield from _commands(way.commands)
+
+
+def _commands(commands: tuple[Command, ...]) -> Iterator[str]:
+    for command in commands:
+        yield inert(f"    # {command.purpose}")
+        yield f"    $ {shell_line(command.argv)}"
 
 
 def placement_lines(session: Session) -> Iterator[str]:

@@ -93,7 +93,7 @@ def finding_lines(finding: Finding, system: str, *, verbose: bool, steps: tuple[
     lines: list[Line] = [("", "", ""), (f"{kind}: ", title, _STYLES[kind]), ("  ", inert(finding.message), "")]
     evidence = finding.evidence if verbose else finding.evidence[:3]
     lines += [(_label(item), _evidence(item, verbose=verbose), "dim") for item in evidence]
-    return lines + (_planned(finding, system, steps) if steps else _fix(finding, system))
+    return lines + (_planned(finding, system, steps) if steps else _fix(finding, system)) + _other_ways(finding, system)
 
 
 def _fix(finding: Finding, system: str) -> list[Line]:
@@ -102,6 +102,15 @@ def _fix(finding: Finding, system: str) -> list[Line]:
     lines: list[Line] = [("  fix: ", inert(finding.fix.summary), "")]
     for command in finding.fix.commands:
         lines += _command(command.purpose, command.argv, system)
+    return lines
+
+
+def _other_ways(finding: Finding, system: str) -> list[Line]:
+    lines: list[Line] = []
+    for way in finding.fix.alternatives if finding.fix and finding.caused_by is None else ():
+        lines.append(("  or: ", inert(way.summary), ""))
+        for command in way.commands:
+            lines += _command(command.purpose, command.argv, system)
     return lines
 
 

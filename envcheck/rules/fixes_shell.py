@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from envcheck.model.findings import Command, Finding, Report
 from envcheck.model.records import replaced
@@ -26,12 +27,24 @@ def fitted(report: Report, system: str) -> Report:
 
 
 def _fitted(finding: Finding, system: str) -> Finding:
-    if finding.fix is None or not finding.fix.commands or system not in ("windows", "darwin"):
+    fix = finding.fix
+    if fix is None or not (fix.commands or fix.alternatives) or system not in ("windows", "darwin"):
         return finding
     there = _on_windows if system == "windows" else _on_macos
-    commands = tuple(item for command in finding.fix.commands for item in there(command))
-    changed: Finding = replaced(finding, fix=replaced(finding.fix, commands=commands))
+    commands = _typed(fix.commands, there)
+    ways = [(way, _typed(way.commands, there)) for way in fix.alternatives]
+    kept = [replaced(way, commands=typed) for way, typed in ways if typed or not way.commands]
+    if fix.commands and not commands and kept:  # the first way is none there: another one takes its place
+        first = next((way for way in kept if way.commands), kept[0])
+        commands = first.commands
+        fix = replaced(fix, summary=f"{fix.summary} {first.summary}")
+        kept.remove(first)
+    changed: Finding = replaced(finding, fix=replaced(fix, commands=commands, alternatives=tuple(kept)))
     return changed
+
+
+def _typed(commands: tuple[Command, ...], there: Callable[[Command], tuple[Command, ...]]) -> tuple[Command, ...]:
+    return tuple(item for command in commands for item in there(command))
 
 
 def _on_macos(command: Command) -> tuple[Command, ...]:
