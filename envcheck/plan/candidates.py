@@ -71,6 +71,8 @@ def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRe
 def _tensorflow(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
     names = _distributions(context, request)
     usable = [row for name in names for row in rows if row.distribution == name]
+    if context.goal == "cpu":  # what others require by its name keeps it
+        usable = [row for row in usable if row.distribution == request.held] or usable
     wanted = [row for row in usable if row.cuda_build == (context.goal == "gpu") and not row.stub_for]
     # An empty wheel stands for another distribution: the usual name's problems are the known ones.
     usable.sort(key=lambda row: (row.cuda_build != (context.goal == "gpu"), row.distribution != request.distribution))

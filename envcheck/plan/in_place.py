@@ -147,7 +147,8 @@ def _written(context: Context, plan: Plan, broken: list[Broken], here: str = "",
         releases = [item for item in wanted if item.environment == made.folder]
         steps = [step for step in plan.steps if step.environment == made.folder and step.argv != step.verify]
         if releases and here == made.folder:
-            steps = _fitted(context, made, releases, steps)
+            there = [item for item in plan.releases if item.environment == made.folder]
+            steps = _fitted(context, made, there, steps)
         commands += [Command(step.argv, step.scope, step.purpose) for step in steps if releases]
     chosen = " and ".join(item.requirement for item in wanted)
     asked = shlex.join((*plan.requirements, *(("--python", python) if python else ())))
