@@ -129,5 +129,6 @@ class Plan:
     changes: Tuple[Change, ...] = ()
     rejected: Tuple[Rejected, ...] = ()  # of frameworks for which nothing was found
     notes: Tuple[str, ...] = ()
+    system: str = ""  # whose shells its commands are typed in: linux, windows, darwin; "" not known
     machine: Mapping[str, str] = field(default_factory=dict)  # the driver and GPUs it is for: ENVCHECK_DRIVER_RELEASE
     verified: str = ""  # what was held against which index; "" where nothing was

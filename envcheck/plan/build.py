@@ -73,6 +73,7 @@ def unmet(judge: Judge, choices: list[Choice], wish: Wish) -> Plan | None:
         (),
         blocked_by=in_the_way,
         requirements=tuple(request.text for request in requests),
+        system=judge.context.os,
         changes=possible_changes(judge.context, requests, wish),
         rejected=tuple(item for choice in choices if choice.best is None for item in choice.rejected),
     )
@@ -109,6 +110,7 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
         environments=tuple(environments),
         clashes=tuple(clashes),
         notes=tuple(dict.fromkeys(note for made in environments for note in _notes(context, made, releases))),
+        system=context.os,
         machine=stated_machine(context),
     )
 

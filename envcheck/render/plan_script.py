@@ -5,25 +5,26 @@ from __future__ import annotations
 from envcheck.model.plans import SYSTEM, Plan, Step
 from envcheck.render.inert import inert
 from envcheck.render.plan_text import is_windows, step_line
+from envcheck.render.powershell import HEADING, STOP, powershell_line
+
+_SAVE = "# For PowerShell: save it as setup.ps1, then type: powershell -ExecutionPolicy Bypass -File setup.ps1"
 
 
 def render_script(plan: Plan) -> str:
     """Render a plan as a script that stops at the first failure; system steps stand in it as comments."""
-    heading = ["$ErrorActionPreference = 'Stop'"] if is_windows(plan) else ["#!/bin/sh", "set -eu"]
-    wanted = inert(" and ".join(plan.requirements))
-    lines = [
-        *heading,
-        f"# {wanted} on the {plan.goal.upper()}: {', '.join(item.requirement for item in plan.releases)}",
-    ]
+    wanted = f"# {inert(' and '.join(plan.requirements))} on the {plan.goal.upper()}: "
+    wanted += ", ".join(item.requirement for item in plan.releases)
+    lines = [_SAVE, wanted, *HEADING] if is_windows(plan) else ["#!/bin/sh", "set -eu", wanted]
     for step in plan.steps:
         lines += ["", f"# {inert(step.purpose)}", *_command(plan, step)]
-    return "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    return text.encode("ascii", "replace").decode("ascii") if is_windows(plan) else text
 
 
 def _command(plan: Plan, step: Step) -> list[str]:
     if not step.argv:
         return ["# (by hand)"]
-    line = step_line(plan, step)
+    line = powershell_line(step.argv, step.env) if is_windows(plan) else step_line(plan, step)
     if step.scope == SYSTEM:
         return [f"# as an administrator: {part}" for part in line.splitlines()]
-    return [line, "if ($LASTEXITCODE) { exit $LASTEXITCODE }"] if is_windows(plan) else [line]
+    return [line, STOP] if is_windows(plan) else [line]

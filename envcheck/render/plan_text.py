@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envcheck.model.plans import SYSTEM, Plan, PlannedRelease, Rejected, Step
 from envcheck.render.inert import inert, shell_line
-from envcheck.render.powershell import powershell_line
+from envcheck.render.windows import windows_line
 
 _SHOWN = 6  # rejected releases before the rest is counted; -v shows all
 
@@ -26,14 +26,14 @@ def render_plan_text(plan: Plan, *, verbose: bool = False) -> str:
 
 
 def is_windows(plan: Plan) -> bool:
-    """Tell whether a plan's commands are for PowerShell."""
-    return any(made.platform.startswith("win") for made in plan.environments)
+    """Tell whether a plan's commands are typed on Windows."""
+    return plan.system == "windows"
 
 
 def step_line(plan: Plan, step: Step) -> str:
-    """Write a step's command for the shell of the plan's platform."""
+    """Write a step's command for the shells of the plan's system."""
     if is_windows(plan):
-        return powershell_line(step.argv, step.env)
+        return windows_line(tuple(map(inert, step.argv)), step.env)
     prefix = "".join(f"{name}={shell_line((value,))} " for name, value in step.env.items())
     return prefix + shell_line(step.argv)
 
@@ -81,7 +81,7 @@ def _blocked(plan: Plan, *, verbose: bool) -> list[str]:
     lines += _rejected(plan.rejected, "releases", verbose=verbose)
     lines += ["", "What would make it possible, the least effort first:"] if plan.changes else []
     for change in plan.changes:
-        lines += [f"  {change.what}: {change.requirement}", f"    $ {shell_line(change.argv)}"]
+        lines += [f"  {change.what}: {change.requirement}", f"    $ {shell_line(change.argv, plan.system)}"]
     if not plan.changes:
         lines += ["", "No single change of Python, driver, C library or build would make it possible."]
     return lines
@@ -93,6 +93,5 @@ def _step(plan: Plan, step: Step, *, verbose: bool) -> list[str]:
     lines = [f"# {plan.steps.index(step) + 1}. {inert(step.purpose)}{scope}{solves}"]
     lines += [f"$ {step_line(plan, step)}"] if step.argv else []
     if verbose and step.undo:
-        undo = powershell_line(step.undo) if is_windows(plan) else shell_line(step.undo)
-        lines.append(f"#    undo: {undo}")
+        lines.append(f"#    undo: {shell_line(step.undo, plan.system)}")
     return lines

@@ -65,8 +65,13 @@ def test_powershell_takes_nothing_for_code() -> None:
     assert powershell_line(("py", "-3.10", "-m", "venv", ".venv")) == "py -3.10 -m venv .venv"
     hostile = ("a b\\python.exe", "x'; Remove-Item -Recurse C:\\", "$(whoami)", "`n", "\u2019; calc", "a;b", "")
     assert powershell_line(hostile) == (
-        "& 'a b\\python.exe' 'x''; Remove-Item -Recurse C:\\' '$(whoami)' '`n' '\u2019\u2019; calc' 'a;b' ''"
+        "& 'a b\\python.exe' '\"x''; Remove-Item -Recurse C:\\\\\"' '$(whoami)' '`n' "
+        "('\"' + [char]0x2019 + '; calc\"') 'a;b' '\"\"'"
     )
+    assert powershell_line(("x", 'say "a b"', "C:\\my dir\\", "100%", "^&", "\xe9\U0001f600")) == (
+        r"""x '"say \"a b\""' '"C:\my dir\\"' '100%' '^&' ('' + [char]0x00e9 + [char]0xd83d + [char]0xde00)"""
+    )
+    assert powershell_line(("\xe9 x\\python.exe", "-V")) == "& ('' + [char]0x00e9 + ' x\\python.exe') -V"
     assert powershell_line(("conda",), {"CONDA_OVERRIDE_CUDA": "12'4"}) == "$env:CONDA_OVERRIDE_CUDA = '12''4'; conda"
 
 
@@ -109,4 +114,4 @@ def test_what_takes_a_step_back_is_written_for_the_same_shell() -> None:
         replaced(step, undo=("powershell", "-LiteralPath", "a b")) if step.undo else step for step in plan.steps
     )
     shown = render_plan_text(replaced(made, steps=steps), verbose=True)
-    assert "#    undo: powershell -LiteralPath 'a b'" in shown
+    assert '#    undo: powershell -LiteralPath "a b"' in shown

@@ -13,7 +13,7 @@ WINDOWS = {
         '.venv\\Scripts\\python.exe -m pip install "tensorflow[and-cuda]"'
     ),
     ("pip", "install", "torch>=2,<3"): 'pip install "torch>=2,<3"',
-    ("C:\\Program Files\\Py\\python.exe", "-V"): 'C:\\"Program Files"\\Py\\python.exe -V',
+    ("C:\\Program Files\\Py\\python.exe", "-V"): 'C:\\Program" Files"\\Py\\python.exe -V',
     (".venv/Scripts/python", "-V"): ".venv\\Scripts\\python -V",
     ("x", "a&calc", "a|b", "^", "(b)", "it's", ""): 'x "a&calc" "a|b" "^" "(b)" "it\'s" ""',
     ("x", "%PATH%", "$(calc)", "`n", 'a"b', "\u201d; calc"): (

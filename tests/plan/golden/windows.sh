@@ -1,5 +1,8 @@
-$ErrorActionPreference = 'Stop'
+# For PowerShell: save it as setup.ps1, then type: powershell -ExecutionPolicy Bypass -File setup.ps1
 # tensorflow==2.10.* on the GPU: tensorflow==2.10.1
+$ErrorActionPreference = 'Continue'
+$PSNativeCommandArgumentPassing = 'Legacy'
+trap { Write-Host $_; exit 1 }
 
 # Create a conda environment with Python 3.10 and the CUDA libraries.
 conda create -y -p .conda-env --override-channels -c conda-forge python=3.10 pip cudatoolkit=11.2 cudnn=8.1
@@ -10,5 +13,5 @@ if ($LASTEXITCODE) { exit $LASTEXITCODE }
 if ($LASTEXITCODE) { exit $LASTEXITCODE }
 
 # See that each framework finds the GPU: tensorflow.
-.conda-env\python.exe -c 'import tensorflow as t; from tensorflow.python.client import device_lib as l; d = [x.name for x in l.list_local_devices() if x.device_type == ''GPU'']; print(t.__version__, d); assert d, ''no GPU seen'''
+.conda-env\python.exe -c '"import tensorflow as t; from tensorflow.python.client import device_lib as l; d = [x.name for x in l.list_local_devices() if x.device_type == ''GPU'']; print(t.__version__, d); assert d, ''no GPU seen''"'
 if ($LASTEXITCODE) { exit $LASTEXITCODE }
