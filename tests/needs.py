@@ -117,6 +117,10 @@ def _chromium() -> bool:
     return find_chromium() is not None
 
 
+def _program(name: str) -> bool:
+    return shutil.which(name) is not None
+
+
 def _sshd() -> bool:
     programs = ("ip", "ssh", "ssh-keygen", "ansible-playbook", "/usr/sbin/sshd")
     beside = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:{Path(sys.executable).parent}"
@@ -130,6 +134,8 @@ def find_ldconfig() -> str | None:
     """Find ldconfig, which an ordinary user's PATH often misses."""
     return shutil.which("ldconfig", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
+
+SHELLS = ("sh", "bash", "zsh", "ksh", "busybox", "fish", "tcsh", "pwsh")
 
 _CHECKS: dict[str, Callable[[], bool]] = {
     "linux": _linux,
@@ -146,6 +152,7 @@ _CHECKS: dict[str, Callable[[], bool]] = {
     **{release: functools.partial(_framework, release) for release in FRAMEWORKS},
     "python-3.6": lambda: bool(find_python("3.6")),
     "chromium": _chromium,
+    **{shell: functools.partial(_program, shell) for shell in SHELLS},
     "sshd": _sshd,
 }
 

@@ -1,70 +1,103 @@
-"""Loader paths that an environment sets when it is activated, and nowhere else."""
+"""Loader paths that an environment sets while it is activated, and nowhere else."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from envcheck.host.data_files import read_data
 from envcheck.model.plans import CONDA, Environment, Step
+from envcheck.model.writing import Writing, writing_argv
 
-_NAME = "envcheck-cuda.sh"
-_BEFORE = '"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"'
-_WRITE = 'mkdir -p "$(dirname "$1")" && file=$1 && shift && printf "%s\\n" "$@" > "$file"'
-_APPEND = 'grep -qxF -- "$2" "$1" || printf "%s\\n" "$2" >> "$1"'
-_REMOVE = 'grep -vxF -- "$2" "$1" > "$1.new"; cat "$1.new" > "$1" && rm -f "$1.new"'
+SH = "sh"  # and bash, zsh, dash, ksh, busybox
+_OTHERS = {"fish": "fish", "csh": "csh", "tcsh": "csh", "pwsh": "ps1"}  # program -> its scripts' suffix
+_SCRIPTS = {  # that activate a venv: venv's, and uv's and virtualenv's where they differ
+    SH: ("activate",),
+    "fish": ("activate.fish",),
+    "csh": ("activate.csh",),
+    "ps1": ("Activate.ps1", "activate.ps1"),
+}
+_NAMES = {SH: "sh, bash, zsh and ksh", "fish": "fish", "csh": "csh and tcsh", "ps1": "PowerShell"}
+_HOLDS = 'grep -qxF -- "$2" "$1"'
+_HOLDS_IF_THERE = f'[ ! -e "$1" ] || {_HOLDS}'
 _SEES = '. "$1" && printenv LD_LIBRARY_PATH | grep -qF -- "$2"'
+_CUT = 'sed "/^# envcheck: begin/,/^# envcheck: end/d" "$1" > "$1.new" && cat "$1.new" > "$1" && rm -f "$1.new"'
+_REMOVE = f'[ ! -e "$1" ] || {{ {_CUT}; }}'
 
 
-def activation_steps(made: Environment) -> tuple[Step, ...]:
-    """Write the hook of an environment and, for a venv, let its activation read it; () where none is needed."""
+def shells_of(variables: Mapping[str, str]) -> tuple[str, ...]:
+    """List the shells to serve: those like sh, and the user's own."""
+    own = _OTHERS.get(variables.get("SHELL", "").rpartition("/")[2])
+    return (SH, own) if own else (SH,)
+
+
+def activation_steps(made: Environment, shells: tuple[str, ...] = (SH,)) -> tuple[Step, ...]:
+    """Write what sets the paths, and let each shell's activation call it; () where no paths are needed."""
     if not made.library_folders:
         return ()
-    return _conda(made) if made.installer == CONDA else _venv(made)
+    each = _conda if made.installer == CONDA else _venv
+    return (_launcher(made), *(step for shell in shells for step in each(made, shell)))
 
 
-def hook_path(made: Environment) -> str:
-    """Return where the hook lies below the environment."""
-    return f"etc/conda/activate.d/{_NAME}" if made.installer == CONDA else f"bin/{_NAME}"
+def launcher_path(made: Environment) -> str:
+    """Return where that lies which runs a command with the paths: `sh PATH COMMAND...`."""
+    return f"{made.folder}/bin/envcheck-cuda"
 
 
-def hook_lines(made: Environment, prefix: str) -> tuple[str, ...]:
-    """Write the hook: every folder of CUDA libraries in front of what LD_LIBRARY_PATH holds."""
-    folders = [f'"{prefix}"/{folder}' for folder in made.library_folders]
-    said = "# Written by envcheck: the CUDA libraries of this environment, which its frameworks do not look for."
-    if len(folders) == 1 and "*" not in folders[0]:
-        return (said, f"LD_LIBRARY_PATH={folders[0]}{_BEFORE}", "export LD_LIBRARY_PATH")
-    return (
-        said,
-        f"for envcheck_folder in {' '.join(folders)}; do",
-        f'  LD_LIBRARY_PATH="$envcheck_folder"{_BEFORE}',
-        "done; export LD_LIBRARY_PATH",
-        "unset envcheck_folder",
-    )
+def launcher_lines(made: Environment) -> tuple[str, ...]:
+    """Write it: every folder of CUDA libraries in front of what LD_LIBRARY_PATH holds."""
+    folders = " ".join(f'"$prefix"/{folder}' for folder in made.library_folders)
+    return tuple(line.replace("@FOLDERS@", folders) for line in hook_lines("launcher.sh"))
 
 
-def _venv(made: Environment) -> tuple[Step, ...]:
-    activate, hook = f"{made.folder}/bin/activate", f"{made.folder}/{hook_path(made)}"
-    line = f'. "$VIRTUAL_ENV/bin/{_NAME}"'
-    return (
-        _hook_step(made, hook, hook_lines(made, "$VIRTUAL_ENV")),
-        Step(
-            "activation-hook",
-            "Let the environment's activation read that file.",
-            ("sh", "-c", _APPEND, "sh", activate, line),
-            verify=("sh", "-c", _SEES, "sh", activate, f"{made.folder}/lib"),
-            undo=("sh", "-c", _REMOVE, "sh", activate, line),
-            environment=made.folder,
-        ),
-    )
+def hook_lines(name: str) -> tuple[str, ...]:
+    """Read a script of data/activation."""
+    return tuple(read_data(f"activation/{name}").decode("utf-8").splitlines())
 
 
-def _conda(made: Environment) -> tuple[Step, ...]:
-    return (_hook_step(made, f"{made.folder}/{hook_path(made)}", hook_lines(made, "$CONDA_PREFIX")),)
-
-
-def _hook_step(made: Environment, path: str, lines: tuple[str, ...]) -> Step:
+def _launcher(made: Environment) -> Step:
+    path = launcher_path(made)
     return Step(
         "library-path",
-        "Put the environment's CUDA libraries on the loader's path when it is activated.",
-        ("sh", "-c", _WRITE, "sh", path, *lines),
-        verify=("test", "-s", path),
+        "Write what runs a command with the environment's CUDA libraries on the loader's path.",
+        writing_argv(Writing(path, launcher_lines(made))),
+        verify=("sh", path, "true"),
         undo=("rm", "-f", path),
         environment=made.folder,
     )
+
+
+def _venv(made: Environment, shell: str) -> list[Step]:
+    return [_appended(made, shell, f"{made.folder}/bin/{name}") for name in _SCRIPTS[shell]]
+
+
+def _appended(made: Environment, shell: str, path: str) -> Step:
+    lines = hook_lines(f"venv.{shell}")
+    holds = ("sh", "-c", _HOLDS_IF_THERE, "sh", path, lines[0])
+    sees = ("sh", "-c", _SEES, "sh", path, f"{made.folder}/lib")
+    return Step(
+        "activation-hook",
+        f"Let the environment's activation use it, until `deactivate`, in {_NAMES[shell]}.",
+        writing_argv(Writing(path, lines, appends=True, if_there=shell != SH)),
+        verify=sees if shell == SH else holds,
+        undo=("sh", "-c", _REMOVE, "sh", path),
+        environment=made.folder,
+    )
+
+
+def _conda(made: Environment, shell: str) -> list[Step]:
+    """Write the two scripts that conda reads: when the environment is activated, and when it is left."""
+    return [
+        Step(
+            f"{kind}ion-hook",
+            f"Let {what}, in {_NAMES[shell]}.",
+            writing_argv(Writing(path, hook_lines(f"{name}.{shell}"), new_folder=True)),
+            verify=("test", "-s", path),
+            undo=("rm", "-f", path),
+            environment=made.folder,
+        )
+        for kind, name, what in (
+            ("activat", "conda", "the environment's activation use it"),
+            ("deactivat", "conda-leave", "leaving the environment take that back"),
+        )
+        for path in (f"{made.folder}/etc/conda/{kind}e.d/envcheck-cuda.{shell}",)
+    ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
+from envcheck.model.writing import read_writing
+from envcheck.render.shell_files import document_lines, writing_parts
 from envcheck.render.windows import windows_line
 
 # C0 and C1 controls, the marks that reorder text (https://trojansource.codes) or end a line, and half characters no
@@ -19,13 +21,25 @@ def inert(text: str) -> str:
     return _ACTIVE.sub("\ufffd", text.replace("\n", " ").replace("\t", " ").replace("\r", " "))
 
 
-def shell_line(argv: tuple[str, ...], system: str = "") -> str:
+def shell_line(argv: tuple[str, ...], system: str = "", *, folded: bool = False) -> str:
     """Quote a command for the shells of `system`: both of Windows, else a POSIX shell or zsh.
 
-    A POSIX shell is left a leading ~/, the redacted $USER and search paths to expand.
+    A POSIX shell is left a leading ~/, the redacted $USER and search paths to expand. `folded`: what writes a file
+    stands on a line for each line it writes.
     """
     words = tuple(map(inert, argv))
-    return windows_line(words) if system == "windows" and words else " ".join(map(_quoted, words))
+    if system == "windows" and words:
+        return windows_line(words)
+    writing = read_writing(words)
+    if writing is not None:
+        return (" \\\n    " if folded else " ").join(writing_parts(writing, _quoted))
+    return " ".join(map(_quoted, words))
+
+
+def here_document(argv: tuple[str, ...]) -> str:
+    """Write a command that writes a file for a script of sh; "" for any other command."""
+    writing = read_writing(tuple(map(inert, argv)))
+    return "\n".join(document_lines(writing, _quoted)) if writing else ""
 
 
 def _quoted(word: str) -> str:

@@ -6,7 +6,8 @@ import json
 import re
 
 from envcheck.model.plans import CONDA, SYSTEM, Environment, Plan, Step
-from envcheck.plan.activation import hook_path
+from envcheck.model.records import replaced
+from envcheck.plan.activation import launcher_path
 from envcheck.plan.images import Images
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.plan_files import the_environment
@@ -81,7 +82,7 @@ def _paths(made: Environment, folder: str, goal: str) -> list[str]:
 
 def _activated(made: Environment, folder: str) -> list[str]:
     """Write the words that start a program with the loader paths of the environment."""
-    return ["sh", "-c", f'. {folder}/{hook_path(made)} && exec "$@"', "sh"]
+    return ["sh", launcher_path(replaced(made, folder=folder))]
 
 
 def _gate(plan: Plan, made: Environment, images: Images, folder: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envcheck.model.plans import SYSTEM, Plan, Step
-from envcheck.render.inert import inert
+from envcheck.render.inert import here_document, inert
 from envcheck.render.plan_text import is_windows, step_line
 from envcheck.render.powershell import HEADING, STOP, powershell_line
 
@@ -24,7 +24,8 @@ def render_script(plan: Plan) -> str:
 def _command(plan: Plan, step: Step) -> list[str]:
     if not step.argv:
         return ["# (by hand)"]
-    line = powershell_line(step.argv, step.env) if is_windows(plan) else step_line(plan, step)
+    line = powershell_line(step.argv, step.env) if is_windows(plan) else here_document(step.argv)
+    line = line or step_line(plan, step)
     if step.scope == SYSTEM:
         return [f"# as an administrator: {part}" for part in line.splitlines()]
     return [line, STOP] if is_windows(plan) else [line]

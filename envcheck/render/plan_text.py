@@ -35,7 +35,7 @@ def step_line(plan: Plan, step: Step) -> str:
     if is_windows(plan):
         return windows_line(tuple(map(inert, step.argv)), step.env)
     prefix = "".join(f"{name}={shell_line((value,))} " for name, value in step.env.items())
-    return prefix + shell_line(step.argv)
+    return prefix + shell_line(step.argv, folded=True)
 
 
 def _clashes(plan: Plan, *, verbose: bool) -> list[str]:

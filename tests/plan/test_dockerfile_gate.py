@@ -52,7 +52,10 @@ def test_the_gate_judges_for_the_machine_planned_for_with_its_loader_paths() -> 
         "ARG ENVCHECK_CUDA_DRIVER_VERSION=13.0",
         "ARG ENVCHECK_COMPUTE_CAPABILITIES=8.0",
     ]
-    assert lines[-1].startswith('RUN ["sh", "-c", ". /home/app/venv/bin/envcheck-cuda.sh && exec')
+    assert lines[-1].startswith(
+        'RUN ["sh", "/home/app/venv/bin/envcheck-cuda", "/home/app/.envcheck/bin/envcheck", "ch'
+    )
+    assert 'ENTRYPOINT ["sh", "/home/app/venv/bin/envcheck-cuda"]' in lines
 
 
 def test_nothing_but_a_version_becomes_an_argument_of_the_build() -> None:

@@ -15,7 +15,7 @@ import yaml
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.host.data_files import read_data
-from envcheck.plan.activation import hook_lines
+from envcheck.plan.activation import hook_lines, launcher_lines
 from envcheck.plan.verify import UnreachableError, resolve
 from envcheck.render.inert import inert
 from tests.plan.goldens import PLANS, text_of
@@ -40,10 +40,15 @@ def test_a_printed_script_is_without_fault(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["old-cuda-wheels", "conda-libraries"])
-def test_the_activation_hook_is_without_fault(name: str) -> None:
+def test_what_sets_the_loader_paths_is_without_fault(name: str) -> None:
     made = PLANS[name].environments[0]
     assert made.library_folders
-    assert complaints("\n".join(hook_lines(made, "$VIRTUAL_ENV")) + "\n") == ""
+    assert complaints("\n".join(launcher_lines(made)) + "\n") == ""
+
+
+@pytest.mark.parametrize("name", ["venv.sh", "conda.sh", "conda-leave.sh"])
+def test_the_activation_hook_is_without_fault(name: str) -> None:
+    assert complaints("\n".join(hook_lines(name)) + "\n") == ""
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -12,7 +12,7 @@ from envcheck.host.local import LocalHost
 from envcheck.model.facts import Absent, Known, value_of
 from envcheck.model.plans import Environment
 from envcheck.model.python_env import FrameworkBuild, LibraryLookup
-from envcheck.plan.activation import hook_lines, hook_path
+from envcheck.plan.activation import launcher_lines, launcher_path
 from envcheck.probes.python_env import PythonSelection, collect_python
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import BUILDS, cuda_library, library, metadata, tensorflow
@@ -82,12 +82,14 @@ def test_what_the_activation_leads_to_is_found_once_activated(tmp_path: Path) ->
     tensorflow(site, "2.21.0")
     wheel = cuda_library(site / "nvidia/cuda_runtime/lib", CUDART)
     below = site.relative_to(tmp_path / "v")
-    made = Environment("v", "pip", "3.12", "linux_x86_64", library_folders=(f"{below}/nvidia/*/lib", "lib"))
-    hook = tmp_path / "v" / hook_path(made)
-    hook.write_text("\n".join(hook_lines(made, "$VIRTUAL_ENV")))
+    made = Environment(
+        str(tmp_path / "v"), "pip", "3.12", "linux_x86_64", library_folders=(f"{below}/nvidia/*/lib", "lib")
+    )
+    launcher = Path(launcher_path(made))
+    launcher.write_text("\n".join(launcher_lines(made)))
     found = lookups(tmp_path / "v")[CUDART]
     assert (known(found.found), found.via, found.elsewhere) == (str(wheel), "activation", ())
-    hook.write_text("nothing of the kind\n")
+    launcher.write_text("nothing of the kind\n")
     assert isinstance(lookups(tmp_path / "v")[CUDART].found, Absent)
 
 

@@ -10,11 +10,15 @@ RUN ["env", "CONDA_OVERRIDE_CUDA=11.4", "conda", "create", "-y", "-p", "/home/ap
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["/home/app/conda-env/bin/python", "-m", "pip", "install", "--upgrade", "pip<24.1"]
 # Install tensorflow-gpu with what it needs.
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["/home/app/conda-env/bin/python", "-m", "pip", "install", "--only-binary=:all:", "--no-binary=gast", "tensorflow-gpu==1.15.5", "protobuf<3.21"]
-# Put the environment's CUDA libraries on the loader's path when it is activated.
-RUN ["sh", "-c", "mkdir -p \"$(dirname \"$1\")\" && file=$1 && shift && printf \"%s\\n\" \"$@\" > \"$file\"", "sh", "/home/app/conda-env/etc/conda/activate.d/envcheck-cuda.sh", "# Written by envcheck: the CUDA libraries of this environment, which its frameworks do not look for.", "LD_LIBRARY_PATH=\"$CONDA_PREFIX\"/lib\"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\"", "export LD_LIBRARY_PATH"]
+# Write what runs a command with the environment's CUDA libraries on the loader's path.
+RUN ["sh", "-c", "file=$1; shift; printf \"%s\\n\" \"$@\" > \"$file\"", "sh", "/home/app/conda-env/bin/envcheck-cuda", "# Written by envcheck: runs a command with the CUDA libraries of this environment.", "add() {", "  for folder; do", "    case \":${LD_LIBRARY_PATH-}:\" in *\":$folder:\"*) continue ;; esac", "    [ ! -d \"$folder\" ] || LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}", "  done", "}", "prefix=$(CDPATH=\"\" cd -- \"$(dirname -- \"$0\")/..\" && pwd)", "add \"$prefix\"/lib", "export LD_LIBRARY_PATH=\"${LD_LIBRARY_PATH-}\"", "exec \"$@\""]
+# Let the environment's activation use it, in sh, bash, zsh and ksh.
+RUN ["sh", "-c", "file=$1; shift; mkdir -p -- \"${file%/*}\" && printf \"%s\\n\" \"$@\" > \"$file\"", "sh", "/home/app/conda-env/etc/conda/activate.d/envcheck-cuda.sh", "# Written by envcheck: the CUDA libraries of this environment.", "unset _ENVCHECK_BEFORE", "[ -z \"${LD_LIBRARY_PATH+x}\" ] || export _ENVCHECK_BEFORE=\"$LD_LIBRARY_PATH\"", "LD_LIBRARY_PATH=$(sh \"$CONDA_PREFIX/bin/envcheck-cuda\" printenv LD_LIBRARY_PATH)", "export LD_LIBRARY_PATH"]
+# Let leaving the environment take that back, in sh, bash, zsh and ksh.
+RUN ["sh", "-c", "file=$1; shift; mkdir -p -- \"${file%/*}\" && printf \"%s\\n\" \"$@\" > \"$file\"", "sh", "/home/app/conda-env/etc/conda/deactivate.d/envcheck-cuda.sh", "# Written by envcheck: what its activation changed.", "unset LD_LIBRARY_PATH", "[ -z \"${_ENVCHECK_BEFORE+x}\" ] || export LD_LIBRARY_PATH=\"$_ENVCHECK_BEFORE\"", "unset _ENVCHECK_BEFORE"]
 ENV PATH=/home/app/conda-env/bin:$PATH CONDA_PREFIX=/home/app/conda-env
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
-ENTRYPOINT ["sh", "-c", ". /home/app/conda-env/etc/conda/activate.d/envcheck-cuda.sh && exec \"$@\"", "sh"]
+ENTRYPOINT ["sh", "/home/app/conda-env/bin/envcheck-cuda"]
 # ENVCHECK is what pip installs envcheck from: its name on your index, or the address of a wheel.
 ARG ENVCHECK=envcheck-gpu
 RUN ["/opt/conda/bin/python", "-m", "venv", "/home/app/.envcheck"]
@@ -25,4 +29,4 @@ COPY --chown=app pyproject.toml ./
 ARG ENVCHECK_DRIVER_RELEASE=470.256.02
 ARG ENVCHECK_CUDA_DRIVER_VERSION=11.4
 ARG ENVCHECK_COMPUTE_CAPABILITIES=6.1
-RUN ["sh", "-c", ". /home/app/conda-env/etc/conda/activate.d/envcheck-cuda.sh && exec \"$@\"", "sh", "/home/app/.envcheck/bin/envcheck", "check", "--config", "pyproject.toml", "--env", "/home/app/conda-env"]
+RUN ["sh", "/home/app/conda-env/bin/envcheck-cuda", "/home/app/.envcheck/bin/envcheck", "check", "--config", "pyproject.toml", "--env", "/home/app/conda-env"]

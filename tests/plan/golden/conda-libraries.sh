@@ -11,8 +11,37 @@ CONDA_OVERRIDE_CUDA=11.4 conda create -y -p .conda-env --override-channels -c co
 # Install tensorflow-gpu with what it needs.
 .conda-env/bin/python -m pip install --only-binary=:all: --no-binary=gast tensorflow-gpu==1.15.5 'protobuf<3.21'
 
-# Put the environment's CUDA libraries on the loader's path when it is activated.
-sh -c 'mkdir -p "$(dirname "$1")" && file=$1 && shift && printf "%s\n" "$@" > "$file"' sh .conda-env/etc/conda/activate.d/envcheck-cuda.sh '# Written by envcheck: the CUDA libraries of this environment, which its frameworks do not look for.' 'LD_LIBRARY_PATH="'"$CONDA_PREFIX"'"/lib"${LD_LIBRARY_PATH:+:'"$LD_LIBRARY_PATH"'}"' 'export LD_LIBRARY_PATH'
+# Write what runs a command with the environment's CUDA libraries on the loader's path.
+cat > .conda-env/bin/envcheck-cuda <<'END'
+# Written by envcheck: runs a command with the CUDA libraries of this environment.
+add() {
+  for folder; do
+    case ":${LD_LIBRARY_PATH-}:" in *":$folder:"*) continue ;; esac
+    [ ! -d "$folder" ] || LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  done
+}
+prefix=$(CDPATH="" cd -- "$(dirname -- "$0")/.." && pwd)
+add "$prefix"/lib
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH-}"
+exec "$@"
+END
+
+# Let the environment's activation use it, in sh, bash, zsh and ksh.
+mkdir -p -- .conda-env/etc/conda/activate.d && cat > .conda-env/etc/conda/activate.d/envcheck-cuda.sh <<'END'
+# Written by envcheck: the CUDA libraries of this environment.
+unset _ENVCHECK_BEFORE
+[ -z "${LD_LIBRARY_PATH+x}" ] || export _ENVCHECK_BEFORE="$LD_LIBRARY_PATH"
+LD_LIBRARY_PATH=$(sh "$CONDA_PREFIX/bin/envcheck-cuda" printenv LD_LIBRARY_PATH)
+export LD_LIBRARY_PATH
+END
+
+# Let leaving the environment take that back, in sh, bash, zsh and ksh.
+mkdir -p -- .conda-env/etc/conda/deactivate.d && cat > .conda-env/etc/conda/deactivate.d/envcheck-cuda.sh <<'END'
+# Written by envcheck: what its activation changed.
+unset LD_LIBRARY_PATH
+[ -z "${_ENVCHECK_BEFORE+x}" ] || export LD_LIBRARY_PATH="$_ENVCHECK_BEFORE"
+unset _ENVCHECK_BEFORE
+END
 
 # See that each framework finds the GPU: tensorflow.
 conda run -p .conda-env python -c 'import tensorflow as t; from tensorflow.python.client import device_lib as l; d = [x.name for x in l.list_local_devices() if x.device_type == "GPU"]; print(t.__version__, d); assert d, "no GPU seen"'
