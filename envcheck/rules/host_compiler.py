@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from envcheck.model.facts import Absent, Fact, Known, value_of
 from envcheck.model.findings import INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix
 from envcheck.model.machine import ToolkitInstall
-from envcheck.model.records import dataclass
+from envcheck.model.records import dataclass, replaced
 from envcheck.model.releases import Toolkit
+from envcheck.rules.compiler_fixes import install_compiler, let_nvcc_use, other_visual_studio
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, numbers, row_evidence, unknown_release
 from envcheck.rules.registry import rule
-from envcheck.rules.toolkit_fixes import install_compiler, is_plain_path
+from envcheck.rules.toolkit_fixes import is_plain_path
 
 TOO_NEW = "host-compiler-too-new"
 TOO_OLD = "host-compiler-too-old"
@@ -164,15 +165,20 @@ def _finding(context: Context, finding_id: str, install: ToolkitInstall, compile
 
 def _fix(context: Context, compiler: HostCompiler, row: Toolkit) -> Fix | None:
     """Point nvcc to a fitting compiler that is there, else install one."""
-    if compiler.kind != "gcc":
-        return Fix(f"Install a {compiler.kind} that CUDA {row.version} accepts and let NVCC_CCBIN name it.")
-    there = value_of(context.facts.compilers.others) or {}
+    if compiler.kind == "msvc":
+        return other_visual_studio(_highest(row, "msvc"))
+    known = context.facts.compilers
+    gcc = {value_of(known.gcc_path) or "": value_of(known.gcc_version) or ""} if compiler.kind == "clang" else {}
+    there = {**(value_of(known.others) or {}), **gcc}
     for path, version in sorted(there.items(), key=lambda item: numbers(item[1]), reverse=True):
         fits = not _above(version, row.gcc_max or version) and numbers(version) >= numbers(row.gcc_min or "0")
-        if fits and re.search(r"/(?:gcc|g\+\+)-[\d.]+$", path) and is_plain_path(path):
-            return Fix(f"Let nvcc use {path}. In the environment's activation script: export NVCC_CCBIN={path}")
-    wanted = numbers(row.gcc_max or row.gcc_min or "")
-    return install_compiler(context, wanted[0]) if wanted else None
+        if version and fits and re.search(r"/(?:gcc|g\+\+)(?:-[\d.]+)?$", path) and is_plain_path(path):
+            return Fix(f"Let nvcc use {path}, which CUDA {row.version} accepts.", (let_nvcc_use(path),))
+    highest, lowest = numbers(row.gcc_max or ""), numbers(row.gcc_min or "")
+    if not highest and not lowest:
+        return None
+    fix = install_compiler(context, (lowest or (0,))[0], (highest or lowest)[0])
+    return replaced(fix, summary=f"{fix.summary} A {compiler.kind} that it accepts would do, too.") if gcc else fix
 
 
 def _seen(install: ToolkitInstall) -> Evidence:

@@ -11,7 +11,7 @@ from envcheck.rules.context import Context
 from envcheck.rules.cuda_libraries import brings_cuda, numbers
 from envcheck.rules.cudnn_copies import built_with
 from envcheck.rules.fixes_python import conda_install, install_steps, library_path_hook
-from envcheck.rules.fixes_system import DEBIAN, FEDORA, RHEL, SUSE, UBUNTU, as_root, distribution_family
+from envcheck.rules.packages import install
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _CUDNN_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
@@ -24,8 +24,8 @@ def install_toolkit(context: Context, build: Build, cuda: str) -> Fix:
     if value_of(context.facts.python.kind) == "conda":
         note = f"{summary} Then let the environment's activation put its lib folder on LD_LIBRARY_PATH."
         return Fix(note, (_conda_libraries(context, version), *_activation(context)))
-    command = _from_repository(context, f"cuda-libraries-{version.replace('.', '-')}", f"CUDA {version} libraries")
-    return Fix(f"{summary} NVIDIA's archive: {_ARCHIVE}.", command)
+    commands = _from_repository(context, "cuda-libraries", version, f"CUDA {version} libraries")
+    return Fix(f"{summary} NVIDIA's archive: {_ARCHIVE}.", commands)
 
 
 def install_nvcc(context: Context, build: Build, cuda: str, why: str) -> Fix:
@@ -34,19 +34,7 @@ def install_nvcc(context: Context, build: Build, cuda: str, why: str) -> Fix:
     wheel = next((item for item in wheels if item.startswith("nvidia-cuda-nvcc")), "")
     if wheel:
         return Fix(why, install_steps(context, wheel))
-    package = f"cuda-nvcc-{_full(context, cuda).replace('.', '-')}"
-    return Fix(why, _from_repository(context, package, "nvcc, ptxas and libdevice"))
-
-
-def install_compiler(context: Context, major: int) -> Fix:
-    """Bring a GCC beside the one that is there, and let nvcc use it."""
-    path = f"/usr/bin/g++-{major}"
-    summary = f"Install GCC {major} beside the present one and let nvcc use it: export NVCC_CCBIN={path}"
-    if value_of(context.facts.python.kind) == "conda":
-        command = conda_install(f"gxx_linux-64={major}")
-        return Fix(f"Install GCC {major} into the environment; its activation sets CXX.", (command,))
-    named = distribution_family(context) in (DEBIAN, UBUNTU)  # elsewhere the package of an older GCC has other names
-    return Fix(summary, _install(context, f"g++-{major}", f"GCC {major}") if named else ())
+    return Fix(why, _from_repository(context, "cuda-nvcc", _full(context, cuda), "nvcc, ptxas and libdevice"))
 
 
 def install_cudnn(context: Context, build: Build) -> Fix:
@@ -111,15 +99,12 @@ def _activation(context: Context) -> tuple[Command, ...]:
     return library_path_hook(context, (f"{prefix}/lib",)) if prefix else ()
 
 
-def _from_repository(context: Context, package: str, purpose: str) -> tuple[Command, ...]:
-    """Install one of NVIDIA's packages where their repository serves this distribution; () elsewhere."""
-    return _install(context, package, f"{purpose}, from NVIDIA's repository")
-
-
-def _install(context: Context, package: str, purpose: str) -> tuple[Command, ...]:
-    tools = {DEBIAN: "apt-get", UBUNTU: "apt-get", FEDORA: "dnf", RHEL: "dnf", SUSE: "zypper"}
-    tool = tools.get(distribution_family(context)) if context.os == "linux" else None
-    return (as_root(context, tool, "install", package, purpose=purpose),) if tool else ()
+def _from_repository(context: Context, what: str, version: str, purpose: str) -> tuple[Command, ...]:
+    """Install one of NVIDIA's packages where their repository, or winget, serves this system; () elsewhere."""
+    if context.os == "windows":
+        argv = ("winget", "install", "Nvidia.CUDA", "--version", version)
+        return (Command(argv, "system", f"the CUDA Toolkit {version}"),)
+    return install(context, what, f"{purpose}, from NVIDIA's repository", cuda=version.replace(".", "-"))
 
 
 def _full(context: Context, cuda: str) -> str:

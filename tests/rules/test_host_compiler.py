@@ -93,17 +93,17 @@ def test_a_toolkit_that_is_not_in_the_matrix_is_a_note() -> None:
         (
             {"/usr/bin/g++-12": "12", "/usr/bin/gcc-14": "14", "/usr/bin/clang-13": "13"},
             "venv",
-            "NVCC_CCBIN=/usr/bin/g++-12",
+            "export NVCC_PREPEND_FLAGS=-ccbin=/usr/bin/g++-12",
         ),
-        ({}, "venv", "NVCC_CCBIN=/usr/bin/g++-13"),
-        ({"/usr/bin/gcc-5": "5"}, "conda", "into the environment"),
+        ({}, "venv", "export NVCC_PREPEND_FLAGS=-ccbin=/usr/bin/g++-13"),
+        ({"/usr/bin/gcc-5": "5"}, "conda", "conda install -c conda-forge gxx_linux-64=13"),
     ],
 )
 def test_the_fix_prefers_what_is_there(others: dict[str, str], kind: str, word: str) -> None:
     facts = compiling("12.4", "14.1.0", kind=kind)
     found = findings(replace(facts, compilers=CompilerFacts(others=known(others))), NEW)[0]
     assert found.fix is not None
-    assert word in found.fix.summary
+    assert word in [" ".join(command.argv) for command in found.fix.commands]
     assert any(item.citation for item in found.evidence)
 
 
@@ -111,6 +111,31 @@ def test_other_compilers_get_a_sentence() -> None:
     fix = findings(compiling("12.4", "18.1.0", "/usr/bin/clang"), NEW)[0].fix
     assert fix is not None
     assert "clang" in fix.summary
+
+
+def test_a_clang_that_is_too_new_gives_way_to_the_gcc_that_is_there() -> None:
+    facts = compiling("12.4", "18.1.0", "/usr/bin/clang")
+    there = CompilerFacts(gcc_path=known("/usr/bin/gcc"), gcc_version=known("12.2.0"))
+    fix = findings(replace(facts, compilers=there), NEW)[0].fix
+    assert fix is not None
+    assert [command.argv for command in fix.commands] == [("export", "NVCC_PREPEND_FLAGS=-ccbin=/usr/bin/gcc")]
+
+
+@pytest.mark.parametrize(
+    ("cuda", "cl", "package"),
+    [
+        ("11.2", "19.41", "Microsoft.VisualStudio.2019.BuildTools"),
+        ("12.1", "19.44", "Microsoft.VisualStudio.Component.VC.14.39.17.9.x86.x64"),
+        ("12.6", "19.50", "Microsoft.VisualStudio.2022.BuildTools"),
+    ],
+)
+def test_a_visual_studio_that_is_too_new_gets_build_tools_that_fit(cuda: str, cl: str, package: str) -> None:
+    fix = findings(compiling(cuda, cl, "C:\\VC\\cl.exe"), NEW)[0].fix
+    assert fix is not None
+    (command,) = fix.commands
+    assert command.argv[:2] == ("winget", "install")
+    assert package in " ".join(command.argv)
+    assert [way.summary for way in fix.alternatives] == ["Use a newer CUDA Toolkit, which accepts this compiler."]
 
 
 def test_an_nvcc_pytorch_refuses() -> None:
