@@ -128,7 +128,9 @@ def _builds(context: Context, row: FrameworkRelease) -> Iterable[str]:
     if context.goal == "cpu":
         return ("cpu",) if row.cuda_build and served else ("",)
     own = ".".join((row.cuda or "").split(".")[:2])
-    labels = (f"cu{cuda.replace('.', '')}" for cuda in cuda_variants(row) if cuda != own)
+    # Newest CUDA first, but a build whose code is known before one of which nothing tells.
+    others = sorted((cuda for cuda in cuda_variants(row) if cuda != own), key=lambda cuda: not row.variants[cuda])
+    labels = (f"cu{cuda.replace('.', '')}" for cuda in others)
     variants = tuple(labels) if served else ()
     return ("", *variants) if row.cuda_build or not variants else variants
 

@@ -55,7 +55,8 @@ def installed_builds(context: Context) -> tuple[Build, ...]:
 def build_of(release: FrameworkRelease, local: str = "") -> Build:
     """Describe a release that is not installed, from its matrix row alone.
 
-    With a version label such as cu118 that names another CUDA than the row, only the label tells of its CUDA.
+    With a version label such as cu118 that names another CUDA than the row, the label tells of its CUDA, and the
+    row of its code if it holds that of the builds on PyTorch's own index.
     """
     nothing = Unknown("failed", f"{release.distribution} is not installed")
     row = release if not local or _local_cuda(local) == _minor(release.cuda) else None
@@ -69,7 +70,9 @@ def build_of(release: FrameworkRelease, local: str = "") -> Build:
         cuda_build=_first(_local_build(local), _row(row, row.cuda_build if row else None)),
         cuda=_first(_local_version(local), _row(row, row.cuda if row else None)),
         cudnn=_row(row, row.cudnn if row else None),
-        compute_capabilities=_row(row, (row.compute_capabilities or None) if row else None),
+        compute_capabilities=_first(
+            _row(row, (row.compute_capabilities or None) if row else None), _variant_code(release, local)
+        ),
         libraries=nothing,
         row=row,
     )
@@ -92,7 +95,9 @@ def _installed(context: Context, item: FrameworkBuild) -> Build:
         cuda=_first(item.cuda_version, _local_version(local), _row(row, row.cuda if row else None)),
         cudnn=_first(item.cudnn_version, _row(row, row.cudnn if row else None)),
         compute_capabilities=_first(
-            item.compute_capabilities, _row(row, (row.compute_capabilities or None) if row else None)
+            item.compute_capabilities,
+            _row(row, (row.compute_capabilities or None) if row else None),
+            _variant_code(release, local),
         ),
         libraries=item.libraries,
         facts=item,
@@ -115,6 +120,16 @@ def _row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
         return _NO_ROW
     source = release.citations[0] if release.citations else Citation("compat_matrix.json")
     return Known(value, Source("matrix", f"{release.distribution} {release.version}", source.url_or_artifact))
+
+
+def _variant_code(release: FrameworkRelease | None, local: str) -> Fact[tuple[str, ...]]:
+    """Return the machine code of a release's build for another CUDA, as its row holds it."""
+    code = release.variants.get(_local_cuda(local)) if release else None
+    if release is None or not code:
+        return _NO_ROW
+    # Where no wheel tells, what people stated of the row does: it is cited last.
+    cited = release.citations[0 if release.proof.get("variants", "documented") == "tier1" else -1]
+    return Known(tuple(code), Source("matrix", f"{release.distribution} {release.version}", cited.url_or_artifact))
 
 
 def _local_cuda(local: str) -> str:

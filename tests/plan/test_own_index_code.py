@@ -1,0 +1,50 @@
+"""Which build of PyTorch's own index is planned: by the code each holds, as its own table or its build scripts say."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.plan.described import Description
+from tests.plan.machines import V100, chosen, machine, planned
+
+PASCAL = machine(gpu="6.1", driver="580.65.06")
+WINDOWS_PASCAL = machine(gpu="6.1", driver="580.88", platform="win_amd64")
+
+
+@pytest.mark.parametrize(
+    ("text", "on", "expected"),
+    [
+        ("torch==2.13.*", V100, "torch==2.13.0+cu126"),  # its table: CUDA 12.9 begins with 7.5
+        ("torch==2.11.*", V100, "torch==2.11.0+cu126"),  # 12.8 left 7.0 behind, whatever the table in the wheel says
+        ("torch==2.10.*", V100, "torch==2.10.0"),  # CUDA 12.8 still had it
+        ("torch==2.8.*", PASCAL, "torch==2.8.0+cu126"),
+        ("torch==2.7.*", machine(gpu="12.0", driver="580.65.06"), "torch==2.7.1+cu128"),
+        ("torch==2.3.*", machine(gpu="3.7", driver="470.256.02"), "torch==2.3.1+cu118"),
+        ("torch==2.8.*", WINDOWS_PASCAL, "torch==2.8.0+cu126"),
+        ("torch==2.10.*", machine(gpu="9.0", driver="550.54.14", platform="linux_aarch64"), "torch==2.10.0+cu128"),
+    ],
+)
+def test_the_build_with_code_for_the_gpu_is_planned(text: str, on: Description, expected: str) -> None:
+    release = chosen(planned(text, on=on))
+    assert release.requirement == expected
+    assert release.warnings == ()
+
+
+def test_a_build_without_code_is_rejected_with_what_it_has() -> None:
+    reasons = {item.requirement: item for item in chosen(planned("torch==2.13.*", on=V100)).rejected}
+    assert reasons["torch==2.13.0+cu129"].finding == "gpu-arch-too-old"
+    assert "(it has code for sm_75, sm_80, sm_86, sm_90, sm_100, sm_120)" in reasons["torch==2.13.0+cu129"].why
+
+
+def test_where_no_build_of_a_release_has_code_another_release_is_offered() -> None:
+    plan = planned("torch==2.6.*", on=machine(gpu="12.0", driver="580.65.06"))
+    assert plan.releases == ()
+    assert {item.finding for item in plan.rejected} == {"gpu-arch-too-new"}
+    assert [change.what for change in plan.changes] == ["another release than the one asked for", "a build for the CPU"]
+
+
+def test_an_old_gpu_gets_the_last_release_with_code_for_it_and_no_later_one() -> None:
+    """PyTorch's builds had code for a K40 up to 1.3.0; 1.3.1 begins with that of a K80."""
+    plan = planned("torch", on=machine("3.7", "470.256.02", "3.5"))
+    assert chosen(plan).requirement == "torch==1.3.0"
+    assert planned("torch", on=machine("3.8", "470.256.02", "3.5")).changes[0].requirement == "torch==1.3.0"
