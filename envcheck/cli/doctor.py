@@ -7,7 +7,8 @@ import click
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.cli.formats import FORMATS, Style, print_report
-from envcheck.model.findings import INCOMPATIBLE, Report
+from envcheck.cli.mending import mended
+from envcheck.model.findings import Report
 from envcheck.model.snapshot import Snapshot
 
 EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expect gpu"
@@ -74,8 +75,4 @@ def _judge(
         report = evaluate(context, wanted)
     except (MatrixError, TargetError) as error:
         raise UserError(str(error)) from None
-    if not any(item.verdict == INCOMPATIBLE for item in report.findings):
-        return report
-    from envcheck.plan.remedy import remedied  # a machine that is well needs no plan
-
-    return remedied(report, context)
+    return mended(report, context)

@@ -12,6 +12,7 @@ import click
 
 from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT, UserError
+from envcheck.cli.mending import mended
 
 if TYPE_CHECKING:
     from envcheck.fleet.report import Row
@@ -124,7 +125,8 @@ def _rows(folder: str, asked: Mapping[str, Any]) -> list[Row]:
     try:
         matrix = load_matrix(asked["matrix_file"])
         check_requirements(asked["requirements"], matrix)
-        return judge_folder(Path(folder), matrix, Target(asked["expect"], asked["requirements"]), asked["golden"])
+        target = Target(asked["expect"], asked["requirements"])
+        return judge_folder(Path(folder), matrix, target, asked["golden"], mended)
     except (MatrixError, TargetError) as error:
         raise UserError(str(error)) from None
     except LookupError:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from envcheck.cli import options
 from envcheck.cli.exits import UserError
+from envcheck.cli.mending import mended
 from envcheck.explain.reading import Reading
 from envcheck.explain.scan import Scan, Scanner
 from envcheck.model.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from envcheck.model.findings import Report
-    from envcheck.rules.context import Context
 
 STANDARD_INPUT = "-"
 _PASTE = "Paste the log, then end it with Ctrl-D on a line of its own (Windows: Ctrl-Z and Enter).\n"
@@ -67,7 +63,7 @@ class Judge:
         """Judge one scan."""
         from envcheck.explain.judge import judge_log
 
-        report = judge_log(scan.events, self._matrix, self._facts, _mended)
+        report = judge_log(scan.events, self._matrix, self._facts, mended)
         return Reading(report, scan, files, tuple(notes), with_machine=self._facts is not None)
 
 
@@ -82,10 +78,3 @@ def print_reading(reading: Reading, style: options.Printing) -> None:
 
     color = style.color
     print_explanation(reading, color=color, verbose=style.verbose, quiet=style.quiet)
-
-
-def _mended(report: Report, context: Context) -> Report:
-    """Propose what the doctor proposes for a machine whose facts are known."""
-    from envcheck.plan.remedy import remedied
-
-    return remedied(report, context)

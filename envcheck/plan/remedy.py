@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model.findings import INCOMPATIBLE, NOTE, Finding, Fix, Report
+from envcheck.model.findings import INCOMPATIBLE, NOTE, Finding, Fix, Report, Way
 from envcheck.model.plans import SYSTEM
 from envcheck.model.records import replaced
 from envcheck.plan.described import Description, planned_facts
@@ -70,11 +70,11 @@ def _is_cause(finding: Finding) -> bool:
 
 
 def _mended(finding: Finding, fix: Fix) -> Finding:
-    """Put the plan's commands in the place of a fix; that of the machine itself is still named as the other way."""
-    own = finding.fix
-    of_machine = own is not None and any(command.scope == SYSTEM for command in own.commands)
-    other = f" The other way: {own.summary.partition(' Or ')[0]}" if own is not None and of_machine else ""
-    changed: Finding = replaced(finding, fix=replaced(fix, summary=fix.summary + other))
+    """Put the plan's commands in the place of a fix; that of the machine itself stays as another way."""
+    own, ways = finding.fix, fix.alternatives
+    if own is not None and any(command.scope == SYSTEM for command in own.commands):
+        ways = (*ways, Way(own.summary.partition(" Or ")[0], own.commands))
+    changed: Finding = replaced(finding, fix=replaced(fix, alternatives=ways))
     return changed
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from envcheck import __version__
 from envcheck.fleet.report import Row, groups_of, verdict_of
 from envcheck.fleet.results import Failure
+from envcheck.model.codec import encode
 from envcheck.render.inert import inert
 
 # What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection).
@@ -27,6 +28,7 @@ def render_fleet_json(rows: list[Row], golden: str) -> str:
         "golden": golden or None,
         "groups": [
             {"verdict": group.verdict, "cause": group.cause, "message": group.message, "hosts": list(group.hosts)}
+            | {"fixes": [encode(fix) for fix, _ in group.fixes]}
             for group in groups_of(rows)
         ],
         "hosts": [host_data(row) for row in rows],
@@ -51,20 +53,26 @@ def host_data(row: Row) -> dict[str, Any]:
         "verdict": row.verdict,
         "cause": row.cause,
         "message": row.message,
+        "fix": encode(row.fix) if row.fix else None,
         "machine": dict(row.machine),
         "drift": list(row.drift),
     }
+
+
+def fix_of(row: Row) -> str:
+    """Say in words what to do about a host."""
+    return row.fix.summary if row.fix else ""
 
 
 def render_fleet_csv(rows: list[Row]) -> str:
     """Render the rows as CSV; a cell that a spreadsheet would execute begins with an apostrophe."""
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_ALL)  # so that a semicolon is no separator either
-    writer.writerow(["host", "verdict", "cause", "message", *(label.lower() for label in LABELS), "drift"])
+    writer.writerow(["host", "verdict", "cause", "message", *(label.lower() for label in LABELS), "drift", "fix"])
     for row in rows:
         machine = dict(row.machine)
         cells = [row.host, row.verdict, row.cause, row.message, *(machine.get(label, "") for label in LABELS)]
-        writer.writerow([_cell(cell) for cell in (*cells, "; ".join(row.drift))])
+        writer.writerow([_cell(cell) for cell in (*cells, "; ".join(row.drift), fix_of(row))])
     return text.getvalue()
 
 

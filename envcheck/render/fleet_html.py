@@ -8,7 +8,7 @@ from typing import Any
 
 from envcheck.fleet.report import Row, groups_of, verdict_of
 from envcheck.host.data_files import read_packaged
-from envcheck.render.fleet_data import LABELS
+from envcheck.render.fleet_data import LABELS, fix_of
 from envcheck.render.html import page
 from envcheck.render.inert import inert
 
@@ -35,7 +35,7 @@ def render_fleet_html(rows: list[Row], golden: str) -> str:
 
 def _data(rows: list[Row]) -> dict[str, Any]:
     return {
-        "columns": ["Host", "Verdict", "Cause", "Message", *LABELS, "Drift"],
+        "columns": ["Host", "Verdict", "Cause", "Message", *LABELS, "Drift", "Fix"],
         "tones": _TONES,
         "rows": [_cells(row) for row in rows],
     }
@@ -44,4 +44,4 @@ def _data(rows: list[Row]) -> dict[str, Any]:
 def _cells(row: Row) -> list[str]:
     machine = dict(row.machine)
     cells = [row.host, row.verdict, row.cause, row.message, *(machine.get(label, "") for label in LABELS)]
-    return [inert(cell) for cell in (*cells, "; ".join(row.drift))]
+    return [inert(cell) for cell in (*cells, "; ".join(row.drift), fix_of(row))]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from envcheck.fleet.report import Row, groups_of, verdict_of
+from envcheck.fleet.report import Group, Row, groups_of, verdict_of
 from envcheck.render.inert import inert
-from envcheck.render.text import VERDICT_STYLES, Line, print_lines
+from envcheck.render.text import VERDICT_STYLES, Line, fix_lines, print_lines
 
 _NAMED = 6  # hosts of a group that are named without -v
 
@@ -30,12 +30,30 @@ def _body(rows: list[Row], *, verbose: bool) -> Iterator[Line]:
         yield (f"{group.verdict.upper()}  ", said, VERDICT_STYLES[group.verdict])
         if verbose:
             members = (row for row in rows if (row.verdict, row.cause) == (group.verdict, group.cause))
-            yield from (("  ", f"{inert(row.host)}: {inert(row.message)}", "") for row in members)
+            yield from _each(members)
         else:
             yield ("  ", inert(group.message), "")
             yield ("  ", inert(_shortened(group.hosts)), "")
+            yield from _fix(group)
         yield ("", "", "")
     yield from _drift([row for row in rows if row.drift], verbose=verbose)
+
+
+def _each(rows: Iterable[Row]) -> Iterator[Line]:
+    """Say each host's message; what mends it stands once for all that follow and have the same."""
+    said = None
+    for row in rows:
+        yield ("  ", f"{inert(row.host)}: {inert(row.message)}", "")
+        if row.fix is not None and row.fix != said:
+            yield from fix_lines(row.fix, row.system)
+        said = row.fix
+
+
+def _fix(group: Group) -> Iterator[Line]:
+    if group.fixes:
+        yield from fix_lines(*group.fixes[0])
+    if len(group.fixes) > 1:
+        yield ("  ", "Not all of them are mended so: -v shows each host's own fix.", "dim")
 
 
 def _drift(rows: list[Row], *, verbose: bool) -> Iterator[Line]:

@@ -14,6 +14,7 @@ from envcheck.model.findings import (
     WARNING,
     Evidence,
     Finding,
+    Fix,
     Report,
 )
 from envcheck.model.plans import Step
@@ -93,21 +94,23 @@ def finding_lines(finding: Finding, system: str, *, verbose: bool, steps: tuple[
     lines: list[Line] = [("", "", ""), (f"{kind}: ", title, _STYLES[kind]), ("  ", inert(finding.message), "")]
     evidence = finding.evidence if verbose else finding.evidence[:3]
     lines += [(_label(item), _evidence(item, verbose=verbose), "dim") for item in evidence]
-    return lines + (_planned(finding, system, steps) if steps else _fix(finding, system)) + _other_ways(finding, system)
+    if steps:
+        ways = finding.fix if finding.fix and finding.caused_by is None else None
+        return lines + _planned(finding, system, steps) + (_other_ways(ways, system) if ways else [])
+    return lines + (fix_lines(finding.fix, system) if finding.fix else [])
 
 
-def _fix(finding: Finding, system: str) -> list[Line]:
-    if finding.fix is None:
-        return []
-    lines: list[Line] = [("  fix: ", inert(finding.fix.summary), "")]
-    for command in finding.fix.commands:
+def fix_lines(fix: Fix, system: str) -> list[Line]:
+    """Say a fix with its commands and the other ways, for the shells of `system`."""
+    lines: list[Line] = [("  fix: ", inert(fix.summary), "")]
+    for command in fix.commands:
         lines += _command(command.purpose, command.argv, system)
-    return lines
+    return lines + _other_ways(fix, system)
 
 
-def _other_ways(finding: Finding, system: str) -> list[Line]:
+def _other_ways(fix: Fix, system: str) -> list[Line]:
     lines: list[Line] = []
-    for way in finding.fix.alternatives if finding.fix and finding.caused_by is None else ():
+    for way in fix.alternatives:
         lines.append(("  or: ", inert(way.summary), ""))
         for command in way.commands:
             lines += _command(command.purpose, command.argv, system)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.cli.mending import mended
 from envcheck.fleet.engine import Asked, Listener
 from envcheck.fleet.report import judge_folder
 from envcheck.fleet.results import (
@@ -30,11 +31,12 @@ from envcheck.fleet.results import (
 )
 from envcheck.fleet.run import run_fleet
 from envcheck.matrix.load import load_matrix
+from envcheck.model.findings import Report
 from envcheck.model.snapshot import Snapshot
 from envcheck.render.fleet_data import render_fleet_csv, render_fleet_json
 from envcheck.render.fleet_html import render_fleet_html
 from envcheck.render.fleet_text import print_fleet
-from envcheck.rules import Target
+from envcheck.rules import Context, Target, evaluate
 from tests.fleet.hostile import document, mutated
 from tests.hosts.test_hosts import snapshot_of
 
@@ -218,3 +220,33 @@ def test_an_interrupted_write_leaves_nothing_that_counts(tmp_path: Path) -> None
     (tmp_path / ".gpu001.json.17.4").write_text('{"schema"', encoding="utf-8")
     assert (read_results(tmp_path)) == []
     assert SNAPSHOT == "envcheck/snapshot/1"
+
+
+def test_each_host_is_mended_as_the_doctor_mends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ("torch-cpu-beside-gpu", "no-driver", "torch-wheels-need-no-toolkit")
+    for name in names:
+        write_result(tmp_path, HostResult(name, snapshot_of(name)))
+    write_result(tmp_path, HostResult("twin", snapshot_of(names[0])))
+    planned: list[Report] = []
+
+    def counted(report: Report, context: Context) -> Report:
+        planned.append(report)
+        return mended(report, context)
+
+    rows = {row.host: row for row in judge_folder(tmp_path, load_matrix(), Target(), mend=counted)}
+    for name in names:
+        context = Context(snapshot_of(name).facts, load_matrix(), Target())
+        first = next(iter(mended(evaluate(context), context).findings), None)
+        assert rows[name].fix == (first.fix if first and rows[name].cause else None), name
+    assert rows["twin"].fix == rows["torch-cpu-beside-gpu"].fix
+    assert len(planned) == 2, "alike machines are planned for once, healthy ones not at all"
+    print_fleet(list(rows.values()), color=False, verbose=False, quiet=False)
+    told = capsys.readouterr().out
+    assert "  fix: Install torch==2.8.0 with what it needs, as `envcheck plan torch==2.8.0` chooses.\n" in told
+    assert "    $ /usr/bin/python3 -m pip install --only-binary=:all: torch==2.8.0\n" in told
+    (found,) = [
+        item for item in json.loads(render_fleet_json(list(rows.values()), ""))["hosts"] if item["host"] == "twin"
+    ]
+    assert found["fix"]["commands"][1]["argv"][-1] == "torch==2.8.0"
+    assert "Install torch==2.8.0 with what it needs" in render_fleet_csv(list(rows.values()))
+    assert "pip install --only-binary=:all: torch==2.8.0</pre>" in render_fleet_html(list(rows.values()), "")

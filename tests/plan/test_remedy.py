@@ -143,7 +143,9 @@ def test_another_release_comes_before_another_driver_which_is_still_named() -> N
     assert cause.id == "driver-too-old"
     assert cause.fix is not None
     assert cause.fix.summary.startswith("Install tensorflow==2.13.1 with what it needs, as `envcheck plan tensorflow`")
-    assert cause.fix.summary.endswith("The other way: Install NVIDIA driver 525.60.13 or newer, then restart.")
+    (other,) = cause.fix.alternatives
+    assert other.summary == "Install NVIDIA driver 525.60.13 or newer, then restart."
+    assert other.commands[-1].argv == ("sudo", "reboot")
     assert not any("apt-get" in line for line in commands("driver-470-for-cuda-12"))
 
 
@@ -186,7 +188,7 @@ def test_a_build_of_condas_is_replaced_by_conda() -> None:
     )
     facts = with_python("torch-cpu-beside-gpu", distributions=Known(condas, SEEN), kind=Known("conda", SEEN))
     assert commands("torch-cpu-beside-gpu", facts) == [
-        f"conda install -y -p {read.prefix.value} --override-channels -c conda-forge python=3.11 'pytorch=2.8.*=cuda*'"
+        f"conda install -y -p {read.prefix.value} --override-channels -c conda-forge python=3.11 'pytorch=2.8.0=cuda*'"
     ]
 
 

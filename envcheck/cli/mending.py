@@ -1,0 +1,19 @@
+"""What every command that judges a machine does about what it finds: the planner's commands, in the same words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from envcheck.model.findings import INCOMPATIBLE, Report
+
+if TYPE_CHECKING:
+    from envcheck.rules.context import Context
+
+
+def mended(report: Report, context: Context) -> Report:
+    """Give what another build or release takes away the commands of the plan that brings it."""
+    if not any(item.verdict == INCOMPATIBLE for item in report.findings):
+        return report
+    from envcheck.plan.remedy import remedied  # a machine that is well needs no plan
+
+    return remedied(report, context)
