@@ -6,9 +6,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from envcheck.matrix.clauses import within
 from envcheck.model.facts import Known
 from envcheck.model.findings import COMPATIBLE
-from envcheck.model.plans import Plan
+from envcheck.model.plans import Plan, PlannedRelease
 from envcheck.model.records import dataclass
 from envcheck.model.snapshot import Facts
 from envcheck.plan.there import Standing
@@ -46,7 +47,7 @@ def judge(wanted: Judged) -> str:
             return f"it would break what was there: {broken}"
         report = evaluate(context, frozenset())
         if report.verdict != COMPATIBLE:
-            return f"the doctor finds it {report.verdict}: {report.headline}"
+            return f"the doctor finds it {report.verdict}: {report.headline.rstrip('.')}"
         return _smoke(wanted) if wanted.smoke else ""
 
 
@@ -55,9 +56,15 @@ def _missing(wanted: Judged, facts: Facts) -> list[str]:
     found = facts.python.distributions
     installed = found.value if isinstance(found, Known) else ()
     there = {(item.name, version) for item in installed for version in (item.version, _public(item.version))}
-    planned = [item for item in wanted.plan.releases if (item.distribution, _public(item.version)) not in there]
+    planned = [item for item in wanted.plan.releases if not any(_meets(*held, item) for held in there)]
     lost = [item for item in wanted.kept if (item.distribution, item.version) not in there]
     return [*(item.requirement for item in planned), *(item.label for item in lost)]
+
+
+def _meets(name: str, version: str, planned: PlannedRelease) -> bool:
+    """Tell whether a distribution is a planned release: conda's are planned by their line, tensorflow==2.16.*."""
+    wanted = planned.requirement.partition("==")[2]
+    return name == planned.distribution and within(version, f"=={_public(wanted)}")
 
 
 def _public(version: str) -> str:

@@ -16,7 +16,6 @@ from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
 from envcheck.plan.constraints import beside
 from envcheck.plan.cuda_source import SYSTEM
-from envcheck.plan.described import Description
 from envcheck.plan.environments import environment_of, planned_release
 from envcheck.plan.judge import Judge
 from envcheck.plan.requests import Request
@@ -86,16 +85,16 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
     environments, releases, steps = [], [], [*system_steps(judge.own_findings())]
     for group in groups:
         judged = tuple(choice.best for choice in group if choice.best is not None)
-        made = environment_of(context, judged, wish)
+        made = environment_of(context, group, wish)
         if clashes:
             made = replaced(
                 made, folder=_own_folder(made.folder, "-".join(choice.request.framework for choice in group))
             )
         environments.append(made)
-        releases += [planned_release(context, choice, made.folder) for choice in group]
+        releases += [planned_release(context, choice, made) for choice in group]
         missing = [item for one in judged for item in one.mended if one.source.kind == SYSTEM]
         steps += system_steps(missing, consequences=True)
-        steps += _environment_steps(context, made, wish.described, tuple(choice.request.framework for choice in group))
+        steps += _environment_steps(context, made, wish, tuple(choice.request.framework for choice in group))
     if wish.in_container and context.goal == "gpu":
         from envcheck.plan.container_host import container_toolkit_steps  # for an image alone
 
@@ -130,13 +129,14 @@ def _notes(context: Context, made: Environment, releases: list[PlannedRelease]) 
 
 
 def _environment_steps(
-    context: Context, made: Environment, said: Description, frameworks: tuple[str, ...]
+    context: Context, made: Environment, wish: Wish, frameworks: tuple[str, ...]
 ) -> tuple[Step, ...]:
+    said = wish.described
     known = isinstance(context.facts.python.executable, Known) and not said.python and not said.platform
     base = python_program(context) if known else ""
     installer = import_module(f"envcheck.plan.{made.installer}")
     create: tuple[Step, ...] = installer.environment_steps(made, base)
-    return (*create, *activation_steps(made), verification_step(made, frameworks, context.goal))
+    return (*create, *activation_steps(made, wish.shells), verification_step(made, frameworks, context.goal))
 
 
 def _own_folder(folder: str, framework: str) -> str:

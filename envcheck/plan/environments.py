@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
 
 from packaging.version import Version
 
@@ -11,7 +11,6 @@ from envcheck.model.facts import Known
 from envcheck.model.plans import CONDA, PIP, Environment, PlannedRelease, RequirementSet
 from envcheck.model.records import replaced
 from envcheck.model.releases import FrameworkRelease
-from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice
 from envcheck.plan.constraints import constraints, is_resolved, python_minor, source_only
 from envcheck.plan.cuda_source import OWN, PACKAGES, WHEELS
@@ -19,18 +18,17 @@ from envcheck.plan.judge import Judgement
 from envcheck.plan.plan_data import plan_data
 from envcheck.plan.wish import Wish
 from envcheck.rules.context import Context
-from envcheck.rules.gpu_releases import driver_runs
 from envcheck.rules.wheel_tags import easiest_for_pip, wheel_glibc
 
 _VENV_SITE = "lib/python{python}/site-packages"
 
 
-def planned_release(context: Context, choice: Choice, environment: str) -> PlannedRelease:
-    """Describe the release chosen for a request."""
+def planned_release(context: Context, choice: Choice, made: Environment) -> PlannedRelease:
+    """Describe the release chosen for a request, as its environment will hold it."""
     judged = choice.best
     assert judged is not None  # noqa: S101 - asked for choices that were made
     candidate, row = judged.candidate, judged.candidate.cuda_row
-    return PlannedRelease(
+    planned = PlannedRelease(
         framework=candidate.row.framework,
         distribution=candidate.row.distribution,
         version=candidate.row.version + (f"+{candidate.local}" if candidate.local else ""),
@@ -39,17 +37,23 @@ def planned_release(context: Context, choice: Choice, environment: str) -> Plann
         cuda=candidate.cuda,
         cudnn=row.cudnn if candidate.is_gpu and not candidate.local else None,
         index=candidate.index,
-        environment=environment,
+        environment=made.folder,
         constraints=constraints(context, candidate, judged.source),
         rejected=choice.rejected,
         warnings=tuple(item for item in judged.warnings if not is_resolved(context, candidate, item)),
         doubts=judged.doubts,
         citations=row.citations,
     )
+    if made.sets or not made.packages:
+        return planned
+    from envcheck.plan.conda_builds import described  # for conda's plans alone
+
+    return described(context, choice, planned)
 
 
-def environment_of(context: Context, judged: tuple[Judgement, ...], wish: Wish) -> Environment:
-    """Put judged releases into one environment."""
+def environment_of(context: Context, group: Sequence[Choice], wish: Wish) -> Environment:
+    """Put the releases chosen for a group of requests into one environment."""
+    judged = _judged(group)
     installer = wish.installer or (CONDA if any(item.source.kind == PACKAGES for item in judged) else PIP)
     rows = [row for item in judged for row in item.candidate.rows]
     made = Environment(
@@ -62,8 +66,9 @@ def environment_of(context: Context, judged: tuple[Judgement, ...], wish: Wish) 
         macos=_macos(rows),
         pip_too_old=_pip_needed(context, rows),
     )
-    if installer == CONDA and all(_conda_specs(context, item) for item in judged):
-        return _native(context, made, judged)
+    native = _native(context, made, group) if installer == CONDA and not _is_free_threaded(context) else None
+    if native is not None:
+        return native
     packages = tuple(spec for item in judged for spec in item.source.packages)
     channels = tuple(dict.fromkeys(name for item in judged for name in item.source.channels))
     return replaced(
@@ -76,40 +81,19 @@ def environment_of(context: Context, judged: tuple[Judgement, ...], wish: Wish) 
     )
 
 
-def _native(context: Context, made: Environment, judged: tuple[Judgement, ...]) -> Environment:
-    """Take the frameworks themselves from conda."""
-    specs = [spec for item in judged for spec in _conda_specs(context, item)]
-    return replaced(
+def _native(context: Context, made: Environment, group: Sequence[Choice]) -> Environment | None:
+    """Take the frameworks themselves from conda; None where it has no build of one of them."""
+    from envcheck.plan.conda_builds import conda_builds  # for conda's plans alone
+
+    builds = conda_builds(context, group)
+    specs = dict.fromkeys(spec for build in builds for spec in (*build.specs, *build.beside))
+    native: Environment = replaced(
         made,
         packages=(f"python={made.python}", *specs),
         channels=tuple(plan_data()["conda_builds"]["channels"]),
-        variables=_variables(context, CONDA, judged),
+        variables=_variables(context, CONDA, _judged(group)),
     )
-
-
-def _conda_specs(context: Context, judged: Judgement) -> tuple[str, ...]:
-    """Name a release as conda's own build of it; () where the channel has none, or CUDA comes from elsewhere."""
-    candidate, builds = judged.candidate, plan_data()["conda_builds"]
-    if judged.source.kind in (PACKAGES, WHEELS) or not any(
-        _is_built(context, candidate, entry) for entry in builds["rows"]
-    ):
-        return ()
-    version = candidate.row.version
-    texts = builds["specs"][candidate.row.framework]["gpu" if candidate.is_gpu else "cpu"]
-    return tuple(text.format(line=_line(version), version=version) for text in texts)
-
-
-def _is_built(context: Context, candidate: Candidate, entry: dict[str, Any]) -> bool:
-    """Tell whether a channel's build is that of a candidate's line (jax: its release), for this Python and driver."""
-    row, same = candidate.row, (lambda text: text) if candidate.row.framework == "jax" else _line
-    named = entry["framework"] == row.framework and same(row.version) in map(same, entry["versions"])
-    here = context.platform in entry["platforms"] and python_minor(context) in entry["pythons"]
-    runs = any(driver_runs(context, f"{major}.0") for major in entry["cuda"])
-    return named and here and not _is_free_threaded(context) and (runs if candidate.is_gpu else not entry["cuda"])
-
-
-def _line(version: str) -> str:
-    return ".".join(version.split(".")[:2])
+    return native if builds else None
 
 
 def _variables(context: Context, installer: str, judged: tuple[Judgement, ...]) -> dict[str, str]:
@@ -145,6 +129,10 @@ def _library_folders(made: Environment, judged: tuple[Judgement, ...]) -> tuple[
     wheels = f"{_VENV_SITE.format(python=made.python)}/nvidia/*/lib"
     folders = [wheels] if any(kind in (OWN, WHEELS) for kind in hooked) else []
     return (*folders, *(["lib"] if PACKAGES in hooked else []))
+
+
+def _judged(group: Sequence[Choice]) -> tuple[Judgement, ...]:
+    return tuple(choice.best for choice in group if choice.best is not None)
 
 
 def _machine_glibc(context: Context) -> str:

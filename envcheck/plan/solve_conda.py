@@ -43,11 +43,12 @@ def solve(made: Environment, environment: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def in_words(spec: str) -> str:
-    """Write conda's short form, in which a version stands for its line, in full: python=3.10 -> python 3.10.*."""
+    """Write conda's short form in full: python=3.10, which stands for its line, and jax=0.5.0=cuda*, which does not."""
     name, _, rest = spec.partition("=")
     version, _, build = rest.partition("=")
-    line = version if not version or build or version.endswith("*") else f"{version}.*"
-    return " ".join(part for part in (name, line, build) if part)
+    if version and not version.endswith("*"):
+        version = f"=={version}" if build else f"{version}.*"
+    return " ".join(part for part in (name, version, build) if part)
 
 
 async def _records(rattler: Any, made: Environment, alias: str) -> list[Any]:

@@ -25,7 +25,11 @@ LINUX: tuple[Row, ...] = (
     ("tensorflow", "2.16.1", "cuda120py310_0", ("python 3.10.*", "__cuda >=12", "__glibc >=2.28"), ()),
     ("tensorflow", "2.16.1", "cpu_py310_0", ("python 3.10.*",), ()),
 )
-NOARCH: tuple[Row, ...] = (("pip", "24.0", "0", (), ()),)
+NOARCH: tuple[Row, ...] = (
+    ("pip", "24.0", "0", (), ()),
+    ("setuptools", "75.8.0", "0", (), ()),
+    ("setuptools", "82.0.0", "0", (), ()),
+)
 
 
 def write_channel(folder: Path, name: str = "conda-forge") -> str:

@@ -63,7 +63,7 @@ def test_a_shell_reads_the_commands_back(name: str) -> None:
 def test_conda_is_told_the_drivers_cuda() -> None:
     (create, *_) = PLANS["conda-builds"].steps
     assert create.env == {"CONDA_OVERRIDE_CUDA": "12.4"}
-    assert "pytorch=2.5.*=cuda*" in create.argv
+    assert "pytorch=2.5.1=cuda*" in create.argv
     assert "--override-channels" in create.argv
 
 

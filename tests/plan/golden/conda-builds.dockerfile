@@ -5,7 +5,7 @@ RUN ["useradd", "--create-home", "--uid", "10001", "app"]
 USER app
 WORKDIR /home/app
 # Create a conda environment with Python 3.12.
-RUN ["env", "CONDA_OVERRIDE_CUDA=12.4", "conda", "create", "-y", "-p", "/home/app/conda-env", "--override-channels", "-c", "conda-forge", "python=3.12", "pytorch=2.5.*=cuda*"]
+RUN ["env", "CONDA_OVERRIDE_CUDA=12.4", "conda", "create", "-y", "-p", "/home/app/conda-env", "--override-channels", "-c", "conda-forge", "python=3.12", "pytorch=2.5.1=cuda*"]
 ENV PATH=/home/app/conda-env/bin:$PATH CONDA_PREFIX=/home/app/conda-env
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 # ENVCHECK is what pip installs envcheck from: its name on your index, or the address of a wheel.
