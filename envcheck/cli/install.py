@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from envcheck.cli import options
@@ -9,6 +11,7 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.install_output import Manner
 from envcheck.cli.install_plan import Asked
 
+_HOME = "~"
 EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 
 
@@ -49,6 +52,7 @@ def install(
     """Install REQ into an environment, which afterwards is the new one, proven, or exactly the old one."""
     from envcheck.cli import install_back, install_session
 
+    folder = expanded(folder)
     asked = Asked(requirements, folder, python, installer or "", expect, matrix_file)
     manner = Manner(dry_run, agreed, smoke, system, as_root, verbose, quiet, form)
     if bool(requirements) + bool(rollback) + resume != 1:
@@ -56,3 +60,11 @@ def install(
     if rollback:
         return install_back.roll_back(folder, rollback, manner)
     return install_back.resume(folder, manner) if resume else install_session.run_session(asked, manner)
+
+
+def expanded(folder: str) -> str:
+    """Put somebody's home in the place of ~, as no shell does in --env=~/x."""
+    found = os.path.expanduser(folder)  # noqa: PTH111 - pathlib takes a leading ./ away
+    if found.startswith(_HOME):
+        raise UserError(f"--env {folder[:60]!r}: whose home that is, is not known.")
+    return found

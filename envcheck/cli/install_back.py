@@ -24,10 +24,10 @@ from envcheck.render.install_json import Result
 def resume(folder: str, manner: Manner) -> int:
     """Settle what did not come to its end, and say which environment is there."""
     place = _place(folder)
-    before = newest(place)
-    was_settled = before is None or before.is_settled
     progress = InstallProgress(0, quiet=manner.quiet)
     try:
+        before = newest(place)
+        was_settled = before is None or before.is_settled
         with held_place(place, progress):
             if was_settled and before is not None:
                 _tell(before, f"Nothing was left to do: {place.folder} is {_said(before)}.", manner)
@@ -81,7 +81,14 @@ def _said(journal: Journal) -> str:
 
 
 def _place(folder: str) -> Place:
-    """Return the place that is meant: the folder named, or the only one here that was ever installed into."""
+    try:
+        return _place_meant(folder)
+    except OSError as error:
+        raise UserError(f"nothing was changed: {error.filename or folder}: {error.strerror}.") from None
+
+
+def _place_meant(folder: str) -> Place:
+    """Return the folder named, or the only one here that was ever installed into."""
     if folder:
         place = place_of(folder)
         if not place.identities():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 
@@ -59,12 +60,28 @@ def plan_to_run(asked: Asked, place: Place, *, system: bool) -> Planned:
 def _environment_facts(asked: Asked, place: Place) -> Facts | None:
     if not place.is_taken:
         return None
-    facts = inspect.live_snapshot("", str(place.folder)).facts
+    try:
+        facts = inspect.live_snapshot("", str(place.folder)).facts
+    except UserError as error:
+        raise UserError(_without_python(place) or str(error)) from None
     version = facts.python.version
-    minor = ".".join(version.value.split(".")[:2]) if isinstance(version, Known) else ""
+    if not isinstance(version, Known):
+        raise UserError(f"the Python of {place.folder} does not answer: give a new folder with --env.")
+    minor = ".".join(version.value.split(".")[:2])
     if asked.python and asked.python != minor:
         raise UserError(f"{place.folder} has Python {minor}, not {asked.python}: give a new folder with --env.")
     return facts
+
+
+def _without_python(place: Place) -> str:
+    """Say of an environment that what it was made from is gone; "" for a folder that is none."""
+    told = ""
+    with contextlib.suppress(OSError):
+        told = (place.folder / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
+    base = next((line.partition("=")[2].strip() for line in told.splitlines() if line.startswith("home")), "")
+    where = f", {base}, is gone or not yours to read" if base else " is gone"
+    again = "give a new folder with --env, or remove this one first."
+    return f"the Python of {place.folder} does not start: what it was made from{where}; {again}" if told else ""
 
 
 def _made(asked: Asked, facts: Facts | None, installer: str) -> Planned:

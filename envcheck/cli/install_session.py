@@ -14,6 +14,7 @@ from envcheck.cli.install_progress import InstallProgress
 from envcheck.install.place import Place, place_of
 from envcheck.model.plans import CONDA
 from envcheck.model.records import replaced
+from envcheck.render.inert import shell_line
 from envcheck.render.install_json import Result
 
 USUAL = (".venv", ".conda-env")  # where nobody names a folder
@@ -30,11 +31,15 @@ def run_session(asked: Asked, manner: Manner) -> int:
     except RequestError as error:
         raise UserError(str(error)) from None
     place = place_of(asked.folder)
-    planned = plan_to_run(asked, place, system=manner.system)
+    try:
+        _settle_before(place, manner)
+        planned = plan_to_run(asked, place, system=manner.system)
+    except OSError as error:
+        raise UserError(f"nothing was changed: {error.filename or place.folder}: {error.strerror}.") from None
     if planned.is_there:
         return _is_there(planned, place, manner)
     plan, verdict = planned.plan, verdict_on(planned.plan)
-    show_plan(plan, verdict, manner)
+    show_plan(plan, manner)
     if not plan.releases or plan.blocked_by:
         tell(Result("blocked", str(place.folder), why="there is no plan"), manner, plan)
         return OF_VERDICT[verdict]
@@ -44,6 +49,26 @@ def run_session(asked: Asked, manner: Manner) -> int:
         return 0
     agree(f"Install this into {asked.folder}?", manner)
     return _install(planned, place, asked, manner)
+
+
+def _settle_before(place: Place, manner: Manner) -> None:
+    """Finish or undo what an earlier installation left, so that the plan is for what is really there."""
+    from envcheck.host.locking import HeldError
+    from envcheck.install.run import UnsettledError, held_place
+    from envcheck.install.settle import unsettled
+
+    if not unsettled(place):
+        return
+    if manner.dry_run:
+        resume = f"`{shell_line(('envcheck', 'install', '--resume', '--env', str(place.folder)))}`"
+        raise UserError(f"an installation into {place.folder} is at work, or was cut off: then {resume} comes first.")
+    try:
+        with held_place(place, InstallProgress(0, quiet=manner.quiet)):
+            pass
+    except HeldError as error:
+        raise UserError(held(place, str(error))) from None
+    except UnsettledError as error:
+        raise UserError(str(error)) from None
 
 
 def _is_there(planned: Planned, place: Place, manner: Manner) -> int:
@@ -105,8 +130,6 @@ def _install(planned: Planned, place: Place, asked: Asked, manner: Manner) -> in
 
 def activation_hint(installer: str, place: Place) -> str:
     """Say that a program finds the CUDA libraries where the environment is activated, and only there."""
-    from envcheck.render.inert import shell_line
-
     folder = str(place.folder)
     argv = ("conda", "activate", folder) if installer == CONDA else (".", f"{folder}/bin/activate")
     return f"Its CUDA libraries are found once it is activated in sh, bash or zsh: {shell_line(argv)}"

@@ -58,7 +58,7 @@ class Place:
 
 def place_of(folder: str | Path) -> Place:
     """Return the place of an environment's folder, which need not be there."""
-    real = Path(folder).expanduser().resolve()
+    real = Path(folder).resolve()
     return Place(real, real.parent / (_STATE + real.name))
 
 

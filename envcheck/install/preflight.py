@@ -12,7 +12,7 @@ from envcheck.host.reaching import why_unreachable
 from envcheck.host.trees import free_bytes, tree_size
 from envcheck.install.index import page_to_reach
 from envcheck.install.install_data import room_for
-from envcheck.install.place import Place
+from envcheck.install.place import MARKER, Place
 from envcheck.model.facts import Known
 from envcheck.model.plans import CONDA, SYSTEM, UV, Environment, Plan, Step
 from envcheck.model.records import dataclass
@@ -35,9 +35,10 @@ class Preflight:
 def objections(asked: Preflight) -> Iterator[str]:
     """Yield what speaks against beginning, in sentences; the cheap looks first."""
     yield from _user(asked)
-    yield from _folder(asked.place)
-    if asked.facts is not None:
-        yield from _kind(asked.place, asked.facts)
+    wrong = [*_folder(asked.place), *(_kind(asked.place, asked.facts) if asked.facts is not None else ())]
+    if wrong:
+        yield from wrong
+        return  # how large a folder is that nobody will copy, takes long to say
     yield from _room(asked)
     yield from _machine(asked)
     made = asked.plan.environments[0]
@@ -62,8 +63,17 @@ def _folder(place: Place) -> Iterator[str]:
         yield f"{folder} is not a folder."
     elif folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
         yield f"{folder} cannot be written."
+    elif folder.is_dir() and _is_anothers(folder):
+        yield f"{folder} belongs to another user, and its copy would be yours: ask them, or give a new folder."
+    if (folder / MARKER).exists():  # what a journal tells of was settled before
+        yield f"{folder} is half of an installation that was cut off ({MARKER} is in it): remove it, or give a new one."
     if folder.is_mount():
         yield f"{folder} is a mount point, which cannot be replaced: give a folder in it."
+
+
+def _is_anothers(folder: Path) -> bool:
+    """Tell whether somebody else owns a folder; root keeps the owners of what it copies."""
+    return hasattr(os, "geteuid") and os.geteuid() not in (0, folder.stat().st_uid)
 
 
 def _kind(place: Place, facts: Facts) -> Iterator[str]:

@@ -71,4 +71,6 @@ def _companion(text: str, matrix: Matrix) -> str:
 def check_folder(folder: str) -> None:
     """Raise RequestError for a folder that could be taken for an option, or does not print as it is."""
     if folder and (folder.startswith("-") or not re.fullmatch(r"[~\w./+:\\ @()-]+", folder)):
-        raise RequestError(f"--env {folder[:60]!r}: give a folder of letters, digits and ./\\_-+ only.")
+        raise RequestError(
+            f"--env {folder[:60]!r}: give a folder of letters, digits, spaces and . / \\ _ - + : @ ( ) ~ only."
+        )
