@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.model.facts import Known, Source, Unknown
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix
+from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Way
 from envcheck.model.python_env import LibraryLookup
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
@@ -175,7 +175,8 @@ def _hidden_wheels(context: Context, framework: Framework, build: Build, hidden:
     folders = [posixpath.dirname(path) for path in copies]
     known = next(problem_findings(context, "cuda-wheel-not-found", lambda other: other is build), None)
     row = best_gpu_row(context, framework.name, build.version) if known else None
-    other = f" Or install {gpu_requirement(context, row)}, which finds them by itself." if row else ""
+    wanted = gpu_requirement(context, row) if row else ""
+    other = (Way(f"Install {wanted}, which finds them by itself.", install_steps(context, wanted)),) if wanted else ()
     cited = tuple(item for item in known.evidence if item.citation) if known else _row_evidence(build)
     return Finding(
         "cuda-wheel-not-found",
@@ -191,8 +192,9 @@ def _hidden_wheels(context: Context, framework: Framework, build: Build, hidden:
             *cited,
         ),
         Fix(
-            f"Put the wheels' folders on the loader's path when the environment is activated.{other}",
+            "Put the wheels' folders on the loader's path when the environment is activated.",
             library_path_hook(context, folders),
+            other,
         ),
     )
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Evidence, Finding, Fix
+from envcheck.model.findings import ERROR, INCOMPATIBLE, Command, Evidence, Finding, Fix, Way
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import install_steps
 from envcheck.rules.framework_state import judged_frameworks
 from envcheck.rules.known_problems import problem_findings
 from envcheck.rules.pin_findings import pin_findings
 from envcheck.rules.registry import rule
+
+_USE_KERAS_3 = Way(
+    "Use Keras 3.", (Command(("unset", "TF_USE_LEGACY_KERAS"), "user", "in the shell that starts the program"),)
+)
 
 
 @rule("numpy-abi", goal="any")
@@ -67,5 +71,5 @@ def _legacy_keras(context: Context) -> Iterator[Finding]:
                 context.seen("host.environment", shown="TF_USE_LEGACY_KERAS is set"),
                 Evidence(build.label, f"keras{needs_keras}", citation=build.citations[0]),
             ),
-            Fix(f"Install {wanted}, or unset TF_USE_LEGACY_KERAS to use Keras 3.", install_steps(context, wanted)),
+            Fix(f"Install {wanted}.", install_steps(context, wanted), (_USE_KERAS_3,)),
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from envcheck.model.facts import Known, Unknown
-from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, Citation, Evidence, Finding, Fix
+from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, Citation, Evidence, Finding, Fix, Way
 from envcheck.model.releases import DriverBranch, Toolkit
 from envcheck.rules.architecture_targets import JIT
 from envcheck.rules.builds import Build
@@ -133,7 +133,8 @@ def _newer_driver(context: Context, build: Build, floor: str | None) -> Fix:
     """Say how to get the driver, and which release would do with the one that is there."""
     fix = install_driver(context, floor)
     instead = release_for_driver(context, build)
-    return Fix(f"{fix.summary} Or keep the driver and install {instead}." if instead else fix.summary, fix.commands)
+    keep = Way(f"Keep the driver and install {instead}.")
+    return Fix(fix.summary, fix.commands, (keep, *fix.alternatives) if instead else fix.alternatives)
 
 
 @rule(_ID)

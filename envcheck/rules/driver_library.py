@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix
+from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix, Way
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import was_given_gpus
 from envcheck.rules.driver_release import at_least, same_release
@@ -207,7 +207,7 @@ def _show_loader(context: Context, folder: str) -> Fix:
         purpose="for all users",
     )
     export = Command(("export", f"LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH"), "user", "for this shell only")
-    return Fix(f"Let the loader look in {folder}.", (write, export))
+    return Fix(f"Let the loader look in {folder}.", (write,), (Way("Let one shell look there.", (export,)),))
 
 
 def _install_library(context: Context) -> Fix:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Command, Finding, Fix
+from envcheck.model.findings import ERROR, INCOMPATIBLE, Command, Finding, Fix, Way
 from envcheck.model.machine import DeviceNode
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import gpu_nodes, was_given_gpus
@@ -72,10 +72,10 @@ def _is_closed(node: DeviceNode) -> bool:
 
 def _closed(context: Context, node: DeviceNode) -> Finding:
     message = f"This user may not open {node.path} ({node.mode or 'mode unknown'}); CUDA needs to read and write it."
-    until = "until the next start; lasting: join the group that owns it"
     fix = Fix(
         "Let this user open the driver's device nodes; on clusters, ask for a GPU in the job.",
-        (as_root(context, "chmod", "a+rw", node.path, purpose=until),),
+        (as_root(context, "chmod", "a+rw", node.path, purpose="until the next start"),),
+        (Way("For good: join the group that owns the node (sudo usermod -aG GROUP $USER), then log in anew."),),
     )
     return Finding(_ID, INCOMPATIBLE, ERROR, message, (context.seen(node.path, node.accessible),), fix)
 

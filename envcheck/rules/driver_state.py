@@ -10,7 +10,7 @@ from envcheck.model.releases import Architecture
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import is_plain_linux
 from envcheck.rules.driver_release import parse_release
-from envcheck.rules.fixes_driver import load_module, rebuild_module, release_from, sign_module
+from envcheck.rules.fixes_driver import load_module, other_module, rebuild_module, release_from, sign_module
 from envcheck.rules.fixes_system import install_driver
 from envcheck.rules.gpu_facts import cuda_starts, gpu_name, judged_gpus
 from envcheck.rules.registry import rule
@@ -193,5 +193,5 @@ def driver_kind(context: Context) -> Iterator[Finding]:
             ERROR,
             message,
             evidence,
-            Fix(f"Install the driver's package with the {row.kernel_module} kernel module, then restart."),
+            other_module(context, row.kernel_module),
         )

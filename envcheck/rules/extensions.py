@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.model.facts import Known, Source, value_of
-from envcheck.model.findings import INCOMPATIBLE, NOTE, WARNING, Command, Evidence, Finding, Fix
+from envcheck.model.findings import INCOMPATIBLE, NOTE, WARNING, Command, Evidence, Finding, Fix, Way
 from envcheck.model.python_env import Extension
 from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context
@@ -81,12 +81,13 @@ def _mismatch(context: Context, extension: Extension, torch: Build | None, reaso
 
 
 def _rebuild(context: Context, extension: Extension) -> Fix:
-    summary = "Rebuild it against the installed framework, or install its wheel for this framework, CUDA and Python."
+    summary = "Rebuild it against the installed framework."
+    wheel = (Way("Install its wheel for this framework, CUDA and Python, where there is one."),)
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", extension.distribution):
-        return Fix(summary)
+        return Fix(summary, (), wheel)
     pip = (python_program(context), "-m", "pip", "install", "--force-reinstall", "--no-deps", "--no-build-isolation")
     argv = (*pip, "--no-cache-dir", "--no-binary", extension.distribution, extension.distribution)
-    return Fix(summary, (Command(argv, "environment", f"build {extension.distribution} anew"),))
+    return Fix(summary, (Command(argv, "environment", f"build {extension.distribution} anew"),), wheel)
 
 
 def _source(context: Context) -> Source | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from envcheck.model.facts import Known
-from envcheck.model.findings import Command, Fix
+from envcheck.model.findings import Command, Fix, Way
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_system import (
     ARCH,
@@ -20,6 +20,7 @@ from envcheck.rules.fixes_system import (
     install_driver,
     reboot,
 )
+from envcheck.rules.packages import install
 
 
 def reload_driver(context: Context) -> Fix:
@@ -37,10 +38,8 @@ def reload_driver(context: Context) -> Fix:
         purpose="unload the old module",
     )
     load = as_root(context, "modprobe", "nvidia", purpose="load the new one")
-    return Fix(
-        "Reload the driver's module, or restart where something uses the GPU; nothing needs to be installed anew.",
-        (unload, load, as_root(context, "reboot", purpose="instead, where something uses the GPU")),
-    )
+    restart = Way("Restart the machine, where something uses the GPU.", (reboot(context),))
+    return Fix("Reload the driver's module; nothing needs to be installed anew.", (unload, load), (restart,))
 
 
 def load_module(context: Context) -> Fix:
@@ -88,15 +87,22 @@ def release_from(context: Context, owner: str) -> Fix:
         purpose="keep nouveau from loading",
     )
     driver = install_driver(context, None).commands
-    install = tuple(command for command in driver if "reboot" not in command.argv)
+    bring = tuple(command for command in driver if "reboot" not in command.argv)
     return Fix(
         "Install NVIDIA's driver and keep nouveau from loading, then restart.",
-        (*install, blocked, as_root(context, *update, purpose="rebuild the start-up image"), reboot(context)),
+        (*bring, blocked, as_root(context, *update, purpose="rebuild the start-up image"), reboot(context)),
     )
 
 
 _KEYS = {UBUNTU: "/var/lib/shim-signed/mok/MOK.der", DEBIAN: "/var/lib/dkms/mok.pub"}  # DKMS signs with it
 _MOK = "the firmware's own list of keys (MOK)"
+
+
+def other_module(context: Context, kind: str) -> Fix:
+    """Say how to get the driver with the kernel modules of a kind: open, proprietary."""
+    steps = install(context, f"driver-{kind}", f"the driver with the {kind} kernel modules, from NVIDIA's repository")
+    summary = f"Install the driver's package with the {kind} kernel module, then restart."
+    return Fix(summary, (*steps, reboot(context)) if steps else ())
 
 
 def sign_module(context: Context) -> Fix:
@@ -107,10 +113,8 @@ def sign_module(context: Context) -> Fix:
         rebuild = as_root(context, "dkms", "autoinstall", "--force", purpose="build and sign the module")
         asks = "choose a password; the blue screen at the next start asks for it"
         steps = [rebuild, as_root(context, "mokutil", "--import", key, purpose=asks)]
-    summary = (
-        f"Sign the module with a key enrolled in {_MOK}, or turn Secure Boot off in the firmware setup; then restart."
-    )
-    return Fix(summary, (*steps, reboot(context)))
+    off = Way("Turn Secure Boot off in the firmware setup, which the machine shows at its start.")
+    return Fix(f"Sign the module with a key enrolled in {_MOK}, then restart.", (*steps, reboot(context)), (off,))
 
 
 def start_fabric_manager(context: Context, release: str) -> Fix:
@@ -139,9 +143,9 @@ def reload_uvm(context: Context) -> Fix:
     unload = as_root(
         context, "modprobe", "-r", "nvidia_uvm", purpose="fails while a program uses the GPU: end it first"
     )
-    load = as_root(
-        context, "modprobe", "nvidia_uvm", purpose="load it again; restart the machine if this does not help"
-    )
+    load = as_root(context, "modprobe", "nvidia_uvm", purpose="load it again")
     return Fix(
-        "Reload the driver's memory module nvidia-uvm; it is left in a bad state by some suspends.", (unload, load)
+        "Reload the driver's memory module nvidia-uvm; it is left in a bad state by some suspends.",
+        (unload, load),
+        (Way("Restart the machine, where that does not help.", (reboot(context),)),),
     )

@@ -79,7 +79,8 @@ def install_driver(context: Context, floor: str | None, *, exact: bool = False) 
     steps = _packages(context, family, floor if exact else None, wanted)
     if not steps:
         return Fix(f"Install NVIDIA driver{wanted} with your distribution's package manager, then restart.")
-    return Fix(f"Install NVIDIA driver{wanted}, then restart.{_NOTES.get(family, '')}", (*steps, reboot(context)))
+    note = _FROM_NVIDIA if steps[0].argv[-1] == "nvidia-open" else _NOTES.get(family, "")
+    return Fix(f"Install NVIDIA driver{wanted}, then restart.{note}", (*steps, reboot(context)))
 
 
 _ADVICE = {
@@ -98,6 +99,7 @@ _ADVICE_COMMANDS = {
         Command(("wsl.exe", "--shutdown"), "system", "restart WSL"),
     ),
 }
+_FROM_NVIDIA = " Needs NVIDIA's CUDA repository for this release; a GPU before Turing needs cuda-drivers in its place."
 _NOTES = {
     DEBIAN: " Needs the components contrib, non-free and non-free-firmware in the apt sources.",
     FEDORA: " Needs the RPM Fusion nonfree repository.",
@@ -114,16 +116,41 @@ def _packages(context: Context, family: str, branch: str | None, wanted: str) ->
             return (listed, as_root(context, "apt-get", "install", "-y", f"nvidia-driver-{branch}"))
         check = f"the recommended driver; check that it is{wanted}" if wanted else "the recommended driver"
         return (listed, as_root(context, "ubuntu-drivers", "install", purpose=check))
+    if family == RHEL and not has_modules(context):
+        return (as_root(context, "dnf", "install", "-y", "nvidia-open", purpose="install the driver"),)
     if family == RHEL:
         stream = f"nvidia-driver:{branch or 'latest'}-dkms"
         return (as_root(context, "dnf", "module", "install", "-y", stream, purpose="install the driver"),)
     packages = {} if branch else _NEWEST
+    if family == DEBIAN and not branch and not _reaches(context, wanted):
+        return (as_root(context, "apt-get", "install", "-y", "nvidia-open", purpose="from NVIDIA's repository"),)
     return (as_root(context, *packages[family], purpose="install the driver"),) if family in packages else ()
+
+
+def has_modules(context: Context) -> bool:
+    """Tell whether dnf knows modules there: RHEL 10 and its kin no longer do."""
+    version = context.facts.host.distribution_version
+    major = version.value.partition(".")[0] if isinstance(version, Known) else ""
+    return not (major.isdigit() and 10 <= int(major) < 2000)
+
+
+def _reaches(context: Context, wanted: str) -> bool:
+    """Tell whether Debian's own driver is new enough; where its release is not known, it may be."""
+    from envcheck.rules.packages import packages_data
+
+    version = context.facts.host.distribution_version
+    own = packages_data()["drivers"].get(version.value, "") if isinstance(version, Known) else ""
+    floor = RELEASE.search(wanted)
+    return not own or not floor or _numbers(own) >= _numbers(floor.group())
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
 
 
 _NEWEST = {
     DEBIAN: ("apt-get", "install", "-y", "nvidia-driver", "firmware-misc-nonfree"),
     FEDORA: ("dnf", "install", "-y", "akmod-nvidia", "xorg-x11-drv-nvidia-cuda"),
-    SUSE: ("zypper", "install", "nvidia-video-G06", "nvidia-compute-utils-G06"),
-    ARCH: ("pacman", "-S", "nvidia-open", "nvidia-utils"),
+    SUSE: ("zypper", "install", "-y", "nvidia-video-G06", "nvidia-compute-utils-G06"),
+    ARCH: ("pacman", "-S", "--needed", "nvidia-open", "nvidia-utils"),
 }

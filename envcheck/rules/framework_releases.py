@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from packaging.version import Version
 
 from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix
+from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Way
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
@@ -39,7 +39,7 @@ def python_unsupported(context: Context) -> Iterator[Finding]:
             continue
         pythons = _pythons(wanted.near[:1])
         other = _other_release(context, wanted)
-        also = f" Or ask for {other}, which has one for this Python." if other else ""
+        ways = (Way(f"Ask for {other}, which has a wheel for this Python."),) if other else ()
         yield Finding(
             "python-unsupported",
             INCOMPATIBLE,
@@ -54,7 +54,7 @@ def python_unsupported(context: Context) -> Iterator[Finding]:
                     citation=wanted.near[0].citations[0],
                 ),
             ),
-            Fix(f"Create an environment with Python {pythons[-1]}.{also}", new_environment(context, pythons[-1])),
+            Fix(f"Create an environment with Python {pythons[-1]}.", new_environment(context, pythons[-1]), ways),
         )
     yield from problem_findings(context, "python-unsupported")
 

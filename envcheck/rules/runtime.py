@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix
+from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix, Way
 from envcheck.model.machine import Gpu
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_system import as_root
@@ -56,7 +56,7 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
             severity,
             f"{_numbered(gpu)} {what}.",
             (_seen(context, gpu, "compute_mode"),),
-            Fix("Set the default compute mode, or wait for the other process.", (reset,)),
+            Fix("Set the default compute mode.", (reset,), (Way("Wait for the other process to end."),)),
         )
 
 
@@ -136,13 +136,13 @@ def _instances(context: Context, gpu: Gpu) -> int:
 
 def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
     index = str(gpu.nvml_index.value) if isinstance(gpu.nvml_index, Known) else "0"
-    commands = (
-        as_root(context, "nvidia-smi", "mig", "-i", index, "-lgip", purpose="list the sizes an instance can have"),
-        as_root(context, "nvidia-smi", "-i", index, "-mig", "0", purpose="or turn MIG off"),
-    )
+    sizes = as_root(context, "nvidia-smi", "mig", "-i", index, "-lgip", purpose="list the sizes an instance can have")
+    off = as_root(context, "nvidia-smi", "-i", index, "-mig", "0", purpose="turn MIG off")
     message = f"{_numbered(gpu)} is in MIG mode (split into instances) and has no instance: CUDA sees no device on it."
     fix = Fix(
-        "Create a GPU instance with a compute instance (nvidia-smi mig -cgi PROFILE -C), or turn MIG off.", commands
+        f"Create a GPU instance with a compute instance of a size you choose (nvidia-smi mig -i {index} -cgi SIZE -C).",
+        (sizes,),
+        (Way("Turn MIG off: the GPU is one again.", (off,)),),
     )
     evidence = (_seen(context, gpu, "mig_enabled"), context.seen("gpus.mig_devices", gpu.mig_devices))
     return Finding("mig-config", INCOMPATIBLE, ERROR if only else WARNING, message, evidence, fix)
@@ -181,16 +181,14 @@ def small_shared_memory(context: Context) -> Iterator[Finding]:
             f"The shared memory of this container (/dev/shm) holds {shm.value >> 20} MiB: NCCL between "
             f"{len(context.gpus)} GPUs and data loaders share memory there and fail when it is full."
         )
-        larger = Command(
-            ("docker", "run", "--gpus", "all", "--shm-size=8g", "IMAGE"),
-            "system",
-            "or --ipc=host; IMAGE stands for yours",
-        )
+        run, yours = ("docker", "run", "--gpus", "all"), "IMAGE stands for yours"
+        larger = Command((*run, "--shm-size=8g", "IMAGE"), "system", yours)
+        hosts = Way("Let it share the memory of the host.", (Command((*run, "--ipc=host", "IMAGE"), "system", yours),))
         yield Finding(
             "os-limit",
             INCOMPATIBLE,
             WARNING,
             message,
             (context.seen("host.shm_bytes"),),
-            Fix("Start the container with a larger /dev/shm.", (larger,)),
+            Fix("Start the container with a larger /dev/shm.", (larger,), (hosts,)),
         )

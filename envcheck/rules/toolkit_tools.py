@@ -43,9 +43,9 @@ def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitIn
     if holding:
         root = holding[0].root
         message = f"XLA in {build.label} does not look for libdevice.10.bc in {root}, the only place that has it."
-        line = f": export XLA_FLAGS={_DATA_DIR}{root}" if is_plain_path(root) else ""
-        advice = f"Name that folder in XLA_FLAGS, in the environment's activation script{line}"
-        fix: Fix | None = Fix(advice, _in_place(holding[0]))
+        named = Command(("export", f"XLA_FLAGS={_DATA_DIR}{root}"), "user", "in the environment's activation script")
+        steps = (*_in_place(holding[0]), named) if is_plain_path(root) else ()
+        fix: Fix | None = Fix("Name that folder in XLA_FLAGS, in the environment's activation script.", steps)
     else:
         message = (
             f"XLA in {build.label} needs libdevice.10.bc to compile kernels; neither a wheel nor a toolkit brings it."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.model.facts import Absent, Known
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Command, Finding, Fix
+from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Command, Finding, Fix, Way
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import gpu_nodes, hidden_by_runtime, wants_gpu
 from envcheck.rules.fixes_container import give_to_container
@@ -54,9 +54,9 @@ def _finding(context: Context, verdict: str, severity: str, message: str) -> Fin
         return Finding(_ID, verdict, severity, message, evidence)
     unset = ("set", f"{_VARIABLE}=") if context.os == "windows" else ("unset", _VARIABLE)
     fix = Fix(
-        f"Unset {_VARIABLE}, or set it to numbers from 0 to {len(numbered_gpus(context)) - 1}; scripts and job "
-        "systems set it too.",
+        f"Unset {_VARIABLE}; scripts and job systems set it too.",
         (Command(unset, "user", "in the shell that starts the program"),),
+        (Way(f"Set it to numbers from 0 to {len(numbered_gpus(context)) - 1}."),),
     )
     return Finding(_ID, verdict, severity, message, evidence, fix)
 

@@ -41,7 +41,9 @@ def test_an_updated_driver_wants_a_restart_not_a_reinstall() -> None:
     found = only(MISMATCH, context(gpu(), driver=updated(cuda_init_result=known(803))))
     assert "550.90.07" in found.message
     assert "550.163.01" in found.message
-    assert ("sudo", "reboot") in commands(found)
+    assert [argv[1] for argv in commands(found)] == ["modprobe", "modprobe"]
+    (restart,) = found.fix.alternatives  # type: ignore[union-attr]
+    assert [command.argv for command in restart.commands] == [("sudo", "reboot")]
     assert not any("install" in argv for argv in commands(found))
 
 

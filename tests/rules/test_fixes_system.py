@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.model.findings import Fix
-from envcheck.rules.fixes_driver import rebuild_module, start_fabric_manager
+from envcheck.rules.fixes_driver import other_module, rebuild_module, start_fabric_manager
 from envcheck.rules.fixes_system import as_root, install_driver, system_family
 from tests.rules.factory_machine import NONE, UNREAD, context, known
 
@@ -65,6 +65,30 @@ def test_an_exact_branch() -> None:
     rocky = install_driver(context(host=distribution("rocky", "rhel")), "470", exact=True)
     assert rocky.commands[0].argv[-1] == "nvidia-driver:470-dkms"
     assert install_driver(context(host=distribution("arch")), "470", exact=True).commands == ()
+
+
+def test_debians_own_driver_is_taken_where_it_is_new_enough() -> None:
+    bookworm = context(host={**distribution("debian"), "distribution_version": known("12")})
+    assert install_driver(bookworm, "525.60.13").commands[0].argv[-2:] == ("nvidia-driver", "firmware-misc-nonfree")
+    newer = install_driver(bookworm, "575.51.03")
+    assert newer.commands[0].argv == ("sudo", "apt-get", "install", "-y", "nvidia-open")
+    assert "NVIDIA's CUDA repository" in newer.summary
+
+
+def test_rhel_10_has_no_modules_to_install() -> None:
+    for version, words in (
+        ("9.4", ("module", "install")),
+        ("10.0", ("install", "-y")),
+        ("2023", ("module", "install")),
+    ):
+        judged = context(host={**distribution("rocky", "rhel"), "distribution_version": known(version)})
+        assert install_driver(judged, None).commands[0].argv[2:4] == words
+
+
+def test_the_other_kind_of_module_is_a_package_of_its_own() -> None:
+    assert other_module(context(host=distribution("debian")), "open").commands[0].argv[-1] == "nvidia-open"
+    assert other_module(context(host=distribution("fedora")), "proprietary").commands[0].argv[-1] == "cuda-drivers"
+    assert other_module(context(host=distribution("arch")), "proprietary").commands == ()
 
 
 def test_what_is_no_release_enters_no_command() -> None:

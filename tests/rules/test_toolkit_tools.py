@@ -40,7 +40,7 @@ def test_a_toolkit_xla_looks_into() -> None:
     assert judged(machine(tensorflow("2.13.1"), toolkits=(debian,), cuda_home_root="/usr/lib/cuda"), DEVICE) == []
     fix = findings(machine(tensorflow("2.13.1"), toolkits=(debian,)), DEVICE)[0].fix
     assert fix is not None
-    assert fix.summary.endswith("export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/lib/cuda")
+    assert fix.commands[-1].argv == ("export", "XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/lib/cuda")
 
 
 def test_who_needs_no_libdevice() -> None:
@@ -99,7 +99,7 @@ def test_condas_libdevice_is_linked_to_where_xla_looks() -> None:
     conda = replace(prefix, origin="conda")
     (finding,) = findings(machine(tensorflow(cuda_build=known(True)), toolkits=(conda,)), "libdevice-missing")
     assert finding.fix is not None
-    assert [command.argv[0] for command in finding.fix.commands] == ["mkdir", "ln"]
+    assert [command.argv[0] for command in finding.fix.commands] == ["mkdir", "ln", "export"]
 
 
 def test_condas_own_build_finds_condas_libdevice() -> None:
