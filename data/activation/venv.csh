@@ -1,4 +1,4 @@
-# envcheck: begin. The CUDA libraries of this environment, until it is deactivated.
+# envcheck: begin CUDA libraries
 if ($?_envcheck_leave) then
   eval $_envcheck_leave:q
 endif
@@ -12,4 +12,4 @@ set _envcheck_new = 'sh "$VIRTUAL_ENV/bin/envcheck-cuda" printenv LD_LIBRARY_PAT
 setenv LD_LIBRARY_PATH "`sh -c '$_envcheck_new'`"
 alias _envcheck_deactivate "`alias deactivate`"
 alias deactivate 'eval $_envcheck_leave:q; unset _envcheck_leave; _envcheck_deactivate'
-# envcheck: end.
+# envcheck: end CUDA libraries

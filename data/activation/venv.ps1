@@ -1,4 +1,4 @@
-# envcheck: begin. The CUDA libraries of this environment, until it is deactivated.
+# envcheck: begin CUDA libraries
 if (Test-Path -Path variable:global:_envcheck_before) { $env:LD_LIBRARY_PATH = $global:_envcheck_before }
 $global:_envcheck_before = $env:LD_LIBRARY_PATH
 $env:LD_LIBRARY_PATH = sh "$env:VIRTUAL_ENV/bin/envcheck-cuda" printenv LD_LIBRARY_PATH
@@ -9,4 +9,4 @@ function global:deactivate ([switch] $NonDestructive) {
   Remove-Variable -Name _envcheck_before -Scope global -ErrorAction SilentlyContinue
   _envcheck_deactivate -NonDestructive:$NonDestructive
 }
-# envcheck: end.
+# envcheck: end CUDA libraries

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from envcheck.model.plans import Plan
@@ -23,12 +25,12 @@ class Manner:
     form: str = "text"
 
 
-def show_plan(plan: Plan, verdict: str, manner: Manner) -> None:
+def show_plan(plan: Plan, manner: Manner) -> None:
     """Show a plan as text; with JSON on standard error, so that whoever is asked sees what about."""
-    from envcheck.cli.plan_output import rendered
+    from envcheck.cli.plan_output import show_what_runs
 
     if manner.form == "text" or not (manner.agreed or manner.dry_run):
-        click.echo(rendered(plan, verdict, "text", verbose=manner.verbose), nl=False, err=manner.form == "json")
+        show_what_runs(plan, sys.stderr if manner.form == "json" else sys.stdout, verbose=manner.verbose)
 
 
 def tell(result: Result, manner: Manner, plan: Plan | None = None) -> None:

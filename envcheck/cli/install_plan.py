@@ -14,6 +14,7 @@ from envcheck.model.facts import Absent, Known
 from envcheck.model.plans import CONDA, PIP, UV, Plan
 from envcheck.model.records import dataclass, replaced
 from envcheck.model.snapshot import Facts
+from envcheck.plan.activation import EVERY_SHELL
 from envcheck.plan.described import Description
 from envcheck.plan.there import Standing
 from envcheck.plan.wish import Wish
@@ -92,7 +93,7 @@ def _made(asked: Asked, facts: Facts | None, installer: str) -> Planned:
     from envcheck.plan.requests import RequestError, check_folder, read_requests
 
     said = Description(python="" if facts is not None else asked.python)
-    wish = Wish(asked.expect, installer, asked.folder, described=said)
+    wish = Wish(asked.expect, installer, asked.folder, described=said, shells=EVERY_SHELL)
     try:
         check_description(said)
         check_folder(wish.folder)

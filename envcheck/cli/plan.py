@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from envcheck.cli import inspect, options, plan_output
@@ -9,6 +11,7 @@ from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 from envcheck.model.plans import Plan
 from envcheck.model.snapshot import Facts
+from envcheck.plan.activation import shells_of
 from envcheck.plan.described import PLATFORMS, Description
 from envcheck.plan.wish import Wish
 
@@ -53,13 +56,15 @@ def plan(
     said = Description(python, driver, gpus, glibc, platform or "")
     given = {"--snapshot": snapshot_file, "--matrix": matrix_file, "--installer": installer, "--env": folder}
     repeated = tuple(word for name, value in given.items() if value for word in (name, value))
-    wish = Wish(expect, installer or "", folder, form == "dockerfile", said, repeated)
+    here = not platform and not snapshot_file and form != "dockerfile"
+    shells = shells_of(os.environ if here else {})
+    wish = Wish(expect, installer or "", folder, form == "dockerfile", said, repeated, shells=shells)
     made = plan_for(requirements, wish, snapshot_file, matrix_file)
     made, told = plan_output.verified(made) if verify and made.releases else (made, "")
     verdict = told or verdict_on(made)
     if told and form not in ("text", "json"):
         click.echo(made.verified, err=True)
-    click.echo(plan_output.rendered(made, verdict, form, verbose=verbose), nl=False)
+    plan_output.show(made, verdict, form, verbose=verbose)
     return OF_VERDICT[verdict]
 
 

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import sys
+from typing import TextIO
+
+import click
+
 from envcheck.cli.exits import UserError
 from envcheck.model.findings import INCOMPATIBLE, UNDETERMINED
 from envcheck.model.plans import Plan
 from envcheck.model.records import replaced
 
 FORMATS = ("text", "json", "script", "requirements", "dockerfile", "environment-yml")
+
+
+def show(plan: Plan, verdict: str, form: str, *, verbose: bool) -> None:
+    """Print a plan to standard output; text fits the terminal."""
+    click.echo(_fitting(rendered(plan, verdict, form, verbose=verbose), form, sys.stdout), nl=False)
+
+
+def show_what_runs(plan: Plan, stream: TextIO, *, verbose: bool) -> None:
+    """Print a plan whose commands nobody has to type."""
+    from envcheck.render.plan_text import render_plan_text
+
+    click.echo(_fitting(render_plan_text(plan, verbose=verbose, run_for_you=True), "text", stream), stream, nl=False)
+
+
+def _fitting(text: str, form: str, stream: TextIO) -> str:
+    if form != "text" or not stream.isatty():
+        return text
+    import shutil
+
+    from envcheck.render.plan_text import fitted
+
+    return fitted(text, shutil.get_terminal_size().columns)
 
 
 def rendered(plan: Plan, verdict: str, form: str, *, verbose: bool = False) -> str:

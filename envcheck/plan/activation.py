@@ -16,6 +16,7 @@ _SCRIPTS = {  # that activate a venv: venv's, and uv's and virtualenv's where th
     "csh": ("activate.csh",),
     "ps1": ("Activate.ps1", "activate.ps1"),
 }
+EVERY_SHELL = tuple(_SCRIPTS)
 _NAMES = {SH: "sh, bash, zsh and ksh", "fish": "fish", "csh": "csh and tcsh", "ps1": "PowerShell"}
 _HOLDS = 'grep -qxF -- "$2" "$1"'
 _HOLDS_IF_THERE = f'[ ! -e "$1" ] || {_HOLDS}'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from envcheck.model.records import dataclass
+from envcheck.plan.activation import SH
 from envcheck.plan.described import Description
 
 
@@ -17,6 +18,7 @@ class Wish:
     described: Description = Description()  # what was stated by hand: commands that plan anew repeat it
     repeated: tuple[str, ...] = ()  # the other options given, for those commands: --snapshot machine.json
     kept: tuple[str, ...] = ()  # what the environment holds already and keeps: tensorflow==2.15.1
+    shells: tuple[str, ...] = (SH,)  # whose activation of the environment is to set loader paths
 
 
 AS_USUAL = Wish()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from envcheck.model.plans import SYSTEM, Plan, PlannedRelease, Rejected, Step
+from envcheck.model.writing import read_writing
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.windows import windows_line
 
 _SHOWN = 6  # rejected releases before the rest is counted; -v shows all
 
 
-def render_plan_text(plan: Plan, *, verbose: bool = False) -> str:
-    """Render a plan as text; `verbose` adds every rejected release, warning and undo."""
+def render_plan_text(plan: Plan, *, verbose: bool = False, run_for_you: bool = False) -> str:
+    """Render a plan as text; `verbose` adds every rejected release, warning and undo.
+
+    `run_for_you`: nobody types the commands, and of a file that one writes the name is told unless `verbose`.
+    """
     lines = [*_heading(plan), ""]
     for release in plan.releases:
         lines += _release(release, verbose=verbose)
@@ -19,10 +23,28 @@ def render_plan_text(plan: Plan, *, verbose: bool = False) -> str:
         return "\n".join([*lines, *_blocked(plan, verbose=verbose)]) + "\n"
     lines += [f"note: {inert(note)}" for note in plan.notes]
     for step in plan.steps:
-        lines += ["", *_step(plan, step, verbose=verbose)]
+        lines += ["", *_step(plan, step, verbose=verbose, typed=verbose or not run_for_you)]
     if plan.verified:
         lines += ["", inert(plan.verified)]
     return "\n".join(lines) + "\n"
+
+
+def fitted(text: str, width: int) -> str:
+    """Break a plan's lines at the width of a terminal; commands stay whole, so that they can be pasted."""
+    lines, in_command = [], False
+    for line in text.splitlines():
+        in_command = in_command or line.lstrip().startswith(("$ ", "#    undo: "))
+        lines += [line] if in_command else _wrapped(line, max(width, 24))
+        in_command = in_command and line.endswith("\\")
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    import textwrap
+
+    indent = "#    " if line.startswith("# ") else " " * (len(line) - len(line.lstrip()) + 2)
+    found = textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return found or [""]
 
 
 def is_windows(plan: Plan) -> bool:
@@ -87,11 +109,15 @@ def _blocked(plan: Plan, *, verbose: bool) -> list[str]:
     return lines
 
 
-def _step(plan: Plan, step: Step, *, verbose: bool) -> list[str]:
+def _step(plan: Plan, step: Step, *, verbose: bool, typed: bool) -> list[str]:
     scope = f" [{step.scope}: as an administrator]" if step.scope == SYSTEM else ""
     solves = f" (resolves {', '.join(step.resolves)})" if step.resolves else ""
     lines = [f"# {plan.steps.index(step) + 1}. {inert(step.purpose)}{scope}{solves}"]
-    lines += [f"$ {step_line(plan, step)}"] if step.argv else []
+    writing = None if typed else read_writing(step.argv)
+    if writing:
+        lines.append(f"  {'adds' if writing.appends else 'writes'} {len(writing.lines)} lines: {inert(writing.path)}")
+    elif step.argv:
+        lines.append(f"$ {step_line(plan, step)}")
     if verbose and step.undo:
         lines.append(f"#    undo: {shell_line(step.undo, plan.system)}")
     return lines

@@ -24,8 +24,8 @@ exec "$@"
 END
 
 # Let the environment's activation use it, until `deactivate`, in sh, bash, zsh and ksh.
-grep -qxF -- '# envcheck: begin. The CUDA libraries of this environment, until it is deactivated.' .venv/bin/activate || cat >> .venv/bin/activate <<'END'
-# envcheck: begin. The CUDA libraries of this environment, until it is deactivated.
+grep -qxF -- '# envcheck: begin CUDA libraries' .venv/bin/activate || cat >> .venv/bin/activate <<'END'
+# envcheck: begin CUDA libraries
 _envcheck_leave() {
   [ -n "${_envcheck_old+x}" ] || return 0
   unset LD_LIBRARY_PATH
@@ -37,7 +37,7 @@ _envcheck_old=${LD_LIBRARY_PATH+x$LD_LIBRARY_PATH}
 LD_LIBRARY_PATH=$(sh "$VIRTUAL_ENV/bin/envcheck-cuda" printenv LD_LIBRARY_PATH)
 export LD_LIBRARY_PATH
 eval "$(sed -n "/^ *#/d; s/^deactivate () {/& _envcheck_leave;/; /^deactivate () {/,/^}/p" "$VIRTUAL_ENV/bin/activate")"
-# envcheck: end.
+# envcheck: end CUDA libraries
 END
 
 # See that each framework finds the GPU: tensorflow.

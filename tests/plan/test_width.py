@@ -1,0 +1,43 @@
+"""A plan on a terminal: its sentences fit the width, its commands stay whole; and what an installation shows of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from envcheck.model.records import replaced
+from envcheck.plan.activation import EVERY_SHELL, activation_steps
+from envcheck.render.plan_text import fitted, render_plan_text
+from tests.plan.goldens import PLANS
+from tests.plan.machines import machine, planned
+
+LONG = {**PLANS, "no-plan": planned("tensorflow==2.99.*", on=machine("3.12"))}
+
+
+def commands(text: str) -> list[str]:
+    return re.findall(r"^ *\$ (?:.*\\\n)*.*$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("width", [10, 60, 80, 200])
+@pytest.mark.parametrize("name", LONG)
+def test_sentences_fit_and_commands_stay_whole(name: str, width: int) -> None:
+    whole = render_plan_text(LONG[name], verbose=True)
+    narrow = fitted(whole, width)
+    assert commands(narrow) == commands(whole)
+    assert [word for word in narrow.split() if word != "#"] == [word for word in whole.split() if word != "#"]
+    for command in commands(narrow):
+        narrow = narrow.replace(command, "")
+    long = [line for line in narrow.splitlines() if len(line) > max(width, 24) and "undo: " not in line]
+    assert all(len(line.split()) == 1 + line.startswith("#") for line in long), long  # no word is broken
+
+
+def test_what_is_typed_by_nobody_is_named() -> None:
+    plan = PLANS["old-cuda-wheels"]
+    steps = (*plan.steps, *activation_steps(plan.environments[0], EVERY_SHELL))
+    text = render_plan_text(replaced(plan, steps=steps), run_for_you=True)
+    assert "  writes 11 lines: .venv/bin/envcheck-cuda\n" in text
+    assert "  adds 10 lines: .venv/bin/activate.fish\n" in text
+    assert "printf" not in text
+    verbose = render_plan_text(replaced(plan, steps=steps), run_for_you=True, verbose=True)
+    assert verbose.count("$ printf") == 2
