@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from envcheck.explain.events import Event
 from envcheck.explain.fixes import fix_for, joined_fix
@@ -27,6 +28,9 @@ from envcheck.rules.catalogue import catalogue
 from envcheck.rules.fixes_shell import fitted
 from envcheck.rules.ranking import rank_findings
 
+if TYPE_CHECKING:
+    from envcheck.rules.context import Target
+
 NOISE = "benign-noise"
 _REASONS = (
     library_claims, version_claims, architecture_claims, pip_claims, memory_claims, driver_claims, python_claims,
@@ -40,10 +44,16 @@ _EXCUSED = (
 )  # fmt: skip
 
 
-def judge_log(events: Sequence[Event], matrix: Matrix, facts: Facts | None, mend: Mend | None = None) -> Report:
-    """Name the root cause of what `events` report, with the lines that show it."""
+def judge_log(
+    events: Sequence[Event],
+    matrix: Matrix,
+    facts: Facts | None,
+    mend: Mend | None = None,
+    target: Target | None = None,
+) -> Report:
+    """Name the root cause of what `events` report, with the lines that show it; `target` is what was to be done."""
     log = Log(events, matrix, facts)
-    machine = machine_findings(log, mend)
+    machine = machine_findings(log, mend, target)
     claims = [*_direct(log), *(claim for reason in _REASONS for claim in reason(log))]
     excused: list[Claim] = []
     standing: list[Claim] = []

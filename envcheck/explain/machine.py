@@ -12,7 +12,7 @@ from envcheck.model.records import dataclass
 from envcheck.rules.catalogue import catalogue
 
 if TYPE_CHECKING:
-    from envcheck.rules.context import Context
+    from envcheck.rules.context import Context, Target
 
 Mend = Callable[
     ["Report", "Context"], "Report"
@@ -56,14 +56,15 @@ class Machine:
         return _ALONE + (12 if supported else 0)
 
 
-def machine_findings(log: Log, mend: Mend | None = None) -> Machine:
+def machine_findings(log: Log, mend: Mend | None = None, target: Target | None = None) -> Machine:
     """Run the rules where the facts, or the log itself, say something of the machine; `mend` gives them the plan."""
     facts = stated_facts(log)
     if facts is None:
         return Machine(())
+    from envcheck.explain.asked import target_of
     from envcheck.rules import Context, evaluate
 
-    context = Context(facts, log.matrix)
+    context = Context(facts, log.matrix, target_of(log, target))
     report = evaluate(context)
     if mend is not None and log.with_facts:
         report = mend(report, context)

@@ -10,10 +10,11 @@ from envcheck.explain.log import Claim, Log
 from envcheck.model.facts import value_of
 from envcheck.model.releases import FrameworkRelease
 
-PYTHON, BITS, PIP, PLATFORM, REMOVED = (
+PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC = (
     "python-unsupported", "python-32bit", "pip-too-old", "platform-no-gpu-wheel", "framework-package-removed",
+    "glibc-too-old",
 )  # fmt: skip
-_RIVALS = (BITS, PIP, PLATFORM)
+_RIVALS = (BITS, PIP, PLATFORM, GLIBC)
 
 
 def pip_claims(log: Log) -> Iterator[Claim]:
@@ -97,6 +98,11 @@ def _obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: tuple[E
     listed = _listed(events)
     if needed and pip and _older(pip, needed):
         return Claim(PIP, 92, f"The wheels of {text} are seen by pip {needed} and newer; this is pip {pip}.", events)
+    if log.python and pip and needed and log.os == "linux":
+        means = (
+            f"Python {log.python} and pip {pip} take the wheels of {text}: what is left is a system too old for them."
+        )
+        return Claim(GLIBC, 79, means, events, rivals=(PLATFORM, PYTHON))
     return _by_listing(text, rows, listed, events) if listed else _by_pips_words(log, text, needed, events)
 
 
@@ -143,7 +149,7 @@ def _by_listing(text: str, rows: list[FrameworkRelease], listed: list[str], even
     shown = f"pip lists {listed[-1]} as the newest release it can use"
     if wanted is not None and newest < wanted and wanted.major == newest.major and _pip_needed(rows):
         means = f"{shown}; {text} exists for newer Pythons, or for a newer pip."
-        return Claim(PYTHON, 76, means, events, rivals=(PIP,))
+        return Claim(PYTHON, 76, means, events, rivals=(PIP, GLIBC))
     return Claim(PYTHON, 78, f"{shown}: this Python is none that {text} was built for.", events, rivals=(BITS, PIP))
 
 

@@ -32,7 +32,7 @@ SHAPES = {
 }
 _STARTS = {"torch": ("torch",), "tensorflow": ("tf-", "tensorflow"), "jax": ("jax", "xla-")}
 _WINDOWS = ("win-", "winerror", "msvc-", "tensorflow-intel", "tf-windows", "tdr")
-_COMPILING = {
+COMPILING = {
     "apex-cuda-mismatch", "cmake-cuda-not-found", "cmake-no-cuda", "cuda-home-not-set", "extension-cuda-different",
     "find-cuda-old", "flash-attn-cuda-old", "header-not-found", "linker-cuda-library", "nvcc-not-found",
     "tf-configure-cuda", "torch-cuda-mismatch",
@@ -104,7 +104,7 @@ class Told:
     @property
     def compiles(self) -> bool:
         """Tell whether it is a build of CUDA code that fails."""
-        return bool(_COMPILING & set(self.signatures))
+        return bool(COMPILING & set(self.signatures))
 
     @property
     def tags(self) -> set[str]:

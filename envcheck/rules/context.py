@@ -28,10 +28,14 @@ class UndecidedError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """What the user wants: `expect` is auto, gpu or cpu; `requirements` are PEP 508 strings to judge."""
+    """What the user wants: `expect` is auto, gpu or cpu; `requirements` are PEP 508 strings to judge.
+
+    `compiles` says that CUDA code is built on this machine, which running a framework does not need.
+    """
 
     expect: str = "auto"
     requirements: tuple[str, ...] = ()
+    compiles: bool = False
 
 
 _AS_USUAL = Target()

@@ -3,55 +3,54 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
-from envcheck.model.facts import NOT_STATED, Absent, Fact, Known, Source
-from envcheck.model.machine import (
-    CompilerFacts,
-    DriverFacts,
-    Gpu,
-    HostFacts,
-    LibraryInstall,
-    MigDevice,
-    ToolkitFacts,
-    ToolkitInstall,
-)
+from envcheck.matrix.load import load_matrix
+from envcheck.matrix.query import Matrix
+from envcheck.model.facts import NOT_STATED, Absent, Fact, Known
+from envcheck.model.machine import CompilerFacts, Gpu, HostFacts, MigDevice
 from envcheck.model.python_env import Distribution, FrameworkBuild, PythonFacts
 from envcheck.model.snapshot import Facts
+from envcheck.probes.framework_jax import parse_local_version
+from envcheck.rules.context import Target
+from envcheck.rules.requirement import canonical_name
+from tests.cases.case_cuda import SOURCE, cudnn_of, driver_of, first_number, known, toolkits_of
 
-_SOURCE = Source("report", "case")
-_FRAMEWORKS = {
-    **dict.fromkeys(("tensorflow", "tensorflow-gpu", "tensorflow-cpu", "tensorflow-intel"), "tensorflow"),
-    **dict.fromkeys(("tf-nightly", "tf-nightly-gpu"), "tensorflow"),
-    **dict.fromkeys(("torch", "pytorch"), "torch"),
-    **dict.fromkeys(("jax", "jaxlib", "jax-cuda12-plugin"), "jax"),
-}
+_OTHER_NAMES = {"pytorch": "torch", "tf-nightly": "tensorflow", "tf-nightly-gpu": "tensorflow"}
+_ASKED = r"\b(?:wanted|asked)\b"
 _SYSTEMS = {"windows": "windows", "macos": "darwin", "mac": "darwin", "osx": "darwin", "darwin": "darwin"}
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*(?:\.?(?:dev|rc|a|b|post)\d+)?")
 
 
+@cache
+def matrix() -> Matrix:
+    """Load the built-in matrix once."""
+    return load_matrix()
+
+
+def target_of(stated: Mapping[str, Any]) -> Target:
+    """Read what the reporter was after: the releases wanted, and whether something is built from source."""
+    asked = {str(name): str(text) for name, text in (stated.get("packages") or {}).items() if re.search(_ASKED, text)}
+    wanted = (f"{name}=={_version(text)}" for name, text in asked.items() if _version(text))
+    known_names = (text for text in wanted if matrix().framework_of(canonical_name(text.partition("==")[0])))
+    return Target(requirements=tuple(known_names), compiles=stated.get("installer") == "source")
+
+
 def facts_of(stated: Mapping[str, Any]) -> Facts:
     """Read the facts of a case; free text in them counts only where it holds a version, a path or a name."""
+    environment = _environment(stated)
     return Facts(
         host=_host(stated),
-        driver=_driver(stated),
+        driver=driver_of(stated, environment),
         gpus=_gpus(stated),
-        toolkits=_toolkits(stated),
-        cudnn=_cudnn(stated),
-        compilers=CompilerFacts(gcc_version=_first_number(stated.get("gcc"))),
+        toolkits=toolkits_of(stated, environment),
+        cudnn=cudnn_of(stated),
+        compilers=CompilerFacts(gcc_version=first_number(stated.get("gcc"))),
         python=_python(stated),
     )
-
-
-def _known(value: Any) -> Fact[Any]:
-    return Known(value, _SOURCE) if value not in (None, "", (), {}) else NOT_STATED
-
-
-def _first_number(text: Any) -> Fact[Any]:
-    found = re.search(r"\d+(?:\.\d+)*", str(text)) if text else None
-    return _known(found.group(0)) if found else NOT_STATED
 
 
 def _host(stated: Mapping[str, Any]) -> HostFacts:
@@ -61,24 +60,24 @@ def _host(stated: Mapping[str, Any]) -> HostFacts:
     if isinstance(container, str) and container.upper().startswith("WSL"):
         container = None
     host = HostFacts(
-        os=_known(system if name else ""),
-        distribution_id=_known(name.lower().split(" ")[0] if system == "linux" and name != "Linux" else ""),
-        distribution_version=_first_number(stated.get("os_version")),
-        architecture=_known(stated.get("arch")),
-        libc_kind=_known("glibc" if stated.get("glibc") else ""),
-        libc_version=_first_number(stated.get("glibc")),
-        container=Absent() if container is False else _known("docker" if container else ""),
+        os=known(system if name else ""),
+        distribution_id=known(name.lower().split(" ")[0] if system == "linux" and name != "Linux" else ""),
+        distribution_version=first_number(stated.get("os_version")),
+        architecture=known(stated.get("arch")),
+        libc_kind=known("glibc" if stated.get("glibc") else ""),
+        libc_version=first_number(stated.get("glibc")),
+        container=Absent() if container is False else known("docker" if container else ""),
         wsl_version=_wsl(stated),
-        environment=_known(_environment(stated)),
+        environment=known(_environment(stated)),
     )
-    return replace(host, cpu_model=_known(stated.get("cpu")))
+    return replace(host, cpu_model=known(stated.get("cpu")))
 
 
 def _wsl(stated: Mapping[str, Any]) -> Fact[Any]:
     told = " ".join(str(stated.get(name, "")) for name in ("wsl", "container", "os", "os_version"))
     if re.search(r"\bWSL ?1\b|^1\b", told, re.IGNORECASE):
-        return _known(1)
-    return _known(2) if stated.get("wsl") or "WSL" in told else NOT_STATED
+        return known(1)
+    return known(2) if stated.get("wsl") or "WSL" in told else NOT_STATED
 
 
 def _environment(stated: Mapping[str, Any]) -> dict[str, str]:
@@ -87,17 +86,14 @@ def _environment(stated: Mapping[str, Any]) -> dict[str, str]:
         text = str(value)
         if name.endswith("PATH"):
             text = ":".join(re.findall(r"(?<![\w.])/[\w./+-]+", text)) if "without" not in text else ""
-        else:
-            text = "" if text.startswith("(") and "empty" not in text else text.split(" (")[0]
-        if text:
+        elif text.startswith("("):
+            if "empty" in text:
+                found[name] = ""
+            continue
+        text = text.split(" (")[0]
+        if text or (value == "" and not name.endswith("PATH")):
             found[name] = text
     return found
-
-
-def _driver(stated: Mapping[str, Any]) -> DriverFacts:
-    return DriverFacts(
-        release=_first_number(stated.get("driver")), cuda_driver_version=_first_number(stated.get("driver_cuda"))
-    )
 
 
 def _gpus(stated: Mapping[str, Any]) -> Fact[Any]:
@@ -111,44 +107,11 @@ def _gpus(stated: Mapping[str, Any]) -> Fact[Any]:
     found = []
     for name in names:
         bare, _, extra = str(name).partition(" (")
-        gpu = Gpu(name=Known(re.sub(r" \d+ ?GB$", "", bare), _SOURCE))
+        gpu = Gpu(name=Known(re.sub(r" \d+ ?GB$", "", bare), SOURCE))
         if "MIG" in extra:
-            gpu = replace(gpu, mig_enabled=_known(True), mig_devices=_known((MigDevice("", extra.rstrip(")")),)))
+            gpu = replace(gpu, mig_enabled=known(True), mig_devices=known((MigDevice("", extra.rstrip(")")),)))
         found.append(gpu)
-    return _known(tuple(found)) if not re.search(r"\d GPUs|GPU with", str(names)) else NOT_STATED
-
-
-def _toolkits(stated: Mapping[str, Any]) -> ToolkitFacts:
-    installs = []
-    for text in stated.get("cuda_toolkits") or ():
-        version = re.search(r"\d+\.\d+", str(text))
-        if version and "compat" not in str(text) and "Windows side" not in str(text):
-            installs.append(ToolkitInstall("not stated", "path", version=_known(version.group(0))))
-    nvcc = re.search(r"\d+\.\d+", str(stated.get("nvcc", "")))
-    if nvcc:
-        release = _known(nvcc.group(0))
-        installs.append(ToolkitInstall("not stated", "path", version=release, nvcc_release=release))
-    roots = re.findall(r"(/[\w./-]*cuda-[\w.]+)/lib", _environment(stated).get("LD_LIBRARY_PATH", ""))
-    return ToolkitFacts(installs=_known(tuple(installs)), roots_on_library_path=_known(tuple(roots)))
-
-
-def _cudnn(stated: Mapping[str, Any]) -> Fact[Any]:
-    told = stated.get("cudnn")
-    if not isinstance(told, Mapping):
-        told = {"header": told} if told else {}
-    packages = stated.get("packages") or {}
-    apt = next((str(text) for name, text in packages.items() if re.match(r"libcudnn\d", name)), "")
-    major = re.search(r"cuda(\d+)", apt)
-    copies = [
-        LibraryInstall("cudnn", "not stated", "system", library_version=_first_number(version))
-        for kind, version in told.items()
-        if kind != "built_against" and re.search(r"\d", str(version))
-    ]
-    if apt:
-        package = _first_number(apt)
-        cuda = _known(major.group(1)) if major else NOT_STATED
-        copies.append(LibraryInstall("cudnn", "/usr", "debian", package_version=package, cuda_major=cuda))
-    return _known(tuple(copies))
+    return known(tuple(found)) if not re.search(r"\d GPUs|GPU with", str(names)) else NOT_STATED
 
 
 def _python(stated: Mapping[str, Any]) -> PythonFacts:
@@ -156,44 +119,57 @@ def _python(stated: Mapping[str, Any]) -> PythonFacts:
         str(name).lower().replace("_", "-"): str(version) for name, version in (stated.get("packages") or {}).items()
     }
     installed = tuple(
-        Distribution(name, _version(text), installer=str(stated.get("installer", "")))
+        _distribution(name, text, str(stated.get("installer", "")))
         for name, text in packages.items()
-        if re.fullmatch(r"[a-z0-9.-]+", name) and "wanted" not in text and "asked" not in text
+        if re.fullmatch(r"[a-z0-9.-]+", name) and not re.search(_ASKED, text)
     )
-    builds = tuple(found for found in (_build(item.name, packages[item.name]) for item in installed) if found)
+    builds = [found for item in installed for found in _build(item.name, packages[item.name])]
+    plugins = [item for item in builds if item.distribution.endswith("-plugin")]  # the probe reads them, not jaxlib
+    bits = re.match(r"(32|64)\b", str(stated.get("python_arch", "")))
+    own = str(stated.get("python_arch", "")) if not bits else ""
     return PythonFacts(
-        version=_known(_version(str(stated.get("python", "")))),
-        bits=_known(32 if "32" in str(stated.get("python_arch", "")) else None),
-        architecture=_known(stated.get("arch")),
-        kind=_known("conda" if stated.get("conda") else ""),
+        version=known(_version(str(stated.get("python", "")))),
+        bits=known(int(bits.group(1)) if bits else None),
+        architecture=known(own or stated.get("arch")),
+        kind=known("conda" if stated.get("conda") else ""),
         pip_version=_pip(str(stated.get("pip", ""))),
-        distributions=_known(installed),
-        frameworks=_known(builds),
+        distributions=known(installed),
+        frameworks=known(tuple(item for item in builds if item in plugins or not plugins or item.framework != "jax")),
     )
+
+
+def _distribution(name: str, text: str, installer: str) -> Distribution:
+    place = re.search(r"\bin (/[\w./+-]+)", text)
+    location = place.group(1) if place else ""
+    scope = "user" if "/.local/" in location else ""
+    return Distribution(name, _version(text), location=location, scope=scope, installer=installer)
 
 
 def _pip(text: str) -> Fact[Any]:
     below = re.match(r"< ?(\d+)", text)
-    return _known(str(int(below.group(1)) - 1)) if below else _first_number(text)
+    return known(str(int(below.group(1)) - 1)) if below else first_number(text)
 
 
 def _version(text: str) -> str:
     found = _VERSION.search(text)
-    label = re.search(r"\d(\+(?:cu|cpu)[\w.]*)", text) if found else None
+    label = re.search(r"\d(\+[a-z][\w.]*)", text) if found else None
     return (found.group(0) if found else "") + (label.group(1) if label else "")
 
 
-def _build(name: str, text: str) -> FrameworkBuild | None:
-    framework, version = _FRAMEWORKS.get(name), _version(text)
-    if framework is None or name == "jax" or not (version or re.search(r"cu\d\d", text)):
-        return None
+def _build(name: str, text: str) -> Iterator[FrameworkBuild]:
+    framework, version = matrix().framework_of(_OTHER_NAMES.get(name, name)), _version(text)
+    aside = name == "jax" or name.endswith("-pjrt")  # neither is a build: jaxlib and the plugins are
+    if framework is None or aside or not (version or re.search(r"cu\d\d", text)):
+        return
     label = re.search(r"cu(?:da)?(\d\d|9)(\d)(?![\d.])", text)
     cpu = re.search(r"\+cpu|_cpu_|\bmkl_|\bcpu\b", text) is not None
     vendor = re.match(r"(?:nvidia|intel)-tensorflow", text)  # a vendor's build under the plain name
-    return FrameworkBuild(
+    cudnn = parse_local_version(version)[1]
+    yield FrameworkBuild(
         framework,
         vendor.group(0) if vendor else {"pytorch": "torch"}.get(name, name),
         version or "0",
-        cuda_build=_known(False) if cpu else (_known(True) if label else NOT_STATED),
-        cuda_version=_known(f"{label.group(1)}.{label.group(2)}" if label else ""),
+        cuda_build=known(False) if cpu else (known(True) if label else NOT_STATED),
+        cuda_version=known(f"{label.group(1)}.{label.group(2)}" if label else ""),
+        cudnn_version=known(cudnn),
     )

@@ -14,11 +14,10 @@ from envcheck.explain.events import Event
 from envcheck.explain.judge import judge_log
 from envcheck.explain.scan import Scanner
 from envcheck.explain.signatures import load_signatures
-from envcheck.matrix.load import load_matrix
-from envcheck.matrix.query import Matrix
 from envcheck.model.findings import COMPATIBLE, ERROR, Report
 from envcheck.model.snapshot import Facts
-from tests.cases.case_facts import facts_of
+from envcheck.rules.context import Target
+from tests.cases.case_facts import facts_of, matrix, target_of
 
 FOLDER = Path(__file__).parent
 UNDETERMINED = "undetermined"
@@ -76,19 +75,22 @@ def judge(case: Mapping[str, Any]) -> Judged:
     """Judge one case by what decides it."""
     kind = case["decidable_from"]
     log = "" if kind == "facts" else case["log"]
-    facts = facts_of(case["facts"]) if kind != "log" else None
-    return judge_text(log, facts, case)
+    if kind == "log":
+        return judge_text(log, case=case)
+    return judge_text(log, facts_of(case["facts"]), case, target_of(case["facts"]))
 
 
-def judge_text(log: str, facts: Facts | None = None, case: Mapping[str, Any] | None = None) -> Judged:
-    """Judge a log as `explain` does."""
+def judge_text(
+    log: str, facts: Facts | None = None, case: Mapping[str, Any] | None = None, target: Target | None = None
+) -> Judged:
+    """Judge a log as `explain` does; `target` is what the reporter was after, as the facts tell it."""
     scanner = _scanner()
     scanner.collected = Collected(load_signatures())  # nothing of the case before it
     stream = scanner.stream("log")
     stream.feed(log.encode())
     stream.finish()
     events = scanner.result().events
-    return Judged(case or {}, events, judge_log(events, matrix(), facts))
+    return Judged(case or {}, events, judge_log(events, matrix(), facts, target=target))
 
 
 @cache
@@ -101,9 +103,3 @@ def _scanner() -> Scanner:
 def judged_cases(name: str) -> tuple[Judged, ...]:
     """Judge the project's own cases of one file, once."""
     return tuple(judge(case) for case in read_cases(FOLDER / f"{name}.jsonl"))
-
-
-@cache
-def matrix() -> Matrix:
-    """Load the built-in matrix once."""
-    return load_matrix()

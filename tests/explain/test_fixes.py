@@ -19,7 +19,8 @@ from envcheck.plan.remedy import remedied
 from envcheck.plan.requests import read_requests
 from envcheck.render.inert import shell_line
 from envcheck.rules import Context, catalogue, evaluate
-from tests.cases.judged import judge_text, judged_cases, matrix
+from tests.cases.case_facts import matrix
+from tests.cases.judged import judge_text, judged_cases
 from tests.hosts.test_hosts import snapshot_of
 
 # A finding, a composed log, and what the fix must say: in its sentence or a command.

@@ -14,8 +14,8 @@ from envcheck.model.facts import Absent, Known, Source
 from envcheck.model.findings import INCOMPATIBLE, UNDETERMINED, WARNING, Finding, Report
 from envcheck.model.machine import DriverFacts, Gpu, ToolkitFacts, ToolkitInstall
 from envcheck.model.snapshot import Facts
-from tests.cases.case_facts import facts_of
-from tests.cases.judged import judge_text, matrix
+from tests.cases.case_facts import facts_of, matrix
+from tests.cases.judged import judge_text
 
 MISSING = (
     "Could not load dynamic library '{0}'; dlerror: {0}: cannot open shared object file: No such file or directory"
