@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TextIO
 
@@ -12,6 +13,7 @@ from envcheck.model.findings import INCOMPATIBLE, UNDETERMINED
 from envcheck.model.plans import Plan
 from envcheck.model.records import replaced
 
+_USUAL = 80  # columns
 FORMATS = ("text", "json", "script", "requirements", "dockerfile", "environment-yml")
 
 
@@ -30,11 +32,17 @@ def show_what_runs(plan: Plan, stream: TextIO, *, verbose: bool) -> None:
 def _fitting(text: str, form: str, stream: TextIO) -> str:
     if form != "text" or not stream.isatty():
         return text
-    import shutil
-
     from envcheck.render.plan_text import fitted
 
-    return fitted(text, shutil.get_terminal_size().columns)
+    return fitted(text, _width(stream))
+
+
+def _width(stream: TextIO) -> int:
+    stated = os.environ.get("COLUMNS", "")
+    try:
+        return int(stated) if stated.isdecimal() else os.get_terminal_size(stream.fileno()).columns or _USUAL
+    except OSError:
+        return _USUAL  # a terminal that does not say
 
 
 def rendered(plan: Plan, verdict: str, form: str, *, verbose: bool = False) -> str:
@@ -75,8 +83,6 @@ def _file(plan: Plan, form: str) -> str:
 
 def verified(plan: Plan) -> tuple[Plan, str]:
     """Resolve a plan's requirements on the index; return it with its verdict."""
-    import os
-
     from envcheck.plan.verify import UnreachableError, UnresolvableError, verify_plan
 
     try:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
+import struct
 
 import pytest
 
+from envcheck.cli.plan_output import show
 from envcheck.model.records import replaced
 from envcheck.plan.activation import EVERY_SHELL, activation_steps
 from envcheck.render.plan_text import fitted, render_plan_text
@@ -41,3 +44,21 @@ def test_what_is_typed_by_nobody_is_named() -> None:
     assert "printf" not in text
     verbose = render_plan_text(replaced(plan, steps=steps), run_for_you=True, verbose=True)
     assert verbose.count("$ printf") == 2
+
+
+@pytest.mark.needs("linux")
+@pytest.mark.parametrize(("columns", "stated", "wide"), [(60, "", 60), (60, "100", 100), (0, "", 80)])
+def test_text_fits_the_terminal(columns: int, stated: str, wide: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+    import termios
+
+    master, slave = os.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    monkeypatch.setenv("COLUMNS", stated)
+    with os.fdopen(slave, "w") as terminal:
+        monkeypatch.setattr("sys.stdout", terminal)
+        show(LONG["no-plan"], "incompatible", "text", verbose=False)
+        terminal.flush()
+        shown = os.read(master, 65536).decode().replace("\r\n", "\n")
+    os.close(master)
+    assert shown == fitted(render_plan_text(LONG["no-plan"]), wide) != fitted(render_plan_text(LONG["no-plan"]), 40)
