@@ -13,6 +13,7 @@ from packaging.version import Version
 from envcheck.check.config import Config
 from envcheck.model.facts import Known, Source, Unknown
 from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, Evidence, Finding, Fix
+from envcheck.model.records import dataclass
 from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.driver_release import at_least
@@ -22,12 +23,17 @@ from envcheck.rules.gpu_facts import gpu_name, judged_gpus
 from envcheck.rules.markers import marker_holds
 
 
-def gate_findings(context: Context, config: Config, where: str, blocked: tuple[str, ...] = ()) -> list[Finding]:
-    """Hold a machine against a project's demands; `where` is the file that makes them.
+@dataclass(frozen=True)
+class Missing:
+    """What is known of the requirements that are not installed."""
 
-    `blocked` are the findings against what pip would choose for the requirements that are not installed.
-    """
-    findings = list(_requirements(context, config, where, blocked))
+    blocked: tuple[str, ...] = ()  # the findings against what pip would choose for them
+    planned: Fix | None = None  # what brings them all, where a plan does
+
+
+def gate_findings(context: Context, config: Config, where: str, missing: Missing) -> list[Finding]:
+    """Hold a machine against a project's demands; `where` is the file that makes them."""
+    findings = list(_requirements(context, config, where, missing))
     if context.goal == "gpu":
         findings += _guarded("driver.release", lambda: _driver(context, config, where))
         findings += _guarded("gpus", lambda: _capability(context, config, where))
@@ -47,7 +53,14 @@ def is_installed(context: Context, text: str) -> bool:
     return unread or any(_meets(build, requirement, context) for build in installed_builds(context))
 
 
-def _requirements(context: Context, config: Config, where: str, blocked: tuple[str, ...]) -> Iterator[Finding]:
+def without_marker(text: str) -> str:
+    """Return a requirement as it is where it applies."""
+    requirement = Requirement(text)
+    requirement.marker = None
+    return str(requirement)
+
+
+def _requirements(context: Context, config: Config, where: str, missing: Missing) -> Iterator[Finding]:
     for text in config.requires:
         if not applies(context, text):
             continue
@@ -55,7 +68,7 @@ def _requirements(context: Context, config: Config, where: str, blocked: tuple[s
         if isinstance(found, Unknown):
             yield _unread("python.frameworks", found, f"whether {text} is installed")
         elif not is_installed(context, text):
-            yield _not_installed(context, text, where, blocked)
+            yield _not_installed(context, text, where, missing)
 
 
 def _meets(build: Build, requirement: Requirement, context: Context) -> bool:
@@ -66,7 +79,7 @@ def _meets(build: Build, requirement: Requirement, context: Context) -> bool:
     return same and requirement.specifier.contains(Version(build.version), prereleases=True)
 
 
-def _not_installed(context: Context, text: str, where: str, blocked: tuple[str, ...]) -> Finding:
+def _not_installed(context: Context, text: str, where: str, missing: Missing) -> Finding:
     framework = context.matrix.framework_of(canonicalize_name(Requirement(text).name))
     others = [build for build in installed_builds(context) if build.framework == framework]
     has = f"{' and '.join(build.label for build in others)} is" if others else "it is not"
@@ -74,21 +87,21 @@ def _not_installed(context: Context, text: str, where: str, blocked: tuple[str, 
     seen = context.seen("python.frameworks", shown=", ".join(build.label for build in others) or "none of it")
     evidence = (_demand(f"requires = {text}", where), seen)
     name = "dependency-conflict" if others else "framework-missing"
-    return Finding(name, INCOMPATIBLE, ERROR, message, evidence, _installation(context, text, blocked))
+    return Finding(name, INCOMPATIBLE, ERROR, message, evidence, _installation(context, text, missing))
 
 
-def _installation(context: Context, text: str, blocked: tuple[str, ...]) -> Fix:
-    requirement = Requirement(text)
-    requirement.marker = None
-    wanted = str(requirement)
+def _installation(context: Context, text: str, missing: Missing) -> Fix:
+    requirement, wanted = Requirement(text), without_marker(text)
     known = context.matrix.versions(context.matrix.framework_of(canonicalize_name(requirement.name)) or "")
     asked = SpecifierSet(re.sub(r"\+[\w.]+", "", str(requirement.specifier)))  # the matrix counts builds as one release
     if known and not any(asked.contains(version, prereleases=True) for version in known):
         return Fix(
             f"Require a release that there is: envcheck knows none that {wanted} admits; the newest is {known[0]}."
         )
-    if blocked:
-        against = f"what pip would choose does not work here ({', '.join(blocked)})"
+    if missing.planned is not None:
+        return missing.planned
+    if missing.blocked:
+        against = f"what pip would choose does not work here ({', '.join(missing.blocked)})"
         return Fix(f"Let `envcheck plan '{wanted}'` choose a release that this machine runs: {against}.")
     return Fix(f"Install {wanted}.", install_steps(context, wanted) if is_requirement(wanted) else ())
 

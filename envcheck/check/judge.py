@@ -2,33 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
 
 from envcheck.check.config import Config, Ignored
-from envcheck.check.gates import applies, gate_findings, is_installed
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Evidence, Finding, Report
+from envcheck.check.gates import Missing, applies, gate_findings, is_installed, without_marker
+from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Evidence, Finding, Fix, Report
+from envcheck.model.records import dataclass
 from envcheck.rules import Context, conclude, evaluate
 
 NOTHING = "framework-missing"
 IGNORED = "tool.envcheck.ignore"
 
 
-def judge_project(context: Context, config: Config, where: str, today: date) -> Report:
+@dataclass(frozen=True)
+class Planner:
+    """Who makes plans: `mend` for what a report found, `bring` for requirements, with what speaks against them."""
+
+    mend: Callable[[Report, Context], Report]
+    bring: Callable[[Context, tuple[str, ...], tuple[str, ...]], Fix | None]
+
+
+_NO_PLANNER = Planner(lambda report, _: report, lambda *_: None)
+
+
+def judge_project(context: Context, config: Config, where: str, today: date, planner: Planner = _NO_PLANNER) -> Report:
     """Return the report a project is gated on; an ignored finding is told as a note and does not count."""
     wanted = [text for text in config.requires if applies(context, text)]
     missing = [text for text in wanted if not is_installed(context, text)]
     there = tuple(text for text in wanted if text not in missing)
     # What pip would choose for a missing requirement is not what the project asks for: any release it admits may do.
     installed = Context(context.facts, context.matrix, replace(context.target, requirements=there))
-    judged = evaluate(installed)
-    blocked = _would_not_work(context, judged) if missing else ()
-    gated = gate_findings(context, config, where, blocked)
+    judged = planner.mend(evaluate(installed), installed)
+    gated = gate_findings(context, config, where, _missing(context, missing, judged, planner))
     findings = [*_told_otherwise(judged.findings, config, gated), *gated]
     standing = [_once(findings, finding) for finding in findings]
     kept = [finding for finding in standing if finding is not None]
     return conclude(installed, [ignored_for_now(finding, kept, config, today) for finding in kept], judged.checked)
+
+
+def _missing(context: Context, texts: list[str], judged: Report, planner: Planner) -> Missing:
+    if not texts:
+        return Missing()
+    blocked = _would_not_work(context, judged)
+    return Missing(blocked, planner.bring(context, tuple(map(without_marker, texts)), blocked))
 
 
 def _would_not_work(context: Context, judged: Report) -> tuple[str, ...]:

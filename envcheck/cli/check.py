@@ -9,6 +9,7 @@ import click
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.cli.formats import FORMATS, Style, print_report
+from envcheck.cli.mending import brought, mended
 from envcheck.model.findings import Report
 from envcheck.model.records import dataclass
 from envcheck.model.snapshot import Snapshot
@@ -89,11 +90,14 @@ def _gate(path: str | None, matrix_file: str | None, *, needed: bool) -> _Gate:
 
 
 def _judge(gate: _Gate, snapshot: Snapshot) -> Report:
-    from envcheck.check.judge import judge_project
+    from functools import partial
+
+    from envcheck.check.judge import Planner, judge_project
     from envcheck.rules import Context, Target
 
     context = Context(snapshot.facts, gate.matrix, Target(gate.config.expect, gate.config.requires))
-    return judge_project(context, gate.config, gate.path, gate.today)
+    planner = Planner(partial(mended, strictly=True), brought)
+    return judge_project(context, gate.config, gate.path, gate.today, planner)
 
 
 def _config(path: str, matrix_file: str | None) -> tuple[Config, Matrix]:

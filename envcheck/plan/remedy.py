@@ -48,19 +48,36 @@ _OF_TOOLKIT = {"toolkit-missing", "toolkit-wrong-version"}
 _Said = frozenset[tuple[str, str]]  # ids and messages
 
 
-def remedied(report: Report, context: Context) -> Report:
-    """Give what another build or release takes away the commands of `envcheck plan` for it; other fixes stand."""
+def remedied(report: Report, context: Context, *, strictly: bool = False) -> Report:
+    """Give what another build or release takes away the commands of `envcheck plan` for it; other fixes stand.
+
+    `strictly`: with no release that the requirements asked for do not admit.
+    """
     if not any(_is_cause(item) for item in report.findings):
         return report
-    facts = planned_facts(context.facts, Description(), context.matrix, expects_gpu=context.goal == "gpu")
-    judge = Judge(Context(facts, context.matrix, Target(context.goal)))
-    broken, gone = _broken(report, context, judge)
+    judge = _judge(context)
+    broken, gone = _broken(report, context, judge, strictly=strictly)
     fix = planned_fix(context, judge, broken) if broken else None
     if fix is None:
         return report
     findings = tuple(_mended(item, fix) if (item.id, item.message) in gone else item for item in report.findings)
     changed: Report = replaced(report, findings=findings)
     return changed
+
+
+def brought(context: Context, requirements: tuple[str, ...], against: tuple[str, ...]) -> Fix | None:
+    """Plan for requirements that an environment does not meet; None where no release helps without doubt.
+
+    `against` are the finding ids that speak against what pip would choose.
+    """
+    asked = wanted_releases(Context(context.facts, context.matrix, Target(context.goal, requirements)))
+    broken = [Broken(item.framework, (item.text,), frozenset(against)) for item in asked]
+    return planned_fix(context, _judge(context), broken) if broken else None
+
+
+def _judge(context: Context) -> Judge:
+    facts = planned_facts(context.facts, Description(), context.matrix, expects_gpu=context.goal == "gpu")
+    return Judge(Context(facts, context.matrix, Target(context.goal)))
 
 
 def _is_cause(finding: Finding) -> bool:
@@ -78,7 +95,7 @@ def _mended(finding: Finding, fix: Fix) -> Finding:
     return changed
 
 
-def _broken(report: Report, context: Context, judge: Judge) -> tuple[list[Broken], _Said]:
+def _broken(report: Report, context: Context, judge: Judge, *, strictly: bool) -> tuple[list[Broken], _Said]:
     """List the frameworks that a cause is about, and all that goes when they are replaced.
 
     What the rules say of the machine without any framework stays.
@@ -93,7 +110,7 @@ def _broken(report: Report, context: Context, judge: Judge) -> tuple[list[Broken
         about = left & _said_of(context, name) if len(names) > 1 else left
         causes = {key[0] for key in about if _is_cause(said[key])}
         if causes:
-            broken.append(Broken(name, _requests(context, name, causes), frozenset(causes)))
+            broken.append(Broken(name, _requests(context, name, causes, strictly=strictly), frozenset(causes)))
             gone |= about
     return broken, gone
 
@@ -103,15 +120,17 @@ def _said_of(context: Context, framework: str) -> _Said:
     return frozenset((item.id, item.message) for item in evaluate(alone(context, framework)).findings)
 
 
-def _requests(context: Context, name: str, causes: set[str]) -> tuple[str, ...]:
+def _requests(context: Context, name: str, causes: set[str], *, strictly: bool) -> tuple[str, ...]:
     """List what to ask for: the installed release, its line, its major, any; what --for asks for comes first.
 
     Where nothing but a system's CUDA is wrong, another line of releases is no remedy.
     """
     asked = next((item for item in wanted_releases(context) if item.framework == name), None)
+    version = next((item.main.version for item in judged_frameworks(context) if item.name == name), "")
+    if asked is not None and strictly:
+        return tuple(dict.fromkeys((*((f"{name}=={version}",) if version else ()), asked.text)))
     if asked is not None:
         return tuple(dict.fromkeys((name + asked.specifier if asked.removed else asked.text, name)))
-    version = next(item.main.version for item in judged_frameworks(context) if item.name == name)
     major, line = (".".join(version.split(".")[:count]) for count in (1, 2))
     near = (f"{name}=={version}", f"{name}=={line}.*")
     return near if causes <= _OF_TOOLKIT else (*near, f"{name}=={major}.*", name)
