@@ -116,7 +116,8 @@ def _check_python(facts: Facts) -> None:
 
 
 def verdict_on(made: Plan) -> str:
-    """Say what a plan comes to: without releases incompatible, with doubts undetermined."""
+    """Say what a plan comes to: without releases incompatible, with doubts or of what nobody knows undetermined."""
     if not made.releases or made.blocked_by:
-        return INCOMPATIBLE
+        unknown = not made.blocked_by and {item.finding for item in made.rejected} == {"release-unknown"}
+        return UNDETERMINED if unknown else INCOMPATIBLE
     return UNDETERMINED if any(release.doubts for release in made.releases) else COMPATIBLE

@@ -53,8 +53,8 @@ def _product(row: Mapping[str, Any]) -> GpuProduct:
 
 
 def _normal(name: str) -> str:
-    """Lower the case, collapse blanks and drop the vendor: "NVIDIA GeForce RTX 4090" -> "geforce rtx 4090"."""
-    return " ".join(name.lower().split()).removeprefix("nvidia ")
+    """Lower the case, collapse blanks, drop the vendor and the MIG part: "NVIDIA H200 MIG 1g.18gb" -> "h200"."""
+    return " ".join(name.lower().split()).removeprefix("nvidia ").partition(" mig ")[0]
 
 
 def _tokens(name: str) -> str:

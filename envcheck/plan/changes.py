@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
-from envcheck.model.facts import Absent, Known, Source
+from envcheck.model.facts import Known
 from envcheck.model.plans import Change
 from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
@@ -16,6 +17,7 @@ from envcheck.plan.described import Description, planned_facts
 from envcheck.plan.judge import Judge
 from envcheck.plan.requests import Request
 from envcheck.plan.system import blockers
+from envcheck.plan.what_if import LINUX, WHATIF, capabilities, in_wsl, with_driver, with_libc, with_python
 from envcheck.plan.wish import Wish
 from envcheck.rules import Context, Target
 from envcheck.rules.driver_release import driver_floor
@@ -24,12 +26,11 @@ from envcheck.rules.targets import supports_python
 
 # By effort: an environment, two compromises, a second system beside this one, a restart, another system.
 PYTHON, RELEASE, CPU, WSL, DRIVER, LIBC = 1, 2, 3, 4, 5, 6
-_LINUX = "linux_x86_64"
-_WHATIF = Source("override", "what if")
+Requests = tuple[Request, ...]
 
 
 def possible_changes(context: Context, requests: tuple[Request, ...], wish: Wish) -> tuple[Change, ...]:
-    """List the single changes after which every request can be met; where there are none, pairs with a Python."""
+    """List the single changes after which every request can be met; where there are none, pairs of them."""
     tries = _Tries(context, requests, wish)
     single = [*tries.pythons(), *tries.releases(), *tries.cpu(), *tries.wsl(), *tries.drivers(), *tries.libcs()]
     return tuple(sorted(single or [*tries.pairs()], key=lambda change: change.effort))
@@ -45,13 +46,15 @@ class _Tries:
     def __init__(self, context: Context, requests: tuple[Request, ...], wish: Wish) -> None:
         self.context, self.requests, self.wish = context, requests, wish
 
-    def pythons(self, facts: Facts | None = None) -> Iterator[Change]:
+    def pythons(self, facts: Facts | None = None, goal: str = "", requests: Requests = ()) -> Iterator[Change]:
         """Try every Python that some admitted release has a wheel for, and keep the one with the newest release."""
-        found = [(minor, self._met(_with_python(facts or self.context.facts, minor))) for minor in self._minors()]
+        start, asked = facts or self.context.facts, requests or self.requests
+        found = [(minor, self._met(with_python(start, minor), goal, asked)) for minor in self._minors()]
         working = [(minor, met) for minor, met in found if met]
         if working:
             minor, met = max(working, key=self._preference)
-            yield self._change(f"Python {minor}", PYTHON, met, python=minor)
+            expect = goal or self.wish.expect
+            yield self._change(f"Python {minor}", PYTHON, met, python=minor, expect=expect, requests=asked)
 
     def _preference(self, item: tuple[str, list[Choice]]) -> tuple[list[Version], int]:
         """Prefer the newest releases, then the Python nearest to the one that is there."""
@@ -59,12 +62,19 @@ class _Tries:
         minors = [int(text.split(".")[1]) for text in (item[0], here.value if isinstance(here, Known) else item[0])]
         return [_version(choice) for choice in item[1]], -abs(minors[0] - minors[1])
 
-    def releases(self) -> Iterator[Change]:
-        """Try without the version clauses."""
-        free = tuple(replaced(item, specifier="", text=item.distribution) for item in self.requests)
-        met = self._met(self.context.facts, requests=free) if free != self.requests else []
-        if met:
-            yield self._change("another release than the one asked for", RELEASE, met, requests=free)
+    def releases(self, goal: str = "") -> Iterator[Change]:
+        """Try the others of the line that was asked for, then without the version clauses."""
+        for requests in self._freed():
+            met = self._met(self.context.facts, goal, requests)
+            if met:
+                what, expect = "another release than the one asked for", goal or self.wish.expect
+                yield self._change(what, RELEASE, met, requests=requests, expect=expect)
+                return
+
+    def _freed(self) -> list[Requests]:
+        lines = tuple(_relaxed(item, _line_of(item.specifier)) for item in self.requests)
+        free = tuple(_relaxed(item, "") for item in self.requests)
+        return [requests for requests in dict.fromkeys((lines, free)) if requests != self.requests]
 
     def cpu(self) -> Iterator[Change]:
         """Try CPU builds."""
@@ -76,21 +86,23 @@ class _Tries:
         """Try the Linux wheels in WSL 2, which hands the GPUs of Windows on by the driver of Windows."""
         facts = self.context.facts
         if self.context.platform == "win_amd64" and self.context.goal == "gpu":
-            linux = planned_facts(None, _in_wsl(facts), self.context.matrix, expects_gpu=True)
+            linux = planned_facts(None, in_wsl(facts), self.context.matrix, expects_gpu=True)
             found = replaced(linux, gpus=facts.gpus, driver=facts.driver)
-            met = self._met(replaced(found, host=replaced(linux.host, wsl_version=Known(2, _WHATIF))))
+            met = self._met(replaced(found, host=replaced(linux.host, wsl_version=Known(2, WHATIF))))
             if met:
-                release, gpus = facts.driver.release, self.wish.described.gpus or _capabilities(facts)
+                release, gpus = facts.driver.release, self.wish.described.gpus or capabilities(facts)
                 driver = release.value if isinstance(release, Known) else ""
                 what = "WSL 2, where the wheels for Linux run"
-                yield self._change(what, WSL, met, platform=_LINUX, driver=driver, gpus=gpus)
+                yield self._change(what, WSL, met, platform=LINUX, driver=driver, gpus=gpus)
 
     def drivers(self) -> Iterator[Change]:
-        """Try the driver that each CUDA Toolkit needs, from the oldest on."""
-        for floor in self._floors():
-            met = self._met(_with_driver(self.context.facts, floor))
+        """Try the driver that each CUDA Toolkit needs, from the oldest on, then the last that drives the GPUs."""
+        newer = ((floor, f"NVIDIA driver {floor} or newer") for floor in self._floors())
+        older = ((last, f"NVIDIA driver {last}, the last branch that drives the GPU") for last in self._last_branches())
+        for release, what in (*newer, *older):
+            met = self._met(with_driver(self.context.facts, release))
             if met:
-                yield self._change(f"NVIDIA driver {floor} or newer", DRIVER, met, driver=floor)
+                yield self._change(what, DRIVER, met, driver=release)
                 return
 
     def libcs(self) -> Iterator[Change]:
@@ -98,15 +110,25 @@ class _Tries:
         kind = self.context.facts.host.libc_kind
         found = self._libcs()
         for version in found[::-1] if isinstance(kind, Known) and kind.value == "musl" else found:
-            met = self._met(_with_libc(self.context.facts, version))
+            met = self._met(with_libc(self.context.facts, version))
             if met:
                 yield self._change(f"a system with glibc {version} or newer", LIBC, met, glibc=version)
                 return
 
     def pairs(self) -> Iterator[Change]:
-        """Try another Python together with a newer driver, then with CPU builds."""
+        """Try another Python together with a newer driver, with CPU builds and with other releases, and those two."""
+        yield from self._with_newer_driver()
+        for requests in self._freed()[-1:]:
+            for change in self.pythons(requests=requests):
+                what = f"{change.what} and another release than the one asked for"
+                yield replaced(change, what=what, effort=PYTHON + RELEASE)
+        if self.context.goal == "gpu":
+            for change in (*self.pythons(goal="cpu"), *self.releases(goal="cpu")):
+                yield replaced(change, what=f"{change.what} and a build for the CPU", effort=change.effort + CPU)
+
+    def _with_newer_driver(self) -> Iterator[Change]:
         for floor in self._floors():
-            for change in self.pythons(_with_driver(self.context.facts, floor)):
+            for change in self.pythons(with_driver(self.context.facts, floor)):
                 yield replaced(
                     change,
                     what=f"{change.what} and NVIDIA driver {floor} or newer",
@@ -115,7 +137,7 @@ class _Tries:
                 )
                 return
 
-    def _met(self, facts: Facts, goal: str = "", requests: tuple[Request, ...] = ()) -> list[Choice]:
+    def _met(self, facts: Facts, goal: str = "", requests: Requests = ()) -> list[Choice]:
         judge = Judge(Context(facts, self.context.matrix, Target(goal or self.context.goal)))
         if blockers(judge.own_findings()):
             return []
@@ -151,6 +173,14 @@ class _Tries:
         known = Version(release.value) if isinstance(release, Known) else Version("0")
         return sorted((floor for floor in floors if Version(floor) > known), key=Version)
 
+    def _last_branches(self) -> list[str]:
+        """Name the last branch that drives every GPU where the driver here is a later one."""
+        rows = [self.context.matrix.architecture(item) for item in capabilities(self.context.facts)]
+        last = min((int(row.last_driver_branch) for row in rows if row and row.last_driver_branch), default=0)
+        release = self.context.facts.driver.release
+        is_later = last and isinstance(release, Known) and Version(release.value).major > last
+        return [str(last)] if is_later else []
+
     def _libcs(self) -> list[str]:
         from envcheck.rules.wheel_tags import wheel_glibc
 
@@ -170,34 +200,14 @@ def replan(requirements: tuple[str, ...], said: Description, expect: str) -> tup
     return ("envcheck", "plan", *requirements, *(part for name, value in options if value for part in (name, value)))
 
 
-def _in_wsl(facts: Facts) -> Description:
-    version = facts.python.version
-    python = ".".join(version.value.split(".")[:2]) if isinstance(version, Known) else ""
-    return Description(python=python, platform=_LINUX)
+def _relaxed(request: Request, specifier: str) -> Request:
+    return replaced(request, specifier=specifier, text=request.distribution + specifier)
 
 
-def _capabilities(facts: Facts) -> tuple[str, ...]:
-    gpus = facts.gpus.value if isinstance(facts.gpus, Known) else ()
-    found = (gpu.compute_capability for gpu in gpus)
-    return tuple(dict.fromkeys(item.value for item in found if isinstance(item, Known)))
-
-
-def _with_python(facts: Facts, minor: str) -> Facts:
-    python = replaced(
-        facts.python, version=Known(minor, _WHATIF), abi_tag=Known(f"cp{minor.replace('.', '')}", _WHATIF)
-    )
-    native = replaced(python, implementation=Known("cpython", _WHATIF), bits=Known(64, _WHATIF))
-    return replaced(facts, python=replaced(native, architecture=facts.host.architecture))
-
-
-def _with_driver(facts: Facts, release: str) -> Facts:
-    driver = replaced(facts.driver, release=Known(release, _WHATIF), cuda_driver_version=Absent(("what if",)))
-    return replaced(facts, driver=driver)
-
-
-def _with_libc(facts: Facts, version: str) -> Facts:
-    host = replaced(facts.host, libc_kind=Known("glibc", _WHATIF), libc_version=Known(version, _WHATIF))
-    return replaced(facts, host=host)
+def _line_of(specifier: str) -> str:
+    """Return the line of a pinned release: ==2.15 -> ==2.15.*; a specifier of another kind stays."""
+    pinned = re.fullmatch(r"==\s*(\d+\.\d+)(\.\d+)*(\+\w+)?", specifier)
+    return f"=={pinned[1]}.*" if pinned else specifier
 
 
 def may_do(context: Context, candidate: Candidate) -> bool:

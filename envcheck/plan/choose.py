@@ -32,18 +32,24 @@ def choose(
 ) -> Choice:
     """Go down the releases of a request until one is compatible; `but_for` and `admits` leave some out unjudged.
 
-    Where none is, a release whose fault a step of the plan mends does, then one of which something could not be told.
+    Of a release's builds, one that leaves no GPU out goes before a better one that does. Where none is compatible, a
+    release whose fault a step of the plan mends does, then one of which something could not be told.
     """
     seen: list[Judgement] = []
+    partly: Judgement | None = None
     for judged in judgements(judge, request, installer, lambda item: item.requirement not in but_for and admits(item)):
+        if partly and judged.candidate.row.version != partly.candidate.row.version:
+            break
         if judged.is_compatible and not judged.mended:
-            return _chosen(request, judged, seen)
+            if not judged.left_out:
+                return _chosen(request, judged, seen)
+            partly = partly or judged
         seen.append(judged)
-    for fits in (lambda item: item.is_compatible, lambda item: not item.errors):
+    for fits in (lambda item: item is partly, lambda item: item.is_compatible, lambda item: not item.errors):
         found = next((item for item in seen if fits(item)), None)
         if found is not None:
             return _chosen(request, found, seen[: seen.index(found)])
-    return Choice(request, None, tuple(_rejection(item) for item in seen))
+    return Choice(request, None, tuple(_rejection(item) for item in seen) or judge.not_there(request.text))
 
 
 def judgements(
@@ -75,5 +81,5 @@ def _chosen(request: Request, judged: Judgement, seen: list[Judgement]) -> Choic
 
 
 def _rejection(judged: Judgement) -> Rejected:
-    why = judged.why if judged.errors or judged.doubts else judged.mended[0]
+    why = judged.why if judged.errors or judged.doubts else (*judged.mended, *judged.left_out)[0]
     return Rejected(judged.candidate.requirement, why.id, why.message)

@@ -119,10 +119,12 @@ def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
         capabilities = [Version(item.capability) for item in judged_gpus(context)]
     except UndecidedError:
         return ""  # which GPUs there are could not be told: the judgement says so
+    leaves_some = False  # the first line that is asked for may serve none of them any more: no bound helps
     for row in _cudnn_lines(context, cuda_major, specifier):
         lowest, admitted = row.compute_capability_min, within(f"{row.version}.9999", specifier)
         if lowest and admitted and any(capability < Version(lowest) for capability in capabilities):
-            return f"<{row.version}"
+            return f"<{row.version}" if leaves_some or not specifier else ""
+        leaves_some = leaves_some or admitted
     return ""
 
 

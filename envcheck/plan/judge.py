@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from envcheck.model.facts import NOT_STATED, Known, Source
-from envcheck.model.findings import ERROR, NOTE, UNDETERMINED, Finding
+from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Finding
 from envcheck.model.machine import LibraryInstall, ToolkitInstall
+from envcheck.model.plans import Rejected
 from envcheck.model.records import dataclass, replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.candidates import Candidate
@@ -13,6 +14,7 @@ from envcheck.plan.wheel_glibc import old_libc
 from envcheck.rules import Context, Target, catalogue, evaluate
 
 _HOOKED = "cuda-wheel-not-found"  # what loader paths set by the environment's activation resolve
+_OF_SOME_GPUS = ("gpu-arch-too-old", "gpu-arch-too-new")
 _SHARED = ("gpu_rows",)  # what the rules work out once for all candidates
 _PLANNED = Source("override", "what the plan installs")
 
@@ -32,6 +34,11 @@ class Judgement:
     def is_compatible(self) -> bool:
         """Say whether the rules call it compatible."""
         return not self.errors and not self.doubts
+
+    @property
+    def left_out(self) -> tuple[Finding, ...]:
+        """List what it says of GPUs that it serves badly or not at all beside one that it serves."""
+        return tuple(item for item in self.warnings if item.id in _OF_SOME_GPUS and item.verdict == INCOMPATIBLE)
 
     @property
     def why(self) -> Finding:
@@ -61,6 +68,13 @@ class Judge:
         if key not in self._known:
             self._known[key] = self._judged(candidate, source)
         return self._known[key]
+
+    def not_there(self, requirement: str) -> tuple[Rejected, ...]:
+        """Say why there is nothing to judge: the rules' own words of a requirement that no release here meets."""
+        found = evaluate(self._asking(self.context.facts, (requirement,))).findings
+        own = {item.id for item in self.own_findings()}
+        told = (item for item in found if item.severity == ERROR and item.id not in own)
+        return tuple(Rejected(requirement, item.id, item.message) for item in told)[:1]
 
     def _judged(self, candidate: Candidate, source: CudaSource) -> Judgement:
         facts = _with_libraries(self.context.facts, source)

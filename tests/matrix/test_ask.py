@@ -301,6 +301,7 @@ def test_query_asks_the_matrix_it_is_given(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("words", "capabilities"),
     [
+        ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", ("8.0",)),
         ("RTX 4090", ("8.9",)),
         ("H100", ("9.0",)),
         ("A100", ("8.0",)),

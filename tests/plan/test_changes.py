@@ -59,8 +59,44 @@ def test_an_older_libc_needs_another_system() -> None:
 
 def test_two_changes_where_one_is_not_enough() -> None:
     plan = planned("jax>=0.12", on=machine(gpu="8.0", driver="470.256.02", python="3.10"))
-    (change,) = plan.changes
-    assert change.what == "Python 3.12 and NVIDIA driver 525.60.13 or newer"
+    assert [(change.what, change.requirement, change.effort) for change in plan.changes] == [
+        ("Python 3.12 and a build for the CPU", "jax==0.12.0.1", 4),
+        ("another release than the one asked for and a build for the CPU", "jax==0.6.2", 5),
+        ("Python 3.12 and NVIDIA driver 525.60.13 or newer", "jax[cuda12]==0.12.0.1", 6),
+    ]
+
+
+def test_pairs_are_tried_wherever_nothing_single_does() -> None:
+    """TensorFlow has no CUDA build for Arm servers, and none of 2.10 for Python 3.11 at all."""
+    server = machine("3.11", "580.65.06", "8.0", "linux_aarch64")
+    assert [item.what for item in planned("tensorflow==2.10.*", on=server).changes] == [
+        "Python 3.10 and a build for the CPU",
+        "another release than the one asked for and a build for the CPU",
+    ]
+
+
+def test_another_release_is_of_the_same_line_where_that_will_do() -> None:
+    plan = planned("tensorflow==2.15.0", on=machine(gpu="8.0", driver="580.65.06"))
+    (change,) = [item for item in plan.changes if item.what.startswith("another release")]
+    assert change.requirement == "tensorflow[and-cuda]==2.15.1"
+    assert change.argv[:3] == ("envcheck", "plan", "tensorflow==2.15.*")
+
+
+def test_a_driver_that_left_the_gpu_behind_is_to_be_an_older_one(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned("torch==2.14.*", on=machine(gpu="7.0", driver="590.48.01"))
+    assert [item.id for item in plan.blocked_by] == ["gpu-arch-too-old"]
+    change = plan.changes[-1]
+    assert change.what == "NVIDIA driver 580, the last branch that drives the GPU"
+    assert (change.requirement, change.effort) == ("torch==2.14.1+cu126", plan.changes[0].effort + 2)
+    assert run(list(change.argv[1:])) == 0
+    assert change.requirement in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["torch>2.15", "tensorflow==2.16.0rc0", "tf-nightly"])
+def test_where_the_matrix_holds_nothing_of_the_kind_that_is_said(text: str) -> None:
+    (reason,) = planned(text, on=machine()).rejected
+    assert (reason.requirement, reason.finding) == (text, "release-unknown")
+    assert f"does not hold {text} for linux_x86_64" in reason.why
 
 
 def test_what_is_missing_on_the_machine_becomes_steps() -> None:
@@ -98,3 +134,8 @@ def test_the_command_of_a_change_is_for_the_same_machine(tmp_path: Path, capsys:
     (change,) = json.loads(capsys.readouterr().out)["changes"]
     assert change["argv"][-4:] == ["--snapshot", str(saved), "--installer", "uv"]
     assert run(change["argv"][1:]) == 0
+
+
+def test_what_nobody_knows_is_undetermined(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", "tensorflow>=2.22", "--platform", "linux_x86_64", "--python", "3.12"]) == 3
+    assert capsys.readouterr().out.startswith("NO PLAN")
