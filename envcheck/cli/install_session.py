@@ -132,7 +132,8 @@ def activation_hint(installer: str, place: Place) -> str:
     """Say that a program finds the CUDA libraries where the environment is activated, and only there."""
     folder = str(place.folder)
     argv = ("conda", "activate", folder) if installer == CONDA else (".", f"{folder}/bin/activate")
-    return f"Its CUDA libraries are found once it is activated in sh, bash or zsh: {shell_line(argv)}"
+    shells = "(fish, csh and PowerShell: by the script of theirs)"
+    return f"Its CUDA libraries are found once it is activated {shells}; in sh, bash or zsh: {shell_line(argv)}"
 
 
 def held(place: Place, process: str) -> str:
