@@ -61,7 +61,8 @@ def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) ->
 
 def numbered_steps(report: Report) -> tuple[Step, ...]:
     """List the steps of the plan that mends a report; () where there is nothing to number or to join."""
-    fixes = [finding.fix for finding in report.findings if finding.fix and finding.caused_by is None]
+    causes = (item for item in report.findings if item.caused_by is None and item.severity != NOTE)
+    fixes = [item.fix for item in causes if item.fix]
     if len(fixes) < 2 and not any(fix.commands for fix in fixes):
         return ()
     from envcheck.plan.repair import repair_plan  # a report without fixes does without the planner
