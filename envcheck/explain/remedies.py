@@ -11,8 +11,9 @@ from typing import Any
 from envcheck.explain.fix_context import context_of
 from envcheck.explain.told import Told
 from envcheck.host.data_files import read_data
-from envcheck.model.findings import Command, Fix
+from envcheck.model.findings import Command, Fix, Way
 from envcheck.rules.fixes_python import python_program
+from envcheck.rules.packages import install_somewhere
 
 _NAMED = re.compile(r"\{([a-z_][a-z_0-9]*)\}")
 
@@ -65,11 +66,30 @@ def _fits(told: Told, row: dict[str, Any]) -> bool:
 def _filled(told: Told, row: dict[str, Any]) -> Fix | None:
     """Fill a row; a command of which a name is not told is left out, and the row where no command is left."""
     summary = _text(told, row["summary"])
-    shown = [_command(told, item) for item in row.get("commands", ())]
-    commands = tuple(item for item in shown if item is not None)
-    if summary is None or (shown and not commands):
+    commands, elsewhere = _commands(told, row)
+    if summary is None or (row.get("commands") and not commands):
         return None
-    return Fix(summary, commands)
+    ways = [
+        Way(said, _commands(told, item)[0])
+        for item in row.get("alternatives", ())
+        if (said := _text(told, item["summary"]))
+    ]
+    return Fix(summary, commands, (*elsewhere, *ways))
+
+
+def _commands(told: Told, row: dict[str, Any]) -> tuple[tuple[Command, ...], tuple[Way, ...]]:
+    """Fill a way's commands; what a package manager installs comes with how the other distributions have it."""
+    commands: list[Command] = []
+    ways: list[Way] = []
+    for item in row.get("commands", ()):
+        if "install" in item:
+            values = {"major": item["major"]} if "major" in item else {}
+            found, others = install_somewhere(context_of(told), item["install"], item["purpose"], **values)
+            commands += found
+            ways += others
+        elif (command := _command(told, item)) is not None:
+            commands.append(command)
+    return tuple(commands), tuple(ways)
 
 
 def _command(told: Told, row: dict[str, Any]) -> Command | None:

@@ -34,7 +34,9 @@ def fix_of(finding: str, log: str) -> Fix:
 
 
 def shown(fix: Fix) -> str:
-    return "\n".join([fix.summary, *(f"{shell_line(command.argv)}  # {command.purpose}" for command in fix.commands)])
+    ways = (fix, *fix.alternatives)
+    lines = [f"{shell_line(command.argv)}  # {command.purpose}" for way in ways for command in way.commands]
+    return "\n".join([*(way.summary for way in ways), *lines])
 
 
 @pytest.mark.parametrize("row", TOLD, ids=[f"{number}-{row['finding']}" for number, row in enumerate(TOLD)])
@@ -53,7 +55,8 @@ def all_commands() -> tuple[Command, ...]:
     """List every command that is printed for the project's cases, each once."""
     reports = [item.report for name in ("reported", "composed") for item in judged_cases(name)]
     fixes = [finding.fix for report in reports for finding in report.findings if finding.fix]
-    return tuple(dict.fromkeys(command for fix in fixes for command in fix.commands))
+    ways = [way for fix in fixes for way in (fix, *fix.alternatives)]
+    return tuple(dict.fromkeys(command for way in ways for command in way.commands))
 
 
 def test_every_command_parses_in_a_shell() -> None:
