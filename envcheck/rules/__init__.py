@@ -52,6 +52,7 @@ def register_rules() -> None:
     import envcheck.rules.driver_state
     import envcheck.rules.driver_wsl
     import envcheck.rules.environment_mix
+    import envcheck.rules.extension_builds
     import envcheck.rules.extensions
     import envcheck.rules.framework_presence
     import envcheck.rules.framework_releases

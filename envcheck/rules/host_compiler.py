@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 
 from envcheck.model.facts import Absent, Fact, Known, value_of
-from envcheck.model.findings import INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix
+from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix
 from envcheck.model.machine import ToolkitInstall
 from envcheck.model.records import dataclass, replaced
 from envcheck.model.releases import Toolkit
 from envcheck.rules.compiler_fixes import install_compiler, let_nvcc_use, other_visual_studio
 from envcheck.rules.context import Context, describe, source_of
-from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, numbers, row_evidence, unknown_release
+from envcheck.rules.cuda_libraries import cuda_builds, numbers, row_evidence, unknown_release
 from envcheck.rules.registry import rule
 from envcheck.rules.toolkit_fixes import is_plain_path
 
@@ -60,45 +60,22 @@ def host_compiler_too_old(context: Context) -> Iterator[Finding]:
         yield _finding(context, TOO_OLD, install, compiler, f"needs {compiler.kind} {lowest} or newer")
 
 
-@rule("toolkit-wrong-version")
-def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
-    """Find an nvcc whose CUDA major PyTorch refuses to build extensions with."""
-    install = compiling_toolkit(context)
-    version = value_of(install.version) if install else None
-    if install is None or version is None or context.matrix.toolkit(version) is None:
-        return
-    intended = any(
-        isinstance(fact, Known) for fact in (context.facts.python.extensions, context.facts.toolkits.cuda_home)
-    )
-    for build in cuda_builds(context):
-        cuda = value_of(build.cuda)
-        if build.framework != "torch" or not cuda or numbers(cuda)[:1] == numbers(version)[:1]:
-            continue
-        message = (
-            f"{build.label} is built for CUDA {cuda} and refuses to build extensions with the nvcc of CUDA {version} "
-            f"({install.root}); running it needs no nvcc."
-        )
-        fix = Fix(f"Where extensions are compiled, let CUDA_HOME name a CUDA {numbers(cuda)[0]} toolkit.")
-        evidence = (_seen(install), *built_for_cuda(build))
-        severity = WARNING if intended else NOTE
-        yield Finding("toolkit-wrong-version", INCOMPATIBLE, severity, message, evidence, fix)
-
-
 def compiling_toolkit(context: Context) -> ToolkitInstall | None:
     """Find the toolkit CUDA code would be compiled with beside a framework; None where nothing asks for one."""
-    if not any(cuda_builds(context)):
+    if not context.target.compiles and not any(cuda_builds(context)):
         return None
-    facts = context.facts.toolkits
-    with_nvcc = [
-        item
-        for item in value_of(facts.installs) or ()
-        if not isinstance(item.nvcc_path, Absent) and item.origin != "wheels"
-    ]
+    facts, with_nvcc = context.facts.toolkits, toolkits_with_nvcc(context)
     for chosen in (facts.cuda_home_root, facts.root_on_path, facts.usr_local_cuda):
         for item in with_nvcc:
             if item.root == value_of(chosen):
                 return item
     return with_nvcc[0] if len(with_nvcc) == 1 else None
+
+
+def toolkits_with_nvcc(context: Context) -> list[ToolkitInstall]:
+    """List the toolkits that may hold an nvcc; wheels hold parts of one."""
+    installs = value_of(context.facts.toolkits.installs) or ()
+    return [item for item in installs if not isinstance(item.nvcc_path, Absent) and item.origin != "wheels"]
 
 
 def host_compiler(context: Context) -> HostCompiler | None:
@@ -160,7 +137,8 @@ def _finding(context: Context, finding_id: str, install: ToolkitInstall, compile
         _seen(install),
         row_evidence(f"CUDA Toolkit {cuda}", limit, row.citations if row else ()),
     )
-    return Finding(finding_id, INCOMPATIBLE, WARNING, message, evidence, _fix(context, compiler, row) if row else None)
+    severity = ERROR if context.target.compiles else WARNING
+    return Finding(finding_id, INCOMPATIBLE, severity, message, evidence, _fix(context, compiler, row) if row else None)
 
 
 def _fix(context: Context, compiler: HostCompiler, row: Toolkit) -> Fix | None:
