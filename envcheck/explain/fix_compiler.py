@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from envcheck.explain.fix_context import context_of
 from envcheck.explain.log import number
 from envcheck.explain.told import Told, plain
-from envcheck.model.findings import Command, Fix
+from envcheck.model.findings import Command, Fix, Way
+from envcheck.model.records import replaced
+from envcheck.rules.compiler_fixes import compiler_anywhere
 
 
 def older_compiler(told: Told) -> Fix | None:
@@ -20,28 +23,13 @@ def older_compiler(told: Told) -> Fix | None:
         )
     if not number(highest):
         return None
-    major = highest if highest.startswith("4.") else str(number(highest)[0])
     gcc = number(told.captured("gcc") or _host_version(told))
     takes = [item.version for item in matrix.toolkits() if gcc and number(item.gcc_max or "")[:1] >= gcc[:1]]
-    newer = (
-        f"; or use CUDA {takes[-1]} or newer, which takes gcc {gcc[0]}" if takes and gcc[0] > number(highest)[0] else ""
-    )
-    path = f"/usr/bin/g++-{major}"
-    return Fix(
-        f"Install gcc {major} beside the other and let nvcc use it{newer}.",
-        (
-            Command(
-                ("sudo", "apt-get", "install", "-y", f"gcc-{major}", f"g++-{major}"),
-                "system",
-                "Debian and Ubuntu, where they have it; conda: conda install -c conda-forge gxx_linux-64=" + major,
-            ),
-            Command(
-                ("export", f"CC=/usr/bin/gcc-{major}", f"CXX={path}", f"NVCC_CCBIN={path}", f"CUDAHOSTCXX={path}"),
-                "user",
-                "in the shell that builds: PyTorch, nvcc and CMake read these",
-            ),
-        ),
-    )
+    is_newer = bool(takes) and gcc[0] > number(highest)[0]
+    newer = (Way(f"Use CUDA {takes[-1]} or newer, which takes gcc {gcc[0]}."),) if is_newer else ()
+    fix = compiler_anywhere(context_of(told), number(highest)[0])
+    changed: Fix = replaced(fix, alternatives=(*fix.alternatives, *newer))
+    return changed
 
 
 def _host_version(told: Told) -> str:

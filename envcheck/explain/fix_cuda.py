@@ -9,14 +9,15 @@ from envcheck.explain.fix_context import context_of, plan_command, python_says, 
 from envcheck.explain.log import number
 from envcheck.explain.reason_libraries import PROFILER, TOOLKIT, parse_library, providers
 from envcheck.explain.told import Told
-from envcheck.model.findings import Command, Fix
+from envcheck.model.findings import Command, Fix, Way
 from envcheck.rules.fixes_python import conda_install, pip_install
+from envcheck.rules.packages import install_somewhere
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _BUILD_INFO = "import tensorflow as tf; print(tf.sysconfig.get_build_info())"
 _BUILT = "the CUDA and cuDNN of the TensorFlow; envcheck matrix show tensorflow==VERSION tells without it"
 _DOCTOR = Command(("envcheck", "doctor"), "environment", "which CUDA the build names, and which is there")
-_REPOSITORY = "Debian and Ubuntu, from NVIDIA's repository; Fedora and RHEL: dnf install"
+_REPOSITORY = "from NVIDIA's repository"
 _EXACT = ("image-driver", "ptx-", "container-requirement", "forward-compat")  # need the driver of that very CUDA
 
 
@@ -30,10 +31,11 @@ def newer_driver(told: Told) -> Fix | None:
     exact = any(name.startswith(_EXACT) for name in told.signatures)
     floor = (full_driver if exact else driver_floor)(context, toolkit) if toolkit else None
     fix = install_driver(context, told.captured("driver_wanted") or floor)
-    planned = plan_command(told, "", "or a build for the driver that is there")
+    planned = plan_command(told)
     why = f" CUDA {toolkit.version} needs it." if toolkit and floor else ""
     tells = () if told.log.driver else (Command(("nvidia-smi",), "system", "the driver that is there, on the host"),)
-    return Fix(fix.summary + why, (*tells, *fix.commands, *planned))
+    other = (Way("Use a build for the driver that is there.", planned),) if planned else ()
+    return Fix(fix.summary + why, (*tells, *fix.commands), (*fix.alternatives, *other))
 
 
 def _needed_cuda(told: Told) -> str:
@@ -79,14 +81,14 @@ def fitting_toolkit(told: Told) -> Fix | None:
     cuda = named if re.fullmatch(r"\d{1,2}\.\d", named) else wanted_cuda(told)
     if not cuda:
         return _any_of(told)
-    steps = toolkit_commands(told, cuda, compiles=compiles)
+    steps, ways = toolkit_commands(told, cuda, compiles=compiles)
     if cuda in told.log.cudas:
         return Fix(f"CUDA {cuda} is installed: let it be found.", steps[-1:])
     installed = told.captured("nvcc") or next(iter(told.log.cudas), "")
-    other, others = _other_release(told, installed) if installed else ("", ())
+    other = _other_release(told, installed) if installed else ()
     verb = "Build with" if compiles else "Install the libraries of"
     where = " beside what is there" if installed else ""
-    return Fix(f"{verb} CUDA {cuda}{where}{other}.", (*steps, *others))
+    return Fix(f"{verb} CUDA {cuda}{where}.", steps, (*ways, *other))
 
 
 def _any_of(told: Told) -> Fix | None:
@@ -117,16 +119,23 @@ def _releases_of(told: Told, lines: tuple[str, ...]) -> list[str]:
     ]
 
 
-def toolkit_commands(told: Told, cuda: str, *, compiles: bool) -> tuple[Command, ...]:
-    """List the ways to a CUDA line, then the variable that names it: conda, NVIDIA's repository."""
+def toolkit_commands(told: Told, cuda: str, *, compiles: bool) -> tuple[tuple[Command, ...], tuple[Way, ...]]:
+    """Bring a CUDA line from NVIDIA's repository and name it in a variable; the other ways: other distributions, conda.
+
+    Where the log is of a conda environment, conda comes first.
+    """
     if told.system in ("windows", "darwin") or len(number(cuda)) < 2:
-        return (Command(("nvcc", "--version"), "environment", f"must say {cuda}; NVIDIA's archive: {_ARCHIVE}"),)
-    package = ("cuda-toolkit-" if compiles else "cuda-libraries-") + cuda.replace(".", "-")
-    apt = Command(("sudo", "apt-get", "install", "-y", package), "system", _REPOSITORY)
+        return (Command(("nvcc", "--version"), "environment", f"must say {cuda}; NVIDIA's archive: {_ARCHIVE}"),), ()
+    what = "cuda-toolkit" if compiles else "cuda-libraries"
+    steps, elsewhere = install_somewhere(context_of(told), what, _REPOSITORY, cuda=cuda.replace(".", "-"))
     root = f"/usr/local/cuda-{cuda}"
     named = (f"CUDA_HOME={root}", f"PATH={root}/bin:$PATH") if compiles else (_path(f"{root}/lib64"),)
     where = "in the shell that builds" if compiles else "in the shell that starts the program"
-    return (*_conda(told, cuda, compiles=compiles), apt, Command(("export", *named), "user", where))
+    steps = (*steps, Command(("export", *named), "user", where))
+    condas = _conda(told, cuda, compiles=compiles)
+    if condas and "conda" in told.tags:
+        return condas, (Way("Outside of conda, from NVIDIA's repository:", steps), *elsewhere)
+    return steps, (*elsewhere, *((Way("In a conda environment:", condas),) if condas else ()))
 
 
 def _conda(told: Told, cuda: str, *, compiles: bool) -> tuple[Command, ...]:
@@ -138,15 +147,15 @@ def _conda(told: Told, cuda: str, *, compiles: bool) -> tuple[Command, ...]:
     else:
         channels = [row.channel for row in told.log.matrix.conda_builds("cudatoolkit") if cuda in row.cuda]
         found = conda_install(f"cudatoolkit={cuda}", channel=channels[0]) if channels else None
-    path = "" if compiles else ", with LD_LIBRARY_PATH=$CONDA_PREFIX/lib"
-    return (Command(found.argv, found.scope, f"in a conda environment{path}; elsewhere:"),) if found else ()
+    where = Command(("export", _path("$CONDA_PREFIX/lib")), "user", "in the shell that starts the program")
+    return (found, *(() if compiles else (where,))) if found else ()
 
 
 def _path(folder: str) -> str:
     return f"LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH"
 
 
-def _other_release(told: Told, installed: str) -> tuple[str, tuple[Command, ...]]:
+def _other_release(told: Told, installed: str) -> tuple[Way, ...]:
     """Name the release of the framework that takes the CUDA that is there, and the command that installs it."""
     from envcheck.rules.pytorch_index import index_url
 
@@ -156,8 +165,8 @@ def _other_release(told: Told, installed: str) -> tuple[str, tuple[Command, ...]
     if told.framework == "torch":
         made = [own] if own and line in own.variants else [row for row in rows if line in row.variants]
         if not made:
-            return "", ()
+            return ()
         command = pip_install(context, f"torch=={made[0].version}", index=index_url(line))
-        return f"; or install a torch for CUDA {line}, such as {made[0].version}", (command,)
+        return (Way(f"Install a torch for CUDA {line}, such as {made[0].version}.", (command,)),)
     near = [row for row in rows if row.cuda == line]
-    return (f"; or use {near[0].distribution} {near[0].version}, which loads CUDA {line}", ()) if near else ("", ())
+    return (Way(f"Use {near[0].distribution} {near[0].version}, which loads CUDA {line}."),) if near else ()

@@ -9,7 +9,7 @@ from envcheck.explain.fix_cuda import wanted_cuda
 from envcheck.explain.log import number
 from envcheck.explain.reason_libraries import parse_library
 from envcheck.explain.told import Told
-from envcheck.model.findings import Command, Fix
+from envcheck.model.findings import Command, Fix, Way
 from envcheck.rules.fixes_python import conda_install, python_program
 
 _ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
@@ -26,7 +26,11 @@ def fitting_cudnn(told: Told) -> Fix | None:
     of_cuda = f" for CUDA {cuda}" if cuda else ""
     exact = told.claim.id == "cudnn-too-new"
     newer = f", or a newer {number(wanted)[0]}.x" if "." in wanted and not exact else ""
-    return Fix(f"Install cuDNN {wanted}{of_cuda}{newer}. NVIDIA's archive: {_ARCHIVE}.", _commands(told, wanted, cuda))
+    ways = _commands(told, wanted, cuda)
+    here = [item for item in ways if "conda" in told.tags and item.argv[0] == "conda"] or ways
+    others = [Way(f"{item.purpose[0].upper()}{item.purpose[1:]}:", (item,)) for item in ways if item not in here[:1]]
+    summary = f"Install cuDNN {wanted}{of_cuda}{newer}. NVIDIA's archive: {_ARCHIVE}."
+    return Fix(summary, tuple(here[:1]), tuple(others))
 
 
 def _wanted(told: Told) -> str:
@@ -40,6 +44,7 @@ def _wanted(told: Told) -> str:
 
 
 def _commands(told: Told, wanted: str, cuda: str) -> tuple[Command, ...]:
+    """List the ways to a cuDNN, each one command that says where it is the one."""
     major, line, of = number(wanted)[0], ".".join(map(str, number(wanted)[:2])), cuda.partition(".")[0]
     exact = told.claim.id == "cudnn-too-new"
     if told.system == "windows":

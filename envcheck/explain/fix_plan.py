@@ -5,7 +5,7 @@ from __future__ import annotations
 from envcheck.explain.fix_context import context_of, plan_command, release_row
 from envcheck.explain.log import number
 from envcheck.explain.told import Told
-from envcheck.model.findings import Command, Fix
+from envcheck.model.findings import Command, Fix, Way
 from envcheck.rules.fixes_python import conda_install, install_steps, uninstall_steps
 
 _WSL = Command(("wsl.exe", "--install"), "user", "WSL 2; inside it: envcheck plan tensorflow")
@@ -26,15 +26,14 @@ def newer_build(told: Told) -> Fix | None:
         return Fix(what, planned) if planned else None
     if _COMPILERS & set(told.signatures):
         first = f"CUDA {row.first_toolkit} is the first that knows compute capability {cc}"
-        steps = _toolkit(told, row.first_toolkit)
-        return Fix(f"Compile with a newer CUDA Toolkit: {first}.", steps)
+        return Fix(f"Compile with a newer CUDA Toolkit: {first}.", *_toolkit(told, row.first_toolkit))
     cuda = _first_running(told, cc, row.first_toolkit)
     what = f"Install a build for CUDA {cuda} or newer, the first with code that runs on compute capability {cc}"
     oldest = _first_torch(told, cuda) if told.framework == "torch" else ""
     return Fix(f"{what}{f': torch {oldest} is the oldest offered for it' if oldest else ''}.", planned)
 
 
-def _toolkit(told: Told, cuda: str) -> tuple[Command, ...]:
+def _toolkit(told: Told, cuda: str) -> tuple[tuple[Command, ...], tuple[Way, ...]]:
     from envcheck.explain.fix_cuda import toolkit_commands
 
     return toolkit_commands(told, cuda, compiles=True)
@@ -66,8 +65,9 @@ def older_build(told: Told) -> Fix | None:
     row = told.log.matrix.architecture(cc)
     if row is not None and row.last_toolkit and _COMPILERS & set(told.signatures):
         what = f"Take {cc} off the compute capabilities to build for (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST)"
-        steps = _toolkit(told, row.last_toolkit)
-        return Fix(f"{what}; where the GPU is one, build with CUDA {row.last_toolkit}, the last that knows it.", steps)
+        steps, elsewhere = _toolkit(told, row.last_toolkit)
+        own = Way(f"Where the GPU is one, build with CUDA {row.last_toolkit}, the last that knows it.", steps)
+        return Fix(f"{what}.", (), (own, *elsewhere))
     if row is None or not planned:
         return None
     last = f", as none made with a CUDA after {row.last_toolkit} has" if row.last_toolkit else ""
@@ -83,7 +83,7 @@ def cuda_build(told: Told) -> Fix | None:
         return None
     if "conda-cpu-build" in told.signatures:
         what = "Ask conda for a build with CUDA by its name: where none fits all that was asked it takes a CPU build."
-        return Fix(what, (conda_install(_CONDA[told.framework]), *planned))
+        return Fix(what, (conda_install(_CONDA[told.framework]),), (Way("Take what the planner chooses.", planned),))
     removed = uninstall_steps(context_of(told), *_NAMES[told.framework])
     windows = told.framework == "tensorflow" and told.system in ("", "windows")
     also = " On Windows no TensorFlow after 2.10 has CUDA: use WSL 2 there." if windows else ""
@@ -120,8 +120,8 @@ def other_platform(told: Told) -> Fix | None:
         return None
     named = f"{last.distribution}=={last.version}"
     line = ("envcheck", "plan", named, "--platform", context.platform, "--python", last.pythons[-1])
-    what = f"Use WSL 2, where the Linux wheels run on the GPU; or {named}, the last with a GPU wheel for Windows."
-    return Fix(what, (_WSL, Command(line, "environment", "the way without WSL")))
+    last_one = Way(f"Use {named}, the last with a GPU wheel for Windows.", (Command(line, "environment", "plans it"),))
+    return Fix("Use WSL 2, where the Linux wheels run on the GPU.", (_WSL,), (last_one,))
 
 
 def without_avx(told: Told) -> Fix | None:
@@ -132,9 +132,6 @@ def without_avx(told: Told) -> Fix | None:
         return None
     named = f"tensorflow=={row.version}"
     what = "Use a processor with AVX; a virtual machine needs its host's processor model (QEMU: -cpu host)"
-    old = Command(
-        ("envcheck", "plan", named, "--python", row.pythons[-1], "--expect", "cpu"),
-        "environment",
-        "the way without AVX",
-    )
-    return Fix(f"{what}. Or use {named}, the last that needs none.", (_AVX, old))
+    line = ("envcheck", "plan", named, "--python", row.pythons[-1], "--expect", "cpu")
+    old = Command(line, "environment", "plans it")
+    return Fix(f"{what}.", (_AVX,), (Way(f"Use {named}, the last that needs none.", (old,)),))

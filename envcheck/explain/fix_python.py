@@ -6,7 +6,7 @@ import re
 
 from envcheck.explain.fix_context import context_of, plan_command, python_says, release_row
 from envcheck.explain.told import Told, plain
-from envcheck.model.findings import Command, Fix
+from envcheck.model.findings import Command, Fix, Way
 from envcheck.rules.fixes_python import install_steps, is_requirement, new_environment, pip_install, uninstall_steps
 
 _CLAUSES = r"[<>=!~\d.,* ]{3,40}"
@@ -44,8 +44,8 @@ def replacement(told: Told) -> Fix | None:
     same = told.log.matrix.release(row.framework, f"{line.group()}.0", "linux_x86_64", row.framework) if line else None
     extra = f"[{same.gpu_extra}]" if same and same.gpu_extra else ""
     wanted = f"{row.framework}{extra}=={same.version}" if same else row.replacement
-    planned = plan_command(told, row.framework, "or what fits that machine")
-    return Fix(f"Install {wanted} in its place.", (*install_steps(context_of(told), wanted), *planned))
+    other = Way("Take what the planner chooses for that machine.", plan_command(told, row.framework))
+    return Fix(f"Install {wanted} in its place.", install_steps(context_of(told), wanted), (other,))
 
 
 def _jax(told: Told, specifier: str, version: str) -> str:

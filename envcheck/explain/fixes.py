@@ -63,7 +63,7 @@ def joined_fix(ruled: Fix | None, own: Fix | None) -> Fix | None:
     if ruled is None or own is None:
         return ruled or own
     steps = tuple(item for item in own.commands if item.argv[:2] != ("envcheck", "doctor"))
-    joined: Fix = ruled if ruled.commands else replaced(ruled, commands=steps)
+    joined: Fix = ruled if ruled.commands else replaced(ruled, commands=steps, alternatives=own.alternatives)
     return joined
 
 

@@ -72,6 +72,12 @@ def compiler_named(
     return path, _install(context, family, "compiler-release", purpose, major=major)
 
 
+def called_family(family: str) -> str:
+    """Say which distributions a family is: "RHEL, Rocky and Fedora"."""
+    called: dict[str, str] = packages_data()["called"]
+    return called[family]
+
+
 def why_no_compiler(context: Context) -> str:
     """Say why a distribution's packages bring no other GCC; "" where nothing is known."""
     none: dict[str, str] = packages_data()["compilers"]["none"]

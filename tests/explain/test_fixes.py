@@ -13,7 +13,7 @@ import pytest
 from envcheck.explain.fixes import findings_with_builders
 from envcheck.explain.judge import judge_log
 from envcheck.explain.remedies import document
-from envcheck.model.findings import Command, Fix
+from envcheck.model.findings import Command, Fix, Way
 from envcheck.plan.described import Description, check_description, planned_facts
 from envcheck.plan.remedy import remedied
 from envcheck.plan.requests import read_requests
@@ -34,7 +34,7 @@ def fix_of(finding: str, log: str) -> Fix:
 
 
 def shown(fix: Fix) -> str:
-    ways = (fix, *fix.alternatives)
+    ways: tuple[Fix | Way, ...] = (fix, *fix.alternatives)
     lines = [f"{shell_line(command.argv)}  # {command.purpose}" for way in ways for command in way.commands]
     return "\n".join([*(way.summary for way in ways), *lines])
 
@@ -55,7 +55,7 @@ def all_commands() -> tuple[Command, ...]:
     """List every command that is printed for the project's cases, each once."""
     reports = [item.report for name in ("reported", "composed") for item in judged_cases(name)]
     fixes = [finding.fix for report in reports for finding in report.findings if finding.fix]
-    ways = [way for fix in fixes for way in (fix, *fix.alternatives)]
+    ways: list[Fix | Way] = [*fixes, *(way for fix in fixes for way in fix.alternatives)]
     return tuple(dict.fromkeys(command for way in ways for command in way.commands))
 
 
