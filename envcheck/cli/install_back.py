@@ -13,12 +13,14 @@ from envcheck.cli.install_session import USUAL, agree, held
 from envcheck.host.guarding import undisturbed
 from envcheck.host.locking import HeldError
 from envcheck.install.change import ChangeError, restore
-from envcheck.install.journal import RESTORING, Journal
+from envcheck.install.journal import BEGUN, RESTORING, Journal
 from envcheck.install.place import Place, place_of, places_in
 from envcheck.install.run import UnsettledError, held_place
 from envcheck.install.settle import newest
-from envcheck.install.undo import UndoError, undoable
+from envcheck.install.undo import UndoError, changed_since, undoable
 from envcheck.render.install_json import Result
+
+_SHOWN = 3  # files changed since, before the rest is counted
 
 
 def resume(folder: str, manner: Manner) -> int:
@@ -28,6 +30,8 @@ def resume(folder: str, manner: Manner) -> int:
     try:
         before = newest(place)
         was_settled = before is None or before.is_settled
+        if manner.dry_run and before is not None and not was_settled:
+            return _planned(place, f"The installation {before.identity} would be finished or undone.", manner)
         with held_place(place, progress):
             if was_settled and before is not None:
                 _tell(before, f"Nothing was left to do: {place.folder} is {_said(before)}.", manner)
@@ -45,7 +49,12 @@ def roll_back(folder: str, identity: str, manner: Manner) -> int:
     place = _place(folder)
     try:
         journal = undoable(place, identity)
-        agree(f"Put {place.folder} back as it was before {journal.identity}?", manner)
+        lost = _lost(journal)
+        if manner.dry_run:
+            return _planned(place, _question(journal) + lost, manner)
+        if manner.agreed and lost:
+            click.echo(f"envcheck:{lost}", err=True)
+        agree(_question(journal) + lost, manner)
         with held_place(place, InstallProgress(0, quiet=manner.quiet)), undisturbed():
             restore(undoable(place, identity), "asked for")
     except UndoError as error:
@@ -55,6 +64,28 @@ def roll_back(folder: str, identity: str, manner: Manner) -> int:
     except (ChangeError, UnsettledError, OSError) as error:
         return _failed(place, f"not put back: {error}", manner)
     _tell(journal, f"{place.folder} is {_said(journal)}.", manner)
+    return 0
+
+
+def _question(journal: Journal) -> str:
+    folder = journal.place.folder
+    if journal.last(BEGUN)["existed"]:
+        return f"Put {folder} back as it was before {journal.identity}?"
+    return f"Remove {folder}, which was not there before {journal.identity}?"
+
+
+def _lost(journal: Journal) -> str:
+    """Name what somebody put into the environment since; "" where there is nothing."""
+    changed = changed_since(journal)
+    more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+    return f" Lost with that is what was changed since: {', '.join(changed[:_SHOWN])}{more}." if changed else ""
+
+
+def _planned(place: Place, what: str, manner: Manner) -> int:
+    """Say what would be done."""
+    if manner.form == "text":
+        click.echo(f"{what} Nothing was changed: --dry-run.")
+    tell(Result("planned", str(place.folder), why=what), manner)
     return 0
 
 

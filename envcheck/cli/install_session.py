@@ -84,7 +84,7 @@ def agree(question: str, manner: Manner) -> None:
     """Ask, unless that was answered by --yes; UserError where nobody can answer or the answer is no."""
     if manner.agreed:
         return
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         raise UserError("nothing was changed: nobody can be asked here. Add --yes to the same command to agree.")
     if not click.confirm(question, err=True):
         raise UserError("nothing was changed.")

@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import sys
-from typing import Iterator, Union
+from typing import Iterator, List, Union
 
 StrPath = Union[str, "os.PathLike[str]"]
 
@@ -35,6 +35,16 @@ def copy_tree(source: StrPath, target: StrPath) -> None:
 def tree_size(folder: str) -> int:
     """Return the bytes on disk of what lies below a folder; what cannot be read counts nothing."""
     return sum(_size(path) for path in _files(folder))
+
+
+def changed_after(folder: StrPath, seconds: float) -> List[str]:
+    """List the files below a folder that were made or changed after a time (seconds since 1970), but for bytecode."""
+    found = []
+    for path in _files(folder):
+        with contextlib.suppress(OSError):
+            if os.path.basename(os.path.dirname(path)) != "__pycache__" and os.lstat(path).st_ctime > seconds:
+                found.append(os.path.relpath(path, folder))
+    return sorted(found)
 
 
 def remove_tree(folder: StrPath) -> None:
@@ -99,7 +109,7 @@ def _copy_owner(source: StrPath, target: StrPath) -> None:
         os.lchown(target, status.st_uid, status.st_gid)
 
 
-def _files(folder: str) -> Iterator[str]:
+def _files(folder: StrPath) -> Iterator[str]:
     for place, _, names in os.walk(folder):
         for name in names:
             yield os.path.join(place, name)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import calendar
+import time
+
 from envcheck.host.renaming import identity_of
+from envcheck.host.trees import changed_after
 from envcheck.install.journal import BEGUN, INSTALLED, Journal
 from envcheck.install.place import Place
+
+_SECOND = 1.0  # a journal's times are whole seconds
 
 
 class UndoError(Exception):
@@ -27,3 +33,9 @@ def undoable(place: Place, identity: str) -> Journal:
     if there not in {0, journal.last(INSTALLED)["inode"]}:
         raise UndoError(f"{place.folder} is another environment than {named} made: it is left as it is.")
     return journal
+
+
+def changed_since(journal: Journal) -> tuple[str, ...]:
+    """List the files of an environment that somebody made or changed after its installation."""
+    at = calendar.timegm(time.strptime(journal.last(INSTALLED)["at"], "%Y-%m-%dT%H:%M:%SZ"))
+    return tuple(changed_after(journal.place.folder, at + _SECOND))

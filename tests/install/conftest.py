@@ -34,3 +34,16 @@ def stock() -> Iterator[Path]:
         make_parts(folder / "wheels", "2.0", ballast=1 << 20)
         make_environment(folder / "env", folder / "wheels", "1.0")
         yield folder
+
+
+@pytest.fixture
+def here(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder of its own, with wheels of JAX that hold nothing but their version."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path_factory.mktemp("uv")))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    return tmp_path

@@ -1,0 +1,182 @@
+"""Installing into what is there already, and going back from it: what is said first, and what is left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from envcheck.cli.exits import UserError
+from envcheck.cli.group import run
+from envcheck.cli.install import expanded
+from envcheck.cli.install_judge import Judged, judge
+from envcheck.install import preflight
+from envcheck.install.change import begin, put_in_place
+from envcheck.install.journal import Journal
+from envcheck.install.place import place_of
+from envcheck.model.records import replaced
+from envcheck.plan.there import Standing
+from tests.install.test_command import document, install, make_wheels, planned
+from tests.install.test_preflight import UNMANAGED, said
+from tests.install.test_states import FIRST, installed
+from tests.install.wheels import make_wheel, site_packages, tree_hash
+
+pytestmark = [pytest.mark.needs("posix"), pytest.mark.usefixtures("here")]
+
+
+def bare(folder: Path) -> Path:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    return folder
+
+
+def unpacked(environment: Path, wheel: Path) -> None:
+    argv = [sys.executable, "-m", "zipfile", "-e", str(wheel), str(site_packages(environment))]
+    subprocess.run(argv, check=True, timeout=60)
+
+
+def test_what_is_there_and_well_is_not_installed_again(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    version = make_wheels(here)
+    environment = bare(here / "env")
+    for wheel in (here / "wheels").iterdir():
+        unpacked(environment, wheel)
+    before = tree_hash(here)
+    for more in ([], ["--dry-run"], ["--yes"]):
+        assert install("jax", "--env", "env", *more) == 0
+        told = f"{environment} holds jax {version} already, which works: nothing was changed.\n"
+        assert capfd.readouterr().out == told
+    assert install("jax", "--env", "env", "--format", "json") == 0
+    assert document(capfd)["outcome"] == "unchanged"
+    assert tree_hash(here) == before
+
+
+def test_what_is_in_the_way_goes_first_and_comes_back(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make_wheels(here)
+    environment = bare(here / "env")
+    unpacked(environment, make_wheel(here / "left", "jax_cuda12_plugin", "0.0.1"))
+    before = tree_hash(environment)
+    assert install("jax", "--env", "env", "--installer", "uv", "--yes", "-v") == 0
+    told = capfd.readouterr()
+    assert "uv pip uninstall --python env/bin/python jax-cuda12-plugin" in told.out
+    assert "- jax-cuda12-plugin==0.0.1" in told.err
+    assert not (site_packages(environment) / "jax_cuda12_plugin").exists()
+    assert run(["install", "--rollback", "--env", "env", "--yes"]) == 0
+    assert tree_hash(environment) == before
+
+
+def test_a_package_that_would_be_broken_brings_the_old_environment_back(
+    here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make_wheels(here)
+    make_wheel(here / "wheels", "jax", "0.0.1")
+    environment = bare(here / "env")
+    for name, needs in (("mine", ("jax<0.0.2",)), ("theirs", ("surely-not-here",))):
+        unpacked(environment, make_wheel(here / "other", name, "1.0", needs))
+    unpacked(environment, here / "wheels/jax-0.0.1-py3-none-any.whl")
+    before = tree_hash(environment)
+    assert install("jax", "--env", "env", "--installer", "uv", "--yes", "-q") == 4
+    told = capfd.readouterr().err
+    assert "Not installed: it would break what was there: mine 1.0 requires jax<0.0.2;" in told
+    assert tree_hash(environment) == before
+
+
+def test_a_framework_that_was_to_stay_and_is_gone_is_missed(here: Path) -> None:
+    plan = replaced(planned().plan, releases=())
+    stays = Standing("torch", "torch", "2.13.0+cpu", "", "torch==2.13.0+cpu", ())
+    assert (
+        judge(Judged(plan, bare(here / "env"), None, smoke=False, quiet=True, kept=(stays,)))
+        == "the environment does not hold torch 2.13.0+cpu"
+    )
+
+
+def test_what_was_cut_off_is_put_right_before_anything_is_planned(
+    here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    version = make_wheels(here)
+    place = place_of(bare(here / "env"))
+    place.state.mkdir()
+    journal = Journal(place, FIRST)
+    begin(journal, ("jax",))
+    put_in_place(journal)
+    for wheel in (here / "wheels").iterdir():  # the half that is there would do: the whole one does not hold it
+        unpacked(place.folder, wheel)
+    half = tree_hash(here)
+    with pytest.raises(UserError, match=r"is at work, or was cut off: then `envcheck install --resume"):
+        install("jax", "--env", "env", "--dry-run")
+    assert run(["install", "--resume", "--env", "env", "--dry-run"]) == 0
+    assert f"The installation {FIRST} would be finished or undone." in capfd.readouterr().out
+    assert tree_hash(here) == half
+    assert install("jax", "--env", "env", "--installer", "uv", "--yes", "-q") == 0
+    told = capfd.readouterr()
+    assert f"Not installed: it was interrupted. {place.folder} is the old environment" in told.err
+    assert f"PLAN  jax on the CPU: jax=={version}" in told.out
+
+
+def test_half_an_environment_without_a_journal_is_refused(here: Path) -> None:
+    environment = bare(here / "env")
+    (environment / ".envcheck-incomplete").write_text("")
+    (why,) = said(environment, facts=UNMANAGED)
+    assert why.startswith(f"{environment} is half of an installation that was cut off")
+
+
+def test_what_belongs_to_another_user_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = bare(here / "env")
+    monkeypatch.setattr(os, "geteuid", lambda: environment.stat().st_uid + 1)
+    (why,) = preflight._folder(place_of(environment))
+    assert "belongs to another user" in why
+
+
+def test_an_environment_whose_python_is_gone_is_named(here: Path) -> None:
+    environment = bare(here / "env")
+    for path in (environment / "bin").glob("python*"):
+        path.unlink()
+    with pytest.raises(UserError, match=r"the Python of .*env does not start: what it was made from, /.*, is gone"):
+        install("jax", "--env", "env", "--yes")
+
+
+def test_a_folder_that_cannot_be_looked_at_is_no_fault_of_ours(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "a" * 250  # what is kept beside it would have too long a name
+    with pytest.raises(UserError, match=r"nothing was changed: .*: File name too long\."):
+        install("jax", "--env", name, "--yes")
+    with pytest.raises(UserError, match=r"nothing was changed: .*: File name too long\."):
+        run(["install", "--rollback", "--env", name, "--yes"])
+
+
+def test_a_home_is_put_in_where_no_shell_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert expanded("~/env") == "/home/somebody/env"
+    assert expanded("./env") == "./env"
+    with pytest.raises(UserError, match="whose home that is, is not known"):
+        expanded("~surely-nobody/env")
+
+
+def test_nobody_is_asked_where_standard_input_is_closed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_wheels(here)
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UserError, match="nobody can be asked here"):
+        install("jax", "--env", "env", "--installer", "pip")
+
+
+def test_going_back_says_first_what_is_lost(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = place_of(here / "env")
+    place.state.mkdir()
+    monkeypatch.setattr(time, "gmtime", lambda *_: time.localtime(0))  # the installation was long ago
+    installed(place)
+    monkeypatch.undo()
+    before = tree_hash(here)
+    asked = ["install", "--rollback", "--env", str(place.folder)]
+    words = f"Remove {place.folder}, which was not there before {FIRST}? Lost with that is what was changed since: new."
+    assert run([*asked, "--dry-run"]) == 0
+    assert capfd.readouterr().out == f"{words} Nothing was changed: --dry-run.\n"
+    assert run([*asked, "--dry-run", "--format", "json"]) == 0
+    assert json.loads(capfd.readouterr().out)["outcome"] == "planned"
+    assert tree_hash(here) == before
+    assert run([*asked, "--yes"]) == 0
+    assert "Lost with that is what was changed since: new." in capfd.readouterr().err
+    assert not place.folder.exists()
