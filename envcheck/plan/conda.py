@@ -17,9 +17,10 @@ def environment_steps(made: Environment, base: str = "") -> tuple[Step, ...]:  #
         if not re.fullmatch(_SPEC, spec):
             raise ValueError(spec)
     channels = tuple(part for name in made.channels for part in ("-c", name))
+    brings_cuda = made.sets and any(re.match("cudatoolkit|cudnn", spec) for spec in made.packages)
     create = Step(
         "create-environment",
-        f"Create a conda environment with Python {made.python}" + (" and the CUDA libraries." if made.sets else "."),
+        f"Create a conda environment with Python {made.python}" + (" and the CUDA libraries." if brings_cuda else "."),
         ("conda", "create", "-y", "-p", _prefix(made.folder), "--override-channels", *channels, *made.packages),
         env=made.variables,
         verify=(interpreter(made), "--version"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from packaging.version import Version
 
@@ -41,14 +42,15 @@ def _worked_out(context: Context, candidate: Candidate, source: CudaSource) -> t
 
 def source_only(context: Context, candidate: Candidate) -> tuple[str, ...]:
     """List the dependencies of a release that exist as source distributions only."""
+    return tuple(name for entry in _source_rows(context, candidate) for name in entry["names"])
+
+
+def _source_rows(context: Context, candidate: Candidate) -> Iterator[dict[str, Any]]:
     row, minor = candidate.row, python_minor(context)
-    return tuple(
-        name
-        for entry in plan_data()["source_only"]["rows"]
-        if row.distribution in entry["distributions"] and within(row.version, entry["specifier"])
-        if within(minor, entry.get("pythons", ""))
-        for name in entry["names"]
-    )
+    for entry in plan_data()["source_only"]["rows"]:
+        of_it = row.distribution in entry["distributions"] and within(row.version, entry["specifier"])
+        if of_it and within(minor, entry.get("pythons", "")):
+            yield entry
 
 
 def python_minor(context: Context) -> str:
@@ -58,9 +60,10 @@ def python_minor(context: Context) -> str:
 
 
 def is_resolved(context: Context, candidate: Candidate, finding: Finding) -> bool:
-    """Tell whether the constraints of a release take away what a finding warns of."""
-    bounded = {f"problems {problem.id}" for problem, _ in _bounding_problems(context, candidate)}
-    return any(item.fact in bounded for item in finding.evidence)
+    """Tell whether the constraints of a release, or what is built for it, take away what a finding warns of."""
+    taken = {problem.id for problem, _ in _bounding_problems(context, candidate)}
+    taken |= {entry["answers"] for entry in _source_rows(context, candidate) if "answers" in entry}
+    return any(item.fact.removeprefix("problems ") in taken for item in finding.evidence)
 
 
 def _known_problems(context: Context, candidate: Candidate) -> Iterator[str]:

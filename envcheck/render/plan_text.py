@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from envcheck.model.plans import SYSTEM, Plan, PlannedRelease, Rejected, Step
 from envcheck.model.writing import read_writing
 from envcheck.render.inert import inert, shell_line
@@ -15,7 +17,7 @@ def render_plan_text(plan: Plan, *, verbose: bool = False, run_for_you: bool = F
 
     `run_for_you`: nobody types the commands, and of a file that one writes the name is told unless `verbose`.
     """
-    lines = [*_heading(plan), ""]
+    lines = [*_heading(plan), *([""] if plan.releases or plan.blocked_by or plan.rejected else [])]
     for release in plan.releases:
         lines += _release(release, verbose=verbose)
     lines += _clashes(plan, verbose=verbose)
@@ -93,9 +95,16 @@ def _release(release: PlannedRelease, *, verbose: bool) -> list[str]:
 
 def _rejected(rejected: tuple[Rejected, ...], kind: str, *, verbose: bool) -> list[str]:
     shown = rejected if verbose or len(rejected) <= _SHOWN + 1 else rejected[:_SHOWN]
-    lines = [f"  not {item.requirement}: {inert(item.why)}" for item in shown]
+    lines = [f"  not {item.requirement}: {_why_not(item)}" for item in shown]
     left = len(rejected) - len(shown)
     return [*lines, f"  and {left} more {kind}: -v shows why not"] if left else lines
+
+
+def _why_not(item: Rejected) -> str:
+    """Tell the reason without the name of the release, which stands before it."""
+    version = item.requirement.partition("==")[2]
+    name = re.split(r"[\[=]", item.requirement)[0]
+    return re.sub(rf"^(?:{re.escape(item.requirement)}|{name} {re.escape(version)}):? ", "", inert(item.why))
 
 
 def _blocked(plan: Plan, *, verbose: bool) -> list[str]:

@@ -245,3 +245,12 @@ def test_work_on_the_cpu_needs_no_cuda_even_where_the_newest_release_is_a_cuda_b
     (made,) = plan.environments
     assert (made.installer, made.packages) == ("pip", ())
     assert not [item for item in made.sets[0].requirements if item.startswith("nvidia-")]
+
+
+@pytest.mark.parametrize(
+    ("line", "python", "built"), [("2.0", "3.7", "gast"), ("2.5", "3.9", "clang"), ("2.12", "3.8", "jax")]
+)
+def test_what_is_built_from_source_is_not_warned_of(line: str, python: str, built: str) -> None:
+    plan = planned(f"tensorflow=={line}.*", on=machine(python), expect="cpu")
+    assert built in plan.environments[0].sets[0].source_only
+    assert not [item.message for item in chosen(plan).warnings if "source-only" in item.message]
