@@ -40,11 +40,12 @@ class Inspected:
 
     python: str
     distributions: tuple[Distribution, ...]
+    system: str = ""
 
     @classmethod
     def by(cls, host: Host, python: str, told: Mapping[str, Any]) -> Inspected:
         """Read what a Python told."""
-        return cls(python, read_installed(host, told).distributions)
+        return cls(python, read_installed(host, told).distributions, host.system)
 
 
 def gpus_of(host: Host, wanted: SmokeOptions) -> Fact[tuple[Gpu, ...]]:
@@ -59,9 +60,8 @@ def run(
     choice = _choice(gpus.value if isinstance(gpus, Known) else (), wanted)
     frameworks = _chosen(_frameworks(inspected.distributions), choice, wanted)
     unread = gpus.detail if isinstance(gpus, Unknown) else ""
-    session = Session(
-        wanted.level, (), choice.left_out, unread, wanted.expect, tuple(item.title for item in frameworks)
-    )
+    titles = tuple(item.title for item in frameworks)
+    session = Session(wanted.level, (), choice.left_out, unread, wanted.expect, titles, inspected.system)
     jobs = jobs_of(frameworks, choice.devices, wanted.level, cpu=not wanted.gpus)
     with interrupted_when_told():  # else what the processes wrote would stay
         session = _run(session, wanted, inspected, jobs, while_it_runs)

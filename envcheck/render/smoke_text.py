@@ -71,16 +71,16 @@ def _findings(session: Session) -> Iterator[str]:
         if finding.fix is None:
             continue
         yield inert(f"fix for {finding.id}: {finding.fix.summary}")
-        yield from _commands(finding.fix.commands)
+        yield from _commands(finding.fix.commands, session.system)
         for way in finding.fix.alternatives:
             yield inert(f"  or: {way.summary}")
-            yield from _commands(way.commands)
+            yield from _commands(way.commands, session.system)
 
 
-def _commands(commands: tuple[Command, ...]) -> Iterator[str]:
+def _commands(commands: tuple[Command, ...], system: str) -> Iterator[str]:
     for command in commands:
         yield inert(f"    # {command.purpose}")
-        yield f"    $ {shell_line(command.argv)}"
+        yield f"    $ {shell_line(command.argv, system)}"
 
 
 def placement_lines(session: Session) -> Iterator[str]:

@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
 
+from envcheck.host.data_files import read_data
 from envcheck.model.findings import Command, Finding, Report
 from envcheck.model.records import replaced
 
-_LINUX = frozenset(
-    "apt apt-cache apt-get dkms dmesg dnf dracut free fuser ibstat ip ldconfig ldd lspci mkinitcpio modprobe "  # noqa: SIM905
-    "mokutil nvidia-ctk nvidia-modprobe pacman podman reboot sinfo srun systemctl ubuntu-drivers update-initramfs "
-    "zypper".split()
+# What the driver told of its GPUs since Windows started: the name is the driver's, as NVRM is on Linux.
+_DRIVER_EVENTS = (
+    "wevtutil",
+    "qe",
+    "System",
+    "/q:*[System[Provider[@Name='nvlddmkm']]]",
+    "/c:20",
+    "/rd:true",
+    "/f:text",
 )
-_POSIX = _LINUX | frozenset(
-    ". cat df env export find grep kill ln ls mkdir mv ps rm sh source sudo ulimit unset".split()  # noqa: SIM905
-)
-_LINUX_WORDS = re.compile(r"\b(?:dpkg|ldconfig|libcuda|LD_DEBUG|LD_LIBRARY_PATH|/proc|/sys|/etc/modprobe\.d)\b")
+_SEE_EVENTS = "the last events of NVIDIA's driver: look for Xid"
 
 
 def fitted(report: Report, system: str) -> Report:
     """Return a report whose fixes can be typed on `system`; where that is not told all commands stand."""
-    findings = tuple(_fitted(finding, system) for finding in report.findings)
+    findings = tuple(fitted_finding(finding, system) for finding in report.findings)
     changed: Report = replaced(report, findings=findings, system=system)
     return changed
 
 
-def _fitted(finding: Finding, system: str) -> Finding:
+def fitted_finding(finding: Finding, system: str) -> Finding:
+    """Return a finding whose fix can be typed on `system`."""
     fix = finding.fix
     if fix is None or not (fix.commands or fix.alternatives) or system not in ("windows", "darwin"):
         return finding
-    there = _on_windows if system == "windows" else _on_macos
-    commands = _typed(fix.commands, there)
-    ways = [(way, _typed(way.commands, there)) for way in fix.alternatives]
-    kept = [replaced(way, commands=typed) for way, typed in ways if typed or not way.commands]
+    fix = replaced(fix, summary=_said(fix.summary, system))
+    commands = _typed(fix.commands, system)
+    ways = [(way, _typed(way.commands, system)) for way in fix.alternatives]
+    kept = [
+        replaced(way, summary=_said(way.summary, system), commands=typed)
+        for way, typed in ways
+        if typed or not way.commands
+    ]
     if fix.commands and not commands and kept:  # the first way is none there: another one takes its place
         first = next((way for way in kept if way.commands), kept[0])
         commands = first.commands
@@ -43,13 +53,36 @@ def _fitted(finding: Finding, system: str) -> Finding:
     return changed
 
 
-def _typed(commands: tuple[Command, ...], there: Callable[[Command], tuple[Command, ...]]) -> tuple[Command, ...]:
-    return tuple(item for command in commands for item in there(command))
+def _said(text: str, system: str) -> str:
+    """Name the variable that Windows' loader reads."""
+    return text.replace("LD_LIBRARY_PATH", "PATH") if system == "windows" else text
+
+
+def _typed(commands: tuple[Command, ...], system: str) -> tuple[Command, ...]:
+    there = _on_windows if system == "windows" else _on_macos
+    translated = (item for command in commands for item in there(command))
+    return tuple(item for item in translated if _is_known(item.argv, system))
 
 
 def _on_macos(command: Command) -> tuple[Command, ...]:
-    words = command.argv[1:] if command.argv[0] == "sudo" else command.argv
-    return () if words[0] in _LINUX or any(map(_LINUX_WORDS.search, words)) else (command,)
+    is_sudo = command.argv[0] == "sudo" and _is_known(command.argv[1:], "darwin")
+    return (command,) if is_sudo or command.argv[0] != "sudo" else ()
+
+
+def _is_known(words: tuple[str, ...], system: str) -> bool:
+    """Tell whether a system has a program, and knows what the words are about."""
+    others = [names for systems, names in _programs()["only"].items() if system not in systems.split()]
+    return not any(words[0] in names for names in others) and not _is_strange(words, system)
+
+
+def _is_strange(words: tuple[str, ...], system: str) -> bool:
+    return re.search(_programs()["strange"][system], " ".join(words)) is not None
+
+
+@lru_cache(maxsize=1)
+def _programs() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(read_data("shell_programs.json"))
+    return loaded
 
 
 def _on_windows(command: Command) -> tuple[Command, ...]:
@@ -57,26 +90,26 @@ def _on_windows(command: Command) -> tuple[Command, ...]:
     words = command.argv
     if words[0] == "env" and len(words) > 2:
         first, rest = replaced(command, argv=("export", words[1])), replaced(command, argv=words[2:])
-        return (*_on_windows(first), *_on_windows(rest))
+        return () if _is_strange(words, "windows") else (*_on_windows(first), *_on_windows(rest))
+    if words[:2] == ("sudo", "dmesg"):
+        return (replaced(command, argv=_DRIVER_EVENTS, purpose=_SEE_EVENTS),)
     named = _windows_words(words)
-    if named[0] in _POSIX:
+    if named[0] == "export":
         return ()
     return (replaced(command, argv=named, purpose=_purpose(command.purpose, named)),)
 
 
 def _windows_words(words: tuple[str, ...]) -> tuple[str, ...]:
-    program = words[0]
-    if program == "export" and len(words) == 2 and not re.search(r"\$|=/", words[1]):
-        return ("set", words[1])
-    if program == "unset" and len(words) == 2:
-        return ("set", f"{words[1]}=")
-    if program == "mv":
-        return ("move", *words[1:])
+    program, *rest = words
+    if program in ("export", "unset") and len(words) == 2 and not re.search(r"\$|=/", rest[0]):
+        return ("set", rest[0] if program == "export" else f"{rest[0]}=")
+    if words == ("cd", "/"):
+        return ("cd", "\\")
     if re.fullmatch(r"python3(\.\d+)?", program):
-        return (*(("py", f"-{program[6:]}") if "." in program else ("python",)), *words[1:])
+        return (*(("py", f"-{program[6:]}") if "." in program else ("python",)), *rest)
     if program.endswith("/bin/python") and not program.startswith(("/", "~")):
-        return (program[: -len("bin/python")].replace("/", "\\") + "Scripts\\python.exe", *words[1:])
-    return words
+        return (program[: -len("bin/python")].replace("/", "\\") + "Scripts\\python.exe", *rest)
+    return ("move", *rest) if program == "mv" else words
 
 
 def _purpose(said: str, words: tuple[str, ...]) -> str:

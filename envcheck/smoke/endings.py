@@ -15,8 +15,12 @@ _ENDINGS = {
     -11: ("a segmentation fault (SIGSEGV)", ""),
     0xC000001D: ("an instruction this processor does not have", "cpu-missing-avx"),
     0xC0000005: ("an access violation", ""),
+    0xC0000135: ("a library that is not there", ""),
+    0xC0000374: ("a damaged heap", ""),
+    0xC0000409: ("the framework gave up (a fast fail)", ""),
 }
 _KILLED = -9
+_LARGEST = 0xFFFF  # exit status that a program chooses
 # What TensorFlow's allocator says while it waits for memory that never comes.
 _STARVED = ("ran out of memory trying to allocate", "OOM when allocating", "out of memory")
 
@@ -57,7 +61,8 @@ def _crashed(check: str, device: str, code: int, log: str) -> Result:
         return Result(check, device, OUT_OF_MEMORY, message, finding="os-limit")
     what, finding = _ENDINGS.get(code, ("", ""))
     if not what:
-        what = f"signal {-code}" if code < 0 else f"exit status {code}"
+        status = f"{code:#x}" if code > _LARGEST else code  # as Windows writes its own
+        what = f"signal {-code}" if code < 0 else f"exit status {status}"
     return Result(check, device, CRASHED, f"the process died: {what}", error=last_words(log), finding=finding)
 
 

@@ -92,6 +92,7 @@ class Session:
     gpus_unread: str = ""  # why the GPUs of this machine could not be listed
     expect: str = "auto"
     frameworks: tuple[str, ...] = ()  # what was to be tested, in words
+    system: str = ""  # on which it ran, and what is to be typed is typed: linux, windows, darwin
 
 
 def worst(results: tuple[Result, ...]) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from envcheck.model.facts import Source
 from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, Command, Evidence, Finding, Fix
+from envcheck.rules.fixes_shell import fitted_finding
 from envcheck.smoke.devices import CPU, GPU
 from envcheck.smoke.protocol import BAD_OUTCOMES, PASSED, Result
 from envcheck.smoke.runs import Run, Session
 
 _XID = Command(("sudo", "dmesg"), "system", "look for lines with NVRM and Xid, and what they say of this GPU")
-_FIXES = {
+FIXES = {
     "gpu-hardware-fault": Fix("Take this GPU out of use until it is checked: it computes wrong.", (_XID,)),
     "gpu-memory-held": Fix(
         "End what holds the memory, or wait for it.", (Command(("envcheck", "gpus"), "user", "who holds it"),)
@@ -75,7 +76,8 @@ def findings_of(session: Session) -> list[Finding]:
     for run in session.runs:
         for result in run.bad:
             grouped.setdefault((result.finding, run.job.title), []).append((run, result))
-    return [_finding(finding, title, found) for (finding, title), found in grouped.items()]
+    made = (_finding(finding, title, found) for (finding, title), found in grouped.items())
+    return [fitted_finding(finding, session.system) for finding in made]
 
 
 def _finding(finding: str, title: str, found: list[tuple[Run, Result]]) -> Finding:
@@ -85,7 +87,7 @@ def _finding(finding: str, title: str, found: list[tuple[Run, Result]]) -> Findi
         Evidence(f"smoke {run.job.framework.name} {result.check}", _shown(result), Source("command", run.log))
         for _, result in found
     )
-    return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, _FIXES.get(finding))
+    return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, FIXES.get(finding))
 
 
 def _shown(result: Result) -> str:

@@ -34,6 +34,8 @@ HELD = Device(GPU, "GPU 0", "GPU-1", 1, held="39.0 of its 40.0 GiB were in use b
         (Watched("exited", 0), "", "crashed", "", "exit status 0"),
         (Watched("exited", 0xC000001D), "", "crashed", "cpu-missing-avx", "instruction"),
         (Watched("exited", 0xC0000005), "", "crashed", "", "access violation"),
+        (Watched("exited", 0xC0000409), "", "crashed", "", "fast fail"),
+        (Watched("exited", 0xC0000142), "", "crashed", "", "exit status 0xc0000142"),
     ],
 )  # fmt: skip
 def test_an_ending_is_told_at_the_step_it_came_in(

@@ -147,6 +147,15 @@ def test_the_text_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> Non
     assert "matmul CPU:0" not in text
 
 
+def test_windows_has_no_kernel_log_to_look_at(capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, session(ON_CPU, FAILED, system="windows"))
+    assert (
+        "    $ wevtutil qe System \"/q:*[System[Provider[@Name='nvlddmkm']]]\" /c:20 /rd:true /f:text"
+        in text.splitlines()
+    )
+    assert "dmesg" not in text
+
+
 def test_quiet_and_verbose_and_color(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, session(ON_GPU), quiet=True).startswith("PASSED  ")
     assert "  matmul CPU:0: passed: gave [[22, 28]" in printed(capsys, session(ON_GPU), verbose=True)
