@@ -59,7 +59,7 @@ def _commands(told: Told, wanted: str, cuda: str) -> tuple[Command, ...]:
     if number(line) >= (7, 0):
         channel = "conda-forge" if number(line) >= (7, 6) or number(line) == (8,) else "defaults"
         argv = conda_install(f"cudnn={line}", channel=channel).argv
-        commands.append(Command(argv, "environment", "in a conda environment"))
+        commands.append(Command(argv, "environment", "into a conda environment"))
     if major >= 7 and not exact:
         package = f"libcudnn{major}" if major < 9 else f"cudnn9-cuda-{of or '12'}"
         commands.append(Command(("sudo", "apt-get", "install", "-y", package), "system", _APT))

@@ -15,6 +15,7 @@ from envcheck.explain.judge import judge_log
 from envcheck.explain.remedies import document
 from envcheck.model.findings import Command, Fix, Way
 from envcheck.plan.described import Description, check_description, planned_facts
+from envcheck.plan.proofs import Proof, proof_of
 from envcheck.plan.remedy import remedied
 from envcheck.plan.requests import read_requests
 from envcheck.render.inert import shell_line
@@ -64,6 +65,10 @@ def test_every_command_parses_in_a_shell() -> None:
     assert len(all_commands()) > 200
     checked = subprocess.run(["sh", "-n"], input=script, text=True, timeout=20, check=False, capture_output=True)
     assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_every_command_is_one_whose_traces_are_known() -> None:
+    assert [command.argv for command in all_commands() if proof_of(command.argv) == Proof()] == []
 
 
 def test_every_line_for_the_planner_is_accepted() -> None:
