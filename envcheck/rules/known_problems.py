@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from packaging.version import InvalidVersion
 
@@ -47,6 +47,15 @@ def empty_wheels(context: Context) -> Iterator[Finding]:
                     (context.seen("python.distributions", shown=f"{name} {item.version}"), said),
                     Fix(summary, install_steps(context, *wanted)),
                 )
+
+
+def constraints_on(context: Context, distribution: str, version: str, names: Iterable[str]) -> tuple[str, ...]:
+    """List what keeps pip from the newest of these names where a release is known not to work with it."""
+    wanted = frozenset(names)
+    known = [problem for problem in context.matrix.problems(distribution, version, "run") if problem.severity != NOTE]
+    fitting = (problem for problem in known if name_of(problem.condition) in wanted and _fits_machine(context, problem))
+    held = (text for problem in fitting for text in problem.fix.split() if name_of(text) in wanted)
+    return tuple(dict.fromkeys(held))
 
 
 def blocks_gpu(context: Context, row: FrameworkRelease) -> bool:

@@ -11,6 +11,7 @@ from envcheck.model.python_env import Distribution
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import install_steps
 from envcheck.rules.framework_state import judged_frameworks, unfound_libraries
+from envcheck.rules.known_problems import constraints_on
 from envcheck.rules.pins import OTHER, Violation, violations
 
 # Without these a framework cannot even be imported.
@@ -52,7 +53,9 @@ def _missing(context: Context, items: list[Violation]) -> Finding:
     names = [item.name for item in items]
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     grave = context.matrix.framework_of(owner.name) is not None and not _IMPORTED.isdisjoint(names)
-    public = f"{owner.name}=={owner.version.partition('+')[0]}"
+    version = owner.version.partition("+")[0]
+    public, kept = f"{owner.name}=={version}", constraints_on(context, owner.name, version, names)
+    beside = f", with {' and '.join(kept)}" if kept else ""
     return Finding(
         OTHER,
         INCOMPATIBLE,
@@ -62,7 +65,7 @@ def _missing(context: Context, items: list[Violation]) -> Finding:
             context.seen("python.distributions", shown=f"{owner.name} {owner.version}: Requires-Dist {shown}"),
             *_cited(context, items[0]),
         ),
-        Fix(f"Install {public} again: pip then brings what is missing.", install_steps(context, public)),
+        Fix(f"Install {public} again{beside}: pip then brings what is missing.", install_steps(context, public, *kept)),
     )
 
 
