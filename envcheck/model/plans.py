@@ -16,6 +16,10 @@ UV = "uv"
 CONDA = "conda"
 
 
+# Why a step inside an environment has no undo of its own.
+IN_ENVIRONMENT = "it goes with the environment, which envcheck install brings back as it was"
+
+
 @dataclass(frozen=True)
 class Rejected:
     """A release that was judged and not chosen: what spoke against it, in one line."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 
 from envcheck.model.facts import Known
-from envcheck.model.plans import CONDA, Environment, PlannedRelease, Step
+from envcheck.model.plans import CONDA, IN_ENVIRONMENT, Environment, PlannedRelease, Step
 from envcheck.model.python_env import Distribution
 from envcheck.plan.paths import interpreter
 from envcheck.rules.context import Context
@@ -39,6 +39,7 @@ def removal_steps(context: Context, made: Environment, releases: Iterable[Planne
             installer.uninstall_argv(python, names),
             verify=(python, "-c", _GONE, *names),
             environment=made.folder,
+            lasting=IN_ENVIRONMENT,
         ),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model.plans import Environment, RequirementSet, Step
+from envcheck.model.plans import IN_ENVIRONMENT, Environment, RequirementSet, Step
 from envcheck.plan.paths import interpreter, removal, starter
 from envcheck.plan.plan_data import plan_data
 from envcheck.rules.fixes_python import is_requirement
@@ -31,6 +31,7 @@ def install_steps(made: Environment) -> tuple[Step, ...]:
         (python, "-m", "pip", "install", "--upgrade", plan_data()["bundled_pip"]["last"].get(made.python, "pip")),
         verify=(python, "-m", "pip", "--version"),
         environment=made.folder,
+        lasting=IN_ENVIRONMENT,
     )
     installs = tuple(_install(made, item, number) for number, item in enumerate(made.sets))
     return (*((upgrade,) if made.pip_too_old else ()), *installs)
@@ -64,6 +65,7 @@ def install_step(
         argv,
         verify=verify,
         environment=made.folder,
+        lasting=IN_ENVIRONMENT,
     )
 
 

@@ -11,6 +11,7 @@ from envcheck.host.data_files import read_data
 from envcheck.model.findings import Command
 from envcheck.model.plans import Step
 from envcheck.model.records import dataclass, replaced
+from envcheck.model.writing import Writing, read_writing
 from envcheck.plan.paths import removal_of
 
 _REST = re.compile(r"\{(\w+)\.\.\.\}")  # stands for all the words that are left
@@ -30,6 +31,9 @@ class Proof:
 
 def proof_of(argv: tuple[str, ...], system: str = "") -> Proof:
     """Look a command up; an empty Proof for one that the table does not know."""
+    written = read_writing(argv)
+    if written is not None:
+        return _of_file(written)
     words = argv[1:] if argv[:1] == ("sudo",) else argv
     for row in _document()["commands"]:
         held = _held(row["is"], words)
@@ -87,6 +91,13 @@ def _held(patterns: list[str], words: tuple[str, ...]) -> dict[str, tuple[str, .
 def _of_environment(folder: str, *, windows: bool) -> Proof:
     python = f"{folder}\\Scripts\\python.exe" if windows else f"{folder}/bin/python"
     return Proof((python, "--version"), removal_of(folder, windows=windows))
+
+
+def _of_file(written: Writing) -> Proof:
+    if not written.appends:
+        return Proof(("test", "-s", written.path), ("rm", "-f", written.path))
+    held = ("grep", "-qxF", "--", written.lines[0], written.path)
+    return Proof(held, lasting=f"the lines stand at the end of {written.path}: they are taken out there")
 
 
 def _filled(row: dict[str, Any], held: dict[str, tuple[str, ...]], *, as_root: bool) -> Proof:

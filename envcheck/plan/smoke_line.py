@@ -31,6 +31,7 @@ def verification_step(made: Environment, frameworks: tuple[str, ...], goal: str)
         argv,
         verify=argv,
         environment=made.folder,
+        lasting="it changes nothing",
     )
 
 

@@ -10,6 +10,8 @@ import pytest
 from envcheck.host.data_files import read_data
 from envcheck.model.findings import Command
 from envcheck.model.plans import SYSTEM, Step
+from envcheck.model.writing import Writing, writing_argv
+from envcheck.plan.paths import removal_of
 from envcheck.plan.proofs import Proof, proof_of, proven, step_of
 
 
@@ -64,9 +66,16 @@ def test_what_the_table_does_not_know_gets_nothing_made_up() -> None:
 
 def test_an_environment_is_removed_as_its_system_removes_folders() -> None:
     argv = ("py", "-3.12", "-m", "venv", ".venv")
-    assert proof_of(argv, "windows").undo == ("cmd", "/c", "rmdir", "/s", "/q", ".venv")
+    assert proof_of(argv, "windows").undo == removal_of(".venv", windows=True)
     assert proof_of(argv, "windows").verify == (".venv\\Scripts\\python.exe", "--version")
     assert proof_of(("python3", "-m", "venv", ".venv")).undo == ("rm", "-rf", "--", ".venv")
+
+
+def test_a_file_that_is_written_is_taken_away_again() -> None:
+    assert proof_of(writing_argv(Writing("/e/bin/x.sh", ("true",)))).undo == ("rm", "-f", "/e/bin/x.sh")
+    added = proof_of(writing_argv(Writing("/e/bin/activate", ("true", "false"), appends=True)))
+    assert added.verify == ("grep", "-qxF", "--", "true", "/e/bin/activate")
+    assert "/e/bin/activate" in added.lasting
 
 
 def test_what_a_step_tells_itself_stands() -> None:

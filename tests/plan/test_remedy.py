@@ -99,6 +99,8 @@ def test_each_cause_names_the_steps_that_take_it_away(name: str) -> None:
         if finding.severity == ERROR and finding.verdict == INCOMPATIBLE and finding in changed(name):
             assert steps_for(plan, finding)
             assert set(steps_for(plan, finding)) <= ids
+    for step in plan.steps:
+        assert not step.argv or ((step.verify or step.unverified) and (step.undo or step.lasting)), step
 
 
 def test_the_kinds_of_causes_are_covered() -> None:
