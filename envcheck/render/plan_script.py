@@ -9,12 +9,14 @@ from envcheck.render.powershell import HEADING, STOP, powershell_line
 
 _SAVE = "# For PowerShell: save it as setup.ps1, then type: powershell -ExecutionPolicy Bypass -File setup.ps1"
 
+_SAY = """trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and what follows it was not done." >&2' EXIT"""
+
 
 def render_script(plan: Plan) -> str:
     """Render a plan as a script that stops at the first failure; system steps stand in it as comments."""
     wanted = f"# {inert(' and '.join(plan.requirements))} on the {plan.goal.upper()}: "
     wanted += ", ".join(item.requirement for item in plan.releases)
-    lines = [_SAVE, wanted, *HEADING] if is_windows(plan) else ["#!/bin/sh", "set -eu", wanted]
+    lines = [_SAVE, wanted, *HEADING] if is_windows(plan) else ["#!/bin/sh", "set -eu", _SAY, wanted]
     for step in plan.steps:
         lines += ["", f"# {inert(step.purpose)}", *_command(plan, step)]
     text = "\n".join(lines) + "\n"

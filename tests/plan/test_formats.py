@@ -53,11 +53,23 @@ def test_a_shell_reads_the_commands_back(name: str) -> None:
     for written in [here_document(step.argv) for step in expected if read_writing(step.argv)]:
         assert script.count(written) == 1  # tests/plan/test_activation.py has shells run them
         script = script.replace(written, "")
-    lines = [line for line in script.splitlines() if line and not line.startswith(("#", "set "))]
+    lines = [line for line in script.splitlines() if line and not line.startswith(("#", "set ", "trap "))]
     others = [step for step in expected if not read_writing(step.argv)]
     assert [shlex.split(line)[len(step.env) :] for line, step in zip(lines, others, strict=True)] == [
         list(step.argv) for step in others
     ]
+
+
+@pytest.mark.parametrize("shell", ["sh", pytest.param("zsh", marks=pytest.mark.needs("zsh"))])
+def test_a_script_stops_at_the_first_failure_and_says_so(tmp_path: Path, shell: str) -> None:
+    steps = tuple(Step(name, name, argv) for name, argv in (("a", ("true",)), ("b", ("sh", "-c", "exit 3"))))
+    plan = replaced(PLANS["torch-of-its-index"], steps=(*steps, Step("c", "c", ("touch", "reached"))))
+    for failing, told in ((plan, "Stopped: "), (replaced(plan, steps=steps[:1]), "")):
+        done = subprocess.run(
+            [shell], input=render_script(failing), cwd=tmp_path, capture_output=True, text=True, timeout=10, check=False
+        )
+        assert (done.returncode, done.stderr[:9], done.stdout) == (3 if told else 0, told, "")
+    assert not (tmp_path / "reached").exists()
 
 
 def test_conda_is_told_the_drivers_cuda() -> None:
