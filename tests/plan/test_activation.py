@@ -69,9 +69,13 @@ def made_at(folder: Path, *below: str, installer: str = "pip") -> Environment:
     return Environment(str(folder), installer, VERSION, "linux_x86_64", library_folders=below or (f"{SITE}/*/lib",))
 
 
-def with_libraries(folder: Path, *names: str) -> Environment:
+def with_libraries(folder: Path, *names: str, by_uv: bool = False) -> Environment:
     """Make a venv, with folders of CUDA wheels in it and the hooks of every shell."""
-    venv.create(folder, with_pip=False, symlinks=True)
+    if by_uv:
+        asked = ("venv", "--quiet", "--offline", "--no-config", "--python", sys.executable, str(folder))
+        subprocess.run([str(Path(sys.executable).with_name("uv")), *asked], check=True, timeout=60)
+    else:
+        venv.create(folder, with_pip=False, symlinks=True)
     for name in names:
         (folder / SITE / name / "lib").mkdir(parents=True)
     made = made_at(folder)
@@ -85,6 +89,14 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a venv with the libraries of two wheels."""
     folder = tmp_path_factory.mktemp("activation") / NAME
     with_libraries(folder, "cublas", "cudnn")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def of_uv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the same, made by uv, whose activation is virtualenv's."""
+    folder = tmp_path_factory.mktemp("of-uv") / NAME
+    with_libraries(folder, "cublas", "cudnn", by_uv=True)
     return folder
 
 
@@ -106,13 +118,22 @@ def activated(folder: Path, before: str | None) -> str:
 
 @pytest.mark.parametrize("shell", shells())
 def test_the_paths_come_once_with_the_environment_and_go_with_it(shell: str, environment: Path, tmp_path: Path) -> None:
+    come_and_go(shell, environment, tmp_path, *BEFORE)
+
+
+@pytest.mark.parametrize("shell", shells("sh", "bash", "interactive-zsh", "fish", "tcsh"))
+def test_they_do_so_where_uv_made_the_environment(shell: str, of_uv: Path, tmp_path: Path) -> None:
+    come_and_go(shell, of_uv, tmp_path, None, "/mine")
+
+
+def come_and_go(shell: str, environment: Path, folder: Path, *befores: str | None) -> None:
     on = activating(SHELLS[shell][1])
     lines = ["show", on, "show", on, "show", "deactivate", "show", on, "show", "deactivate", "show"]
-    for before in BEFORE:
+    for before in befores:
         was = "none" if before is None else f"[{before}]"
         there = activated(environment, before)
         given = {} if before is None else {"LD_LIBRARY_PATH": before}
-        seen = read_by(shell, lines, tmp_path, ENVDIR=str(environment), **given)
+        seen = read_by(shell, lines, folder, ENVDIR=str(environment), **given)
         assert seen == [was, there, there, was, there, was], before
 
 
