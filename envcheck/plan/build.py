@@ -71,7 +71,7 @@ def unmet(judge: Judge, choices: list[Choice], wish: Wish) -> Plan | None:
         (),
         (),
         blocked_by=in_the_way,
-        requirements=tuple(request.text for request in requests),
+        requirements=tuple(text for request in requests for text in request.texts),
         system=judge.context.os,
         changes=possible_changes(judge.context, requests, wish),
         rejected=tuple(item for choice in choices if choice.best is None for item in choice.rejected),
@@ -100,15 +100,16 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
 
         steps = [*container_toolkit_steps(context), *steps]
     steps = _numbered(steps)
+    notes = [note for made in environments for note in _notes(context, made, releases)]
     return Plan(
         context.goal,
         tuple(releases),
         tuple(steps),
         resolves=tuple(dict.fromkeys(name for step in steps for name in step.resolves)),
-        requirements=tuple(choice.request.text for choice in choices),
+        requirements=tuple(text for choice in choices for text in choice.request.texts),
         environments=tuple(environments),
         clashes=tuple(clashes),
-        notes=tuple(dict.fromkeys(note for made in environments for note in _notes(context, made, releases))),
+        notes=tuple(dict.fromkeys([*_untold(context, choices), *notes])),
         system=context.os,
         machine=stated_machine(context),
     )
@@ -120,6 +121,20 @@ def _groups(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]:
     from envcheck.plan.together import groups_of
 
     return groups_of(choices, clashes)
+
+
+def _untold(context: Context, choices: list[Choice]) -> list[str]:
+    """Say of which things beside a framework nothing tells whether they go with its release."""
+    if not any(choice.request.beside for choice in choices):
+        return []
+    from envcheck.plan.companions import unknown  # most ask for frameworks alone
+
+    rows = [(choice.request, choice.best.candidate.row) for choice in choices if choice.best]
+    return [
+        f"{name}: which release goes with {row.distribution} {row.version} is not known here; its own requirements say."
+        for request, row in rows
+        for name in unknown(context.matrix, row, request.beside)
+    ]
 
 
 def _notes(context: Context, made: Environment, releases: list[PlannedRelease]) -> list[str]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from envcheck.matrix.clauses import clauses, within
-from envcheck.model.records import dataclass
+from envcheck.model.records import dataclass, replaced
 from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.requests import Request
 from envcheck.rules.context import Context
@@ -24,6 +24,7 @@ class Candidate:
     index: str = ""
     plugin: FrameworkRelease | None = None  # the row that says which CUDA it brings, where that is not `row`
     library: FrameworkRelease | None = None  # the row of the compiled half, where that is not `row`: jaxlib
+    beside: tuple[str, ...] = ()  # what else was asked for, as it goes with this release: torchvision==0.28.0
 
     @property
     def is_gpu(self) -> bool:
@@ -52,7 +53,19 @@ def candidates(context: Context, request: Request) -> Iterator[Candidate]:
     """Yield the releases a request admits on this platform, newest first, the better build of each first."""
     ways = {"jax": _jax, "torch": _torch}
     for rows in _by_version(context, request):
-        yield from ways.get(request.framework, _tensorflow)(context, request, rows)
+        beside = _beside(context, request, rows[0])
+        if beside is not None:
+            for found in ways.get(request.framework, _tensorflow)(context, request, rows):
+                yield replaced(found, beside=beside) if beside else found
+
+
+def _beside(context: Context, request: Request, row: FrameworkRelease) -> tuple[str, ...] | None:
+    """Write what is asked for beside a framework as it goes with a release; None where it does not."""
+    if not request.beside:
+        return ()
+    from envcheck.plan.companions import fitting  # most ask for frameworks alone
+
+    return fitting(context.matrix, row, request.beside)
 
 
 def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRelease]]:

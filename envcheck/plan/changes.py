@@ -22,6 +22,7 @@ from envcheck.plan.wish import Wish
 from envcheck.rules import Context, Target
 from envcheck.rules.driver_release import driver_floor
 from envcheck.rules.gpu_releases import driver_runs
+from envcheck.rules.known_problems import name_of
 from envcheck.rules.targets import supports_python
 
 # By effort: an environment, two compromises, a second system beside this one, a restart, another system.
@@ -154,7 +155,7 @@ class _Tries:
         expect = str(changed.pop("expect", self.wish.expect))
         said = replaced(self.wish.described, **changed)
         assert isinstance(requests, tuple)  # noqa: S101 - given so above
-        argv = (*replan(tuple(item.text for item in requests), said, expect), *self.wish.repeated)
+        argv = (*replan(tuple(text for item in requests for text in item.texts), said, expect), *self.wish.repeated)
         return Change(what, effort, ", ".join(_requirement(choice) for choice in met), argv)
 
     def _rows(self) -> Iterable[tuple[str, ...]]:
@@ -201,7 +202,8 @@ def replan(requirements: tuple[str, ...], said: Description, expect: str) -> tup
 
 
 def _relaxed(request: Request, specifier: str) -> Request:
-    return replaced(request, specifier=specifier, text=request.distribution + specifier)
+    beside = request.beside if specifier else tuple(map(name_of, request.beside))
+    return replaced(request, specifier=specifier, text=request.distribution + specifier, beside=beside)
 
 
 def _line_of(specifier: str) -> str:

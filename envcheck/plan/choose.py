@@ -10,6 +10,7 @@ from envcheck.plan.candidates import Candidate, candidates
 from envcheck.plan.cuda_source import SYSTEM, cuda_sources
 from envcheck.plan.judge import Judge, Judgement
 from envcheck.plan.requests import Request
+from envcheck.rules.known_problems import name_of
 from envcheck.rules.targets import supports_python
 
 
@@ -49,7 +50,8 @@ def choose(
         found = next((item for item in seen if fits(item)), None)
         if found is not None:
             return _chosen(request, found, seen[: seen.index(found)])
-    return Choice(request, None, tuple(_rejection(item) for item in seen) or judge.not_there(request.text))
+    told = tuple(_rejection(item) for item in seen) or _goes_with_none(request) or judge.not_there(request.text)
+    return Choice(request, None, told)
 
 
 def judgements(
@@ -78,6 +80,13 @@ def judge_candidate(judge: Judge, candidate: Candidate, installer: str) -> Judge
 
 def _chosen(request: Request, judged: Judgement, seen: list[Judgement]) -> Choice:
     return Choice(request, judged, tuple(_rejection(item) for item in seen))
+
+
+def _goes_with_none(request: Request) -> tuple[Rejected, ...]:
+    """Say that no release goes with the versions that are asked for beside it."""
+    beside = " and ".join(text for text in request.beside if text != name_of(text))
+    why = f"None of its releases that are known here goes with {beside}."
+    return (Rejected(request.text, "dependency-conflict", why),) if beside else ()
 
 
 def _rejection(judged: Judgement) -> Rejected:

@@ -37,7 +37,7 @@ def _worked_out(context: Context, candidate: Candidate, source: CudaSource) -> t
     found = [*_known_problems(context, candidate), *source.requirements]
     caps = _cudnn_caps(context, candidate, source)
     kept = [item for item in found if name_of(item) not in caps]
-    return tuple(dict.fromkeys([*kept, *caps.values(), *_metal(context, candidate)]))
+    return tuple(dict.fromkeys([*candidate.beside, *kept, *caps.values(), *_metal(context, candidate)]))
 
 
 def source_only(context: Context, candidate: Candidate) -> tuple[str, ...]:

@@ -66,7 +66,10 @@ def environment_of(context: Context, group: Sequence[Choice], wish: Wish) -> Env
         macos=_macos(rows),
         pip_too_old=_pip_needed(context, rows),
     )
-    native = _native(context, made, group) if installer == CONDA and not _is_free_threaded(context) else None
+    is_native = (
+        installer == CONDA and not _is_free_threaded(context) and not any(choice.request.beside for choice in group)
+    )
+    native = _native(context, made, group) if is_native else None
     if native is not None:
         return native
     packages = tuple(spec for item in judged for spec in item.source.packages)

@@ -43,18 +43,23 @@ def plan_into(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish:
     met = tuple(there for there in found if not there.wrong and any(satisfies(here, there, one) for one in requests))
     asked = {request.framework for request in requests}
     others = tuple(there for there in found if there.framework not in asked)
-    open_ = tuple(_held(one, found) for one in requests if one.framework not in {there.framework for there in met})
+    named = tuple(_held(here, one, found) for one in requests)
+    open_ = tuple(one for one in named if one.framework not in {there.framework for there in met})
     if not open_:
         return Into(None, met)
     _all_well(others, requests, wish)
-    tries = dict.fromkeys([(open_, (*others, *met)), (tuple(_held(one, found) for one in requests), others)])
+    tries = dict.fromkeys([(open_, (*others, *met)), (named, others)])
     return _first_that_fits(here, bare, tuple(tries), wish)
 
 
-def _held(request: Request, found: tuple[Standing, ...]) -> Request:
-    """Keep the name that a framework is there under, where nobody asks for another."""
-    held = next((there.distribution for there in found if there.framework == request.framework), "")
-    named: Request = replaced(request, held=held)
+def _held(here: Context, request: Request, found: tuple[Standing, ...]) -> Request:
+    """Keep the name that a framework is there under, and its release where only what goes beside it is missing."""
+    there = next((item for item in found if item.framework == request.framework), None)
+    if there is None:
+        return request
+    stays = request.beside and not there.wrong and satisfies(here, there, replaced(request, beside=()))
+    kept = f"=={there.version}" if stays else request.specifier
+    named: Request = replaced(request, held=there.distribution, specifier=kept)
     return named
 
 

@@ -73,7 +73,7 @@ class Judge:
         """Say why there is nothing to judge: the rules' own words of a requirement that no release here meets."""
         found = evaluate(self._asking(self.context.facts, (requirement,))).findings
         own = {item.id for item in self.own_findings()}
-        told = (item for item in found if item.severity == ERROR and item.id not in own)
+        told = (item for item in found if item.severity == ERROR and item.id not in own and not _is_unstated(item))
         return tuple(Rejected(requirement, item.id, item.message) for item in told)[:1]
 
     def _judged(self, candidate: Candidate, source: CudaSource) -> Judgement:

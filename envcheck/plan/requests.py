@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from envcheck.matrix.query import Matrix
-from envcheck.model.records import dataclass
+from envcheck.model.records import dataclass, replaced
 from envcheck.rules.fixes_python import is_requirement
 from envcheck.rules.requirement import canonical_name, read_requirement
 from envcheck.rules.targets import TargetError, check_requirements
@@ -28,44 +28,84 @@ class Request:
     extras: tuple[str, ...]
     specifier: str
     held: str = ""  # the name an environment holds it under already: it stays where that is no fault
+    beside: tuple[str, ...] = ()  # what else is asked for that goes with it: torchvision, torchaudio==2.5.*
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """List everything that was typed for it."""
+        return (self.text, *self.beside)
 
 
 def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]:
     """Read requirements such as tensorflow==2.15.*; raises RequestError for all else."""
     found: dict[str, Request] = {}
+    beside: list[tuple[str, tuple[str, ...]]] = []
     for text in texts:
+        companion = _companion(text, matrix)
+        if companion:
+            beside.append(companion)
+            continue
         request = _read(text, matrix)
         if request.framework in found:
             raise RequestError(f"{request.framework} is asked for twice: join the clauses, as in torch>=2.4,<2.8.")
         found[request.framework] = request
+    for text, frameworks in beside:
+        owner = next((found[name] for name in frameworks if name in found), None)
+        if owner is None:
+            both = f"{frameworks[0]} {text.partition('=')[0]}"
+            raise RequestError(f"{text} comes beside a framework: ask for that one, too, such as {both}.")
+        found[owner.framework] = replaced(owner, beside=(*owner.beside, text))
     return tuple(found.values())
 
 
 def _read(text: str, matrix: Matrix) -> Request:
+    _check_plain(text)
+    try:
+        check_requirements((text,), matrix)
+    except TargetError as error:
+        raise RequestError(str(error)) from None
+    name, extras, specifier = _parts(text)
+    plain = name + (f"[{','.join(extras)}]" if extras else "") + specifier
+    removed = matrix.removed_distribution(name)
+    framework = matrix.framework_of(name) or (removed.framework if removed else "")
+    return Request(plain, name, framework, extras, specifier)
+
+
+def _companion(text: str, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:
+    """Read what comes beside a framework, with the frameworks it does; None for anything else."""
+    found = re.match(r"[A-Za-z0-9._-]+", text)
+    name = canonical_name(found.group()) if found else ""
+    if not name or matrix.framework_of(name) or matrix.removed_distribution(name):
+        return None
+    from envcheck.plan.companions import frameworks_beside  # where frameworks alone are asked for, nobody needs it
+
+    frameworks = frameworks_beside(name)
+    if not frameworks:
+        return None
+    _check_plain(text)
+    _, extras, specifier = _parts(text)
+    if extras:
+        raise RequestError(f"{text[:60]!r}: give {name} without extras.")
+    return name + specifier, frameworks
+
+
+def _check_plain(text: str) -> None:
     if len(text) > _LONGEST or not re.fullmatch(_PLAIN, text):
         raise RequestError(
             f"{text[:60]!r} is not a plain requirement: give a name and versions, such as 'tensorflow>=2.15'."
         )
+
+
+def _parts(text: str) -> tuple[str, tuple[str, ...], str]:
+    """Part a requirement into its name, its extras and its version clauses."""
     try:
-        check_requirements((text,), matrix)
-    except TargetError as error:
-        raise RequestError(_companion(text, matrix) or str(error)) from None
-    parsed = read_requirement(text)
+        parsed = read_requirement(text)
+    except ValueError:
+        raise RequestError(f"{text[:60]!r} is not a requirement: give a name and versions.") from None
     name, extras = canonical_name(parsed.name), tuple(sorted(map(canonical_name, parsed.extras)))
-    plain = name + (f"[{','.join(extras)}]" if extras else "") + parsed.specifier
-    if not is_requirement(plain):
+    if not is_requirement(name + parsed.specifier):
         raise RequestError(f"{text[:60]!r} is not a plain requirement: give a name and versions.")
-    removed = matrix.removed_distribution(name)
-    framework = matrix.framework_of(name) or (removed.framework if removed else "")
-    return Request(plain, name, framework, extras, parsed.specifier)
-
-
-def _companion(text: str, matrix: Matrix) -> str:
-    """Say of what comes with a framework which one to ask for; "" for anything else."""
-    found = re.match(r"[A-Za-z0-9._-]+", text)
-    name = canonical_name(found.group()) if found else ""
-    comes = f"{name} comes beside a framework: ask for that one, such as tensorflow; the plan brings what fits it."
-    return comes if name and matrix.companion_of(name) else ""
+    return name, extras, parsed.specifier
 
 
 def check_folder(folder: str) -> None:

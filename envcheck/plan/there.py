@@ -70,7 +70,14 @@ def satisfies(context: Context, there: Standing, request: Request) -> bool:
     needed = [line for line in lines if any(_is_of_extra(line, item) for item in request.extras)]
     has_extras = all(_name(line) in context.distributions for line in needed)
     asked = read_requirement(request.distribution + request.specifier)
-    return has_extras and asked.admits(there.version, prereleases=True)
+    return has_extras and asked.admits(there.version, prereleases=True) and all(_is_beside(context, request))
+
+
+def _is_beside(context: Context, request: Request) -> Iterator[bool]:
+    """Tell of each thing asked for beside a framework whether it is there."""
+    for asked in map(read_requirement, request.beside):
+        found = context.distributions.get(canonical_name(asked.name))
+        yield found is not None and asked.admits(found.version, prereleases=True)
 
 
 def _names(there: Standing) -> tuple[str, str]:

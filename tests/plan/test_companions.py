@@ -1,0 +1,105 @@
+"""What is asked for beside a framework: planned with it, as it goes with the release, or refused in a sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.cli.exits import UserError
+from envcheck.cli.group import run
+from envcheck.model.plans import Plan
+from envcheck.plan.into import plan_into
+from envcheck.plan.requests import RequestError, read_requests
+from envcheck.plan.wish import Wish
+from tests.hosts.test_hosts import snapshot_of
+from tests.plan.machines import A100, V100, chosen, machine, matrix, planned
+
+DESK = machine(python="3.11")
+
+
+def brought(plan: Plan) -> tuple[str, ...]:
+    (made,) = plan.environments
+    (wanted,) = made.sets
+    return wanted.requirements
+
+
+@pytest.mark.parametrize(
+    ("texts", "requirements"),
+    [
+        (("torch==2.13.*", "torchvision"), ("torch==2.13.0+cpu", "torchvision==0.28.0")),
+        (
+            ("torchaudio", "torchvision", "torch==2.8.*"),
+            ("torch==2.8.0+cpu", "torchaudio==2.8.0", "torchvision==0.23.0"),
+        ),
+        (("torch==2.15.0", "torchvision"), ("torch==2.15.0+cpu", "torchvision")),  # several go with it: pip's to choose
+        (("torch", "torchvision==0.20.*"), ("torch==2.5.1+cpu", "torchvision==0.20.1")),
+        (("keras", "tensorflow==2.15.*"), ("tensorflow-cpu==2.15.1", "keras==2.15.0", "setuptools<82")),
+        (("tensorflow", "keras<3"), ("tensorflow-cpu==2.15.1", "keras==2.15.0", "setuptools<82")),
+        (("tensorflow==2.19.*", "tf-keras"), ("tensorflow-cpu==2.19.1", "tf-keras==2.19.0", "setuptools<82")),
+        (("jax==0.10.*", "flax>=0.8"), ("jax==0.10.2", "flax>=0.8")),
+        (("keras>=3", "torch==2.14.1"), ("torch==2.14.1+cpu", "keras>=3")),
+    ],
+)
+def test_it_comes_with_the_release_it_goes_with(texts: tuple[str, ...], requirements: tuple[str, ...]) -> None:
+    assert brought(planned(*texts, on=DESK)) == requirements
+
+
+def test_it_comes_from_the_index_of_its_framework() -> None:
+    (made,) = planned("torch==2.13.*", "torchvision", on=V100).environments
+    (wanted,) = made.sets
+    assert (wanted.requirements, wanted.index[-6:]) == (("torch==2.13.0+cu126", "torchvision==0.28.0"), "/cu126")
+
+
+def test_each_comes_beside_its_own() -> None:
+    plan = planned("torch==2.13.*", "jax[cuda13]==0.12.0.1", "torchvision", "flax", on=A100)
+    assert chosen(plan, "torch").constraints == ("torchvision==0.28.0",)
+    assert chosen(plan, "jax").constraints[0] == "flax"
+    assert plan.requirements == ("torch==2.13.*", "torchvision", "jax[cuda13]==0.12.0.1", "flax")
+
+
+def test_what_nothing_tells_of_is_said() -> None:
+    (note,) = planned("jax==0.10.*", "flax", on=DESK).notes
+    assert note.startswith("flax: which release goes with jax 0.10.2 is not known here")
+    assert planned("torch==2.13.*", "torchvision", on=DESK).notes == ()
+
+
+def test_versions_that_do_not_go_together_are_no_plan_and_the_way_out_is_one() -> None:
+    plan = planned("torch==2.5.1", "torchvision==0.15.2", on=DESK)
+    (reason,) = plan.rejected
+    assert (reason.requirement, reason.finding) == ("torch==2.5.1", "dependency-conflict")
+    assert reason.why == "None of its releases that are known here goes with torchvision==0.15.2."
+    (change,) = plan.changes
+    assert change.argv[2:4] == ("torch", "torchvision")
+    assert run(list(change.argv[1:])) == 0
+
+
+def test_conda_brings_the_framework_by_pip_then() -> None:
+    (made,) = planned("torch==2.13.*", "torchvision", on=DESK, installer="conda").environments
+    assert made.packages == ("python=3.11", "pip")
+    assert made.sets[0].requirements == ("torch==2.13.0+cpu", "torchvision==0.28.0")
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        (("torchvision",), "ask for that one, too, such as torch torchvision"),
+        (("keras", "torchaudio", "tensorflow"), "such as torch torchaudio"),
+        (("torch", "torchvision[x]"), "give torchvision without extras"),
+        (("torch", "torchvision; python_version>'3'"), "is not a plain requirement"),
+        (("torch", "torchvision @ https://example.org/x.whl"), "is not a plain requirement"),
+        (("torch", "torchvision==--index-url"), "is not a "),
+        (("torch", "numpy"), "is no framework that envcheck knows"),
+    ],
+)
+def test_what_is_no_plan_is_a_sentence(texts: tuple[str, ...], said: str) -> None:
+    with pytest.raises(RequestError) as error:
+        read_requests(texts, matrix())
+    assert said in str(error.value)
+    with pytest.raises(UserError):
+        run(["plan", *texts, "--platform", "linux_x86_64", "--python", "3.11"])
+
+
+def test_an_environment_keeps_its_release_where_only_what_goes_beside_it_is_missing() -> None:
+    facts = snapshot_of("recorded-torch-cpu-2.13").facts
+    plan = plan_into(facts, matrix(), read_requests(("torch", "torchvision"), matrix()), Wish(folder="env")).plan
+    assert plan is not None
+    assert brought(plan) == ("torch==2.13.0+cpu", "torchvision==0.28.0")
