@@ -86,7 +86,12 @@ def agree(question: str, manner: Manner) -> None:
         return
     if sys.stdin is None or not sys.stdin.isatty():
         raise UserError("nothing was changed: nobody can be asked here. Add --yes to the same command to agree.")
-    if not click.confirm(question, err=True):
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        click.echo("\nNothing was changed.", err=True)
+        raise
+    if not agreed:
         raise UserError("nothing was changed.")
 
 

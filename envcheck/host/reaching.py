@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import os
 import ssl
 import urllib.error
 import urllib.request
@@ -14,6 +15,8 @@ def why_unreachable(
     url: str, ca_file: str = "", proxy: str = "", trusted: Tuple[str, ...] = (), timeout: float = 10.0
 ) -> str:
     """Say why a server gives no answer, or "": any answer but its own failure (5xx) will do, a refusal too."""
+    if ca_file and not os.path.isfile(ca_file):
+        return f"the certificates that it is to be checked by, {ca_file}, are not there"
     handlers: List[urllib.request.BaseHandler] = []
     handlers += [urllib.request.ProxyHandler({"http": proxy, "https": proxy})] if proxy else []
     try:

@@ -21,12 +21,20 @@ def install_data() -> dict[str, Any]:
 
 def room_for(plan: Plan) -> int:
     """Return the bytes that a plan's packages take, packed and unpacked: of the release, or the largest measured."""
-    return sum(_mib(release) for release in plan.releases) * _MIB
+    compiled = 1 + install_data()["room"]["compiled_percent"] / 100
+    return sum(
+        max(int(row["wheels_mib"] + row["unpacked_mib"] * compiled) for row in _measured(release)) * _MIB
+        for release in plan.releases
+    )
 
 
-def _mib(release: PlannedRelease) -> int:
-    room = install_data()["room"]
-    rows = [row for row in room["rows"] if (row["framework"], row["build"]) == (release.framework, release.build)]
-    measured = [row for row in rows if row["release"] == release.version.partition("+")[0]] or rows
-    compiled = 1 + room["compiled_percent"] / 100
-    return max(int(row["wheels_mib"] + row["unpacked_mib"] * compiled) for row in measured)
+def packed_room_for(plan: Plan) -> int:
+    """Return the bytes that the wheels of a plan's packages take by themselves."""
+    return sum(max(int(row["wheels_mib"]) for row in _measured(release)) * _MIB for release in plan.releases)
+
+
+def _measured(release: PlannedRelease) -> list[dict[str, Any]]:
+    """List the rows of a release, or where it was not measured those of its kind."""
+    rows = install_data()["room"]["rows"]
+    same = [row for row in rows if (row["framework"], row["build"]) == (release.framework, release.build)]
+    return [row for row in same if row["release"] == release.version.partition("+")[0]] or same

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -11,10 +12,10 @@ from envcheck.host.pythons import program_path, says_yes, starts_as
 from envcheck.host.reaching import why_unreachable
 from envcheck.host.trees import free_bytes, tree_size
 from envcheck.install.index import page_to_reach
-from envcheck.install.install_data import room_for
+from envcheck.install.install_data import packed_room_for, room_for
 from envcheck.install.place import MARKER, Place
 from envcheck.model.facts import Known
-from envcheck.model.plans import CONDA, SYSTEM, UV, Environment, Plan, Step
+from envcheck.model.plans import CONDA, PIP, SYSTEM, UV, Environment, Plan, Step
 from envcheck.model.records import dataclass
 from envcheck.model.snapshot import Facts
 
@@ -40,6 +41,7 @@ def objections(asked: Preflight) -> Iterator[str]:
         yield from wrong
         return  # how large a folder is that nobody will copy, takes long to say
     yield from _room(asked)
+    yield from _room_to_unpack(asked)
     yield from _machine(asked)
     made = asked.plan.environments[0]
     for step in filter(lambda each: each.argv, asked.plan.steps):
@@ -110,6 +112,17 @@ def _room(asked: Preflight) -> Iterator[str]:
         copy = ", and a copy of the environment" if asked.facts is not None else ""
         based = f"wheels of this kind, packed and unpacked{copy}"
         yield f"{parent} has room for {free / _GIB:.1f} GiB; this needs about {needed / _GIB:.1f} GiB ({based})."
+
+
+def _room_to_unpack(asked: Preflight) -> Iterator[str]:
+    """See that pip, which fetches all wheels before it unpacks one, has room for them, where that is another disk."""
+    parent, temporary = asked.place.folder.parent, Path(asked.environment.get("TMPDIR") or tempfile.gettempdir())
+    if asked.plan.environments[0].installer != PIP or not (parent.is_dir() and temporary.is_dir()):
+        return
+    needed, free = packed_room_for(asked.plan), free_bytes(str(temporary))
+    if temporary.stat().st_dev != parent.stat().st_dev and free < needed:
+        room = f"has room for {free / _GIB:.1f} GiB; the wheels take about {needed / _GIB:.1f} GiB"
+        yield f"pip puts what it fetches into {temporary}, which {room}: set TMPDIR to a folder with more."
 
 
 def _program(step: Step, made: Environment, environment: Mapping[str, str]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from envcheck.install.install_data import install_data, room_for
 from envcheck.install.place import place_of
 from envcheck.install.preflight import Preflight, objections
 from envcheck.install.variables import step_variables
+from envcheck.matrix.renew.usual import usual_index
 from envcheck.model.facts import Known, Source
 from envcheck.model.plans import SYSTEM, Plan, RequirementSet, Step
 from envcheck.model.python_env import PythonFacts
@@ -68,7 +69,7 @@ def test_a_python_of_others_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_disk_with_too_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "free_bytes", lambda _: 100 << 20)
+    monkeypatch.setattr(preflight, "free_bytes", lambda folder: 100 << (20 if folder == str(tmp_path) else 40))
     (why,) = said(tmp_path / "env")
     assert "has room for 0.1 GiB; this needs about 0.7 GiB (wheels of this kind, packed and unpacked)." in why
     (tmp_path / "env" / "conda-meta").mkdir(parents=True)
@@ -177,7 +178,7 @@ def test_any_answer_but_the_servers_own_failure_will_do(status: int, why: str) -
 
 
 def test_a_broken_address_or_certificate_file_is_a_reason() -> None:
-    assert why_unreachable("https://127.0.0.1:9/", ca_file="/nowhere/ca.pem")
+    assert "/nowhere/ca.pem, are not there" in why_unreachable("https://127.0.0.1:9/", ca_file="/nowhere/ca.pem")
     assert why_unreachable("https://127.0.0.1:9/", trusted=("127.0.0.1",))
     assert why_unreachable("no address")
 
@@ -277,3 +278,37 @@ def test_without_the_extra_pip_is_left_to_its_own_configuration(monkeypatch: pyt
     configured = {"PIP_INDEX_URL": "https://example.org/simple"}
     assert "UV_DEFAULT_INDEX" not in step_variables(configured)
     assert page_to_reach(RequirementSet(("jax",)), configured).url == ""
+
+
+def test_room_for_what_pip_fetches_where_that_is_another_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    monkeypatch.setattr(preflight, "free_bytes", lambda folder: (1 << 20) if folder == str(small) else 1 << 40)
+    elsewhere = {**OFFLINE, "TMPDIR": str(small)}
+    assert said(tmp_path / "env", environment=elsewhere) == []  # one disk: it was counted
+    real = Path.stat
+
+    def stat(path: Path, **how: bool) -> os.stat_result:
+        found = real(path, **how)
+        return os.stat_result((*found[:2], found.st_dev + 1, *found[3:10])) if path == small else found
+
+    monkeypatch.setattr(Path, "stat", stat)
+    (why,) = said(tmp_path / "env", environment=elsewhere)
+    assert f"into {small}, which has room for 0.0 GiB; the wheels take about 0.1 GiB: set TMPDIR" in why
+    assert "TMPDIR" not in "".join(said(tmp_path / "env", plan=jax("uv"), environment=elsewhere))
+
+
+def test_the_usual_index_is_that_of_the_library() -> None:
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT
+
+    assert usual_index() == PYPI_SIMPLE_ENDPOINT
+
+
+def test_without_the_library_no_index_is_usual(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "pypi_simple", None)
+    assert usual_index() == ""
+
+
+def test_a_library_that_says_it_otherwise_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("envcheck.matrix.renew.usual._LINE", "(nowhere)")
+    assert usual_index().startswith("https://")
