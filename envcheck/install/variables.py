@@ -28,7 +28,13 @@ def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
         told = _for_uv(environment)
     except ImportError:  # nobody here reads pip's configuration: uv is then taken only where it is asked for
         told = {}
-    return {**told, **kept, **_QUIET}
+    return {**_for_mamba(environment), **told, **kept, **_QUIET}
+
+
+def _for_mamba(environment: Mapping[str, str]) -> dict[str, str]:
+    """Hand over where channels lie, which mamba and micromamba read under a name of their own."""
+    alias = environment.get("CONDA_CHANNEL_ALIAS", "")
+    return {"MAMBA_CHANNEL_ALIAS": alias} if alias else {}
 
 
 def _for_uv(environment: Mapping[str, str]) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from envcheck.model.plans import Environment, Step
-from envcheck.plan.paths import interpreter, removal
+from envcheck.plan.paths import interpreter, prefix, removal
 from envcheck.plan.pip import install_steps
 
 _SPEC = r"[a-z0-9][a-z0-9._-]*(?:[=<>!~]=?[A-Za-z0-9.*+_]+(?:=[A-Za-z0-9.*_]+)?)?"
@@ -21,14 +21,10 @@ def environment_steps(made: Environment, base: str = "") -> tuple[Step, ...]:  #
     create = Step(
         "create-environment",
         f"Create a conda environment with Python {made.python}" + (" and the CUDA libraries." if brings_cuda else "."),
-        ("conda", "create", "-y", "-p", _prefix(made.folder), "--override-channels", *channels, *made.packages),
+        ("conda", "create", "-y", "-p", prefix(made), "--override-channels", *channels, *made.packages),
         env=made.variables,
         verify=(interpreter(made), "--version"),
         undo=removal(made),
         environment=made.folder,
     )
     return (create, *install_steps(made))
-
-
-def _prefix(folder: str) -> str:
-    return folder if folder.startswith(("/", ".", "~")) or ":" in folder else f"./{folder}"

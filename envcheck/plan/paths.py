@@ -12,6 +12,14 @@ def interpreter(made: Environment) -> str:
     return f"{made.folder}/bin/python"
 
 
+def prefix(made: Environment) -> str:
+    """Return an environment's folder as conda's -p takes it: without a separator mamba would read a name."""
+    folder = made.folder
+    if "/" in folder or "\\" in folder:
+        return folder
+    return f".\\{folder}" if made.platform.startswith("win") else f"./{folder}"
+
+
 def starter(made: Environment, base: str) -> tuple[str, ...]:
     """Return the command that starts the Python an environment is made with: `base`, or one found by its minor."""
     if base:

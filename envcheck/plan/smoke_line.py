@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envcheck.model.plans import CONDA, Environment, Step
-from envcheck.plan.paths import interpreter
+from envcheck.plan.paths import interpreter, prefix
 
 _SEEN = {
     # Every TensorFlow has this module; tf.config lists devices from 2.1 on.
@@ -44,5 +44,5 @@ def _line(framework: str, goal: str) -> str:
 def _activated(made: Environment, code: str) -> tuple[str, ...]:
     """Run code with the environment's loader paths, as its activation sets them."""
     if made.installer == CONDA:
-        return ("conda", "run", "-p", made.folder, "python", "-c", code)
+        return ("conda", "run", "-p", prefix(made), "python", "-c", code)
     return ("sh", "-c", '. "$1" && exec python -c "$2"', "sh", f"{made.folder}/bin/activate", code)

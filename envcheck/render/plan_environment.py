@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from envcheck.model.plans import Environment, Plan
+from envcheck.plan.paths import prefix
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.plan_files import the_environment
 
@@ -30,7 +31,7 @@ def _name(made: Environment) -> str:
 
 def _hints(made: Environment) -> list[str]:
     settings = "".join(f"{name}={value} " for name, value in made.variables.items())
-    create = shell_line(("conda", "env", "create", "-p", made.folder, "-f", "environment.yml"))
+    create = shell_line(("conda", "env", "create", "-p", prefix(made), "-f", "environment.yml"))
     hints = [f"# {settings}{create}"]
     if made.library_folders:
         folders = ", ".join(made.library_folders)

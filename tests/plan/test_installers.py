@@ -10,6 +10,7 @@ from envcheck.model.plans import Environment, RequirementSet
 from envcheck.plan import conda, pip, uv
 from envcheck.plan.images import Images, images_for
 from envcheck.plan.paths import interpreter, removal, starter
+from envcheck.plan.smoke_line import verification_step
 from tests.plan.machines import machine, planned
 
 MADE = Environment("e", "conda", "3.11", "linux_x86_64", channels=("conda-forge",), packages=("python=3.11",))
@@ -38,6 +39,23 @@ def test_conda_makes_an_environment_at_a_path_and_never_by_a_name() -> None:
     assert step.verify == ("e/bin/python", "--version")
     (far,) = conda.environment_steps(Environment("/srv/e", "conda", "3.11", "linux_x86_64", packages=("python=3.11",)))
     assert far.argv[4] == "/srv/e"
+
+
+@pytest.mark.parametrize(
+    ("folder", "platform", "path"),
+    [
+        ("e", "linux_x86_64", "./e"),
+        (".conda-env", "linux_x86_64", "./.conda-env"),
+        ("../e", "linux_x86_64", "../e"),
+        ("C:\\e", "win_amd64", "C:\\e"),
+        ("e", "win_amd64", ".\\e"),
+    ],
+)
+def test_a_folder_is_never_taken_for_a_name(folder: str, platform: str, path: str) -> None:
+    """To mamba and micromamba what has no separator is the name of an environment elsewhere."""
+    made = Environment(folder, "conda", "3.11", platform, packages=("python=3.11",), library_folders=("lib",))
+    assert conda.environment_steps(made)[0].argv[4] == path
+    assert verification_step(made, ("jax",), "cpu").argv[:4] == ("conda", "run", "-p", path)
 
 
 @pytest.mark.parametrize("text", ["numpy; id", "-r x", "--index-url=https://example.org", "numpy @ file:///x", "Numpy"])
@@ -70,7 +88,7 @@ def test_windows_has_paths_and_programs_of_its_own() -> None:
     made = Environment("e", "pip", "3.10", "win_amd64")
     assert interpreter(made) == "e\\Scripts\\python.exe"
     assert starter(made, "") == ("py", "-3.10")
-    assert removal(made)[:2] == ("powershell", "-Command")
+    assert removal(made) == ("cmd", "/c", "rmdir", "/s", "/q", "e")
 
 
 def image(python: str, glibc: str = "", installer: str = "pip") -> Images:

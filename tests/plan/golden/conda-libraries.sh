@@ -4,7 +4,7 @@ trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and what follows it was n
 # tensorflow-gpu==1.15.* on the GPU: tensorflow-gpu==1.15.5
 
 # Create a conda environment with Python 3.7 and the CUDA libraries.
-CONDA_OVERRIDE_CUDA=11.4 conda create -y -p .conda-env --override-channels -c conda-forge python=3.7 pip cudatoolkit=10.0 cudnn=7.6
+CONDA_OVERRIDE_CUDA=11.4 conda create -y -p ./.conda-env --override-channels -c conda-forge python=3.7 pip cudatoolkit=10.0 cudnn=7.6
 
 # Bring pip up to date: the wheels need pip 19.0 or newer.
 .conda-env/bin/python -m pip install --upgrade 'pip<24.1'
@@ -45,4 +45,4 @@ unset _ENVCHECK_BEFORE
 END
 
 # See that each framework finds the GPU: tensorflow.
-conda run -p .conda-env python -c 'import tensorflow as t; from tensorflow.python.client import device_lib as l; d = [x.name for x in l.list_local_devices() if x.device_type == "GPU"]; print(t.__version__, d); assert d, "no GPU seen"'
+conda run -p ./.conda-env python -c 'import tensorflow as t; from tensorflow.python.client import device_lib as l; d = [x.name for x in l.list_local_devices() if x.device_type == "GPU"]; print(t.__version__, d); assert d, "no GPU seen"'

@@ -5,7 +5,7 @@ $PSNativeCommandArgumentPassing = 'Legacy'
 trap { Write-Host $_; exit 1 }
 
 # Create a conda environment with Python 3.10 and the CUDA libraries.
-conda create -y -p .conda-env --override-channels -c conda-forge python=3.10 pip cudatoolkit=11.2 cudnn=8.1
+conda create -y -p .\.conda-env --override-channels -c conda-forge python=3.10 pip cudatoolkit=11.2 cudnn=8.1
 if ($LASTEXITCODE) { exit $LASTEXITCODE }
 
 # Install tensorflow with what it needs.
