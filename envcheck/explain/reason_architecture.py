@@ -32,7 +32,7 @@ def architecture_claims(log: Log) -> Iterator[Claim]:
     for event in log.of(*_NO_CODE):
         yield _no_code(log, event, built)
     for event in log.of(*_FAILED):
-        if built and any(_side(cc, built) == NEW for cc in log.capabilities):
+        if built and any(_side(cc, built) == NEW and not _is_covered(cc, built) for cc in log.capabilities):
             means = f"The GPU ({', '.join(log.capabilities)}) is newer than the build ({built[-1]}) supports."
             yield Claim(NEW, 82, means, (event,))
     yield from _compilers(log)

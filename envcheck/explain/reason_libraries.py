@@ -183,18 +183,17 @@ def _toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[Claim]:
         means = f"{asks}; PyTorch looks for it in the nvidia-* wheels, which are not installed."
         yield Claim("framework-cuda-extra-missing", 80, means, events, rivals=("cuda-wheel-not-found",))
         return
+    if set(wanted) & set(log.cudas):
+        means = f"{asks}; that version is installed, and the loader does not find it."
+        yield Claim("toolkit-path-conflict", 82, means, events, rivals=("toolkit-missing",))
+        return
     named = log.of("extension-named")
     if named and any(event.signature == "import-cannot-open" for event in events):
         means = f"{asks}; it is {named[0].captured['extension']} that asks, built for another CUDA than is here."
         yield Claim("extension-build-mismatch", 84, means, (*events, named[0]), rivals=("toolkit-missing",))
         return
     if log.cudas and wanted:
-        if set(wanted) & set(log.cudas):
-            means = f"{asks}; that version is installed, and the loader does not find it."
-            yield Claim("toolkit-path-conflict", 82, means, events, rivals=("toolkit-missing",))
-        else:
-            means = f"{asks}; installed is CUDA {', '.join(log.cudas)}."
-            yield Claim("toolkit-wrong-version", 86, means, events)
+        yield Claim("toolkit-wrong-version", 86, f"{asks}; installed is CUDA {', '.join(log.cudas)}.", events)
         return
     yield _nothing_installed_told(log, events, [library for _, library in missing], asks)
 

@@ -1,4 +1,4 @@
-"""Two versions that meet: cuDNN loaded and built with, nvcc and the CUDA of torch, a component and JAX's floor."""
+"""Two that meet: cuDNN loaded and built with, nvcc and torch's CUDA, JAX and its floor, packages of one module."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ def version_claims(log: Log) -> Iterator[Claim]:
         finding = "cudnn-missing" if component == "cuDNN" else "cuda-wheel-not-found"
         yield Claim(finding, 76, f"JAX cannot load {component}.", (event,), rivals=("framework-cuda-extra-missing",))
     yield from _two_toolkits(log)
+    yield from _two_packages(log)
+    yield from _wheels_elsewhere(log)
 
 
 def _two_toolkits(log: Log) -> Iterator[Claim]:
@@ -48,6 +50,25 @@ def _two_toolkits(log: Log) -> Iterator[Claim]:
         means = f"nvcc is here in releases {' and '.join(sorted(releases))}, and the build takes one of them."
         rivals = ("toolkit-wrong-version",)
         yield Claim("toolkit-path-conflict", 84, means, (*shown, *failed), rivals=rivals)
+
+
+def _two_packages(log: Log) -> Iterator[Claim]:
+    """Read a list of packages in which two bring the module onnxruntime: the plain one hides the GPU's."""
+    rows = log.of("pip-list-onnxruntime") if not log.is_healthy else ()
+    names = {event.captured["package"].lower().replace("_", "-") for event in rows}
+    if len(names) > 1:
+        means = f"{' and '.join(sorted(names))} bring the same module: the files of one overwrote those of the other."
+        yield Claim("framework-duplicate-dists", 78, means, rows, rivals=("framework-cpu-build",))
+
+
+def _wheels_elsewhere(log: Log) -> Iterator[Claim]:
+    """Read a library of a CUDA wheel that torch seeks on its path beside facts that list that wheel."""
+    for event in log.of("torch-preload-cuda"):
+        stem = event.text.partition(".so")[0].rpartition("lib")[2]
+        wheel = next((name for name in log.packages if name.startswith(f"nvidia-{stem}-cu")), "")
+        if wheel:
+            means = f"{wheel} is installed where this interpreter does not look: torch finds no lib{stem} on its path."
+            yield Claim("cuda-wheel-not-found", 84, means, (event,), rivals=("env-mixed",))
 
 
 def cudnn_number(text: str) -> tuple[int, ...]:

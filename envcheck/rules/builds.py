@@ -59,7 +59,7 @@ def build_of(release: FrameworkRelease, local: str = "") -> Build:
     row of its code if it holds that of the builds on PyTorch's own index.
     """
     nothing = Unknown("failed", f"{release.distribution} is not installed")
-    row = release if not local or _local_cuda(local) == _minor(release.cuda) else None
+    row = release if not local or label_cuda(local) == _minor(release.cuda) else None
     return Build(
         framework=release.framework,
         distribution=release.distribution,
@@ -82,7 +82,7 @@ def _installed(context: Context, item: FrameworkBuild) -> Build:
     public, _, local = item.version.partition("+")
     release = context.matrix.release(item.framework, public, context.platform, item.distribution)
     # A local version (+cu118) is another build than the row of the default index describes, and so is conda's.
-    same = not local or (release is not None and _local_cuda(local) == _minor(release.cuda))
+    same = not local or (release is not None and label_cuda(local) == _minor(release.cuda))
     row = release if same and not is_condas(context, item.distribution) else None
     return Build(
         framework=item.framework,
@@ -124,7 +124,7 @@ def _row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
 
 def _variant_code(release: FrameworkRelease | None, local: str) -> Fact[tuple[str, ...]]:
     """Return the machine code of a release's build for another CUDA, as its row holds it."""
-    code = release.variants.get(_local_cuda(local)) if release else None
+    code = release.variants.get(label_cuda(local)) if release else None
     if release is None or not code:
         return _NO_ROW
     # Where no wheel tells, what people stated of the row does: it is cited last.
@@ -132,7 +132,7 @@ def _variant_code(release: FrameworkRelease | None, local: str) -> Fact[tuple[st
     return Known(tuple(code), Source("matrix", f"{release.distribution} {release.version}", cited.url_or_artifact))
 
 
-def _local_cuda(local: str) -> str:
+def label_cuda(local: str) -> str:
     """Read a CUDA version from a local version label: cu126 -> 12.6, cu92 -> 9.2, cuda11.cudnn86 -> 11, cpu -> ""."""
     match = re.match(r"cu(?:da)?(\d{2,3})(?!\d)", local)
     if match is None:
@@ -143,7 +143,7 @@ def _local_cuda(local: str) -> str:
 
 
 def _local_version(local: str) -> Fact[str]:
-    cuda = _local_cuda(local)
+    cuda = label_cuda(local)
     return Known(cuda, Source("file", "version label", f"+{local}")) if cuda else _NO_ROW
 
 

@@ -105,19 +105,22 @@ def _by_versions(context: Context, build: Build) -> Iterator[Finding]:
     needed = built_with(build)
     if brings_cuda(build):
         # Another major bears another soname: the loader passes it by.
-        same = [copy for copy in _known_copies(context) if not needed or _major(copy) in (numbers(needed)[:1], ())]
-        ahead = [copy for copy in same if _on_library_path(context, copy)]
-        if build.installed and ahead:
-            yield from _judge_copy(context, build, ahead[0])
-        return
-    if needed is None:
+        wheel = wheel_copy(context)
+        ahead = [copy for copy in _known_copies(context) if _on_library_path(context, copy)]
+        same = [copy for copy in (*ahead, *([wheel] if wheel else [])) if _may_be_loaded(copy, needed)]
+        if build.installed and same:
+            yield from _judge_copy(context, build, same[0])
         return
     copies = system_copies(context)
-    fitting = [copy for copy in copies if _major(copy) in (numbers(needed)[:1], ())]
-    if not fitting:
+    fitting = [copy for copy in copies if _may_be_loaded(copy, needed)]
+    if not fitting and needed is not None:
         yield _none_fits(context, build, copies, context.matrix.cudnn_soname(needed) or f"cuDNN {needed}")
-    elif all(fault_of(context, build, copy) for copy in fitting):
+    elif fitting and all(fault_of(context, build, copy) for copy in fitting):
         yield from _judge_copy(context, build, fitting[0])
+
+
+def _may_be_loaded(copy: Copy, needed: str | None) -> bool:
+    return not needed or _major(copy) in (numbers(needed)[:1], ())
 
 
 def _known_copies(context: Context) -> tuple[Copy, ...]:

@@ -73,7 +73,7 @@ def wheel_copy(context: Context) -> Copy | None:
     for name, item in context.distributions.items():
         if name.startswith("nvidia-cudnn-cu"):
             version = Known(item.version, Source("file", f"metadata of {name}", item.version))
-            return Copy(f"{item.location or 'site-packages'}/nvidia/cudnn/lib", version, name.partition("-cu")[2])
+            return Copy(f"{item.location or 'site-packages'}/nvidia/cudnn/lib", version, name.rpartition("-cu")[2])
     return None
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from envcheck.model.facts import Known, Source, value_of
 from envcheck.model.findings import INCOMPATIBLE, NOTE, WARNING, Command, Evidence, Finding, Fix, Way
-from envcheck.model.python_env import Extension
-from envcheck.rules.builds import Build, installed_builds
+from envcheck.model.python_env import Distribution, Extension
+from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context
-from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, library_name
+from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, library_name, numbers
 from envcheck.rules.fixes_python import python_program
 from envcheck.rules.registry import rule
 from envcheck.rules.targets import wanted_releases
@@ -41,6 +41,50 @@ def tensorrt_missing(context: Context) -> Iterator[Finding]:
             yield Finding(
                 "tensorrt-missing", INCOMPATIBLE, NOTE, message, (context.seen("tensorrt"), *built_for_cuda(build)), fix
             )
+
+
+@rule(_MISMATCH)
+def label_of_another_build(context: Context) -> Iterator[Finding]:
+    """Find packages whose version label names another PyTorch or CUDA than the installed: 2.5.8+cu122torch2.2."""
+    torch = next((build for build in installed_builds(context) if build.framework == "torch"), None)
+    for item in context.distributions.values() if torch else ():
+        label = item.version.partition("+")[2]
+        if torch is None or not label or context.matrix.framework_of(item.name):
+            continue
+        reason = _labelled_torch(torch, label) or (_labelled_cuda(torch, label) if _extends_torch(item, label) else "")
+        if reason:
+            yield _labelled(context, torch, item, reason)
+
+
+def _labelled_torch(torch: Build, label: str) -> str:
+    """Compare the PyTorch a label names, with dots or without: torch2.2, pt21, torch230."""
+    found = re.search(r"(?:torch|pt)(\d+(?:\.\d+)*)", label)
+    named, line = found.group(1) if found else "", torch.version.split(".")[:2]
+    if not named or ("." in named and named.split(".")[:2] == line):
+        return ""
+    fits = "." not in named and named.startswith("".join(line)) and len(named) <= len("".join(line)) + 1  # and a patch
+    return "" if fits else f"was built for PyTorch {named}"
+
+
+def _labelled_cuda(torch: Build, label: str) -> str:
+    """Compare the CUDA a label names by its major; PyTorch's own companions refuse another one."""
+    if value_of(torch.cuda_build) is True and re.match(r"cpu\b", label):
+        return "was built without CUDA, so its operations fail on the GPU"
+    named, cuda = label_cuda(label[label.find("cu") :]), value_of(torch.cuda)
+    differs = value_of(torch.cuda_build) is False or (cuda and numbers(named)[:1] != numbers(cuda)[:1])
+    return f"was built for CUDA {named}" if named and differs else ""
+
+
+def _extends_torch(item: Distribution, label: str) -> bool:
+    needs = (re.split(r"[^a-z0-9-]", line.lower().replace("_", "-"), maxsplit=1)[0] for line in item.requires)
+    return item.name.startswith("torch") or re.search(r"torch|pt\d", label) is not None or "torch" in needs
+
+
+def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -> Finding:
+    message = f"{item.name} {item.version} {reason}, and {torch.label} is installed: what it compiled does not fit."
+    seen = context.seen("python.distributions", shown=f"{item.name} {item.version}")
+    fix = Fix(f"Install the {item.name} that was made for {torch.label}.")
+    return Finding(_MISMATCH, INCOMPATIBLE, WARNING, message, (seen, *built_for_cuda(torch)), fix)
 
 
 def _other_python(context: Context, extension: Extension) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
+from envcheck.model.facts import Unknown
 from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix
 from envcheck.model.python_env import Distribution
 from envcheck.rules.context import Context
@@ -96,7 +97,7 @@ def _severity(context: Context, item: Violation, found: Distribution) -> str:
         return WARNING
     if _within_framework(context, item):  # jax refuses another jaxlib, and ignores another plugin
         return WARNING if item.by_extra and context.goal == "cpu" else ERROR
-    if item.by_extra and not _lacks_libraries(context, item.owner):
+    if item.by_extra and _finds_libraries(context, item.owner):
         return WARNING
     return ERROR if _is_far(found.version, item.specifier, 2 if item.name in _PAIRED_MINORS else 1) else WARNING
 
@@ -112,9 +113,11 @@ def _extra(context: Context, item: Violation) -> str:
     return f"[{row.gpu_extra}]" if item.by_extra and row is not None else ""
 
 
-def _lacks_libraries(context: Context, owner: Distribution) -> bool:
+def _finds_libraries(context: Context, owner: Distribution) -> bool:
+    """Tell whether the builds of a distribution were seen to find all they load."""
     builds = (build for framework in judged_frameworks(context) for build in framework.builds)
-    return any(unfound_libraries(build) for build in builds if build.distribution == owner.name)
+    own = [build for build in builds if build.distribution == owner.name]
+    return not any(isinstance(build.libraries, Unknown) or unfound_libraries(build) for build in own)
 
 
 def _is_far(version: str, specifier: str, parts: int) -> bool:

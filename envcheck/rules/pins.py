@@ -10,6 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.model.python_env import Distribution
 from envcheck.model.records import dataclass
+from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.context import Context
 from envcheck.rules.markers import marker_holds
 
@@ -94,10 +95,11 @@ def _dependants(context: Context, frameworks: set[str], seen: set[str]) -> Itera
 def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
     """Yield name, specifier and whether it is an extra's of what a distribution requires of the inspected Python."""
     framework = context.matrix.framework_of(owner.name)
-    row = context.matrix.release(framework, owner.version, context.platform, owner.name) if framework else None
+    public = owner.version.partition("+")[0]
+    row = context.matrix.release(framework, public, context.platform, owner.name) if framework else None
     if row is not None and not owner.requires and owner.installer != "conda":
         # Its metadata was not read: the matrix knows the pins that matter.
-        yield from ((name, spec, False) for name, spec in row.requires.items() if name in context.distributions)
+        yield from (item for item in _by_row(row, owner) if item[0] in context.distributions)
         return
     extra = row.gpu_extra if row is not None and row.gpu_extra else ""
     for line in owner.requires:
@@ -109,6 +111,16 @@ def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str
             continue  # nobody says that the extra was asked for
         if marker is None or marker_holds(context, marker, extra):
             yield name, match.group(2).strip(), "extra" in (marker or "")
+
+
+def _by_row(row: FrameworkRelease, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
+    """Yield the pins a matrix row holds; those on CUDA wheels only where it describes this very build."""
+    yield from ((name, spec, False) for name, spec in row.requires.items())
+    local = owner.version.partition("+")[2]
+    if not local or local == f"cu{(row.cuda or '').replace('.', '')}":
+        for wheel in row.cuda_wheels:
+            name = re.split(r"[^a-z0-9-]", wheel, maxsplit=1)[0]
+            yield name, wheel[len(name) :], bool(row.gpu_extra)
 
 
 def _dashed(name: str) -> str:

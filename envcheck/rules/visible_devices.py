@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.facts import Absent, Known
+from envcheck.model.facts import Absent, Known, Unknown
 from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Command, Finding, Fix, Way
 from envcheck.rules.context import Context
-from envcheck.rules.driver_container import gpu_nodes, hidden_by_runtime, wants_gpu
+from envcheck.rules.driver_container import gpu_nodes, hidden_by_runtime, wants_gpu, was_given_gpus
 from envcheck.rules.fixes_container import give_to_container
 from envcheck.rules.gpu_choice import numbered_gpus, visible_selection
 from envcheck.rules.gpu_facts import gpu_name
@@ -71,8 +71,9 @@ def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
         return
     if isinstance(context.facts.gpus, Absent) and context.target.expect != "gpu":
         return
-    context.need(context.facts.driver.device_nodes, "driver.device_nodes")
-    if not gpu_nodes(context):
+    # Other ways of handing GPUs in leave the variable at "void": only without any sign of them it counts.
+    unread = isinstance(context.facts.driver.device_nodes, Unknown)
+    if not (was_given_gpus(context) if unread else gpu_nodes(context)):
         yield _told_to_hide(context, value)
 
 

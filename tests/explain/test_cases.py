@@ -42,6 +42,11 @@ def test_the_log_decides_in_95_of_100(cases: tuple[Judged, ...]) -> None:
     assert sum(item.is_lenient for item in by_log) >= 0.95 * len(by_log)
 
 
+def test_the_facts_decide_in_90_of_100() -> None:
+    with_facts = [item for item in UNSEEN if item.case["decidable_from"] in ("facts", "log+facts")]
+    assert sum(item.is_lenient for item in with_facts) >= 0.9 * len(with_facts) > 50
+
+
 def test_cases_hold_machine_output_and_facts_only() -> None:
     keys = {
         "id",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.model.facts import Absent
+from envcheck.model.python_env import FrameworkBuild
 from tests.rules.factory_toolkit import (
     HANGS,
     NONE,
@@ -188,3 +189,27 @@ def test_the_fix(kind: str, word: str) -> None:
     old = findings(machine(tensorflow("2.1.0")), *IDS)[0]
     assert old.fix is not None
     assert old.fix.commands == (), "there is no such wheel for CUDA 10"
+
+
+@pytest.mark.parametrize(
+    ("wheel", "capability", "expected"),
+    [
+        ("9.14.0.64", "6.1", error("too-new")),  # the last for Pascal is 9.10
+        ("9.10.2.21", "6.1", []),
+        ("9.14.0.64", "8.6", []),
+        ("8.9.2.26", "6.1", []),  # bears another name: the loader passes it by
+    ],
+)
+def test_the_wheel_stands_for_what_was_not_read(wheel: str, capability: str, expected: Any) -> None:
+    build = torch("2.7.1+cu126")
+    facts = machine(build, distributions={"nvidia-cudnn-cu12": wheel}, capability=capability)
+    assert judged(facts, *IDS) == expected
+
+
+def test_another_cuda_is_wrong_even_where_the_release_is_not_known() -> None:
+    build = FrameworkBuild("jax", "jaxlib", "0.4.11+cuda11.cudnn86", SITE, cudnn_version=known("8.6"))
+    facts = machine(build, copies=(cudnn("8.9.2.26", cuda="12"),))
+    assert judged(facts, *IDS) == error("wrong-cuda-build")
+    unsaid = replace(build, version="0.4.11+cuda11", cudnn_version=HANGS)
+    assert judged(machine(unsaid, copies=(cudnn("8.9.2.26", cuda="12"),)), *IDS) == error("wrong-cuda-build")
+    assert judged(machine(unsaid), *IDS) == []

@@ -51,6 +51,34 @@ def test_an_extension_of_another_python() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "version", "expected"),
+    [
+        ("flash-attn", "2.5.8+cu122torch2.2cxx11abiFALSE", MISMATCH),
+        ("flash-attn", "2.5.8+cu122torch2.5cxx11abiFALSE", []),
+        ("torch-scatter", "2.1.2+pt21cu118", MISMATCH),
+        ("torch-scatter", "2.1.2+pt25cu124", []),
+        ("natten", "0.17.3+torch250cu124", []),
+        ("torchvision", "0.20.1+cu118", MISMATCH),
+        ("torchvision", "0.20.1+cu121", []),  # PyTorch compares the major alone
+        ("torchvision", "0.20.1+cpu", MISMATCH),
+        ("torchaudio", "0.5.0+cu92", MISMATCH),
+        ("dgl", "2.1.0+cu118", []),  # nothing says that it extends PyTorch
+        ("torchvision", "0.20.1", []),
+    ],
+)
+def test_labels_of_another_build(name: str, version: str, expected: list[tuple[str, str, str]]) -> None:
+    facts = machine(torch("2.5.1+cu124"), distributions={name: version})
+    assert judged(facts, ID) == expected
+    assert judged(machine(distributions={name: version}), ID) == []
+
+
+def test_a_label_beside_a_cpu_build() -> None:
+    cpu = FrameworkBuild("torch", "torch", "2.5.1+cpu", cuda_build=known(False))
+    assert judged(machine(cpu, distributions={"torchvision": "0.20.1+cu124"}), ID) == MISMATCH
+    assert judged(machine(cpu, distributions={"torchvision": "0.20.1+cpu"}), ID) == []
+
+
 def test_nothing_to_compare_with() -> None:
     silent = torch("2.99.0", cuda_build=known(True), cuda_version=Unknown("failed", "not told"))
     assert judged(machine(silent, extensions=extension("libtorch.so", "libcudart.so.11.0")), ID) == []

@@ -145,6 +145,14 @@ def test_a_container_told_to_hand_in_nothing(value: str) -> None:
     assert only(ID, context(gpu(), driver=driver(device_nodes=NONE), host=host)).severity == NOTE
 
 
+def test_what_a_container_was_told_counts_where_its_devices_were_not_read() -> None:
+    host = {**DOCKER, "environment": known({"NVIDIA_VISIBLE_DEVICES": "void"})}
+    silent = driver(device_nodes=UNREAD, nvml_result=UNREAD, cuda_init_result=UNREAD)
+    assert only(ID, context(gpu(), driver=silent, host=host, builds=(build(),))).severity == ERROR
+    working = driver(device_nodes=UNREAD, cuda_init_result=known(0))
+    assert run(ID, context(gpu(), driver=working, host=host, builds=(build(),))) == []
+
+
 @pytest.mark.parametrize("value", ["all", "0"])
 def test_a_container_told_to_hand_in_gpus_is_not_at_fault(value: str) -> None:
     host = {**DOCKER, "environment": known({"NVIDIA_VISIBLE_DEVICES": value})}
