@@ -7,7 +7,9 @@ import sys
 import time
 
 from envcheck.install.journal import BEGUN, Journal
+from envcheck.install.machine import Taken, taken
 from envcheck.install.settle import NEW
+from envcheck.model.records import replaced
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.install_json import Result
 
@@ -59,6 +61,17 @@ class InstallProgress:
                 self._say(f"    {line}")
         old = "the old environment, as it was before" if existed else "not there, as before"
         self._say(f"Not installed: {why}. {place.folder} is {old}. What the steps printed: {log}")
+        self._machine(taken(journal))
+
+    def _machine(self, steps: tuple[Taken, ...]) -> None:
+        """Say what was done to the machine, and how to take it back: that is never done by itself."""
+        self.result = replaced(self.result, machine=steps)
+        if steps:
+            self._say("Done to this machine, newest first; none of it is taken back by itself:")
+        for step in steps:
+            self._say(f"  {shell_line(step.argv)}" + (f"  ({step.lasting})" if step.lasting else ""))
+            if step.undo:
+                self._say(f"    undo: {shell_line(step.undo)}")
 
     def _elapsed(self) -> str:
         return f"{time.monotonic() - self._since:.0f} s"

@@ -91,5 +91,5 @@ def _renamed(step: Step, programs: dict[str, str]) -> Step:
     def named(argv: tuple[str, ...]) -> tuple[str, ...]:
         return (programs.get(argv[0], argv[0]), *argv[1:]) if argv else argv
 
-    renamed: Step = replaced(step, argv=named(step.argv), verify=named(step.verify))
+    renamed: Step = replaced(step, argv=named(step.argv), verify=named(step.verify), undo=named(step.undo))
     return renamed

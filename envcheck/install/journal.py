@@ -12,7 +12,7 @@ from envcheck.install.place import Place
 BEGUN = "begun"  # existed, inode, requirements: nothing is touched yet
 COPIED = "copied"  # inode: the copy is whole, and on the disk
 MADE = "made"  # the folder of a new environment is about to be made
-STEP = "step"  # id, argv
+STEP = "step"  # id, argv; of the machine: undo, lasting
 DONE_STEP = "step-done"  # id
 VERIFYING = "verifying"
 INSTALLED = "installed"  # from here on the new environment is the one that counts

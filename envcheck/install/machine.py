@@ -1,15 +1,42 @@
-"""The steps that change the machine itself: run without a question that nobody can answer, and never past a restart."""
+"""The steps that change the machine itself: no question that nobody can answer, never past a restart, written down."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from envcheck.install.journal import STEP, Journal
 from envcheck.model.plans import SYSTEM, Step
-from envcheck.model.records import replaced
+from envcheck.model.records import dataclass, replaced
 
 _ENDS_THE_SESSION = ("reboot", "wsl.exe")
 _UNASKED = {"pacman": ("--noconfirm",), "zypper": ("--non-interactive",)}  # what still asks, such as a licence, fails
 _DEBCONF = ("env", "DEBIAN_FRONTEND=noninteractive")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A step that an installation took on the machine, or began: nothing takes it back by itself."""
+
+    id: str
+    argv: tuple[str, ...]
+    undo: tuple[str, ...] = ()
+    lasting: str = ""  # why there is no undo
+
+
+def written_down(step: Step, *, was_there: bool) -> dict[str, Any]:
+    """Say for the journal how a step of the machine is taken back; what was there before is left alone."""
+    if was_there:
+        return {"undo": [], "lasting": "what it brings was there before: it is left"}
+    return {"undo": list(step.undo), "lasting": step.lasting}
+
+
+def taken(journal: Journal) -> tuple[Taken, ...]:
+    """List the steps an installation took on the machine, newest first: the order to take them back in."""
+    found = [line for line in journal.lines() if line["event"] == STEP and "undo" in line]
+    return tuple(
+        Taken(line["id"], tuple(line["argv"]), tuple(line["undo"]), line["lasting"]) for line in reversed(found)
+    )
 
 
 def unattended(step: Step) -> Step:

@@ -14,6 +14,7 @@ from envcheck.host.steps import Stepping, run_step
 from envcheck.host.streaming import Ended
 from envcheck.install.change import ChangeError, begin, commit, put_in_place
 from envcheck.install.journal import DONE_STEP, STEP, VERIFYING, Journal, new_identity
+from envcheck.install.machine import written_down
 from envcheck.install.place import Place
 from envcheck.install.settle import NEW, settle, unsettled
 from envcheck.model.plans import SYSTEM, Step
@@ -170,16 +171,24 @@ def _take(journal: Journal, step: Step, how: Stepping, watch: Watch, guard: Guar
     """Take one step and see that it worked."""
     if not step.argv:
         return
-    journal.write(STEP, id=step.id, argv=list(step.argv))
+    check = step.verify if step.verify != step.argv else ()
+    of_machine = {}
+    if step.scope == SYSTEM:
+        was_there = bool(check) and _ran(check, _VERIFY, step, how, guard).code == 0
+        of_machine = written_down(step, was_there=was_there)
+    journal.write(STEP, id=step.id, argv=list(step.argv), **of_machine)
     watch.begins(step.purpose)
-    for argv, seconds, what in ((step.argv, SECONDS, "failed"), (step.verify, _VERIFY, "did not bring what it must")):
-        if argv and not (argv == step.verify and argv == step.argv and what != "failed"):
-            ended = run_step(argv, Stepping(how.environment, how.heard, seconds, how.begins), step.env)
-            if guard:
-                guard.group_ended()
-            if ended.code != 0:
-                raise StepError(f"the step {step.id} {what}: {_told(ended)}")
+    for argv, seconds, what in ((step.argv, SECONDS, "failed"), (check, _VERIFY, "did not bring what it must")):
+        if argv and (ended := _ran(argv, seconds, step, how, guard)).code != 0:
+            raise StepError(f"the step {step.id} {what}: {_told(ended)}")
     journal.write(DONE_STEP, id=step.id)
+
+
+def _ran(argv: tuple[str, ...], seconds: float, step: Step, how: Stepping, guard: Guard | None) -> Ended:
+    ended = run_step(argv, Stepping(how.environment, how.heard, seconds, how.begins), step.env)
+    if guard:
+        guard.group_ended()
+    return ended
 
 
 def _told(ended: Ended) -> str:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from envcheck import __version__
+from envcheck.model.codec import encode
 from envcheck.model.records import dataclass
 
 SCHEMA = "envcheck/install/1"
@@ -20,9 +21,10 @@ class Result:
     id: str = ""  # of the installation
     why: str = ""  # why the environment is not the new one
     log: str = ""  # file with what the steps printed
+    machine: tuple[Any, ...] = ()  # steps taken on the machine where the environment is not the new one, newest first
 
 
 def render_install_json(result: Result, plan: dict[str, Any] | None) -> str:
     """Render a result with the plan that ran (schema envcheck/plan/1; null for what needs none)."""
-    told = {"schema": SCHEMA, "tool_version": __version__, **vars(result), "plan": plan}
+    told = {"schema": SCHEMA, "tool_version": __version__, **encode(result), "plan": plan}
     return json.dumps(told, ensure_ascii=False)
