@@ -19,6 +19,14 @@ def frameworks_beside(name: str) -> tuple[str, ...]:
     return tuple(_row(name).get("frameworks", ()))
 
 
+def required_name(text: str) -> str:
+    """Return the one name under which something beside a framework requires it; "" where it takes any or says none.
+
+    tf-keras requires tensorflow: beside tensorflow-cpu it would bring a second one into the same folder.
+    """
+    return str(_row(name_of(text)).get("requires", ""))
+
+
 def fitting(matrix: Matrix, release: FrameworkRelease, texts: Iterable[str]) -> tuple[str, ...] | None:
     """Write what goes with a release for each text asked for; None where one of them goes with others alone."""
     found = []

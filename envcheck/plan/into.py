@@ -59,7 +59,7 @@ def _held(here: Context, request: Request, found: tuple[Standing, ...]) -> Reque
         return request
     stays = request.beside and not there.wrong and satisfies(here, there, replaced(request, beside=()))
     kept = f"=={there.version}" if stays else request.specifier
-    named: Request = replaced(request, held=there.distribution, specifier=kept)
+    named: Request = replaced(request, held=request.held or there.distribution, specifier=kept)
     return named
 
 

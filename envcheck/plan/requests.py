@@ -7,6 +7,7 @@ import re
 from envcheck.matrix.query import Matrix
 from envcheck.model.records import dataclass, replaced
 from envcheck.rules.fixes_python import is_requirement
+from envcheck.rules.known_problems import name_of
 from envcheck.rules.requirement import canonical_name, read_requirement
 from envcheck.rules.targets import TargetError, check_requirements
 
@@ -27,7 +28,7 @@ class Request:
     framework: str
     extras: tuple[str, ...]
     specifier: str
-    held: str = ""  # the name an environment holds it under already: it stays where that is no fault
+    held: str = ""  # the name an environment holds it under already, or others require: it stays if that is no fault
     beside: tuple[str, ...] = ()  # what else is asked for that goes with it: torchvision, torchaudio==2.5.*
 
     @property
@@ -52,10 +53,16 @@ def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]
     for text, frameworks in beside:
         owner = next((found[name] for name in frameworks if name in found), None)
         if owner is None:
-            both = f"{frameworks[0]} {text.partition('=')[0]}"
+            both = f"{frameworks[0]} {name_of(text)}"
             raise RequestError(f"{text} comes beside a framework: ask for that one, too, such as {both}.")
-        found[owner.framework] = replaced(owner, beside=(*owner.beside, text))
+        found[owner.framework] = _with(owner, text)
     return tuple(found.values())
+
+
+def _with(owner: Request, text: str) -> Request:
+    from envcheck.plan.companions import required_name  # only where something is asked for beside a framework
+
+    return replaced(owner, beside=(*owner.beside, text), held=required_name(text) or owner.held)
 
 
 def _read(text: str, matrix: Matrix) -> Request:
