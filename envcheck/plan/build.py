@@ -21,7 +21,7 @@ from envcheck.plan.judge import Judge
 from envcheck.plan.requests import Request
 from envcheck.plan.smoke_line import verification_step
 from envcheck.plan.stated import stated_machine
-from envcheck.plan.system import blockers, system_steps
+from envcheck.plan.system import blockers, other_ways, system_steps
 from envcheck.plan.wish import AS_USUAL, Wish
 from envcheck.rules import Context, Target
 from envcheck.rules.fixes_python import python_program
@@ -109,7 +109,7 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
         requirements=tuple(text for choice in choices for text in choice.request.texts),
         environments=tuple(environments),
         clashes=tuple(clashes),
-        notes=tuple(dict.fromkeys([*_untold(context, choices), *notes])),
+        notes=tuple(dict.fromkeys([*other_ways(judge.own_findings()), *_untold(context, choices), *notes])),
         system=context.os,
         machine=stated_machine(context),
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding
+from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding, Way
 from envcheck.model.plans import SYSTEM, Step
 from envcheck.plan.proofs import step_of
 from envcheck.rules import catalogue
@@ -35,6 +36,21 @@ def system_steps(findings: Iterable[Finding], *, consequences: bool = False) -> 
         if is_wrong and _is_mendable(finding) and (consequences or finding.caused_by is None):
             steps += _steps(finding, everything=not consequences)
     return tuple(steps)
+
+
+def other_ways(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Say what could be done in place of such steps."""
+    wrong = [item for item in findings if item.severity == ERROR and item.verdict == INCOMPATIBLE]
+    mended = [item for item in wrong if item.fix is not None and item.caused_by is None and _is_mendable(item)]
+    return tuple(
+        " ".join([f"In place of the steps for {item.id}: {way.summary}", *_typed(way)])
+        for item in mended
+        for way in (item.fix.alternatives if item.fix else ())
+    )
+
+
+def _typed(way: Way) -> list[str]:
+    return [f"$ {shlex.join(command.argv)}" for command in way.commands]
 
 
 def _steps(finding: Finding, *, everything: bool) -> list[Step]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envcheck.model.plans import SYSTEM, Plan, Step
-from envcheck.render.inert import here_document, inert
+from envcheck.render.inert import here_document, inert, shell_line
 from envcheck.render.plan_text import is_windows, step_line
 from envcheck.render.powershell import HEADING, STOP, powershell_line
 
@@ -29,5 +29,6 @@ def _command(plan: Plan, step: Step) -> list[str]:
     line = powershell_line(step.argv, step.env) if is_windows(plan) else here_document(step.argv)
     line = line or step_line(plan, step)
     if step.scope == SYSTEM:
-        return [f"# as an administrator: {part}" for part in line.splitlines()]
+        undo = [f"# takes it back: {shell_line(step.undo, plan.system)}"] if step.undo else []
+        return [*(f"# as an administrator: {part}" for part in line.splitlines()), *undo]
     return [line, STOP] if is_windows(plan) else [line]

@@ -35,7 +35,7 @@ def fitted(text: str, width: int) -> str:
     """Break a plan's lines at the width of a terminal; commands stay whole, so that they can be pasted."""
     lines, in_command = [], False
     for line in text.splitlines():
-        in_command = in_command or line.lstrip().startswith(("$ ", "#    undo: "))
+        in_command = in_command or line.lstrip().startswith(("$ ", "#    undo: ", "#    check: "))
         lines += [line] if in_command else _wrapped(line, max(width, 24))
         in_command = in_command and line.endswith("\\")
     return "\n".join(lines) + "\n"
@@ -127,6 +127,12 @@ def _step(plan: Plan, step: Step, *, verbose: bool, typed: bool) -> list[str]:
         lines.append(f"  {'adds' if writing.appends else 'writes'} {len(writing.lines)} lines: {inert(writing.path)}")
     elif step.argv:
         lines.append(f"$ {step_line(plan, step)}")
-    if verbose and step.undo:
-        lines.append(f"#    undo: {shell_line(step.undo, plan.system)}")
-    return lines
+    return lines + (_traces(plan, step) if verbose or step.scope == SYSTEM else [])
+
+
+def _traces(plan: Plan, step: Step) -> list[str]:
+    """Say how a step is seen to have worked and how it is taken back, or why neither."""
+    lines = [f"#    check: {shell_line(step.verify, plan.system)}"] if step.verify and step.verify != step.argv else []
+    lines += [f"#    not checked: {inert(step.unverified)}"] if step.unverified else []
+    lines += [f"#    undo: {shell_line(step.undo, plan.system)}"] if step.undo else []
+    return [*lines, *([f"#    not undone: {inert(step.lasting)}"] if step.lasting else [])]

@@ -125,6 +125,27 @@ def test_a_script_tells_what_only_a_person_can_do() -> None:
     assert not [line for line in lines if line.startswith("sudo")]
 
 
+def test_steps_of_the_machine_say_how_they_are_seen_and_taken_back() -> None:
+    facts = planned_facts(snapshot_of("no-driver").facts, Description(), matrix(), expects_gpu=False)
+    plan = build_plan(facts, matrix(), read_requests(("torch<2.14",), matrix()))
+    shown = render_plan_text(plan).splitlines()
+    update = shown.index("$ sudo apt-get update")
+    assert shown[update + 1].startswith("#    not checked: ")
+    assert "#    not undone: a restart is not taken back" in shown
+    assert "#    check: nvidia-smi" in shown
+    library = next(step for step in plan.steps if step.scope == "environment" and step.id == "install")
+    assert f"#    not undone: {library.lasting}" not in shown
+    assert f"#    not undone: {library.lasting}" in render_plan_text(plan, verbose=True).splitlines()
+
+
+def test_another_way_than_the_steps_of_the_machine_is_a_note() -> None:
+    facts = planned_facts(snapshot_of("updated-driver-not-reloaded").facts, Description(), matrix(), expects_gpu=False)
+    plan = build_plan(facts, matrix(), read_requests(("torch<2.14",), matrix()))
+    assert [step.argv[-1] for step in plan.steps if step.scope == "system"] == ["nvidia", "nvidia"]
+    (note,) = (item for item in plan.notes if item.startswith("In place of the steps for driver-library-mismatch: "))
+    assert note.endswith("$ sudo reboot")
+
+
 def test_what_takes_a_step_back_is_written_for_the_same_shell() -> None:
     plan = PLANS["windows"]
     made = replaced(plan, environments=tuple(replaced(item, folder="a b") for item in plan.environments))
