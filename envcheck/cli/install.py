@@ -67,4 +67,4 @@ def expanded(folder: str) -> str:
     found = os.path.expanduser(folder)  # noqa: PTH111 - pathlib takes a leading ./ away
     if found.startswith(_HOME):
         raise UserError(f"--env {folder[:60]!r}: whose home that is, is not known.")
-    return found
+    return found.rstrip(os.sep) or found

@@ -68,7 +68,9 @@ def _environment_facts(asked: Asked, place: Place) -> Facts | None:
     version = facts.python.version
     if not isinstance(version, Known):
         raise UserError(f"the Python of {place.folder} does not answer: give a new folder with --env.")
-    minor = ".".join(version.value.split(".")[:2])
+    abi = facts.python.abi_tag
+    threads = "t" if isinstance(abi, Known) and abi.value.endswith("t") else ""  # 3.14t: the free-threaded build
+    minor = ".".join(version.value.split(".")[:2]) + threads
     if asked.python and asked.python != minor:
         raise UserError(f"{place.folder} has Python {minor}, not {asked.python}: give a new folder with --env.")
     return facts

@@ -69,8 +69,8 @@ def _all_well(others: tuple[Standing, ...], requests: tuple[Request, ...], wish:
         texts = (*(one.text for one in requests), wrong.framework)
         asked = shlex.join(("envcheck", "install", *texts, "--env", wish.folder))
         raise OccupiedError(
-            f"{wish.folder} holds {wrong.label}, which does not work: {wrong.wrong} No environment counts as good "
-            f"with that in it. Have both put right by `{asked}`, or give a new folder."
+            f"{wish.folder} holds {wrong.label}, with which no environment counts as good: {wrong.wrong} "
+            f"Have both put right by `{asked}`, or give a new folder."
         )
 
 

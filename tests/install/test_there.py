@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -54,16 +55,39 @@ def test_what_is_there_and_well_is_not_installed_again(here: Path, capfd: pytest
     assert tree_hash(here) == before
 
 
+def by_other_ways(environment: Path) -> dict[Path, str]:
+    """Put in what came from a file, from a repository and as an editable install; return where each says so."""
+    ways: tuple[tuple[str, dict[str, object]], ...] = (
+        ("local", {"url": "file:///srv/local-1.0-py3-none-any.whl", "archive_info": {}}),
+        ("fetched", {"url": "https://example.org/fetched", "vcs_info": {"vcs": "git", "commit_id": "1" * 40}}),
+        ("edited", {"url": f"file://{environment.parent}/source", "dir_info": {"editable": True}}),
+    )
+    for name, origin in ways:
+        unpacked(environment, make_wheel(environment.parent / "other", name, "1.0"))
+        info = site_packages(environment) / f"{name}-1.0.dist-info/direct_url.json"
+        info.write_text(json.dumps(origin), encoding="utf-8")
+    source = environment.parent / "source"
+    source.mkdir()
+    (source / "edited.py").write_text("WHERE = __file__\n")
+    shutil.rmtree(site_packages(environment) / "edited")
+    (site_packages(environment) / "__editable__.edited.pth").write_text(f"{source}\n")
+    return {path: path.read_text() for path in site_packages(environment).glob("*/direct_url.json")}
+
+
 def test_what_is_in_the_way_goes_first_and_comes_back(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     make_wheels(here)
     environment = bare(here / "env")
     unpacked(environment, make_wheel(here / "left", "jax_cuda12_plugin", "0.0.1"))
+    origins = by_other_ways(environment)
     before = tree_hash(environment)
     assert install("jax", "--env", "env", "--installer", "uv", "--yes", "-v") == 0
     told = capfd.readouterr()
     assert "uv pip uninstall --python env/bin/python jax-cuda12-plugin" in told.out
     assert "- jax-cuda12-plugin==0.0.1" in told.err
     assert not (site_packages(environment) / "jax_cuda12_plugin").exists()
+    assert {path: path.read_text() for path in origins} == origins
+    asked = [str(environment / "bin/python"), "-c", "import edited, local, fetched; print(edited.WHERE)"]
+    assert subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip().endswith("edited.py")
     assert run(["install", "--rollback", "--env", "env", "--yes"]) == 0
     assert tree_hash(environment) == before
 
@@ -149,7 +173,7 @@ def test_a_folder_that_cannot_be_looked_at_is_no_fault_of_ours(here: Path, monke
 def test_a_home_is_put_in_where_no_shell_did(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     assert expanded("~/env") == "/home/somebody/env"
-    assert expanded("./env") == "./env"
+    assert [expanded(name) for name in ("./env", "env//", "/")] == ["./env", "env", "/"]
     with pytest.raises(UserError, match="whose home that is, is not known"):
         expanded("~surely-nobody/env")
 
