@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from envcheck.model.facts import Known, Unknown, value_of
 from envcheck.model.findings import INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix
 from envcheck.model.machine import ToolkitInstall
+from envcheck.model.records import replaced
 from envcheck.model.releases import Architecture
 from envcheck.rules.builds import Build, is_condas
 from envcheck.rules.context import Context, describe, source_of
@@ -100,6 +101,9 @@ def _too_old(context: Context, build: Build, install: ToolkitInstall, item: Judg
         row_evidence(f"compute capability {item.capability}", f"from CUDA {first} on", row.citations),
     )
     fix = install_nvcc(context, build, first, f"Put a ptxas of CUDA {first} or newer first on PATH.")
+    if any(command.scope == "system" for command in fix.commands):  # it comes to lie beside the one that is called
+        before = Command(("export", f"PATH=/usr/local/cuda-{first}/bin:$PATH"), "user", "where training is started")
+        fix = replaced(fix, commands=(*fix.commands, before))
     return Finding("ptxas-problem", INCOMPATIBLE, WARNING, message, evidence, fix)
 
 
