@@ -18,6 +18,9 @@ be read.
 The order is the order of causes: when two findings of one severity explain nothing about each other, the upper one is
 primary. Ids without a rule are kept for what only a log shows.
 
+A `fix` is a sentence with `commands`, one after the other, and `alternatives`: other ways to the same end, each with a
+sentence and its own commands, to take in place of the first. Only the first way becomes steps of a plan.
+
 | layer | id | it means | has a rule | explains |
 |---|---|---|---|---|
 """

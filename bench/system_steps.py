@@ -1,0 +1,102 @@
+"""Steps of the machine in a Debian root of its own: check, step, check, what it is for, undo, check.
+
+Run as root with the folder of a root that debootstrap made, with the component non-free for the driver:
+
+    debootstrap bookworm /srv/deb && python -m bench.system_steps /srv/deb [--driver]
+
+It changes that root alone. Where this machine has a CUDA Toolkit, it is lent to the root, and its nvcc compiles a
+kernel with the compiler that was planned. `--driver` installs Debian's driver, which takes minutes and needs no GPU.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from envcheck.matrix.load import load_matrix
+from envcheck.model.facts import Known, Source
+from envcheck.model.findings import Command
+from envcheck.model.machine import HostFacts
+from envcheck.model.records import replaced
+from envcheck.model.snapshot import Facts
+from envcheck.plan.proofs import Proof, proof_of
+from envcheck.rules import Context, Target
+from envcheck.rules.compiler_fixes import install_compiler
+from envcheck.rules.fixes_system import install_driver
+
+KERNEL = "__global__ void k(int *p) { *p = 1; }\nint main() { k<<<1, 1>>>(nullptr); }\n"
+HERE = Source("file", "etc/os-release")
+
+
+def judged(root: Path) -> Context:
+    """Return the rules' context for a root: what its os-release says, and nothing else."""
+    lines = (root / "etc/os-release").read_text(encoding="utf-8").splitlines()
+    told = {name: value.strip('"') for name, _, value in (line.partition("=") for line in lines)}
+    host = HostFacts(
+        os=Known("linux", HERE),
+        architecture=Known("x86_64", HERE),
+        is_root=Known(value=True, source=HERE),
+        distribution_id=Known(told["ID"], HERE),
+        distribution_version=Known(told["VERSION_ID"], HERE),
+    )
+    return Context(replaced(Facts(), host=host), load_matrix(None), Target())
+
+
+def ran(root: Path, argv: tuple[str, ...], **variables: str) -> int:
+    """Run a command inside the root; return its exit status."""
+    settings = ("env", "DEBIAN_FRONTEND=noninteractive", *(f"{name}={value}" for name, value in variables.items()))
+    ended = subprocess.run(
+        ("chroot", str(root), *settings, *argv), capture_output=True, text=True, timeout=1800, check=False
+    )
+    print(f"  {ended.returncode:3d}  {' '.join(argv)}", flush=True)
+    return ended.returncode
+
+
+def proven(root: Path, command: Command, used: tuple[str, ...] = (), **variables: str) -> bool:
+    """Take a step and take it back; tell whether each check said what it must."""
+    found: Proof = proof_of(command.argv)
+    before = ran(root, found.verify) if found.verify else None
+    taken = ran(root, command.argv)
+    after = ran(root, found.verify) if found.verify else 0
+    use = ran(root, used, **variables) if used else 0
+    undone = ran(root, found.undo) if found.undo else 0
+    last = ran(root, found.verify) if found.verify and found.undo else None
+    return taken == after == use == undone == 0 and before != 0 and last != 0
+
+
+def compiler(root: Path) -> bool:
+    """Install the compiler that is planned for an nvcc which takes GCC up to 11, let nvcc use it, and remove it."""
+    command, variable = install_compiler(judged(root), 6, 11).commands
+    name, _, value = variable.argv[1].partition("=")
+    toolkit = Path("/usr/local/cuda")
+    if not (toolkit / "bin/nvcc").exists():
+        return proven(root, command)
+    (root / "tmp/kernel.cu").write_text(KERNEL, encoding="utf-8")
+    lent = root / "opt/cuda"
+    lent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(("mount", "--bind", str(toolkit.resolve()), str(lent)), check=True, timeout=60)
+    try:
+        nvcc = ("/opt/cuda/bin/nvcc", "-arch=sm_90", "-c", "/tmp/kernel.cu", "-o", "/tmp/kernel.o")
+        return proven(root, command, nvcc, **{name: value})
+    finally:
+        subprocess.run(("umount", str(lent)), check=True, timeout=60)
+
+
+def driver(root: Path) -> bool:
+    """Install Debian's driver as planned, as far as the restart, and remove it."""
+    *steps, _ = install_driver(judged(root), None).commands
+    return all(proven(root, command) for command in steps)
+
+
+def main() -> int:
+    """Take every step; exit 0 where all checks said what they must."""
+    root = Path(sys.argv[1])
+    ran(root, ("apt-get", "update"))
+    done = {"compiler": compiler(root), **({"driver": driver(root)} if "--driver" in sys.argv else {})}
+    print(", ".join(f"{name}: {'proven' if good else 'NOT proven'}" for name, good in done.items()))
+    return 0 if all(done.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
