@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from envcheck.host.data_files import read_data
 from envcheck.model.plans import CONDA, Environment, Step
 from envcheck.model.writing import Writing, writing_argv
+from envcheck.rules.loader_hook import hook_lines, hooked, launcher_lines, launcher_path
 
 SH = "sh"  # and bash, zsh, dash, ksh, busybox
 _OTHERS = {"fish": "fish", "csh": "csh", "tcsh": "csh", "pwsh": "ps1"}  # program -> its scripts' suffix
@@ -39,28 +39,17 @@ def activation_steps(made: Environment, shells: tuple[str, ...] = (SH,)) -> tupl
     return (_launcher(made), *(step for shell in shells for step in each(made, shell)))
 
 
-def launcher_path(made: Environment) -> str:
-    """Return where that lies which runs a command with the paths: `sh PATH COMMAND...`."""
-    return f"{made.folder}/bin/envcheck-cuda"
-
-
-def launcher_lines(made: Environment) -> tuple[str, ...]:
-    """Write it: every folder of CUDA libraries in front of what LD_LIBRARY_PATH holds."""
-    folders = " ".join(f'"$prefix"/{folder}' for folder in made.library_folders)
-    return tuple(line.replace("@FOLDERS@", folders) for line in hook_lines("launcher.sh"))
-
-
-def hook_lines(name: str) -> tuple[str, ...]:
-    """Read a script of data/activation."""
-    return tuple(read_data(f"activation/{name}").decode("utf-8").splitlines())
+def folder_words(made: Environment) -> tuple[str, ...]:
+    """Write the folders of an environment's CUDA libraries as words of the program that sets them."""
+    return tuple(f'"$prefix"/{folder}' for folder in made.library_folders)
 
 
 def _launcher(made: Environment) -> Step:
-    path = launcher_path(made)
+    path = launcher_path(made.folder)
     return Step(
         "library-path",
         "Write what runs a command with the environment's CUDA libraries on the loader's path.",
-        writing_argv(Writing(path, launcher_lines(made))),
+        writing_argv(Writing(path, launcher_lines(folder_words(made)))),
         verify=("sh", path, "true"),
         undo=("rm", "-f", path),
         environment=made.folder,
@@ -68,19 +57,18 @@ def _launcher(made: Environment) -> Step:
 
 
 def _venv(made: Environment, shell: str) -> list[Step]:
-    return [_appended(made, shell, f"{made.folder}/bin/{name}") for name in _SCRIPTS[shell]]
+    return [_appended(made, shell, hooked(made.folder, name, shell)) for name in _SCRIPTS[shell]]
 
 
-def _appended(made: Environment, shell: str, path: str) -> Step:
-    lines = hook_lines(f"venv.{shell}")
-    holds = ("sh", "-c", _HOLDS_IF_THERE, "sh", path, lines[0])
-    sees = ("sh", "-c", _SEES, "sh", path, f"{made.folder}/lib")
+def _appended(made: Environment, shell: str, what: Writing) -> Step:
+    holds = ("sh", "-c", _HOLDS_IF_THERE, "sh", what.path, what.lines[0])
+    sees = ("sh", "-c", _SEES, "sh", what.path, f"{made.folder}/lib")
     return Step(
         "activation-hook",
         f"Let the environment's activation use it, until `deactivate`, in {_NAMES[shell]}.",
-        writing_argv(Writing(path, lines, appends=True, if_there=shell != SH)),
+        writing_argv(what),
         verify=sees if shell == SH else holds,
-        undo=("sh", "-c", _REMOVE, "sh", path),
+        undo=("sh", "-c", _REMOVE, "sh", what.path),
         environment=made.folder,
     )
 

@@ -10,6 +10,7 @@ from typing import Sequence, Tuple
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Known
 
+_PREFIX = '"$prefix"'
 _LAUNCHER = "bin/envcheck-cuda"  # as envcheck/plan/activation.py names it
 
 
@@ -18,15 +19,15 @@ def activated_folders(host: Host, prefix: str, known: Sequence[str]) -> Tuple[st
     found = []
     text = host.read_text(posixpath.join(prefix, _LAUNCHER))
     for pattern in parse_launcher(text.value) if isinstance(text, Known) else ():
-        whole = prefix + pattern
+        whole = pattern.replace(_PREFIX, prefix)
         found += [folder for folder in known if fnmatch(folder, whole)] if "*" in pattern else [whole]
     return tuple(dict.fromkeys(found))
 
 
 def parse_launcher(text: str) -> Tuple[str, ...]:
-    """Return the folders below the environment.
+    """Return the folders, those below the environment with "$prefix" in front.
 
     Sample: add "$prefix"/lib/python3.12/site-packages/nvidia/*/lib
     """
     line = re.search(r"^add (.*)$", text, re.MULTILINE)
-    return tuple(re.findall(r'"\$prefix"(/[^ ;"]+)', line.group(1))) if line else ()
+    return tuple(re.findall(r'(?:"\$prefix")?/[^ ;"]+', line.group(1))) if line else ()

@@ -6,11 +6,10 @@ import json
 import re
 
 from envcheck.model.plans import CONDA, SYSTEM, Environment, Plan, Step
-from envcheck.model.records import replaced
-from envcheck.plan.activation import launcher_path
 from envcheck.plan.images import Images
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.plan_files import the_environment
+from envcheck.rules.loader_hook import launcher_path
 
 _HOME = "/home/app"
 _CHECKER_PYTHON = "/opt/checker"  # a Python of its own, where that of the environment is too old for this program
@@ -76,13 +75,13 @@ def _paths(made: Environment, folder: str, goal: str) -> list[str]:
     if goal == "gpu":
         lines += ["ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility"]
     if made.library_folders:
-        lines.append("ENTRYPOINT " + json.dumps(_activated(made, folder)))
+        lines.append("ENTRYPOINT " + json.dumps(_activated(folder)))
     return lines
 
 
-def _activated(made: Environment, folder: str) -> list[str]:
+def _activated(folder: str) -> list[str]:
     """Write the words that start a program with the loader paths of the environment."""
-    return ["sh", launcher_path(replaced(made, folder=folder))]
+    return ["sh", launcher_path(folder)]
 
 
 def _gate(plan: Plan, made: Environment, images: Images, folder: str) -> list[str]:
@@ -100,7 +99,7 @@ def _gate(plan: Plan, made: Environment, images: Images, folder: str) -> list[st
         "# The image is not built where it does not hold what [tool.envcheck] of the project requires.",
         "COPY --chown=app pyproject.toml ./",
         *_machine(plan),
-        _run((*(_activated(made, folder) if made.library_folders else ()), *check)),
+        _run((*(_activated(folder) if made.library_folders else ()), *check)),
     ]
 
 

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 
 from envcheck.model.facts import Absent, Fact, Known
 from envcheck.model.findings import Command
+from envcheck.model.writing import writing_argv
 from envcheck.rules.context import Context
+from envcheck.rules.loader_hook import venv_writings
 
 _CLAUSE = r"(?:===|==|>=|<=|!=|~=|<|>)[A-Za-z0-9][A-Za-z0-9.*+!-]*"
 _REQUIREMENT = rf"[a-z0-9][a-z0-9._-]*(?:\[[a-z0-9,_-]+\])?(?:{_CLAUSE}(?:,{_CLAUSE})*)?"
@@ -81,13 +83,10 @@ def library_path_hook(context: Context, folders: Iterable[str]) -> tuple[Command
     plain = [folder for folder in dict.fromkeys(folders) if re.fullmatch(r"[~\w./+-]+", folder)]
     if not plain or not isinstance(prefix, Known) or not re.fullmatch(r"[~\w./+-]+", prefix.value):
         return ()
-    joined = ":".join(plain)
     if _is(context.facts.python.kind, "conda"):
-        return (Command(("conda", "env", "config", "vars", "set", f"LD_LIBRARY_PATH={joined}")),)
-    line = f"export LD_LIBRARY_PATH={joined}" + "${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-    # A quoted ~ would stay a tilde: the shell expands it only outside quotes.
-    target = posixpath.join(prefix.value, "bin", "activate")
-    return (Command(("sh", "-c", f"echo '{line}' >> {target}"), "environment", "Then activate it again."),)
+        return (Command(("conda", "env", "config", "vars", "set", f"LD_LIBRARY_PATH={':'.join(plain)}")),)
+    launcher, hook = map(writing_argv, venv_writings(context, prefix.value, plain))
+    return (Command(launcher), Command(hook, "environment", "Then activate it again."))
 
 
 def activate(context: Context) -> tuple[Command, ...]:

@@ -15,9 +15,10 @@ import yaml
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.host.data_files import read_data
-from envcheck.plan.activation import hook_lines, launcher_lines
+from envcheck.plan.activation import folder_words
 from envcheck.plan.verify import UnreachableError, resolve
 from envcheck.render.inert import inert
+from envcheck.rules.loader_hook import hook_lines, launcher_lines
 from tests.plan.goldens import PLANS, text_of
 from tests.plan.machines import machine, planned
 from tests.plan.test_verify import MADE, WANTED, stand_in
@@ -43,7 +44,7 @@ def test_a_printed_script_is_without_fault(name: str) -> None:
 def test_what_sets_the_loader_paths_is_without_fault(name: str) -> None:
     made = PLANS[name].environments[0]
     assert made.library_folders
-    assert complaints("\n".join(launcher_lines(made)) + "\n") == ""
+    assert complaints("\n".join(launcher_lines(folder_words(made))) + "\n") == ""
 
 
 @pytest.mark.parametrize("name", ["venv.sh", "conda.sh", "conda-leave.sh"])

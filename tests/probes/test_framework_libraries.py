@@ -12,8 +12,9 @@ from envcheck.host.local import LocalHost
 from envcheck.model.facts import Absent, Known, value_of
 from envcheck.model.plans import Environment
 from envcheck.model.python_env import FrameworkBuild, LibraryLookup
-from envcheck.plan.activation import launcher_lines, launcher_path
+from envcheck.plan.activation import folder_words
 from envcheck.probes.python_env import PythonSelection, collect_python
+from envcheck.rules.loader_hook import launcher_lines, launcher_path
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import BUILDS, cuda_library, library, metadata, tensorflow
 from tests.probes.pythons import make_venv
@@ -85,10 +86,12 @@ def test_what_the_activation_leads_to_is_found_once_activated(tmp_path: Path) ->
     made = Environment(
         str(tmp_path / "v"), "pip", "3.12", "linux_x86_64", library_folders=(f"{below}/nvidia/*/lib", "lib")
     )
-    launcher = Path(launcher_path(made))
-    launcher.write_text("\n".join(launcher_lines(made)))
+    launcher = Path(launcher_path(made.folder))
+    launcher.write_text("\n".join(launcher_lines(folder_words(made))))
     found = lookups(tmp_path / "v")[CUDART]
     assert (known(found.found), found.via, found.elsewhere) == (str(wheel), "activation", ())
+    launcher.write_text(f"add /elsewhere {wheel.parent}\n")
+    assert known(lookups(tmp_path / "v")[CUDART].found) == str(wheel)
     launcher.write_text("nothing of the kind\n")
     assert isinstance(lookups(tmp_path / "v")[CUDART].found, Absent)
 

@@ -131,7 +131,7 @@ def test_wheels_off_the_search_path() -> None:
         HIDDEN, context(tensorflow(lookup("libcusolver.so.11", elsewhere=(COPY,)), version="2.21.0", others=wheel))
     )
     assert [(item.id, item.severity) for item in report] == [(HIDDEN, "error")]
-    assert f"export LD_LIBRARY_PATH={SITE}/nvidia/cusolver/lib" in typed(report[0])[0]
+    assert f'add "$prefix"{SITE.removeprefix("/env")}/nvidia/cusolver/lib ' in typed(report[0])[0]
     (other,) = report[0].fix.alternatives  # type: ignore[union-attr]
     assert "tensorflow[and-cuda]==2.20.0" in other.commands[0].argv
     assert any("cusolver" in item.shown for item in report[0].evidence if item.citation)
@@ -158,6 +158,13 @@ def test_wheels_that_the_activation_leads_to() -> None:
     conda = findings(HIDDEN, context(tensorflow(activated, kind=known("conda"))))
     assert typed(conda[0]) == ["conda activate /env"]
     assert typed(findings(HIDDEN, context(tensorflow(activated, prefix=Absent())))[0]) == []
+
+
+def test_what_the_activation_sets_already_is_kept() -> None:
+    activated = replace(lookup("libcudnn.so.9", f"{SITE}/nvidia/cudnn/lib/libcudnn.so.9"), via="activation")
+    told = findings(HIDDEN, context(tensorflow(lookup("libcusolver.so.11", elsewhere=(COPY,)), activated)))
+    below = SITE.removeprefix("/env")
+    assert f'add "$prefix"{below}/nvidia/cudnn/lib "$prefix"{below}/nvidia/cusolver/lib ' in typed(told[0])[0]
 
 
 def test_known_problem_decides_where_the_libraries_were_not_read() -> None:

@@ -99,4 +99,6 @@ def test_new_environment_takes_minors_only() -> None:
 def test_hook_takes_plain_folders_only() -> None:
     assert library_path_hook(on(), ["/env/$(evil)/lib"]) == ()
     assert library_path_hook(on(prefix=known("/env'; evil")), ["/env/lib"]) == ()
-    assert library_path_hook(on(), ["/a", "/a", "/b"])[0].argv[2].startswith("echo 'export LD_LIBRARY_PATH=/a:/b$")
+    program, hook = (command.argv for command in library_path_hook(on(), ["/a", "/a", "/b", "/env/lib"]))
+    assert (program[4], hook[4]) == ("/env/bin/envcheck-cuda", "/env/bin/activate")
+    assert [line for line in program if line.startswith("add ")] == ['add /a /b "$prefix"/lib']
