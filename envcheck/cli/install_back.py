@@ -62,7 +62,7 @@ def roll_back(folder: str, identity: str, manner: Manner) -> int:
     except HeldError as error:
         raise UserError(held(place, str(error))) from None
     except (ChangeError, UnsettledError, OSError) as error:
-        return _failed(place, f"not put back: {error}", manner)
+        return _failed(place, f"not put back: {error}. Once that is mended, --resume does it.", manner)
     _tell(journal, f"{place.folder} is {_said(journal)}.", manner)
     return 0
 

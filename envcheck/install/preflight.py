@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -37,6 +38,7 @@ def objections(asked: Preflight) -> Iterator[str]:
     """Yield what speaks against beginning, in sentences; the cheap looks first."""
     yield from _user(asked)
     wrong = [*_folder(asked.place), *(_kind(asked.place, asked.facts) if asked.facts is not None else ())]
+    wrong += _moved(asked)
     if wrong:
         yield from wrong
         return  # how large a folder is that nobody will copy, takes long to say
@@ -89,6 +91,16 @@ def _kind(place: Place, facts: Facts) -> Iterator[str]:
         yield f"{place.folder} is conda's own environment, which conda itself runs from: give a new folder."
     elif os.name == "nt" and _runs_from(place):
         yield "envcheck runs from this environment, and Windows renames no folder in use: run it from another one."
+
+
+def _moved(asked: Preflight) -> Iterator[str]:
+    """See that an environment lies where its activation says, where loader paths hang on that."""
+    script = asked.place.folder / "bin" / "activate"
+    if not asked.plan.environments[0].library_folders or not script.is_file():
+        return
+    named = re.findall(r"VIRTUAL_ENV=['\"]?(/[^'\"\n]*)", script.read_text(encoding="utf-8", errors="replace"))
+    if named and asked.place.folder not in {Path(name).resolve() for name in named}:
+        yield f"{asked.place.folder} was moved: its activation still names {named[0]}. Give a new folder with --env."
 
 
 def _runs_from(place: Place) -> bool:

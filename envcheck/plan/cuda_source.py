@@ -31,7 +31,7 @@ class CudaSource:
 def cuda_sources(context: Context, candidate: Candidate, installer: str) -> tuple[CudaSource, ...]:
     """List the ways for a candidate, the best first; the system's toolkit is the last."""
     row = candidate.cuda_row
-    if not candidate.is_gpu:
+    if not candidate.is_gpu or (context.goal == "cpu" and row.gpu_extra):  # without its extra it brings none
         return (CudaSource(NONE),)
     if candidate.row.framework != "tensorflow" or row.gpu_extra or row.cuda_wheels:
         return (CudaSource(OWN, needs_hook=not row.finds_cuda_wheels and bool(row.gpu_extra)),)

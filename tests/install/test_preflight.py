@@ -68,6 +68,18 @@ def test_a_python_of_others_is_refused(tmp_path: Path) -> None:
     assert "conda's own environment" in said(folder, facts=UNMANAGED)[0]
 
 
+def test_an_environment_that_was_moved_is_refused_where_its_activation_matters(tmp_path: Path) -> None:
+    (tmp_path / "env/bin").mkdir(parents=True)
+    plan = jax()
+    made = replaced(plan.environments[0], library_folders=("lib/nvidia/*/lib",))
+    hooked = replaced(plan, environments=(made,))
+    for line, moved in (("VIRTUAL_ENV='/before it/env'", True), (f'VIRTUAL_ENV="{tmp_path}/env"', False)):
+        (tmp_path / "env/bin/activate").write_text(f"{line}\nexport VIRTUAL_ENV\n")
+        told = "".join(said(tmp_path / "env", plan=hooked))
+        assert ("was moved: its activation still names /before it/env." in told) is moved
+        assert "was moved" not in "".join(said(tmp_path / "env", plan=plan))
+
+
 def test_a_disk_with_too_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "free_bytes", lambda folder: 100 << (20 if folder == str(tmp_path) else 40))
     (why,) = said(tmp_path / "env")

@@ -143,6 +143,7 @@ def test_a_name_that_others_require_stays() -> None:
     plan = plan_of(into(facts, "tensorflow==2.16.*"))
     assert plan.releases[0].distribution == "tensorflow"
     assert not [step for step in plan.steps if step.id == "remove"]
+    assert not plan.environments[0].library_folders  # without its extra it brings no CUDA that must be found
 
 
 def release(framework: str, requirement: str, build: str = "gpu") -> PlannedRelease:
