@@ -83,10 +83,12 @@ def _file(plan: Plan, form: str) -> str:
 
 def verified(plan: Plan) -> tuple[Plan, str]:
     """Resolve a plan's requirements on the index; return it with its verdict."""
+    from envcheck.cli.progress import slow_programs
     from envcheck.plan.verify import UnreachableError, UnresolvableError, verify_plan
 
     try:
-        return verify_plan(plan, os.environ), ""
+        with slow_programs():
+            return verify_plan(plan, os.environ), ""
     except UnresolvableError as error:
         return replaced(plan, verified=f"Not verified: {error}"), INCOMPATIBLE
     except UnreachableError as error:

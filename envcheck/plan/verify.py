@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from envcheck.host.interruption import held_back
 from envcheck.host.process import run_program
 from envcheck.model.facts import Known
 from envcheck.model.plans import Environment, Plan, RequirementSet
@@ -21,6 +24,9 @@ _DRAWN = " \u00d7\u2570\u2500\u25b6\n"  # what uv draws around its reasons
 _PIN = r"[a-z0-9][a-z0-9._-]*==[a-z0-9][a-z0-9.+!_-]*( --hash=sha256:[0-9a-f]+)*"
 _UVS_MACOS = 13.0
 _TIMEOUT = 300.0  # seconds for one resolution; a full one takes a few
+_CONCLUDED = r"^error: (No solution found when resolving dependencies:? )?(cause: )?"
+_CONCLUSIONS = ("No solution found", "Failed to build")  # of a dependency that exists as source only
+_DENIED = ("401 Unauthorized", "403 Forbidden", "407 Proxy Authentication")
 _NETWORK = (
     "error sending request",
     "Failed to fetch",
@@ -63,16 +69,30 @@ def resolve(made: Environment, wanted: RequirementSet, environment: Mapping[str,
             f"uv resolves for no free-threaded Python ({made.python}): its wheels were not looked for."
         )
     options, settings = index_options(wanted, environment)
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "requirements.in"
-        source.write_text("\n".join(wanted.requirements) + "\n", encoding="utf-8")
-        argv = (find_uv(environment), *compile_options(made, wanted), *options, str(source))
+    uv = find_uv(environment)
+    with _written(wanted) as source:
+        argv = (uv, *compile_options(made, wanted), *options, source)
         answer = run_program(argv, _TIMEOUT, {**environment, **settings, **_system(made)})
     if not isinstance(answer, Known):
         raise UnreachableError(f"uv gave no answer: {getattr(answer, 'detail', 'it is not there')}.")
     if answer.value.returncode:
-        raise _failure(wanted, answer.value.stderr)
+        raise _failure(wanted, answer.value.stderr, answer.value.returncode)
     return _pins(answer.value.stdout)
+
+
+@contextmanager
+def _written(wanted: RequirementSet) -> Iterator[str]:
+    """Write a set's requirements to a file of a folder that goes whatever ends the block, Ctrl-C too."""
+    folder = ""
+    try:
+        with held_back():  # the folder is known to somebody, or it is not there
+            folder = tempfile.mkdtemp(prefix="envcheck-plan-")
+        source = Path(folder) / "requirements.in"
+        source.write_text("\n".join(wanted.requirements) + "\n", encoding="utf-8")
+        yield str(source)
+    finally:
+        with held_back():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def compile_options(made: Environment, wanted: RequirementSet) -> tuple[str, ...]:
@@ -134,14 +154,17 @@ def find_uv(environment: Mapping[str, str]) -> str:
         raise UnreachableError(f"--verify asks uv, which is not here: {hint}.") from None
 
 
-def _failure(wanted: RequirementSet, said: str) -> Exception:
+def _failure(wanted: RequirementSet, said: str, status: int) -> Exception:
+    """Tell what the index cannot meet, which uv concludes, from all that kept it from a conclusion."""
     lines = [line.strip(_DRAWN) for line in said.splitlines() if line.strip()]
-    told = " ".join(lines)[:600]
-    names = ", ".join(wanted.requirements)
+    told = re.sub(_CONCLUDED, "", " ".join(lines))[:600] or f"it ended with status {status} and not a word"
+    names, index = ", ".join(wanted.requirements), wanted.index or "that pip is configured for"
+    if any(sign in said for sign in _DENIED):
+        return UnreachableError(f"{names}: the index {index} denied access: {told}")
     if any(sign in said for sign in _NETWORK):
-        return UnreachableError(
-            f"{names}: the index {wanted.index or 'that pip is configured for'} gave no answer: {told}"
-        )
+        return UnreachableError(f"{names}: the index {index} gave no answer: {told}")
+    if not any(sign in said for sign in _CONCLUSIONS):
+        return UnreachableError(f"{names}: uv came to no conclusion: {told}")
     return UnresolvableError(f"{names} does not resolve: {told}")
 
 

@@ -78,12 +78,46 @@ def test_an_index_of_its_own_is_asked_alone(tmp_path: Path) -> None:
     [
         ("echo '  x No solution found: because tensorflow==2.0.4 has no wheels' >&2; exit 1", UnresolvableError),
         ("echo 'error: Failed to fetch: dns error' >&2; exit 2", UnreachableError),
-        ("kill -9 $$", UnresolvableError),
+        ("kill -9 $$", UnreachableError),  # ended by somebody: nothing was concluded
+        ("echo 'error: unexpected argument --generate-hashes found' >&2; exit 2", UnreachableError),
+        ("echo 'error: Unsupported `Content-Type` of http://mirror.example/simple/six/' >&2; exit 2", UnreachableError),
+        ("echo 'error: No solution found ... hint: it returned a 403 Forbidden error' >&2; exit 1", UnreachableError),
+        ("echo 'error: No solution found ... credentials (401 Unauthorized)' >&2; exit 1", UnreachableError),
+        ("echo 'error: Failed to build `gast==0.2.2`' >&2; exit 1", UnresolvableError),
     ],
 )
 def test_a_failure_is_told_from_no_answer(tmp_path: Path, answer: str, error: type[Exception]) -> None:
     with pytest.raises(error, match=r"tensorflow==2\.0\.4"):
         resolve(MADE, WANTED, stand_in(tmp_path, answer))
+
+
+def test_the_reason_is_uvs_in_one_sentence(tmp_path: Path) -> None:
+    """As uv 0.13 writes it."""
+    said = (
+        "error: No solution found when resolving dependencies\n"
+        "  cause: Because there is no version of six==99 and you require six==99, we can conclude that your "
+        "requirements are unsatisfiable."
+    )
+    with pytest.raises(UnresolvableError) as error:
+        resolve(MADE, RequirementSet(("six==99",)), stand_in(tmp_path, f"printf '%s' '{said}' >&2; exit 1"))
+    assert str(error.value).startswith("six==99 does not resolve: Because there is no version of six==99 and you")
+
+
+def test_nothing_is_left_of_what_was_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "own"))
+    (tmp_path / "own").mkdir()
+    resolve(MADE, WANTED, stand_in(tmp_path, 'for file; do :; done; cp "$file" $(dirname $0)/seen'))
+    assert (tmp_path / "seen").read_text(encoding="utf-8") == "tensorflow==2.0.4\nprotobuf<3.21\n"
+    with pytest.raises(UnreachableError):
+        resolve(MADE, WANTED, stand_in(tmp_path, "exit 2"))
+    monkeypatch.setattr("envcheck.plan.verify.run_program", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        resolve(MADE, WANTED, stand_in(tmp_path, ":"))
+    assert list((tmp_path / "own").iterdir()) == []
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_without_uv_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
