@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Iterator, Sequence
+from typing import Any, Dict, Iterator, Sequence
 
 import envcheck
 
 DONE = "done"  # what the guard hears when all went well
+LEFT = "left"  # what it hears when something was left to it by a process that lives and still holds its lock
 _GRACE, _PAUSE = 2.0, 0.005  # seconds until what was killed is gone, or belongs to nobody who would collect it
+_NEW_PROCESS_GROUP, _NO_WINDOW = 0x200, 0x8000000  # winbase.h; a window of its own, which is never shown
 _START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); import importlib; importlib.import_module(sys.argv[1]).main()"
 )
@@ -26,7 +28,7 @@ class Guard:
     """
 
     def __init__(self, module: str, arguments: Sequence[str], held: Sequence[int] = ()) -> None:
-        """Start the guard; it goes on holding the descriptors `held`."""
+        """Start the guard; it goes on holding the descriptors `held`, which Windows hands down to nobody."""
         root = os.path.dirname(os.path.dirname(os.path.abspath(envcheck.__file__)))
         reader, self._writer = os.pipe()
         try:
@@ -35,8 +37,7 @@ class Guard:
                 stdin=reader,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                pass_fds=tuple(held),
-                start_new_session=True,
+                **_apart(held),
             )
         finally:
             os.close(reader)
@@ -52,9 +53,16 @@ class Guard:
     def dismiss(self, *, all_is_well: bool) -> None:
         """Let the guard end, and wait for that; where all is not well, it puts things right as after a kill."""
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._writer, DONE.encode() + b"\n" if all_is_well else b"")
+            os.write(self._writer, (DONE if all_is_well else LEFT).encode() + b"\n")
         os.close(self._writer)
         self._process.wait()
+
+
+def _apart(held: Sequence[int]) -> Dict[str, Any]:
+    """Say how a process starts that what ends this one, or is typed or closed where it runs, does not reach."""
+    if os.name == "posix":
+        return {"pass_fds": tuple(held), "start_new_session": True}
+    return {"creationflags": _NEW_PROCESS_GROUP | _NO_WINDOW}
 
 
 def is_needed(lines: Sequence[str]) -> bool:

@@ -9,14 +9,18 @@ import signal
 import subprocess
 import threading
 import time
-from typing import Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set
 
 from envcheck.host.interruption import held_back
 from envcheck.host.protocol import Completed
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 
+if TYPE_CHECKING:
+    from envcheck.host.windows_jobs import Job
+
 OUTPUT_LIMIT = 4 << 20  # bytes a stream; beyond it a program is taken for broken
 _running: "Set[subprocess.Popen[bytes]]" = set()
+_jobs: "Dict[subprocess.Popen[bytes], Job]" = {}  # on Windows
 _starting: Set[object] = set()
 _ending = threading.Event()
 _PAUSE = 0.1  # seconds of silence after which to look whether the program has ended
@@ -70,6 +74,8 @@ def _started(start: "Callable[[], subprocess.Popen[bytes]]") -> "subprocess.Pope
             raise InterruptedError("interrupted")
         process = start()
         _running.add(process)
+        if os.name == "nt":
+            _hold(process)
         return process
     finally:
         _starting.discard(token)
@@ -147,6 +153,13 @@ def _drain_simply(process: "subprocess.Popen[bytes]", deadline: float) -> List[b
         return [b"", b""]
 
 
+def _hold(process: "subprocess.Popen[bytes]") -> None:
+    from envcheck.host.windows_jobs import Job
+
+    with contextlib.suppress(OSError):  # it has ended already: nothing is to be held
+        _jobs[process] = Job(int(vars(process)["_handle"]))
+
+
 def _end(process: "subprocess.Popen[bytes]") -> None:
     if process.poll() is None:
         end_group(process)
@@ -154,6 +167,8 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
             process.wait(_GRACE)
     elif os.name == "posix":
         _kill_group(process.pid)  # a child of a program that ended may still hold the pipes
+    if process in _jobs:
+        _jobs.pop(process).close()
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()
@@ -163,6 +178,8 @@ def end_group(process: "subprocess.Popen[bytes]") -> None:
     """End a program that leads a session of its own, and all of its children in it."""
     if os.name == "posix":
         _kill_group(process.pid)
+    elif process in _jobs:
+        _jobs[process].end()
     else:
         process.kill()
 

@@ -19,7 +19,7 @@ class Stepping:
     environment: Mapping[str, str]
     heard: Callable[[str], None]
     seconds: float
-    begins: Optional[Callable[[], None]] = None  # called between fork and exec, in the step's own session
+    begins: Optional[Callable[[], None]] = None  # between fork and exec, in its own session; not on Windows
 
 
 def run_step(argv: Sequence[str], how: Stepping, environment: Mapping[str, str]) -> Ended:
@@ -41,7 +41,7 @@ def _start(
         stderr=subprocess.STDOUT,
         env=dict(environment),
         start_new_session=os.name == "posix",
-        preexec_fn=begins,  # noqa: PLW1509 - no other thread runs while a step starts
+        preexec_fn=begins if os.name == "posix" else None,  # noqa: PLW1509 - no other thread runs while a step starts
     )
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+import time
+from collections.abc import Sequence
 
-from envcheck.host.guarding import is_needed, undisturbed
+from envcheck.host.guarding import LEFT, is_needed, undisturbed
+from envcheck.host.locking import HeldError, exclusive
+from envcheck.install.change import ChangeError
 from envcheck.install.journal import Journal
-from envcheck.install.place import place_of
+from envcheck.install.place import Place, place_of
 from envcheck.install.settle import settle
+
+_PATIENCE = 10.0  # seconds until a killed process's lock is free, and what it had begun has let go of its files
+_PAUSE = 0.2
 
 
 def main() -> None:
@@ -15,4 +24,30 @@ def main() -> None:
     with undisturbed():
         lines = sys.stdin.read().splitlines()
         if is_needed(lines):
-            settle(Journal(place_of(sys.argv[2]), sys.argv[3]), "the installation was killed")
+            journal = Journal(place_of(sys.argv[2]), sys.argv[3])
+            with contextlib.suppress(HeldError), _held(journal.place, lines):  # who holds it now settles it as well
+                _settle(journal)
+
+
+def _held(place: Place, lines: Sequence[str]) -> contextlib.AbstractContextManager[object]:
+    """Hold the environment: by the descriptor that was handed down, on Windows by a lock of this process's own."""
+    if os.name == "posix" or lines[-1:] == [LEFT]:
+        return contextlib.nullcontext()
+    return exclusive(str(place.lock), _PATIENCE)
+
+
+def _settle(journal: Journal) -> None:
+    """Settle; on Windows what was killed may hold its files for a moment."""
+    deadline = time.monotonic() + (0.0 if os.name == "posix" else _PATIENCE)
+    while not _settled(journal, last_try=time.monotonic() >= deadline):
+        time.sleep(_PAUSE)
+
+
+def _settled(journal: Journal, *, last_try: bool) -> bool:
+    try:
+        settle(journal, "the installation was killed")
+    except (ChangeError, OSError):
+        if last_try:
+            raise
+        return False
+    return True

@@ -82,10 +82,7 @@ def held_place(place: Place, watch: Watch) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _guarded(journal: Journal, descriptor: int) -> Iterator[Guard | None]:
-    if os.name != "posix":
-        yield None
-        return
+def _guarded(journal: Journal, descriptor: int) -> Iterator[Guard]:
     guard = Guard("envcheck.install.guard", (str(journal.place.folder), journal.identity), (descriptor,))
     try:
         yield guard
