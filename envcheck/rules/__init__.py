@@ -62,6 +62,7 @@ def register_rules() -> None:
     import envcheck.rules.python_interpreter
     import envcheck.rules.release_unknown
     import envcheck.rules.runtime
+    import envcheck.rules.shared_modules
     import envcheck.rules.toolkit
     import envcheck.rules.toolkit_paths
     import envcheck.rules.toolkit_tools

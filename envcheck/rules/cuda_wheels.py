@@ -11,6 +11,7 @@ from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, WARNING, Ev
 from envcheck.model.python_env import LibraryLookup
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
+from envcheck.rules.cuda_libraries import system_toolkits
 from envcheck.rules.cuda_wheel_names import wheel_of
 from envcheck.rules.fixes_python import activate, install_steps, library_path_hook
 from envcheck.rules.framework_state import (
@@ -21,7 +22,7 @@ from envcheck.rules.framework_state import (
     unfound_libraries,
 )
 from envcheck.rules.gpu_releases import best_gpu_row, gpu_install, gpu_requirement, gpu_rows
-from envcheck.rules.known_problems import name_of, problem_findings
+from envcheck.rules.known_problems import has_cuda_wheels, name_of, problem_findings
 from envcheck.rules.pytorch_index import local_index
 from envcheck.rules.registry import rule
 
@@ -68,25 +69,39 @@ def _without_libraries(context: Context, framework: Framework, build: Build) -> 
         return
     if not (isinstance(build.cuda_build, Known) and build.cuda_build.value):
         return
+    if isinstance(build.libraries, Unknown) and _has_none(context, build):
+        why = "there is no CUDA Toolkit, and the nvidia-* wheels"
+        yield _bare(context, build, why, (context.seen("python.distributions"), context.seen("toolkits.installs")))
+        return
     context.need(build.libraries, f"{build.label}: CUDA libraries")
     missing = [item for item in unfound_libraries(build) if _lacks_wheel(context, build, item)]
-    if not missing:
-        return
+    if missing:
+        sonames = ", ".join(item.soname for item in missing[:4]) + (" and more" if len(missing) > 4 else "")
+        why = f"{sonames} cannot be found, and the nvidia-* wheels"
+        looked = tuple(Evidence(f"library {item.soname}", "not found", _looked(item)) for item in missing[:3])
+        yield _bare(context, build, why, looked)
+
+
+def _has_none(context: Context, build: Build) -> bool:
+    """Tell whether a build that takes its CUDA from an extra has neither its wheels nor a toolkit, as far as listed."""
+    facts, extra = context.facts, build.row.gpu_extra if build.row else None
+    known = isinstance(facts.python.distributions, Known) and not isinstance(facts.toolkits.installs, Unknown)
+    return bool(known and extra and not has_cuda_wheels(context, build) and not system_toolkits(context))
+
+
+def _bare(context: Context, build: Build, why: str, seen: tuple[Evidence, ...]) -> Finding:
     wanted = _requirement(context, build)
-    sonames = ", ".join(item.soname for item in missing[:4]) + (" and more" if len(missing) > 4 else "")
-    yield Finding(
+    row = build.release
+    wheels = ", ".join(row.cuda_wheels[:3]) if row else ""
+    cited = Evidence(f"{build.distribution} {build.version}", wheels, citation=build.citations[0])
+    steps = install_steps(context, wanted, index=local_index(build))
+    return Finding(
         "framework-cuda-extra-missing",
         INCOMPATIBLE,
         ERROR,
-        f"{build.label} is installed without its CUDA libraries: {sonames} cannot be found, and the nvidia-* wheels "
-        f"that {wanted} brings are not installed.",
-        (
-            *(Evidence(f"library {item.soname}", "not found", _looked(item)) for item in missing[:3]),
-            Evidence(
-                f"{build.distribution} {build.version}", ", ".join(row.cuda_wheels[:3]), citation=row.citations[0]
-            ),
-        ),
-        Fix(f"Install {wanted}; no CUDA Toolkit is needed.", install_steps(context, wanted, index=local_index(build))),
+        f"{build.label} is installed without its CUDA libraries: {why} that {wanted} brings are not installed.",
+        (*seen, cited),
+        Fix(f"Install {wanted}; no CUDA Toolkit is needed.", steps),
     )
 
 

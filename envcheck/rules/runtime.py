@@ -79,8 +79,8 @@ def _is_closed(gpu: Gpu) -> bool:
 
 
 def _numbered(gpu: Gpu) -> str:
-    index = f"GPU {gpu.nvml_index.value} " if isinstance(gpu.nvml_index, Known) else ""
-    return f"{index}({gpu_name(gpu)})"
+    index = gpu.nvml_index
+    return f"GPU {index.value} ({gpu_name(gpu)})" if isinstance(index, Known) else gpu_name(gpu)
 
 
 def _holders(gpu: Gpu) -> str:

@@ -10,6 +10,7 @@ from envcheck.model.facts import NOT_STATED, Absent, Fact, Known, Source
 from envcheck.model.machine import DriverFacts, LibraryInstall, ToolkitFacts, ToolkitInstall
 
 SOURCE = Source("report", "case")
+NONE = r"(?i)(?:none|no|not installed|-)$"
 _COMPAT = r"(?:^|/)(?:cuda-)?compat(?:[-/]|$)"
 
 
@@ -26,8 +27,12 @@ def first_number(text: Any) -> Fact[Any]:
 
 def driver_of(stated: Mapping[str, Any], environment: Mapping[str, str]) -> DriverFacts:
     """Read the driver, and the forward-compatibility libcuda where one is installed and on the loader's path."""
+    told = str(stated.get("driver", ""))
+    if told == "nouveau" or re.match(NONE, told):
+        gone = Absent((f"the report says {told}",))
+        return DriverFacts(release=gone, kernel_module_version=gone, nouveau_loaded=known(told == "nouveau"))
     return DriverFacts(
-        release=first_number(stated.get("driver")),
+        release=first_number(told),
         cuda_driver_version=first_number(stated.get("driver_cuda")),
         libcuda_path=_compat_library(stated, environment),
     )
@@ -44,10 +49,13 @@ def toolkits_of(stated: Mapping[str, Any], environment: Mapping[str, str]) -> To
     named = [found.group(0) for found in map(_toolkit_version, stated.get("cuda_toolkits") or ()) if found]
     nvcc = re.search(r"\d+\.\d+", str(stated.get("nvcc", "")))
     release = nvcc.group(0) if nvcc else ""
-    roots = {version: f"the CUDA {version} stated" for version in (*named, *([release] if release else []))}
+    on_path = re.findall(r"(/[\w./-]*cuda-[\w.]+)/lib", environment.get("LD_LIBRARY_PATH", ""))
+    roots = {
+        version: next((root for root in on_path if root.endswith(f"-{version}")), f"the CUDA {version} stated")
+        for version in (*named, *([release] if release else []))
+    }
     installs = tuple(_install(root, version, release) for version, root in roots.items())
     none = stated.get("cuda_toolkits") == [] and not installs
-    on_path = re.findall(r"(/[\w./-]*cuda-[\w.]+)/lib", environment.get("LD_LIBRARY_PATH", ""))
     home = environment.get("CUDA_HOME") or environment.get("CUDA_PATH") or ""
     meant = next((root for version, root in roots.items() if re.search(rf"[-v]{re.escape(version)}\b", home)), "")
     return ToolkitFacts(
@@ -72,7 +80,7 @@ def _install(root: str, version: str, nvcc: str) -> ToolkitInstall:
 def cudnn_of(stated: Mapping[str, Any]) -> Fact[Any]:
     """Read the copies of cuDNN; a Debian version tells the CUDA it was built for: 8.9.2.26-1+cuda12.1."""
     told = stated.get("cudnn")
-    if told in ([], {}, False):
+    if told in ([], {}, False) or (isinstance(told, str) and re.match(NONE, told)):
         return Absent(("the report says that there is none",))
     if not isinstance(told, Mapping):
         told = {"header": told} if told else {}

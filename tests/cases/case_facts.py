@@ -109,7 +109,9 @@ def _gpus(stated: Mapping[str, Any]) -> Fact[Any]:
         bare, _, extra = str(name).partition(" (")
         gpu = Gpu(name=Known(re.sub(r" \d+ ?GB$", "", bare), SOURCE))
         if "MIG" in extra:
-            gpu = replace(gpu, mig_enabled=known(True), mig_devices=known((MigDevice("", extra.rstrip(")")),)))
+            none = re.search(r"\bno\b|without", extra) is not None
+            devices = Absent((extra,)) if none else known((MigDevice("", extra.rstrip(")")),))
+            gpu = replace(gpu, mig_enabled=known(True), mig_devices=devices)
         found.append(gpu)
     return known(tuple(found)) if not re.search(r"\d GPUs|GPU with", str(names)) else NOT_STATED
 

@@ -1,0 +1,32 @@
+"""Two distributions of one module beside the frameworks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.rules.factory_toolkit import findings, judged, machine, torch
+
+ID = "framework-duplicate-dists"
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("onnxruntime", "onnxruntime-gpu"), 1),
+        (("cupy-cuda11x", "cupy-cuda12x"), 1),
+        (("onnxruntime-gpu", "onnxruntime-extensions"), 0),
+        (("onnxruntime-gpu", "cupy-cuda12x"), 0),
+        (("onnxruntime",), 0),
+    ],
+)
+def test_each_module_comes_once(names: tuple[str, ...], expected: int) -> None:
+    facts = machine(torch(), distributions=dict.fromkeys(names, "1.17.1"))
+    assert judged(facts, ID) == [(ID, "incompatible", "warning")] * expected
+
+
+def test_the_build_for_the_gpu_is_kept() -> None:
+    facts = machine(torch(), distributions={"onnxruntime": "1.17.3", "onnxruntime-gpu": "1.17.1"})
+    fix = findings(facts, ID)[0].fix
+    assert fix is not None
+    assert fix.summary.endswith("then install onnxruntime-gpu alone.")
+    assert fix.commands[-1].argv[-1] == "onnxruntime-gpu"
