@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from envcheck.install.machine import before_restart, unattended
+from envcheck.install.machine import before_restart, is_for_a_person, unattended
 from envcheck.model.plans import CONDA, PIP, SYSTEM, Environment, Plan, Step
 from envcheck.model.records import dataclass, replaced
 from envcheck.plan.paths import interpreter
@@ -29,8 +29,7 @@ class AdaptError(ValueError):
 def adapted(plan: Plan, here: Here, *, system: bool) -> Plan:
     """Return the plan as it will run; AdaptError where it makes no environment or two, or needs an administrator."""
     made = _one_environment(plan)
-    left = [step for step in plan.steps if step.scope == SYSTEM or not step.argv]
-    by_hand = [step for step in left if not step.argv or not system]
+    by_hand = [step for step in plan.steps if is_for_a_person(step) or (step.scope == SYSTEM and not system)]
     if by_hand:
         raise AdaptError(_first_by_hand(by_hand, system=system))
     steps = [step for each in before_restart(plan.steps) for step in _fitted(each, made, here)]
@@ -49,8 +48,9 @@ def _one_environment(plan: Plan) -> Environment:
 
 def _first_by_hand(steps: list[Step], *, system: bool) -> str:
     told = "; ".join(f"{step.purpose} {' '.join(step.argv)}".strip() for step in steps)
-    could = "" if system or not all(step.argv for step in steps) else ", or add --system to have it done"
-    hint = f"Do that as an administrator{could}; --expect cpu plans without a GPU."
+    could = "" if system or any(map(is_for_a_person, steps)) else ", or add --system to have it done"
+    who = " as an administrator" if any(step.scope == SYSTEM for step in steps) else ""
+    hint = f"Do that{who}{could}; --expect cpu plans without a GPU."
     return f"the machine itself lacks something first: {told}. {hint}"
 
 

@@ -14,6 +14,15 @@ _UNASKED = {"pacman": ("--noconfirm",), "zypper": ("--non-interactive",)}  # wha
 _DEBCONF = ("env", "DEBIAN_FRONTEND=noninteractive")
 
 
+_OF_A_SHELL = frozenset(("export", "unset", "set", "ulimit", "cd", "source", "."))  # no process can do it for another
+_STANDS_FOR_YOURS = frozenset(("IMAGE", "CONTAINER", "COMMAND", "DISTRIBUTION"))
+
+
+def is_for_a_person(step: Step) -> bool:
+    """Tell whether nobody but a person can take a step: by hand, in their shell, with a name of theirs."""
+    return not step.argv or step.argv[0] in _OF_A_SHELL or not _STANDS_FOR_YOURS.isdisjoint(step.argv)
+
+
 @dataclass(frozen=True)
 class Taken:
     """A step that an installation took on the machine, or began: nothing takes it back by itself."""

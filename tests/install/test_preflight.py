@@ -21,7 +21,7 @@ from envcheck.install.preflight import Preflight, objections
 from envcheck.install.variables import step_variables
 from envcheck.matrix.renew.usual import usual_index
 from envcheck.model.facts import Known, Source
-from envcheck.model.plans import SYSTEM, Plan, RequirementSet, Step
+from envcheck.model.plans import SYSTEM, USER, Plan, RequirementSet, Step
 from envcheck.model.python_env import PythonFacts
 from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
@@ -248,6 +248,22 @@ def test_nothing_is_planned_beyond_a_restart(tmp_path: Path) -> None:
 def test_what_only_a_person_can_do_comes_first() -> None:
     with pytest.raises(AdaptError, match=r"lacks something first: Install the driver\.\. Do that as an administrator;"):
         adapted(with_driver_step(), Here(), system=True)
+
+
+@pytest.mark.parametrize(
+    ("scope", "argv", "words"),
+    [
+        (USER, ("unset", "CUDA_VISIBLE_DEVICES"), r"unset CUDA_VISIBLE_DEVICES\. Do that; --expect cpu"),
+        (SYSTEM, ("docker", "run", "IMAGE"), r"docker run IMAGE\. Do that as an administrator; --expect cpu"),
+    ],
+)
+def test_what_a_shell_or_a_name_of_yours_is_needed_for_comes_first(
+    scope: str, argv: tuple[str, ...], words: str
+) -> None:
+    plan = with_driver_step(*argv)
+    first = replaced(plan.steps[0], scope=scope)
+    with pytest.raises(AdaptError, match=words):
+        adapted(replaced(plan, steps=(first, *plan.steps[1:])), Here(), system=True)
 
 
 def test_two_environments_are_two_installations() -> None:
