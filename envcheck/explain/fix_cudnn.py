@@ -28,7 +28,11 @@ def fitting_cudnn(told: Told) -> Fix | None:
     newer = f", or a newer {number(wanted)[0]}.x" if "." in wanted and not exact else ""
     ways = _commands(told, wanted, cuda)
     here = [item for item in ways if "conda" in told.tags and item.argv[0] == "conda"] or ways
-    others = [Way(f"{item.purpose[0].upper()}{item.purpose[1:]}:", (item,)) for item in ways if item not in here[:1]]
+    others = [
+        Way(f"{item.purpose[0].upper()}{item.purpose[1:]}:", (Command(item.argv, item.scope),))
+        for item in ways
+        if item not in here[:1]
+    ]
     summary = f"Install cuDNN {wanted}{of_cuda}{newer}. NVIDIA's archive: {_ARCHIVE}."
     return Fix(summary, tuple(here[:1]), tuple(others))
 

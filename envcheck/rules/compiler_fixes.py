@@ -7,7 +7,7 @@ from envcheck.model.findings import Command, Fix, Way
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import conda_install
 from envcheck.rules.fixes_system import OTHER, distribution_family
-from envcheck.rules.packages import called_family, compiler_beside, compiler_named, visual_studio, why_no_compiler
+from envcheck.rules.packages import compiler_beside, compiler_families, compiler_named, visual_studio, why_no_compiler
 
 _WHERE = "in the shell that builds, or in the environment's activation script (CMake: CUDAHOSTCXX; PyTorch: CXX, too)"
 
@@ -17,10 +17,10 @@ def compiler_anywhere(context: Context, major: int) -> Fix:
     family = distribution_family(context)
     if family != OTHER or value_of(context.facts.python.kind) == "conda":
         return install_compiler(context, major, major)
-    first, *others = [(name, compiler_named(context, name, str(major))) for name in ("debian", "rhel", "suse")]
-    ways = [Way(f"On {called_family(name)}:", (*steps, let_nvcc_use(path))) for name, (path, steps) in others]
+    found = [(called, *compiler_named(context, name, str(major))) for name, called in compiler_families().items()]
+    (_, path, steps), *others = found
+    ways = [Way(f"On {called}:", (*commands, let_nvcc_use(its))) for called, its, commands in others]
     summary = f"Install GCC {major} beside the present one, and let nvcc use it."
-    path, steps = first[1]
     return Fix(summary, (*steps, let_nvcc_use(path)), (*ways, _from_conda(context, major)))
 
 

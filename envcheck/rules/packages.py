@@ -44,7 +44,7 @@ def install_somewhere(
         return install(context, what, purpose, **values), ()
     called = packages_data()["called"]
     first, *others = [(name, _install(context, name, what, purpose, **values)) for name in called]
-    ways = tuple(Way(f"On {called[name]}:", commands) for name, commands in others if commands)
+    ways = tuple(Way(f"On {called[name]} it is installed by:", commands) for name, commands in others if commands)
     return tuple(_said(command, called[first[0]]) for command in first[1]), ways
 
 
@@ -72,10 +72,10 @@ def compiler_named(
     return path, _install(context, family, "compiler-release", purpose, major=major)
 
 
-def called_family(family: str) -> str:
-    """Say which distributions a family is: "RHEL, Rocky and Fedora"."""
-    called: dict[str, str] = packages_data()["called"]
-    return called[family]
+def compiler_families() -> dict[str, str]:
+    """Name the families whose other GCCs are called alike in every release, each with its distributions."""
+    called: dict[str, str] = packages_data()["compilers"]["called"]
+    return called
 
 
 def why_no_compiler(context: Context) -> str:

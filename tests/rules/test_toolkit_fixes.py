@@ -11,7 +11,7 @@ import pytest
 from envcheck.host.data_files import read_data
 from envcheck.rules import Context, Target
 from envcheck.rules.builds import installed_builds
-from envcheck.rules.compiler_fixes import install_compiler
+from envcheck.rules.compiler_fixes import compiler_anywhere, install_compiler
 from envcheck.rules.packages import install_somewhere, package_names, packages_data
 from envcheck.rules.toolkit_fixes import install_cudnn, install_toolkit, is_plain_path, older_cudnn
 from tests.rules.factory_machine import matrix
@@ -74,10 +74,17 @@ def test_a_conda_environment_gets_conda_packages() -> None:
     assert fix.commands[0].argv[-1] == "gxx_linux-64=11"
 
 
+def test_a_compiler_for_a_distribution_that_is_not_known_names_those_of_all() -> None:
+    fix = compiler_anywhere(context("gentoo"), 11)
+    assert fix.commands[0].argv[-1] == "g++-11"
+    assert [way.summary for way in fix.alternatives[:2]] == ["On RHEL and Rocky:", "On SUSE:"]
+    assert compiler_anywhere(context("debian", version="12"), 11).commands[0].argv[-1] == "g++-11"
+
+
 def test_where_the_distribution_is_not_known_the_others_are_other_ways() -> None:
     commands, ways = install_somewhere(context("gentoo"), "compiler", "a C++ compiler")
     assert [command.argv[-1] for command in commands] == ["build-essential"]
-    assert [way.summary for way in ways] == ["On RHEL, Rocky and Fedora:", "On SUSE:", "On Arch:"]
+    assert [way.summary.partition(" it is")[0] for way in ways] == ["On RHEL, Rocky and Fedora", "On SUSE", "On Arch"]
     assert install_somewhere(context("fedora"), "compiler", "a C++ compiler")[1] == ()
 
 
