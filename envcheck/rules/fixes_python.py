@@ -85,6 +85,8 @@ def library_path_hook(context: Context, folders: Iterable[str]) -> tuple[Command
         return ()
     if _is(context.facts.python.kind, "conda"):
         return (Command(("conda", "env", "config", "vars", "set", f"LD_LIBRARY_PATH={':'.join(plain)}")),)
+    if _is(context.facts.python.kind, "system"):
+        return ()  # nothing activates it
     launcher, hook = map(writing_argv, venv_writings(context, prefix.value, plain))
     return (Command(launcher), Command(hook, "environment", "Then activate it again."))
 

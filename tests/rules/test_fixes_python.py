@@ -102,3 +102,7 @@ def test_hook_takes_plain_folders_only() -> None:
     program, hook = (command.argv for command in library_path_hook(on(), ["/a", "/a", "/b", "/env/lib"]))
     assert (program[4], hook[4]) == ("/env/bin/envcheck-cuda", "/env/bin/activate")
     assert [line for line in program if line.startswith("add ")] == ['add /a /b "$prefix"/lib']
+
+
+def test_nothing_activates_a_systems_python() -> None:
+    assert library_path_hook(on(kind=known("system")), ["/usr/local/cuda/lib64"]) == ()
