@@ -90,7 +90,7 @@ def _guarded(journal: Journal, descriptor: int) -> Iterator[Guard]:
         guard.dismiss(all_is_well=journal.is_settled)
 
 
-def _attempt(journal: Journal, job: Job, watch: Watch, guard: Guard | None) -> bool:
+def _attempt(journal: Journal, job: Job, watch: Watch, guard: Guard) -> bool:
     why = "interrupted"
     try:
         _work(journal, job, watch, guard)
@@ -129,11 +129,11 @@ def _unsettled(journal: Journal, why: str, error: ChangeError | OSError) -> str:
     )
 
 
-def _work(journal: Journal, job: Job, watch: Watch, guard: Guard | None) -> None:
+def _work(journal: Journal, job: Job, watch: Watch, guard: Guard) -> None:
     machine = [step for step in job.steps if step.scope == SYSTEM]
     own = [step for step in job.steps if step.scope != SYSTEM]
     with _logged(journal, watch) as heard:
-        how = Stepping(job.environment, heard, SECONDS, guard.name_group if guard else None)
+        how = Stepping(job.environment, heard, SECONDS, guard.name_group)
         for step in machine:
             if not step.argv:
                 raise StepError(step.purpose.rstrip("."))  # what only a person can do: a restart
@@ -164,7 +164,7 @@ def _logged(journal: Journal, watch: Watch) -> Iterator[Callable[[str], None]]:
         yield heard
 
 
-def _take(journal: Journal, step: Step, how: Stepping, watch: Watch, guard: Guard | None) -> None:
+def _take(journal: Journal, step: Step, how: Stepping, watch: Watch, guard: Guard) -> None:
     """Take one step and see that it worked."""
     if not step.argv:
         return
@@ -181,10 +181,9 @@ def _take(journal: Journal, step: Step, how: Stepping, watch: Watch, guard: Guar
     journal.write(DONE_STEP, id=step.id)
 
 
-def _ran(argv: tuple[str, ...], seconds: float, step: Step, how: Stepping, guard: Guard | None) -> Ended:
+def _ran(argv: tuple[str, ...], seconds: float, step: Step, how: Stepping, guard: Guard) -> Ended:
     ended = run_step(argv, Stepping(how.environment, how.heard, seconds, how.begins), step.env)
-    if guard:
-        guard.group_ended()
+    guard.group_ended()
     return ended
 
 
