@@ -96,7 +96,7 @@ def _rivals(findings: list[Finding], system: str) -> list[Line]:
     told = list(dict.fromkeys(item.fix for item in findings if item.fix is not None))
     for fix in told:
         lines.append(("  to tell: ", inert(fix.summary), ""))
-        lines += [("    $ ", shell_line(command.argv, system), "bold") for command in fix.commands]
+        lines += [("    $ ", shell_line(command.argv, system, folded=True), "bold") for command in fix.commands]
     return lines
 
 

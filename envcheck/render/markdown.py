@@ -56,7 +56,7 @@ def _details(finding: Finding, system: str) -> list[str]:
 
 
 def _way(said: str, commands: tuple[Command, ...], system: str) -> list[str]:
-    typed = [shell_line(command.argv, system) for command in commands]
+    typed = [shell_line(command.argv, system, folded=True) for command in commands]
     return [escaped(said), *(["", *fenced(typed, "sh")] if typed else [])]
 
 

@@ -135,7 +135,7 @@ def _planned(finding: Finding, system: str, steps: tuple[Step, ...]) -> list[Lin
 
 def _command(purpose: str, argv: tuple[str, ...], system: str) -> list[Line]:
     said: list[Line] = [("    # ", inert(purpose), "dim")] if purpose else []
-    return [*said, ("    $ ", shell_line(argv, system), "bold")]
+    return [*said, ("    $ ", shell_line(argv, system, folded=True), "bold")]
 
 
 def _label(item: Evidence) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from envcheck.model.findings import COMPATIBLE, Command, Finding, Fix, Report
+from envcheck.model.writing import Writing, writing_argv
 from envcheck.render.inert import shell_line
+from envcheck.render.text import finding_lines, print_lines
 from envcheck.rules.fixes_shell import fitted
 
 WINDOWS = {
@@ -56,3 +58,12 @@ def test_only_what_the_system_has_is_typed(argv: tuple[str, ...]) -> None:
         fix = fitted(report, system).findings[0].fix
         assert fix is not None
         assert [command.argv for command in fix.commands] == expected
+
+
+def test_a_file_that_a_fix_writes_is_shown_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = writing_argv(Writing("/e/bin/x", ("a", 'b "$c"', "d'e")))
+    finding = Finding("driver-missing", COMPATIBLE, "error", "", fix=Fix("", (Command(argv),)))
+    print_lines(finding_lines(finding, "linux", verbose=False), color=False)
+    shown = capsys.readouterr().out.partition("$ ")[2]
+    assert shown == "printf '%s\\n' \\\n    'a' \\\n    'b \"$c\"' \\\n    'd'\"'\"'e' \\\n    > /e/bin/x\n"
+    assert shell_line(argv, "linux") == shown.replace(" \\\n    ", " ").strip()
