@@ -110,7 +110,9 @@ def _jax(context: Context, request: Request, rows: list[FrameworkRelease]) -> It
         return
     library = next((item for item in rows if item.distribution == "jaxlib"), None) or _library(context, row)
     plugins = {item.distribution: item for item in rows}
-    asked = [extra for extra in request.extras if extra in row.extras]
+    asked = [extra for extra in request.extras if extra.startswith("cuda")]
+    if not set(asked) <= set(row.extras):
+        return  # pip would go on without what an extra that is not there was to bring
     ways: list[str] = (asked or sorted(row.extras, reverse=True)) if context.goal == "gpu" else []
     alone = "" if "jaxlib" in row.requires else "cpu"  # releases up to 0.4.29 brought no jaxlib by themselves
     for extra in ways or [alone]:

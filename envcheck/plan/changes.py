@@ -64,7 +64,7 @@ class _Tries:
         return [_version(choice) for choice in item[1]], -abs(minors[0] - minors[1])
 
     def releases(self, goal: str = "") -> Iterator[Change]:
-        """Try the others of the line that was asked for, then without the version clauses."""
+        """Try the others of the line that was asked for, then without the version clauses and the extras."""
         for requests in self._freed():
             met = self._met(self.context.facts, goal, requests)
             if met:
@@ -75,7 +75,8 @@ class _Tries:
     def _freed(self) -> list[Requests]:
         lines = tuple(_relaxed(item, _line_of(item.specifier)) for item in self.requests)
         free = tuple(_relaxed(item, "") for item in self.requests)
-        return [requests for requests in dict.fromkeys((lines, free)) if requests != self.requests]
+        bare = tuple(replaced(item, text=item.distribution, extras=()) for item in free)
+        return [requests for requests in dict.fromkeys((lines, free, bare)) if requests != self.requests]
 
     def cpu(self) -> Iterator[Change]:
         """Try CPU builds."""
@@ -203,7 +204,8 @@ def replan(requirements: tuple[str, ...], said: Description, expect: str) -> tup
 
 def _relaxed(request: Request, specifier: str) -> Request:
     beside = request.beside if specifier else tuple(map(name_of, request.beside))
-    return replaced(request, specifier=specifier, text=request.distribution + specifier, beside=beside)
+    extras = f"[{','.join(request.extras)}]" if request.extras else ""
+    return replaced(request, specifier=specifier, text=request.distribution + extras + specifier, beside=beside)
 
 
 def _line_of(specifier: str) -> str:
