@@ -7,7 +7,7 @@ from importlib import import_module
 from envcheck.explain.log import Claim, Log
 from envcheck.explain.remedies import special_remedy, usual_remedy
 from envcheck.explain.told import Told
-from envcheck.model.findings import Fix
+from envcheck.model.findings import Fix, Way
 from envcheck.model.records import replaced
 
 # Where a fix of a cause is built from the log and the matrix: imported when that cause is found.
@@ -59,11 +59,18 @@ def fix_for(log: Log, claim: Claim) -> Fix | None:
 
 
 def joined_fix(ruled: Fix | None, own: Fix | None) -> Fix | None:
-    """Return the doctor's fix; where it names no command, with those that the log gives."""
+    """Return the doctor's fix; where it names no command, with those that the log gives.
+
+    The line that plans for the machine as the log describes it stays in any case, as another way.
+    """
     if ruled is None or own is None:
         return ruled or own
+    if ruled.commands:
+        planned = tuple(item for item in own.commands if item.argv[:2] == ("envcheck", "plan") and len(item.argv) > 3)
+        ways = (Way("Plan for the machine as the log describes it.", planned),) if planned else ()
+        return replaced(ruled, alternatives=(*ruled.alternatives, *ways)) if ways else ruled
     steps = tuple(item for item in own.commands if item.argv[:2] != ("envcheck", "doctor"))
-    joined: Fix = ruled if ruled.commands else replaced(ruled, commands=steps, alternatives=own.alternatives)
+    joined: Fix = replaced(ruled, commands=steps, alternatives=own.alternatives)
     return joined
 
 

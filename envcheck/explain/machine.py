@@ -66,7 +66,7 @@ def machine_findings(log: Log, mend: Mend | None = None, target: Target | None =
 
     context = Context(facts, log.matrix, target_of(log, target))
     report = evaluate(context)
-    if mend is not None and log.with_facts:
+    if mend is not None:
         report = mend(report, context)
     found = tuple(item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE)
     return Machine(found, log.with_facts, report.checked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -147,3 +148,21 @@ def test_a_name_out_of_a_log_alone_is_not_installed(log: str) -> None:
     commands = [command.argv for fix in fixes for command in fix.commands]
     assert commands
     assert not [argv for argv in commands if "install" in argv and "evil" in " ".join(argv)]
+
+
+def test_a_log_that_tells_the_whole_machine_is_planned_for() -> None:
+    """The doctor's plan, and the line that plans for the machine as the log describes it."""
+    lines = (
+        "PyTorch version: 2.3.0+cpu", "OS: Ubuntu 22.04.4 LTS (x86_64)", "Libc version: glibc-2.35",
+        "Python version: 3.10.14 (main, May  6 2024, 19:42:50) [GCC 11.2.0] (64-bit runtime)",
+        "GPU models and configuration: GPU 0: NVIDIA GeForce RTX 3090", "Nvidia driver version: 535.171.04",
+        "[pip3] torch==2.3.0+cpu", "AssertionError: Torch not compiled with CUDA enabled",
+    )  # fmt: skip
+    report = judge_log(judge_text("\n".join(lines)).events, matrix(), None, remedied)
+    (cause,) = [item for item in report.findings if item.primary]
+    assert cause.fix is not None
+    assert [shlex.join(command.argv[1:]) for command in cause.fix.commands] == [
+        "-m pip uninstall -y torch", "-m pip install --only-binary=:all: torch==2.3.0",
+    ]  # fmt: skip
+    (line,) = cause.fix.alternatives[-1].commands
+    assert shlex.join(line.argv).startswith("envcheck plan torch --python 3.10 --driver 535.171.04 --glibc 2.35 --gpu ")
