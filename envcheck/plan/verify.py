@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from envcheck.host.interruption import held_back
 from envcheck.host.process import run_program
+from envcheck.host.trees import remove_tree
 from envcheck.model.facts import Known
 from envcheck.model.plans import Environment, Plan, RequirementSet
 from envcheck.model.records import replaced
@@ -91,8 +91,8 @@ def _written(wanted: RequirementSet) -> Iterator[str]:
         source.write_text("\n".join(wanted.requirements) + "\n", encoding="utf-8")
         yield str(source)
     finally:
-        with held_back():
-            shutil.rmtree(folder, ignore_errors=True)
+        with held_back(), suppress(OSError):
+            remove_tree(folder)
 
 
 def compile_options(made: Environment, wanted: RequirementSet) -> tuple[str, ...]:
