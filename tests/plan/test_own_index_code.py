@@ -1,4 +1,4 @@
-"""Which build of PyTorch's own index is planned: by the code each holds, as its own table or its build scripts say."""
+"""Which build of a release is planned: by the code each holds for the GPUs, as its own table or build scripts say."""
 
 from __future__ import annotations
 
@@ -48,3 +48,20 @@ def test_an_old_gpu_gets_the_last_release_with_code_for_it_and_no_later_one() ->
     plan = planned("torch", on=machine("3.7", "470.256.02", "3.5"))
     assert chosen(plan).requirement == "torch==1.3.0"
     assert planned("torch", on=machine("3.8", "470.256.02", "3.5")).changes[0].requirement == "torch==1.3.0"
+
+
+def test_a_build_that_leaves_no_gpu_out_goes_before_a_newer_cuda_that_does() -> None:
+    both = Description("3.12", "580.65.06", ("12.0", "6.1"), "2.35", "linux_x86_64")
+    release = chosen(planned("jax==0.12.0.1", on=both))
+    assert release.requirement == "jax[cuda12]==0.12.0.1"
+    assert [(item.requirement, item.finding) for item in release.rejected] == [
+        ("jax[cuda13]==0.12.0.1", "gpu-arch-too-old")
+    ]
+    newest = chosen(planned("torch==2.15.0", on=both))
+    assert (newest.requirement, [item.id for item in newest.warnings]) == ("torch==2.15.0", ["gpu-arch-too-old"])
+
+
+def test_no_bound_is_set_that_leaves_no_cudnn() -> None:
+    """JAX for CUDA 13 asks for cuDNN 9.12, whose first wheel for it had left Pascal behind."""
+    both = Description("3.12", "580.65.06", ("12.0", "6.1"), "2.35", "linux_x86_64")
+    assert chosen(planned("jax[cuda13]==0.12.0.1", on=both)).constraints == ()
