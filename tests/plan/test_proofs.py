@@ -22,8 +22,7 @@ def test_the_table_fits_its_schema() -> None:
 @pytest.mark.parametrize(
     ("line", "verify", "undo"),
     [
-        ("sudo apt-get install -y g++-12", "g++-12 --version", "sudo apt-get purge -y g++-12"),
-        ("apt-get install -y a b", "dpkg-query -W a b", "apt-get purge -y a b"),
+        ("sudo apt-get install -y g++-12", "g++-12 --version", "sudo apt-get purge -y --auto-remove g++-12"),
         (
             "sudo dnf install -y gcc-toolset-12-gcc-c++",
             "/opt/rh/gcc-toolset-12/root/usr/bin/g++ --version",
@@ -76,6 +75,13 @@ def test_a_file_that_is_written_is_taken_away_again() -> None:
     added = proof_of(writing_argv(Writing("/e/bin/activate", ("true", "false"), appends=True)))
     assert added.verify == ("grep", "-qxF", "--", "true", "/e/bin/activate")
     assert "/e/bin/activate" in added.lasting
+
+
+def test_a_debian_package_that_is_unpacked_alone_is_not_there() -> None:
+    found = proof_of(("apt-get", "install", "-y", "a", "b"))
+    assert found.verify[-3:] == ("sh", "a", "b")
+    assert "grep -qx installed" in found.verify[2]  # dpkg-query lists what is half configured, too
+    assert found.undo == ("apt-get", "purge", "-y", "--auto-remove", "a", "b")
 
 
 def test_what_a_step_tells_itself_stands() -> None:
