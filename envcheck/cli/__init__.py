@@ -29,6 +29,7 @@ def _told(work: Callable[[], int]) -> int:
 
     code = None
     _open_missing_streams()
+    _say_all()
     try:
         code = work()
         sys.stdout.flush()
@@ -50,6 +51,13 @@ def _open_missing_streams() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - lives as long as we
+
+
+def _say_all() -> None:
+    # A code page of Windows lacks most characters that a folder may have in its name.
+    for stream in (sys.stdout, sys.stderr):
+        if stream.encoding.lower() not in ("utf-8", "utf8") and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
 
 
 def _leave(code: int) -> None:

@@ -6,11 +6,12 @@ import contextlib
 import sys
 import time
 
+from envcheck.cli.output import typed_here
 from envcheck.install.journal import BEGUN, Journal
 from envcheck.install.machine import Taken, taken
 from envcheck.install.settle import NEW
 from envcheck.model.records import replaced
-from envcheck.render.inert import inert, shell_line
+from envcheck.render.inert import inert
 from envcheck.render.install_json import Result
 
 _WIDTH = 100  # characters of a step's last line
@@ -53,7 +54,7 @@ class InstallProgress:
         self.result = Result(outcome, str(place.folder), journal.identity, "" if environment == NEW else why, log)
         if environment == NEW:
             kept = "the one before" if existed else "none"
-            back = shell_line(("envcheck", "install", "--rollback", "--env", str(place.folder)))
+            back = typed_here(("envcheck", "install", "--rollback", "--env", str(place.folder)))
             self._say(f"{place.folder} is the new environment. Back to {kept}: {back}")
             return
         if not self._verbose:
@@ -69,9 +70,9 @@ class InstallProgress:
         if steps:
             self._say("Done to this machine, newest first; none of it is taken back by itself:")
         for step in steps:
-            self._say(f"  {shell_line(step.argv)}" + (f"  ({step.lasting})" if step.lasting else ""))
+            self._say(f"  {typed_here(step.argv)}" + (f"  ({step.lasting})" if step.lasting else ""))
             if step.undo:
-                self._say(f"    undo: {shell_line(step.undo)}")
+                self._say(f"    undo: {typed_here(step.undo)}")
 
     def _elapsed(self) -> str:
         return f"{time.monotonic() - self._since:.0f} s"

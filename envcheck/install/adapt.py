@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-
 from envcheck.install.machine import before_restart, is_for_a_person, unattended
 from envcheck.model.plans import CONDA, PIP, SYSTEM, Environment, Plan, Step
 from envcheck.model.records import dataclass, replaced
 from envcheck.plan.paths import interpreter
+from envcheck.plan.quoting import quoted
 
 _CREATE = "create-environment"
 
@@ -41,7 +40,7 @@ def adapted(plan: Plan, here: Here, *, system: bool) -> Plan:
 
 def _one_environment(plan: Plan) -> Environment:
     if len(plan.environments) != 1:
-        each = " and ".join(f"`envcheck install {shlex.quote(item)}`" for item in plan.requirements)
+        each = " and ".join(f"`envcheck install {quoted((item,), plan.system)}`" for item in plan.requirements)
         raise AdaptError(f"these frameworks need two environments: {each}, each with an --env of its own.")
     return plan.environments[0]
 

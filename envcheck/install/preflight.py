@@ -59,7 +59,7 @@ def _user(asked: Preflight) -> Iterator[str]:
 def _folder(place: Place) -> Iterator[str]:
     parent, folder = place.folder.parent, place.folder
     if not parent.is_dir():
-        yield f"{parent} is not there: make it first (mkdir -p), or give another --env."
+        yield f"{parent} is not there: make it first, or give another --env."
         return
     if not os.access(parent, os.W_OK | os.X_OK):
         yield f"{parent} cannot be written: the environment and what is kept of the old one lie there."

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Known
-from envcheck.model.plans import Clash, Environment, Plan, PlannedRelease, Step
+from envcheck.model.plans import CONDA, Clash, Environment, Plan, PlannedRelease, Step
 from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.activation import activation_steps
@@ -109,7 +109,7 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
         requirements=tuple(text for choice in choices for text in choice.request.texts),
         environments=tuple(environments),
         clashes=tuple(clashes),
-        notes=tuple(dict.fromkeys([*other_ways(judge.own_findings()), *_untold(context, choices), *notes])),
+        notes=tuple(dict.fromkeys([*other_ways(judge.own_findings(), context.os), *_untold(context, choices), *notes])),
         system=context.os,
         machine=stated_machine(context),
     )
@@ -140,6 +140,10 @@ def _untold(context: Context, choices: list[Choice]) -> list[str]:
 def _notes(context: Context, made: Environment, releases: list[PlannedRelease]) -> list[str]:
     native = [_NATIVE] if made.packages and not made.sets else []
     native += [f"{row.distribution} {row.version}: {row.note}" for row in beside(context, releases) if row.note]
+    if made.installer == CONDA and context.os == "windows" and context.goal == "gpu":
+        native.append(
+            "Activate it before use (conda activate): Windows finds the CUDA libraries by the PATH that sets."
+        )
     return [*native, *([f"The wheels are for macOS {made.macos} or newer."] if made.macos else [])]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 from envcheck.model.facts import Absent, Known
 from envcheck.model.findings import Command, Fix
@@ -17,6 +16,7 @@ from envcheck.plan.described import Description, planned_facts
 from envcheck.plan.in_the_way import removal_steps
 from envcheck.plan.judge import Judge
 from envcheck.plan.paths import interpreter
+from envcheck.plan.quoting import quoted
 from envcheck.plan.requests import Request, RequestError, read_requests
 from envcheck.plan.system import blockers
 from envcheck.plan.wish import Wish
@@ -151,7 +151,7 @@ def _written(context: Context, plan: Plan, broken: list[Broken], here: str = "",
             steps = _fitted(context, made, there, steps)
         commands += [Command(step.argv, step.scope, step.purpose) for step in steps if releases]
     chosen = " and ".join(item.requirement for item in wanted)
-    asked = shlex.join((*plan.requirements, *(("--python", python) if python else ())))
+    asked = quoted((*plan.requirements, *(("--python", python) if python else ())), context.os)
     where = "" if here else " into a new environment"
     return Fix(f"Install {chosen} with what it needs{where}, as `envcheck plan {asked}` chooses.", tuple(commands))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from envcheck.matrix.query import Matrix
 from envcheck.model.plans import Clash, Plan
 from envcheck.model.records import dataclass, replaced
@@ -13,6 +11,7 @@ from envcheck.plan.choose import Choice
 from envcheck.plan.described import Description, planned_facts
 from envcheck.plan.in_the_way import removal_steps
 from envcheck.plan.judge import Judge
+from envcheck.plan.quoting import quoted
 from envcheck.plan.requests import Request
 from envcheck.plan.there import Standing, satisfies, standing
 from envcheck.plan.wish import Wish
@@ -47,7 +46,7 @@ def plan_into(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish:
     open_ = tuple(one for one in named if one.framework not in {there.framework for there in met})
     if not open_:
         return Into(None, met)
-    _all_well(others, requests, wish)
+    _all_well(here, others, requests, wish)
     tries = dict.fromkeys([(open_, (*others, *met)), (named, others)])
     return _first_that_fits(here, bare, tuple(tries), wish)
 
@@ -63,11 +62,11 @@ def _held(here: Context, request: Request, found: tuple[Standing, ...]) -> Reque
     return named
 
 
-def _all_well(others: tuple[Standing, ...], requests: tuple[Request, ...], wish: Wish) -> None:
+def _all_well(here: Context, others: tuple[Standing, ...], requests: tuple[Request, ...], wish: Wish) -> None:
     wrong = next((there for there in others if there.wrong), None)
     if wrong is not None:
         texts = (*(one.text for one in requests), wrong.framework)
-        asked = shlex.join(("envcheck", "install", *texts, "--env", wish.folder))
+        asked = quoted(("envcheck", "install", *texts, "--env", wish.folder), here.os)
         raise OccupiedError(
             f"{wish.folder} holds {wrong.label}, with which no environment counts as good: {wrong.wrong} "
             f"Have both put right by `{asked}`, or give a new folder."
@@ -89,17 +88,17 @@ def _first_that_fits(
         clash = next((item for item in clashes if item.first.startswith(labels)), None) if labels else None
         if clash is None:
             return Into(_fitted(here, plan_of(judge, choices, clashes, wanted), kept), kept)
-    raise OccupiedError(_clashing(clash, choices, kept, wish))
+    raise OccupiedError(_clashing(clash, choices, kept, wish, here.os))
 
 
-def _clashing(clash: Clash | None, choices: list[Choice], kept: tuple[Standing, ...], wish: Wish) -> str:
+def _clashing(clash: Clash | None, choices: list[Choice], kept: tuple[Standing, ...], wish: Wish, system: str) -> str:
     new = [choice.request.text for choice in choices]
-    both = shlex.join(("envcheck", "install", *new, *(there.framework for there in kept), "--env", wish.folder))
+    both = quoted(("envcheck", "install", *new, *(there.framework for there in kept), "--env", wish.folder), system)
     pins = f"{clash.first}, and {clash.second}" if clash else ""
     apart = f"{wish.folder}-{choices[0].request.framework}"
     return (
-        f"what {wish.folder} holds stays as it is, and nothing that {shlex.join(new)} admits goes with it: {pins}. "
-        f"Give it an environment of its own (--env {shlex.quote(apart)}), or have all chosen anew: `{both}`."
+        f"what {wish.folder} holds stays as it is, and nothing that {quoted(new, system)} admits goes with it: {pins}. "
+        f"Give it an environment of its own (--env {quoted((apart,), system)}), or have all chosen anew: `{both}`."
     )
 
 

@@ -23,7 +23,9 @@ def verification_step(made: Environment, frameworks: tuple[str, ...], goal: str)
     code = "; ".join(lines)
     if not made.platform.startswith("win"):
         code = code.replace("'", '"')  # each shell prints best what holds none of its own quotes
-    argv = _activated(made, code) if made.library_folders else (interpreter(made), "-c", code)
+    # Windows finds conda's CUDA by the PATH that an activation sets.
+    by_path = made.installer == CONDA and made.platform.startswith("win") and goal == "gpu"
+    argv = _activated(made, code) if made.library_folders or by_path else (interpreter(made), "-c", code)
     seen = "finds the GPU" if goal == "gpu" else "imports"
     return Step(
         "verify",

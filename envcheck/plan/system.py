@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 
 from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding, Way
 from envcheck.model.plans import SYSTEM, Step
 from envcheck.plan.proofs import step_of
+from envcheck.plan.quoting import quoted
 from envcheck.rules import catalogue
 
 _NO_STEP_HELPS = ("hardware", "python")  # layers of the catalogue: the machine itself, the interpreter itself
@@ -38,19 +38,19 @@ def system_steps(findings: Iterable[Finding], *, consequences: bool = False) -> 
     return tuple(steps)
 
 
-def other_ways(findings: Iterable[Finding]) -> tuple[str, ...]:
+def other_ways(findings: Iterable[Finding], system: str) -> tuple[str, ...]:
     """Say what could be done in place of such steps."""
     wrong = [item for item in findings if item.severity == ERROR and item.verdict == INCOMPATIBLE]
     mended = [item for item in wrong if item.fix is not None and item.caused_by is None and _is_mendable(item)]
     return tuple(
-        " ".join([f"In place of the steps for {item.id}: {way.summary}", *_typed(way)])
+        " ".join([f"In place of the steps for {item.id}: {way.summary}", *_typed(way, system)])
         for item in mended
         for way in (item.fix.alternatives if item.fix else ())
     )
 
 
-def _typed(way: Way) -> list[str]:
-    return [f"$ {shlex.join(command.argv)}" for command in way.commands]
+def _typed(way: Way, system: str) -> list[str]:
+    return [f"$ {quoted(command.argv, system)}" for command in way.commands]
 
 
 def _steps(finding: Finding, *, everything: bool) -> list[Step]:

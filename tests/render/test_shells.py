@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from envcheck.model.findings import COMPATIBLE, Command, Finding, Fix, Report
 from envcheck.model.writing import Writing, writing_argv
+from envcheck.plan.quoting import quoted
 from envcheck.render.inert import shell_line
 from envcheck.render.text import finding_lines, print_lines
 from envcheck.rules.fixes_shell import fitted
+from tests.render.windows_shells import cmd_words, powershell_words
 
 WINDOWS = {
     (".venv\\Scripts\\python.exe", "-m", "pip", "install", "tensorflow[and-cuda]"): (
@@ -67,3 +73,20 @@ def test_a_file_that_a_fix_writes_is_shown_line_by_line(capsys: pytest.CaptureFi
     shown = capsys.readouterr().out.partition("$ ")[2]
     assert shown == "printf '%s\\n' \\\n    'a' \\\n    'b \"$c\"' \\\n    'd'\"'\"'e' \\\n    > /e/bin/x\n"
     assert shell_line(argv, "linux") == shown.replace(" \\\n    ", " ").strip()
+
+
+def test_a_sentence_quotes_for_the_shells_of_its_system() -> None:
+    words = ("envcheck", "install", "torch>=2,<3", "--env", "my env")
+    assert quoted(words, "linux") == "envcheck install 'torch>=2,<3' --env 'my env'"
+    assert quoted(words, "windows") == 'envcheck install "torch>=2,<3" --env "my env"'
+    assert cmd_words(quoted(words, "windows")) == powershell_words(quoted(words, "windows")) == list(words)
+
+
+def test_a_code_page_that_lacks_a_letter_shows_a_mark() -> None:
+    asked = ["plan", "torch", "--env", "env\xe9\u65e5", "--platform", "win_amd64", "--python", "3.12"]
+    told = {**os.environ, "PYTHONIOENCODING": "cp437"}
+    done = subprocess.run(
+        [sys.executable, "-m", "envcheck", *asked], env=told, capture_output=True, timeout=60, check=False
+    )
+    assert "env\xe9?\\Scripts\\python.exe" in done.stdout.decode("cp437")
+    assert done.returncode == 0

@@ -13,5 +13,5 @@ if ($LASTEXITCODE) { exit $LASTEXITCODE }
 if ($LASTEXITCODE) { exit $LASTEXITCODE }
 
 # See that each framework finds the GPU: tensorflow.
-.conda-env\python.exe -c '"import tensorflow as t; from tensorflow.python.client import device_lib as l; d = [x.name for x in l.list_local_devices() if x.device_type == ''GPU'']; print(t.__version__, d); assert d, ''no GPU seen''"'
+conda run -p .\.conda-env python -c '"import tensorflow as t; from tensorflow.python.client import device_lib as l; d = [x.name for x in l.list_local_devices() if x.device_type == ''GPU'']; print(t.__version__, d); assert d, ''no GPU seen''"'
 if ($LASTEXITCODE) { exit $LASTEXITCODE }
