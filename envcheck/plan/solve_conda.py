@@ -16,6 +16,7 @@ _SUBDIRS = {
     "macosx_arm64": "osx-arm64",
     "macosx_x86_64": "osx-64",
 }
+SECONDS = 300.0  # for one solve: conda-forge's index is some hundred megabytes where nothing of it is kept yet
 _SYSTEM = {"linux": ("__unix", "__linux"), "win": ("__win",), "macosx": ("__unix", "__osx")}
 
 
@@ -28,18 +29,33 @@ def solve(made: Environment, environment: Mapping[str, str]) -> tuple[str, ...]:
 
     try:
         import rattler
-        from rattler.exceptions import FetchRepoDataError, GatewayError, SolverError
+        from rattler.exceptions import (
+            FetchRepoDataError,
+            GatewayError,
+            InvalidChannelError,
+            InvalidUrlError,
+            SolverError,
+        )
     except ImportError:
         hint = "pip install 'envcheck-gpu[conda]'"
         raise UnreachableError(f"--verify solves conda's plans with py-rattler, which is not here: {hint}.") from None
+    alias = environment.get("CONDA_CHANNEL_ALIAS", "")
+    no_answer = f"{', '.join(made.channels)}: the channel gave no answer"
     try:
-        records = asyncio.run(_records(rattler, made, environment.get("CONDA_CHANNEL_ALIAS", "")))
+        records = asyncio.run(asyncio.wait_for(_records(rattler, made, alias), SECONDS))
     except SolverError as error:
-        raise UnresolvableError(f"{', '.join(made.packages)} cannot be solved: {str(error)[:600]}") from None
+        raise UnresolvableError(f"{', '.join(made.packages)} cannot be solved: {_in_a_line(error, 600)}") from None
+    except (InvalidChannelError, InvalidUrlError) as error:
+        raise UnreachableError(f"{no_answer}: CONDA_CHANNEL_ALIAS is no address ({_in_a_line(error, 100)}).") from None
+    except (asyncio.TimeoutError, TimeoutError):
+        raise UnreachableError(f"{no_answer} within {SECONDS:.0f} s.") from None
     except (FetchRepoDataError, GatewayError, OSError) as error:
-        shown = f"{', '.join(made.channels)}: the channel gave no answer: {str(error)[:300]}"
-        raise UnreachableError(shown) from None
+        raise UnreachableError(f"{no_answer}: {_in_a_line(error, 300)}") from None
     return tuple(sorted(f"{record.name.normalized}={record.version}={record.build}" for record in records))
+
+
+def _in_a_line(error: Exception, length: int) -> str:
+    return " ".join(str(error).split())[:length]
 
 
 def in_words(spec: str) -> str:
