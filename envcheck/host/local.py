@@ -78,7 +78,7 @@ class LocalHost:
     def find_program(self, name: str) -> Fact[str]:
         """Find an executable on PATH; unknown when only files that cannot be executed bear the name."""
         unusable: List[str] = []
-        for folder in _search_folders():
+        for folder in self._once(("PATH", os.environ.get("PATH", "")), _search_folders):
             path = os.path.join(folder, name + (".exe" if self.system == "windows" else ""))
             if os.path.isfile(path):
                 if os.access(path, os.X_OK):
@@ -150,13 +150,13 @@ class LocalHost:
             answer = self._run((python, "-E", "-s", "-S", "-B", "-c", source, *arguments), timeout, {})  # Python 2
         return _parsed(answer, f"{script} in {python}")
 
-    def _once(self, key: Tuple[str, ...], compute: Callable[[], Fact[T]]) -> Fact[T]:
+    def _once(self, key: Tuple[str, ...], compute: Callable[[], T]) -> T:
         with self._guard:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
             if key not in self._answers:
                 self._answers[key] = compute()
-            return cast("Fact[T]", self._answers[key])
+            return cast("T", self._answers[key])
 
 
 def _kernel_names() -> Dict[str, str]:
@@ -186,12 +186,13 @@ def _add(facts: Dict[str, Any], name: str, read: Callable[[], Any]) -> None:
 
 
 def _search_folders() -> List[str]:
+    """List the folders of PATH that are there, which a job system may make thousands of."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     if not all(map(os.path.isabs, folders)):  # an empty or relative entry starts from the current folder
         with contextlib.suppress(FileNotFoundError):
             here = os.getcwd()
             folders = [os.path.join(here, folder) for folder in folders]
-    return list(dict.fromkeys(folders))
+    return [folder for folder in dict.fromkeys(folders) if os.path.isdir(folder)]
 
 
 def _in_this_process(script: str, arguments: Sequence[str]) -> Known[Mapping[str, Any]]:
