@@ -98,7 +98,7 @@ def _obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: tuple[E
     listed = _listed(events)
     if needed and pip and _older(pip, needed):
         return Claim(PIP, 92, f"The wheels of {text} are seen by pip {needed} and newer; this is pip {pip}.", events)
-    if log.python and pip and needed and log.os == "linux":
+    if log.python and pip and needed and log.os == "linux" and not _has_glibc(log, here or rows):
         means = (
             f"Python {log.python} and pip {pip} take the wheels of {text}: what is left is a system too old for them."
         )
@@ -186,6 +186,14 @@ def _pip_needed(rows: Iterable[FrameworkRelease]) -> str:
 
     needs = [need.pip for need in map(easiest_for_pip, rows) if need is not None]
     return min(needs, key=_parts) if needs else ""
+
+
+def _has_glibc(log: Log, rows: Iterable[FrameworkRelease]) -> bool:
+    """Tell whether the C library is known and new enough for one of the rows."""
+    from envcheck.rules.wheel_tags import wheel_glibc
+
+    told = value_of(log.facts.host.libc_version) or log.first("glibc")
+    return bool(told) and any(not _older(told, wheel_glibc(row)) for row in rows)
 
 
 def _parts(version: str) -> tuple[int, ...]:
