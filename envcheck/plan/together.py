@@ -19,6 +19,7 @@ from envcheck.plan.requests import Request
 from envcheck.rules.cuda_wheel_names import bare_wheel, sharing_wheels
 
 _DEPTH = 24  # releases of each framework that are tried with each other
+_ALL = 400  # of one framework, beside what stays as it is
 _CONFLICT = "cuda-wheel-conflict"
 _UNTOLD = "which versions of the shared CUDA wheels it pins is not known."
 
@@ -33,7 +34,8 @@ def choose_together(
     clashes = [*_clashes(judge, newest)]
     if not clashes:
         return newest, []
-    ladders = [_Ladder(choice, judge, installer) for choice in newest]
+    depth = _DEPTH if len(newest) > 1 else _ALL
+    ladders = [_Ladder(choice, judge, installer, depth) for choice in newest]
     found = _fitting(judge, ladders, [])
     if not found:
         return newest, clashes
@@ -43,12 +45,12 @@ def choose_together(
 class _Ladder:
     """The releases of one framework, newest first, each judged when it is asked for."""
 
-    def __init__(self, newest: Choice, judge: Judge, installer: str) -> None:
-        self._known = [newest]
-        self._older = _older(judge, newest, installer)
+    def __init__(self, newest: Choice, judge: Judge, installer: str, depth: int) -> None:
+        self._known, self._depth = [newest], depth
+        self._older = _older(judge, newest, installer, depth)
 
     def __iter__(self) -> Iterator[Choice]:
-        for step in range(_DEPTH):
+        for step in range(self._depth):
             if step == len(self._known):
                 following = next(self._older, None)
                 if following is None:
@@ -87,10 +89,10 @@ def _fitting(judge: Judge, ladders: list[_Ladder], chosen: list[Choice]) -> list
     return []
 
 
-def _older(judge: Judge, newest: Choice, installer: str) -> Iterator[Choice]:
+def _older(judge: Judge, newest: Choice, installer: str, depth: int) -> Iterator[Choice]:
     """Go on below the newest release, through those alone whose pins are known."""
     choice, passed = newest, set()
-    for _ in range(_DEPTH):
+    for _ in range(depth):
         if choice.best is None:
             return
         passed.add(choice.best.candidate.requirement)

@@ -103,18 +103,25 @@ def test_the_newest_release_that_goes_with_what_stays_is_taken() -> None:
     assert argv(plan, "install")[-1] == "tensorflow[and-cuda]==2.20.0"
 
 
+def test_the_whole_line_of_releases_is_gone_down_for_one_that_goes_with_what_stays() -> None:
+    facts = facts_of(TENSORFLOW, Distribution("tensorflow-cpu", "2.15.1", requires=("ml-dtypes~=0.3.1",)))
+    (jax,) = plan_of(into(facts, "jax")).releases
+    assert jax.version == "0.4.34"
+    assert "ml-dtypes>=0.4.0" in jax.rejected[-1].why
+
+
 def test_what_cannot_go_together_is_refused_with_the_pins_that_clash() -> None:
     facts = facts_of(TENSORFLOW, Distribution("tensorflow-cpu", "2.15.1", requires=("ml-dtypes~=0.3.1",)))
     with pytest.raises(OccupiedError) as told:
-        into(facts, "jax")
+        into(facts, "jax>=0.5")
     assert "tensorflow-cpu 2.15.1: ml-dtypes~=0.3.1, and jax==0.10.2: ml-dtypes>=0.5.0." in str(told.value)
     assert "(--env env-jax)" in str(told.value)
-    assert "`envcheck install jax tensorflow --env env`" in str(told.value)
+    assert "`envcheck install 'jax>=0.5' tensorflow --env env`" in str(told.value)
 
 
 def test_what_is_named_may_change_where_it_must() -> None:
     facts = facts_of(TENSORFLOW, Distribution("tensorflow-cpu", "2.15.1", requires=("ml-dtypes~=0.3.1",)))
-    plan = plan_of(into(facts, "jax", "tensorflow"))
+    plan = plan_of(into(facts, "jax>=0.5", "tensorflow"))
     assert {item.framework for item in plan.releases} == {"jax", "tensorflow"}
     assert plan.notes == ()
 
