@@ -165,6 +165,6 @@ def _fitted(context: Context, made: Environment, releases: list[PlannedRelease],
     fitted = [replaced(step, argv=tuple(own.get(word, word) for word in step.argv)) for step in changed]
     if made.installer == CONDA:
         bring = [replaced(step, argv=("conda", "install", *step.argv[2:])) for step in fitted[:1]]
-        return [*bring, *fitted[1:]]
+        return [*bring, *fitted[1:]] if made.sets else [*fitted[1 : 1 + len(gone)], *bring, *fitted[1 + len(gone) :]]
     pip = [Step("bring-pip", "There is no pip yet.", (program, "-m", "ensurepip", "--upgrade"))]
     return [*(pip if isinstance(context.facts.python.pip_version, Absent) else []), *fitted[1:]]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 
 from envcheck.model.facts import Known
-from envcheck.model.plans import CONDA, IN_ENVIRONMENT, Environment, PlannedRelease, Step
+from envcheck.model.plans import CONDA, IN_ENVIRONMENT, PIP, UV, Environment, PlannedRelease, Step
 from envcheck.model.python_env import Distribution
 from envcheck.plan.paths import interpreter
 from envcheck.rules.context import Context
@@ -27,21 +27,27 @@ _GONE = (
 
 def removal_steps(context: Context, made: Environment, releases: Iterable[PlannedRelease]) -> tuple[Step, ...]:
     """Remove what is in the way of planned releases by the environment's installer; () where nothing is."""
-    found = dict.fromkeys(name for item in releases for name in in_the_way(context, item))
-    names = tuple(name for name in found if re.fullmatch(_NAME, name))
-    if not names or made.installer == CONDA:
-        return ()
-    installer, python = import_module(f"envcheck.plan.{made.installer}"), interpreter(made)
-    return (
-        Step(
-            "remove",
-            "Remove what pip would leave in its place.",
-            installer.uninstall_argv(python, names),
-            verify=(python, "-c", _GONE, *names),
-            environment=made.folder,
-            lasting=IN_ENVIRONMENT,
-        ),
-    )
+    if made.installer == CONDA:
+        from envcheck.plan.in_condas_way import removal_steps_of_conda  # for conda's environments alone
+
+        return removal_steps_of_conda(context, made, tuple(releases))
+    return uninstall_steps(made, (name for item in releases for name in in_the_way(context, item)))
+
+
+def uninstall_steps(
+    made: Environment, found: Iterable[str], purpose: str = "Remove what pip would leave in its place."
+) -> tuple[Step, ...]:
+    """Remove distributions by pip, or uv; () where there are none."""
+    names = tuple(name for name in dict.fromkeys(found) if re.fullmatch(_NAME, name))
+    installer, python = import_module(f"envcheck.plan.{UV if made.installer == UV else PIP}"), interpreter(made)
+    argv = installer.uninstall_argv(python, names)
+    return (removal_step(made, argv, names, purpose),) if names else ()
+
+
+def removal_step(made: Environment, argv: tuple[str, ...], names: tuple[str, ...], purpose: str) -> Step:
+    """Describe the removal of distributions from an environment that is there."""
+    gone = (interpreter(made), "-c", _GONE, *names)
+    return Step("remove", purpose, argv, verify=gone, environment=made.folder, lasting=IN_ENVIRONMENT)
 
 
 def in_the_way(context: Context, release: PlannedRelease) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envcheck.matrix.query import Matrix
-from envcheck.model.plans import Clash, Plan
+from envcheck.model.plans import CONDA, Clash, Plan
 from envcheck.model.records import dataclass, replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.build import choose_all, goal_of, plan_of, unmet
@@ -106,7 +106,10 @@ def _fitted(here: Context, plan: Plan, kept: tuple[Standing, ...]) -> Plan:
     """Remove first what is in the way; what was broken before is not held against a step."""
     made = plan.environments[0]
     gone = removal_steps(here, made, plan.releases)
-    first = next(place for place, step in enumerate(plan.steps) if step.environment and step.id != _CREATE)
+    by_conda = made.installer == CONDA and not made.sets  # conda's first step brings all
+    first = next(
+        place for place, step in enumerate(plan.steps) if step.environment and (step.id != _CREATE or by_conda)
+    )
     steps = (*plan.steps[:first], *gone, *plan.steps[first:])
     if broken_pins(here):
         steps = tuple(replaced(step, verify=()) if step.id.startswith("install") else step for step in steps)
