@@ -18,8 +18,11 @@ FORMATS = ("text", "json", "script", "requirements", "dockerfile", "environment-
 
 
 def show(plan: Plan, verdict: str, form: str, *, verbose: bool) -> None:
-    """Print a plan to standard output; text fits the terminal."""
-    click.echo(_fitting(rendered(plan, verdict, form, verbose=verbose), form, sys.stdout), nl=False)
+    """Print a plan to standard output; text fits the terminal. Why there is none is told beside a file, too."""
+    text = rendered(plan, verdict, form, verbose=verbose)
+    click.echo(_fitting(text, form, sys.stdout), nl=False)
+    if not plan.releases and form not in ("text", "json") and not sys.stdout.isatty():
+        click.echo(text.partition("\n")[0], err=True)
 
 
 def show_what_runs(plan: Plan, stream: TextIO, *, verbose: bool) -> None:
@@ -46,7 +49,7 @@ def _width(stream: TextIO) -> int:
 
 
 def rendered(plan: Plan, verdict: str, form: str, *, verbose: bool = False) -> str:
-    """Render a plan; one that is blocked is told as text in every format but JSON."""
+    """Render a plan; of one that is blocked a file holds comments alone, which tell why."""
     if form == "json":
         from envcheck.render.plan_json import render_plan_json
 
@@ -54,11 +57,18 @@ def rendered(plan: Plan, verdict: str, form: str, *, verbose: bool = False) -> s
     if form == "text" or not plan.releases:
         from envcheck.render.plan_text import render_plan_text
 
-        return render_plan_text(plan, verbose=verbose)
+        text = render_plan_text(plan, verbose=verbose)
+        return text if form == "text" else _told_in_a_file(text, form)
     try:
         return _file(plan, form)
     except ValueError as error:
         raise UserError(f"--format {form}: {error}") from None
+
+
+def _told_in_a_file(text: str, form: str) -> str:
+    """Write a text as comments, whatever a machine put into it: somebody may run what was to be a plan."""
+    comments = "".join(f"# {line}".rstrip() + "\n" for line in text.splitlines())
+    return comments + ("exit 1\n" if form == "script" else "")
 
 
 def _file(plan: Plan, form: str) -> str:

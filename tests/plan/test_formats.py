@@ -11,6 +11,7 @@ import fastjsonschema
 import pytest
 
 import envcheck
+from envcheck.cli.group import run
 from envcheck.model.plans import Environment, Plan, RequirementSet, Step
 from envcheck.model.records import replaced
 from envcheck.model.writing import read_writing
@@ -154,3 +155,21 @@ def test_what_takes_a_step_back_is_written_for_the_same_shell() -> None:
     )
     shown = render_plan_text(replaced(made, steps=steps), verbose=True)
     assert '#    undo: powershell -LiteralPath "a b"' in shown
+
+
+@pytest.mark.parametrize("form", ["script", "requirements", "dockerfile", "environment-yml"])
+def test_where_there_is_no_plan_a_file_holds_comments_alone(form: str) -> None:
+    (hostile, *_) = PLANS["blocked"].rejected
+    plan = replaced(PLANS["blocked"], rejected=(replaced(hostile, why="$(touch x)\u2028`touch y`\nRUN touch z"),))
+    *lines, last = text_of(plan, form).splitlines()
+    assert [line for line in lines if not line.startswith("#")] == []
+    assert last == "exit 1" if form == "script" else last.startswith("#")
+
+
+def test_why_a_file_holds_no_plan_is_told_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["plan", "tensorflow==2.15.*", "--platform", "linux_x86_64", "--python", "3.13"]
+    assert run([*asked, "--format", "script"]) == 1
+    written = capsys.readouterr()
+    assert written.err == written.out.partition("\n")[0] + "\n"
+    assert run(asked) == 1
+    assert capsys.readouterr().err == ""
