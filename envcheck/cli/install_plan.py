@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from envcheck.cli import inspect
 from envcheck.cli.exits import UserError
+from envcheck.cli.output import typed_here
 from envcheck.install.adapt import AdaptError, Here, adapted
 from envcheck.install.place import Place
 from envcheck.model.facts import Absent, Known
@@ -53,7 +54,7 @@ def plan_to_run(asked: Asked, place: Place, *, system: bool) -> Planned:
     if not plan.releases or plan.blocked_by:
         return made
     try:
-        return replaced(made, plan=adapted(plan, _here(plan, facts, asked), system=system))
+        return replaced(made, plan=adapted(plan, _here(plan, facts, asked), system=system, typed=typed_here))
     except AdaptError as error:
         raise UserError(str(error)) from None
 

@@ -11,8 +11,7 @@ from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.cli.install_output import Manner, show_plan, tell
 from envcheck.cli.install_plan import Asked, Planned, plan_to_run
 from envcheck.cli.install_progress import InstallProgress
-from envcheck.cli.output import typed_here
-from envcheck.install.place import Place, place_of
+from envcheck.install.place import Place, place_of, resume_line
 from envcheck.model.plans import CONDA
 from envcheck.model.records import replaced
 from envcheck.render.inert import shell_line
@@ -61,8 +60,8 @@ def _settle_before(place: Place, manner: Manner) -> None:
     if not unsettled(place):
         return
     if manner.dry_run:
-        resume = f"`{typed_here(('envcheck', 'install', '--resume', '--env', str(place.folder)))}`"
-        raise UserError(f"an installation into {place.folder} is at work, or was cut off: then {resume} comes first.")
+        resume = resume_line(place)
+        raise UserError(f"an installation into {place.folder} is at work, or was cut off: then `{resume}` comes first.")
     try:
         with held_place(place, InstallProgress(0, quiet=manner.quiet)):
             pass

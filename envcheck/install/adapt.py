@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from envcheck.install.machine import before_restart, is_for_a_person, unattended
 from envcheck.model.plans import CONDA, PIP, SYSTEM, Environment, Plan, Step
 from envcheck.model.records import dataclass, replaced
 from envcheck.plan.paths import interpreter
-from envcheck.plan.quoting import quoted
 
 _CREATE = "create-environment"
+Typed = Callable[[tuple[str, ...]], str]  # how a command is written for who has to type it
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,12 @@ class AdaptError(ValueError):
     """The plan is none that one installation can carry out; the message says what to type instead."""
 
 
-def adapted(plan: Plan, here: Here, *, system: bool) -> Plan:
+def adapted(plan: Plan, here: Here, *, system: bool, typed: Typed) -> Plan:
     """Return the plan as it will run; AdaptError where it makes no environment or two, or needs an administrator."""
-    made = _one_environment(plan)
+    made = _one_environment(plan, typed)
     by_hand = [step for step in plan.steps if is_for_a_person(step) or (step.scope == SYSTEM and not system)]
     if by_hand:
-        raise AdaptError(_first_by_hand(by_hand, system=system))
+        raise AdaptError(_first_by_hand(by_hand, typed, system=system))
     steps = [step for each in before_restart(plan.steps) for step in _fitted(each, made, here)]
     if here.exists and not here.has_pip and made.installer == PIP:
         steps = [_bring_pip(made), *steps]
@@ -38,15 +40,15 @@ def adapted(plan: Plan, here: Here, *, system: bool) -> Plan:
     return fitted
 
 
-def _one_environment(plan: Plan) -> Environment:
+def _one_environment(plan: Plan, typed: Typed) -> Environment:
     if len(plan.environments) != 1:
-        each = " and ".join(f"`envcheck install {quoted((item,), plan.system)}`" for item in plan.requirements)
+        each = " and ".join(f"`{typed(('envcheck', 'install', item))}`" for item in plan.requirements)
         raise AdaptError(f"these frameworks need two environments: {each}, each with an --env of its own.")
     return plan.environments[0]
 
 
-def _first_by_hand(steps: list[Step], *, system: bool) -> str:
-    told = "; ".join(f"{step.purpose} {' '.join(step.argv)}".strip() for step in steps)
+def _first_by_hand(steps: list[Step], typed: Typed, *, system: bool) -> str:
+    told = "; ".join(step.purpose.rstrip(".") + (f": `{typed(step.argv)}`" if step.argv else "") for step in steps)
     could = "" if system or any(map(is_for_a_person, steps)) else ", or add --system to have it done"
     who = " as an administrator" if any(step.scope == SYSTEM for step in steps) else ""
     hint = f"Do that{who}{could}; --expect cpu plans without a GPU."

@@ -8,7 +8,7 @@ from pathlib import Path
 from envcheck.host.renaming import change_places, identity_of
 from envcheck.host.trees import copy_tree, remove_tree, write_through
 from envcheck.install.journal import BEGUN, COPIED, FINISHED, INSTALLED, MADE, RESTORED, RESTORING, Journal
-from envcheck.install.place import MARKER
+from envcheck.install.place import MARKER, Place, resume_line
 
 
 class ChangeError(Exception):
@@ -33,11 +33,11 @@ def put_in_place(journal: Journal, *, marked: bool = True) -> None:
         journal.write(MADE)
         if marked:
             place.folder.mkdir(exist_ok=True)
-            _mark(place.folder, identity)
+            _mark(place.folder, place, identity)
         return
     copy = place.kept(identity)
     copy_tree(place.folder, copy)
-    _mark(copy, identity)
+    _mark(copy, place, identity)
     write_through(copy)
     journal.write(COPIED, inode=identity_of(copy))
     try:
@@ -107,6 +107,6 @@ def _put_aside(journal: Journal) -> None:
     journal.place.folder.rename(aside)
 
 
-def _mark(folder: Path, identity: str) -> None:
-    text = f"The installation {identity} into this environment has not come to its end.\nenvcheck install --resume\n"
+def _mark(folder: Path, place: Place, identity: str) -> None:
+    text = f"The installation {identity} into this environment has not come to its end.\n{resume_line(place)}\n"
     (folder / MARKER).write_text(text, encoding="utf-8")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 from envcheck.model.records import dataclass
+from envcheck.plan.quoting import quoted
 
 MARKER = ".envcheck-incomplete"  # in an environment that is not whole yet
 _STATE = ".envcheck-"
@@ -54,6 +56,12 @@ class Place:
         """List the environments that one installation, or any, has left beside the one that counts."""
         found = (path for path in self.state.iterdir() if path.name.startswith(identity))
         return tuple(path for path in found if ".kept" in path.name or ".aside" in path.name)
+
+
+def resume_line(place: Place) -> str:
+    """Write the command that settles what did not come to its end, for the shells of this machine."""
+    argv = ("envcheck", "install", "--resume", "--env", str(place.folder))
+    return quoted(argv, "windows" if os.name == "nt" else "")
 
 
 def place_of(folder: str | Path) -> Place:

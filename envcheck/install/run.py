@@ -15,7 +15,7 @@ from envcheck.host.streaming import Ended
 from envcheck.install.change import ChangeError, begin, commit, put_in_place
 from envcheck.install.journal import DONE_STEP, STEP, VERIFYING, Journal, new_identity
 from envcheck.install.machine import written_down
-from envcheck.install.place import Place
+from envcheck.install.place import Place, resume_line
 from envcheck.install.settle import NEW, settle, unsettled
 from envcheck.model.plans import SYSTEM, Step
 from envcheck.model.records import dataclass
@@ -125,7 +125,7 @@ def _unsettled(journal: Journal, why: str, error: ChangeError | OSError) -> str:
     refused = words_of(error, place) if isinstance(error, OSError) else str(error).rstrip(".")
     return (
         f"{why}; {place.folder} could not be put back: {refused}. The environment as it was lies there or in "
-        f"{place.state}; do not use it before `envcheck install --resume` has put it right."
+        f"{place.state}; do not use it before `{resume_line(place)}` has put it right."
     )
 
 

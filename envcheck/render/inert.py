@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 from envcheck.model.writing import read_writing
+from envcheck.plan.quoting import posix_word
 from envcheck.render.shell_files import document_lines, writing_parts
 from envcheck.render.windows import windows_line
 
 # C0 and C1 controls, the marks that reorder text (https://trojansource.codes) or end a line, and half characters no
 # file takes.
 _ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u200e\u200f\ud800-\udfff]")
-
-_SEARCH_PATHS = ("$LD_LIBRARY_PATH", "$PATH", "$CONDA_PREFIX")  # to which an assignment adds a folder
 
 
 def inert(text: str) -> str:
@@ -32,26 +30,14 @@ def shell_line(argv: tuple[str, ...], system: str = "", *, folded: bool = False)
         return windows_line(words)
     writing = read_writing(words)
     if writing is not None:
-        return (" \\\n    " if folded else " ").join(writing_parts(writing, _quoted))
-    return " ".join(map(_quoted, words))
+        return (" \\\n    " if folded else " ").join(writing_parts(writing, posix_word))
+    return " ".join(map(posix_word, words))
 
 
 def here_document(argv: tuple[str, ...]) -> str:
     """Write a command that writes a file for a script of sh; "" for any other command."""
     writing = read_writing(tuple(map(inert, argv)))
-    return "\n".join(document_lines(writing, _quoted)) if writing else ""
-
-
-def _quoted(word: str) -> str:
-    if word.startswith("~/"):
-        return "~/" + _quoted(word[2:]) if word[2:] else "~/"
-    names = "|".join(map(re.escape, ("$USER", *_SEARCH_PATHS) if re.match(r"\w+=", word) else ("$USER",)))
-    parts = [part for part in re.split(f"({names})", word) if part] or [""]
-    return "".join(f'"{part}"' if re.fullmatch(names, part) else _literal(part) for part in parts)
-
-
-def _literal(part: str) -> str:
-    return f"'{part}'" if re.fullmatch(r"=[\w=.-]*", part) else shlex.quote(part)  # zsh looks for a program after a =
+    return "\n".join(document_lines(writing, posix_word)) if writing else ""
 
 
 def escaped_in_json(text: str) -> str:

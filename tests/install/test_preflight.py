@@ -12,8 +12,8 @@ from threading import Thread
 import pytest
 
 from envcheck.host.reaching import why_unreachable
-from envcheck.install import preflight
-from envcheck.install.adapt import AdaptError, Here, adapted
+from envcheck.install import adapt, preflight
+from envcheck.install.adapt import AdaptError, Here
 from envcheck.install.index import page_to_reach
 from envcheck.install.install_data import install_data, room_for
 from envcheck.install.place import place_of
@@ -25,12 +25,17 @@ from envcheck.model.plans import SYSTEM, USER, Plan, RequirementSet, Step
 from envcheck.model.python_env import PythonFacts
 from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
+from envcheck.render.inert import shell_line
 from tests.plan.machines import machine, planned
 
 pytestmark = pytest.mark.needs("posix")
 MANAGED = Facts(python=PythonFacts(externally_managed=Known(value=True, source=Source("file", "EXTERNALLY-MANAGED"))))
 UNMANAGED = Facts(python=PythonFacts(externally_managed=Known(value=False, source=Source("file", "x"))))
 OFFLINE = {"PIP_NO_INDEX": "1", "PATH": os.environ["PATH"]}
+
+
+def adapted(plan: Plan, here: Here, *, system: bool) -> Plan:
+    return adapt.adapted(plan, here, system=system, typed=shell_line)
 
 
 def jax(installer: str = "pip", python: str = "") -> Plan:
@@ -202,7 +207,7 @@ def with_driver_step(*argv: str) -> Plan:
 
 def test_steps_of_the_machine_are_run_when_asked_for_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = with_driver_step("sudo", "apt-get", "install", "driver")
-    with pytest.raises(AdaptError, match=r"Install the driver\. sudo apt-get install driver.*or add --system"):
+    with pytest.raises(AdaptError, match=r"Install the driver: `sudo apt-get install driver`.*or add --system"):
         adapted(plan, Here(), system=False)
     asked = adapted(plan, Here(), system=True)
     assert asked.steps[0].argv[0] == "sudo"
@@ -246,15 +251,16 @@ def test_nothing_is_planned_beyond_a_restart(tmp_path: Path) -> None:
 
 
 def test_what_only_a_person_can_do_comes_first() -> None:
-    with pytest.raises(AdaptError, match=r"lacks something first: Install the driver\.\. Do that as an administrator;"):
+    with pytest.raises(AdaptError, match=r"lacks something first: Install the driver\. Do that as an administrator;"):
         adapted(with_driver_step(), Here(), system=True)
 
 
 @pytest.mark.parametrize(
     ("scope", "argv", "words"),
     [
-        (USER, ("unset", "CUDA_VISIBLE_DEVICES"), r"unset CUDA_VISIBLE_DEVICES\. Do that; --expect cpu"),
-        (SYSTEM, ("docker", "run", "IMAGE"), r"docker run IMAGE\. Do that as an administrator; --expect cpu"),
+        (USER, ("unset", "CUDA_VISIBLE_DEVICES"), r"`unset CUDA_VISIBLE_DEVICES`\. Do that; --expect cpu"),
+        (USER, ("export", "PATH=/my cuda:$PATH"), r"""`export 'PATH=/my cuda:'"\$PATH"`\. Do that;"""),
+        (SYSTEM, ("docker", "run", "IMAGE"), r"`docker run IMAGE`\. Do that as an administrator; --expect cpu"),
     ],
 )
 def test_what_a_shell_or_a_name_of_yours_is_needed_for_comes_first(

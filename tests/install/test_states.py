@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from envcheck.cli.install_session import activation_hint
 from envcheck.host.locking import exclusive
 from envcheck.install.change import ChangeError, begin, commit, put_in_place, restore
 from envcheck.install.journal import Journal, new_identity
-from envcheck.install.place import Place, place_of
-from envcheck.install.run import held_place
+from envcheck.install.place import MARKER, Place, place_of
+from envcheck.install.run import UnsettledError, held_place
 from envcheck.install.settle import NEW, OLD, settle, unsettled
 from tests.install.session import Told
 
@@ -154,3 +155,27 @@ def test_an_installation_that_can_neither_be_finished_nor_undone_is_said_to_be(
 )
 def test_an_environment_with_a_hook_is_to_be_activated(installer: str, line: str) -> None:
     assert activation_hint(installer, place_of("/a b/env")).endswith(f"zsh: {line}")
+
+
+def test_every_line_to_paste_names_the_folder_whatever_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place = place_of(tmp_path / "my 'own' $HOME \"env\"")
+    place.state.mkdir()
+    InstallProgress(1).settled(installed(place), NEW, "")
+    back = capfd.readouterr().err.strip().partition("Back to none: ")[2]
+    assert shlex.split(back) == ["envcheck", "install", "--rollback", "--env", str(place.folder)]
+    assert shlex.split(activation_hint("pip", place).partition("zsh: ")[2]) == [".", f"{place.folder}/bin/activate"]
+    journal = Journal(place, "20260101T000001-7")
+    begin(journal, ("demo",))
+    put_in_place(journal)
+    resume = ["envcheck", "install", "--resume", "--env", str(place.folder)]
+    assert shlex.split((place.folder / MARKER).read_text().splitlines()[1]) == resume
+    monkeypatch.setattr("envcheck.install.run.settle", lambda *_: refused())
+    with pytest.raises(UnsettledError) as told, held_place(place, Told()):
+        pass
+    assert shlex.split(str(told.value).split("`")[1]) == resume
+
+
+def refused() -> str:
+    raise ChangeError("no.")

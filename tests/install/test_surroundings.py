@@ -192,7 +192,9 @@ def test_what_cannot_be_put_back_is_left_to_the_guard(environment: Path, monkeyp
         raise OSError(5, "Input/output error", "/a/file")
 
     monkeypatch.setattr("envcheck.install.run.settle", refuse)
-    with pytest.raises(UnsettledError, match=r"could not be put back: /a/file: Input/output error\. .*--resume"):
+    with pytest.raises(
+        UnsettledError, match=r"could not be put back: /a/file: Input/output error\. .*--resume --env /"
+    ):
         install(place_of(environment), job(fails()), Told())
     assert tree_hash(environment) == before
 

@@ -78,6 +78,7 @@ def test_a_file_that_a_fix_writes_is_shown_line_by_line(capsys: pytest.CaptureFi
 def test_a_sentence_quotes_for_the_shells_of_its_system() -> None:
     words = ("envcheck", "install", "torch>=2,<3", "--env", "my env")
     assert quoted(words, "linux") == "envcheck install 'torch>=2,<3' --env 'my env'"
+    assert quoted(("export", "PATH=/my x:$PATH"), "linux") == """export 'PATH=/my x:'"$PATH\""""
     assert quoted(words, "windows") == 'envcheck install "torch>=2,<3" --env "my env"'
     assert cmd_words(quoted(words, "windows")) == powershell_words(quoted(words, "windows")) == list(words)
 
