@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
-from tests.cases.judged import NOISE, UNDETERMINED, Judged, judged_cases
+from tests.cases.judged import FOLDER, NOISE, UNDETERMINED, Judged, judged_cases, read_cases
 
-REPORTED = judged_cases("reported")
-COMPOSED = judged_cases("composed")
-UNSEEN = judged_cases("unseen")  # bench/README.md tells how many were right when they were first judged
+# Only read here and judged in the tests: every process that collects them would judge them all. bench/README.md tells
+# how many of the unseen were right when they were first judged.
+READ = {name: [*read_cases(FOLDER / f"{name}.jsonl")] for name in ("reported", "composed", "unseen")}
 # A missing CUDA runtime on a machine of which the log does not say whether it has a GPU; still answered wrong.
 ARGUABLE = "unseen-c3-06"
 HARMLESS = [
-    item for item in (*REPORTED, *COMPOSED, *UNSEEN) if item.case["root_cause"] == NOISE and item.case["id"] != ARGUABLE
+    case["id"] for cases in READ.values() for case in cases if case["root_cause"] == NOISE and case["id"] != ARGUABLE
 ]
 # What the report itself calls undecidable, and one whose facts leave out the release of torch.
 UNDECIDED = {"pytorch-27738-b", "jax-21950", "pytorch-168065"}
 
 
-def name_of(item: Judged) -> str:
-    return str(item.case["id"])
+@cache
+def judged_by_id() -> dict[str, Judged]:
+    return {item.case["id"]: item for name in READ for item in judged_cases(name)}
 
 
-@pytest.mark.parametrize("judged", [*REPORTED, *COMPOSED], ids=name_of)
-def test_a_log_ends_in_its_cause(judged: Judged) -> None:
+@pytest.mark.parametrize("name", [case["id"] for case in (*READ["reported"], *READ["composed"])])
+def test_a_log_ends_in_its_cause(name: str) -> None:
+    judged = judged_by_id()[name]
     if judged.case["id"] in UNDECIDED:
         assert judged.primary != NOISE
         return
     assert judged.is_lenient, judged.primary
 
 
-@pytest.mark.parametrize("judged", HARMLESS, ids=name_of)
-def test_a_harmless_log_raises_no_error(judged: Judged) -> None:
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_harmless_log_raises_no_error(name: str) -> None:
+    judged = judged_by_id()[name]
     assert judged.primary in (NOISE, UNDETERMINED)
     assert not judged.raises_error
 
 
-@pytest.mark.parametrize("cases", [REPORTED, UNSEEN], ids=["reported", "unseen"])
-def test_the_log_decides_in_95_of_100(cases: tuple[Judged, ...]) -> None:
-    by_log = [item for item in cases if item.case["decidable_from"] == "log"]
+@pytest.mark.parametrize("name", ["reported", "unseen"])
+def test_the_log_decides_in_95_of_100(name: str) -> None:
+    by_log = [item for item in judged_cases(name) if item.case["decidable_from"] == "log"]
     assert sum(item.is_lenient for item in by_log) >= 0.95 * len(by_log)
 
 
 def test_the_facts_decide_in_90_of_100() -> None:
-    with_facts = [item for item in UNSEEN if item.case["decidable_from"] in ("facts", "log+facts")]
+    with_facts = [item for item in judged_cases("unseen") if item.case["decidable_from"] in ("facts", "log+facts")]
     assert sum(item.is_lenient for item in with_facts) >= 0.9 * len(with_facts) > 50
 
 
@@ -60,12 +65,12 @@ def test_cases_hold_machine_output_and_facts_only() -> None:
         "also_acceptable",
         "decidable_from",
     }
-    for item in REPORTED:
-        assert set(item.case) <= {*keys, "log_normalised"}
-        assert "notes" not in item.case["facts"]
-    assert all(item.case["origin"] == "composed" and item.case["source"] for item in (*COMPOSED, *UNSEEN))
+    for case in READ["reported"]:
+        assert set(case) <= {*keys, "log_normalised"}
+        assert "notes" not in case["facts"]
+    assert all(case["origin"] == "composed" and case["source"] for case in (*READ["composed"], *READ["unseen"]))
 
 
 def test_enough_is_composed() -> None:
-    assert len([item for item in COMPOSED if item.case["root_cause"] == NOISE]) >= 25
-    assert len(COMPOSED) >= 60
+    assert len([case for case in READ["composed"] if case["root_cause"] == NOISE]) >= 25
+    assert len(READ["composed"]) >= 60

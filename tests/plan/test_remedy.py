@@ -41,7 +41,9 @@ def changed(name: str) -> list[Finding]:
     return [new for old, new in zip(judged(name).findings, mended(name).findings) if old != new]
 
 
-CHANGED = [name for name in NAMES if changed(name)]
+@cache
+def changed_names() -> tuple[str, ...]:  # not while tests are collected: every process would judge all machines
+    return tuple(name for name in NAMES if changed(name))
 
 
 def commands(name: str, facts: Facts | None = None) -> list[str]:
@@ -57,54 +59,40 @@ def with_python(name: str, **facts: object) -> Facts:
     return replaced(read, python=replaced(read.python, **facts))
 
 
-@pytest.mark.parametrize("name", CHANGED)
 def test_the_doctors_commands_are_those_of_the_plan_it_names(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fix = changed(name)[0].fix
-    assert fix is not None
-    asked = shlex.split(fix.summary.partition("`envcheck plan ")[2].partition("`")[0])
-    saved = tmp_path / "machine.json"
-    saved.write_text(render_snapshot(snapshot_of(name)), encoding="utf-8")
-    here = "into a new environment" not in fix.summary
-    expect = ["--expect", mended(name).goal]
-    assert (
-        run(
-            [
-                "plan",
-                *asked,
-                *expect,
-                *(["--installer", "pip"] if here else []),
-                "--snapshot",
-                str(saved),
-                "--format",
-                "json",
-            ]
-        )
-        == 0
-    )
-    plan = json.loads(capsys.readouterr().out)
-    assert all(item["requirement"] in fix.summary for item in plan["releases"])
-    wanted = [step["argv"] for step in plan["steps"] if step["id"].startswith("install")]
-    own = [list(command.argv) for command in fix.commands if "--only-binary=:all:" in command.argv]
-    assert [argv[1:] for argv in own] == [argv[1:] for argv in wanted]
+    for name in changed_names():
+        fix = changed(name)[0].fix
+        assert fix is not None, name
+        asked = shlex.split(fix.summary.partition("`envcheck plan ")[2].partition("`")[0])
+        saved = tmp_path / "machine.json"
+        saved.write_text(render_snapshot(snapshot_of(name)), encoding="utf-8")
+        here = [] if "into a new environment" in fix.summary else ["--installer", "pip"]
+        machine = ["--expect", mended(name).goal, *here, "--snapshot", str(saved)]
+        assert run(["plan", *asked, *machine, "--format", "json"]) == 0, name
+        plan = json.loads(capsys.readouterr().out)
+        assert all(item["requirement"] in fix.summary for item in plan["releases"]), name
+        wanted = [step["argv"] for step in plan["steps"] if step["id"].startswith("install")]
+        own = [list(command.argv) for command in fix.commands if "--only-binary=:all:" in command.argv]
+        assert [argv[1:] for argv in own] == [argv[1:] for argv in wanted], name
 
 
-@pytest.mark.parametrize("name", CHANGED)
-def test_each_cause_names_the_steps_that_take_it_away(name: str) -> None:
-    report = mended(name)
-    plan = repair_plan(report)
-    ids = {step.id for step in plan.steps}
-    for finding in report.findings:
-        if finding.severity == ERROR and finding.verdict == INCOMPATIBLE and finding in changed(name):
-            assert steps_for(plan, finding)
-            assert set(steps_for(plan, finding)) <= ids
-    for step in plan.steps:
-        assert not step.argv or ((step.verify or step.unverified) and (step.undo or step.lasting)), step
+def test_each_cause_names_the_steps_that_take_it_away() -> None:
+    for name in changed_names():
+        report = mended(name)
+        plan = repair_plan(report)
+        ids = {step.id for step in plan.steps}
+        for finding in report.findings:
+            if finding.severity == ERROR and finding.verdict == INCOMPATIBLE and finding in changed(name):
+                assert steps_for(plan, finding), name
+                assert set(steps_for(plan, finding)) <= ids, name
+        for step in plan.steps:
+            assert not step.argv or ((step.verify or step.unverified) and (step.undo or step.lasting)), (name, step)
 
 
 def test_the_kinds_of_causes_are_covered() -> None:
-    causes = {item.id for name in CHANGED for item in changed(name)}
+    causes = {item.id for name in changed_names() for item in changed(name)}
     assert causes >= {
         "framework-cpu-build",
         "framework-cuda-extra-missing",
