@@ -8,13 +8,16 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from envcheck.matrix.clauses import within
 from envcheck.model.plans import Clash, Rejected
 from envcheck.model.records import replaced
+from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.candidates import Candidate, candidates
 from envcheck.plan.choose import Choice, choose
 from envcheck.plan.constraints import constraints
 from envcheck.plan.cuda_source import NONE, OWN
 from envcheck.plan.judge import Judge, Judgement
+from envcheck.plan.plan_data import plan_data
 from envcheck.plan.requests import Request
 from envcheck.rules.cuda_wheel_names import bare_wheel, sharing_wheels
 
@@ -156,15 +159,30 @@ def _label(judged: Judgement) -> str:
 
 
 def _pins(judge: Judge, judged: Judgement) -> tuple[str, ...]:
-    """List what a release requires as far as the matrix knows: its CUDA wheels, and what it shares with others."""
+    """List what a release requires as far as is known: its CUDA wheels, and what it shares with others."""
     candidate, wheels = judged.candidate, judged.source.requirements
     if judged.source.kind == OWN and not candidate.local:
         wheels += candidate.cuda_row.cuda_wheels
     elif candidate.local.startswith("cu"):
-        wheels += tuple(f"{name}-{candidate.local[:4]}" for name in sharing_wheels())
+        wheels += tuple(_of_own_index(candidate))
     own, row, context = () if judged.source.kind == NONE else wheels, candidate.row, judge.context
     real = context.matrix.release(row.framework, row.version, context.platform, row.stub_for) if row.stub_for else None
-    return (*own, *(f"{name}{specifier}" for name, specifier in (real or row).requires.items()))
+    return (*own, *(f"{name}{specifier}" for name, specifier in (real or row).requires.items()), *_beyond(row))
+
+
+def _of_own_index(candidate: Candidate) -> Iterator[str]:
+    """Yield what a build on its own index pins: versions nobody holds, but cuDNN of the major its namesake takes."""
+    suffix, major = candidate.local[:4], (candidate.row.cudnn or "").partition(".")[0]
+    yield from (f"{name}-{suffix}" for name in sharing_wheels())
+    if major:
+        yield f"nvidia-cudnn-{suffix}>={major},<{int(major) + 1}"
+
+
+def _beyond(row: FrameworkRelease) -> Iterator[str]:
+    """Yield what a release shares with other frameworks beyond the columns of the matrix."""
+    for entry in plan_data()["shared_requirements"]["rows"]:
+        if row.framework == entry["framework"] and within(row.version, entry["specifier"]):
+            yield from entry["requires"]
 
 
 def _meet(first: SpecifierSet, second: SpecifierSet) -> bool:

@@ -85,3 +85,20 @@ def test_the_text_names_one_clash_of_each_two_releases_and_all_when_asked() -> N
     assert short.count("Clash: ") == 1
     assert f"and {len(plan.clashes) - 1} more" in short
     assert whole.count("Clash: ") == len(plan.clashes) > 5
+
+
+def test_a_build_of_its_own_index_brings_the_cudnn_major_of_its_release() -> None:
+    old = machine(python="3.8", driver="470.57.02", gpu="8.6", glibc="2.31")
+    plan = planned("tensorflow<2.14", "torch<2.5", on=old)
+    assert [item.requirement for item in plan.releases] == ["tensorflow==2.13.1", "torch==2.4.1+cu118"]
+    assert len(plan.environments) == 2
+    told = [(item.first.partition(": ")[2], item.second.partition(": ")[2]) for item in plan.clashes]
+    assert ("nvidia-cudnn-cu11<9,>=8.6", "nvidia-cudnn-cu11<10,>=9") in told
+
+
+def test_what_the_matrix_has_no_column_for_is_met_together_too() -> None:
+    plan = planned("tensorflow==2.13.*", "torch<2.16", on=machine())
+    torch = chosen(plan, "torch")
+    assert torch.requirement == "torch==2.1.2+cpu"
+    assert "typing-extensions<4.6" in torch.rejected[-1].why
+    assert "typing-extensions>=4.8" in torch.rejected[-1].why
