@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 # They put packages elsewhere, or make another Python's packages seem to be there.
 _LEADS_ASTRAY = (
@@ -48,9 +50,10 @@ def _for_uv(environment: Mapping[str, str]) -> dict[str, str]:
         found["UV_DEFAULT_INDEX"] = settings.url
     except ArtifactError:
         settings = connection_settings(environment)  # no index, or one that is a folder
-        # uv has no variable for "no index": it can be kept off the network
-        found["UV_OFFLINE"] = "1" if environment.get("PIP_NO_INDEX") else ""
         found["UV_DEFAULT_INDEX"] = environment.get("PIP_INDEX_URL", "")
+        if environment.get("PIP_NO_INDEX"):
+            # uv has no variable for "no index": kept off the network alone, it reads what it once read of one
+            found["UV_OFFLINE"], found["UV_DEFAULT_INDEX"] = "1", Path(sys.prefix, "no-index").as_uri()
     found["SSL_CERT_FILE"], found["ALL_PROXY"] = settings.ca_file, settings.proxy
     found["UV_INSECURE_HOST"] = " ".join(settings.trusted_hosts)
     return {name: value for name, value in found.items() if value}

@@ -305,7 +305,9 @@ def test_uv_is_told_what_pip_is_configured_with() -> None:
     assert "MAMBA_CHANNEL_ALIAS" not in found
     assert step_variables({"CONDA_CHANNEL_ALIAS": "file:///srv"})["MAMBA_CHANNEL_ALIAS"] == "file:///srv"
     assert step_variables({**configured, "UV_DEFAULT_INDEX": "mine"})["UV_DEFAULT_INDEX"] == "mine"
-    assert step_variables({**configured, "PIP_NO_INDEX": "1"})["UV_OFFLINE"] == "1"
+    without = step_variables({**configured, "PIP_NO_INDEX": "1"})
+    assert without["UV_OFFLINE"] == "1"
+    assert without["UV_DEFAULT_INDEX"].endswith("/no-index")  # a folder that is not there
     assert step_variables({**configured, "PIP_INDEX_URL": "file:///srv"})["UV_DEFAULT_INDEX"] == "file:///srv"
 
 
