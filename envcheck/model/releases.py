@@ -41,6 +41,11 @@ class FrameworkRelease:
     variants: Mapping[str, Tuple[str, ...]] = field(default_factory=dict)  # CUDA -> code of the build on its own index
     tensorflow: Optional[str] = None  # TensorFlow that this companion goes with: ">=2.15,<2.16"; None: not read
 
+    @property
+    def free_threaded_pythons(self) -> Tuple[str, ...]:
+        """List the minors whose free-threaded build takes a wheel of it: one without compiled code goes into each."""
+        return self.pythons if self.tags == ("any",) else self.free_threaded
+
 
 @dataclass(frozen=True)
 class Toolkit:

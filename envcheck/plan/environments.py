@@ -18,6 +18,7 @@ from envcheck.plan.judge import Judgement
 from envcheck.plan.plan_data import plan_data
 from envcheck.plan.wish import Wish
 from envcheck.rules.context import Context
+from envcheck.rules.targets import is_free_threaded
 from envcheck.rules.wheel_tags import easiest_for_pip, wheel_glibc
 
 _VENV_SITE = "lib/python{python}/site-packages"
@@ -59,7 +60,7 @@ def environment_of(context: Context, group: Sequence[Choice], wish: Wish) -> Env
     made = Environment(
         folder=wish.folder or (".conda-env" if installer == CONDA else ".venv"),
         installer=installer,
-        python=python_minor(context) + ("t" if _is_free_threaded(context) else ""),
+        python=python_minor(context) + ("t" if is_free_threaded(context) else ""),
         platform=context.platform,
         glibc=max((wheel_glibc(row) for row in rows), key=lambda text: Version(text or "0")),
         machine_glibc=_machine_glibc(context),
@@ -67,7 +68,7 @@ def environment_of(context: Context, group: Sequence[Choice], wish: Wish) -> Env
         pip_too_old=_pip_needed(context, rows),
     )
     is_native = (
-        installer == CONDA and not _is_free_threaded(context) and not any(choice.request.beside for choice in group)
+        installer == CONDA and not is_free_threaded(context) and not any(choice.request.beside for choice in group)
     )
     native = _native(context, made, group) if is_native else None
     if native is not None:
@@ -155,8 +156,3 @@ def _pip_needed(context: Context, rows: list[FrameworkRelease]) -> str:
     needs = [need.pip for need in map(easiest_for_pip, rows) if need]
     wanted = max(needs, key=Version, default="0")
     return wanted if Version(wanted) > Version(bundled) else ""
-
-
-def _is_free_threaded(context: Context) -> bool:
-    abi = context.facts.python.abi_tag
-    return isinstance(abi, Known) and abi.value.endswith("t")

@@ -22,6 +22,7 @@ from envcheck.rules.targets import (
     PYTHON,
     REMOVED,
     Wanted,
+    is_free_threaded,
     supports_python,
     wanted_releases,
 )
@@ -45,7 +46,7 @@ def python_unsupported(context: Context) -> Iterator[Finding]:
             INCOMPATIBLE,
             ERROR,
             f"{wanted.text} has no wheel for Python {_python(context)} here; {wanted.near[0].version} has wheels for "
-            f"{', '.join(pythons)}.",
+            f"{_offered(context, wanted.near[0])}.",
             (
                 context.seen("python.version"),
                 Evidence(
@@ -63,13 +64,21 @@ def _pythons(rows: tuple[FrameworkRelease, ...]) -> list[str]:
     return sorted({minor for row in rows for minor in row.pythons}, key=Version)
 
 
+def _offered(context: Context, row: FrameworkRelease) -> str:
+    """Name the Pythons a release has wheels for, and which builds of them where that is the point."""
+    usual, free = ", ".join(_pythons((row,))), ", ".join(row.free_threaded_pythons)
+    if not is_free_threaded(context):
+        return usual
+    return f"the usual builds of {usual}" + (f" and the free-threaded of {free}" if free else "")
+
+
 def _python(context: Context) -> str:
-    version, abi = context.facts.python.version, context.facts.python.abi_tag
+    version = context.facts.python.version
     shown = version.value if isinstance(version, Known) else "?"
     implementation = context.facts.python.implementation
     if isinstance(implementation, Known) and implementation.value.lower() != "cpython":
         return f"{shown} ({implementation.value}; the wheels are for CPython)"
-    return shown + (" (free-threaded)" if isinstance(abi, Known) and abi.value.endswith("t") else "")
+    return shown + (" (free-threaded)" if is_free_threaded(context) else "")
 
 
 def _other_release(context: Context, wanted: Wanted) -> str:

@@ -51,7 +51,7 @@ def answer(matrix: Matrix, question: Question) -> tuple[Answer, ...]:
 
 def judge(matrix: Matrix, question: Question, row: FrameworkRelease) -> Answer:
     """Judge one release by what is asked."""
-    if question.python and question.python not in (*row.pythons, *(f"{minor}t" for minor in row.free_threaded)):
+    if question.python and question.python not in (*row.pythons, *(f"{minor}t" for minor in row.free_threaded_pythons)):
         return Answer(row, INCOMPATIBLE)
     if question.is_about_gpus and not row.cuda_build:
         return Answer(row, INCOMPATIBLE)

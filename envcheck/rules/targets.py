@@ -219,15 +219,20 @@ def _is(fact: Fact[str], value: str) -> bool:
 
 def supports_python(context: Context, row: FrameworkRelease) -> bool:
     """Tell whether a release has a wheel for the inspected Python; an unknown Python is not held against it."""
-    version, abi = context.facts.python.version, context.facts.python.abi_tag
+    version = context.facts.python.version
     if not isinstance(version, Known):
         return True
     implementation = context.facts.python.implementation
     if isinstance(implementation, Known) and implementation.value.lower() != "cpython":
         return False  # every framework wheel is made for CPython
     minor = ".".join(version.value.split(".")[:2])
-    free_threaded = isinstance(abi, Known) and abi.value.startswith("cp") and abi.value.endswith("t")
-    return minor in (row.free_threaded if free_threaded else row.pythons)
+    return minor in (row.free_threaded_pythons if is_free_threaded(context) else row.pythons)
+
+
+def is_free_threaded(context: Context) -> bool:
+    """Tell whether the inspected Python is known to be a build without the global interpreter lock."""
+    abi = context.facts.python.abi_tag
+    return isinstance(abi, Known) and abi.value.startswith("cp") and abi.value.endswith("t")
 
 
 def _has_glibc(context: Context, row: FrameworkRelease) -> bool:
