@@ -16,7 +16,7 @@ from envcheck.host.trees import remove_tree
 from envcheck.model.facts import Known
 from envcheck.model.plans import Environment, Plan, RequirementSet
 from envcheck.model.records import replaced
-from envcheck.plan.indexes import index_options
+from envcheck.plan.indexes import Options, index_options
 from envcheck.plan.plan_data import plan_data
 from envcheck.plan.solve_conda import solve
 
@@ -68,7 +68,7 @@ def resolve(made: Environment, wanted: RequirementSet, environment: Mapping[str,
         raise UnreachableError(
             f"uv resolves for no free-threaded Python ({made.python}): its wheels were not looked for."
         )
-    options, settings = index_options(wanted, environment)
+    options, settings = _index(wanted, environment)
     uv = find_uv(environment)
     with _written(wanted) as source:
         argv = (uv, *compile_options(made, wanted), *options, source)
@@ -78,6 +78,15 @@ def resolve(made: Environment, wanted: RequirementSet, environment: Mapping[str,
     if answer.value.returncode:
         raise _failure(wanted, answer.value.stderr, answer.value.returncode)
     return _pins(answer.value.stdout)
+
+
+def _index(wanted: RequirementSet, environment: Mapping[str, str]) -> Options:
+    from envcheck.matrix.renew.errors import ArtifactError
+
+    try:
+        return index_options(wanted, environment)
+    except ArtifactError as error:
+        raise UnreachableError(f"no index was asked: {error}") from None
 
 
 @contextmanager

@@ -51,6 +51,7 @@ def test_pips_index_and_certificates_are_handed_on(tmp_path: Path) -> None:
         PIP_CLIENT_CERT="/etc/client.pem",
         PIP_TRUSTED_HOST="mirror.example",
         PIP_PROXY="http://proxy.example:3128",
+        HTTPS_PROXY="http://other.example:3128",
         PIP_EXTRA_INDEX_URL="https://elsewhere.example/simple",
     )
     resolve(MADE, WANTED, environment)
@@ -61,8 +62,30 @@ def test_pips_index_and_certificates_are_handed_on(tmp_path: Path) -> None:
         "SSL_CERT_FILE=/etc/own.pem",
         "SSL_CLIENT_CERT=/etc/client.pem",
         "ALL_PROXY=http://proxy.example:3128",
+        "HTTPS_PROXY=http://proxy.example:3128",  # whatever the environment says: uv asks this one first
     ):
         assert setting in seen
+
+
+@pytest.mark.parametrize(
+    ("configured", "told"),
+    [
+        ("[global\n", "cannot be read"),
+        ("[global]\nno-index = true\n", "no index"),
+        ("[global]\nindex-url = ftp://mirror.example/simple\n", "scheme 'ftp'"),
+        ("[global]\ntimeout = soon\n", "timeout = 'soon'"),
+    ],
+)
+def test_a_configuration_of_pip_that_cannot_be_used_proves_nothing(tmp_path: Path, configured: str, told: str) -> None:
+    (tmp_path / "pip.conf").write_text(configured, encoding="utf-8")
+    environment = {**stand_in(tmp_path, ":"), "PIP_CONFIG_FILE": str(tmp_path / "pip.conf")}
+    with pytest.raises(UnreachableError, match=f"no index was asked: .*{told}"):
+        resolve(MADE, WANTED, environment)
+
+
+def test_a_folder_may_be_the_index(tmp_path: Path) -> None:
+    resolve(MADE, WANTED, {**stand_in(tmp_path, ":"), "PIP_INDEX_URL": "file:///srv/simple"})
+    assert "--default-index file:///srv/simple" in (tmp_path / "asked").read_text(encoding="utf-8")
 
 
 def test_an_index_of_its_own_is_asked_alone(tmp_path: Path) -> None:

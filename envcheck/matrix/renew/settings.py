@@ -35,14 +35,17 @@ class IndexSettings:
         return parts.hostname in self.trusted_hosts or f"{parts.hostname}:{parts.port}" in self.trusted_hosts
 
 
-def pip_settings(environment: Mapping[str, str], prefix: str = sys.prefix) -> IndexSettings:
+def pip_settings(
+    environment: Mapping[str, str], prefix: str = sys.prefix, schemes: tuple[str, ...] = ("http", "https")
+) -> IndexSettings:
     """Read pip's own configuration; extra indexes and find-links are left out on purpose."""
     options = _options(environment, prefix)
     if options.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
-        raise ArtifactError("pip is configured to use no index (no-index), so there is nothing to renew from.")
+        raise ArtifactError("pip is configured to use no index (no-index), so there is nothing to read.")
     url = options.get("index-url", "").strip()
-    if url and urlsplit(url).scheme not in {"http", "https"}:
-        raise ArtifactError(f"pip's index has the scheme {urlsplit(url).scheme!r}; only http and https can be read.")
+    if url and urlsplit(url).scheme not in schemes:
+        readable = " and ".join(schemes)
+        raise ArtifactError(f"pip's index has the scheme {urlsplit(url).scheme!r}; only {readable} can be read.")
     return replace(_connection(options), url=url)
 
 
