@@ -15,7 +15,7 @@ from envcheck.host.locking import HeldError
 from envcheck.install.change import ChangeError, restore
 from envcheck.install.journal import BEGUN, RESTORING, Journal
 from envcheck.install.place import Place, place_of, places_in
-from envcheck.install.run import UnsettledError, held_place
+from envcheck.install.run import UnsettledError, held_place, words_of
 from envcheck.install.settle import newest
 from envcheck.install.undo import UndoError, changed_since, undoable
 from envcheck.render.install_json import Result
@@ -39,8 +39,10 @@ def resume(folder: str, manner: Manner) -> int:
                 tell(progress.result, manner)
     except HeldError as error:
         raise UserError(held(place, str(error))) from None
-    except (UnsettledError, OSError) as error:
+    except UnsettledError as error:
         return _failed(place, str(error), manner)
+    except OSError as error:
+        return _failed(place, f"nothing was changed: {words_of(error, place)}.", manner)
     return 0
 
 
@@ -62,7 +64,8 @@ def roll_back(folder: str, identity: str, manner: Manner) -> int:
     except HeldError as error:
         raise UserError(held(place, str(error))) from None
     except (ChangeError, UnsettledError, OSError) as error:
-        return _failed(place, f"not put back: {error}. Once that is mended, --resume does it.", manner)
+        refused = words_of(error, place) if isinstance(error, OSError) else str(error).rstrip(".")
+        return _failed(place, f"not put back: {refused}. Once that is mended, --resume does it.", manner)
     _tell(journal, f"{place.folder} is {_said(journal)}.", manner)
     return 0
 

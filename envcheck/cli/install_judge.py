@@ -91,7 +91,7 @@ def _smoke(wanted: Judged) -> str:
     from envcheck.smoke.verdict import headline_of, verdict_of
 
     session = run_session(SmokeOptions(env=str(wanted.folder), expect=wanted.plan.goal, quiet=wanted.quiet))
-    return "" if verdict_of(session) == COMPATIBLE else f"the smoke test: {headline_of(session)}"
+    return "" if verdict_of(session) == COMPATIBLE else f"the smoke test: {headline_of(session).rstrip('.')}"
 
 
 class _activated:  # noqa: N801 - used as a function

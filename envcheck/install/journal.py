@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any
 
@@ -20,6 +21,12 @@ FINISHED = "finished"  # its marker is gone, older ones are tidied away
 RESTORING = "restoring"  # why
 RESTORED = "restored"  # from here on nothing is left to do: the environment is as it was
 LAST = (FINISHED, RESTORED)
+_HOLDS: dict[str, dict[str, type]] = {  # what lines of an event must tell, and is relied on
+    BEGUN: {"existed": bool, "inode": int},
+    COPIED: {"inode": int},
+    STEP: {"id": str, "argv": list},
+    INSTALLED: {"inode": int},
+}
 
 Line = dict[str, Any]
 
@@ -50,7 +57,12 @@ class Journal:
     def is_settled(self) -> bool:
         """Tell whether nothing is left to finish or to restore."""
         lines = self.lines()
-        return not lines or lines[-1]["event"] in LAST
+        return lines[-1]["event"] in LAST if lines else not self.is_broken
+
+    @property
+    def is_broken(self) -> bool:
+        """Tell whether lines are there, but not the first one, which was whole before anything was touched."""
+        return not self.last(BEGUN) and self._path.exists() and b"\n" in self._path.read_bytes()
 
     @property
     def is_installed(self) -> bool:
@@ -60,7 +72,7 @@ class Journal:
 
 
 def _parsed(text: str) -> list[Line]:
-    """Parse a journal, but for lines that a full disk or a power failure cut off.
+    """Parse a journal, but for lines that a full disk or a power failure cut off, or that somebody wrote into it.
 
     {"event": "begun", "at": "2026-11-21T07:00:00Z", "existed": false, "inode": 0}
     {"event": "step", "at": "2026-11-21T07:00:01Z", "id": "install", "argv": [".venv/bin/python", "-m", "pip"]}
@@ -71,9 +83,16 @@ def _parsed(text: str) -> list[Line]:
             told = json.loads(line)
         except ValueError:
             continue
-        if isinstance(told, dict) and "event" in told:
+        if isinstance(told, dict) and _is_whole(told):
             found.append(told)
     return found
+
+
+def _is_whole(told: Line) -> bool:
+    event, at = told.get("event"), told.get("at")
+    if not isinstance(event, str) or not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", str(at)):
+        return False
+    return all(type(told.get(name)) is kind for name, kind in _HOLDS.get(event, {}).items())
 
 
 def new_identity(place: Place, process: int) -> str:

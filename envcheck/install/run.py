@@ -16,7 +16,7 @@ from envcheck.install.change import ChangeError, begin, commit, put_in_place
 from envcheck.install.journal import DONE_STEP, STEP, VERIFYING, Journal, new_identity
 from envcheck.install.machine import written_down
 from envcheck.install.place import Place, resume_line
-from envcheck.install.settle import NEW, settle, unsettled
+from envcheck.install.settle import NEW, BrokenJournalError, settle, unsettled
 from envcheck.model.plans import SYSTEM, Step
 from envcheck.model.records import dataclass
 
@@ -109,6 +109,8 @@ def _settled(journal: Journal, why: str, watch: Watch) -> str:
     with undisturbed():
         try:
             environment = settle(journal, why)
+        except BrokenJournalError as error:
+            raise UnsettledError(str(error)) from None
         except (ChangeError, OSError) as error:
             raise UnsettledError(_unsettled(journal, why, error)) from None
         watch.settled(journal, environment, why)

@@ -27,6 +27,8 @@ def undoable(place: Place, identity: str) -> Journal:
         raise UndoError(f"{identity[:60]} is no installation into {place.folder}: the last one is {installed[-1]}.")
     journal = Journal(place, named)
     begun = journal.last(BEGUN)
+    if not begun:
+        raise UndoError(f"{place.journal(named)} does not tell what was there before {named}: it cannot be undone.")
     if begun["existed"] and identity_of(place.kept(named)) != begun["inode"]:
         raise UndoError(f"what was there before {named} is no longer kept: only the last installation can be undone.")
     there = identity_of(place.folder)

@@ -100,7 +100,7 @@ def test_what_cannot_be_put_back_is_said(
 
     monkeypatch.setattr("envcheck.cli.install_back.restore", fail)
     assert run(["install", "--rollback", "--env", str(place.folder), "--yes"]) == 4
-    assert "not put back: [Errno 5] Input/output error" in capfd.readouterr().err
+    assert f"not put back: {place.folder}: Input/output error. Once" in capfd.readouterr().err
 
 
 def test_a_held_environment_is_not_rolled_back(place: Place) -> None:
@@ -163,7 +163,7 @@ def test_every_line_to_paste_names_the_folder_whatever_it_is_called(
     place = place_of(tmp_path / "my 'own' $HOME \"env\"")
     place.state.mkdir()
     InstallProgress(1).settled(installed(place), NEW, "")
-    back = capfd.readouterr().err.strip().partition("Back to none: ")[2]
+    back = capfd.readouterr().err.splitlines()[0].partition("Back to none: ")[2]
     assert shlex.split(back) == ["envcheck", "install", "--rollback", "--env", str(place.folder)]
     assert shlex.split(activation_hint("pip", place).partition("zsh: ")[2]) == [".", f"{place.folder}/bin/activate"]
     journal = Journal(place, "20260101T000001-7")
@@ -179,3 +179,37 @@ def test_every_line_to_paste_names_the_folder_whatever_it_is_called(
 
 def refused() -> str:
     raise ChangeError("no.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "garbage\n",
+        '{"event": "begun"}\n',
+        '{"event": 5}\n',
+        "[]\n",
+        '{"event": "installed", "at": "soon", "inode": 1}\n',
+    ],
+)
+def test_a_journal_that_does_not_tell_what_was_there_is_said_to_be_broken(
+    place: Place, text: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place.journal(FIRST).write_text(text)
+    place.folder.mkdir()
+    (place.folder / "kept").touch()
+    for asked, code in ((["--resume"], 4), (["--resume", "--format", "json"], 4)):
+        assert run(["install", *asked, "--env", str(place.folder)]) == code
+        assert f"whether {place.folder} is the old environment, the new one or half of it" in capfd.readouterr().err
+    with pytest.raises(UserError, match=f"then remove {place.state}"):
+        run(["install", "jax", "--env", str(place.folder), "--yes"])
+    with pytest.raises(UserError, match="left to undo"):
+        run(["install", "--rollback", "--env", str(place.folder), "--yes"])
+    assert (place.folder / "kept").exists()
+
+
+def test_an_installation_whose_first_line_is_lost_cannot_be_undone(place: Place) -> None:
+    path = installed(place).place.journal(FIRST)
+    path.write_text(path.read_text().replace('"existed": false', '"existed": 7'))
+    with pytest.raises(UserError, match="does not tell what was there before"):
+        run(["install", "--rollback", "--env", str(place.folder), "--yes"])
+    assert (place.folder / "new").exists()
