@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
+from pathlib import Path
 
 from envcheck.cli.output import typed_here
 from envcheck.install.journal import BEGUN, Journal
 from envcheck.install.machine import Taken, taken
 from envcheck.install.settle import NEW
 from envcheck.model.records import replaced
+from envcheck.plan.paths import activation_of
 from envcheck.render.inert import inert
 from envcheck.render.install_json import Result
 
@@ -56,6 +59,7 @@ class InstallProgress:
             kept = "the one before" if existed else "none"
             back = typed_here(("envcheck", "install", "--rollback", "--env", str(place.folder)))
             self._say(f"{place.folder} is the new environment. Back to {kept}: {back}")
+            self._say(f"To use it, in each shell: {typed_here(_activation(place.folder))}")
             return
         if not self._verbose:
             for line in self._tail:
@@ -88,3 +92,9 @@ class InstallProgress:
         with contextlib.suppress(OSError):  # a terminal that was closed ends no installation
             sys.stderr.write(text)
             sys.stderr.flush()
+
+
+def _activation(folder: Path) -> tuple[str, ...]:
+    if (folder / "conda-meta").is_dir():
+        return ("conda", "activate", str(folder))
+    return activation_of(str(folder), windows=os.name == "nt")

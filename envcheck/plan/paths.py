@@ -27,6 +27,18 @@ def starter(made: Environment, base: str) -> tuple[str, ...]:
     return ("py", f"-{made.python}") if made.platform.startswith("win") else (f"python{made.python}",)
 
 
+def activation(made: Environment) -> tuple[str, ...]:
+    """Return what is typed in a shell that shall use an environment."""
+    if made.installer == CONDA:
+        return ("conda", "activate", prefix(made))
+    return activation_of(made.folder, windows=made.platform.startswith("win"))
+
+
+def activation_of(folder: str, *, windows: bool) -> tuple[str, ...]:
+    """Return what is typed in a shell that shall use a virtual environment."""
+    return (f"{folder}\\Scripts\\activate",) if windows else (".", f"{folder}/bin/activate")
+
+
 def removal(made: Environment) -> tuple[str, ...]:
     """Return the command that removes an environment's folder."""
     return removal_of(made.folder, windows=made.platform.startswith("win"))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model.plans import SYSTEM, Plan, PlannedRelease, Rejected, Step
+from envcheck.model.plans import SYSTEM, Environment, Plan, PlannedRelease, Rejected, Step
 from envcheck.model.writing import read_writing
+from envcheck.plan.paths import activation
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.windows import windows_line
 
@@ -28,6 +29,8 @@ def render_plan_text(plan: Plan, *, verbose: bool = False, run_for_you: bool = F
         lines += ["", *_step(plan, step, verbose=verbose, typed=verbose or not run_for_you)]
     if plan.verified:
         lines += ["", inert(plan.verified)]
+    if not run_for_you:
+        lines += [line for made in plan.environments for line in _use(plan, made)]
     return "\n".join(lines) + "\n"
 
 
@@ -128,6 +131,11 @@ def _step(plan: Plan, step: Step, *, verbose: bool, typed: bool) -> list[str]:
     elif step.argv:
         lines.append(f"$ {step_line(plan, step)}")
     return lines + (_traces(plan, step) if verbose or step.scope == SYSTEM else [])
+
+
+def _use(plan: Plan, made: Environment) -> list[str]:
+    which = "it" if len(plan.environments) == 1 else inert(made.folder)
+    return ["", f"# To use {which}, in each shell:", f"$ {shell_line(activation(made), plan.system)}"]
 
 
 def _traces(plan: Plan, step: Step) -> list[str]:

@@ -53,6 +53,7 @@ def test_from_nothing_to_an_environment_and_back(here: Path, capfd: pytest.Captu
     assert "[1/4] Create an environment" in said.err
     assert "[4/4] Judge the environment." in said.err
     assert f"{here / 'env'} is the new environment. Back to none: envcheck install --rollback --env" in said.err
+    assert f"To use it, in each shell: . {here / 'env/bin/activate'}" in said.err
     asked = subprocess.run(
         [here / "env/bin/python", "-c", "import jax; print(jax.VERSION)"], capture_output=True, text=True, check=True
     )
@@ -89,7 +90,7 @@ def test_a_dry_run_prints_the_plan_that_would_run_and_touches_nothing(
     monkeypatch.setattr(install_session, "plan_to_run", once_more)
     assert install("jax", "--env", "env", "--dry-run") == 0
     printed = capfd.readouterr().out
-    assert printed == render_plan_text(made[0].plan)
+    assert printed == render_plan_text(made[0].plan, run_for_you=True)
     assert tree_hash(here) == before
     ran: list[Plan] = []
 
