@@ -131,9 +131,10 @@ def _untold(context: Context, choices: list[Choice]) -> list[str]:
 
     rows = [(choice.request, choice.best.candidate.row) for choice in choices if choice.best]
     return [
-        f"{name}: which release goes with {row.distribution} {row.version} is not known here; its own requirements say."
+        f"{name}: which release goes with {row.distribution} {row.version} is not known here; pip "
+        "takes the newest whose own requirements admit it."
         for request, row in rows
-        for name in unknown(context.matrix, row, request.beside)
+        for name in unknown(context, row, request.beside)
     ]
 
 

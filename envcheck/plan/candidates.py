@@ -65,7 +65,7 @@ def _beside(context: Context, request: Request, row: FrameworkRelease) -> tuple[
         return ()
     from envcheck.plan.companions import fitting  # most ask for frameworks alone
 
-    return fitting(context.matrix, row, request.beside)
+    return fitting(context, row, request.beside)
 
 
 def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRelease]]:

@@ -216,8 +216,9 @@ def _line_of(specifier: str) -> str:
 
 def may_do(context: Context, candidate: Candidate) -> bool:
     """Tell whether a candidate is worth judging: the rules reject what is left out here."""
-    fits = supports_python(context, candidate.row) and candidate.is_gpu == (context.goal == "gpu")
-    return fits and (not candidate.is_gpu or driver_runs(context, candidate.cuda))
+    if not supports_python(context, candidate.row):
+        return False
+    return context.goal == "cpu" or (candidate.is_gpu and driver_runs(context, candidate.cuda))
 
 
 def _version(choice: Choice) -> Version:

@@ -84,7 +84,8 @@ def _chosen(request: Request, judged: Judgement, seen: list[Judgement]) -> Choic
 
 def _goes_with_none(request: Request) -> tuple[Rejected, ...]:
     """Say that no release goes with the versions that are asked for beside it, or has the extras."""
-    beside = " and ".join(text for text in request.beside if text != name_of(text))
+    named = [text for text in request.beside if text != name_of(text)]
+    beside = " and ".join(named or ([] if request.extras else request.beside))
     wanted = f"goes with {beside}" if beside else f"has the extra {' and '.join(request.extras)}"
     why = f"None of its releases that are admitted and known here {wanted}."
     return (Rejected(request.text, "dependency-conflict", why),) if beside or request.extras else ()

@@ -7,6 +7,7 @@ import pytest
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.model.plans import Plan
+from envcheck.plan.described import Description
 from envcheck.plan.into import plan_into
 from envcheck.plan.requests import RequestError, read_requests
 from envcheck.plan.wish import Wish
@@ -55,6 +56,30 @@ def test_each_comes_beside_its_own() -> None:
     assert chosen(plan, "torch").constraints == ("torchvision==0.28.0",)
     assert chosen(plan, "jax").constraints[0] == "flax"
     assert plan.requirements == ("torch==2.13.*", "torchvision", "jax[cuda13]==0.12.0.1", "flax")
+
+
+@pytest.mark.parametrize(
+    ("texts", "on", "instead"),
+    [
+        (("tensorflow", "tensorflow-metal"), machine(), ()),
+        (("tensorflow", "tensorflow-metal"), machine(platform="macosx_arm64", python="3.13"), ("--python", "3.12")),
+        (("tensorflow==2.16.*", "tensorflow-text"), machine(python="3.12"), ("--python", "3.11")),
+        (("tensorflow==2.10.*", "tf-keras"), machine(python="3.10"), ("tensorflow", "tf-keras")),
+    ],
+)
+def test_what_has_no_wheel_here_or_goes_with_no_such_release_is_no_plan(
+    texts: tuple[str, ...], on: Description, instead: tuple[str, ...]
+) -> None:
+    plan = planned(*texts, on=on)
+    assert [item.why.partition(" goes ")[2] for item in plan.rejected] == [f"with {texts[1]}."]
+    assert set(instead) <= {word for change in plan.changes[:1] for word in change.argv}
+    assert bool(plan.changes) == bool(instead)
+
+
+def test_the_plugin_for_apples_gpu_is_named_once() -> None:
+    asked = planned("tensorflow<2.22", "tensorflow-metal", on=machine(platform="macosx_arm64", python="3.12"))
+    assert brought(asked) == ("tensorflow==2.21.0", "tensorflow-metal==1.2.0")
+    assert not any("is not known" in note for note in asked.notes)
 
 
 def test_what_nothing_tells_of_is_said() -> None:
