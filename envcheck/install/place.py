@@ -6,8 +6,8 @@ import os
 import re
 from pathlib import Path
 
+from envcheck.model.quoting import quoted
 from envcheck.model.records import dataclass
-from envcheck.plan.quoting import quoted
 
 MARKER = ".envcheck-incomplete"  # in an environment that is not whole yet
 _STATE = ".envcheck-"

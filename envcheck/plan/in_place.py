@@ -7,6 +7,7 @@ import re
 from envcheck.model.facts import Absent, Known
 from envcheck.model.findings import Command, Fix
 from envcheck.model.plans import CONDA, PIP, Environment, Plan, PlannedRelease, Step
+from envcheck.model.quoting import quoted
 from envcheck.model.records import dataclass, replaced
 from envcheck.plan.build import choose_all, plan_of
 from envcheck.plan.changes import another_python, may_do
@@ -16,7 +17,6 @@ from envcheck.plan.described import Description, planned_facts
 from envcheck.plan.in_the_way import removal_steps
 from envcheck.plan.judge import Judge
 from envcheck.plan.paths import interpreter
-from envcheck.plan.quoting import quoted
 from envcheck.plan.requests import Request, RequestError, read_requests
 from envcheck.plan.system import blockers
 from envcheck.plan.wish import Wish

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from envcheck.matrix.query import Matrix
 from envcheck.model.plans import CONDA, Clash, Plan
+from envcheck.model.quoting import quoted
 from envcheck.model.records import dataclass, replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.build import choose_all, goal_of, plan_of, unmet
@@ -11,7 +12,6 @@ from envcheck.plan.choose import Choice
 from envcheck.plan.described import Description, planned_facts
 from envcheck.plan.in_the_way import removal_steps
 from envcheck.plan.judge import Judge
-from envcheck.plan.quoting import quoted
 from envcheck.plan.requests import Request
 from envcheck.plan.there import Standing, satisfies, standing
 from envcheck.plan.wish import Wish

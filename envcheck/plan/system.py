@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding, Way
 from envcheck.model.plans import SYSTEM, Step
+from envcheck.model.quoting import quoted
 from envcheck.plan.proofs import step_of
-from envcheck.plan.quoting import quoted
 from envcheck.rules import catalogue
 
 _NO_STEP_HELPS = ("hardware", "python")  # layers of the catalogue: the machine itself, the interpreter itself

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from envcheck.model.quoting import posix_word
 from envcheck.model.writing import read_writing
-from envcheck.plan.quoting import posix_word
 from envcheck.render.shell_files import document_lines, writing_parts
 from envcheck.render.windows import windows_line
 

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from envcheck.model.findings import COMPATIBLE, Command, Finding, Fix, Report
+from envcheck.model.quoting import quoted
 from envcheck.model.writing import Writing, writing_argv
-from envcheck.plan.quoting import quoted
 from envcheck.render.inert import shell_line
 from envcheck.render.text import finding_lines, print_lines
 from envcheck.rules.fixes_shell import fitted
