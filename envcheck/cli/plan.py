@@ -13,6 +13,7 @@ from envcheck.model.plans import Plan
 from envcheck.model.snapshot import Facts
 from envcheck.plan.activation import shells_of
 from envcheck.plan.described import PLATFORMS, Description
+from envcheck.plan.taken import beside_what_is_there
 from envcheck.plan.wish import Wish
 
 _OF_CUDA = ("toolkits", "cudnn tensorrt nccl")  # probes that concern a plan for the GPU alone
@@ -60,12 +61,17 @@ def plan(
     shells = shells_of(os.environ if here else {})
     wish = Wish(expect, installer or "", folder, form == "dockerfile", said, repeated, shells=shells)
     made = plan_for(requirements, wish, snapshot_file, matrix_file)
+    made = beside_what_is_there(made, _is_there) if here else made
     made, told = plan_output.verified(made) if verify and made.releases else (made, "")
     verdict = told or verdict_on(made)
     if told and form not in ("text", "json"):
         click.echo(made.verified, err=True)
     plan_output.show(made, verdict, form, verbose=verbose)
     return OF_VERDICT[verdict]
+
+
+def _is_there(folder: str) -> bool:
+    return os.path.lexists(os.path.expanduser(folder))  # noqa: PTH111 - pathlib costs a third of a bare start
 
 
 def plan_for(requirements: tuple[str, ...], wish: Wish, snapshot_file: str | None, matrix_file: str | None) -> Plan:

@@ -131,8 +131,14 @@ def _parts(text: str) -> tuple[str, tuple[str, ...], str]:
 
 
 def check_folder(folder: str) -> None:
-    """Raise RequestError for a folder that could be taken for an option, or does not print as it is."""
+    """Raise RequestError for a folder that could be taken for an option, does not print as it is, or has no name.
+
+    What takes the making of an environment back removes its folder: never a root, or somebody's home.
+    """
     if folder and (folder.startswith("-") or not re.fullmatch(r"[~\w./+:\\ @()-]+", folder)):
         raise RequestError(
             f"--env {folder[:60]!r}: give a folder of letters, digits, spaces and . / \\ _ - + : @ ( ) ~ only."
         )
+    own = re.split(r"[/\\]", folder.rstrip("/\\ "))[-1]
+    if folder and (own.endswith(":") or not re.search(r"\w", own)):
+        raise RequestError(f"--env {folder[:60]!r}: give a folder of its own by its name, such as .venv.")

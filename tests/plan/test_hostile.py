@@ -81,6 +81,12 @@ def test_hostile_folders_are_refused(folder: str) -> None:
         check_folder(folder)
 
 
+@pytest.mark.parametrize("folder", ["/", "//", "~", "~/", ".", "./", "..", "x/..", "C:\\", "C:", "\\", " ", "/ "])
+def test_what_an_undo_must_never_remove_is_no_folder_for_an_environment(folder: str) -> None:
+    with pytest.raises(RequestError, match="by its name"):
+        check_folder(folder)
+
+
 @pytest.mark.parametrize("folder", ["", ".venv", "/srv/my env", "~/envs/tf", "C:\\envs\\tf"])
 def test_sensible_folders_are_taken(folder: str) -> None:
     check_folder(folder)
