@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
@@ -15,6 +14,7 @@ from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
 from envcheck.plan.described import Description, planned_facts
 from envcheck.plan.judge import Judge
+from envcheck.plan.relaxed import of_any_name, of_any_version, of_its_line, without_cuda
 from envcheck.plan.requests import Request
 from envcheck.plan.system import blockers
 from envcheck.plan.what_if import LINUX, WHATIF, capabilities, in_wsl, with_driver, with_libc, with_python
@@ -22,8 +22,7 @@ from envcheck.plan.wish import Wish
 from envcheck.rules import Context, Target
 from envcheck.rules.driver_release import driver_floor
 from envcheck.rules.gpu_releases import driver_runs
-from envcheck.rules.known_problems import name_of
-from envcheck.rules.targets import supports_python
+from envcheck.rules.targets import is_free_threaded, supports_python
 
 # By effort: an environment, two compromises, a second system beside this one, a restart, another system.
 PYTHON, RELEASE, CPU, WSL, DRIVER, LIBC = 1, 2, 3, 4, 5, 6
@@ -47,15 +46,17 @@ class _Tries:
     def __init__(self, context: Context, requests: tuple[Request, ...], wish: Wish) -> None:
         self.context, self.requests, self.wish = context, requests, wish
 
-    def pythons(self, facts: Facts | None = None, goal: str = "", requests: Requests = ()) -> Iterator[Change]:
+    def pythons(
+        self, facts: Facts | None = None, goal: str = "", requests: Requests = (), **said: str
+    ) -> Iterator[Change]:
         """Try every Python that some admitted release has a wheel for, and keep the one with the newest release."""
         start, asked = facts or self.context.facts, requests or self.requests
         found = [(minor, self._met(with_python(start, minor), goal, asked)) for minor in self._minors()]
         working = [(minor, met) for minor, met in found if met]
         if working:
             minor, met = max(working, key=self._preference)
-            expect = goal or self.wish.expect
-            yield self._change(f"Python {minor}", PYTHON, met, python=minor, expect=expect, requests=asked)
+            what, expect = _python_named(self.context, minor), goal or self.wish.expect
+            yield self._change(what, PYTHON, met, python=minor, expect=expect, requests=asked, **said)
 
     def _preference(self, item: tuple[str, list[Choice]]) -> tuple[list[Version], int]:
         """Prefer the newest releases, then the Python nearest to the one that is there."""
@@ -64,7 +65,7 @@ class _Tries:
         return [_version(choice) for choice in item[1]], -abs(minors[0] - minors[1])
 
     def releases(self, goal: str = "") -> Iterator[Change]:
-        """Try the others of the line that was asked for, then without the version clauses and the extras."""
+        """Try the others of the line that was asked for, then any version, then any name and no extras."""
         for requests in self._freed():
             met = self._met(self.context.facts, goal, requests)
             if met:
@@ -73,16 +74,17 @@ class _Tries:
                 return
 
     def _freed(self) -> list[Requests]:
-        lines = tuple(_relaxed(item, _line_of(item.specifier)) for item in self.requests)
-        free = tuple(_relaxed(item, "") for item in self.requests)
-        bare = tuple(replaced(item, text=item.distribution, extras=()) for item in free)
-        return [requests for requests in dict.fromkeys((lines, free, bare)) if requests != self.requests]
+        less = [tuple(map(relax, self.requests)) for relax in (of_its_line, of_any_version, of_any_name)]
+        return [requests for requests in dict.fromkeys(less) if requests != self.requests]
 
     def cpu(self) -> Iterator[Change]:
-        """Try CPU builds."""
-        met = self._met(self.context.facts, goal="cpu") if self.context.goal == "gpu" else []
+        """Try CPU builds, of which no extra and no label brings CUDA."""
+        asked = tuple(map(without_cuda, self.requests))
+        met = self._met(self.context.facts, "cpu", asked) if self.context.goal == "gpu" else []
         if met:
-            yield self._change("a build for the CPU", CPU, met, expect="cpu")
+            own = not any(choice.best and choice.best.candidate.is_gpu for choice in met)
+            what = "a build for the CPU" if own else "work on the CPU"
+            yield self._change(what, CPU, met, expect="cpu", requests=asked)
 
     def wsl(self) -> Iterator[Change]:
         """Try the Linux wheels in WSL 2, which hands the GPUs of Windows on by the driver of Windows."""
@@ -125,18 +127,15 @@ class _Tries:
                 what = f"{change.what} and another release than the one asked for"
                 yield replaced(change, what=what, effort=PYTHON + RELEASE)
         if self.context.goal == "gpu":
-            for change in (*self.pythons(goal="cpu"), *self.releases(goal="cpu")):
+            asked = tuple(map(without_cuda, self.requests))
+            for change in (*self.pythons(goal="cpu", requests=asked), *self.releases(goal="cpu")):
                 yield replaced(change, what=f"{change.what} and a build for the CPU", effort=change.effort + CPU)
 
     def _with_newer_driver(self) -> Iterator[Change]:
         for floor in self._floors():
-            for change in self.pythons(with_driver(self.context.facts, floor)):
-                yield replaced(
-                    change,
-                    what=f"{change.what} and NVIDIA driver {floor} or newer",
-                    effort=PYTHON + DRIVER,
-                    argv=(*change.argv, "--driver", floor),
-                )
+            for change in self.pythons(with_driver(self.context.facts, floor), driver=floor):
+                what = f"{change.what} and NVIDIA driver {floor} or newer"
+                yield replaced(change, what=what, effort=PYTHON + DRIVER)
                 return
 
     def _met(self, facts: Facts, goal: str = "", requests: Requests = ()) -> list[Choice]:
@@ -202,16 +201,20 @@ def replan(requirements: tuple[str, ...], said: Description, expect: str) -> tup
     return ("envcheck", "plan", *requirements, *(part for name, value in options if value for part in (name, value)))
 
 
-def _relaxed(request: Request, specifier: str) -> Request:
-    beside = request.beside if specifier else tuple(map(name_of, request.beside))
-    extras = f"[{','.join(request.extras)}]" if request.extras else ""
-    return replaced(request, specifier=specifier, text=request.distribution + extras + specifier, beside=beside)
-
-
-def _line_of(specifier: str) -> str:
-    """Return the line of a pinned release: ==2.15 -> ==2.15.*; a specifier of another kind stays."""
-    pinned = re.fullmatch(r"==\s*(\d+\.\d+)(\.\d+)*(\+\w+)?", specifier)
-    return f"=={pinned[1]}.*" if pinned else specifier
+def _python_named(context: Context, minor: str) -> str:
+    """Name another Python, with what else it is other than the one that is there."""
+    python, machine = context.facts.python, context.facts.host.architecture
+    if isinstance(python.bits, Known) and python.bits.value != 64:
+        return f"a 64-bit Python {minor}"
+    if (
+        isinstance(python.architecture, Known)
+        and isinstance(machine, Known)
+        and python.architecture.value != machine.value
+    ):
+        return f"Python {minor} built for {machine.value}"
+    if isinstance(python.implementation, Known) and python.implementation.value.lower() != "cpython":
+        return f"CPython {minor}"
+    return f"the usual build of Python {minor}" if is_free_threaded(context) else f"Python {minor}"
 
 
 def may_do(context: Context, candidate: Candidate) -> bool:

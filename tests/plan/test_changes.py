@@ -12,7 +12,7 @@ from envcheck.model.facts import Absent
 from envcheck.model.plans import Change
 from envcheck.model.records import replaced
 from envcheck.plan.build import build_plan
-from envcheck.plan.described import planned_facts
+from envcheck.plan.described import Description, planned_facts
 from envcheck.plan.requests import read_requests
 from envcheck.plan.wish import Wish
 from envcheck.render.json_report import render_snapshot
@@ -64,6 +64,7 @@ def test_two_changes_where_one_is_not_enough() -> None:
         ("another release than the one asked for and a build for the CPU", "jax==0.6.2", 5),
         ("Python 3.12 and NVIDIA driver 525.60.13 or newer", "jax[cuda12]==0.12.0.1", 6),
     ]
+    assert [change.argv.count("--driver") for change in plan.changes] == [1, 1, 1]
 
 
 def test_pairs_are_tried_wherever_nothing_single_does() -> None:
@@ -139,3 +140,38 @@ def test_the_command_of_a_change_is_for_the_same_machine(tmp_path: Path, capsys:
 def test_what_nobody_knows_is_undetermined(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", "tensorflow>=2.22", "--platform", "linux_x86_64", "--python", "3.12"]) == 3
     assert capsys.readouterr().out.startswith("NO PLAN")
+
+
+@pytest.mark.parametrize(
+    ("asked", "on", "instead"),
+    [
+        ("jax[cuda13]<0.12.1", machine("3.12", "550.54.14", "8.9"), "jax<0.12.1"),
+        ("torch==2.7.1+cu118", machine("3.12", "580.65.06", "12.0"), "torch==2.7.1"),
+        ("tensorflow-gpu==2.8.*", machine("3.9", "440.33", "8.6"), "tensorflow==2.8.*"),
+    ],
+)
+def test_a_build_for_the_cpu_brings_no_cuda(asked: str, on: Description, instead: str) -> None:
+    (change,) = [item for item in planned(asked, on=on).changes if item.what == "a build for the CPU"]
+    assert change.argv[2] == instead
+    assert change.argv[-1] == "cpu"
+
+
+def test_a_name_that_ended_leads_to_the_one_that_goes_on() -> None:
+    plan = planned("tensorflow-gpu>=2.11", on=machine("3.12", "580.65.06", "8.6"))
+    (other,) = [item for item in plan.changes if item.what.startswith("another release")]
+    assert other.requirement.startswith("tensorflow[and-cuda]==")
+    assert other.argv[2] == "tensorflow"
+
+
+@pytest.mark.parametrize(
+    ("name", "python", "what"),
+    [
+        ("reported-32bit-python", "", "a 64-bit Python 3.7"),
+        ("intel-python-on-apple-silicon", "", "Python 3.11 built for arm64"),
+        ("no-gpu-auto", "3.13t", "the usual build of Python 3.13"),
+    ],
+)
+def test_another_python_is_told_from_the_one_that_is_there(name: str, python: str, what: str) -> None:
+    facts = planned_facts(snapshot_of(name).facts, Description(python), matrix(), expects_gpu=False)
+    plan = build_plan(facts, matrix(), read_requests(("tensorflow>=2.1,<2.22",), matrix()))
+    assert plan.changes[0].what == what
