@@ -35,6 +35,24 @@ def within(version: str, specifier: str, *, prereleases: bool = True) -> bool:
     return all(_holds(final, clause) for clause in plain if clause)
 
 
+def can_be_met(specifier: str) -> bool:
+    """Tell whether some version lies in a specifier: one of those it names, or one just beside it."""
+    named = [item.version for item in clauses(specifier)]
+    return not named or any(within(text, specifier) for version in named for text in _around(version))
+
+
+def _around(version: str) -> Iterator[str]:
+    """Yield versions next to one, as far as clauses can tell them apart: 2.15 -> 2.15, 2.15.1, 2.16, 2.14.9999."""
+    release = [int(part) for part in re.findall(r"\d+", version.partition("+")[0].partition("*")[0])]
+    yield version.removesuffix(".*")
+    yield ".".join(map(str, (*release, 1)))
+    yield ".".join(map(str, (*release[:-1], release[-1] + 1)))
+    while release and not release[-1]:
+        release.pop()
+    if release:
+        yield ".".join(map(str, (*release[:-1], release[-1] - 1, 9999)))
+
+
 def clauses(specifier: str) -> Iterator[Clause]:
     """Yield the clauses of a specifier that was read before."""
     for text in filter(None, specifier.split(",")):

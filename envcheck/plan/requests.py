@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from envcheck.matrix.clauses import can_be_met
 from envcheck.matrix.query import Matrix
 from envcheck.model.records import dataclass, replaced
 from envcheck.rules.fixes_python import is_requirement
@@ -41,14 +42,14 @@ def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]
     """Read requirements such as tensorflow==2.15.*; raises RequestError for all else."""
     found: dict[str, Request] = {}
     beside: list[tuple[str, tuple[str, ...]]] = []
-    for text in texts:
+    for text in dict.fromkeys(texts):
         companion = _companion(text, matrix)
         if companion:
             beside.append(companion)
             continue
         request = _read(text, matrix)
         if request.framework in found:
-            raise RequestError(f"{request.framework} is asked for twice: join the clauses, as in torch>=2.4,<2.8.")
+            raise RequestError(_asked_twice(found[request.framework], request))
         found[request.framework] = request
     for text, frameworks in beside:
         owner = next((found[name] for name in frameworks if name in found), None)
@@ -57,6 +58,13 @@ def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]
             raise RequestError(f"{text} comes beside a framework: ask for that one, too, such as {both}.")
         found[owner.framework] = _with(owner, text)
     return tuple(found.values())
+
+
+def _asked_twice(first: Request, second: Request) -> str:
+    if first.distribution == second.distribution:
+        return f"{first.distribution} is asked for twice: join the clauses, as in torch>=2.4,<2.8."
+    names = f"{first.distribution} and {second.distribution}"
+    return f"{names} are one framework under two names, in one folder: ask for one of them."
 
 
 def _with(owner: Request, text: str) -> Request:
@@ -127,6 +135,8 @@ def _parts(text: str) -> tuple[str, tuple[str, ...], str]:
     name, extras = canonical_name(parsed.name), tuple(sorted(map(canonical_name, parsed.extras)))
     if not is_requirement(name + parsed.specifier):
         raise RequestError(f"{text[:60]!r} is not a plain requirement: give a name and versions.")
+    if not can_be_met(parsed.specifier):
+        raise RequestError(f"{text[:60]!r}: no version can meet all of these clauses.")
     return name, extras, parsed.specifier
 
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
-from envcheck.matrix.clauses import within
+from envcheck.matrix.clauses import can_be_met, within
 from envcheck.model.plans import Clash, Rejected
 from envcheck.model.records import replaced
 from envcheck.model.releases import FrameworkRelease
@@ -186,23 +185,11 @@ def _beyond(row: FrameworkRelease) -> Iterator[str]:
 
 
 def _meet(first: SpecifierSet, second: SpecifierSet) -> bool:
-    """Tell whether some version meets both: one of those they name, or one just beside it.
+    """Tell whether some version meets both.
 
     A pin without a version is an exact one that the matrix does not hold: it hardly meets another exact one.
     """
     both = first & second
     if (not first or not second) and any(clause.operator == "==" for clause in both):
         return False
-    named = [clause.version.removesuffix(".*") for clause in both]
-    return not named or any(both.contains(text, prereleases=True) for version in named for text in _around(version))
-
-
-def _around(version: str) -> Iterator[str]:
-    release = Version(version).release
-    yield version
-    yield f"{version}.1"
-    yield ".".join(map(str, (*release[:-1], release[-1] + 1)))
-    if release[-1]:
-        yield ".".join(map(str, (*release[:-1], release[-1] - 1, 9999)))
-    elif len(release) > 1 and release[-2]:
-        yield ".".join(map(str, (*release[:-2], release[-2] - 1, 9999)))
+    return can_be_met(str(both))

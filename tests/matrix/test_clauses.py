@@ -10,7 +10,7 @@ import pytest
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from envcheck.matrix.clauses import clauses, within
+from envcheck.matrix.clauses import can_be_met, clauses, within
 
 ENDINGS = ("", "", "", "", ".post1", ".post0", "+cu118", "+cpu", "rc1", ".dev2", "a1")
 OPERATORS = ("==", "!=", "<=", ">=", "<", ">", "~=", "===")
@@ -60,3 +60,23 @@ def test_plain_clauses_do_not_load_packagings_specifiers() -> None:
         "assert 'packaging' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("specifier", "can"),
+    [
+        ("", True),
+        (">=99", True),
+        (">2.4,<2.5", True),
+        ("~=2.4.0,!=2.4.1", True),
+        (">=2.5,<=2.5", True),
+        (">=2.5,!=2.5.0", True),
+        ("==2.7.1+cu118,>2", True),
+        (">=2.5,<2.4", False),
+        ("==2.4,==2.5", False),
+        ("==2.7.*,!=2.7.*", False),
+        ("<0", False),
+    ],
+)
+def test_tells_clauses_that_no_version_can_meet(specifier: str, can: bool) -> None:
+    assert can_be_met(specifier) is can

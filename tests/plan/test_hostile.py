@@ -113,6 +113,17 @@ def test_descriptions_that_say_nothing_are_refused(described: Description) -> No
 def test_a_framework_is_asked_for_once() -> None:
     with pytest.raises(RequestError, match="twice"):
         read_requests(("torch>=2", "torch<3"), matrix())
+    with pytest.raises(RequestError, match="tensorflow and tensorflow-gpu are one framework under two names"):
+        read_requests(("tensorflow", "tensorflow-gpu"), matrix())
+    assert len(read_requests(("torch", "torch"), matrix())) == 1
+
+
+@pytest.mark.parametrize("text", ["torch>=2.5,<2.4", "torch==2.4,==2.5", "torch==2.7.*,!=2.7.*"])
+def test_clauses_that_no_version_can_meet_are_an_error_of_the_request(text: str) -> None:
+    with pytest.raises(RequestError, match="no version can meet"):
+        read_requests((text,), matrix())
+    with pytest.raises(RequestError, match="no version can meet"):
+        read_requests(("torch", text.replace("torch", "torchvision")), matrix())
 
 
 @pytest.mark.parametrize("gpu", ["Voodoo 2", "$(id)", "GTX"])
