@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model.plans import SYSTEM, Environment, Plan, PlannedRelease, Rejected, Step
+from envcheck.model.plans import SYSTEM, Clash, Environment, Plan, PlannedRelease, Rejected, Step
 from envcheck.model.writing import read_writing
 from envcheck.plan.paths import activation
 from envcheck.render.inert import inert, shell_line
@@ -69,17 +69,35 @@ def _clashes(plan: Plan, *, verbose: bool) -> list[str]:
     """Name the pins that clash, the first of each two releases unless all are asked for."""
     pairs = {(item.first.partition(": ")[0], item.second.partition(": ")[0]): item for item in reversed(plan.clashes)}
     shown = plan.clashes if verbose else tuple(item for item in plan.clashes if item in pairs.values())
-    lines = [f"Clash: {inert(item.first)} and {inert(item.second)}." for item in shown]
+    lines = [f"Clash: {inert(item.first)} and {inert(item.second)}{_in_one_folder(item)}." for item in shown]
     left = len(plan.clashes) - len(shown)
     lines += [f"  and {left} more: -v shows them"] if left else []
     return [*lines, f"No one environment can hold them: {len(plan.environments)} are planned."] if lines else []
 
 
+def _in_one_folder(clash: Clash) -> str:
+    """Say how wheels of two names clash."""
+    names = {re.split(r"[^\w.-]", pin.partition(": ")[2])[0] for pin in (clash.first, clash.second)}
+    return ", which lie in one folder" if len(names) > 1 else ""
+
+
 def _heading(plan: Plan) -> list[str]:
     wanted = " and ".join(plan.requirements)
     if plan.blocked_by or not plan.releases:
-        return [f"NO PLAN  Nothing that {wanted} admits works here on the {plan.goal.upper()}."]
+        return [f"NO PLAN  {_none(plan, wanted)}"]
     return [f"PLAN  {wanted} on the {plan.goal.upper()}: {', '.join(item.requirement for item in plan.releases)}"]
+
+
+def _none(plan: Plan, wanted: str) -> str:
+    """Say what there is no plan for, and whose fault that is."""
+    where = f"on the {plan.goal.upper()}"
+    if plan.blocked_by:
+        return f"{wanted} {where}: the machine itself is in the way."
+    if {item.finding for item in plan.rejected} == {"release-unknown"}:
+        return f"No release of {wanted} is known here."
+    if len(plan.requirements) > 1:
+        return f"{wanted} {where}: not each has a release that works here."
+    return f"No release of {wanted} works here {where}."
 
 
 def _release(release: PlannedRelease, *, verbose: bool) -> list[str]:
@@ -97,9 +115,13 @@ def _release(release: PlannedRelease, *, verbose: bool) -> list[str]:
 
 
 def _rejected(rejected: tuple[Rejected, ...], kind: str, *, verbose: bool) -> list[str]:
-    shown = rejected if verbose or len(rejected) <= _SHOWN + 1 else rejected[:_SHOWN]
-    lines = [f"  not {item.requirement}: {_why_not(item)}" for item in shown]
-    left = len(rejected) - len(shown)
+    """List what was passed over; where that is much the first for each reason, then the newest."""
+    places = list(range(len(rejected)))
+    if not verbose and len(rejected) > _SHOWN + 1:
+        firsts = {rejected[place].finding: place for place in reversed(places)}
+        places = sorted([*dict.fromkeys([*sorted(firsts.values()), *places])][:_SHOWN])
+    lines = [f"  not {rejected[place].requirement}: {_why_not(rejected[place])}" for place in places]
+    left = len(rejected) - len(places)
     return [*lines, f"  and {left} more {kind}: -v shows why not"] if left else lines
 
 

@@ -1,0 +1,49 @@
+"""What a plan says of what was passed over and of why there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from envcheck.model.plans import Clash, Plan, Rejected
+from envcheck.plan.build import build_plan
+from envcheck.plan.described import Description, planned_facts
+from envcheck.plan.requests import read_requests
+from envcheck.render.plan_text import render_plan_text
+from tests.hosts.test_hosts import snapshot_of
+from tests.plan.machines import machine, matrix, planned
+
+NEWER = tuple(Rejected(f"torch==2.{minor}.0", "python-unsupported", "has no wheel.") for minor in range(15, 5, -1))
+
+
+def test_each_reason_is_shown_once_before_the_rest_is_counted() -> None:
+    old_driver = Rejected("torch==2.5.1", "driver-too-old", "needs a newer driver.")
+    text = render_plan_text(Plan("gpu", (), (), requirements=("torch",), rejected=(*NEWER, old_driver)))
+    shown = [line.split()[1].rstrip(":") for line in text.splitlines() if line.startswith("  not ")]
+    assert shown == [*(item.requirement for item in NEWER[:5]), "torch==2.5.1"]
+    assert "  and 5 more releases: -v shows why not" in text
+
+
+@pytest.mark.parametrize(
+    ("texts", "python", "heading"),
+    [
+        (("tensorflow<2.22",), "3.15", "No release of tensorflow<2.22 works here on the CPU."),
+        (("torch>=99",), "3.12", "No release of torch>=99 is known here."),
+        (("tensorflow", "torch"), "3.15", "tensorflow and torch on the CPU: not each has a release that works here."),
+    ],
+)
+def test_the_heading_says_what_there_is_none_of(texts: tuple[str, ...], python: str, heading: str) -> None:
+    assert render_plan_text(planned(*texts, on=machine(python))).startswith(f"NO PLAN  {heading}\n")
+
+
+def test_a_machine_in_the_way_is_not_blamed_upon_the_releases() -> None:
+    facts = planned_facts(snapshot_of("gpu-lost-from-bus").facts, Description(), matrix(), expects_gpu=False)
+    text = render_plan_text(build_plan(facts, matrix(), read_requests(("torch<2.16",), matrix())))
+    assert text.startswith("NO PLAN  torch<2.16 on the GPU: the machine itself is in the way.\n")
+
+
+def test_wheels_of_two_names_that_clash_are_explained() -> None:
+    apart = Clash("a==1: nvidia-cudnn-cu12==8.9.4.25", "b==1: nvidia-cudnn-cu13==9.26.0.51")
+    alike = Clash("a==1: numpy<2", "b==1: numpy>=2")
+    text = render_plan_text(Plan("gpu", (), (), requirements=("a",), clashes=(apart, alike)), verbose=True)
+    assert "nvidia-cudnn-cu13==9.26.0.51, which lie in one folder." in text
+    assert "numpy>=2." in text
