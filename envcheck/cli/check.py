@@ -55,7 +55,7 @@ def check(
         report, snapshot = _judge_file(gate, _from_here(file))
     else:
         snapshot = inspect.saved_snapshot(snapshot_file) if snapshot_file else inspect.live_snapshot(python, env)
-        report = _judge(gate, snapshot)
+        report = inspect.looked_at(_judge(gate, snapshot), python, env)
     judged = _from_here(file) if file is not None else gate.path
     style = Style(printing, no_snapshot, judged, gate.ignored(), gate.ignored(ended=True))
     print_report(report, snapshot, style)

@@ -48,7 +48,7 @@ def doctor(
     if smoke and snapshot_file:
         raise UserError("--smoke computes on this machine, --snapshot judges another one: choose one of them.")
     snapshot = inspect.saved_snapshot(snapshot_file) if snapshot_file else inspect.live_snapshot(python, env)
-    report = _judge(snapshot, expect, requirements, only, matrix_file)
+    report = inspect.looked_at(_judge(snapshot, expect, requirements, only, matrix_file), python, env)
     session, failed = None, False
     if smoke:
         from envcheck.cli.doctor_smoke import with_smoke

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from envcheck.cli import progress
 from envcheck.cli.exits import UserError
 from envcheck.model.facts import Known, Unknown
+from envcheck.model.findings import Report
 from envcheck.model.snapshot import SCHEMA_VERSION, Snapshot
 
 _LIMIT = 64 << 20  # bytes of a snapshot file; the largest real ones are below one megabyte
@@ -31,6 +32,15 @@ def live_snapshot(python: str, env: str, without: Collection[str] = (), *, alone
         option = f"--python {python}" if python else f"--env {env}"
         raise UserError(f"{option}: no Python environment found there. {_tried(executable)}")
     return snapshot
+
+
+def looked_at(report: Report, python: str, env: str) -> Report:
+    """Note in a report by which options another command looks at the same environment."""
+    from envcheck.model.records import replaced
+
+    options = (*(("--python", python) if python else ()), *(("--env", env) if env else ()))
+    noted: Report = replaced(report, inspected=options)
+    return noted
 
 
 def _tried(fact: object) -> str:

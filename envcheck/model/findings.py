@@ -86,3 +86,5 @@ class Report:
     checked: Tuple[str, ...]  # ids of the rules that ran to a decision
     asked: Tuple[str, ...] = ()  # releases that were judged without being installed: "tensorflow 2.15.1 (CUDA 12.2)"
     system: str = ""  # whose shells the commands are for: linux, windows, darwin; "" not told
+    wanted: Tuple[str, ...] = ()  # the options that say what must work: --expect gpu --for torch
+    inspected: Tuple[str, ...] = ()  # the options that say what was looked at: --env .venv

@@ -35,13 +35,24 @@ def proof_of(argv: tuple[str, ...], system: str = "") -> Proof:
     if written is not None:
         return _of_file(written)
     words = argv[1:] if argv[:1] == ("sudo",) else argv
+    row, held = _row_of(words)
+    if row.get("makes"):
+        return _of_environment(held["folder"][0], row["makes"], windows=system == "windows")
+    return _filled(row, held, as_root=len(words) < len(argv)) if row else Proof()
+
+
+def folder_made(argv: tuple[str, ...]) -> str:
+    """Return the folder of the environment that a command makes; "" for any other command."""
+    row, held = _row_of(argv)
+    return held["folder"][0] if row.get("makes") else ""
+
+
+def _row_of(words: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
     for row in _document()["commands"]:
         held = _held(row["is"], words)
-        if held is not None and row.get("makes"):
-            return _of_environment(held["folder"][0], windows=system == "windows")
         if held is not None:
-            return _filled(row, held, as_root=len(words) < len(argv))
-    return Proof()
+            return row, held
+    return {}, {}
 
 
 def proven(step: Step, system: str = "") -> Step:
@@ -88,8 +99,9 @@ def _held(patterns: list[str], words: tuple[str, ...]) -> dict[str, tuple[str, .
     return held
 
 
-def _of_environment(folder: str, *, windows: bool) -> Proof:
-    python = f"{folder}\\Scripts\\python.exe" if windows else f"{folder}/bin/python"
+def _of_environment(folder: str, kind: str, *, windows: bool) -> Proof:
+    program = "python.exe" if kind == "conda" else "Scripts\\python.exe"
+    python = f"{folder}\\{program}" if windows else f"{folder}/bin/python"
     return Proof((python, "--version"), removal_of(folder, windows=windows))
 
 

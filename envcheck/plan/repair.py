@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from envcheck.model.findings import INCOMPATIBLE, NOTE, Command, Finding, Report
 from envcheck.model.plans import SYSTEM, USER, Plan, Step
 from envcheck.model.records import replaced
-from envcheck.plan.proofs import proven, step_of
+from envcheck.plan.proofs import folder_made, proven, step_of
 from envcheck.rules.catalogue import catalogue
 
 _PIP = ("-m", "pip", "install")
 _OF_THE_MACHINE = ("hardware", "driver")  # layers of the catalogue
+_OF_A_RUN = frozenset(
+    {"benign-noise", "device-placement", "gpu-memory-exhausted", "multi-gpu-p2p-nccl", "program-error", "smoke-failed"}
+)  # which no rule of the doctor decides: only what ran could tell
 
 
 def repair_plan(report: Report) -> Plan:
@@ -30,10 +33,10 @@ def repair_plan(report: Report) -> Plan:
             if not finding.fix.commands:
                 last[finding.id] = _add_by_hand(steps, finding, finding.fix.summary)
     # A note's check may fail for other reasons than the step: nothing to verify it by.
-    wrong = {item.id for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE}
+    wrong = {item.id for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE} - _OF_A_RUN
     named = tuple(
-        _checked(replaced(step, id=f"step-{number}"), [name for name in last if last[name] == number and name in wrong])
-        for number, step in enumerate(steps, 1)
+        _checked(report, steps, number, [name for name in last if last[name] == number and name in wrong])
+        for number in range(1, len(steps) + 1)
     )
     resolves = tuple(dict.fromkeys(name for step in named for name in step.resolves))
     return Plan(report.goal, (), named, resolves=resolves)
@@ -74,10 +77,16 @@ def _add_by_hand(steps: list[Step], finding: Finding, what: str) -> int:
     return len(steps)
 
 
-def _checked(step: Step, mended: list[str]) -> Step:
-    """Have the doctor see what is mended once a step is taken."""
-    doctor = ("envcheck", "doctor", "--only", ",".join(mended))
-    checked: Step = replaced(step, verify=doctor, unverified="") if mended else step
+def _checked(report: Report, steps: list[Step], number: int, mended: list[str]) -> Step:
+    """Name a step by its number, and have the doctor see what is mended once it is taken."""
+    step: Step = replaced(steps[number - 1], id=f"step-{number}")
+    if not mended:
+        return step
+    made = [folder_made(one.argv) for one in steps[:number] if set(one.resolves) & set(step.resolves)]
+    new = next(filter(None, reversed(made)), "")
+    looked_at = ("--env", new) if new else report.inspected
+    doctor = ("envcheck", "doctor", *looked_at, *report.wanted, "--only", ",".join(mended))
+    checked: Step = replaced(step, verify=doctor, unverified="")
     return checked
 
 

@@ -8,7 +8,7 @@ from envcheck.model.facts import Unknown, value_of
 from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, WARNING, Evidence, Finding, Report
 from envcheck.rules import register_rules
 from envcheck.rules.builds import Build
-from envcheck.rules.context import Context, UndecidedError
+from envcheck.rules.context import Context, Target, UndecidedError
 from envcheck.rules.fixes_shell import fitted
 from envcheck.rules.ranking import rank_findings
 from envcheck.rules.registry import RULES, Rule
@@ -36,8 +36,15 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
     verdict = _verdict(ranked, checked)
     headline = _headline(verdict, context, ranked)
     asked = tuple(_asked(build) for build in target_builds(context) if not build.installed)
-    report = Report(verdict, context.goal, headline, ranked, tuple(dict.fromkeys(checked)), asked)
+    report = Report(
+        verdict, context.goal, headline, ranked, tuple(dict.fromkeys(checked)), asked, wanted=_wanted(context.target)
+    )
     return fitted(report, context.os)
+
+
+def _wanted(target: Target) -> tuple[str, ...]:
+    expected = () if target.expect == "auto" else ("--expect", target.expect)
+    return (*expected, *(word for text in target.requirements for word in ("--for", text)))
 
 
 def _asked(build: Build) -> str:

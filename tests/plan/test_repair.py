@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from envcheck.model.findings import Command, Finding, Fix, Report
 from envcheck.model.records import replaced
-from envcheck.plan.repair import repair_plan, steps_for
+from envcheck.plan.repair import _OF_A_RUN, repair_plan, steps_for
 from envcheck.render.text import finding_lines
+from envcheck.rules import register_rules
+from envcheck.rules.catalogue import catalogue
+from envcheck.rules.registry import RULES
 from tests.hosts.test_hosts import NAMES
 from tests.hosts.test_hosts import judged as report_of
 
@@ -52,6 +57,38 @@ def test_the_same_command_is_one_step_and_consequences_have_none_of_their_own() 
 def test_a_new_environment_is_undone_by_removing_it() -> None:
     plan = repair_plan(report(finding("numpy-abi", ("/usr/bin/python3", "-m", "venv", ".venv"))))
     assert plan.steps[0].undo == ("rm", "-rf", "--", ".venv")
+
+
+def test_the_doctor_looks_again_at_what_it_looked_at() -> None:
+    asked = replaced(
+        report(finding("numpy-abi", (*PIP, "numpy<2"))),
+        inspected=("--env", "my env"),
+        wanted=("--expect", "gpu", "--for", "torch>=2"),
+    )
+    (step,) = repair_plan(asked).steps
+    options = ("--env", "my env", "--expect", "gpu", "--for", "torch>=2")
+    assert step.verify == ("envcheck", "doctor", *options, "--only", "numpy-abi")
+
+
+@pytest.mark.parametrize(
+    "create",
+    [("python3.12", "-m", "venv", "new"), ("conda", "create", "-y", "-p", "new", "--override-channels", "python=3.12")],
+)
+def test_the_doctor_looks_at_the_environment_that_was_made(create: tuple[str, ...]) -> None:
+    asked = replaced(
+        report(finding("python-unsupported", create, ("new/bin/python", "-m", "pip", "install", "jax"))),
+        inspected=("--python", "old/bin/python"),
+    )
+    made, last = repair_plan(asked).steps
+    assert (made.verify, made.undo) == (("new/bin/python", "--version"), ("rm", "-rf", "--", "new"))
+    assert last.verify == ("envcheck", "doctor", "--env", "new", "--only", "python-unsupported")
+
+
+def test_what_no_rule_decides_is_checked_by_the_steps_own_check() -> None:
+    register_rules()
+    assert set(catalogue()) - {rule.id for rule in RULES} == _OF_A_RUN
+    (step,) = repair_plan(report(finding("gpu-memory-exhausted", ("sudo", "modprobe", "nvidia_uvm")))).steps
+    assert step.verify == ("test", "-d", "/sys/module/nvidia_uvm")
 
 
 def test_on_windows_by_what_both_of_its_shells_start() -> None:
