@@ -10,6 +10,7 @@ from envcheck.model.records import dataclass, replaced
 from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.requests import Request
 from envcheck.rules.context import Context
+from envcheck.rules.cuda_plugins import plugin_of
 from envcheck.rules.pytorch_index import cpu_index_url, cuda_variants, index_url, serves
 
 
@@ -109,7 +110,6 @@ def _jax(context: Context, request: Request, rows: list[FrameworkRelease]) -> It
     if row is None:
         return
     library = next((item for item in rows if item.distribution == "jaxlib"), None) or _library(context, row)
-    plugins = {item.distribution: item for item in rows}
     asked = [extra for extra in request.extras if extra.startswith("cuda")]
     if not set(asked) <= set(row.extras):
         return  # pip would go on without what an extra that is not there was to bring
@@ -117,7 +117,7 @@ def _jax(context: Context, request: Request, rows: list[FrameworkRelease]) -> It
     alone = "" if "jaxlib" in row.requires else "cpu"  # releases up to 0.4.29 brought no jaxlib by themselves
     for extra in ways or [alone]:
         extras = sorted({*request.extras, *([extra] if extra else [])})
-        text, plugin = _text("jax", extras, row.version), plugins.get(f"jax-{extra}-plugin")
+        text, plugin = _text("jax", extras, row.version), plugin_of(context, row, extra) if extra else None
         judged = f"jaxlib=={(library or row).version}"
         yield Candidate(row, text, (text, judged), plugin=plugin, library=library)
 

@@ -12,6 +12,7 @@ from envcheck.model.records import dataclass
 from envcheck.model.releases import FrameworkRelease, RemovedDistribution
 from envcheck.rules.builds import Build, build_of, installed_builds
 from envcheck.rules.context import Context
+from envcheck.rules.cuda_plugins import plugin_of
 from envcheck.rules.markers import marker_holds
 from envcheck.rules.requirement import Requirement, canonical_name, read_requirement
 from envcheck.rules.wheel_tags import wheel_glibc
@@ -61,11 +62,8 @@ def _plugins(context: Context, wanted: Wanted) -> tuple[Build, ...]:
         return ()
     asked = next((extra for extra in wanted.extras if extra in row.extras), None)
     extra = asked or (row.gpu_extra if context.goal == "gpu" else None)
-    names = [
-        name for name in context.matrix.distributions(row.framework) if extra and name.endswith(f"-{extra}-plugin")
-    ]
-    rows = (context.matrix.release(row.framework, row.version, context.platform, name) for name in names)
-    return tuple(build_of(found) for found in rows if found is not None)
+    found = plugin_of(context, row, extra) if extra else None
+    return (build_of(found),) if found is not None else ()
 
 
 def judged_builds(context: Context) -> tuple[Build, ...]:

@@ -238,3 +238,12 @@ def test_what_is_built_from_source_is_not_warned_of(line: str, python: str, buil
     plan = planned(f"tensorflow=={line}.*", on=machine(python), expect="cpu")
     assert built in plan.environments[0].sets[0].source_only
     assert not [item.message for item in chosen(plan).warnings if "source-only" in item.message]
+
+
+@pytest.mark.parametrize(("asked", "plugin"), [("jax==0.5.2", "9.1"), ("jax==0.4.37", "9.1")])
+def test_a_jax_without_a_plugin_of_its_own_takes_the_newest_it_admits(asked: str, plugin: str) -> None:
+    release = chosen(planned(asked, on=OLD_DRIVER))
+    assert (release.requirement, release.build) == (asked.replace("jax", "jax[cuda12]"), "gpu")
+    assert release.cudnn == plugin
+    old_gpu = chosen(planned(asked, on=V100))
+    assert "nvidia-cudnn-cu12<9.11" in old_gpu.constraints
