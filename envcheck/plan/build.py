@@ -12,6 +12,7 @@ from envcheck.model.plans import CONDA, Clash, Environment, Plan, PlannedRelease
 from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.activation import activation_steps
+from envcheck.plan.assumed import assumptions
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
 from envcheck.plan.constraints import beside
@@ -100,7 +101,8 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
 
         steps = [*container_toolkit_steps(context), *steps]
     steps = _numbered(steps)
-    notes = [note for made in environments for note in _notes(context, made, releases)]
+    notes = [*_untold(context, choices), *assumptions(context, releases, wish)]
+    notes += [note for made in environments for note in _notes(context, made, releases)]
     return Plan(
         context.goal,
         tuple(releases),
@@ -109,7 +111,7 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
         requirements=tuple(text for choice in choices for text in choice.request.texts),
         environments=tuple(environments),
         clashes=tuple(clashes),
-        notes=tuple(dict.fromkeys([*other_ways(judge.own_findings(), context.os), *_untold(context, choices), *notes])),
+        notes=tuple(dict.fromkeys([*other_ways(judge.own_findings(), context.os), *notes])),
         system=context.os,
         machine=stated_machine(context),
     )

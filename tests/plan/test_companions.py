@@ -14,7 +14,7 @@ from envcheck.plan.wish import Wish
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import A100, V100, chosen, machine, matrix, planned
 
-DESK = machine(python="3.11")
+DESK = machine(python="3.11", gpu="none")
 
 
 def brought(plan: Plan) -> tuple[str, ...]:

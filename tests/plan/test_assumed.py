@@ -1,0 +1,32 @@
+"""What a plan says that it rests on although nobody stated it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.plan.machines import A100, LAPTOP, machine, planned
+
+
+@pytest.mark.parametrize(
+    ("texts", "floor"),
+    [
+        (("torch==2.7.1",), "525.60.13"),
+        (("jax[cuda13]==0.10.2",), "580.65.06"),
+        (("torch==2.13.0", "tensorflow==2.20.*"), "580.65.06"),
+    ],
+)
+def test_a_driver_nobody_described_is_told_by_what_it_has_to_be(texts: tuple[str, ...], floor: str) -> None:
+    told = f"No driver was described: this needs NVIDIA driver {floor} or newer."
+    assert told in planned(*texts, on=machine(gpu="8.9")).notes
+
+
+def test_a_gpu_nobody_described_is_asked_for() -> None:
+    (note,) = planned("torch<2.16", on=machine()).notes
+    assert note.startswith("No GPU was described, so this is for the CPU: name one with --gpu")
+
+
+def test_what_was_said_is_not_asked_for() -> None:
+    assert planned("torch<2.16", on=machine(gpu="none")).notes == ()
+    assert planned("torch<2.16", on=machine(), expect="cpu").notes == ()
+    assert planned("torch<2.16", on=A100).notes == ()
+    assert not any("described" in note for note in planned("torch<2.16", on=LAPTOP).notes)
