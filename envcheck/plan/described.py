@@ -12,6 +12,7 @@ from envcheck.model.machine import DriverFacts, Gpu, HostFacts, ToolkitFacts
 from envcheck.model.python_env import PythonFacts
 from envcheck.model.records import dataclass, replaced
 from envcheck.model.snapshot import Facts
+from envcheck.plan.readable import readable
 from envcheck.plan.requests import RequestError
 
 _SYSTEMS = {"linux": "linux", "win": "windows", "macosx": "darwin"}
@@ -49,7 +50,7 @@ def planned_facts(read: Facts | None, described: Description, matrix: Matrix, *,
 
     The environment itself is a new one: nothing is installed in it.
     """
-    facts = _blank(described.platform) if described.platform or read is None else read
+    facts = _blank(described.platform) if described.platform or read is None else readable(read)
     if described.platform and not described.gpus:
         unstated = bool(described.driver) or expects_gpu
         facts = replaced(facts, gpus=NOT_STATED if unstated else Absent(("--gpu was not given",)))

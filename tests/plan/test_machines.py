@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,10 @@ def test_a_saved_machine_is_planned_for(tmp_path: Path, capsys: pytest.CaptureFi
     assert document["releases"][0]["framework"] == "tensorflow"
 
 
-def test_this_machine_is_planned_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_this_machine_is_planned_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where there is no .venv
     assert run(["plan", "tensorflow", "--gpu", "none", "--python", "3.11", "-v"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("PLAN  tensorflow on the CPU: tensorflow")
@@ -111,7 +115,7 @@ def test_without_a_plan_the_exit_code_says_so(capsys: pytest.CaptureFixture[str]
     document = json.loads(capsys.readouterr().out)
     assert (document["verdict"], document["steps"]) == ("incompatible", [])
     assert run([*asked, "--format", "script"]) == 1
-    assert capsys.readouterr().out.startswith("NO PLAN")
+    assert capsys.readouterr().out.startswith("# NO PLAN")
 
 
 @pytest.mark.parametrize(
@@ -132,3 +136,19 @@ def test_what_cannot_be_planned_is_the_users_error(arguments: list[str]) -> None
 def test_doubt_is_told_by_the_exit_code() -> None:
     asked = ["plan", "tensorflow<2.22", "--platform", "linux_x86_64", "--python", "3.11", "--driver", "999.1"]
     assert run([*asked, "--gpu", "8.9"]) in (0, 3)
+
+
+@pytest.mark.parametrize("command", [["plan", "tensorflow==2.20.*", "--expect", "gpu"], ["doctor"]])
+@pytest.mark.parametrize("hostile", ["python", "others"])
+def test_what_a_saved_machine_holds_in_place_of_versions_ends_no_command(
+    tmp_path: Path, command: list[str], hostile: str
+) -> None:
+    document = json.loads(render_snapshot(snapshot_of("no-driver")))
+    facts = document["facts"]
+    others = [facts["gpus"]["known"][0]["compute_capability"], facts["host"]["libc_version"]]
+    for place in [facts["python"]["version"]] if hostile == "python" else others:
+        place["known"] = "-rf $(id)"
+    saved = tmp_path / "machine.json"
+    saved.write_text(json.dumps(document), encoding="utf-8")
+    with suppress(UserError):  # which Python to plan for is not known
+        assert run([*command, "--snapshot", str(saved)]) in (0, 1, 3)
