@@ -88,6 +88,8 @@ def _by_toolkit(context: Context, build: Build, item: Judged, cuda: str | None) 
     toolkit = toolkit_of(context, cuda)
     made = [parse_target("sm_" + cc.replace(".", "")) for cc in (toolkit.compute_capabilities if toolkit else ())]
     if coverage([target for target in made if target], item.capability, lambda cc: _is_tegra(context, cc)) == NONE:
+        if build.local and not build.installed:  # PyTorch's wheels: machine code, and PTX at most of what is as old
+            return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that knows it")
         raise UndecidedError(f"{build.label}: the GPUs it has code for", _reason(build))
     if row.tegra and not build.installed:
         return Verdict(

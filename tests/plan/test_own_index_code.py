@@ -65,3 +65,13 @@ def test_no_bound_is_set_that_leaves_no_cudnn() -> None:
     """JAX for CUDA 13 asks for cuDNN 9.12, whose first wheel for it had left Pascal behind."""
     both = Description("3.12", "580.65.06", ("12.0", "6.1"), "2.35", "linux_x86_64")
     assert chosen(planned("jax[cuda13]==0.12.0.1", on=both)).constraints == ()
+
+
+def test_a_build_for_an_older_cuda_than_the_gpus_first_is_passed_over_for_that() -> None:
+    """Nothing tells of the code in the newest builds for Windows: their CUDA does."""
+    blackwell = machine("3.12", "572.61", "12.0", "win_amd64")
+    release = chosen(planned("torch<2.16", on=blackwell))
+    assert release.requirement == "torch==2.11.0+cu128"
+    reasons = {item.requirement: item.why for item in release.rejected}
+    assert reasons["torch==2.15.0+cu126"].endswith("(built with CUDA 12.6): CUDA 12.8 is the first that knows it.")
+    assert not any("Could not read" in why for why in reasons.values())
