@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from envcheck.cli import inspect, logs, options
+from envcheck.cli import logs, options
 from envcheck.cli.exits import OF_VERDICT, UserError
-from envcheck.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from envcheck.model.snapshot import Snapshot
 
 EXAMPLE = "Example: envcheck explain train.log, or python train.py 2>&1 | envcheck explain -"
 
@@ -46,6 +50,10 @@ def explain(
 def _snapshot(snapshot_file: str | None, *, here: bool) -> Snapshot | None:
     if snapshot_file and here:
         raise UserError("--here and --snapshot name two machines: a log was written on one.")
+    if not (snapshot_file or here):
+        return None
+    from envcheck.cli import inspect  # the log alone needs none
+
     if snapshot_file:
         return inspect.saved_snapshot(snapshot_file)
-    return inspect.live_snapshot("", "") if here else None
+    return inspect.live_snapshot("", "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +13,9 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.mending import mended
 from envcheck.explain.reading import Reading
 from envcheck.explain.scan import Scan, Scanner
-from envcheck.model.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from envcheck.model.snapshot import Snapshot
 
 STANDARD_INPUT = "-"
 _PASTE = "Paste the log, then end it with Ctrl-D on a line of its own (Windows: Ctrl-Z and Enter).\n"

@@ -13,8 +13,10 @@ _UNIX = r"\s*(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^#$%>]{0,80})?[$#%] "
 _OTHER = r"[A-Z]:\\[^>]{0,80}> ?|PS [^>]{0,80}> |julia> "
 _PROMPT = rf"(?:{_PYTHON}|{_UNIX}|{_OTHER})(?P<asked>\S.*)$"
 _ANY_PROMPT = rf"(?:{_PYTHON}|\s*>>>\s*$|{_UNIX}|{_OTHER})"
+_MARKS = (">", "]: ", "$ ", "# ", "% ")  # a prompt holds one: looking for them is cheaper than the expression
 # Asked without a prompt: a line of a notebook or of a script that prints one thing.
 _BARE = r"\s*(?:print\()?(?P<asked>(?:torch|tf|tensorflow|jax)\.[\w.]+(?:\([\w'\", =]*\))?\)?|os\.environ\S+)\s*$"
+_BARE_MARKS = ("torch.", "tf.", "tensorflow.", "jax.", "os.environ")
 
 
 def answers(chunk: bytes) -> Iterator[Broken]:
@@ -24,10 +26,14 @@ def answers(chunk: bytes) -> Iterator[Broken]:
     """
     lines = [line.rstrip("\r") for line in chunk.decode("utf-8", "replace").split("\n")]
     for number, (line, following) in enumerate(pairwise([*lines, ""]), 1):
-        match = re.match(_PROMPT, line) or re.match(_BARE, line)
+        match = _match(_PROMPT, _MARKS, line) or _match(_BARE, _BARE_MARKS, line)
         if not match:
             continue
         asked, answer = match["asked"].strip(), following.strip()
         if re.match(_ANY_PROMPT, following):
             answer = "None" if re.match(_PYTHON, line) else ""
         yield Broken(number, (line, following), f"{asked} -> {answer}", is_sure=True)
+
+
+def _match(pattern: str, marks: tuple[str, ...], line: str) -> re.Match[str] | None:
+    return re.match(pattern, line) if any(mark in line for mark in marks) else None

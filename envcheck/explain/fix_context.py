@@ -62,7 +62,7 @@ def release_row(told: Told) -> FrameworkRelease | None:
 
 def plan_command(told: Told, requirement: str = "", purpose: str = "") -> tuple[Command, ...]:
     """Make the line that plans for the machine as far as the log describes it; () without a framework to ask for."""
-    asked = requirement if is_requirement(requirement) else told.framework
+    asked = requirement if requirement and is_requirement(requirement) else told.framework
     if not asked:
         return ()
     said = purpose or "on that machine: prints the exact commands for it and changes nothing"
@@ -92,12 +92,13 @@ def _gpus(told: Told) -> tuple[str, ...]:
     stated = told.value("cc") if any({"cc", "sm"} & set(event.captured) for event in told.claim.events) else ""
     if stated:
         return (stated,)  # looking names up takes longer than all the rest
-    from envcheck.matrix.gpus import capabilities_named
-
     names = [name for name in told.log.values("gpu") if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ./()-]{2,60}", name)]
-    single = [name for name in names if len(capabilities_named(name)) == 1]
-    if single:
-        return tuple(dict.fromkeys(single))[:4]
+    if names:
+        from envcheck.matrix.gpus import capabilities_named
+
+        single = [name for name in names if len(capabilities_named(name)) == 1]
+        if single:
+            return tuple(dict.fromkeys(single))[:4]
     return tuple(item for item in told.log.capabilities if told.log.matrix.architecture(item))[:4]
 
 
@@ -109,4 +110,5 @@ def _branch(told: Told) -> str:
         if re.fullmatch(r"\d{4,5}", api)
         else told.log.first("driver_cuda")
     )
-    return next((row.branch for row in told.log.matrix.driver_branches() if row.cuda == cuda), "")
+    rows = told.log.matrix.driver_branches() if cuda else ()
+    return next((row.branch for row in rows if row.cuda == cuda), "")

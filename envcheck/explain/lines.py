@@ -36,7 +36,7 @@ _PREFIXES = {
     ),
     "glog": ((":", r"(?P<keep>[IWEF])\d{4} \d\d:\d\d:(?:\d\d|\d{10})\.\d{1,9} {1,8}\d{1,20} "),),  # and absl
     "level": (
-        (":", rf"{_LEVEL}:{_DATE}:[\w.]{{1,96}}:\d{{1,6}}: "),  # JAX
+        (":2", rf"{_LEVEL}:{_DATE}:[\w.]{{1,96}}:\d{{1,6}}: "),  # JAX
         (":", rf"{_LEVEL}:[A-Za-z_][\w.]{{0,96}}:"),  # Python's logging as it comes
         ("] ", rf"{_LEVEL} \d\d-\d\d {_CLOCK} (?:\[[\w.]{{1,64}}:\d{{1,6}}\]|[\w.]{{1,64}}:\d{{1,6}}\]) "),  # vLLM
         (": ", rf"{_LEVEL} [a-z_][\w.]{{0,96}}: "),

@@ -167,13 +167,13 @@ class Log:
     @cached_property
     def capabilities(self) -> tuple[str, ...]:
         """List the compute capabilities of the GPUs named by the facts or the log, "8.6"."""
-        from envcheck.matrix.gpus import capabilities_named
-
         stated: list[Any] = [value_of(gpu.compute_capability) for gpu in value_of(self.facts.gpus) or ()]
         names = [value_of(gpu.name) or "" for gpu in value_of(self.facts.gpus) or ()] + list(self.values("gpu"))
         found = [item for item in stated if item]
         found += [digits(value) for value in self.values("cc")]
         for name in names:
+            from envcheck.matrix.gpus import capabilities_named  # reads a table
+
             numbers = capabilities_named(name) if len(name) > 2 else ()
             found += numbers if len(numbers) == 1 else ()
         return tuple(dict.fromkeys(found))

@@ -13,7 +13,6 @@ from envcheck.explain.told import Told
 from envcheck.host.data_files import read_data
 from envcheck.model.findings import Command, Fix, Way
 from envcheck.rules.fixes_python import python_program
-from envcheck.rules.packages import install_somewhere
 
 _NAMED = re.compile(r"\{([a-z_][a-z_0-9]*)\}")
 
@@ -83,6 +82,8 @@ def _commands(told: Told, row: dict[str, Any]) -> tuple[tuple[Command, ...], tup
     ways: list[Way] = []
     for item in row.get("commands", ()):
         if "install" in item:
+            from envcheck.rules.packages import install_somewhere
+
             values = {"major": item["major"]} if "major" in item else {}
             found, others = install_somewhere(context_of(told), item["install"], item["purpose"], **values)
             commands += found

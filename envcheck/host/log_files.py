@@ -8,8 +8,7 @@ import os
 import stat
 import sys
 import time
-import zlib
-from typing import BinaryIO, Iterator, List
+from typing import Any, BinaryIO, Iterator, List
 
 BLOCK = 1 << 20  # bytes read at a time
 _PIPE = 1 << 16  # bytes that a pipe holds
@@ -154,6 +153,8 @@ _CONTROLS = bytes(number for number in range(32) if number not in b"\a\b\t\n\v\f
 
 
 def _unpacked(name: str, first: bytes, stream: BinaryIO, notes: List[str]) -> Iterator[bytes]:
+    import zlib  # most logs are not packed
+
     members = _Members()
     checked = False
     try:
@@ -172,11 +173,17 @@ def _unpacked(name: str, first: bytes, stream: BinaryIO, notes: List[str]) -> It
         notes.append(f"{name}: the gzip data has no end mark; what is there was read")
 
 
+def _unpacker() -> Any:
+    import zlib
+
+    return zlib.decompressobj(wbits=31)
+
+
 class _Members:
     """Unpack gzip members that stand one behind the other, in blocks of bounded size."""
 
     def __init__(self) -> None:
-        self._unpacker = zlib.decompressobj(wbits=31)
+        self._unpacker = _unpacker()
         self.inside = False
 
     def unpack(self, packed: bytes) -> Iterator[bytes]:
@@ -188,5 +195,5 @@ class _Members:
             packed = self._unpacker.unconsumed_tail
             if self._unpacker.eof:
                 packed = self._unpacker.unused_data.lstrip(b"\0")  # tapes and some writers pad with zeros
-                self._unpacker = zlib.decompressobj(wbits=31)
+                self._unpacker = _unpacker()
                 self.inside = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from envcheck.matrix.clauses import within
 from envcheck.matrix.cuda_tables import CudaTables
 from envcheck.matrix.rows import Raw, build_row
 from envcheck.model.releases import FrameworkRelease, KnownProblem, RemovedDistribution
@@ -143,6 +142,8 @@ def _without(raw: Raw, name: str) -> Raw:
 def _matches(specifier: str, version: str) -> bool:
     """Tell whether a version lies in a specifier set; a malformed version lies in none."""
     from packaging.version import InvalidVersion
+
+    from envcheck.matrix.clauses import within
 
     try:
         return within(version, specifier)

@@ -62,7 +62,8 @@ class Table(Mapping[str, Any]):
         levels = self._levels_below(key)
         if not levels or not self._text.startswith("{\n", start):
             return _decode(self._text, start)[0]
-        end = self._text.index(f"\n{self._indent}}}", start)
+        following = next((at for at in self._offsets.values() if at > start), self._span[1])
+        end = self._text.rindex(f"\n{self._indent}}}", start, following)  # from its end: some hold a megabyte
         return Table(self._text, start, end, len(self._indent) + 1, levels - 1)
 
     def _levels_below(self, _key: str) -> int:

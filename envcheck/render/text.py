@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from envcheck.model.findings import (
     COMPATIBLE,
@@ -17,10 +17,11 @@ from envcheck.model.findings import (
     Fix,
     Report,
 )
-from envcheck.model.plans import Step
-from envcheck.model.snapshot import Snapshot
 from envcheck.render.inert import inert, shell_line
-from envcheck.rules.overview import overview
+
+if TYPE_CHECKING:
+    from envcheck.model.plans import Step
+    from envcheck.model.snapshot import Snapshot
 
 Line = tuple[str, str, str]  # (indent with label, text, style); text wraps under the label
 
@@ -47,6 +48,8 @@ def print_lines(lines: list[Line], *, color: bool, stream: TextIO | None = None)
 def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) -> list[Line]:
     lines: list[Line] = []
     if not quiet:
+        from envcheck.rules.overview import overview  # a log's report has none
+
         lines += [(f"{label:<11} ", inert(text), "") for label, text in overview(snapshot.facts)]
         lines.append(("", "", ""))
     lines.append(verdict_line(report))

@@ -8,9 +8,7 @@ from collections.abc import Iterable
 
 from envcheck.model.facts import Absent, Fact, Known
 from envcheck.model.findings import Command
-from envcheck.model.writing import writing_argv
 from envcheck.rules.context import Context
-from envcheck.rules.loader_hook import venv_writings
 
 _CLAUSE = r"(?:===|==|>=|<=|!=|~=|<|>)[A-Za-z0-9][A-Za-z0-9.*+!-]*"
 _REQUIREMENT = rf"[a-z0-9][a-z0-9._-]*(?:\[[a-z0-9,_-]+\])?(?:{_CLAUSE}(?:,{_CLAUSE})*)?"
@@ -87,6 +85,9 @@ def library_path_hook(context: Context, folders: Iterable[str]) -> tuple[Command
         return (Command(("conda", "env", "config", "vars", "set", f"LD_LIBRARY_PATH={':'.join(plain)}")),)
     if _is(context.facts.python.kind, "system"):
         return ()  # nothing activates it
+    from envcheck.model.writing import writing_argv
+    from envcheck.rules.loader_hook import venv_writings
+
     launcher, hook = map(writing_argv, venv_writings(context, prefix.value, plain))
     return (Command(launcher), Command(hook, "environment", "Then activate it again."))
 
