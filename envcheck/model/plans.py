@@ -77,6 +77,7 @@ class Environment:
     machine_glibc: str = ""  # that of the machine it is for; "" where it is not known
     macos: str = ""  # lowest macOS its wheels are for; "" elsewhere
     pip_too_old: str = ""  # the pip its wheels need, where the bundled one may be older: "20.3"
+    solved: Tuple[str, ...] = ()  # what conda's specs come to, once verified: cudatoolkit=10.0.130=0
 
 
 @dataclass(frozen=True)

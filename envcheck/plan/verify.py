@@ -56,10 +56,9 @@ def verify_plan(plan: Plan, environment: Mapping[str, str]) -> Plan:
 
 
 def _resolved(made: Environment, environment: Mapping[str, str]) -> Environment:
-    if made.packages:
-        solve(made, environment)
+    solved = solve(made, environment) if made.packages else ()
     sets = tuple(replaced(item, pins=resolve(made, item, environment)) for item in made.sets)
-    return replaced(made, sets=sets)
+    return replaced(made, sets=sets, solved=solved)
 
 
 def resolve(made: Environment, wanted: RequirementSet, environment: Mapping[str, str]) -> tuple[str, ...]:

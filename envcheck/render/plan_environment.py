@@ -7,19 +7,23 @@ import json
 from envcheck.model.plans import Environment, Plan
 from envcheck.plan.paths import prefix
 from envcheck.render.inert import inert, shell_line
-from envcheck.render.plan_files import the_environment
+from envcheck.render.plan_files import paths_hint, the_environment
 
 
 def render_environment_file(plan: Plan) -> str:
-    """Render environment.yml; every text is written as a JSON string, which YAML reads as it stands."""
+    """Render environment.yml, exact where the plan was verified.
+
+    Every text is written as a JSON string, which YAML reads as it stands.
+    """
     made = the_environment(plan)
     lines = [f"# {inert(' and '.join(plan.requirements))}, {made.platform}", *_hints(made)]
+    lines += [f"# {inert(plan.verified)}"] if plan.verified else []
     lines += [f"name: {json.dumps(_name(made))}", "channels:"]
     channels = made.channels or ("conda-forge",)
     closed = () if "defaults" in channels else ("nodefaults",)
     lines += [f"  - {json.dumps(name)}" for name in (*channels, *closed)]
     lines += ["dependencies:"]
-    lines += [f"  - {json.dumps(spec)}" for spec in made.packages or (f"python={made.python}", "pip")]
+    lines += [f"  - {json.dumps(spec)}" for spec in made.solved or made.packages or (f"python={made.python}", "pip")]
     if made.sets:
         lines += ["  - pip:", *(f"      - {json.dumps(line)}" for line in _pip_lines(made))]
     return "\n".join(lines) + "\n"
@@ -32,11 +36,7 @@ def _name(made: Environment) -> str:
 def _hints(made: Environment) -> list[str]:
     settings = "".join(f"{name}={value} " for name, value in made.variables.items())
     create = shell_line(("conda", "env", "create", "-p", prefix(made), "-f", "environment.yml"))
-    hints = [f"# {settings}{create}"]
-    if made.library_folders:
-        folders = ", ".join(made.library_folders)
-        hints.append(f"# Its activation must put these folders on LD_LIBRARY_PATH (--format script does): {folders}")
-    return hints
+    return [f"# {settings}{create}", *paths_hint(made)]
 
 
 def _pip_lines(made: Environment) -> list[str]:
@@ -45,4 +45,4 @@ def _pip_lines(made: Environment) -> list[str]:
     wanted = made.sets[0]
     index = [f"--index-url {wanted.index}"] if wanted.index else []
     exceptions = [f"--no-binary {name}" for name in wanted.source_only]
-    return [*index, "--only-binary :all:", *exceptions, *wanted.requirements]
+    return [*index, "--only-binary :all:", *exceptions, *(wanted.pins or wanted.requirements)]

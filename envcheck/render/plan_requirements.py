@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from envcheck.model.plans import Plan, RequirementSet
 from envcheck.render.inert import inert
-from envcheck.render.plan_files import the_environment
+from envcheck.render.plan_files import paths_hint, the_environment
 
 
 def render_requirements(plan: Plan) -> str:
@@ -16,6 +16,8 @@ def render_requirements(plan: Plan) -> str:
         raise ValueError("this plan installs from two indexes, which one file must not mix: ask for --format script.")
     lines = [f"# {inert(' and '.join(plan.requirements))}, Python {made.python}, {made.platform}"]
     lines += [f"# {inert(plan.verified)}"] if plan.verified else []
+    lines += [f"# conda brings, beside what stands here: {inert(' '.join(made.packages))}"] if made.packages else []
+    lines += paths_hint(made)
     return "\n".join([*lines, *_options(made.sets[0]), *(made.sets[0].pins or made.sets[0].requirements)]) + "\n"
 
 

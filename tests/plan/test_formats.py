@@ -9,6 +9,7 @@ from pathlib import Path
 
 import fastjsonschema
 import pytest
+import yaml
 
 import envcheck
 from envcheck.cli.group import run
@@ -19,6 +20,7 @@ from envcheck.plan.build import build_plan
 from envcheck.plan.described import Description, planned_facts
 from envcheck.plan.requests import read_requests
 from envcheck.render.inert import here_document
+from envcheck.render.plan_environment import render_environment_file
 from envcheck.render.plan_json import render_plan_json
 from envcheck.render.plan_requirements import render_requirements
 from envcheck.render.plan_script import render_script
@@ -114,6 +116,11 @@ def test_pins_stand_in_the_requirements_with_their_hashes() -> None:
     made = Environment(".venv", "pip", "3.11", "linux_x86_64", (RequirementSet(("numpy",), pins=pins),))
     plan = Plan("cpu", (), (), environments=(made,), verified="Verified: 1 set.")
     assert pins[0] in render_requirements(plan).splitlines()
+    environment = yaml.safe_load(render_environment_file(plan))
+    assert environment["dependencies"] == ["python=3.11", "pip", {"pip": ["--only-binary :all:", pins[0]]}]
+    solved = replaced(made, packages=("python=3.11", "pip"), solved=("pip=24.0=0", "python=3.11.7=0_cpython"))
+    environment = yaml.safe_load(render_environment_file(replaced(plan, environments=(solved,))))
+    assert environment["dependencies"][:2] == list(solved.solved)
 
 
 def test_a_script_tells_what_only_a_person_can_do() -> None:

@@ -96,6 +96,7 @@ def test_verify_says_by_its_exit_code_whether_the_channel_answered(
 ) -> None:
     code, document = verified(monkeypatch, capsys, write_channel(tmp_path))
     assert (code, document["verified"]) == (0, "Verified: 1 conda environment solved.")
+    assert document["environments"][0]["solved"] == ["python=3.12.7=0_cpython", "pytorch=2.5.1=cuda126_py312_0"]
     code, document = verified(monkeypatch, capsys, (tmp_path / "nothing").as_uri())
     assert (code, document["verdict"]) == (3, "undetermined")
     assert document["verified"].startswith("Not verified: conda-forge: the channel gave no answer")
