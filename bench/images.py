@@ -158,7 +158,7 @@ class Workshop:
         context.mkdir(exist_ok=True)
         shutil.copy(find_uv(os.environ), context / "uv")
         (context / "Dockerfile").write_text("FROM scratch\nCOPY uv /uv\n")
-        self.build(context, "ghcr.io/astral-sh/uv:latest")
+        self.build(context, "ghcr.io/astral-sh/uv:0.9.26")
 
 
 def own(shop: Workshop) -> list[tuple[str, bool]]:

@@ -42,7 +42,7 @@ def test_the_gate_of_an_old_python_starts_the_newer_one() -> None:
 def test_uv_is_in_the_image_that_is_installed_with_it() -> None:
     assert images_for(Environment(".venv", "uv", "3.12", "linux_x86_64")).uv
     lines = dockerfile(planned("tensorflow", on=machine("3.12"), installer="uv"))
-    assert lines.index("COPY --from=ghcr.io/astral-sh/uv:latest /uv /usr/local/bin/uv") < lines.index("USER app")
+    assert lines.index("COPY --from=ghcr.io/astral-sh/uv:0.9.26 /uv /usr/local/bin/uv") < lines.index("USER app")
 
 
 def test_the_gate_judges_for_the_machine_planned_for_with_its_loader_paths() -> None:

@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 # tensorflow-gpu==1.15.*
-FROM docker.io/condaforge/miniforge3:latest
+FROM docker.io/condaforge/miniforge3:25.3.1-0
 RUN ["useradd", "--create-home", "--uid", "10001", "app"]
 USER app
 WORKDIR /home/app

@@ -1,7 +1,7 @@
 # syntax=docker/dockerfile:1
 # torch==2.7.1+cu118
 FROM docker.io/library/python:3.11-slim-trixie
-COPY --from=ghcr.io/astral-sh/uv:latest /uv /usr/local/bin/uv
+COPY --from=ghcr.io/astral-sh/uv:0.9.26 /uv /usr/local/bin/uv
 RUN ["useradd", "--create-home", "--uid", "10001", "app"]
 USER app
 WORKDIR /home/app
