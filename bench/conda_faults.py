@@ -40,6 +40,8 @@ def settled(room: Room, before: str, resumed: str, *, was_there: bool) -> str:
     """Tell which environment is there, and see that it is whole, that --resume names it and that conda lists it."""
     held = {path.name.rpartition("-")[0] for path in room.folder.glob("e/conda-meta/*.json")}
     if room.tree() == before:
+        if "the new environment" in resumed:
+            raise WrongError(resumed)
         if was_there:
             room.holds("six==1.17.0")
         return "old"
@@ -67,7 +69,7 @@ def after_kill(room: Room, delay: float, before: str, *, was_there: bool) -> str
     resumed = room.start((*ENVCHECK, "install", "--resume", "--env", "e"), {})
     if resumed.returncode not in (0, 2):
         raise WrongError(f"--resume: {resumed.returncode}: {resumed.stdout}{resumed.stderr}")
-    return settled(room, before, resumed.stdout, was_there=was_there)
+    return settled(room, before, resumed.stdout + resumed.stderr, was_there=was_there)
 
 
 def emptied(room: Room) -> None:
@@ -108,10 +110,12 @@ def do_resumed(room: Room) -> str:
     for number in (*children(process.pid), process.pid):
         os.kill(number, signal.SIGKILL)
     process.communicate(timeout=60)
-    marker = (room.folder / "e/.envcheck-incomplete").exists()
-    resumed = room.envcheck("install", "--resume", "--env", "e").stdout
+    if not (room.folder / "e/.envcheck-incomplete").exists():
+        raise WrongError("it was not cut off")
+    done = room.envcheck("install", "--resume", "--env", "e")
+    resumed = done.stdout + done.stderr
     how = settled(room, before, resumed, was_there=True)
-    return f"marker: {marker}; {resumed.strip().replace(str(room.folder), '')}: {how}"
+    return f"half of it was there, with its marker; then {how}: {resumed.strip().replace(str(room.folder), '')}"
 
 
 def children(number: int) -> list[int]:
@@ -151,6 +155,13 @@ def do_missing(room: Room) -> str:
     return " / ".join(told)
 
 
+class Server(http.server.ThreadingHTTPServer):
+    """A server that says nothing of who hangs up."""
+
+    def handle_error(self, *_: object) -> None:
+        """Say nothing."""
+
+
 @contextmanager
 def served(folder: Path, lasts: int) -> Iterator[str]:
     """Serve a channel that vanishes after so many packages: one more is cut off in the middle, then nothing answers."""
@@ -174,7 +185,7 @@ def served(folder: Path, lasts: int) -> Iterator[str]:
                 return
             super().do_GET()
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
+    server = Server(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
