@@ -124,60 +124,78 @@ def do_real(only: list[str], folder: Path) -> bool:
     return not wrong
 
 
-def kill_once(folder: Path, stock: Path, number: signal.Signals, delay: float) -> str:
-    """Kill one command after `delay` seconds; return what is there then: old, new, or what else."""
+NO_INDEX = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PYTHONPATH": str(ROOT)}
+
+
+def start(folder: Path, stock: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start the installation of JAX's small wheels into folder/env."""
+    variables = {**os.environ, **NO_INDEX, "PIP_FIND_LINKS": str(stock)}
+    argv = [*ENVCHECK, "jax==0.10.2", "--env", "env", "--yes", "--expect", "cpu", "-q", *AS_ROOT, *arguments]
+    return subprocess.Popen(argv, cwd=folder, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def left(folder: Path, before: str, new: frozenset[str] = frozenset(("jax==0.10.2", "jaxlib==0.10.2"))) -> str:
+    """Wait for the guard of what was killed; return what is there then, as --resume says it: old, new, or what else."""
     from envcheck.host.locking import exclusive
-    from envcheck.install.place import place_of
+    from envcheck.install.place import MARKER, place_of
     from tests.install.wheels import tree_hash
 
     place = place_of(folder / "env")
-    before = tree_hash(place.folder)
-    no_index = {
-        "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": str(stock),
-        "PIP_CONFIG_FILE": os.devnull,
-        "PYTHONPATH": str(ROOT),
-    }
-    argv = [*ENVCHECK, "jax==0.10.2", "--env", "env", "--yes", "--expect", "cpu", "-q", *AS_ROOT]
-    process = subprocess.Popen(
-        argv, cwd=folder, env={**os.environ, **no_index}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    time.sleep(delay)
-    process.send_signal(number)
-    process.wait(60)
     if place.state.is_dir():
         with exclusive(str(place.lock), 30):
             pass
     resumed = run([*ENVCHECK, "--resume", "--env", "env"], folder)
-    if place.folder.is_dir() and "jax==0.10.2" in held(folder):
-        whole = {"jax==0.10.2", "jaxlib==0.10.2"} <= held(folder) and not (
-            place.folder / ".envcheck-incomplete"
-        ).exists()
+    if place.folder.is_dir() and new & held(folder):
+        whole = new <= held(folder) and not (place.folder / MARKER).exists()
         return "new" if whole and "is the new environment" in resumed.stdout else f"half {resumed.stderr}"
     said = resumed.returncode == 2 or any(word in resumed.stdout for word in ("the old environment", "not there"))
     return "old" if said and tree_hash(place.folder) == before else f"changed {resumed.stdout}{resumed.stderr}"
 
 
+def prepared(folder: Path, *, there: bool) -> str:
+    """Make a folder, with a bare environment or none; return what hashes it."""
+    from tests.install.wheels import tree_hash
+
+    folder.mkdir()
+    if there:
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], cwd=folder, check=True)
+    return tree_hash(folder / "env")
+
+
 def do_kills(count: int, seed: int) -> bool:
-    """Kill the command over the time that it takes."""
+    """Kill the command over the time that it takes: over an environment and over none, by pip and by uv."""
     from tests.install.wheels import make_wheel
 
-    dice, found = random.Random(seed), Counter[str]()
+    dice, found, seconds = random.Random(seed), Counter[tuple[str, str]](), dict[str, float]()
+    ways = [
+        (f"{installer} {'over one' if there else 'new'}", installer, there)
+        for there in (False, True)
+        for installer in ("uv", "pip")
+    ]
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
-        for version in ("0.10.1", "0.10.2"):
-            make_wheel(top / "stock", "jaxlib", version, ballast=8 << 20)
-            make_wheel(top / "stock", "jax", version, (f"jaxlib=={version}",))
+        make_wheel(top / "stock", "jaxlib", "0.10.2", ballast=8 << 20)
+        make_wheel(top / "stock", "jax", "0.10.2", ("jaxlib==0.10.2",))
+        for way, installer, there in ways:
+            prepared(top / way, there=there)
+            begun = time.monotonic()
+            start(top / way, top / "stock", "--installer", installer).wait(300)
+            seconds[way] = time.monotonic() - begun
         for turn in range(count):
+            way, installer, there = ways[turn % len(ways)]
             folder = top / str(turn)
-            folder.mkdir()
-            if turn % 2:
-                subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], cwd=folder, check=True)
-            number = dice.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-            found[kill_once(folder, top / "stock", number, dice.uniform(0.2, 2.5))] += 1
+            before = prepared(folder, there=there)
+            process = start(folder, top / "stock", "--installer", installer)
+            time.sleep(dice.uniform(0.2, seconds[way]))
+            process.send_signal(dice.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
+            process.wait(60)
+            found[way, left(folder, before)] += 1
             shutil.rmtree(folder)
-    print(f"{count} times, seed {seed}:", ", ".join(f"{times} {what}" for what, times in found.most_common()))
-    return set(found) <= {"old", "new"}
+    print(f"{count} times, seed {seed}")
+    for way, _, _ in ways:
+        told = ", ".join(f"{times} {what}" for (of, what), times in sorted(found.items()) if of == way)
+        print(f"- {way}, {seconds[way]:.1f} s: {told}")
+    return {what for _, what in found} <= {"old", "new"}
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 def why_unreachable(
     url: str, ca_file: str = "", proxy: str = "", trusted: Tuple[str, ...] = (), timeout: float = 10.0
 ) -> str:
-    """Say why a server gives no answer, or "": any answer but its own failure (5xx) will do, a refusal too."""
+    """Say why a server gives no answer, or "": any answer but its own failure will do, a refusal too."""
     if ca_file and not os.path.isfile(ca_file):
         return f"the certificates that it is to be checked by, {ca_file}, are not there"
     handlers: List[urllib.request.BaseHandler] = []
@@ -24,7 +24,8 @@ def why_unreachable(
         handlers.append(urllib.request.HTTPSHandler(context=_context(url, ca_file, trusted)))
         urllib.request.build_opener(*handlers).open(request, timeout=timeout).close()
     except urllib.error.HTTPError as error:
-        return f"it answers {error.code}" if error.code >= 500 else ""
+        failed = error.code >= 500 and error.code != http.client.NOT_IMPLEMENTED  # a small index knows no HEAD
+        return f"it answers {error.code}" if failed else ""
     except urllib.error.URLError as error:
         return str(error.reason)
     except (OSError, http.client.HTTPException, ValueError) as error:

@@ -176,7 +176,7 @@ def test_the_page_that_is_asked_for() -> None:
     assert page_to_reach(wanted, {**nothing, "PIP_INDEX_URL": "file:///srv/simple"}).url == ""
 
 
-@pytest.mark.parametrize(("status", "why"), [(200, ""), (401, ""), (405, ""), (503, "it answers 503")])
+@pytest.mark.parametrize(("status", "why"), [(200, ""), (401, ""), (405, ""), (501, ""), (503, "it answers 503")])
 def test_any_answer_but_the_servers_own_failure_will_do(status: int, why: str) -> None:
     class Answering(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
