@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-from functools import lru_cache
 from typing import Any
 
 from envcheck.check.blueprint import Image
-from envcheck.host.data_files import read_data
-
-
-@lru_cache(maxsize=1)
-def conventions() -> dict[str, Any]:
-    """Return the table of naming conventions."""
-    table: dict[str, Any] = json.loads(read_data("base_images.json"))
-    return table
+from envcheck.matrix.images import conventions, parse_reference
 
 
 def parse_image(reference: str, where: str) -> Image:
     """Read an image reference: nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04 has CUDA 12.4.1 and cuDNN, and no nvcc."""
-    name = reference.split("@", 1)[0]
-    repository, _, tag = name.rpartition(":") if ":" in name.rsplit("/", 1)[-1] else (name, "", "")
-    for row in conventions()["images"]:
-        place = re.fullmatch(row["repository"], repository)
-        said = re.fullmatch(row["tag"], tag)
-        if place and said:
-            parts = {key: value or "" for key, value in {**said.groupdict(), **place.groupdict()}.items()}
-            return _image(reference, where, row, parts)
-    return Image(reference, where)
+    found = parse_reference(reference)
+    return _image(reference, where, *found) if found else Image(reference, where)
 
 
 def is_for_gpu(image: Image) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from envcheck.check.base_image import conventions
 from envcheck.check.blueprint import Blueprint, Image, Line
+from envcheck.matrix.images import conventions
 from envcheck.model.facts import Source
 from envcheck.model.findings import (
     COMPATIBLE,

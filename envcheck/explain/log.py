@@ -162,7 +162,23 @@ class Log:
         for name in ("torch", "tensorflow"):
             if self.values(name):
                 found.setdefault(name, self.first(name))
+        if self.image and not any(self.matrix.framework_of(name) for name in found):
+            found[self.image[0]] = self.image[1]
         return found
+
+    @cached_property
+    def image(self) -> tuple[str, str, str] | None:
+        """Name the distribution, version and CUDA of the one container image that was run; None: another, or several.
+
+        Only a command, a Dockerfile's FROM or a field of YAML counts, and no run that asks for the driver alone.
+        """
+        rows = [row.captured for row in self.of("container-image")]
+        run = {row["base_image"] for row in rows if not _only_asks(row)}
+        if len(run) != 1:
+            return None
+        from envcheck.matrix.images import framework_in  # reads a table
+
+        return framework_in(run.pop())
 
     @cached_property
     def capabilities(self) -> tuple[str, ...]:
@@ -177,6 +193,11 @@ class Log:
             numbers = capabilities_named(name) if len(name) > 2 else ()
             found += numbers if len(numbers) == 1 else ()
         return tuple(dict.fromkeys(found))
+
+
+def _only_asks(run: dict[str, str]) -> bool:
+    """Tell whether a container was run to see whether it gets the driver: what follows need not be in it."""
+    return run.get("base_image_command", "").rpartition("/")[2] in ("nvidia-smi", "nvcc")
 
 
 def _is_said_harmlessly(event: Event) -> bool:

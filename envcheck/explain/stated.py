@@ -74,7 +74,18 @@ class _Told:
             if framework and re.fullmatch(r"\d+(\.\d+)+[\w.+]*", version) and name in self._listed():
                 cuda = self.known("torch_cuda") if framework == "torch" else Unknown("failed", "the log does not say")
                 found.append(FrameworkBuild(framework, distribution, version, cuda_version=cuda))
+            elif framework and self._log.image and (name, version) == self._log.image[:2]:
+                found.append(self._of_image(framework, *self._log.image))
         return tuple({item.distribution: item for item in found}.values())
+
+    def _of_image(self, framework: str, name: str, version: str, cuda: str) -> FrameworkBuild:
+        """Make the build that the name of the container's image tells."""
+        event = self._log.of("container-image")[0]
+        source = Source("file", f"{event.file}:{event.line}", event.text)
+        if cuda == "cpu":
+            return FrameworkBuild(framework, name, version, cuda_build=Known(value=False, source=source))
+        told: Fact[str] = Known(cuda, source) if cuda else Unknown("failed", "the log does not say")
+        return FrameworkBuild(framework, name, version, cuda_build=Known(value=True, source=source), cuda_version=told)
 
     def _listed(self) -> set[str]:
         lists = ("pip-list-tensorflow", "pip-list-torch", "pip-list-jax", "torch-version")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from envcheck.matrix.images import framework_in
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import NOT_STATED, Absent, Fact, Known
@@ -125,7 +126,7 @@ def _python(stated: Mapping[str, Any]) -> PythonFacts:
         for name, text in packages.items()
         if re.fullmatch(r"[a-z0-9.-]+", name) and not re.search(_ASKED, text)
     )
-    builds = [found for item in installed for found in _build(item.name, packages[item.name])]
+    builds = [found for item in installed for found in _build(item.name, packages[item.name])] or _of_image(stated)
     plugins = [item for item in builds if item.distribution.endswith("-plugin")]  # the probe reads them, not jaxlib
     bits = re.match(r"(32|64)\b", str(stated.get("python_arch", "")))
     own = str(stated.get("python_arch", "")) if not bits else ""
@@ -138,6 +139,17 @@ def _python(stated: Mapping[str, Any]) -> PythonFacts:
         distributions=known(installed),
         frameworks=known(tuple(item for item in builds if item in plugins or not plugins or item.framework != "jax")),
     )
+
+
+def _of_image(stated: Mapping[str, Any]) -> list[FrameworkBuild]:
+    """Read the build out of the image a container was made of, where it is stated and nothing else is."""
+    told = [found for word in re.split(r"[ ,()]+", str(stated.get("container", ""))) if (found := framework_in(word))]
+    if len(told) != 1 or any(matrix().framework_of(canonical_name(name)) for name in stated.get("packages") or {}):
+        return []
+    name, version, cuda = told[0]
+    is_cuda = known(cuda != "cpu")
+    number = known(cuda if cuda != "cpu" else "")
+    return [FrameworkBuild(str(matrix().framework_of(name)), name, version, cuda_build=is_cuda, cuda_version=number)]
 
 
 def _distribution(name: str, text: str, installer: str) -> Distribution:
