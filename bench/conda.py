@@ -35,10 +35,10 @@ MATMUL = {
 def do_printed(room: Room, framework: str, asked: tuple[str, ...]) -> str:
     """Paste the script, have the doctor judge, compute, and take it back by the undo that the plan prints."""
     words = ["plan", *asked, "--installer", "conda", "--env", "e"]
+    plan = json.loads(room.envcheck(*words, "--format", "json").stdout)
     room.shell(room.envcheck(*words, "--format", "script").stdout)
     report = json.loads(room.envcheck("doctor", "--env", "e", "--expect", "cpu", "--format", "json").stdout)
     told = room.run("e/bin/python", "-c", MATMUL[framework]).stdout.strip()
-    plan = json.loads(room.envcheck(*words, "--format", "json").stdout)
     for step in reversed(plan["steps"]):
         if step.get("undo"):
             room.shell(" ".join(step["undo"]))

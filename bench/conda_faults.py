@@ -92,7 +92,7 @@ def do_kills(room: Room, count: int, seed: int) -> str:
     for turn in range(count):
         before = room.made("six", "jax=0.5.3") if turn % 2 else room.tree()
         was = "there" if turn % 2 else "new"
-        how = after_kill(room, dice.uniform(0.2, whole * (1.6 if turn % 2 else 1.0)), before, was_there=bool(turn % 2))
+        how = after_kill(room, dice.uniform(0.2, whole * (2.2 if turn % 2 else 1.5)), before, was_there=bool(turn % 2))
         found[f"{was}: {how}"] += 1
         emptied(room)
     return f"{count} times within {whole:.0f} s, seed {seed}: " + ", ".join(
