@@ -101,7 +101,7 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
 
         steps = [*container_toolkit_steps(context), *steps]
     steps = _numbered(steps)
-    notes = [*_untold(context, choices), *assumptions(context, releases, wish)]
+    notes = [*_of_what_is_beside(context, choices), *assumptions(context, releases, wish)]
     notes += [note for made in environments for note in _notes(context, made, releases)]
     return Plan(
         context.goal,
@@ -125,19 +125,20 @@ def _groups(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]:
     return groups_of(choices, clashes)
 
 
-def _untold(context: Context, choices: list[Choice]) -> list[str]:
-    """Say of which things beside a framework nothing tells whether they go with its release."""
+def _of_what_is_beside(context: Context, choices: list[Choice]) -> list[str]:
+    """Say of which things beside a framework nothing tells whether they go with it, and what they hold back."""
     if not any(choice.request.beside for choice in choices):
         return []
-    from envcheck.plan.companions import unknown  # most ask for frameworks alone
+    from envcheck.plan.companions import held_back, unknown  # most ask for frameworks alone
 
-    rows = [(choice.request, choice.best.candidate.row) for choice in choices if choice.best]
-    return [
+    made = [(choice, choice.best.candidate.row) for choice in choices if choice.best]
+    told = [
         f"{name}: which release goes with {row.distribution} {row.version} is not known here; pip "
         "takes the newest whose own requirements admit it."
-        for request, row in rows
-        for name in unknown(context, row, request.beside)
+        for choice, row in made
+        for name in unknown(context, row, choice.request.beside)
     ]
+    return [*told, *(note for choice, _ in made for note in held_back(context, choice))]
 
 
 def _notes(context: Context, made: Environment, releases: list[PlannedRelease]) -> list[str]:

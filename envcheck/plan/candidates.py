@@ -57,7 +57,10 @@ def candidates(context: Context, request: Request) -> Iterator[Candidate]:
         beside = _beside(context, request, rows[0])
         if beside is not None:
             for found in ways.get(request.framework, _tensorflow)(context, request, rows):
-                yield replaced(found, beside=beside) if beside else found
+                if not beside:
+                    yield found
+                elif _on_index(context, found, beside):
+                    yield replaced(found, beside=beside)
 
 
 def _beside(context: Context, request: Request, row: FrameworkRelease) -> tuple[str, ...] | None:
@@ -67,6 +70,12 @@ def _beside(context: Context, request: Request, row: FrameworkRelease) -> tuple[
     from envcheck.plan.companions import fitting  # most ask for frameworks alone
 
     return fitting(context, row, request.beside)
+
+
+def _on_index(context: Context, found: Candidate, beside: tuple[str, ...]) -> bool:
+    from envcheck.plan.companions import on_index  # most ask for frameworks alone
+
+    return on_index(context, found.row, beside, found.local)
 
 
 def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRelease]]:

@@ -61,7 +61,7 @@ def test_each_comes_beside_its_own() -> None:
 @pytest.mark.parametrize(
     ("texts", "on", "instead"),
     [
-        (("tensorflow", "tensorflow-metal"), machine(), ()),
+        (("tensorflow==2.20.*", "tensorflow-metal"), machine(gpu="none"), ()),
         (("tensorflow", "tensorflow-metal"), machine(platform="macosx_arm64", python="3.13"), ("--python", "3.12")),
         (("tensorflow==2.16.*", "tensorflow-text"), machine(python="3.12"), ("--python", "3.11")),
         (("tensorflow==2.10.*", "tf-keras"), machine(python="3.10"), ("tensorflow", "tf-keras")),
@@ -129,3 +129,19 @@ def test_an_environment_keeps_its_release_where_only_what_goes_beside_it_is_miss
     plan = plan_into(facts, matrix(), read_requests(("torch", "torchvision"), matrix()), Wish(folder="env")).plan
     assert plan is not None
     assert brought(plan) == ("torch==2.13.0+cpu", "torchvision==0.28.0")
+
+
+def test_a_build_is_planned_whose_index_holds_what_goes_beside_it() -> None:
+    """torchaudio ended with 2.11.0, whose builds are for CUDA 12.6, 12.8 and 13.0."""
+    windows = machine("3.12", "580.88", "8.9", "win_amd64")
+    assert chosen(planned("torch<2.16", on=windows)).requirement == "torch==2.15.0+cu134"
+    release = chosen(planned("torch<2.16", "torchaudio", on=windows))
+    assert (release.requirement, release.constraints) == ("torch==2.15.0+cu130", ("torchaudio==2.11.0",))
+
+
+def test_what_is_held_back_by_what_goes_beside_it_is_said() -> None:
+    windows = machine("3.10", "551.61", "8.6", "win_amd64")
+    plan = planned("tensorflow>=2.10,<2.22", "tensorflow-text", on=windows, installer="pip")
+    assert chosen(plan).requirement == "tensorflow==2.10.1"
+    assert "tensorflow 2.21.0 is newer: no tensorflow-text known here has a wheel for it and this Python." in plan.notes
+    assert not any("is newer" in note for note in planned("tensorflow<2.22", "tf-keras", on=DESK).notes)
