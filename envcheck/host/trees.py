@@ -42,9 +42,18 @@ def changed_after(folder: StrPath, seconds: float) -> List[str]:
     found = []
     for path in _files(folder):
         with contextlib.suppress(OSError):
-            if os.path.basename(os.path.dirname(path)) != "__pycache__" and os.lstat(path).st_ctime > seconds:
+            if os.path.basename(os.path.dirname(path)) != "__pycache__" and _is_newer(path, seconds):
                 found.append(os.path.relpath(path, folder))
     return sorted(found)
+
+
+def _is_newer(path: str, seconds: float) -> bool:
+    """Tell whether a file was written, or put there, after a time; another link to it, as uv's cache has, is neither."""
+    status = os.lstat(path)
+    if status.st_mtime > seconds:
+        return status.st_ctime > seconds or os.name == "nt"  # there it is when the file was made
+    is_put_there = status.st_nlink == 1 and os.stat(os.path.dirname(path)).st_mtime > seconds
+    return status.st_ctime > seconds and is_put_there
 
 
 def remove_tree(folder: StrPath) -> None:

@@ -19,7 +19,7 @@ from envcheck.host.guarding import is_needed, undisturbed
 from envcheck.host.locking import HeldError, exclusive
 from envcheck.host.renaming import change_places, identity_of
 from envcheck.host.steps import Stepping, run_step
-from envcheck.host.trees import copy_tree, remove_tree, tree_size, write_through
+from envcheck.host.trees import changed_after, copy_tree, remove_tree, tree_size, write_through
 from tests.host.programs import write_script
 from tests.install.wheels import tree_hash
 
@@ -204,3 +204,17 @@ def test_a_python_is_found_by_its_minor(tmp_path: Path) -> None:
     assert pythons.python_of("3.98", environment) == ""
     assert pythons.says_yes(("echo", "yes"), environment)
     assert not pythons.says_yes(("true",), environment)
+
+
+@pytest.mark.needs("posix")
+def test_what_was_put_into_a_folder_since_is_told_from_what_got_another_link(tmp_path: Path) -> None:
+    folder, at = tmp_path / "env", time.time() - 100
+    names = ("linked", "cache-gone/unlinked", "written/new", "moved/old")
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    for path in (*(folder / name for name in (*names[:2], names[3])), folder, folder / "cache-gone"):
+        os.utime(path, (at - 900, at - 900))
+    (tmp_path / "cache").hardlink_to(folder / "linked")  # as uv does for the next environment
+    assert changed_after(folder, at) == ["moved/old", "written/new"]
