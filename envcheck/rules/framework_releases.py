@@ -8,6 +8,7 @@ from packaging.version import Version
 
 from envcheck.model.facts import Known
 from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Way
+from envcheck.model.records import replaced
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
@@ -15,6 +16,7 @@ from envcheck.rules.fixes_python import install_steps, new_environment
 from envcheck.rules.framework_state import Framework, has_no_gpu, is_conda_build, judged_frameworks
 from envcheck.rules.gpu_releases import gpu_install, gpu_rows, has_gpu_build
 from envcheck.rules.known_problems import problem_findings
+from envcheck.rules.pin_findings import breaks_framework
 from envcheck.rules.registry import rule
 from envcheck.rules.targets import (
     LIBC,
@@ -130,9 +132,18 @@ def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
         if not is_conda_build(context, build) and _has_no_gpu_wheel(context, framework):
             message = f"{build.label} has no GPU wheel for {context.platform}: what is published there is a CPU build."
             rows = (build.release,) if build.release else ()
-            yield _no_wheel(context, build.label, build.framework, message, rows)
+            found = _no_wheel(context, build.label, build.framework, message, rows)
+            later = not _is_gpu_meant(context) and breaks_framework(context)  # what does not even start comes first
+            yield replaced(found, severity=WARNING) if later else found
     if context.goal == "gpu":
         yield from problem_findings(context, "platform-no-gpu-wheel")
+
+
+def _is_gpu_meant(context: Context) -> bool:
+    """Tell whether anything says that a GPU is there or wanted."""
+    there = (context.facts.driver.release, context.facts.driver.cuda_driver_version, context.facts.toolkits.installs)
+    asked = context.target.expect == "gpu" or bool(context.target.requirements)
+    return asked or bool(context.gpus) or any(isinstance(fact, Known) and bool(fact.value) for fact in there)
 
 
 def _has_no_gpu_wheel(context: Context, framework: Framework) -> bool:

@@ -35,6 +35,12 @@ def pin_findings(context: Context, finding_id: str, told: frozenset[str] = froze
         yield _missing(context, items)
 
 
+def breaks_framework(context: Context) -> bool:
+    """Tell whether a framework that is installed stands on a package that it cannot work with."""
+    abouts = ("numpy-abi", "protobuf-conflict", "keras-mismatch", OTHER)
+    return any(item.severity == ERROR for about in abouts for item in pin_findings(context, about))
+
+
 def _finding(context: Context, item: Violation, found: Distribution) -> Finding:
     owner = f"{item.owner.name} {item.owner.version}"
     needed = f"{item.name}{item.specifier}"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.facts import Absent, Fact, Unknown
+from envcheck.model.facts import NOT_STATED, Absent, Fact, Unknown
 from envcheck.model.machine import DriverFacts
 from envcheck.model.snapshot import Facts
 from envcheck.rules import evaluate
@@ -124,6 +124,27 @@ def test_platform_without_gpu_wheel(version: str, name: str, where: dict[str, An
     given = facts(build("tensorflow", version, name), **where)
     assert found("platform-no-gpu-wheel", context(given)) == ([("platform-no-gpu-wheel", "error")] if expected else [])
     assert found("platform-no-gpu-wheel", context(given, expect="cpu")) == []
+
+
+def test_what_breaks_the_framework_comes_before_a_gpu_that_nobody_speaks_of() -> None:
+    release = build("tensorflow", "2.15.0", "tensorflow-intel")
+    installed = (distribution("tensorflow-intel", "2.15.0"), distribution("keras", "3.0.2"))
+    given = facts(release, distributions=installed, gpus=NOT_STATED, **WINDOWS)
+    assert found("platform-no-gpu-wheel", context(given)) == [("platform-no-gpu-wheel", "warning")]
+    report = evaluate(context(given))
+    assert (report.verdict, report.findings[0].id) == ("incompatible", "keras-mismatch")
+
+    graver = [("platform-no-gpu-wheel", "error")]
+    assert found("platform-no-gpu-wheel", context(given, expect="gpu")) == graver
+    assert (
+        found("platform-no-gpu-wheel", context(replace(given, driver=DriverFacts(release=known("551.61"))))) == graver
+    )
+    assert found("platform-no-gpu-wheel", context(facts(release, distributions=installed, **WINDOWS))) == graver
+    fitting = (installed[0], distribution("keras", "2.15.0"))
+    assert (
+        found("platform-no-gpu-wheel", context(facts(release, distributions=fitting, gpus=NOT_STATED, **WINDOWS)))
+        == graver
+    )
 
 
 def test_platform_of_a_framework_whose_files_do_not_tell() -> None:
