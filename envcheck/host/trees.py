@@ -48,7 +48,7 @@ def changed_after(folder: StrPath, seconds: float) -> List[str]:
 
 
 def _is_newer(path: str, seconds: float) -> bool:
-    """Tell whether a file was written, or put there, after a time; another link to it, as uv's cache has, is neither."""
+    """Tell whether a file was written, or put there, after a time; another link to it, as of uv's cache, is neither."""
     status = os.lstat(path)
     if status.st_mtime > seconds:
         return status.st_ctime > seconds or os.name == "nt"  # there it is when the file was made
