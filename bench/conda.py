@@ -102,10 +102,10 @@ def do_there(room: Room, specs: tuple[str, ...], pips: tuple[str, ...], asked: s
 
 
 def do_file(room: Room) -> str:
-    """Make an environment from the plan's environment.yml, and have the doctor judge."""
+    """Make environments from a plan's environment.yml, also from verified ones, which are exact."""
     asked = ["plan", "jax==0.6.2", "--installer", "conda", "--python", "3.11", "--format", "environment-yml"]
     told = []
-    for words in (asked, ["plan", "jax==0.10.0", *asked[2:]]):
+    for words in (asked, [*asked, "--verify"], ["plan", "jax==0.10.0", *asked[2:], "--verify"]):
         (room.folder / "environment.yml").write_text(room.envcheck(*words).stdout, encoding="utf-8")
         make = ("env", "create") if room.client.name == "conda" else ("create", "-y")
         room.conda(*make, "-p", "./e", "-f", "environment.yml")
