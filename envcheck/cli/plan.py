@@ -78,7 +78,7 @@ def plan_for(requirements: tuple[str, ...], wish: Wish, snapshot_file: str | Non
     """Build the plan; what cannot be planned for is the user's error."""
     from envcheck.matrix.load import MatrixError, load_matrix
     from envcheck.plan.build import build_plan, goal_of
-    from envcheck.plan.described import check_description, planned_facts
+    from envcheck.plan.described import check_description, in_an_image, planned_facts
     from envcheck.plan.requests import RequestError, check_folder, read_requests
 
     said = wish.described
@@ -89,7 +89,9 @@ def plan_for(requirements: tuple[str, ...], wish: Wish, snapshot_file: str | Non
         requests = read_requests(requirements, matrix)
         facts = planned_facts(_read(said, snapshot_file), said, matrix, expects_gpu=wish.expect == "gpu")
         _check_python(facts)
-        if not snapshot_file and not said.platform and goal_of(facts, matrix, requests, wish) == "gpu":
+        if wish.in_container:
+            facts = in_an_image(facts)
+        elif not snapshot_file and not said.platform and goal_of(facts, matrix, requests, wish) == "gpu":
             facts = _with_cuda(facts)
         return build_plan(facts, matrix, requests, wish)
     except (MatrixError, RequestError) as error:

@@ -65,6 +65,15 @@ def planned_facts(read: Facts | None, described: Description, matrix: Matrix, *,
     return facts
 
 
+def in_an_image(facts: Facts) -> Facts:
+    """Leave out what an image does not see of its host: CUDA's toolkit and libraries."""
+    nothing = Absent(("an image sees none of its host",))
+    seen: Facts = replaced(
+        facts, toolkits=ToolkitFacts(installs=nothing), cudnn=nothing, tensorrt=nothing, nccl=nothing
+    )
+    return seen
+
+
 def _said(option: str, value: str) -> Known[str]:
     return Known(value, Source("override", option, value))
 

@@ -9,6 +9,7 @@ from envcheck.model.plans import CONDA, SYSTEM, Environment, Plan, Step
 from envcheck.plan.images import Images
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.plan_files import the_environment
+from envcheck.rules.catalogue import catalogue
 from envcheck.rules.loader_hook import launcher_path
 
 _HOME = "/home/app"
@@ -22,6 +23,8 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
     made = the_environment(plan)
     if not made.platform.startswith("linux"):
         raise ValueError(f"an image runs Linux, and this plan is for {made.platform}: add --platform linux_x86_64.")
+    if any(catalogue()[name].layer == "toolkit" for step in plan.steps for name in step.resolves):
+        raise ValueError("this plan counts on CUDA of the machine, which an image does not see: try --installer conda.")
     folder = f"{_HOME}/{_name(made)}"
     lines = [
         "# syntax=docker/dockerfile:1",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from envcheck.model.facts import Absent, Known
 from envcheck.model.plans import Environment, Plan
 from envcheck.model.records import replaced
 from envcheck.plan import stated
+from envcheck.plan.described import in_an_image
 from envcheck.plan.images import Images, images_for
 from envcheck.probes import overrides
 from envcheck.render.plan_dockerfile import render_dockerfile
+from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import machine, planned
 
 GPU = planned("tensorflow==2.21.*", on=machine("3.12", "580.65.06", "8.0"))
@@ -56,6 +59,22 @@ def test_the_gate_judges_for_the_machine_planned_for_with_its_loader_paths() -> 
         'RUN ["sh", "/home/app/venv/bin/envcheck-cuda", "/home/app/.envcheck/bin/envcheck", "ch'
     )
     assert 'ENTRYPOINT ["sh", "/home/app/venv/bin/envcheck-cuda"]' in lines
+
+
+def test_an_image_is_not_built_upon_the_cuda_of_its_host() -> None:
+    on = machine("3.8", "470.256.02", "7.0")
+    with pytest.raises(ValueError, match="--installer conda"):
+        dockerfile(planned("tensorflow==2.4.*", on=on, installer="pip"))
+    assert any("cudatoolkit=11.0" in line for line in dockerfile(planned("tensorflow==2.4.*", on=on)))
+
+
+def test_of_the_machine_that_is_read_an_image_sees_no_cuda() -> None:
+    there = snapshot_of("reported-tensorflow-1.13-cuda-9.0").facts
+    assert isinstance(there.toolkits.installs, Known)
+    seen = in_an_image(there)
+    assert isinstance(seen.toolkits.installs, Absent)
+    assert isinstance(seen.cudnn, Absent)
+    assert seen.driver == there.driver
 
 
 def test_nothing_but_a_version_becomes_an_argument_of_the_build() -> None:
