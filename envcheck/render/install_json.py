@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from envcheck import __version__
 from envcheck.model.codec import encode
 from envcheck.model.records import dataclass
+from envcheck.render.json_report import document_text
 
 SCHEMA = "envcheck/install/1"
 
@@ -27,4 +27,4 @@ class Result:
 def render_install_json(result: Result, plan: dict[str, Any] | None) -> str:
     """Render a result with the plan that ran (schema envcheck/plan/1; null for what needs none)."""
     told = {"schema": SCHEMA, "tool_version": __version__, **encode(result), "plan": plan}
-    return json.dumps(told, ensure_ascii=False)
+    return document_text(told)

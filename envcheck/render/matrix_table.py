@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from envcheck.model.findings import COMPATIBLE
 from envcheck.model.records import dataclass
 from envcheck.model.releases import FrameworkRelease
 from envcheck.render.inert import inert
+from envcheck.render.json_report import document_text
 from envcheck.render.matrix_remarks import Sources, remarks, shown_target
 from envcheck.rules.matrix_question import Answer
 
@@ -45,7 +45,7 @@ def render_rows_json(rows: Rows) -> str:
         "question": rows.question,
         "rows": [_row(item) for item in rows.answers],
     }
-    return json.dumps(document, ensure_ascii=False)
+    return document_text(document)
 
 
 def _row(item: Answer) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from envcheck import __version__
 from envcheck.model.codec import encode
 from envcheck.model.records import dataclass
 from envcheck.render.inert import inert
+from envcheck.render.json_report import document_text
 from envcheck.render.matrix_remarks import Sources
 from envcheck.rules.matrix_tables import TableRow
 
@@ -36,7 +36,7 @@ def render_tables_json(found: Tables) -> str:
         "question": {"requirement": found.requirement},
         "rows": encode(found.rows),
     }
-    return json.dumps(document, ensure_ascii=False)
+    return document_text(document)
 
 
 def render_tables(found: Tables, *, verbose: bool, quiet: bool) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from envcheck import __version__
 from envcheck.model.codec import encode
 from envcheck.model.plans import Plan
+from envcheck.render.json_report import document_text
 
 SCHEMA = "envcheck/plan/1"
 
@@ -19,4 +19,4 @@ def plan_document(plan: Plan, verdict: str) -> dict[str, Any]:
 
 def render_plan_json(plan: Plan, verdict: str) -> str:
     """Render a plan as one JSON document."""
-    return json.dumps(plan_document(plan, verdict), ensure_ascii=False)
+    return document_text(plan_document(plan, verdict))

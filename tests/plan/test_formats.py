@@ -104,6 +104,14 @@ def test_texts_of_a_data_file_cannot_leave_their_line() -> None:
         assert not [line for line in text.splitlines() if line.startswith(("rm", "evil"))]
 
 
+def test_no_reader_of_the_document_meets_what_a_machine_wrote() -> None:
+    name = "\ud800\x9b[31m\u202e"
+    plan = replaced(PLANS["windows"], notes=(name,))
+    text = render_plan_json(plan, "compatible")
+    assert json.loads(text)["notes"] == [name]
+    assert not set(name) & set(text.encode("utf-8").decode("utf-8")) - set("[31m")
+
+
 def test_one_file_does_not_mix_indexes_or_environments() -> None:
     assert text_of(planned("tensorflow<2.22", "torch<2.16", on=machine()), "requirements").startswith("refused: ")
     assert text_of(planned("tensorflow<2.22", "torch<2.16", on=machine()), "environment-yml").startswith("refused: ")
