@@ -8,7 +8,7 @@ import ssl
 import urllib.error
 import urllib.request
 from typing import List, Tuple
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 
 def why_unreachable(
@@ -20,7 +20,7 @@ def why_unreachable(
     handlers: List[urllib.request.BaseHandler] = []
     handlers += [urllib.request.ProxyHandler({"http": proxy, "https": proxy})] if proxy else []
     try:
-        request = urllib.request.Request(url, method="HEAD", headers={"User-Agent": "envcheck"})  # noqa: S310
+        request = urllib.request.Request(_nameless(url), method="HEAD", headers={"User-Agent": "envcheck"})  # noqa: S310
         handlers.append(urllib.request.HTTPSHandler(context=_context(url, ca_file, trusted)))
         urllib.request.build_opener(*handlers).open(request, timeout=timeout).close()
     except urllib.error.HTTPError as error:
@@ -31,6 +31,12 @@ def why_unreachable(
     except (OSError, http.client.HTTPException, ValueError) as error:
         return str(error) or type(error).__name__
     return ""
+
+
+def _nameless(url: str) -> str:
+    """Take name and password out of an address, which urllib would take for the host: that it is refused will do."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 def _context(url: str, ca_file: str, trusted: Tuple[str, ...]) -> ssl.SSLContext:

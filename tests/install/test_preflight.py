@@ -190,6 +190,7 @@ def test_any_answer_but_the_servers_own_failure_will_do(status: int, why: str) -
         Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         address = f"127.0.0.1:{server.server_address[1]}"
         assert why_unreachable(f"http://{address}/simple/", proxy="") == why
+        assert why_unreachable(f"http://name:secret@{address}/simple/") == why
         assert why_unreachable("http://example.invalid/", proxy=f"http://{address}") == why
         server.shutdown()
 
