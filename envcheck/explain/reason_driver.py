@@ -170,13 +170,19 @@ def _unnamed_library(log: Log, event: Event) -> Iterator[Claim]:
 
 
 def _compat(log: Log) -> Iterator[Claim]:
-    """Read error 804 in a container: the image's compat libcuda is tried because the host's driver is older."""
+    """Read what a compat libcuda leads to: 804, where the host's driver is older than the image, and 803."""
     for event in log.of("forward-compat-804"):
         if log.in_container:
             means = (
                 "The image brings a newer CUDA than the host's driver, and its compat libcuda does not suit this GPU."
             )
             yield Claim("driver-too-old", 84, means, (event,), rivals=("forward-compat-misused",))
+    compat = re.search(r"[^:\s]*/cuda[^/:\s]*/compat(?=[/:\s]|$)", log.library_path)
+    for event in log.of("system-driver-mismatch-803") if compat else ():
+        means = (
+            "The library path puts a libcuda of CUDA's compat folder, which is for other drivers, before the driver's."
+        )
+        yield Claim("forward-compat-misused", 88, means, (event,), rivals=("driver-library-mismatch",))
 
 
 _NO_ANSWER = ("smi-failed", "smi-not-found", "torch-no-driver", "torch-unavailable", "torch-no-gpus", "lspci-none")

@@ -9,7 +9,7 @@ from envcheck.explain.events import Event
 from envcheck.explain.log import Claim, Log
 from envcheck.explain.signatures import signatures_by_name
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import value_of
+from envcheck.model.facts import Known, value_of
 from envcheck.model.records import dataclass
 
 DRIVER, NVML, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, OTHER = (
@@ -106,13 +106,13 @@ def _driver(log: Log, event: Event, library: Library) -> Claim:
     if library.name in ("libcuda.so", "libcuda.dylib"):
         means = "A library opens the driver's libcuda by its plain name libcuda.so, and the loader does not find it."
         return Claim("libcuda-not-on-path", 88, means, (event,), rivals=("driver-wsl",) if log.in_wsl else ())
-    if log.driver or log.in_wsl or log.values("libcuda_path"):
+    seen = bool(log.values("libcuda_path")) or isinstance(log.facts.driver.libcuda_path, Known)
+    if log.in_container and not seen and not log.in_wsl:  # the driver may run: its libraries come from the host
+        means = f"The container was not given the driver's {library.name}."
+        return Claim("driver-not-in-container", 80 if log.driver else 74, means, (event,))
+    if log.driver or log.in_wsl or seen:
         means = f"The driver works, and the loader does not find its {library.name}."
         return Claim("libcuda-not-on-path", 78, means, (event,), rivals=("driver-wsl",) if log.in_wsl else ())
-    if log.in_container:
-        return Claim(
-            "driver-not-in-container", 74, f"The container was not given the driver's {library.name}.", (event,)
-        )
     means = f"The driver's {library.name} is not on this machine: no NVIDIA driver is installed, or there is no GPU."
     return Claim("driver-missing", 60, means, (event,), rivals=("gpu-absent", "driver-not-in-container"))
 
@@ -120,6 +120,7 @@ def _driver(log: Log, event: Event, library: Library) -> Claim:
 def _cudnn(log: Log, event: Event, library: Library, *, alone: bool) -> Claim:
     held = [parse_library(name) for name in log.values("opened")]
     majors = {item.version.split(".")[0] for item in held if item.family == CUDNN}
+    majors |= _cudnn_listed(log)
     for copy in value_of(log.facts.cudnn) or ():
         stated = value_of(copy.library_version) or value_of(copy.header_version) or value_of(copy.package_version)
         majors |= {stated.split(".")[0]} if stated else set()
@@ -134,6 +135,12 @@ def _cudnn(log: Log, event: Event, library: Library, *, alone: bool) -> Claim:
     if not alone:  # where the toolkit's own libraries are missing as well, cuDNN is the smaller part of it
         return Claim("cudnn-missing", 55, means, (event,))
     return Claim("cudnn-missing", 80, means, (event,), rivals=("cudnn-wrong-major",))
+
+
+def _cudnn_listed(log: Log) -> set[str]:
+    """List the majors of the cuDNN that a list of packages, of the loader or of a folder shows."""
+    wheels = (version for name, version in log.packages.items() if re.fullmatch(r"nvidia-cudnn-cu\d+", name))
+    return {version.split(".")[0] for version in (*wheels, *log.values("cudnn_listed", "cudnn_file"))}
 
 
 def _cudnn_loader(log: Log) -> Iterator[Claim]:

@@ -205,6 +205,8 @@ def _older(one: str, other: str) -> bool:
 
 
 def _wheel(log: Log, event: Event) -> Claim:
+    from envcheck.rules.wheel_tags import lowest_glibc
+
     wheel = event.captured["wheel"]
     tag = re.search(r"-(cp(\d)(\d+)\w*)-\w+-([\w.]+)\.whl$", wheel)
     if tag is None:
@@ -215,6 +217,11 @@ def _wheel(log: Log, event: Event) -> Claim:
     if other:
         means = f"{wheel} is for {other[0]}, this machine is {machine}."
         return Claim("python-wrong-arch", 90, means, (event,))
+    glibc = value_of(log.facts.host.libc_version) or log.first("glibc")
+    floor = lowest_glibc(tag.group(4).split("."))
+    if glibc and floor and _older(glibc, floor):
+        means = f"{wheel} is for glibc {floor} or newer; this system has {glibc}."
+        return Claim(GLIBC, 90, means, (event,), rivals=(PIP,))
     if log.python == python and "manylinux" in tag.group(4):
         return Claim(PIP, 86, f"The Python fits {wheel}; this pip does not know its platform tag.", (event,))
     means = f"{wheel} is for Python {python}" + (f", this is {log.python}." if log.python else ", not for this one.")

@@ -20,6 +20,8 @@ def version_claims(log: Log) -> Iterator[Claim]:
             yield _cudnn(log, event)
     for event in log.of("torch-cuda-mismatch"):
         yield _nvcc(log, event)
+    yield from _apex(log)
+    yield from _nvjitlink(log)
     for event in log.of("jax-component-version", "jax-component-old"):
         if event.captured["component"].lower() == "cudnn":
             means = "The cuDNN that JAX finds is older than the one it was built against."
@@ -108,6 +110,28 @@ def _nvcc(log: Log, event: Event) -> Claim:
         means += f" CUDA {torch} is installed as well and is not the one found."
         return Claim("toolkit-path-conflict", 91, means, (event,))
     return Claim("toolkit-wrong-version", 40 if minor else 92, means, (event,), "warning" if minor else "error")
+
+
+def _apex(log: Log) -> Iterator[Claim]:
+    """Read a build that refuses its toolkit beside the one that torch was built with, which is installed as well."""
+    torch = log.first("torch_cuda")
+    shown = log.of("apex-cuda-mismatch")
+    releases = {".".join(value.split(".")[:2]) for value in log.values("nvcc")}
+    if shown and torch in log.cudas and releases and torch not in releases:
+        means = (
+            f"nvcc is of CUDA {', '.join(sorted(releases))}; CUDA {torch}, which torch was built with, is installed."
+        )
+        yield Claim("toolkit-path-conflict", 91, means, shown, rivals=("toolkit-wrong-version",))
+
+
+def _nvjitlink(log: Log) -> Iterator[Claim]:
+    """Read a symbol that libnvJitLink lacks beside the wheel that brings it, where that is older than the symbol."""
+    wheel = next((version for name, version in log.packages.items() if name.startswith("nvidia-nvjitlink-cu")), "")
+    for event in log.of("nvjitlink-symbol"):
+        needed = event.captured["nvjitlink"].replace("_", ".")
+        if wheel and number(wheel)[:2] < number(needed):
+            means = f"The wheel of nvJitLink is {wheel}; the other CUDA wheels need {needed}."
+            yield Claim("cuda-wheel-conflict", 94, means, (event,), rivals=("toolkit-path-conflict",))
 
 
 def _text(version: tuple[int, ...]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -46,19 +47,23 @@ def easiest_for_pip(release: FrameworkRelease) -> TagNeed | None:
     return min(known, key=lambda need: Version(need.pip)) if known and len(known) == len(needs) else None
 
 
+def lowest_glibc(tags: Iterable[str]) -> str:
+    """Return the lowest glibc that platform tags of one wheel, or of one release, stand for; "" without any."""
+    return min((need.glibc for need in map(tag_need, tags) if need is not None), key=Version, default="")
+
+
 def wheel_glibc(release: FrameworkRelease) -> str:
     """Return the lowest glibc a release runs on: what it really needs, and no less than its lowest tag; "" unknown."""
-    tags = [need.glibc for need in map(tag_need, release.tags) if need is not None]
-    lowest = [min(tags, key=Version)] if tags else []
-    return max((*lowest, *([release.glibc] if release.glibc else [])), key=Version, default="")
+    found = (lowest_glibc(release.tags), release.glibc)
+    return max(filter(None, found), key=Version, default="")
 
 
 def tag_glibcxx(release: FrameworkRelease) -> str:
     """Return the newest GLIBCXX that the lowest manylinux tag of a release admits: 3.4.24; "" when it has none."""
-    tags = [need.glibc for need in map(tag_need, release.tags) if need is not None]
-    if not tags:
+    glibc = lowest_glibc(release.tags)
+    if not glibc:
         return ""
-    lowest = Version(min(tags, key=Version))
+    lowest = Version(glibc)
     floors: dict[str, str] = _data()["glibcxx"]
     return next((found for glibc, found in reversed(floors.items()) if Version(glibc) <= lowest), "")
 
