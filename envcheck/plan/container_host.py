@@ -14,12 +14,12 @@ _DESKTOP = "Use Docker Desktop with its WSL 2 engine: it hands the GPUs on, give
 def container_toolkit_steps(context: Context) -> tuple[Step, ...]:
     """Install NVIDIA's container toolkit on the host, and make Docker use it."""
     if system_family(context) in (WINDOWS, MACOS):
-        return (Step("container-toolkit", _DESKTOP, (), scope=SYSTEM),)
+        return (proven(Step("container-toolkit", _DESKTOP, (), scope=SYSTEM)),)
     purpose = "Install NVIDIA's container toolkit on the host, from NVIDIA's repository."
     check = ("nvidia-ctk", "--version")
     install = package(context, "container-toolkit", purpose)
     if not install:
-        return (Step("container-toolkit", purpose, (), scope=SYSTEM, verify=check),)
+        return (proven(Step("container-toolkit", purpose, (), scope=SYSTEM, verify=check)),)
     configure = as_root(context, "nvidia-ctk", "runtime", "configure", "--runtime=docker")
     restart = as_root(context, "systemctl", "restart", "docker")
     steps = (

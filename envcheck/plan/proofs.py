@@ -57,7 +57,7 @@ def _row_of(words: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, tuple[str
 
 def proven(step: Step, system: str = "") -> Step:
     """Give a step what it does not tell itself."""
-    found = proof_of(step.argv, system) if step.argv else Proof()
+    found = proof_of(step.argv, system) if step.argv else Proof(**_document()["by_hand"])
     told: Step = replaced(
         step,
         verify=step.verify or found.verify,

@@ -73,7 +73,7 @@ def _add(steps: list[Step], command: Command, finding: Finding, system: str) -> 
 
 def _add_by_hand(steps: list[Step], finding: Finding, what: str) -> int:
     scope = SYSTEM if catalogue()[finding.id].layer in _OF_THE_MACHINE else USER
-    steps.append(Step("", what, (), scope=scope, resolves=(finding.id,)))
+    steps.append(proven(Step("", what, (), scope=scope, resolves=(finding.id,))))
     return len(steps)
 
 

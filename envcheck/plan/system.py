@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding, Way
 from envcheck.model.plans import SYSTEM, Step
 from envcheck.model.quoting import quoted
-from envcheck.plan.proofs import step_of
+from envcheck.plan.proofs import proven, step_of
 from envcheck.rules import catalogue
 
 _NO_STEP_HELPS = ("hardware", "python")  # layers of the catalogue: the machine itself, the interpreter itself
@@ -57,7 +57,7 @@ def _steps(finding: Finding, *, everything: bool) -> list[Step]:
     fix = finding.fix
     assert fix is not None  # noqa: S101 - asked for findings with a fix
     if not fix.commands or not (everything or all(command.scope == SYSTEM for command in fix.commands)):
-        return [Step(finding.id, fix.summary, (), scope=SYSTEM, resolves=(finding.id,))]
+        return [proven(Step(finding.id, fix.summary, (), scope=SYSTEM, resolves=(finding.id,)))]
     many = len(fix.commands) > 1
     return [
         step_of(f"{finding.id}-{number}" if many else finding.id, command, fix.summary, finding.id)

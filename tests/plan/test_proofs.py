@@ -89,4 +89,8 @@ def test_what_a_step_tells_itself_stands() -> None:
     assert (step.verify, step.undo) == (("lsmod",), ("modprobe", "-r", "nvidia"))
     made = step_of("b", Command(("sudo", "reboot"), SYSTEM), "Restart.", "driver-too-old")
     assert (made.purpose, made.resolves, made.verify) == ("Restart.", ("driver-too-old",), ("nvidia-smi",))
-    assert proven(Step("c", "Switch it on.", ())) == Step("c", "Switch it on.", ())
+    by_hand = proven(Step("c", "Switch it on.", ()))
+    assert (by_hand.unverified, by_hand.lasting) == (
+        "whoever does it sees whether it worked",
+        "whoever did it takes it back",
+    )
