@@ -20,7 +20,7 @@ from envcheck.plan.system import blockers
 from envcheck.plan.what_if import LINUX, WHATIF, capabilities, in_wsl, with_driver, with_libc, with_python
 from envcheck.plan.wish import Wish
 from envcheck.rules import Context, Target
-from envcheck.rules.driver_release import driver_floor
+from envcheck.rules.driver_release import driver_floor, full_driver
 from envcheck.rules.gpu_releases import driver_runs
 from envcheck.rules.targets import is_free_threaded, supports_python
 
@@ -169,7 +169,8 @@ class _Tries:
 
     def _floors(self) -> list[str]:
         rows = self.context.matrix.toolkits() if self.context.goal == "gpu" else ()
-        floors = {floor for floor in (driver_floor(self.context, row) for row in rows) if floor}
+        needs = (find(self.context, row) for row in rows for find in (driver_floor, full_driver))
+        floors = {floor for floor in needs if floor}
         release = self.context.facts.driver.release
         known = Version(release.value) if isinstance(release, Known) else Version("0")
         return sorted((floor for floor in floors if Version(floor) > known), key=Version)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from envcheck.model.facts import Known, Unknown
 from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, Citation, Evidence, Finding, Fix, Way
+from envcheck.model.records import replaced
 from envcheck.model.releases import DriverBranch, Toolkit
 from envcheck.rules.architecture_targets import JIT
 from envcheck.rules.builds import Build
@@ -24,6 +25,7 @@ from envcheck.rules.fixes_system import install_driver
 from envcheck.rules.gpu_architecture import TOO_OLD, cuda_builds, verdict_on
 from envcheck.rules.gpu_facts import Judged, cuda_starts, gpu_name, judged_gpus
 from envcheck.rules.gpu_releases import release_for_driver
+from envcheck.rules.partial_code import compiled_partly, partial_code_citation
 from envcheck.rules.registry import rule
 
 _ID = "driver-too-old"
@@ -87,20 +89,33 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
     ceiling = _cuda_ceiling(context)
     if ceiling is None or at_least_cuda(ceiling, toolkit.version) or not context.gpus:
         return None
-    compiled = [item for item in judged_gpus(context) if item.architecture and _must_compile(context, build, item)]
-    if not compiled:
+    for item in judged_gpus(context):
+        ptx = _ptx_of(context, build, toolkit, item)
+        if ptx is None or at_least_cuda(ceiling, ptx.version):
+            continue
+        full = full_driver(context, ptx)
+        whole = verdict_on(context, build, item).kind == JIT
+        needs = (
+            f"has only PTX of CUDA {ptx.version} for {gpu_name(item.gpu)}{'' if whole else ' in most of its kernels'}, "
+            f"and this driver compiles PTX up to CUDA {ceiling}: it needs driver >= {full or 'one of that CUDA'}"
+        )
+        seen = "driver.release" if isinstance(context.facts.driver.release, Known) else "driver.cuda_driver_version"
+        found = _too_old(context, build, toolkit, Shortfall(needs, seen, full))
+        return found if whole else replaced(found, evidence=(*found.evidence, _partly(build, ptx)))
+    return None
+
+
+def _ptx_of(context: Context, build: Build, toolkit: Toolkit, item: Judged) -> Toolkit | None:
+    """Return the toolkit of the PTX that the driver must compile for a GPU; None where it need not."""
+    if item.architecture is None or not isinstance(build.compute_capabilities, Known):
         return None
-    full = full_driver(context, toolkit)
-    needs = (
-        f"has only PTX of CUDA {toolkit.version} for {gpu_name(compiled[0].gpu)}, and this driver compiles PTX up to "
-        f"CUDA {ceiling}: it needs driver >= {full or 'one of that CUDA'}"
-    )
-    seen = "driver.release" if isinstance(context.facts.driver.release, Known) else "driver.cuda_driver_version"
-    return _too_old(context, build, toolkit, Shortfall(needs, seen, full))
+    if verdict_on(context, build, item).kind == JIT:
+        return toolkit
+    return context.matrix.toolkit(compiled_partly(context, build, item.capability) or "")
 
 
-def _must_compile(context: Context, build: Build, item: Judged) -> bool:
-    return isinstance(build.compute_capabilities, Known) and verdict_on(context, build, item).kind == JIT
+def _partly(build: Build, ptx: Toolkit) -> Evidence:
+    return Evidence(f"kernels of {build.label}", f"PTX of CUDA {ptx.version}", citation=partial_code_citation())
 
 
 def _cuda_ceiling(context: Context) -> str | None:
@@ -133,6 +148,7 @@ def _newer_driver(context: Context, build: Build, floor: str | None) -> Fix:
     """Say how to get the driver, and which release would do with the one that is there."""
     fix = install_driver(context, floor)
     instead = release_for_driver(context, build)
+    instead = "" if build.version in instead else instead  # the driver reaches its floor, and lacks something else
     keep = Way(f"Keep the driver and install {instead}.")
     return Fix(fix.summary, fix.commands, (keep, *fix.alternatives) if instead else fix.alternatives)
 

@@ -247,3 +247,23 @@ def test_a_jax_without_a_plugin_of_its_own_takes_the_newest_it_admits(asked: str
     assert release.cudnn == plugin
     old_gpu = chosen(planned(asked, on=V100))
     assert "nvidia-cudnn-cu12<9.11" in old_gpu.constraints
+
+
+@pytest.mark.parametrize(
+    ("driver", "expected"),
+    [
+        ("525.60.13", "tensorflow[and-cuda]==2.16.2"),
+        ("550.54.14", "tensorflow[and-cuda]==2.18.1"),
+        ("555.42.06", "tensorflow[and-cuda]==2.20.0"),
+    ],
+)
+def test_a_driver_must_compile_what_the_last_target_holds_as_ptx_alone(driver: str, expected: str) -> None:
+    assert chosen(planned("tensorflow<2.22", on=machine(gpu="9.0", driver=driver))).requirement == expected
+    assert chosen(planned("tensorflow<2.22", on=machine(gpu="8.0", driver=driver))).requirement.endswith("==2.20.0")
+
+
+def test_the_driver_that_compiles_it_is_named() -> None:
+    plan = planned("tensorflow==2.20.*", on=machine("3.13", "535.104.05", "9.0"))
+    (reason,) = plan.rejected
+    assert "has only PTX of CUDA 12.5 for the GPU in most of its kernels" in reason.why
+    assert "NVIDIA driver 555.42.02 or newer" in [change.what for change in plan.changes]

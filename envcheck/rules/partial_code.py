@@ -1,0 +1,47 @@
+"""GPUs for which a build holds machine code in some of its kernels only, and PTX in the others."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+from envcheck.host.data_files import read_data
+from envcheck.matrix.clauses import within
+from envcheck.matrix.rows import build_citation
+from envcheck.model.facts import Known
+from envcheck.model.findings import Citation
+from envcheck.rules.architecture_targets import JIT, coverage, parse_target
+from envcheck.rules.builds import Build
+from envcheck.rules.context import Context
+
+
+def compiled_partly(context: Context, build: Build, capability: str) -> str:
+    """Return the CUDA whose PTX the driver must compile for a GPU of this capability; "" where it need not."""
+    texts = build.compute_capabilities.value if isinstance(build.compute_capabilities, Known) else ()
+    cuda = _cuda_of_its_ptx(build) if any(text.startswith("compute_") for text in texts) else ""
+    if not cuda:
+        return ""
+    named = [target for target in map(parse_target, texts) if target]
+
+    def is_tegra(other: str) -> bool:
+        row = context.matrix.architecture(other)
+        return row is not None and row.tegra
+
+    return cuda if coverage(named, capability, is_tegra) == JIT else ""
+
+
+def partial_code_citation() -> Citation:
+    """Return what the PTX of releases was read from."""
+    return build_citation(_data()["citation"])
+
+
+def _cuda_of_its_ptx(build: Build) -> str:
+    rows = (row for row in _data()["rows"] if row["framework"] == build.framework)
+    return next((str(row["cuda"]) for row in rows if within(build.version, row["specifier"])), "")
+
+
+@lru_cache(maxsize=1)
+def _data() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(read_data("partial_code.json"))
+    return loaded
