@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from envcheck.explain.fix_context import context_of
@@ -40,8 +40,16 @@ def document() -> dict[str, Any]:
     return loaded
 
 
-def _rows(told: Told) -> list[dict[str, Any]]:
-    return [row for row in document()["remedies"] if row["finding"] == told.claim.id]
+def _rows(told: Told) -> tuple[dict[str, Any], ...]:
+    return rows_of(told.claim.id)
+
+
+@cache
+def rows_of(finding: str) -> tuple[dict[str, Any], ...]:
+    """Read the rows of one finding only: each stands on a line of its own and begins with the finding."""
+    begins = f'  {{"finding": {json.dumps(finding)},'
+    lines = read_data("remedies.json").decode("utf-8").splitlines()
+    return tuple(json.loads(line.rstrip(",")) for line in lines if line.startswith(begins))
 
 
 def _first(told: Told, rows: Iterable[dict[str, Any]]) -> Fix | None:

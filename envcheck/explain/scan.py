@@ -47,9 +47,13 @@ class Scanner:
         self._meanings: dict[tuple[str, tuple[int, ...]], Found] = {}
         numbers = [number for number, item in enumerate(signatures) for _ in item.fragments]
         fragments = "\0".join([fragment for item in signatures for fragment in item.fragments])
-        owners: dict[bytes, list[int]] = {}
-        for literal, number in zip(fragments.encode().split(b"\0"), numbers, strict=bool(numbers)):
-            owners.setdefault(literal, []).append(number)
+        literals = fragments.encode().split(b"\0") if numbers else []
+        last = dict(zip(literals, numbers, strict=True))
+        owners = {literal: [number] for literal, number in last.items()}
+        if len(last) < len(literals):  # few belong to several
+            for literal, number in zip(literals, numbers, strict=True):
+                if last[literal] != number:
+                    owners[literal].insert(-1, number)
         self._literals = list(owners)
         self._owners = list(owners.values())
         self._encodings: dict[int, str] = {}

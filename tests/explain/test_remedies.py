@@ -8,7 +8,7 @@ import re
 import fastjsonschema
 
 from envcheck.explain.fixes import findings_with_builders
-from envcheck.explain.remedies import document, findings_with_remedies
+from envcheck.explain.remedies import document, findings_with_remedies, rows_of
 from envcheck.explain.signatures import load_signatures
 from envcheck.explain.told import answerable
 from envcheck.host.data_files import read_data
@@ -41,3 +41,10 @@ def test_rows_name_signatures_and_values_that_there_are() -> None:
 
 def test_no_row_proposes_what_harms() -> None:
     assert [row for row in ROWS if DANGEROUS.search(json.dumps(row))] == []
+
+
+def test_reading_the_rows_of_one_finding_leaves_none_out() -> None:
+    findings = dict.fromkeys(row["finding"] for row in ROWS)
+    assert {name: list(rows_of(name)) for name in findings} == {
+        name: [row for row in ROWS if row["finding"] == name] for name in findings
+    }
