@@ -15,7 +15,7 @@ from envcheck.plan.activation import activation_steps
 from envcheck.plan.assumed import assumptions
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
-from envcheck.plan.constraints import beside
+from envcheck.plan.constraints import beside, newest_with_metal
 from envcheck.plan.cuda_source import SYSTEM
 from envcheck.plan.environments import environment_of, planned_release
 from envcheck.plan.judge import Judge
@@ -30,6 +30,11 @@ from envcheck.rules.fixes_python import python_program
 _NATIVE = (
     "conda's own builds take the CUDA that conda solves. The channel's recipes were built for this release; whether it "
     "holds that still, only --verify tells."
+)
+
+_WITH_METAL = (
+    "This computes on the CPU: tensorflow {newest} is the newest that tensorflow-metal, the plugin for Apple's GPU, "
+    "goes with. `envcheck plan tensorflow tensorflow-metal` plans the two."
 )
 
 
@@ -143,7 +148,11 @@ def _of_what_is_beside(context: Context, choices: list[Choice]) -> list[str]:
 
 def _notes(context: Context, made: Environment, releases: list[PlannedRelease]) -> list[str]:
     native = [_NATIVE] if made.packages and not made.sets else []
-    native += [f"{row.distribution} {row.version}: {row.note}" for row in beside(context, releases) if row.note]
+    plugins = beside(context, releases)
+    native += [f"{row.distribution} {row.version}: {row.note}" for row in plugins if row.note]
+    if not plugins and any(item.framework == "tensorflow" for item in releases):
+        newest = newest_with_metal(context)
+        native += [_WITH_METAL.format(newest=newest)] if newest else []
     if made.installer == CONDA and context.os == "windows" and context.goal == "gpu":
         native.append(
             "Activate it before use (conda activate): Windows finds the CUDA libraries by the PATH that sets."

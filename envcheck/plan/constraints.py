@@ -151,6 +151,12 @@ def beside(context: Context, releases: Iterable[PlannedRelease]) -> list[Framewo
     return [row for version in versions for row in _companions(context, version)[:1]]
 
 
+def newest_with_metal(context: Context) -> str:
+    """Name the newest TensorFlow that a plugin for Apple's GPU goes with here; "" where there is none."""
+    versions = context.matrix.versions("tensorflow") if context.platform == "macosx_arm64" else ()
+    return next((version for version in versions if _companions(context, version)), "")
+
+
 def _companions(context: Context, tensorflow: str) -> list[FrameworkRelease]:
     rows = context.matrix.companions_of(tensorflow, context.platform) if context.platform == "macosx_arm64" else ()
     return [row for row in rows if row.distribution == _METAL and python_minor(context) in row.pythons]

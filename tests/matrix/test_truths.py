@@ -201,7 +201,8 @@ def test_every_family_has_its_stored_index_pages() -> None:
         ("2.13.0", "macosx_arm64", {"keras==2.13.1", "tensorflow-metal==1.0.0"}),
         ("2.15.1", "linux_aarch64", {"keras==2.15.0", "tf-keras==2.15.1"}),
         ("2.16.2", "macosx_arm64", {"keras==3.0.5", "tf-keras==2.16.0", "tensorflow-metal==1.1.0"}),
-        ("2.21.0", "macosx_arm64", {"keras==3.15.1", "tf-keras==2.21.0", "tensorflow-metal==1.2.0"}),
+        ("2.19.1", "macosx_arm64", {"keras==3.15.1", "tf-keras==2.19.0", "tensorflow-metal==1.2.0"}),
+        ("2.21.0", "macosx_arm64", {"keras==3.15.1", "tf-keras==2.21.0"}),
     ],
 )
 def test_what_goes_with_a_tensorflow(tensorflow: str, platform: str, companions: set[str]) -> None:

@@ -212,9 +212,16 @@ def test_cuda_wheels_that_need_a_newer_libc_than_the_framework_are_known() -> No
 
 
 def test_a_plugin_that_may_not_fit_is_told_of() -> None:
-    (note, _) = planned("tensorflow==2.21.*", on=LAPTOP).notes
+    (note, _) = planned("tensorflow==2.19.*", on=LAPTOP).notes
     assert note.startswith("tensorflow-metal 1.2.0: ")
     assert not [item for item in planned("tensorflow==2.21.*", on=machine()).notes if "metal" in item]
+
+
+def test_a_release_that_the_plugin_cannot_be_loaded_into_goes_without_and_says_so() -> None:
+    """tensorflow-metal 1.2.0 calls what TensorFlow 2.20 and later no longer export: the import would fail."""
+    plan = planned("tensorflow<2.22", on=LAPTOP)
+    assert (chosen(plan).version, chosen(plan).constraints) == ("2.21.0", ())
+    assert any("tensorflow 2.19.1 is the newest that tensorflow-metal" in note for note in plan.notes)
 
 
 def test_a_system_toolkit_is_not_installed_into_the_python_that_makes_the_environment() -> None:
