@@ -120,10 +120,10 @@ def _is_conda(place: Place) -> bool:
 
 def _can_uv(plan: Plan) -> bool:
     """Tell whether uv can do what pip would: it is here, and so is what reads pip's settings for it."""
-    from importlib.util import find_spec
+    from envcheck.install.variables import can_stand_for_pip
 
     only_pip = bool(plan.environments) and all(made.installer == PIP for made in plan.environments)
-    return only_pip and bool(_uv(os.environ)) and find_spec("platformdirs") is not None
+    return only_pip and bool(_uv(os.environ)) and can_stand_for_pip(os.environ)
 
 
 def _uv(environment: Mapping[str, str]) -> str:

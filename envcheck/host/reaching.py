@@ -12,7 +12,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 
 def why_unreachable(
-    url: str, ca_file: str = "", proxy: str = "", trusted: Tuple[str, ...] = (), timeout: float = 10.0
+    url: str,
+    ca_file: str = "",
+    proxy: str = "",
+    trusted: Tuple[str, ...] = (),
+    *,
+    certificate: str = "",
+    timeout: float = 10.0,
 ) -> str:
     """Say why a server gives no answer, or "": any answer but its own failure will do, a refusal too."""
     if ca_file and not os.path.isfile(ca_file):
@@ -21,7 +27,7 @@ def why_unreachable(
     handlers += [urllib.request.ProxyHandler({"http": proxy, "https": proxy})] if proxy else []
     try:
         request = urllib.request.Request(_nameless(url), method="HEAD", headers={"User-Agent": "envcheck"})  # noqa: S310
-        handlers.append(urllib.request.HTTPSHandler(context=_context(url, ca_file, trusted)))
+        handlers.append(urllib.request.HTTPSHandler(context=_context(url, ca_file, trusted, certificate)))
         urllib.request.build_opener(*handlers).open(request, timeout=timeout).close()
     except urllib.error.HTTPError as error:
         failed = error.code >= 500 and error.code != http.client.NOT_IMPLEMENTED  # a small index knows no HEAD
@@ -39,8 +45,10 @@ def _nameless(url: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-def _context(url: str, ca_file: str, trusted: Tuple[str, ...]) -> ssl.SSLContext:
+def _context(url: str, ca_file: str, trusted: Tuple[str, ...], certificate: str) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=ca_file or None)
+    if certificate:
+        context.load_cert_chain(certificate)
     if urlsplit(url).hostname in trusted:  # as pip is told
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context

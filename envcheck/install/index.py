@@ -16,6 +16,7 @@ class Page:
 
     url: str = ""
     ca_file: str = ""
+    certificate: str = ""
     proxy: str = ""
     trusted: tuple[str, ...] = ()
 
@@ -30,16 +31,18 @@ def page_to_reach(wanted: RequirementSet, environment: Mapping[str, str]) -> Pag
     from envcheck.matrix.renew.errors import ArtifactError
     from envcheck.matrix.renew.usual import usual_index
 
-    if environment.get("PIP_NO_INDEX"):
-        return Page()
     try:
-        from envcheck.matrix.renew.settings import pip_settings
+        from envcheck.matrix.renew.settings import is_on, pip_options, pip_settings
 
+        if is_on(pip_options(environment).get("no-index", "")):
+            return Page()
         settings = pip_settings(environment)
     except (ArtifactError, ImportError):  # a folder, or nobody here who reads pip's configuration
         return Page(_page(wanted.index, wanted))
     index = wanted.index or settings.url or usual_index()
-    return Page(_page(index, wanted), settings.ca_file, settings.proxy, settings.trusted_hosts)
+    return Page(
+        _page(index, wanted), settings.ca_file, settings.client_certificate, settings.proxy, settings.trusted_hosts
+    )
 
 
 def _page(index: str, wanted: RequirementSet) -> str:

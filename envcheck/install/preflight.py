@@ -166,6 +166,10 @@ def _uv_python(step: Step, made: Environment, environment: Mapping[str, str]) ->
 def _index(made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
     for wanted in made.sets:
         page = page_to_reach(wanted, environment)
-        why = why_unreachable(page.url, page.ca_file, page.proxy, page.trusted) if page.url else ""
+        why = (
+            why_unreachable(page.url, page.ca_file, page.proxy, page.trusted, certificate=page.certificate)
+            if page.url
+            else ""
+        )
         if why:
             yield f"the package index {page.shown} gives no answer ({why}): without it nothing can be installed."

@@ -25,12 +25,26 @@ _QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PYTHONNOUS
 
 def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables for the steps; what uv is told already stands."""
+    from envcheck.matrix.renew.errors import ArtifactError
+
     kept = {name: value for name, value in environment.items() if name not in _LEADS_ASTRAY}
     try:
         told = _for_uv(environment)
-    except ImportError:  # nobody here reads pip's configuration: uv is then taken only where it is asked for
+    except (ArtifactError, ImportError):  # a broken file, or nobody here who reads pip's configuration
         told = {}
     return {**_for_mamba(environment), **told, **kept, **_QUIET}
+
+
+def can_stand_for_pip(environment: Mapping[str, str]) -> bool:
+    """Tell whether pip's configuration can be read for uv, which is told all of it but extra indexes."""
+    from envcheck.matrix.renew.errors import ArtifactError
+    from envcheck.matrix.renew.settings import pip_options
+
+    try:
+        pip_options(environment)
+    except (ArtifactError, ImportError):
+        return False
+    return True
 
 
 def _for_mamba(environment: Mapping[str, str]) -> dict[str, str]:
@@ -40,20 +54,19 @@ def _for_mamba(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _for_uv(environment: Mapping[str, str]) -> dict[str, str]:
-    """Hand pip's index settings to uv, which reads none of them."""
-    from envcheck.matrix.renew.errors import ArtifactError
-    from envcheck.matrix.renew.settings import connection_settings, pip_settings
+    """Hand pip's index settings to uv, which reads none of them. Raises ArtifactError, ImportError."""
+    from envcheck.matrix.renew.settings import connection_settings, is_on, pip_options
 
-    found = {"UV_FIND_LINKS": ",".join(environment.get("PIP_FIND_LINKS", "").split())}
-    try:
-        settings = pip_settings(environment)
-        found["UV_DEFAULT_INDEX"] = settings.url
-    except ArtifactError:
-        settings = connection_settings(environment)  # no index, or one that is a folder
-        found["UV_DEFAULT_INDEX"] = environment.get("PIP_INDEX_URL", "")
-        if environment.get("PIP_NO_INDEX"):
-            # uv has no variable for "no index": kept off the network alone, it reads what it once read of one
-            found["UV_OFFLINE"], found["UV_DEFAULT_INDEX"] = "1", Path(sys.prefix, "no-index").as_uri()
-    found["SSL_CERT_FILE"], found["ALL_PROXY"] = settings.ca_file, settings.proxy
-    found["UV_INSECURE_HOST"] = " ".join(settings.trusted_hosts)
+    options, settings = pip_options(environment), connection_settings(environment)
+    found = {
+        "UV_FIND_LINKS": ",".join(options.get("find-links", "").split()),
+        "UV_DEFAULT_INDEX": options.get("index-url", "").strip(),
+        "UV_INSECURE_HOST": " ".join(settings.trusted_hosts),
+        "SSL_CERT_FILE": settings.ca_file,
+        "SSL_CLIENT_CERT": settings.client_certificate,
+        "ALL_PROXY": settings.proxy,
+    }
+    if is_on(options.get("no-index", "")):
+        # uv has no variable for "no index": kept off the network alone, it reads what it once read of one
+        found["UV_OFFLINE"], found["UV_DEFAULT_INDEX"] = "1", Path(sys.prefix, "no-index").as_uri()
     return {name: value for name, value in found.items() if value}

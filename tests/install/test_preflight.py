@@ -18,7 +18,7 @@ from envcheck.install.index import page_to_reach
 from envcheck.install.install_data import install_data, room_for
 from envcheck.install.place import place_of
 from envcheck.install.preflight import Preflight, objections
-from envcheck.install.variables import step_variables
+from envcheck.install.variables import can_stand_for_pip, step_variables
 from envcheck.matrix.renew.usual import usual_index
 from envcheck.model.facts import Known, Source
 from envcheck.model.plans import SYSTEM, USER, Plan, RequirementSet, Step
@@ -310,6 +310,27 @@ def test_uv_is_told_what_pip_is_configured_with() -> None:
     assert without["UV_OFFLINE"] == "1"
     assert without["UV_DEFAULT_INDEX"].endswith("/no-index")  # a folder that is not there
     assert step_variables({**configured, "PIP_INDEX_URL": "file:///srv"})["UV_DEFAULT_INDEX"] == "file:///srv"
+
+
+def test_uv_is_told_what_stands_in_a_file_of_pip(tmp_path: Path) -> None:
+    path = tmp_path / "pip.conf"
+    configured = {"PIP_CONFIG_FILE": str(path), "HOME": str(tmp_path)}
+    path.write_text("[global]\nno-index = true\nfind-links =\n  /one\n  /two\nclient-cert = /me.pem\n")
+    found = step_variables(configured)
+    assert (found["UV_FIND_LINKS"], found["UV_OFFLINE"], found["SSL_CLIENT_CERT"]) == ("/one,/two", "1", "/me.pem")
+    assert can_stand_for_pip(configured)
+    assert page_to_reach(RequirementSet(("jax",)), configured).url == ""
+    path.write_text("[global]\nindex-url = https://a.example/simple\nclient-cert = /me.pem\n")
+    page = page_to_reach(RequirementSet(("jax",)), configured)
+    assert "/me.pem" in page.certificate
+    assert why_unreachable(page.url, certificate="/nowhere/me.pem") == "[Errno 2] No such file or directory"
+
+
+def test_uv_does_not_stand_in_for_pip_where_nothing_can_be_told_it(tmp_path: Path) -> None:
+    (tmp_path / "pip.conf").write_text("no section\n")
+    configured = {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "HOME": str(tmp_path)}
+    assert not can_stand_for_pip(configured)
+    assert step_variables(configured)["PIP_CONFIG_FILE"]
 
 
 def test_without_the_extra_pip_is_left_to_its_own_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,8 +39,8 @@ def pip_settings(
     environment: Mapping[str, str], prefix: str = sys.prefix, schemes: tuple[str, ...] = ("http", "https")
 ) -> IndexSettings:
     """Read pip's own configuration; extra indexes and find-links are left out on purpose."""
-    options = _options(environment, prefix)
-    if options.get("no-index", "").lower() in {"1", "true", "yes", "on"}:
+    options = pip_options(environment, prefix)
+    if is_on(options.get("no-index", "")):
         raise ArtifactError("pip is configured to use no index (no-index), so there is nothing to read.")
     url = options.get("index-url", "").strip()
     if url and urlsplit(url).scheme not in schemes:
@@ -51,10 +51,16 @@ def pip_settings(
 
 def connection_settings(environment: Mapping[str, str], prefix: str = sys.prefix) -> IndexSettings:
     """Read from pip's configuration how to reach servers that are no index: certificates, proxy, patience."""
-    return _connection(_options(environment, prefix))
+    return _connection(pip_options(environment, prefix))
 
 
-def _options(environment: Mapping[str, str], prefix: str) -> dict[str, str]:
+def is_on(value: str) -> bool:
+    """Tell whether pip takes an option's value for yes."""
+    return value.lower() in {"1", "true", "yes", "on"}
+
+
+def pip_options(environment: Mapping[str, str], prefix: str = sys.prefix) -> dict[str, str]:
+    """Read all options of pip's files and variables by their long names. Raises ArtifactError for a broken file."""
     found: dict[str, str] = {}
     for path in _files(environment, prefix):
         found.update(_read(path))
