@@ -1,4 +1,4 @@
-"""What a plan for a described machine rests on although nobody stated it."""
+"""What a plan rests on although nobody stated it, and what it cannot hold."""
 
 from __future__ import annotations
 
@@ -8,9 +8,15 @@ from packaging.version import Version
 
 from envcheck.model.facts import Known
 from envcheck.model.plans import PlannedRelease
+from envcheck.plan.what_if import capabilities
 from envcheck.plan.wish import Wish
 from envcheck.rules.context import Context
 from envcheck.rules.driver_release import driver_floor, toolkit_of
+
+_FOR_JETSON = (
+    "NVIDIA itself publishes PyTorch and TensorFlow for Jetson modules, as wheels and containers for each JetPack "
+    "release: none of them is in the matrix."
+)
 
 
 def assumptions(context: Context, releases: Iterable[PlannedRelease], wish: Wish) -> Iterator[str]:
@@ -24,3 +30,9 @@ def assumptions(context: Context, releases: Iterable[PlannedRelease], wish: Wish
         floors = [floor for floor in (driver_floor(context, row) for row in rows if row) if floor]
         if floors:
             yield f"No driver was described: this needs NVIDIA driver {max(floors, key=Version)} or newer."
+
+
+def elsewhere(context: Context) -> tuple[str, ...]:
+    """Say where builds come from that no index holds which a plan is made from."""
+    rows = (context.matrix.architecture(capability) for capability in capabilities(context.facts))
+    return (_FOR_JETSON,) if context.goal == "gpu" and any(row and row.tegra for row in rows) else ()

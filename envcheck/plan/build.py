@@ -12,7 +12,7 @@ from envcheck.model.plans import CONDA, Clash, Environment, Plan, PlannedRelease
 from envcheck.model.records import replaced
 from envcheck.model.snapshot import Facts
 from envcheck.plan.activation import activation_steps
-from envcheck.plan.assumed import assumptions
+from envcheck.plan.assumed import assumptions, elsewhere
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
 from envcheck.plan.constraints import beside, newest_with_metal
@@ -81,6 +81,7 @@ def unmet(judge: Judge, choices: list[Choice], wish: Wish) -> Plan | None:
         system=judge.context.os,
         changes=possible_changes(judge.context, requests, wish),
         rejected=tuple(item for choice in choices if choice.best is None for item in choice.rejected),
+        notes=elsewhere(judge.context),
     )
 
 

@@ -135,6 +135,7 @@ def _why_not(item: Rejected) -> str:
 def _blocked(plan: Plan, *, verbose: bool) -> list[str]:
     lines = [f"error: {item.id}: {inert(item.message)}" for item in plan.blocked_by]
     lines += _rejected(plan.rejected, "releases", verbose=verbose)
+    lines += [f"note: {inert(note)}" for note in plan.notes]
     lines += ["", "What would make it possible, the least effort first:"] if plan.changes else []
     for change in plan.changes:
         lines += [f"  {change.what}: {change.requirement}", f"    $ {shell_line(change.argv, plan.system)}"]

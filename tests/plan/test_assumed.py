@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from envcheck.render.plan_text import render_plan_text
 from tests.plan.machines import A100, LAPTOP, machine, planned
 
 
@@ -30,3 +31,11 @@ def test_what_was_said_is_not_asked_for() -> None:
     assert planned("torch<2.16", on=machine(), expect="cpu").notes == ()
     assert planned("torch<2.16", on=A100).notes == ()
     assert not any("described" in note for note in planned("torch<2.16", on=LAPTOP).notes)
+
+
+def test_who_has_builds_for_a_jetson_is_said_where_the_matrix_has_none() -> None:
+    plan = planned("torch==2.13.*", on=machine("3.10", "540.4.0", "8.7", "linux_aarch64"))
+    (note,) = plan.notes
+    assert note.startswith("NVIDIA itself publishes PyTorch and TensorFlow for Jetson modules")
+    assert f"note: {note}" in render_plan_text(plan)
+    assert planned("torch==2.6.*", on=machine("3.10", "540.4.0", "9.0", "linux_aarch64")).notes == ()
