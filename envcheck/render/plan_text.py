@@ -147,13 +147,18 @@ def _blocked(plan: Plan, *, verbose: bool) -> list[str]:
 def _step(plan: Plan, step: Step, *, verbose: bool, typed: bool) -> list[str]:
     scope = f" [{step.scope}: as an administrator]" if step.scope == SYSTEM else ""
     solves = f" (resolves {', '.join(step.resolves)})" if step.resolves else ""
-    lines = [f"# {plan.steps.index(step) + 1}. {inert(step.purpose)}{scope}{solves}"]
+    lines = [f"# {plan.steps.index(step) + 1}. {_sentence(inert(step.purpose))}{scope}{solves}"]
     writing = None if typed else read_writing(step.argv)
     if writing:
         lines.append(f"  {'adds' if writing.appends else 'writes'} {len(writing.lines)} lines: {inert(writing.path)}")
     elif step.argv:
         lines.append(f"$ {step_line(plan, step)}")
     return lines + (_traces(plan, step) if verbose or step.scope == SYSTEM else [])
+
+
+def _sentence(purpose: str) -> str:
+    """Write what a command is for, which a fix says beside it, as the title of a step."""
+    return f"{purpose[:1].upper()}{purpose[1:]}" + ("" if purpose.endswith((".", "!", "?")) else ".")
 
 
 def _use(plan: Plan, made: Environment) -> list[str]:

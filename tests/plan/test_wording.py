@@ -47,3 +47,11 @@ def test_wheels_of_two_names_that_clash_are_explained() -> None:
     text = render_plan_text(Plan("gpu", (), (), requirements=("a",), clashes=(apart, alike)), verbose=True)
     assert "nvidia-cudnn-cu13==9.26.0.51, which lie in one folder." in text
     assert "numpy>=2." in text
+
+
+def test_what_a_fix_says_of_a_command_is_a_sentence_as_the_title_of_a_step() -> None:
+    facts = planned_facts(snapshot_of("no-driver").facts, Description(), matrix(), expects_gpu=False)
+    text = render_plan_text(build_plan(facts, matrix(), read_requests(("torch<2.16",), matrix())))
+    titles = [line for line in text.splitlines() if line.startswith("# ") and line[2].isdigit()]
+    assert titles[0] == "# 1. Read the package lists. [system: as an administrator] (resolves driver-missing)"
+    assert all(title.split(". ", 1)[1][0].isupper() for title in titles)
