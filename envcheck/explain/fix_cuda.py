@@ -11,7 +11,6 @@ from envcheck.explain.reason_libraries import PROFILER, TOOLKIT, parse_library, 
 from envcheck.explain.told import Told
 from envcheck.model.findings import Command, Fix, Way
 from envcheck.rules.fixes_python import conda_install, pip_install
-from envcheck.rules.packages import install_somewhere
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _BUILD_INFO = "import tensorflow as tf; print(tf.sysconfig.get_build_info())"
@@ -126,6 +125,8 @@ def toolkit_commands(told: Told, cuda: str, *, compiles: bool) -> tuple[tuple[Co
     """
     if told.system in ("windows", "darwin") or len(number(cuda)) < 2:
         return (Command(("nvcc", "--version"), "environment", f"must say {cuda}; NVIDIA's archive: {_ARCHIVE}"),), ()
+    from envcheck.rules.packages import install_somewhere
+
     what = "cuda-toolkit" if compiles else "cuda-libraries"
     steps, elsewhere = install_somewhere(context_of(told), what, _REPOSITORY, cuda=cuda.replace(".", "-"))
     root = f"/usr/local/cuda-{cuda}"

@@ -60,9 +60,7 @@ def _dll_version(stem: str, version: str) -> str:
 
 def providers(matrix: Matrix, library: Library) -> tuple[str, ...]:
     """List the toolkit lines that hold a library of this name, newest first."""
-    wanted = f"lib{library.stem}.so.{library.version}"
-    rows = ((row.version, row.sonames.get(library.stem)) for row in matrix.toolkits())
-    return tuple(version for version, soname in rows if soname == wanted)
+    return matrix.toolkits_with(library.stem, f"lib{library.stem}.so.{library.version}")
 
 
 _LOADS = (

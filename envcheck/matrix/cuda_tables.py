@@ -42,6 +42,11 @@ class CudaTables:
         found = self.toolkit(cuda_version)
         return found.sonames if found else {}
 
+    def toolkits_with(self, library: str, soname: str) -> tuple[str, ...]:
+        """List the toolkit lines, newest first, whose `library`, such as cublas, has this soname."""
+        rows = self._document["toolkits"]
+        return tuple(line for line in reversed([*rows]) if rows[line]["sonames"].get(library) == soname)
+
     def driver_branch(self, release: str) -> DriverBranch | None:
         """Return the branch of a Linux driver release such as 550.163.01, or of 550."""
         branch = release.split(".", maxsplit=1)[0]

@@ -122,6 +122,10 @@ def test_sonames() -> None:
     assert MATRIX.cuda_sonames("9.0")["cudart"] == "libcudart.so.9.0"
     assert "nvJitLink" not in MATRIX.cuda_sonames("11.8")
     assert MATRIX.cuda_sonames("12.7") == {}
+    holding = [row.version for row in MATRIX.toolkits() if row.sonames.get("cudart") == "libcudart.so.11.0"]
+    assert MATRIX.toolkits_with("cudart", "libcudart.so.11.0") == tuple(holding)
+    assert (holding[0], holding[-1]) == ("11.8", "11.0")
+    assert MATRIX.toolkits_with("cudart", "libcudart.so.99") == ()
     assert MATRIX.cudnn_soname("8.9.7.29") == "libcudnn.so.8"
     assert MATRIX.cudnn_soname("99.0") is None
 
