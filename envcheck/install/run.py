@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -118,8 +119,9 @@ def _settled(journal: Journal, why: str, watch: Watch) -> str:
 
 
 def words_of(error: OSError, place: Place) -> str:
-    """Say in words what the system refused."""
-    return f"{error.filename or place.folder}: {error.strerror or error}"
+    """Say in words what the system refused; of a full disk, what could not be written."""
+    named = error.filename2 if error.errno == errno.ENOSPC and error.filename2 else error.filename
+    return f"{named or place.folder}: {error.strerror or error}"
 
 
 def _unsettled(journal: Journal, why: str, error: ChangeError | OSError) -> str:

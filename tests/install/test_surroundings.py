@@ -15,7 +15,7 @@ import pytest
 from envcheck.install.change import ChangeError
 from envcheck.install.journal import Journal
 from envcheck.install.place import place_of
-from envcheck.install.run import Job, UnsettledError, install
+from envcheck.install.run import Job, UnsettledError, install, words_of
 from envcheck.model.plans import SYSTEM, Step
 from tests.install.session import Told, unpacking
 from tests.install.wheels import PARTS, held_by, make_environment, tree_hash
@@ -208,3 +208,9 @@ def test_an_environment_that_is_lost_is_said_to_be(environment: Path, monkeypatc
     place.state.mkdir()
     with pytest.raises(ChangeError, match="is at none of"):
         restore(Journal(place, "20260101T000000-1"), "why")
+
+
+def test_of_a_full_disk_the_copy_is_named(tmp_path: Path) -> None:
+    place, copied = place_of(tmp_path / "env"), ("No space left on device", "/the/old", None, "/the/copy")
+    assert words_of(OSError(28, *copied), place) == "/the/copy: No space left on device"
+    assert words_of(OSError(13, "Permission denied", "/the/old"), place) == "/the/old: Permission denied"
