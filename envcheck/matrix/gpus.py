@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -30,7 +31,12 @@ def gpu_by_name(name: str) -> GpuProduct | None:
 
 @lru_cache(maxsize=64)
 def capabilities_named(words: str) -> tuple[str, ...]:
-    """List the compute capabilities of the products people mean by words such as "RTX 4090" or "H100"."""
+    """List the compute capabilities of the products people mean by words such as "RTX 4090", "gtx1080ti" or "H100"."""
+    apart = _apart(words)
+    return _named(words) or (_named(apart) if apart != words else ())
+
+
+def _named(words: str) -> tuple[str, ...]:
     exact = gpu_by_name(words)
     if exact:
         return exact.compute_capabilities
@@ -39,6 +45,12 @@ def capabilities_named(words: str) -> tuple[str, ...]:
     named += [(row["name"], [row["cc"]]) for row in _table()["pci"].values()]
     found = {number for name, numbers in named if wanted in _tokens(name) for number in numbers}
     return tuple(sorted(found, key=float))
+
+
+def _apart(words: str) -> str:
+    """Put the blanks in that are often left out: "GTX1080Ti" -> "GTX 1080 Ti"."""
+    series = re.sub(r"(?i)\b(rtx|gtx|gt|quadro|tesla)(?=[a-z]?\d)", r"\1 ", words)
+    return re.sub(r"(?i)(\d{3,4})(ti|super)\b", r"\1 \2", series)
 
 
 @lru_cache(maxsize=1)

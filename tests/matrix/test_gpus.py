@@ -7,7 +7,7 @@ import json
 import pytest
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix.gpus import gpu_by_name, gpu_by_pci_id
+from envcheck.matrix.gpus import capabilities_named, gpu_by_name, gpu_by_pci_id
 
 
 def test_by_pci_id() -> None:
@@ -52,3 +52,20 @@ def test_table_is_small_and_its_rows_are_alike() -> None:
         assert len(device) == 4
         assert set(row) <= {"name", "cc", "chip", "data_center"}
         assert row["name"].startswith("NVIDIA ")
+
+
+@pytest.mark.parametrize(
+    ("words", "capabilities"),
+    [
+        ("rtx4090", ("8.9",)),
+        ("GTX 1080Ti", ("6.1",)),
+        ("GTX1080Ti", ("6.1",)),
+        ("RTX 4070Ti SUPER", ("8.9",)),
+        ("TeslaT4", ("7.5",)),
+        ("RTXA6000", ("8.6",)),
+        ("4090", ("8.9",)),
+        ("RX7900XTX", ()),
+    ],
+)
+def test_names_are_read_without_their_blanks_too(words: str, capabilities: tuple[str, ...]) -> None:
+    assert capabilities_named(words) == capabilities
