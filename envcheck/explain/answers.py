@@ -13,7 +13,7 @@ _UNIX = r"\s*(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^#$%>]{0,80})?[$#%] "
 _OTHER = r"[A-Z]:\\[^>]{0,80}> ?|PS [^>]{0,80}> |julia> "
 _PROMPT = rf"(?:{_PYTHON}|{_UNIX}|{_OTHER})(?P<asked>\S.*)$"
 _ANY_PROMPT = rf"(?:{_PYTHON}|\s*>>>\s*$|{_UNIX}|{_OTHER})"
-_MARKS = (">", "]: ", "$ ", "# ", "% ")  # a prompt holds one: looking for them is cheaper than the expression
+_MARKS = (">", "In [", "$ ", "# ", "% ")  # a prompt holds one: looking for them is cheaper than the expression
 # Asked without a prompt: a line of a notebook or of a script that prints one thing.
 _BARE = r"\s*(?:print\()?(?P<asked>(?:torch|tf|tensorflow|jax)\.[\w.]+(?:\([\w'\", =]*\))?\)?|os\.environ\S+)\s*$"
 _BARE_MARKS = ("torch.", "tf.", "tensorflow.", "jax.", "os.environ")
