@@ -34,7 +34,7 @@ class Description:
 def check_description(described: Description) -> None:
     """Raise RequestError for what is no version, GPU or platform."""
     shapes = (
-        ("--python", described.python, r"\d+\.\d+t?", "a minor version such as 3.11"),
+        ("--python", described.python, r"3\.\d+t?", "a minor version of Python 3 such as 3.11"),
         ("--driver", described.driver, r"\d{3,4}(\.\d+){0,2}", "a driver release such as 535.104.05"),
         ("--glibc", described.glibc, r"\d+\.\d+", "a version such as 2.31"),
     )

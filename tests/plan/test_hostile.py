@@ -96,6 +96,7 @@ def test_sensible_folders_are_taken(folder: str) -> None:
     "described",
     [
         Description(python="3"),
+        Description(python="2.7"),  # it has no venv
         Description(python="3.11; id"),
         Description(python="3.11\n"),
         Description(driver="five"),
