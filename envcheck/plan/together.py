@@ -170,9 +170,11 @@ def _pins(judge: Judge, judged: Judgement) -> tuple[str, ...]:
 
 
 def _of_own_index(candidate: Candidate) -> Iterator[str]:
-    """Yield what a build on its own index pins: versions nobody holds, but cuDNN of the major its namesake takes."""
+    """Yield what a build on its own index pins: versions nobody holds, but those of its CUDA and of its cuDNN major."""
     suffix, major = candidate.local[:4], (candidate.row.cudnn or "").partition(".")[0]
     yield from (f"{name}-{suffix}" for name in sharing_wheels())
+    runtime = "nvidia-cuda-runtime" + (f"-{suffix}" if suffix in ("cu11", "cu12") else "")  # no suffix from 13 on
+    yield f"{runtime}=={candidate.cuda}.*"
     if major:
         yield f"nvidia-cudnn-{suffix}>={major},<{int(major) + 1}"
 

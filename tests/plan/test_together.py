@@ -102,3 +102,10 @@ def test_what_the_matrix_has_no_column_for_is_met_together_too() -> None:
     assert torch.requirement == "torch==2.1.2+cpu"
     assert "typing-extensions<4.6" in torch.rejected[-1].why
     assert "typing-extensions>=4.8" in torch.rejected[-1].why
+
+
+def test_a_build_of_its_own_index_brings_the_cuda_it_is_named_for() -> None:
+    apart = planned("tensorflow==2.20.*", "torch==2.5.1+cu121", on=V100)
+    assert len(apart.environments) == 2
+    assert any(item.second.endswith(": nvidia-cuda-runtime-cu12==12.1.*") for item in apart.clashes)
+    assert len(planned("tensorflow==2.20.*", "torch==2.8.0+cu126", on=V100).environments) == 1
