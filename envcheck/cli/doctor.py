@@ -7,7 +7,7 @@ import click
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.cli.formats import FORMATS, Style, print_report
-from envcheck.cli.mending import mended
+from envcheck.cli.mending import mended, told_of_folders
 from envcheck.model.findings import Report
 from envcheck.model.snapshot import Snapshot
 
@@ -48,7 +48,8 @@ def doctor(
     if smoke and snapshot_file:
         raise UserError("--smoke computes on this machine, --snapshot judges another one: choose one of them.")
     snapshot = inspect.saved_snapshot(snapshot_file) if snapshot_file else inspect.live_snapshot(python, env)
-    report = inspect.looked_at(_judge(snapshot, expect, requirements, only, matrix_file), python, env)
+    report = _judge(snapshot, expect, requirements, only, matrix_file)
+    report = inspect.looked_at(report if snapshot_file else told_of_folders(report), python, env)
     session, failed = None, False
     if smoke:
         from envcheck.cli.doctor_smoke import with_smoke

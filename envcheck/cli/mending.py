@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from envcheck.model.findings import INCOMPATIBLE, Fix, Report
@@ -20,6 +21,15 @@ def mended(report: Report, context: Context, *, strictly: bool = False) -> Repor
     from envcheck.plan.remedy import remedied  # a machine that is well needs no plan
 
     return remedied(report, context, strictly=strictly)
+
+
+def told_of_folders(report: Report) -> Report:
+    """Say on this machine where a fix makes an environment in a folder that is there."""
+    if not any(item.fix is not None and item.fix.commands for item in report.findings):
+        return report
+    from envcheck.plan.taken import told_of_what_is_there
+
+    return told_of_what_is_there(report, os.path.lexists)
 
 
 def brought(context: Context, requirements: tuple[str, ...], against: tuple[str, ...]) -> Fix | None:

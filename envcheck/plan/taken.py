@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from envcheck.model.findings import Finding, Report
 from envcheck.model.plans import CONDA, Environment, Plan, Step
 from envcheck.model.records import replaced
+from envcheck.plan.proofs import folder_made
 
 _LASTING = "the folder was there before: removing it would take more than this step made"
 
@@ -33,3 +35,19 @@ def _note(made: Environment) -> str:
         f"{made.folder} is there, and these steps are for a new environment{replaces}: "
         "envcheck install plans for what it holds."
     )
+
+
+def told_of_what_is_there(report: Report, is_there: Callable[[str], bool]) -> Report:
+    """Have each fix that makes an environment say so where its folder is there."""
+    told: Report = replaced(report, findings=tuple(_told(finding, is_there) for finding in report.findings))
+    return told
+
+
+def _told(finding: Finding, is_there: Callable[[str], bool]) -> Finding:
+    made = [folder_made(command.argv) for command in finding.fix.commands] if finding.fix else []
+    taken = [folder for folder in made if folder and is_there(folder)]
+    if finding.fix is None or not taken:
+        return finding
+    summary = f"{finding.fix.summary} {taken[0]} is there already: put another folder in its place."
+    changed: Finding = replaced(finding, fix=replaced(finding.fix, summary=summary))
+    return changed

@@ -8,8 +8,10 @@ import pytest
 
 from envcheck.cli import inspect
 from envcheck.cli.group import run
-from envcheck.plan.taken import beside_what_is_there
-from tests.hosts.test_hosts import snapshot_of
+from envcheck.model.findings import Command, Fix
+from envcheck.model.records import replaced
+from envcheck.plan.taken import beside_what_is_there, told_of_what_is_there
+from tests.hosts.test_hosts import judged, snapshot_of
 from tests.plan.machines import A100, machine, planned
 
 
@@ -42,3 +44,21 @@ def test_the_command_looks_where_the_environment_is_to_be(
         run(["plan", "torch<2.14", "--expect", "cpu", "-v"])
         assert ("note: .venv is there" in capsys.readouterr().out) == there
         (tmp_path / ".venv").mkdir(exist_ok=True)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("python3.12", "-m", "venv", ".venv"),
+        ("conda", "create", "-y", "-p", ".venv", "--override-channels", "-c", "conda-forge", "python=3.12"),
+    ],
+)
+def test_a_doctors_fix_tells_of_the_folder_that_is_there(argv: tuple[str, ...]) -> None:
+    fix = Fix("Install it.", (Command(argv), Command((".venv/bin/python", "-m", "pip", "install", "jax"))))
+    report = judged("torch-cpu-beside-gpu")
+    report = replaced(report, findings=tuple(replaced(item, fix=fix) for item in report.findings))
+    told = told_of_what_is_there(report, ".venv".__eq__)
+    assert told.findings[0].fix == replaced(
+        fix, summary="Install it. .venv is there already: put another folder in its place."
+    )
+    assert told_of_what_is_there(report, ".other".__eq__) == report
