@@ -30,7 +30,7 @@ from envcheck.plan.build import build_plan
 from envcheck.plan.described import Description, planned_facts
 from envcheck.plan.requests import read_requests
 from envcheck.plan.solve_conda import solve
-from envcheck.plan.verify import UnreachableError, UnresolvableError, resolve
+from envcheck.plan.verify import UnreachableError, UnresolvableError, find_uv, resolve
 from envcheck.plan.wish import Wish
 
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_arm64")
@@ -229,6 +229,7 @@ def main() -> int:
     asked = [text for text in asked if not options.line or options.line == text.partition("==")[2].removesuffix(".*")]
     cells = [cell for text in asked for cell in cells_of(matrix, text, options.framework)]
     cells = [cell for cell in cells if options.platform in ("", cell.platform)]
+    find_uv(os.environ)  # Python's sysconfig fills its table once, and not safely for two threads
     with ThreadPoolExecutor(options.jobs) as pool:
         outcomes = list(pool.map(lambda cell: try_cell(matrix, cell), cells))
     return 1 if report(outcomes) else 0
