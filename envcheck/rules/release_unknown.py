@@ -10,6 +10,7 @@ from envcheck.model.facts import Known
 from envcheck.model.findings import ERROR, NOTE, UNDETERMINED, Command, Evidence, Finding, Fix
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
+from envcheck.rules.pins import requirements_of
 from envcheck.rules.registry import rule
 from envcheck.rules.targets import UNLISTED, judged_builds, wanted_releases
 
@@ -24,8 +25,11 @@ def release_unknown(context: Context) -> Iterator[Finding]:
             yield _unknown_release(context, wanted.text, wanted.framework, "python.version")
     for build in judged_builds(context):
         if build.release is None and build.version:
+            owner = _brought_by(context, build)
             if is_variant(context, build):
                 yield _variant(context, build)
+            elif owner:
+                yield _brought(context, build, owner)
             else:
                 yield _unknown_release(context, build.label, build.framework, "python.frameworks")
 
@@ -59,6 +63,33 @@ def _variant(context: Context, build: Build) -> Finding:
         NOTE,
         f"{build.label} is not a release the matrix knows but a nightly, a vendor's build or one made from source: it "
         f"was judged by its own files alone.",
+        (context.seen("python.frameworks", shown=build.label),),
+    )
+
+
+def _brought_by(context: Context, build: Build) -> str:
+    """Name the framework of the matrix that requires a build, as TensorFlow 2.12 does JAX; "" where somebody asked.
+
+    What its release needs was known to those who made that one: its pins hold, or another finding says so.
+    """
+    if not build.installed or any(wanted.framework == build.framework for wanted in wanted_releases(context)):
+        return ""
+    others = (item for item in judged_builds(context) if item.release is not None and item.framework != build.framework)
+    return next((other.label for other in others if _requires(context, other, build.distribution)), "")
+
+
+def _requires(context: Context, build: Build, name: str) -> bool:
+    owner = context.distributions.get(build.distribution)
+    return owner is not None and any(name == needed for needed, *_ in requirements_of(context, owner))
+
+
+def _brought(context: Context, build: Build, owner: str) -> Finding:
+    return Finding(
+        _ID,
+        UNDETERMINED,
+        NOTE,
+        f"{build.label}, which {owner} requires, is not in the compatibility matrix for {context.platform}: it was not "
+        f"judged by itself.",
         (context.seen("python.frameworks", shown=build.label),),
     )
 

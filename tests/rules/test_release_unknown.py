@@ -47,3 +47,19 @@ def test_the_wheels_row_does_not_describe_condas_build() -> None:
     assert [item.id for item in evaluate(context(given)).findings if item.id.startswith("gpu-arch")] == []
     wheel = facts(build("torch", "2.8.0", **{**CUDA, "cuda_version": known("12.8")}), gpus=pascal)
     assert found("gpu-arch-too-old", context(wheel)) == [("gpu-arch-too-old", "error")]
+
+
+@pytest.mark.parametrize(
+    ("requires", "asked", "severity"),
+    [(("jax>=0.3.15",), (), "note"), ((), (), "error"), (("jax>=0.3.15",), ("jax==0.4.13",), "error")],
+)
+def test_what_a_known_release_requires_is_not_judged_by_itself(
+    requires: tuple[str, ...], asked: tuple[str, ...], severity: str
+) -> None:
+    # The newest JAX for Python 3.8, which TensorFlow 2.12 brings there, was published as source alone.
+    here = facts(
+        build("tensorflow", "2.12.1"),
+        build("jax", "0.4.13"),
+        distributions=(distribution("tensorflow", "2.12.1", requires=requires), distribution("jax", "0.4.13")),
+    )
+    assert found("release-unknown", context(here, *asked)) == [("release-unknown", severity)]
