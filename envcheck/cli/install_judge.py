@@ -88,9 +88,14 @@ def _newly_broken(before: Facts | None, now: Context) -> str:
 def _smoke(wanted: Judged) -> str:
     from envcheck.cli.smoke_options import SmokeOptions
     from envcheck.cli.smoke_session import run_session
+    from envcheck.smoke.protocol import FRAMEWORKS
     from envcheck.smoke.verdict import headline_of, verdict_of
 
-    session = run_session(SmokeOptions(env=str(wanted.folder), expect=wanted.plan.goal, quiet=wanted.quiet))
+    # Not what one of them brings for itself: TensorFlow 2.12 requires JAX, and no jaxlib to compute with.
+    meant = {*(item.framework for item in wanted.plan.releases), *(item.framework for item in wanted.kept)}
+    named = tuple(name for name in FRAMEWORKS if name in meant)
+    asked = SmokeOptions(env=str(wanted.folder), frameworks=named, expect=wanted.plan.goal, quiet=wanted.quiet)
+    session = run_session(asked)
     return "" if verdict_of(session) == COMPATIBLE else f"the smoke test: {headline_of(session).rstrip('.')}"
 
 

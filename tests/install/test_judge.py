@@ -1,0 +1,27 @@
+"""What of an environment is computed with after an installation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from envcheck.cli.install_judge import Judged, _smoke
+from envcheck.cli.smoke_options import SmokeOptions
+from envcheck.model.plans import Plan, PlannedRelease
+from envcheck.plan.there import Standing
+from envcheck.smoke.runs import Session
+
+
+def test_only_what_was_planned_or_stays_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[SmokeOptions] = []
+
+    def computed(options: SmokeOptions) -> Session:
+        asked.append(options)
+        return Session("quick", ())
+
+    monkeypatch.setattr("envcheck.cli.smoke_session.run_session", computed)
+    release = PlannedRelease("tensorflow", "tensorflow-cpu", "2.12.1", "tensorflow-cpu==2.12.1", "cpu")
+    stays = Standing("torch", "torch", "2.13.0+cpu", "", "torch==2.13.0+cpu", ())
+    _smoke(Judged(Plan("cpu", (release,), ()), Path("env"), None, smoke=True, quiet=True, kept=(stays,)))
+    assert asked[0].frameworks == ("tensorflow", "torch")
