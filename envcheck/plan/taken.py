@@ -7,7 +7,6 @@ from collections.abc import Callable
 from envcheck.model.findings import Finding, Report
 from envcheck.model.plans import CONDA, Environment, Plan, Step
 from envcheck.model.records import replaced
-from envcheck.plan.proofs import folder_made
 
 _LASTING = "the folder was there before: removing it would take more than this step made"
 
@@ -44,6 +43,8 @@ def told_of_what_is_there(report: Report, is_there: Callable[[str], bool]) -> Re
 
 
 def _told(finding: Finding, is_there: Callable[[str], bool]) -> Finding:
+    from envcheck.plan.proofs import folder_made  # for a doctor's fix alone
+
     made = [folder_made(command.argv) for command in finding.fix.commands] if finding.fix else []
     taken = [folder for folder in made if folder and is_there(folder)]
     if finding.fix is None or not taken:
