@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from envcheck.model.findings import Finding, Report
 from envcheck.model.plans import CONDA, Environment, Plan, Step
+from envcheck.model.quoting import quoted
 from envcheck.model.records import replaced
 
 _LASTING = "the folder was there before: removing it would take more than this step made"
@@ -17,7 +18,7 @@ def beside_what_is_there(plan: Plan, is_there: Callable[[str], bool]) -> Plan:
     changed: Plan = replaced(
         plan,
         steps=tuple(_lasting(step) if step.environment in taken else step for step in plan.steps),
-        notes=(*plan.notes, *map(_note, taken.values())),
+        notes=(*plan.notes, *(_note(plan, made) for made in taken.values())),
     )
     return changed
 
@@ -28,11 +29,14 @@ def _lasting(step: Step) -> Step:
     return kept
 
 
-def _note(made: Environment) -> str:
+def _note(plan: Plan, made: Environment) -> str:
     replaces = ", and conda puts that in its place" if made.installer == CONDA else ""
+    own = [item.requirement for item in plan.releases if item.environment == made.folder]
+    wanted = plan.requirements if len(plan.environments) == 1 else own
+    asked = quoted(("envcheck", "install", *wanted, "--env", made.folder), plan.system)
     return (
-        f"{made.folder} is there, and these steps are for a new environment{replaces}: "
-        "envcheck install plans for what it holds."
+        f"{made.folder} is there, and these steps are for a new environment{replaces}: `{asked}` plans for what it "
+        "holds and asks before it does anything."
     )
 
 

@@ -25,6 +25,7 @@ def test_what_was_there_before_is_not_removed(installer: str) -> None:
     (note,) = set(kept.notes) - set(plan.notes)
     assert note.startswith("x is there, ")
     assert ("conda puts" in note) == (installer == "conda")
+    assert "`envcheck install 'tensorflow==2.12.*' --env x`" in note
     assert beside_what_is_there(plan, "y".__eq__) == plan
 
 
@@ -32,6 +33,7 @@ def test_of_two_environments_the_one_that_is_there_is_told_of() -> None:
     plan = planned("tensorflow==2.20.*", "torch==2.13.0", on=A100)
     taken = plan.environments[1].folder
     kept = beside_what_is_there(plan, taken.__eq__)
+    assert f"`envcheck install {plan.releases[1].requirement} --env {taken}`" in kept.notes[-1]
     assert [step.environment for step in kept.steps if step.undo[:2] == ("rm", "-rf")] == [plan.environments[0].folder]
 
 
