@@ -83,8 +83,11 @@ def _run_probes(probes: Mapping[str, Probe], host: Host, selection: PythonSelect
     finished = threading.Event()
 
     def work() -> None:
-        while waiting:
-            names, probe = waiting.pop()
+        while True:
+            try:
+                names, probe = waiting.pop()
+            except IndexError:  # another thread took the last one
+                break
             _run_probe(probe, host, selection, results, names)
         if len(results) == len(probes):
             finished.set()
