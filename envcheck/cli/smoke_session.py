@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from envcheck.cli.exits import UserError
 from envcheck.cli.smoke_options import SmokeOptions
 from envcheck.host.local import LocalHost
+from envcheck.host.threads import start_thread
 from envcheck.model.facts import Known
 from envcheck.probes.python_choice import Choice, PythonSelection, choose_python
-from envcheck.probes.together import start_thread
 
 if TYPE_CHECKING:
     from envcheck.smoke.runs import Session

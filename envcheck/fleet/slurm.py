@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections import deque
 from pathlib import Path
+from queue import SimpleQueue
 from typing import IO
 
 from envcheck.fleet.answers import answer_of, failure_of
@@ -13,6 +15,7 @@ from envcheck.fleet.engine import Asked, EngineError, Listener
 from envcheck.fleet.results import HUNG, UNREACHABLE, Failure, HostResult, known_as
 from envcheck.host.process import end_running, run_program
 from envcheck.host.streaming import run_streaming
+from envcheck.host.threads import start_thread
 from envcheck.model.facts import Known
 from envcheck.model.records import dataclass
 
@@ -41,17 +44,52 @@ def run_slurm(asked: Asked, listener: Listener) -> None:
     with tempfile.TemporaryDirectory() as folder:
         collector = Path(folder) / "collector"
         collector.write_bytes(build_collector())
-        pool = ThreadPoolExecutor(max_workers=asked.forks)
-        try:
-            asking = [pool.submit(_ask, node, asked, collector) for node in nodes]
-            for answer in as_completed(asking):
-                listener.told(answer.result())
-        except BaseException:  # interrupted: the other nodes are not asked any more
-            pool.shutdown(wait=False, cancel_futures=True)
-            end_running()
-            raise
-        finally:
-            pool.shutdown()
+        _ask_all(nodes, asked, collector, listener)
+
+
+def _ask_all(nodes: list[Node], asked: Asked, collector: Path, listener: Listener) -> None:
+    """Ask some nodes at a time and tell each answer as it comes.
+
+    An interruption may come inside any Python code of this thread, and a lock of a future would then stay locked: what
+    the threads share here is left whole (https://docs.python.org/3/library/signal.html#note-on-signal-handlers-and-exceptions).
+    """
+    left, answers = deque(nodes), SimpleQueue[HostResult | BaseException | None]()
+
+    def ask() -> None:
+        while left:
+            with contextlib.suppress(IndexError):  # another thread took the last one
+                answers.put(_answer(left.popleft(), asked, collector))
+        answers.put(None)
+
+    busy = 0
+    try:
+        for _ in range(min(asked.forks, len(nodes))):
+            start_thread(ask)
+            busy += 1
+        while busy:
+            busy -= _is_end(answers.get(), listener)
+    except BaseException:  # interrupted: the other nodes are not asked any more
+        left.clear()
+        end_running()
+        raise
+    finally:
+        while busy:
+            busy -= answers.get() is None
+
+
+def _answer(node: Node, asked: Asked, collector: Path) -> HostResult | BaseException:
+    try:
+        return _ask(node, asked, collector)
+    except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
+        return error
+
+
+def _is_end(answer: HostResult | BaseException | None, listener: Listener) -> bool:
+    if isinstance(answer, BaseException):
+        raise answer
+    if answer is not None:
+        listener.told(answer)
+    return answer is None
 
 
 def parse_nodes(text: str) -> list[Node]:

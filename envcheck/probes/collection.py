@@ -8,6 +8,7 @@ from typing import Any, Callable, Collection, Dict, Mapping, Tuple
 
 from envcheck import __version__
 from envcheck.host.protocol import Host, UnrecordedError
+from envcheck.host.threads import start_thread
 from envcheck.model.facts import Unknown
 from envcheck.model.snapshot import SCHEMA_VERSION, Facts, Snapshot
 from envcheck.probes.driver import collect_driver
@@ -17,7 +18,6 @@ from envcheck.probes.overrides import apply_overrides
 from envcheck.probes.python_env import PythonSelection, collect_python
 from envcheck.probes.redact import Redactor
 from envcheck.probes.sections import unknown_section
-from envcheck.probes.together import start_thread
 
 __all__ = ["PROBES", "PythonSelection", "collect"]
 

@@ -6,10 +6,10 @@ from functools import partial
 from typing import Any, Callable, Dict, Mapping, NamedTuple
 
 from envcheck.host.protocol import Host
+from envcheck.host.threads import start_thread
 from envcheck.model.facts import Fact, Known, Source, Unknown
 from envcheck.probes.driver_trust import why_not_loaded
 from envcheck.probes.nvml import cuda_version_text
-from envcheck.probes.together import start_thread
 
 _STUB = 34
 

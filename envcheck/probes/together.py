@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from functools import partial
-from typing import Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Dict, List, Mapping, Sequence
 
 from envcheck.host.protocol import Completed, Host
+from envcheck.host.threads import start_thread
 from envcheck.model.facts import Fact, Unknown
-
-
-def start_thread(work: Callable[[], None]) -> Optional[threading.Thread]:
-    """Do `work` in a thread of its own; right here, returning None, where this user may have no more threads."""
-    thread = threading.Thread(target=work, daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:
-        work()
-        return None
-    return thread
 
 
 def run_together(host: Host, commands: Mapping[str, Sequence[str]], timeout: float = 2.0) -> Dict[str, Fact[Completed]]:
