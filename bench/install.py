@@ -144,8 +144,7 @@ def do_gpu(line: str, python: str, folder: Path) -> Outcome:
 
 def kill_once(stock: Path, folder: Path, delay: float, place_file: str) -> tuple[str, str]:
     """Kill one installation after `delay` seconds; return what the environment holds and what the journal says."""
-    from envcheck.host.locking import exclusive
-    from envcheck.host.trees import copy_tree
+    from envcheck.host.file_changes import copy_tree, exclusive
     from envcheck.install.journal import Journal
     from envcheck.install.place import place_of
     from tests.install.wheels import held_by, tree_hash
@@ -191,7 +190,7 @@ def do_kills(count: int, seed: int) -> bool:
 
 def usual_seconds(stock: Path) -> float:
     """Measure one installation that nobody kills."""
-    from envcheck.host.trees import copy_tree
+    from envcheck.host.file_changes import copy_tree
 
     copy_tree(stock / "env", stock / "usual")
     argv = [sys.executable, "-m", "tests.install.session", str(stock / "usual"), str(stock / "wheels"), "pip"]

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.install_into import AS_ROOT, ENVCHECK, NO_INDEX, ROOT, start
-from envcheck.host.locking import exclusive
+from envcheck.host.file_changes import exclusive
 from envcheck.install.journal import STEP, Journal
 from envcheck.install.place import Place, place_of
 from tests.install.wheels import make_wheel, site_packages, tree_hash

@@ -70,7 +70,7 @@ def run(argv: list[str], folder: Path, **more: str) -> subprocess.CompletedProce
 
 def make(case: Case, folder: Path) -> None:
     """Make a case's environment with uv."""
-    from envcheck.host.pythons import python_of
+    from envcheck.host.prerequisites import python_of
     from envcheck.plan.verify import find_uv
 
     uv = find_uv(os.environ)
@@ -136,7 +136,7 @@ def start(folder: Path, stock: Path, *arguments: str) -> subprocess.Popen[bytes]
 
 def left(folder: Path, before: str, new: frozenset[str] = frozenset(("jax==0.10.2", "jaxlib==0.10.2"))) -> str:
     """Wait for the guard of what was killed; return what is there then, as --resume says it: old, new, or what else."""
-    from envcheck.host.locking import exclusive
+    from envcheck.host.file_changes import exclusive
     from envcheck.install.place import MARKER, place_of
     from tests.install.wheels import tree_hash
 

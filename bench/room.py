@@ -22,7 +22,7 @@ from pathlib import Path
 import requests
 from remotezip import RemoteZip
 
-from envcheck.host.pythons import python_of
+from envcheck.host.prerequisites import python_of
 from envcheck.model.plans import Environment, RequirementSet
 from envcheck.plan.verify import resolve
 

@@ -17,9 +17,8 @@ from pathlib import Path
 from envcheck.matrix.load import load_matrix
 from envcheck.model.facts import Known, Source
 from envcheck.model.findings import Command
-from envcheck.model.machine import HostFacts
+from envcheck.model.machine import Facts, HostFacts
 from envcheck.model.records import replaced
-from envcheck.model.snapshot import Facts
 from envcheck.plan.proofs import Proof, proof_of
 from envcheck.rules import Context, Target
 from envcheck.rules.compiler_fixes import install_compiler

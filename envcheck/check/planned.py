@@ -6,9 +6,7 @@ import re
 
 from envcheck.check.blueprint import Blueprint, Image, Line
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
-from envcheck.model.machine import HostFacts, LibraryInstall, ToolkitFacts, ToolkitInstall
-from envcheck.model.python_env import PythonFacts
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import Facts, HostFacts, LibraryInstall, PythonFacts, ToolkitFacts, ToolkitInstall
 
 _LATER = Unknown("failed", "the file does not say; it shows when the image runs")
 _USUAL = Known("x86_64", Source("file", "the file", "assumed: it does not name a platform"))

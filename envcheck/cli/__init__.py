@@ -81,8 +81,8 @@ def _run() -> int:
     import gc
 
     from envcheck.cli.exits import INTERNAL, INTERRUPTED, USAGE, UserError
-    from envcheck.host.ending import end_cleanly_when_told
     from envcheck.host.interruption import came
+    from envcheck.host.process import end_cleanly_when_told
 
     gc.set_threshold(100_000)  # what a start makes stays: looking for garbage in it is a twentieth of a short run
     end_cleanly_when_told()

@@ -11,8 +11,8 @@ from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.cli.formats import FORMATS, Style, print_report
 from envcheck.cli.mending import brought, mended
 from envcheck.model.findings import Report
+from envcheck.model.machine import Snapshot
 from envcheck.model.records import dataclass
-from envcheck.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from datetime import date
@@ -122,7 +122,7 @@ def _judge_file(gate: _Gate, file: str) -> tuple[Report, Snapshot]:
     from envcheck.check.judge_file import judge_blueprints
     from envcheck.check.planned import planned_facts
     from envcheck.check.read_file import read_blueprints
-    from envcheck.model.snapshot import SCHEMA_VERSION
+    from envcheck.model.machine import SCHEMA_VERSION
 
     try:
         blueprints = read_blueprints(_text(file), file, lambda name: _beside(file, name))

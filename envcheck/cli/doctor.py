@@ -9,7 +9,7 @@ from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.cli.formats import FORMATS, Style, print_report
 from envcheck.cli.mending import mended, told_of_folders
 from envcheck.model.findings import Report
-from envcheck.model.snapshot import Snapshot
+from envcheck.model.machine import Snapshot
 
 EXAMPLE = "Example: envcheck doctor --env .venv --for 'tensorflow>=2.15' --expect gpu"
 

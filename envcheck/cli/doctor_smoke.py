@@ -8,9 +8,8 @@ from envcheck.cli.smoke_options import SmokeOptions
 from envcheck.cli.smoke_session import run_session
 from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, Finding, Report
 from envcheck.rules.ranking import rank_findings
-from envcheck.smoke.causes import UNEXPLAINED
-from envcheck.smoke.runs import Session
-from envcheck.smoke.verdict import findings_of, headline_of, verdict_of
+from envcheck.smoke.devices import Session
+from envcheck.smoke.verdict import UNEXPLAINED, findings_of, headline_of, verdict_of
 
 
 def with_smoke(report: Report, wanted: SmokeOptions) -> tuple[Report, Session, bool]:

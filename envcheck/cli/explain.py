@@ -10,7 +10,7 @@ from envcheck.cli import logs, options
 from envcheck.cli.exits import OF_VERDICT, UserError
 
 if TYPE_CHECKING:
-    from envcheck.model.snapshot import Snapshot
+    from envcheck.model.machine import Snapshot
 
 EXAMPLE = "Example: envcheck explain train.log, or python train.py 2>&1 | envcheck explain -"
 

@@ -74,7 +74,7 @@ def ask(output: str, asked: Mapping[str, Any], *, again: bool, form: str, quiet:
 
 
 def _run(watcher: _Watcher, output: str, asked: Mapping[str, Any], *, again: bool) -> int:
-    from envcheck.fleet.engine import EngineError, Listener
+    from envcheck.fleet.results import EngineError, Listener
     from envcheck.fleet.run import run_fleet
 
     listener = Listener(watcher.heard_of, watcher.told, watcher.warned)
@@ -91,7 +91,7 @@ def _hosts(count: int) -> str:
 
 
 def _asked(options_given: Mapping[str, Any]) -> Any:
-    from envcheck.fleet.engine import Asked
+    from envcheck.fleet.results import Asked
 
     given = {name: value for name, value in options_given.items() if name != "engine"}
     if options_given["engine"] == "ansible" and not given["inventory"]:

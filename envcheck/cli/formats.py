@@ -11,11 +11,11 @@ import click
 from envcheck.cli import options
 from envcheck.cli.exits import UserError
 from envcheck.model.findings import Report
+from envcheck.model.machine import Snapshot
 from envcheck.model.records import dataclass
-from envcheck.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from envcheck.smoke.runs import Session
+    from envcheck.smoke.devices import Session
 
 FORMATS = ("text", "json", "html", "junit", "sarif", "github", "markdown")
 

@@ -16,15 +16,13 @@ from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.cli.progress import slow_programs
 from envcheck.gpus.fits import Job, fits
 from envcheck.gpus.holders import blind_spots, listed_pids, views
-from envcheck.gpus.listing import Listing, judge
-from envcheck.gpus.samples import COLUMNS, Row, Sampler
+from envcheck.gpus.listing import COLUMNS, Listing, Row, Sampler, judge
 from envcheck.host.local import LocalHost
-from envcheck.host.memory import available_memory
-from envcheck.host.open_devices import read_processes
+from envcheck.host.usage import available_memory, read_processes
 from envcheck.model.activity import ActivityReading
 from envcheck.model.facts import Fact, Known, Source, Unknown
 from envcheck.model.records import dataclass
-from envcheck.probes.gpu_activity import find_nvml, read_activity
+from envcheck.probes.activity import find_nvml, read_activity
 
 _FIRST_LINE = 4096  # bytes of a first line that is ours
 _REST = 2.0  # seconds for everything but NVML

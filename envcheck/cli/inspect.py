@@ -9,7 +9,7 @@ from envcheck.cli import progress
 from envcheck.cli.exits import UserError
 from envcheck.model.facts import Known, Unknown
 from envcheck.model.findings import Report
-from envcheck.model.snapshot import SCHEMA_VERSION, Snapshot
+from envcheck.model.machine import SCHEMA_VERSION, Snapshot
 
 _LIMIT = 64 << 20  # bytes of a snapshot file; the largest real ones are below one megabyte
 

@@ -10,8 +10,8 @@ from envcheck.cli.exits import STEP_FAILED, UserError
 from envcheck.cli.install_output import Manner, tell
 from envcheck.cli.install_progress import InstallProgress
 from envcheck.cli.install_session import USUAL, agree, held
-from envcheck.host.guarding import undisturbed
-from envcheck.host.locking import HeldError
+from envcheck.host.file_changes import HeldError
+from envcheck.host.steps import undisturbed
 from envcheck.install.change import ChangeError, restore
 from envcheck.install.journal import BEGUN, RESTORING, Journal
 from envcheck.install.place import Place, place_of, places_in

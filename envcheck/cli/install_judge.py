@@ -9,9 +9,9 @@ from pathlib import Path
 from envcheck.matrix.clauses import within
 from envcheck.model.facts import Known
 from envcheck.model.findings import COMPATIBLE
+from envcheck.model.machine import Facts
 from envcheck.model.plans import Plan, PlannedRelease
 from envcheck.model.records import dataclass
-from envcheck.model.snapshot import Facts
 from envcheck.plan.there import Standing
 from envcheck.rules import Context
 

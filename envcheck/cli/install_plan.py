@@ -12,9 +12,9 @@ from envcheck.cli.output import typed_here
 from envcheck.install.adapt import AdaptError, Here, adapted
 from envcheck.install.place import Place
 from envcheck.model.facts import Absent, Known
+from envcheck.model.machine import Facts
 from envcheck.model.plans import CONDA, PIP, UV, Plan
 from envcheck.model.records import dataclass, replaced
-from envcheck.model.snapshot import Facts
 from envcheck.plan.activation import EVERY_SHELL
 from envcheck.plan.described import Description
 from envcheck.plan.there import Standing
@@ -136,7 +136,7 @@ def _uv(environment: Mapping[str, str]) -> str:
 
 
 def _here(plan: Plan, facts: Facts | None, asked: Asked) -> Here:
-    from envcheck.host.pythons import program_path, python_of
+    from envcheck.host.prerequisites import program_path, python_of
 
     made = plan.environments[0]
     programs: dict[str, str] = {}

@@ -53,7 +53,7 @@ def run_session(asked: Asked, manner: Manner) -> int:
 
 def _settle_before(place: Place, manner: Manner) -> None:
     """Finish or undo what an earlier installation left, so that the plan is for what is really there."""
-    from envcheck.host.locking import HeldError
+    from envcheck.host.file_changes import HeldError
     from envcheck.install.run import UnsettledError, held_place
     from envcheck.install.settle import unsettled
 
@@ -106,7 +106,7 @@ def _preflight(planned: Planned, place: Place, manner: Manner) -> None:
 
 def _install(planned: Planned, place: Place, asked: Asked, manner: Manner) -> int:
     from envcheck.cli.install_judge import Judged, judge
-    from envcheck.host.locking import HeldError
+    from envcheck.host.file_changes import HeldError
     from envcheck.install.run import Job, UnsettledError, install, words_of
     from envcheck.install.variables import step_variables
 

@@ -15,7 +15,7 @@ from envcheck.explain.reading import Reading
 from envcheck.explain.scan import Scan, Scanner
 
 if TYPE_CHECKING:
-    from envcheck.model.snapshot import Snapshot
+    from envcheck.model.machine import Snapshot
 
 STANDARD_INPUT = "-"
 _PASTE = "Paste the log, then end it with Ctrl-D on a line of its own (Windows: Ctrl-Z and Enter).\n"

@@ -18,7 +18,7 @@ def typed_here(argv: tuple[str, ...]) -> str:
 
 def write_file(path: str, text: str) -> None:
     """Write it whole or not at all; that it cannot be written is the user's to mend."""
-    from envcheck.host.writing import write_output
+    from envcheck.host.file_changes import write_output
 
     try:
         write_output(Path(path), text)

@@ -9,8 +9,8 @@ import click
 from envcheck.cli import inspect, options, plan_output
 from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
+from envcheck.model.machine import Facts
 from envcheck.model.plans import Plan
-from envcheck.model.snapshot import Facts
 from envcheck.plan.activation import shells_of
 from envcheck.plan.described import PLATFORMS, Description
 from envcheck.plan.taken import beside_what_is_there

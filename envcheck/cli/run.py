@@ -13,7 +13,7 @@ from envcheck.cli.exits import READER_GONE, UserError
 from envcheck.explain.scan import Scan, Scanner, Stream
 from envcheck.host.interruption import answered
 from envcheck.host.passthrough import CommandNotStartedError, Outcome, run_through
-from envcheck.model.snapshot import Snapshot
+from envcheck.model.machine import Snapshot
 
 EXAMPLE = "Example: envcheck run -- python train.py"
 

@@ -11,7 +11,7 @@ from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.model.findings import INCOMPATIBLE
 
 if TYPE_CHECKING:
-    from envcheck.smoke.runs import Session
+    from envcheck.smoke.devices import Session
 
 
 def printer_of(form: str, *, color: bool, verbose: bool, quiet: bool) -> Callable[[Session], None]:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 
 from envcheck.render.inert import inert
-from envcheck.smoke.runs import Job, Run
+from envcheck.smoke.devices import Job, Run
 
 
 class SmokeProgress:

@@ -12,23 +12,29 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.smoke_causes import explain_words
 from envcheck.cli.smoke_options import SmokeOptions
 from envcheck.cli.smoke_progress import SmokeProgress
-from envcheck.host.ending import interrupted_when_told
+from envcheck.host.file_changes import remove_tree
+from envcheck.host.process import interrupted_when_told
 from envcheck.host.protocol import Host
-from envcheck.host.trees import remove_tree
 from envcheck.model.facts import Absent, Fact, Known, Unknown
 from envcheck.model.findings import COMPATIBLE
-from envcheck.model.machine import Gpu
-from envcheck.model.python_env import Distribution
+from envcheck.model.machine import Distribution, Gpu
 from envcheck.model.records import dataclass, replaced
-from envcheck.probes.cuda_data import cuda_data
-from envcheck.probes.gpu import collect_gpus
-from envcheck.probes.python_installed import read_installed
-from envcheck.probes.redact import Redactor
-from envcheck.smoke.devices import Choice, DeviceError, choose_devices
-from envcheck.smoke.environment import hidden_folders, installed_frameworks
+from envcheck.probes.collection import Redactor
+from envcheck.probes.cuda_libraries import cuda_data
+from envcheck.probes.gpus import collect_gpus
+from envcheck.probes.packages import read_installed
+from envcheck.smoke.devices import (
+    Choice,
+    DeviceError,
+    Framework,
+    Job,
+    Session,
+    choose_devices,
+    hidden_folders,
+    installed_frameworks,
+)
 from envcheck.smoke.protocol import FRAMEWORKS
 from envcheck.smoke.runner import TEMPORARY, Task, jobs_of, run_jobs, usual_limits
-from envcheck.smoke.runs import Framework, Job, Session
 from envcheck.smoke.verdict import verdict_of
 
 _GIB = 1 << 30

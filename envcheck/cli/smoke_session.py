@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from envcheck.cli.exits import UserError
 from envcheck.cli.smoke_options import SmokeOptions
 from envcheck.host.local import LocalHost
-from envcheck.host.threads import start_thread
+from envcheck.host.process import start_thread
 from envcheck.model.facts import Known
-from envcheck.probes.python_choice import Choice, PythonSelection, choose_python
+from envcheck.probes.python import Choice, PythonSelection, choose_python
 
 if TYPE_CHECKING:
-    from envcheck.smoke.runs import Session
+    from envcheck.smoke.devices import Session
 
 __all__ = ["SmokeOptions", "run_session"]
 

@@ -22,8 +22,8 @@ from envcheck.explain.told import Told
 from envcheck.explain.weigh import evidence, finding_of, rival_findings, root_of, second_reading, strongest
 from envcheck.matrix.query import Matrix
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, NOTE, UNDETERMINED, Finding, Report
+from envcheck.model.machine import Facts
 from envcheck.model.records import replaced
-from envcheck.model.snapshot import Facts
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.fixes_shell import fitted
 from envcheck.rules.ranking import rank_findings

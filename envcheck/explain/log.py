@@ -11,8 +11,8 @@ from envcheck.explain.events import Event
 from envcheck.explain.signatures import compiled, noise, signatures_by_name
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Absent, Known, value_of
+from envcheck.model.machine import Facts
 from envcheck.model.records import dataclass
-from envcheck.model.snapshot import Facts
 
 _NOTHING = Facts()
 

@@ -7,10 +7,8 @@ from typing import Any
 
 from envcheck.explain.log import Log, digits
 from envcheck.model.facts import Fact, Known, Source, Unknown
-from envcheck.model.machine import Gpu
-from envcheck.model.python_env import Distribution, FrameworkBuild
+from envcheck.model.machine import Distribution, Facts, FrameworkBuild, Gpu
 from envcheck.model.records import replaced
-from envcheck.model.snapshot import Facts
 
 _BUILDS = {"pytorch": "torch"}  # conda's name of it
 

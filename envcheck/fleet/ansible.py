@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from envcheck.fleet.answers import answer_of
 from envcheck.fleet.collector import build_collector
-from envcheck.fleet.engine import Asked, EngineError, Listener
-from envcheck.fleet.results import BROKEN, UNREACHABLE, Failure, HostResult
-from envcheck.host.marked import end_marked
-from envcheck.host.programs import installed_program
-from envcheck.host.streaming import run_streaming
-from envcheck.model.snapshot import Snapshot
+from envcheck.fleet.results import BROKEN, UNREACHABLE, Asked, EngineError, Failure, HostResult, Listener, answer_of
+from envcheck.host.prerequisites import installed_program
+from envcheck.host.steps import run_streaming
+from envcheck.host.watched import end_marked
+from envcheck.model.machine import Snapshot
 
 MARK = "ENVCHECK_EVENT_MARK"  # the variable that tells the callback how its lines begin
 _LONGEST = 6 * 3600.0  # seconds for a whole fleet; each host has its own limit

@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from envcheck.fleet.results import Failure, HostResult, read_result, result_files
-from envcheck.host.pool import in_processes
+from envcheck.host.processor import in_processes
 from envcheck.matrix.query import Matrix
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Finding, Fix, Report
+from envcheck.model.machine import Snapshot
 from envcheck.model.records import dataclass
-from envcheck.model.snapshot import Snapshot
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.overview import overview
 

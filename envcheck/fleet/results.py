@@ -1,18 +1,21 @@
-"""The folder of a fleet: one file for each host, a snapshot or the reason why there is none."""
+"""Keep a fleet's answers: one file per host, a snapshot or the reason why there is none."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from envcheck.host.pool import in_processes
-from envcheck.host.writing import write_atomically
+from envcheck.fleet.collector import MARK
+from envcheck.host.file_changes import write_atomically
+from envcheck.host.processor import in_processes
 from envcheck.model.codec import CodecError, decode, encode
+from envcheck.model.machine import SCHEMA_VERSION, Snapshot
 from envcheck.model.records import dataclass
-from envcheck.model.snapshot import SCHEMA_VERSION, Snapshot
 
 FAILURE = "envcheck/fleet-failure/1"
 SNAPSHOT = f"envcheck/snapshot/{SCHEMA_VERSION}"
@@ -120,3 +123,53 @@ def parse_answer(document: object) -> Snapshot | Failure:
         return decode(Snapshot, body)
     except (CodecError, RecursionError) as error:
         return Failure(BROKEN, f"its answer is no valid snapshot: {str(error)[:300]}")
+
+
+def answer_of(output: str, words: str) -> Snapshot | Failure:
+    """Find the collector's line among what login scripts print; without one, `words` tell why."""
+    lines = [line for line in output.splitlines() if MARK in line]  # the answer comes last, after what logins print
+    found = lines[-1].split(MARK, 1)[1] if lines else ""
+    if not found:
+        return failure_of(words)
+    try:
+        return parse_answer(json.loads(found))
+    except (ValueError, RecursionError) as error:
+        return Failure(BROKEN, f"its answer is not JSON: {str(error)[:200]}")
+
+
+def failure_of(words: str) -> Failure:
+    """Tell the kinds of failure apart by what was printed."""
+    text = " ".join(words.split())[:2000] or "it ended without an answer"
+    if re.search(r"no Python [\d.]+ or newer on this host", text):
+        return Failure(TOO_OLD, text)
+    timed = re.search(r"expected time frame|timed? ?out|DUE TO TIME LIMIT", text, re.IGNORECASE)
+    return Failure(HUNG if timed else BROKEN, text)
+
+
+class EngineError(RuntimeError):
+    """The engine itself failed, or names no host; the message says what it said."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What to ask, and how long to wait."""
+
+    inventory: str = ""  # of Ansible
+    partition: str = ""  # of Slurm
+    pattern: str = "all"  # an Ansible host pattern
+    forks: int = 50  # hosts at a time
+    connect_seconds: int = 10
+    host_seconds: int = 60  # for one host, from its start to its answer
+    become: bool = False
+    python: str = ""  # the interpreter to inspect there; what each host finds by itself when empty
+    skip: frozenset[str] = frozenset()  # hosts that have answered before, by the names they bear in the folder
+    environment: Mapping[str, str] | None = None  # for the engine's own programs
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Who is told: the hosts that are asked, each answer as it comes, and what the engine itself has to say."""
+
+    heard_of: Callable[[list[str]], None]
+    told: Callable[[HostResult], None]
+    warned: Callable[[str], None]

@@ -1,14 +1,51 @@
-"""Ask every host once and keep each answer as it comes; a further run asks only those that have not answered."""
+"""Ask every host once through an engine, and keep each answer as it arrives."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from envcheck.fleet.engine import Asked, Listener
-from envcheck.fleet.results import Failure, HostResult, answered, has_snapshot, write_result
-from envcheck.host.ending import interrupted_when_told
+from envcheck.fleet.collector import build_collector
+from envcheck.fleet.results import (
+    BROKEN,
+    HUNG,
+    Asked,
+    Failure,
+    HostResult,
+    Listener,
+    answer_of,
+    answered,
+    has_snapshot,
+    write_result,
+)
+from envcheck.host.process import interrupted_when_told, run_program
+from envcheck.model.facts import Known, Unknown
+from envcheck.model.machine import Snapshot
+
+HOST = "localhost"
+
+
+def run_local(asked: Asked, listener: Listener) -> None:
+    """Run the collector here."""
+    hosts = [HOST] if HOST not in asked.skip else []
+    listener.heard_of(hosts)
+    for host in hosts:
+        listener.told(HostResult(host, _ask(asked)))
+
+
+def _ask(asked: Asked) -> Snapshot | Failure:
+    with tempfile.TemporaryDirectory() as folder:
+        collector = Path(folder) / "collector"
+        collector.write_bytes(build_collector())
+        argv = ["/bin/sh", str(collector), *([f"python={asked.python}"] if asked.python else [])]
+        done = run_program(argv, float(asked.host_seconds), asked.environment or {})
+    if isinstance(done, Known):
+        return answer_of(done.value.stdout, done.value.stderr)
+    if isinstance(done, Unknown):
+        return Failure(HUNG if done.why == "timeout" else BROKEN, done.detail)
+    return Failure(BROKEN, "there is no /bin/sh")
 
 
 def run_fleet(engine: str, asked: Asked, folder: Path, watcher: Listener, *, again: bool = False) -> int:
@@ -36,8 +73,6 @@ def _engine(name: str) -> Callable[[Asked, Listener], None]:
 
         return run_slurm
     if name == "local":
-        from envcheck.fleet.local import run_local
-
         return run_local
     from envcheck.fleet.ansible import run_ansible
 

@@ -4,23 +4,33 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import time
 from collections import deque
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import IO
 
-from envcheck.fleet.answers import answer_of, failure_of
 from envcheck.fleet.collector import build_collector
-from envcheck.fleet.engine import Asked, EngineError, Listener
-from envcheck.fleet.results import HUNG, UNREACHABLE, Failure, HostResult, known_as
-from envcheck.host.process import end_running, run_program
-from envcheck.host.streaming import run_streaming
-from envcheck.host.threads import start_thread
+from envcheck.fleet.results import (
+    HUNG,
+    UNREACHABLE,
+    Asked,
+    EngineError,
+    Failure,
+    HostResult,
+    Listener,
+    answer_of,
+    failure_of,
+    known_as,
+)
+from envcheck.host.process import end_running, run_program, start_thread
+from envcheck.host.steps import run_streaming
 from envcheck.model.facts import Known
 from envcheck.model.records import dataclass
 
 # States in which a node takes no job (https://slurm.schedmd.com/sinfo.html#lbAG); a mark may follow, as in "down*".
 _AWAY = ("down", "drain", "drained", "draining", "fail", "failing", "maint", "powered_down", "powering_down", "unknown")
+_PAUSE = 0.05  # seconds between two looks at the threads
 # The collector comes on standard input, lies in a file of the node's own while it runs, and is removed.
 _RECEIVE = """f=$(mktemp) || exit
 trap 'rm -f "$f"' EXIT
@@ -48,48 +58,49 @@ def run_slurm(asked: Asked, listener: Listener) -> None:
 
 
 def _ask_all(nodes: list[Node], asked: Asked, collector: Path, listener: Listener) -> None:
-    """Ask some nodes at a time and tell each answer as it comes.
+    """Ask `asked.forks` nodes at a time, and report each answer as it arrives.
 
-    An interruption may come inside any Python code of this thread, and a lock of a future would then stay locked: what
-    the threads share here is left whole (https://docs.python.org/3/library/signal.html#note-on-signal-handlers-and-exceptions).
+    An interruption can come between any two bytecodes of this thread, and would leave a lock of a future locked. So the
+    threads share only containers whose methods are atomic
+    (https://docs.python.org/3/library/signal.html#note-on-signal-handlers-and-exceptions).
     """
-    left, answers = deque(nodes), SimpleQueue[HostResult | BaseException | None]()
+    left, answers = deque(nodes), SimpleQueue[HostResult | Exception]()
+    begun, ended = deque[None](), deque[None]()
 
     def ask() -> None:
+        begun.append(None)
         while left:
             with contextlib.suppress(IndexError):  # another thread took the last one
                 answers.put(_answer(left.popleft(), asked, collector))
-        answers.put(None)
+        ended.append(None)
 
-    busy = 0
+    threads = min(asked.forks, len(nodes))
     try:
-        for _ in range(min(asked.forks, len(nodes))):
+        for _ in range(threads):
             start_thread(ask)
-            busy += 1
-        while busy:
-            busy -= _is_end(answers.get(), listener)
-    except BaseException:  # interrupted: the other nodes are not asked any more
+        while len(ended) < threads or not answers.empty():
+            with contextlib.suppress(Empty):  # a wait without end can miss a signal that comes just before it
+                _report(answers.get(timeout=_PAUSE), listener)
+    except BaseException:  # interrupted: the other nodes are not asked
         left.clear()
         end_running()
         raise
     finally:
-        while busy:
-            busy -= answers.get() is None
+        while len(ended) < len(begun):
+            time.sleep(_PAUSE)
 
 
-def _answer(node: Node, asked: Asked, collector: Path) -> HostResult | BaseException:
+def _answer(node: Node, asked: Asked, collector: Path) -> HostResult | Exception:
     try:
         return _ask(node, asked, collector)
     except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
         return error
 
 
-def _is_end(answer: HostResult | BaseException | None, listener: Listener) -> bool:
-    if isinstance(answer, BaseException):
+def _report(answer: HostResult | Exception, listener: Listener) -> None:
+    if isinstance(answer, Exception):
         raise answer
-    if answer is not None:
-        listener.told(answer)
-    return answer is None
+    listener.told(answer)
 
 
 def parse_nodes(text: str) -> list[Node]:

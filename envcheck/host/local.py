@@ -1,10 +1,12 @@
-"""This machine, as the probes ask it."""
+"""Read this machine for the probes."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import stat
+import struct
 import sys
 import threading
 import time
@@ -13,8 +15,73 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from envcheck.host import files
 from envcheck.host.data_files import read_packaged
 from envcheck.host.protocol import Completed, ElfFacts, FileStatus
-from envcheck.host.trust import why_untrusted
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+
+_OVERFLOW_USER = 65534  # owner of files that a user namespace does not map
+
+
+def why_untrusted(path: str) -> Optional[str]:
+    """Say why root should not run `path`, or None: it and its folders must not be writable by others.
+
+    Users other than root may run whatever they can: they gain nobody's rights.
+    """
+    if os.name != "posix" or os.geteuid() != 0:
+        return None
+    place = os.path.realpath(path)
+    while True:
+        reason = _writable_by_others(place)
+        if reason or place == os.path.dirname(place):
+            return reason
+        place = os.path.dirname(place)
+
+
+def _writable_by_others(path: str) -> Optional[str]:
+    status = os.stat(path)
+    sticky_folder = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+    if status.st_mode & stat.S_IWOTH and not sticky_folder:
+        return f"{path} is writable by every user"
+    if status.st_uid not in (0, _OVERFLOW_USER):
+        return f"{path} belongs to another user (uid {status.st_uid})"
+    return None
+
+
+_MAGIC = b"glibc-ld.so.cache1.1"
+_HEADER = 48
+_ENTRY = struct.Struct("=iIIIQ")
+# flags of an entry: libc6 ELF in the low byte, the architecture above it (glibc sysdeps/generic/ldconfig.h)
+_FLAGS = {"x86_64": 0x0303, "aarch64": 0x0A03, "ppc64le": 0x0503, "s390x": 0x0403, "i686": 0x0003}
+
+
+def parse_loader_cache(data: bytes, machine: str) -> Mapping[str, Tuple[str, ...]]:
+    """Map each soname to its files, in the loader's order, keeping only `machine`'s libraries.
+
+    The file starts with `glibc-ld.so.cache1.1`, the entry count and the string length; an older
+    cache (`ld.so-1.7.0`) may stand before it. Entries hold flags and offsets of soname and path.
+    Raises ValueError when it is no such cache or is truncated.
+    """
+    start = data.find(_MAGIC)
+    if start < 0:
+        raise ValueError("no glibc-ld.so.cache1.1 header")
+    cache = data[start:]
+    if len(cache) < _HEADER:
+        raise ValueError("truncated header")
+    (count,) = struct.unpack_from("=I", cache, len(_MAGIC))
+    if len(cache) < _HEADER + count * _ENTRY.size:
+        raise ValueError("truncated entries")
+    wanted = _FLAGS.get(machine)
+    found: Dict[str, List[str]] = {}
+    for flags, key, value, _, _ in _ENTRY.iter_unpack(cache[_HEADER : _HEADER + count * _ENTRY.size]):
+        if wanted is None or flags == wanted:
+            found.setdefault(_text(cache, key), []).append(_text(cache, value))
+    return {soname: tuple(paths) for soname, paths in found.items()}
+
+
+def _text(cache: bytes, offset: int) -> str:
+    end = cache.find(b"\0", offset)
+    if end < 0:
+        raise ValueError("truncated strings")
+    return cache[offset:end].decode("utf-8", "replace")
+
 
 T = TypeVar("T")
 _SYSTEMS = {"linux": "linux", "darwin": "darwin", "win32": "windows", "cygwin": "windows"}
@@ -114,7 +181,6 @@ class LocalHost:
         return self._once(("loader_cache",), self._loader_cache)
 
     def _loader_cache(self) -> Fact[Mapping[str, Tuple[str, ...]]]:
-        from envcheck.host.loader_cache import parse_loader_cache
 
         data = self.read_bytes("/etc/ld.so.cache", 32 << 20)
         if not isinstance(data, Known):

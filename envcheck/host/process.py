@@ -1,4 +1,4 @@
-"""Run a program with a time limit, an output limit and nothing left behind."""
+"""Run programs with a time limit, an output limit and nothing left behind; run several at once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import signal
 import subprocess
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set
 
 from envcheck.host.interruption import held_back
-from envcheck.host.protocol import Completed
+from envcheck.host.protocol import Completed, Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 
 if TYPE_CHECKING:
-    from envcheck.host.windows_jobs import Job
+    from envcheck.host.windows import Job
+
 
 OUTPUT_LIMIT = 4 << 20  # bytes a stream; beyond it a program is taken for broken
 _running: "Set[subprocess.Popen[bytes]]" = set()
@@ -76,6 +78,8 @@ def _started(start: "Callable[[], subprocess.Popen[bytes]]") -> "subprocess.Pope
         _running.add(process)
         if os.name == "nt":
             _hold(process)
+        if _ending.is_set():  # end_running did not wait for it any longer
+            end_group(process)
         return process
     finally:
         _starting.discard(token)
@@ -154,7 +158,7 @@ def _drain_simply(process: "subprocess.Popen[bytes]", deadline: float) -> List[b
 
 
 def _hold(process: "subprocess.Popen[bytes]") -> None:
-    from envcheck.host.windows_jobs import Job
+    from envcheck.host.windows import Job
 
     with contextlib.suppress(OSError):  # it has ended already: nothing is to be held
         _jobs[process] = Job(int(vars(process)["_handle"]))
@@ -187,3 +191,84 @@ def end_group(process: "subprocess.Popen[bytes]") -> None:
 def _kill_group(group: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
+
+
+def start_thread(work: Callable[[], None]) -> Optional[threading.Thread]:
+    """Do `work` in a thread of its own; right here, returning None, where this user may have no more threads."""
+    thread = threading.Thread(target=work, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        work()
+        return None
+    return thread
+
+
+_NAMES = ("SIGTERM", "SIGHUP")
+
+
+def end_cleanly_when_told() -> None:
+    """Answer SIGTERM and SIGHUP by ending every program still running, then die of the signal as its sender expects.
+
+    Programs run in sessions of their own: nobody else ends them when a time limit ends this one.
+    """
+    for name in _NAMES:
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # under nohup it is ignored
+            signal.signal(number, _end_ending)
+
+
+def _end_ending(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
+
+    end_running()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+@contextlib.contextmanager
+def interrupted_when_told() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP interrupt the block as Ctrl-C does; when it has put things right, they end this process.
+
+    A further one is not heard until then.
+    """
+    told: List[int] = []
+
+    def interrupt(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
+        told.append(number)
+        if len(told) == 1:
+            raise KeyboardInterrupt
+
+    numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    heeded = [number for number, handler in before.items() if handler != signal.SIG_IGN]  # under nohup it is ignored
+    for number in heeded:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in heeded:
+            signal.signal(number, before[number])
+        if told:
+            os.kill(os.getpid(), told[0])
+
+
+def run_together(host: Host, commands: Mapping[str, Sequence[str]], timeout: float = 2.0) -> Dict[str, Fact[Completed]]:
+    """Run the commands and return each one's answer under its name."""
+    answers: Dict[str, Fact[Completed]] = {}
+    missing: List[LookupError] = []
+
+    def work(name: str) -> None:
+        try:
+            answers[name] = host.run(commands[name], timeout)
+        except LookupError as error:  # a recording that lacks the command: to be raised in the caller's thread
+            missing.append(error)
+
+    names = list(commands)
+    threads = [start_thread(partial(work, name)) for name in names[1:]]
+    for name in names[:1]:  # one of them needs no thread of its own
+        work(name)
+    for thread in filter(None, threads):
+        thread.join()
+    if missing:
+        raise missing[0]
+    return {name: answers.get(name, Unknown("crashed", f"{commands[name][0]}: its thread died")) for name in names}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import signal
 import subprocess
 import time
-from typing import IO, Callable, Mapping, Optional, Sequence
+from typing import IO, Callable, Iterator, Mapping, Optional, Sequence
 
-from envcheck.host.memory import resident_memory
 from envcheck.host.process import tracked
+from envcheck.host.usage import resident_memory
 from envcheck.model.records import dataclass
 
 _PAUSE = 0.02  # seconds between looks at a program that says nothing
@@ -187,3 +189,32 @@ def _watch(process: "subprocess.Popen[bytes]", limits: Limits, ear: _Ear) -> Wat
         ear.listen()
     seconds = time.monotonic() - begun
     return Watched(ended, code or 0, seconds, peak, ear.said.decode("utf-8", "replace"))
+
+
+_ROUNDS = 5  # a process may start another while the list is read
+
+
+def end_marked(name: str, value: str) -> None:
+    """End every process of this user with `name=value` in its environment; nothing happens where there is no /proc.
+
+    Ansible's workers and the ssh they start are in sessions of their own, and outlive a kill of Ansible and its limits.
+    """
+    wanted = f"{name}={value}".encode()
+    for _ in range(_ROUNDS):
+        found = list(_bearing(wanted))
+        for process in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process, signal.SIGKILL)
+        if not found:
+            return
+
+
+def _bearing(wanted: bytes) -> Iterator[int]:
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return
+    for name in filter(str.isdigit, names):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as stream:
+            if wanted in stream.read().split(b"\0"):
+                yield int(name)

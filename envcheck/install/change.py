@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from envcheck.host.renaming import change_places, identity_of
-from envcheck.host.trees import copy_tree, remove_tree, write_through
+from envcheck.host.file_changes import change_places, copy_tree, identity_of, remove_tree, write_through
 from envcheck.install.journal import BEGUN, COPIED, FINISHED, INSTALLED, MADE, RESTORED, RESTORING, Journal
 from envcheck.install.place import MARKER, Place, resume_line
 

@@ -8,8 +8,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-from envcheck.host.guarding import LEFT, is_needed, undisturbed
-from envcheck.host.locking import HeldError, exclusive
+from envcheck.host.file_changes import HeldError, exclusive
+from envcheck.host.steps import LEFT, is_needed, undisturbed
 from envcheck.install.change import ChangeError
 from envcheck.install.journal import Journal
 from envcheck.install.place import Place, place_of

@@ -7,7 +7,7 @@ import re
 import time
 from typing import Any
 
-from envcheck.host.appending import append_durably
+from envcheck.host.file_changes import append_durably
 from envcheck.install.place import Place
 
 BEGUN = "begun"  # existed, inode, requirements: nothing is touched yet

@@ -9,16 +9,15 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from envcheck.host.pythons import program_path, says_yes, starts_as
-from envcheck.host.reaching import why_unreachable
-from envcheck.host.trees import free_bytes, tree_size
+from envcheck.host.file_changes import free_bytes, tree_size
+from envcheck.host.prerequisites import program_path, says_yes, starts_as, why_unreachable
 from envcheck.install.index import page_to_reach
 from envcheck.install.install_data import packed_room_for, room_for
 from envcheck.install.place import MARKER, Place
 from envcheck.model.facts import Known
+from envcheck.model.machine import Facts
 from envcheck.model.plans import CONDA, PIP, SYSTEM, UV, Environment, Plan, Step
 from envcheck.model.records import dataclass
-from envcheck.model.snapshot import Facts
 
 _GIB = 1 << 30
 

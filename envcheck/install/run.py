@@ -8,11 +8,9 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from envcheck.host.ending import interrupted_when_told
-from envcheck.host.guarding import Guard, undisturbed
-from envcheck.host.locking import exclusive
-from envcheck.host.steps import Stepping, run_step
-from envcheck.host.streaming import Ended
+from envcheck.host.file_changes import exclusive
+from envcheck.host.process import interrupted_when_told
+from envcheck.host.steps import Ended, Guard, Stepping, run_step, undisturbed
 from envcheck.install.change import ChangeError, begin, commit, put_in_place
 from envcheck.install.journal import DONE_STEP, STEP, VERIFYING, Journal, new_identity
 from envcheck.install.machine import written_down

@@ -5,8 +5,7 @@ from __future__ import annotations
 import calendar
 import time
 
-from envcheck.host.renaming import identity_of
-from envcheck.host.trees import changed_after
+from envcheck.host.file_changes import changed_after, identity_of
 from envcheck.install.journal import BEGUN, INSTALLED, Journal
 from envcheck.install.place import Place
 

@@ -8,9 +8,9 @@ from importlib import import_module
 
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Known
+from envcheck.model.machine import Facts
 from envcheck.model.plans import CONDA, Clash, Environment, Plan, PlannedRelease, Step
 from envcheck.model.records import replaced
-from envcheck.model.snapshot import Facts
 from envcheck.plan.activation import activation_steps
 from envcheck.plan.assumed import assumptions, elsewhere
 from envcheck.plan.candidates import Candidate

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from packaging.version import Version
 
 from envcheck.model.facts import Known
+from envcheck.model.machine import Facts
 from envcheck.model.plans import Change
 from envcheck.model.records import replaced
-from envcheck.model.snapshot import Facts
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, choose
 from envcheck.plan.described import Description, planned_facts

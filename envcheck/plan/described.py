@@ -8,10 +8,8 @@ from collections.abc import Iterable
 from envcheck.matrix.gpus import capabilities_named
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import NOT_STATED, Absent, Fact, Known, Source
-from envcheck.model.machine import DriverFacts, Gpu, HostFacts, ToolkitFacts
-from envcheck.model.python_env import PythonFacts
+from envcheck.model.machine import DriverFacts, Facts, Gpu, HostFacts, PythonFacts, ToolkitFacts
 from envcheck.model.records import dataclass, replaced
-from envcheck.model.snapshot import Facts
 from envcheck.plan.readable import readable
 from envcheck.plan.requests import RequestError
 

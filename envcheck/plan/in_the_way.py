@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 
 from envcheck.model.facts import Known
+from envcheck.model.machine import Distribution
 from envcheck.model.plans import CONDA, IN_ENVIRONMENT, PIP, UV, Environment, PlannedRelease, Step
-from envcheck.model.python_env import Distribution
 from envcheck.plan.paths import interpreter
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheel_names import bare_wheel, sharing_wheels

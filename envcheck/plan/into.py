@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from envcheck.matrix.query import Matrix
+from envcheck.model.machine import Facts
 from envcheck.model.plans import CONDA, Clash, Plan
 from envcheck.model.quoting import quoted
 from envcheck.model.records import dataclass, replaced
-from envcheck.model.snapshot import Facts
 from envcheck.plan.build import choose_all, goal_of, plan_of, unmet
 from envcheck.plan.choose import Choice
 from envcheck.plan.described import Description, planned_facts

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from envcheck.model.facts import NOT_STATED, Known, Source
 from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Finding
-from envcheck.model.machine import LibraryInstall, ToolkitInstall
+from envcheck.model.machine import Facts, LibraryInstall, ToolkitInstall
 from envcheck.model.plans import Rejected
 from envcheck.model.records import dataclass, replaced
-from envcheck.model.snapshot import Facts
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.cuda_source import SYSTEM, CudaSource
 from envcheck.plan.wheel_glibc import old_libc

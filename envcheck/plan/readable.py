@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from envcheck.model.facts import Fact, Known, Unknown
+from envcheck.model.machine import Facts
 from envcheck.model.records import replaced
-from envcheck.model.snapshot import Facts
 
 _MINOR = r"\d+\.\d+"
 _PYTHON = rf"{_MINOR}[\w.+]*"  # 3.11.7, 3.15.0a1+

@@ -5,7 +5,7 @@ from __future__ import annotations
 from envcheck.model.facts import Known
 from envcheck.rules.context import Context
 
-DRIVER_RELEASE = "ENVCHECK_DRIVER_RELEASE"  # as envcheck/probes/overrides.py reads them
+DRIVER_RELEASE = "ENVCHECK_DRIVER_RELEASE"  # as envcheck/probes/collection.py reads them
 CUDA_DRIVER_VERSION = "ENVCHECK_CUDA_DRIVER_VERSION"
 COMPUTE_CAPABILITIES = "ENVCHECK_COMPUTE_CAPABILITIES"
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from envcheck.host.file_changes import remove_tree
 from envcheck.host.interruption import held_back
 from envcheck.host.process import run_program
-from envcheck.host.trees import remove_tree
 from envcheck.model.facts import Known
 from envcheck.model.plans import Environment, Plan, RequirementSet
 from envcheck.model.records import replaced

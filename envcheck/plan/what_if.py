@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from envcheck.model.facts import Absent, Known, Source
+from envcheck.model.machine import Facts
 from envcheck.model.records import replaced
-from envcheck.model.snapshot import Facts
 from envcheck.plan.described import Description
 
 LINUX = "linux_x86_64"

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from envcheck.probes.collection import PROBES, PythonSelection, collect
+    from envcheck.probes.collection import PROBES, collect
+    from envcheck.probes.python import PythonSelection
 
 __all__ = ["PROBES", "PythonSelection", "collect"]
 

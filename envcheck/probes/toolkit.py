@@ -1,21 +1,379 @@
-"""Every CUDA Toolkit on the machine, and which one wins for whom."""
+"""Find every CUDA Toolkit on the machine, read its versions, and tell which one wins for whom."""
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Tuple
+import json
+import re
+from typing import Dict, List, Mapping, Optional, Tuple
 
-from envcheck.host.protocol import Host
+from envcheck.host.process import run_together
+from envcheck.host.protocol import Completed, Host
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown, value_of
 from envcheck.model.machine import ToolkitFacts, ToolkitInstall
-from envcheck.model.records import replaced
-from envcheck.probes.compiler import read_compiler_version, version_command
-from envcheck.probes.together import run_together
-from envcheck.probes.toolkit_host_compiler import nvcc_host_compiler
-from envcheck.probes.toolkit_layout import find_cudart, find_libdevice, find_tool
-from envcheck.probes.toolkit_nvcc import NvccOnPath, nvcc_on_path, read_nvcc_version
-from envcheck.probes.toolkit_paths import parent
-from envcheck.probes.toolkit_places import ROOT_VARIABLES, Place, find_places, place_at, roots_on_library_path
-from envcheck.probes.toolkit_versions import cudart_version, read_header_version, read_version_files
+from envcheck.model.records import dataclass, replaced
+from envcheck.probes.compilers import read_compiler_version, version_command
+from envcheck.probes.toolkit_places import (
+    ROOT_VARIABLES,
+    Place,
+    base_name,
+    find_places,
+    join,
+    parent,
+    place_at,
+    roots_on_library_path,
+)
+
+_CUDART = r"^(libcudart\.so\.[\d.]+|cudart64_\d+\.dll|libcudart\.[\d.]+\.dylib)$"
+_LIBDEVICE = r"^libdevice\.(10|compute_\d+\.10)\.bc$"  # one file for all architectures since CUDA 9.0
+
+
+def find_tool(host: Host, folders: Tuple[str, ...], name: str) -> Fact[str]:
+    """Return the first program of that name; unknown when what bears it cannot be run."""
+    suffix = ".exe" if host.system == "windows" else ""
+    tried: List[str] = []
+    unusable: Optional[Unknown] = None
+    for folder in folders:
+        path = join(host, folder, name + suffix)
+        status = host.status(path)
+        if isinstance(status, Known) and status.value.kind != "file":
+            unusable = Unknown("failed", f"{path} is a {status.value.kind}, not a program", (path,))
+        elif isinstance(status, Known) and host.system != "windows" and "x" not in status.value.mode:
+            unusable = Unknown("denied", f"{path} is not executable", (path,))
+        elif isinstance(status, Known):
+            return Known(path, Source("file", path))
+        elif isinstance(status, Unknown):
+            unusable = status
+        tried.append(path)
+    return unusable or Absent(tuple(tried))
+
+
+def find_cudart(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
+    """Return the real file of the newest libcudart in the first folder that has one."""
+    return _find_by_pattern(host, folders, _CUDART)
+
+
+def find_libdevice(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
+    """Return libdevice's bitcode, which XLA and clang need."""
+    return _find_by_pattern(host, folders, _LIBDEVICE)
+
+
+def _find_by_pattern(host: Host, folders: Tuple[str, ...], pattern: str) -> Fact[str]:
+    unread: Optional[Unknown] = None
+    for folder in folders:
+        names = host.list_folder(folder)
+        if isinstance(names, Unknown):
+            unread = names
+        matching = [name for name in names.value if re.search(pattern, name)] if isinstance(names, Known) else []
+        for name in sorted(matching, key=_numbers, reverse=True):
+            real = host.real_path(join(host, folder, name))
+            if isinstance(real, Known):
+                return real
+    return unread or Absent(folders)
+
+
+def _numbers(name: str) -> List[int]:
+    return [int(number) for number in re.findall(r"\d+", name)]
+
+
+# CUDA_VERSION stands within the first 16 KB of cuda.h in CUDA 11.8, 12.9, 13.0 and 13.5, of more than 800 KB.
+_HEADER_BYTES = 1 << 16
+_HEADERS = (("cuda.h", "CUDA_VERSION"), ("cuda_runtime_api.h", "CUDART_VERSION"))
+
+
+def parse_version_json(text: str) -> Optional[Mapping[str, str]]:
+    """Return component -> version; the key "cuda" is the toolkit itself. None when it is not that.
+
+    {
+       "cuda" : {
+          "name" : "CUDA SDK",
+          "version" : "11.8.20220929"
+       },
+       "cuda_nvcc" : {
+          "name" : "CUDA NVCC",
+          "version" : "11.8.89"
+       },
+       "nvidia_driver" : {
+          "name" : "NVIDIA Linux Driver",
+          "version" : "520.61.05"
+       }
+    }
+    """
+    try:
+        loaded = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(loaded, dict):
+        return None
+    versions = {name: str(entry.get("version")) for name, entry in loaded.items() if isinstance(entry, dict)}
+    found = {name: version for name, version in versions.items() if re.search(r"^\d+(\.\d+)+$", version)}
+    return found if "cuda" in found else None
+
+
+def parse_version_txt(text: str) -> Optional[str]:
+    """Return the version in a version.txt; patch lines number the patch, not the toolkit.
+
+    CUDA Version 10.0.130
+    CUDA Patch Version 10.0.130.1
+    """
+    match = re.search(r"^CUDA Version (\d+\.\d+(?:\.\d+)*)\s*$", text, re.MULTILINE)
+    return match.group(1) if match else None
+
+
+def parse_cuda_define(text: str, macro: str) -> Optional[str]:
+    """Return the version a header defines as an integer: 1000 for a major, 10 for a minor version.
+
+    #define CUDA_VERSION 13000
+    """
+    match = re.search(rf"^#define\s+{macro}\s+(\d{{4,6}})\b", text, re.MULTILINE)
+    return f"{int(match.group(1)) // 1000}.{int(match.group(1)) % 1000 // 10}" if match else None
+
+
+def parse_cudart_name(name: str) -> Optional[str]:
+    """Return the version in the name of libcudart's real file, None when it tells only the major.
+
+    libcudart.so.13.0.96 -> 13.0, libcudart.so.9.0 -> 9.0, libcudart.so.12 and libcudart.so.11.0 (all of
+    CUDA 11 bears that soname) -> None
+    """
+    match = re.search(r"^libcudart\.so\.(\d+)\.(\d+)(\.\d+)?$", name)
+    if match is None or (match.group(1) == "11" and match.group(3) is None):
+        return None
+    return f"{match.group(1)}.{match.group(2)}"
+
+
+def read_version_files(host: Host, folders: Tuple[str, ...]) -> Tuple[Fact[str], Fact[str]]:
+    """Return (toolkit version, nvcc build) from the first version.json or version.txt there is."""
+    tried = []
+    for folder in folders:
+        for name, read in (("version.json", _from_json), ("version.txt", _from_txt)):
+            path = join(host, folder, name)
+            text = host.read_text(path)
+            if not isinstance(text, Absent):
+                return (text, text) if isinstance(text, Unknown) else read(path, text.value)
+            tried.append(path)
+    return Absent(tuple(tried)), Absent(tuple(tried))
+
+
+def read_header_version(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
+    """Return the version that cuda.h defines, or cuda_runtime_api.h where cuda.h is not installed."""
+    tried, unread = [], None
+    for folder in folders:
+        for name, macro in _HEADERS:
+            path = join(host, folder, name)
+            text = host.read_text(path, _HEADER_BYTES)
+            version = parse_cuda_define(text.value, macro) if isinstance(text, Known) else None
+            if version is not None:
+                return Known(version, Source("file", path, f"{macro} says {version}"))
+            tried.append(path)
+            if not isinstance(text, Absent):
+                unread = text if isinstance(text, Unknown) else Unknown("unparsable", f"{path}: no {macro}", (path,))
+    return unread or Absent(tuple(tried))
+
+
+def cudart_version(path: Fact[str]) -> Fact[str]:
+    """Return the version the name of libcudart's real file tells."""
+    if not isinstance(path, Known):
+        return path
+    version = parse_cudart_name(base_name(path.value))
+    if version is None:
+        return Unknown("unparsable", f"the name {base_name(path.value)} does not tell the minor version", (path.value,))
+    return Known(version, Source("file", path.value))
+
+
+def _from_json(path: str, text: str) -> Tuple[Fact[str], Fact[str]]:
+    versions = parse_version_json(text)
+    if versions is None:
+        reason = Unknown("unparsable", f"{path} tells no CUDA version", (path,))
+        return reason, reason
+    toolkit = Known(versions["cuda"], Source("file", path, f"CUDA SDK {versions['cuda']}"))
+    nvcc = versions.get("cuda_nvcc")
+    return toolkit, Known(nvcc, Source("file", path, f"CUDA NVCC {nvcc}")) if nvcc else Absent((path,))
+
+
+def _from_txt(path: str, text: str) -> Tuple[Fact[str], Fact[str]]:
+    version = parse_version_txt(text)
+    if version is None:
+        return Unknown("unparsable", f"{path} tells no CUDA version", (path,)), Absent((path,))
+    return Known(version, Source("file", path, "; ".join(text.split("\n")).strip("; ")[:200])), Absent((path,))
+
+
+_WRAPPERS = 4  # a wrapper of a wrapper of a wrapper is already odd
+_WRAPPER_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class NvccOnPath:
+    """The nvcc a shell would start, the real program behind it, and the root of its toolkit."""
+
+    found: Fact[str]
+    real: Fact[str]
+    root: Fact[str]
+
+
+def nvcc_on_path(host: Host) -> NvccOnPath:
+    """Find nvcc on PATH and follow links and wrapper scripts to its toolkit."""
+    found = host.find_program("nvcc")
+    if not isinstance(found, Known):
+        return NvccOnPath(found, found, found)
+    real = real_nvcc(host, found.value)
+    return NvccOnPath(found, real, _root_of(real))
+
+
+def real_nvcc(host: Host, path: str) -> Fact[str]:
+    """Follow links and wrapper scripts: Debian's /usr/bin/nvcc only starts the real one."""
+    here = path
+    for _ in range(_WRAPPERS):
+        real = host.real_path(here)
+        if not isinstance(real, Known):
+            return real
+        head = host.read_bytes(real.value, _WRAPPER_BYTES)
+        script = head.value.decode("utf-8", "replace") if isinstance(head, Known) else ""
+        target = parse_nvcc_wrapper(script, host.environment()) if script.startswith("#!") else None
+        if target is None:
+            return Known(real.value, Source("file", path, f"-> {real.value}" if real.value != path else ""))
+        here = target
+    return Unknown("failed", f"{path} leads from wrapper to wrapper", (path,))
+
+
+def parse_nvcc_wrapper(script: str, environment: Mapping[str, str]) -> Optional[str]:
+    """Return the nvcc a wrapper script starts, variables it uses expanded.
+
+    Debian's /usr/bin/nvcc (nvidia-cuda-toolkit 11.8.89~11.8.0-5~deb12u1):
+        #!/bin/sh
+
+        exec /usr/lib/nvidia-cuda-toolkit/bin/nvcc "$@"
+    """
+    expanded = re.sub(r"\$\{?(\w+)\}?", lambda match: environment.get(match.group(1), match.group(0)), script)
+    match = re.search(r"^\s*(?:exec\s+)?[\"']?(/[^\s\"']*/nvcc(?:\.real)?)[\"']?(?:\s|$)", expanded, re.MULTILINE)
+    return match.group(1) if match else None
+
+
+def parse_nvcc_version(text: str) -> Optional[Tuple[str, str]]:
+    """Return (release, build) from the output of `nvcc --version`, None when it is not that.
+
+    The build is nvcc's own number, not the toolkit's patch level: 11.5.1 brings V11.5.119.
+
+        nvcc: NVIDIA (R) Cuda compiler driver
+        Copyright (c) 2005-2025 NVIDIA Corporation
+        Built on Wed_Aug_20_01:58:59_PM_PDT_2025
+        Cuda compilation tools, release 13.0, V13.0.88
+        Build cuda_13.0.r13.0/compiler.36424714_0
+    """
+    match = re.search(r"release (\d+\.\d+), V(\d+(?:\.\d+)+)", text)
+    return (match.group(1), match.group(2)) if match else None
+
+
+def read_nvcc_version(answer: Fact[Completed], command: str) -> Tuple[Fact[str], Fact[str]]:
+    """Return (release, build) facts from a finished `nvcc --version`."""
+    if not isinstance(answer, Known):
+        return answer, answer
+    versions = parse_nvcc_version(answer.value.stdout)
+    if versions is None:
+        reason = _no_version(answer.value, command)
+        return reason, reason
+    release, build = versions
+    source = Source("command", command, f"release {release}, V{build}")
+    return Known(release, source), Known(build, source)
+
+
+def _no_version(done: Completed, command: str) -> Unknown:
+    if done.returncode < 0:
+        return Unknown("crashed", f"nvcc was ended by signal {-done.returncode}", (command,))
+    said = (done.stderr or done.stdout).strip()[:200]
+    if done.returncode != 0:
+        return Unknown("failed", f"nvcc ended with status {done.returncode}: {said!r}", (command,))
+    return Unknown("unparsable", f"nvcc printed no release: {said!r}", (command,))
+
+
+def _root_of(real: Fact[str]) -> Fact[str]:
+    if not isinstance(real, Known):
+        return real
+    folder = parent(real.value)
+    if not base_name(real.value).startswith("nvcc") or base_name(folder).lower() not in ("bin", "x64"):
+        # ccache stands in for compilers by a link of their name
+        return Unknown("unparsable", f"{real.value} does not lie in a toolkit's bin folder", (real.value,))
+    root = parent(folder if base_name(folder).lower() == "bin" else parent(folder))
+    return Known(root or "/", Source("file", real.value))
+
+
+def nvcc_host_compiler(host: Host, nvcc: str) -> Fact[str]:
+    """Return the host compiler of the real program `nvcc`.
+
+    The order is nvcc's own, as its -dryrun shows (11.8, 13.0): the last -ccbin, with NVCC_APPEND_FLAGS
+    after NVCC_PREPEND_FLAGS; NVCC_CCBIN; compiler-bindir in nvcc.profile; a gcc beside nvcc, since nvcc
+    puts its own folder ahead of PATH (Debian's package relies on it); gcc on PATH.
+    """
+    environment = host.environment()
+    for variable in ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS"):
+        chosen = parse_ccbin(environment.get(variable, ""))
+        if chosen:
+            return _named(host, chosen, variable)
+    if environment.get("NVCC_CCBIN"):
+        return _named(host, environment["NVCC_CCBIN"], "NVCC_CCBIN")
+    if host.system == "windows":
+        return host.find_program("cl")
+    return _from_profile(host, parent(nvcc)) or _beside(host, parent(nvcc)) or host.find_program("gcc")
+
+
+def parse_ccbin(flags: str) -> Optional[str]:
+    """Return the last host compiler in a string of nvcc options.
+
+    -allow-unsupported-compiler -ccbin /usr/bin/g++-12
+    --compiler-bindir=/opt/gcc-11/bin
+    """
+    import shlex
+
+    try:
+        words = shlex.split(flags)
+    except ValueError:  # an unclosed quote: nvcc itself would stop at it
+        words = flags.split()
+    chosen: List[str] = []
+    for index, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in ("-ccbin", "--compiler-bindir"):
+            chosen += [value] if equals else words[index + 1 : index + 2]
+    return chosen[-1] if chosen else None
+
+
+def parse_profile_bindir(text: str) -> Optional[str]:
+    """Return compiler-bindir from an nvcc.profile; lines that begin with # are comments.
+
+    TOP              = $(_HERE_)/..
+    compiler-bindir  = /usr/lib/nvidia-cuda-toolkit/bin
+    """
+    match = re.search(r"^compiler-bindir\s*\??=\s*(\S+)", text, re.MULTILINE)
+    return match.group(1) if match else None
+
+
+def _named(host: Host, chosen: str, variable: str) -> Fact[str]:
+    """Follow what -ccbin accepts: a compiler's path, the folder of a gcc, or a name on PATH."""
+    if "/" not in chosen and "\\" not in chosen:
+        path = host.find_program(chosen)
+        return path if isinstance(path, Known) else Absent((f"{variable} names {chosen}, which is not on PATH",))
+    status = host.status(chosen)
+    if isinstance(status, Known) and status.value.kind == "folder":
+        chosen = join(host, chosen, "gcc")
+        status = host.status(chosen)
+    if isinstance(status, Absent):
+        return Absent((f"{variable} names {chosen}, which is not there",))
+    return Known(chosen, Source("env", variable)) if isinstance(status, Known) else status
+
+
+def _from_profile(host: Host, folder: str) -> Optional[Fact[str]]:
+    profile = join(host, folder, "nvcc.profile")
+    text = host.read_text(profile)
+    bindir = parse_profile_bindir(text.value) if isinstance(text, Known) else None
+    if bindir is None:
+        return None
+    bindir = bindir.replace("$(_HERE_)", folder).replace("$(TOP)", parent(folder))
+    return Known(join(host, bindir, "gcc"), Source("file", profile, f"compiler-bindir = {bindir}"))
+
+
+def _beside(host: Host, folder: str) -> Optional[Fact[str]]:
+    status = host.status(join(host, folder, "gcc"))
+    if isinstance(status, Known) and status.value.kind == "file":
+        return Known(join(host, folder, "gcc"), Source("file", join(host, folder, "gcc"), "beside nvcc"))
+    return None
+
 
 _CUDA_HOME = ("CUDA_HOME", "CUDA_PATH")
 _VARIABLES = (*ROOT_VARIABLES, "LD_LIBRARY_PATH")

@@ -1,4 +1,4 @@
-"""Where a CUDA Toolkit may lie: every place, one line each, in the order they are looked at."""
+"""List the places where a CUDA Toolkit may be installed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,67 @@ from typing import Dict, Iterator, List, Optional, Tuple
 from envcheck.host.protocol import Host
 from envcheck.model.facts import Known
 from envcheck.model.records import dataclass
-from envcheck.probes.toolkit_paths import folders_in, join, multiarch_triple
-from envcheck.probes.toolkit_wheels import site_packages
+
+
+def join(host: Host, *parts: str) -> str:
+    """Join path parts with the inspected system's separator."""
+    separator = "\\" if host.system == "windows" else "/"
+    first = parts[0].rstrip("/\\") if len(parts) > 1 else parts[0]
+    return separator.join((first, *parts[1:]))
+
+
+def parent(path: str) -> str:
+    """Return the folder a path lies in, for either separator."""
+    return path[: max(path.rfind("/"), path.rfind("\\"), 0)]
+
+
+def base_name(path: str) -> str:
+    """Return the last part of a path, for either separator."""
+    return path[max(path.rfind("/"), path.rfind("\\")) + 1 :]
+
+
+def folders_in(host: Host, variable: str) -> Tuple[str, ...]:
+    """Return the distinct absolute folders a PATH-like variable names, in its order."""
+    separator = ";" if host.system == "windows" else ":"
+    entries = dict.fromkeys(host.environment().get(variable, "").split(separator))
+    return tuple(entry for entry in entries if entry[:1] in ("/", "\\") or entry[1:2] == ":")
+
+
+def multiarch_triple(host: Host) -> str:
+    """Return Debian's name for this architecture's library folder: x86_64-linux-gnu."""
+    return f"{host.system_facts().get('machine', 'x86_64')}-linux-gnu"
+
+
+def site_packages(host: Host) -> Tuple[str, ...]:
+    """Return the site-packages folders of the active venv and conda environment that exist.
+
+    LD_LIBRARY_PATH may name wheels of an environment that is not active: .../site-packages/nvidia/cudnn/lib.
+    """
+    folders: List[str] = []
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        prefix = host.environment().get(variable)
+        if prefix:
+            folders += _below(host, prefix)
+    for folder in folders_in(host, "LD_LIBRARY_PATH"):
+        match = re.search(r"^(.+/(?:site|dist)-packages)/(?:nvidia|tensorrt_libs)\b", folder)
+        if match:
+            folders += _existing(host, [match.group(1)])
+    return tuple(dict.fromkeys(folders))
+
+
+def _below(host: Host, prefix: str) -> List[str]:
+    if host.system == "windows":
+        candidates = [join(host, prefix, "Lib", "site-packages")]
+    else:
+        names = host.list_folder(join(host, prefix, "lib"))
+        pythons = [name for name in names.value if name.startswith("python")] if isinstance(names, Known) else []
+        candidates = [join(host, prefix, "lib", name, "site-packages") for name in pythons]
+    return _existing(host, candidates)
+
+
+def _existing(host: Host, candidates: List[str]) -> List[str]:
+    return [real.value for real in map(host.real_path, candidates) if isinstance(real, Known)]
+
 
 # CUDA_HOME and CUDA_PATH are NVIDIA's and the frameworks'; the others are set by module systems.
 ROOT_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "EBROOTCUDA", "CRAY_CUDATOOLKIT_DIR")

@@ -6,7 +6,7 @@ from typing import Any
 
 from envcheck import __version__
 from envcheck.diff.compare import Comparison, Machine
-from envcheck.diff.difference import Difference
+from envcheck.diff.facts import Difference
 from envcheck.model.codec import encode
 from envcheck.render.diff_text import conclusion
 from envcheck.render.json_report import document_text

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from envcheck.diff.compare import Comparison, Machine
-from envcheck.diff.difference import Difference, Led
+from envcheck.diff.facts import Difference, Led
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, NOTE
 from envcheck.render.inert import inert
 from envcheck.render.text import VERDICT_STYLES, Line, print_lines

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
 from envcheck.model.findings import INCOMPATIBLE, NOTE, Report
-from envcheck.model.snapshot import Snapshot
+from envcheck.model.machine import Snapshot
 from envcheck.plan.repair import repair_plan
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.layers import layers

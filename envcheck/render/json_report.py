@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from envcheck import __version__
 from envcheck.model.codec import encode
 from envcheck.model.findings import Report
-from envcheck.model.snapshot import Snapshot
+from envcheck.model.machine import Snapshot
 from envcheck.render.inert import escaped_in_json
 
 if TYPE_CHECKING:
-    from envcheck.smoke.runs import Session
+    from envcheck.smoke.devices import Session
 
 
 def render_json(

@@ -6,9 +6,8 @@ import re
 
 from envcheck.model.facts import Known, value_of
 from envcheck.model.findings import ERROR, NOTE, UNDETERMINED, Finding, Report
-from envcheck.model.python_env import FrameworkBuild
+from envcheck.model.machine import Facts, FrameworkBuild
 from envcheck.model.records import dataclass
-from envcheck.model.snapshot import Facts
 from envcheck.rules.overview import overview
 
 BROKEN, WARNED, UNREAD, SOUND, ABSENT, NEEDLESS = "error", "warning", "undetermined", "ok", "not there", "not needed"

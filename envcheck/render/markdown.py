@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from envcheck.model.findings import UNDETERMINED, Command, Finding, Report
-from envcheck.model.snapshot import Snapshot
+from envcheck.model.machine import Snapshot
 from envcheck.render.inert import inert, shell_line
 from envcheck.rules.overview import overview
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from envcheck import __version__
 from envcheck.model.codec import encode
-from envcheck.smoke.runs import Run, Session
+from envcheck.smoke.devices import Run, Session
 from envcheck.smoke.verdict import findings_of, headline_of, proven_gpus, verdict_of
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xml.etree import ElementTree as ET  # only writes: nothing foreign is parsed
 
 from envcheck.render.inert import inert
+from envcheck.smoke.devices import Run, Session
 from envcheck.smoke.protocol import CRASHED, ERROR, HUNG, PASSED, SKIPPED, Result
-from envcheck.smoke.runs import Run, Session
 from envcheck.smoke.verdict import headline_of
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Command
 from envcheck.render.inert import inert, shell_line
+from envcheck.smoke.devices import Run, Session
 from envcheck.smoke.protocol import PASSED, SKIPPED, Measure, Result
-from envcheck.smoke.runs import Run, Session
 from envcheck.smoke.verdict import findings_of, headline_of, verdict_of
 
 _WORDS = {COMPATIBLE: "PASSED", INCOMPATIBLE: "FAILED", UNDETERMINED: "UNDETERMINED"}

@@ -20,8 +20,8 @@ from envcheck.model.findings import (
 from envcheck.render.inert import inert, shell_line
 
 if TYPE_CHECKING:
+    from envcheck.model.machine import Snapshot
     from envcheck.model.plans import Step
-    from envcheck.model.snapshot import Snapshot
 
 Line = tuple[str, str, str]  # (indent with label, text, style); text wraps under the label
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from envcheck.model.facts import Fact, Known, Source, Unknown
 from envcheck.model.findings import Citation
-from envcheck.model.python_env import FrameworkBuild, LibraryLookup
+from envcheck.model.machine import FrameworkBuild, LibraryLookup
 from envcheck.model.records import dataclass
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.context import Context

@@ -8,10 +8,8 @@ from typing import Any, TypeVar
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 from envcheck.model.findings import Evidence
-from envcheck.model.machine import Gpu
-from envcheck.model.python_env import Distribution
+from envcheck.model.machine import Distribution, Facts, Gpu
 from envcheck.model.records import dataclass
-from envcheck.model.snapshot import Facts
 
 T = TypeVar("T")
 _NOTHING = ("", "void", "none")  # values of NVIDIA_VISIBLE_DEVICES that ask for no GPU

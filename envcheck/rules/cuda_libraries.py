@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from envcheck.model.facts import Known, Unknown, value_of
 from envcheck.model.findings import ERROR, UNDETERMINED, Citation, Evidence, Finding
-from envcheck.model.machine import ToolkitInstall
-from envcheck.model.python_env import LibraryLookup
+from envcheck.model.machine import LibraryLookup, ToolkitInstall
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
 from envcheck.rules.targets import judged_builds

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from envcheck.model.facts import Known
 from envcheck.model.findings import ERROR, INCOMPATIBLE, Evidence, Finding, Fix
-from envcheck.model.python_env import Distribution
+from envcheck.model.machine import Distribution
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheel_names import sharing_wheels, wheels_citation
 from envcheck.rules.fixes_python import install_steps, uninstall_steps

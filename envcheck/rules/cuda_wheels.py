@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from envcheck.model.facts import Known, Source, Unknown
 from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Way
-from envcheck.model.python_env import LibraryLookup
+from envcheck.model.machine import LibraryLookup
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
 from envcheck.rules.cuda_libraries import system_toolkits

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from envcheck.model.facts import Absent, Fact, Known, Source, value_of
 from envcheck.model.findings import Evidence
-from envcheck.model.machine import LibraryInstall
-from envcheck.model.python_env import LibraryLookup
+from envcheck.model.machine import LibraryInstall, LibraryLookup
 from envcheck.model.records import dataclass
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from envcheck.model.facts import Known
 from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix
-from envcheck.model.python_env import Distribution
+from envcheck.model.machine import Distribution
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import python_program, uninstall_steps
 from envcheck.rules.pins import violations

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from envcheck.model.facts import Known, Source, value_of
 from envcheck.model.findings import INCOMPATIBLE, NOTE, WARNING, Command, Evidence, Finding, Fix, Way
-from envcheck.model.python_env import Distribution, Extension
+from envcheck.model.machine import Distribution, Extension
 from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, library_name, numbers

@@ -8,7 +8,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.model.facts import Absent, Known, Unknown
 from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, Evidence, Finding, Fix
-from envcheck.model.python_env import Distribution
+from envcheck.model.machine import Distribution
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.fixes_python import install_steps, uninstall_steps
 from envcheck.rules.framework_state import judged_frameworks

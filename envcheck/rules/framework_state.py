@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envcheck.model.facts import Absent, Fact, Known, Unknown
-from envcheck.model.python_env import LibraryLookup
+from envcheck.model.machine import LibraryLookup
 from envcheck.model.records import dataclass
 from envcheck.rules.builds import Build, is_condas
 from envcheck.rules.context import Context

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from envcheck.model.facts import Absent, Fact, Known, Unknown, value_of
-from envcheck.model.machine import Gpu, LibraryInstall, ToolkitInstall
-from envcheck.model.python_env import FrameworkBuild
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import Facts, FrameworkBuild, Gpu, LibraryInstall, ToolkitInstall
 
 
 def overview(facts: Facts) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from envcheck.model.facts import Unknown
 from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix
-from envcheck.model.python_env import Distribution
+from envcheck.model.machine import Distribution
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import install_steps
 from envcheck.rules.framework_state import judged_frameworks, unfound_libraries

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.model.python_env import Distribution
+from envcheck.model.machine import Distribution
 from envcheck.model.records import dataclass
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.context import Context

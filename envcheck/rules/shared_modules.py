@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from envcheck.host.data_files import read_data
 from envcheck.model.findings import INCOMPATIBLE, WARNING, Finding, Fix
-from envcheck.model.python_env import Distribution
+from envcheck.model.machine import Distribution
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import install_steps, uninstall_steps
 from envcheck.rules.registry import rule

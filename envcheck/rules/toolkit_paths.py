@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from envcheck.model.facts import Absent, Fact, Known, value_of
 from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix
-from envcheck.model.machine import ToolkitInstall
-from envcheck.model.python_env import LibraryLookup
+from envcheck.model.machine import LibraryLookup, ToolkitInstall
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import (

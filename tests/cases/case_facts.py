@@ -12,10 +12,17 @@ from envcheck.matrix.images import framework_in
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import NOT_STATED, Absent, Fact, Known
-from envcheck.model.machine import CompilerFacts, Gpu, HostFacts, MigDevice
-from envcheck.model.python_env import Distribution, FrameworkBuild, PythonFacts
-from envcheck.model.snapshot import Facts
-from envcheck.probes.framework_jax import parse_local_version
+from envcheck.model.machine import (
+    CompilerFacts,
+    Distribution,
+    Facts,
+    FrameworkBuild,
+    Gpu,
+    HostFacts,
+    MigDevice,
+    PythonFacts,
+)
+from envcheck.probes.frameworks import parse_local_version
 from envcheck.rules.context import Target
 from envcheck.rules.requirement import canonical_name
 from tests.cases.case_cuda import SOURCE, cudnn_of, driver_of, first_number, known, toolkits_of

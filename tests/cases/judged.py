@@ -15,7 +15,7 @@ from envcheck.explain.judge import judge_log
 from envcheck.explain.scan import Scanner
 from envcheck.explain.signatures import load_signatures
 from envcheck.model.findings import COMPATIBLE, ERROR, Report
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import Facts
 from envcheck.rules.context import Target
 from tests.cases.case_facts import facts_of, matrix, target_of
 

@@ -9,7 +9,7 @@ from envcheck.check.config import Config
 from envcheck.check.judge import Planner, judge_project
 from envcheck.cli.mending import brought, mended
 from envcheck.model.findings import Report
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import Facts
 from envcheck.rules import Context, Target, evaluate
 from tests.hosts.test_hosts import matrix, snapshot_of
 from tests.plan.test_remedy import with_python

@@ -18,9 +18,9 @@ import pytest
 
 import envcheck as envcheck_package
 from envcheck.cli.smoke_causes import explain_words
-from envcheck.smoke.causes import with_findings
+from envcheck.smoke.devices import Framework, Job
 from envcheck.smoke.protocol import Result
-from envcheck.smoke.runs import Framework, Job
+from envcheck.smoke.verdict import with_findings
 from tests.cli.test_doctor import document, envcheck
 from tests.fakes.gpu_host import run_on_gpu_host
 from tests.fakes.machine import TWO_A100, GpuHost

@@ -12,7 +12,7 @@ import pytest
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.model.facts import Unknown
-from envcheck.model.snapshot import Snapshot
+from envcheck.model.machine import Snapshot
 from envcheck.render.json_report import render_snapshot
 from tests.diff.test_compare import HEALTHY, changed, known
 from tests.hosts.test_hosts import snapshot_of

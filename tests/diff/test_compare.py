@@ -8,13 +8,10 @@ from typing import Any
 import pytest
 
 from envcheck.diff.compare import Comparison, compare
-from envcheck.diff.difference import Difference, table
-from envcheck.diff.frameworks import needed_names
+from envcheck.diff.facts import Difference, needed_names, table
 from envcheck.model.facts import Absent, Known, Source, Unknown
-from envcheck.model.machine import DeviceNode
-from envcheck.model.python_env import Distribution, Extension, JupyterKernel
+from envcheck.model.machine import DeviceNode, Distribution, Extension, Facts, JupyterKernel, Snapshot
 from envcheck.model.records import replaced
-from envcheck.model.snapshot import Facts, Snapshot
 from envcheck.rules import Target
 from tests.hosts.test_hosts import NAMES, matrix, recording, snapshot_of
 

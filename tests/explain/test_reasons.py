@@ -12,8 +12,7 @@ from envcheck.explain.reason_python import is_users_file
 from envcheck.explain.reason_versions import cudnn_number
 from envcheck.model.facts import Absent, Known, Source
 from envcheck.model.findings import INCOMPATIBLE, UNDETERMINED, WARNING, Finding, Report
-from envcheck.model.machine import DriverFacts, Gpu, ToolkitFacts, ToolkitInstall
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import DriverFacts, Facts, Gpu, ToolkitFacts, ToolkitInstall
 from tests.cases.case_facts import facts_of, matrix
 from tests.cases.judged import judge_text
 

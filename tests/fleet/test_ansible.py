@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from envcheck.fleet.ansible import _Events, _play
-from envcheck.fleet.engine import Asked, EngineError, Listener
-from envcheck.fleet.results import HostResult
-from envcheck.model.snapshot import Snapshot
+from envcheck.fleet.results import Asked, EngineError, HostResult, Listener
+from envcheck.model.machine import Snapshot
 from tests.fleet.command import fleet
 from tests.fleet.made import make
 

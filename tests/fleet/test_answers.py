@@ -6,10 +6,9 @@ import json
 
 import pytest
 
-from envcheck.fleet.answers import answer_of, failure_of
 from envcheck.fleet.collector import MARK
-from envcheck.fleet.results import BROKEN, HUNG, TOO_OLD, Failure
-from envcheck.model.snapshot import Snapshot
+from envcheck.fleet.results import BROKEN, HUNG, TOO_OLD, Failure, answer_of, failure_of
+from envcheck.model.machine import Snapshot
 from tests.fleet.hostile import document
 
 

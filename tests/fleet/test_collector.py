@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.fleet.answers import answer_of
 from envcheck.fleet.collector import MARK, build_collector
+from envcheck.fleet.results import answer_of
 from envcheck.model.facts import Known
-from envcheck.model.snapshot import Snapshot
+from envcheck.model.machine import Snapshot
 from tests.needs import find_python
 
 PYTHONS = [f"3.{minor}" for minor in range(8, 15)]

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from envcheck.cli.mending import mended
-from envcheck.fleet.engine import Asked, Listener
 from envcheck.fleet.report import judge_folder
 from envcheck.fleet.results import (
     BROKEN,
@@ -18,8 +17,10 @@ from envcheck.fleet.results import (
     LIMIT,
     SNAPSHOT,
     UNREACHABLE,
+    Asked,
     Failure,
     HostResult,
+    Listener,
     answered,
     file_name,
     has_snapshot,
@@ -32,7 +33,7 @@ from envcheck.fleet.results import (
 from envcheck.fleet.run import run_fleet
 from envcheck.matrix.load import load_matrix
 from envcheck.model.findings import Report
-from envcheck.model.snapshot import Snapshot
+from envcheck.model.machine import Snapshot
 from envcheck.render.fleet_data import render_fleet_csv, render_fleet_json
 from envcheck.render.fleet_html import render_fleet_html
 from envcheck.render.fleet_text import print_fleet

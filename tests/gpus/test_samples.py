@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.gpus.samples import COLUMNS, Sampler
+from envcheck.gpus.listing import COLUMNS, Sampler
 from envcheck.model.facts import Absent, Unknown
 from tests.gpus.made import GIB, gpu, known, lost
 

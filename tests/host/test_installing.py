@@ -12,14 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host import pythons
-from envcheck.host.appending import append_durably
-from envcheck.host.ending import interrupted_when_told
-from envcheck.host.guarding import is_needed, undisturbed
-from envcheck.host.locking import HeldError, exclusive
-from envcheck.host.renaming import change_places, identity_of
-from envcheck.host.steps import Stepping, run_step
-from envcheck.host.trees import changed_after, copy_tree, remove_tree, tree_size, write_through
+from envcheck.host import prerequisites as pythons
+from envcheck.host.file_changes import (
+    HeldError,
+    append_durably,
+    change_places,
+    changed_after,
+    copy_tree,
+    exclusive,
+    identity_of,
+    remove_tree,
+    tree_size,
+    write_through,
+)
+from envcheck.host.process import interrupted_when_told
+from envcheck.host.steps import Stepping, is_needed, run_step, undisturbed
 from tests.host.programs import write_script
 from tests.install.wheels import tree_hash
 
@@ -82,7 +89,7 @@ def test_shared_blocks_need_no_copy(tree: Path, tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize("at_once", [True, False])
 def test_folders_change_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool) -> None:
     if not at_once:
-        monkeypatch.setattr("envcheck.host.renaming._exchanged", lambda *_: False)
+        monkeypatch.setattr("envcheck.host.file_changes._exchanged", lambda *_: False)
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
@@ -150,7 +157,7 @@ def test_a_guard_acts_when_it_hears_no_end() -> None:
 
 
 def test_nothing_but_kill_ends_what_is_undisturbed() -> None:
-    code = "import os, signal, sys; from envcheck.host.guarding import undisturbed\n"
+    code = "import os, signal, sys; from envcheck.host.steps import undisturbed\n"
     code += "with undisturbed():\n    os.kill(os.getpid(), signal.SIGINT); os.kill(os.getpid(), signal.SIGTERM)\n"
     code += "    print('whole', flush=True)\nos.kill(os.getpid(), signal.SIGTERM)"
     root = str(Path(__file__).parents[2])

@@ -175,7 +175,7 @@ def command(arguments):
 def test_a_write_that_is_interrupted_leaves_nothing_beside_the_old_file(tmp_path: Path) -> None:
     code = """
 from pathlib import Path
-from envcheck.host.writing import write_atomically
+from envcheck.host.file_changes import write_atomically
 real = os.replace
 def replace(*names): press(); real(*names)
 os.replace = replace

@@ -8,7 +8,7 @@ import tempfile
 import pytest
 
 from envcheck.host.process import run_program
-from envcheck.host.streaming import run_streaming
+from envcheck.host.steps import run_streaming
 from envcheck.model.facts import Known
 
 LATE = ["sh", "-c", "sleep 0.3; echo answer"]

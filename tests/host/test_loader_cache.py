@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host.loader_cache import parse_loader_cache
-from envcheck.host.local import LocalHost
+from envcheck.host.local import LocalHost, parse_loader_cache
 from envcheck.model.facts import Known
 from tests.needs import find_ldconfig
 

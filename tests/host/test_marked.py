@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from envcheck.host.marked import end_marked
+from envcheck.host.watched import end_marked
 
 pytestmark = pytest.mark.needs("linux")
 

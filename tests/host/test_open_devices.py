@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host.open_devices import parse_status, read_processes
+from envcheck.host.usage import parse_status, read_processes
 from tests.host.ordinary_user import as_ordinary_user
 
 pytestmark = pytest.mark.needs("posix")

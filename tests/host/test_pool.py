@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from envcheck.host.pool import in_processes
+from envcheck.host.processor import in_processes
 
 
 def test_few_things_are_done_here() -> None:

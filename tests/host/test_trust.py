@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host.local import LocalHost
-from envcheck.host.trust import why_untrusted
+from envcheck.host.local import LocalHost, why_untrusted
 from envcheck.model.facts import Known, Unknown
 from tests.host.ordinary_user import NOBODY, as_ordinary_user
 from tests.host.programs import write_script

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.virtual_files import FileTree
+from envcheck.host.recorded import FileTree
 
 ENTRIES: dict[str, Any] = {
     "/usr/local/cuda": {"link": "cuda-12.4"},

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host.memory import available_memory, parse_available, resident_memory
+from envcheck.host.usage import available_memory, parse_available, resident_memory
 from envcheck.host.watched import SAID_LIMIT, Limits, Watched, run_watched
 
 pytestmark = pytest.mark.needs("linux")

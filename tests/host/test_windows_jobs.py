@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from envcheck.host import process as programs
-from envcheck.host import windows_jobs
-from envcheck.host.windows_jobs import Job
+from envcheck.host import windows as windows_jobs
+from envcheck.host.windows import Job
 
 
 class Kernel:

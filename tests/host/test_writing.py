@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host.writing import write_atomically, write_output
+from envcheck.host.file_changes import write_atomically, write_output
 
 
 def test_a_link_in_a_folder_of_results_is_replaced_and_what_it_names_is_left(tmp_path: Path) -> None:

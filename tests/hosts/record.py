@@ -18,7 +18,7 @@ from envcheck.host.local import LocalHost
 from envcheck.host.recorded import RecordedHost
 from envcheck.matrix.load import load_matrix
 from envcheck.model.findings import Report
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import Facts
 from envcheck.probes import PythonSelection, collect
 from envcheck.rules import Context, Target, evaluate
 from tests.hosts.recording_host import RecordingHost

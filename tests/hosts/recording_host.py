@@ -12,7 +12,7 @@ from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Completed, ElfFacts, FileStatus, Host
 from envcheck.model.codec import encode
 from envcheck.model.facts import Fact, Known, Unknown
-from envcheck.probes.host_environment import HIDDEN
+from envcheck.probes.host import HIDDEN
 
 T = TypeVar("T")
 _BINARY_LIMIT = 64 << 10  # a larger binary file has no place in a recording

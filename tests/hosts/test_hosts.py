@@ -14,7 +14,7 @@ from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
 from envcheck.model.codec import decode, encode
 from envcheck.model.findings import Report
-from envcheck.model.snapshot import SCHEMA_VERSION, Facts, Snapshot
+from envcheck.model.machine import SCHEMA_VERSION, Facts, Snapshot
 from envcheck.probes import PythonSelection, collect
 from envcheck.rules import RULES, Context, Target, evaluate
 

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from envcheck.host.locking import HeldError
+from envcheck.host.file_changes import HeldError
 from envcheck.install.journal import Journal
 from envcheck.install.place import place_of
 from envcheck.install.run import Job, install

@@ -13,8 +13,7 @@ import pytest
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.host.locking import exclusive
-from envcheck.host.trees import copy_tree
+from envcheck.host.file_changes import copy_tree, exclusive
 from envcheck.install.journal import Journal
 from envcheck.install.place import Place, place_of
 from tests.install.session import HELD

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.locking import exclusive
+from envcheck.host.file_changes import exclusive
 from envcheck.install import guard
 from envcheck.install.change import begin, put_in_place
 from envcheck.install.journal import Journal

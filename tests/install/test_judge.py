@@ -10,7 +10,7 @@ from envcheck.cli.install_judge import Judged, _smoke
 from envcheck.cli.smoke_options import SmokeOptions
 from envcheck.model.plans import Plan, PlannedRelease
 from envcheck.plan.there import Standing
-from envcheck.smoke.runs import Session
+from envcheck.smoke.devices import Session
 
 
 def test_only_what_was_planned_or_stays_computes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from envcheck.host.reaching import why_unreachable
+from envcheck.host.prerequisites import why_unreachable
 from envcheck.install import adapt, preflight
 from envcheck.install.adapt import AdaptError, Here
 from envcheck.install.index import page_to_reach
@@ -21,10 +21,9 @@ from envcheck.install.preflight import Preflight, objections
 from envcheck.install.variables import can_stand_for_pip, step_variables
 from envcheck.matrix.renew.usual import usual_index
 from envcheck.model.facts import Known, Source
+from envcheck.model.machine import Facts, PythonFacts
 from envcheck.model.plans import SYSTEM, USER, Plan, RequirementSet, Step
-from envcheck.model.python_env import PythonFacts
 from envcheck.model.records import replaced
-from envcheck.model.snapshot import Facts
 from envcheck.render.inert import shell_line
 from tests.plan.machines import machine, planned
 

@@ -12,7 +12,7 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.cli.install_progress import InstallProgress
 from envcheck.cli.install_session import activation_hint
-from envcheck.host.locking import exclusive
+from envcheck.host.file_changes import exclusive
 from envcheck.install.change import ChangeError, begin, commit, put_in_place, restore
 from envcheck.install.journal import Journal, new_identity
 from envcheck.install.place import MARKER, Place, place_of

@@ -164,7 +164,7 @@ def test_without_an_exchange_of_folders_two_renames_do(
     stock: Path, environment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = tree_hash(environment)
-    monkeypatch.setattr("envcheck.host.renaming._exchanged", lambda *_: False)
+    monkeypatch.setattr("envcheck.host.file_changes._exchanged", lambda *_: False)
     assert not install(place_of(environment), job(*unpacking(environment, stock / "wheels"), judged="no"), Told())
     assert tree_hash(environment) == before
     assert install(place_of(environment), job(*unpacking(environment, stock / "wheels")), Told())

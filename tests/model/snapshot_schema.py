@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.model.facts import SOURCE_KINDS, UNKNOWN_REASONS
-from envcheck.model.snapshot import SCHEMA_VERSION, Snapshot
+from envcheck.model.machine import SCHEMA_VERSION, Snapshot
 
 PATH = Path(__file__).parents[2] / "envcheck" / "schemas" / "snapshot.schema.json"
 PRIMITIVES = {"str": "string", "int": "integer", "bool": "boolean", "float": "number"}

@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 
 from envcheck.model.codec import CodecError, decode, decode_as, encode
 from envcheck.model.facts import NOT_STATED, Absent, Known, Source, Unknown, value_of
-from envcheck.model.machine import CompilerFacts, DriverFacts, Gpu, HostFacts, ToolkitFacts
-from envcheck.model.python_env import PythonFacts
-from envcheck.model.snapshot import Facts, Snapshot
+from envcheck.model.machine import (
+    CompilerFacts,
+    DriverFacts,
+    Facts,
+    Gpu,
+    HostFacts,
+    PythonFacts,
+    Snapshot,
+    ToolkitFacts,
+)
 from tests.model.strategies import instances
 
 SOURCE = Source("file", "/sys/module/nvidia/version", "550.54.15")

@@ -11,8 +11,7 @@ import pytest
 
 from envcheck.model.facts import Absent, Known, Source, Unknown
 from envcheck.model.findings import Citation, Command, Evidence, Finding, Fix, Report
-from envcheck.model.machine import DriverFacts, Gpu
-from envcheck.model.snapshot import SCHEMA_VERSION, Facts, Snapshot
+from envcheck.model.machine import SCHEMA_VERSION, DriverFacts, Facts, Gpu, Snapshot
 from envcheck.render.json_report import render_json, render_snapshot
 from tests.model.snapshot_schema import PATH, text
 

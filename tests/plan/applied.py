@@ -16,10 +16,16 @@ from packaging.version import Version
 
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Absent, Known, value_of
-from envcheck.model.machine import LibraryInstall, ToolkitInstall
+from envcheck.model.machine import (
+    Distribution,
+    Facts,
+    FrameworkBuild,
+    LibraryInstall,
+    LibraryLookup,
+    PythonFacts,
+    ToolkitInstall,
+)
 from envcheck.model.plans import Step
-from envcheck.model.python_env import Distribution, FrameworkBuild, LibraryLookup, PythonFacts
-from envcheck.model.snapshot import Facts
 from tests.plan.applied_system import effect
 from tests.rules.factory_machine import NONE, known
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Known, value_of
-from envcheck.model.machine import Gpu, ToolkitInstall
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import Facts, Gpu, ToolkitInstall
 from tests.rules.factory_machine import NONE, driver, known, nodes
 
 CURRENT = "580.65.06"  # what a distribution installs where nobody names a branch

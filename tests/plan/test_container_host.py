@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from envcheck.model.facts import Known, Source
+from envcheck.model.machine import Facts
 from envcheck.model.records import replaced
-from envcheck.model.snapshot import Facts
 from envcheck.plan.container_host import container_toolkit_steps
 from envcheck.plan.described import planned_facts
 from envcheck.rules import Context

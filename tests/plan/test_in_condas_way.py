@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from envcheck.model.facts import Known, Source
+from envcheck.model.machine import Distribution, Facts, FrameworkBuild
 from envcheck.model.plans import Plan
-from envcheck.model.python_env import Distribution, FrameworkBuild
 from envcheck.model.records import replaced
-from envcheck.model.snapshot import Facts
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import matrix
 from tests.plan.test_into import argv, into, plan_of

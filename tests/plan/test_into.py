@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from envcheck.model.facts import Known, Source
+from envcheck.model.machine import Distribution, Facts, FrameworkBuild
 from envcheck.model.plans import Plan, PlannedRelease
-from envcheck.model.python_env import Distribution, FrameworkBuild
 from envcheck.model.records import replaced
-from envcheck.model.snapshot import Facts
 from envcheck.plan.in_the_way import in_the_way
 from envcheck.plan.into import Into, OccupiedError, plan_into
 from envcheck.plan.requests import read_requests

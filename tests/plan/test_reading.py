@@ -7,12 +7,11 @@ import pytest
 from envcheck.cli import inspect, plan
 from envcheck.host.local import LocalHost
 from envcheck.model.facts import NOT_STATED, Absent, Known
-from envcheck.model.machine import ToolkitFacts
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import Facts, ToolkitFacts
 from envcheck.plan.described import Description
 from envcheck.plan.wish import Wish
 from envcheck.probes import PythonSelection
-from envcheck.probes.python_env import collect_python
+from envcheck.probes.python import collect_python
 from tests.hosts.test_hosts import snapshot_of
 from tests.known import known
 

@@ -14,9 +14,8 @@ import pytest
 from envcheck.cli.group import run
 from envcheck.model.facts import Absent, Known, Source
 from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding, Report
-from envcheck.model.python_env import Distribution
+from envcheck.model.machine import Distribution, Facts
 from envcheck.model.records import replaced
-from envcheck.model.snapshot import Facts
 from envcheck.plan.remedy import remedied
 from envcheck.plan.repair import repair_plan, steps_for
 from envcheck.render.json_report import render_snapshot

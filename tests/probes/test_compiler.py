@@ -9,7 +9,7 @@ import pytest
 from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent, Unknown, value_of
 from envcheck.model.machine import CompilerFacts
-from envcheck.probes.compiler import collect_compilers, parse_compiler_version, version_command
+from envcheck.probes.compilers import collect_compilers, parse_compiler_version, version_command
 
 CLANG = "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu\nThread model: posix\n"
 APPLE = "Apple clang version 15.0.0 (clang-1500.3.9.4)\nTarget: arm64-apple-darwin23.4.0\n"

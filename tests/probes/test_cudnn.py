@@ -10,11 +10,16 @@ import pytest
 from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent, Known, Unknown, value_of
 from envcheck.model.machine import LibraryInstall
-from envcheck.probes.cuda_libraries import collect_libraries, parse_library_name
-from envcheck.probes.cuda_libraries_headers import parse_version_macros
-from envcheck.probes.cuda_libraries_kinds import NCCL, TENSORRT
-from envcheck.probes.cuda_libraries_packages import cuda_major_of_path, parse_dpkg_status
-from envcheck.probes.cudnn import CUDNN
+from envcheck.probes.cuda_libraries import (
+    CUDNN,
+    NCCL,
+    TENSORRT,
+    collect_libraries,
+    cuda_major_of_path,
+    parse_dpkg_status,
+    parse_library_name,
+    parse_version_macros,
+)
 
 DATA = Path(__file__).parent / "data" / "cudnn"
 SYSTEM = "/usr/lib/x86_64-linux-gnu"

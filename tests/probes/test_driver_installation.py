@@ -8,12 +8,19 @@ from typing import Any
 import pytest
 
 from envcheck.model.facts import Absent, Known, Source, Unknown, value_of
-from envcheck.probes.driver import collect_driver
-from envcheck.probes.driver_dkms import parse_make_log, read_dkms
-from envcheck.probes.driver_fabric import parse_fabric_version, read_fabric_manager
-from envcheck.probes.driver_module_file import find_module_file, parse_modules_dep, read_signature
-from envcheck.probes.driver_packages import parse_dpkg_status, read_packages
-from envcheck.probes.gpu_pci import nvswitch_present, scan_pci
+from envcheck.probes.driver import (
+    collect_driver,
+    find_module_file,
+    parse_dpkg_status,
+    parse_fabric_version,
+    parse_make_log,
+    parse_modules_dep,
+    read_dkms,
+    read_fabric_manager,
+    read_packages,
+    read_signature,
+)
+from envcheck.probes.gpus import nvswitch_present, scan_pci
 from tests.probes.gpu_machines import bare, pci
 
 KERNEL = "6.8.0-45-generic"

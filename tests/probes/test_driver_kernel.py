@@ -7,16 +7,15 @@ from typing import Any
 import pytest
 
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Known, Unknown, value_of
-from envcheck.probes.driver_choice import first_known
-from envcheck.probes.driver_kernel import (
+from envcheck.model.facts import Absent, Known, Unknown, first_known, value_of
+from envcheck.probes.driver import (
     parse_module_kind,
     parse_modules,
     parse_proc_version,
     parse_sys_version,
+    read_device_nodes,
     read_kernel,
 )
-from envcheck.probes.driver_nodes import read_device_nodes
 from tests.probes.gpu_machines import PROC_VERSION, bare, loaded
 
 OPEN = (

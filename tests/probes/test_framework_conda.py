@@ -6,8 +6,8 @@ from typing import Any
 
 from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent
-from envcheck.model.python_env import PythonFacts
-from envcheck.probes.python_env import PythonSelection, collect_python
+from envcheck.model.machine import PythonFacts
+from envcheck.probes.python import PythonSelection, collect_python
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import BUILDS
 

@@ -10,10 +10,10 @@ import pytest
 
 from envcheck.host.local import LocalHost
 from envcheck.model.facts import Absent, Known, value_of
+from envcheck.model.machine import FrameworkBuild, LibraryLookup
 from envcheck.model.plans import Environment
-from envcheck.model.python_env import FrameworkBuild, LibraryLookup
 from envcheck.plan.activation import folder_words
-from envcheck.probes.python_env import PythonSelection, collect_python
+from envcheck.probes.python import PythonSelection, collect_python
 from envcheck.rules.loader_hook import launcher_lines, launcher_path
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import BUILDS, cuda_library, library, metadata, tensorflow

@@ -7,11 +7,17 @@ from pathlib import Path
 import pytest
 
 from envcheck.model.facts import Absent, Source
-from envcheck.probes.framework_builds import literals, parse_conda_build
-from envcheck.probes.framework_jax import least_cudnn, parse_local_version
-from envcheck.probes.framework_libraries import cuda_names, opened_names, parse_library_version
-from envcheck.probes.framework_tensorflow import parse_build_info
-from envcheck.probes.framework_torch import parse_version_file
+from envcheck.probes.frameworks import (
+    cuda_names,
+    least_cudnn,
+    literals,
+    opened_names,
+    parse_build_info,
+    parse_conda_build,
+    parse_library_version,
+    parse_local_version,
+    parse_version_file,
+)
 from tests.known import known
 
 BUILDS = Path(__file__).parent / "data" / "builds"

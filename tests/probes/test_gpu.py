@@ -9,9 +9,8 @@ import pytest
 from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent, Known, Unknown, value_of
 from envcheck.model.machine import Gpu
-from envcheck.probes.gpu import collect_gpus
-from envcheck.probes.gpu_address import normal_pci_address
-from envcheck.probes.gpu_proc import parse_information
+from envcheck.probes.gpus import collect_gpus, parse_information
+from envcheck.probes.nvml import normal_pci_address
 from tests.probes.gpu_machines import A100, bare, healthy, installed, nvml_answer, nvml_gpu, pci
 
 INFORMATION = "Model: \t\t {model}\nIRQ:   \t\t 151\nGPU UUID: \t {uuid}\nVideo BIOS: \t ??.??.??.??.??\n"

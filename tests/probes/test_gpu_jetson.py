@@ -8,8 +8,7 @@ import pytest
 
 from envcheck.host.data_files import read_data
 from envcheck.model.facts import Absent, Known, Unknown, value_of
-from envcheck.probes.gpu import collect_gpus
-from envcheck.probes.gpu_jetson import parse_compatible, parse_model
+from envcheck.probes.gpus import collect_gpus, parse_compatible, parse_model
 from tests.probes.gpu_machines import bare, installed, nvml_answer, nvml_gpu
 
 ORIN = {

@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent, Known, Unknown, value_of
-from envcheck.probes.gpu import collect_gpus
+from envcheck.probes.gpus import collect_gpus
 from tests.probes.gpu_machines import bare
 
 REG = r"C:\Windows\System32\reg.exe"

@@ -11,8 +11,8 @@ import pytest
 from envcheck.host.data_files import read_data
 from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent, Known, Unknown
-from envcheck.probes.host_environment import HIDDEN, relevant_environment
-from envcheck.probes.host_packaging import (
+from envcheck.probes.host import HIDDEN, relevant_environment
+from envcheck.probes.installers import (
     conda_configuration,
     parse_condarc,
     parse_pip_configuration,

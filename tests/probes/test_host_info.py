@@ -12,12 +12,17 @@ from envcheck.host.local import LocalHost
 from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent, Known, Unknown, value_of
 from envcheck.model.machine import HostFacts
-from envcheck.probes.host_container import parse_cgroup, parse_root_mount
-from envcheck.probes.host_cpu import parse_cpuinfo
-from envcheck.probes.host_info import collect_host
-from envcheck.probes.host_libc import parse_libstdcxx_name, parse_musl_version
-from envcheck.probes.host_os import parse_os_release
-from envcheck.probes.host_platform import parse_shm_size, parse_tegra_release
+from envcheck.probes.host import (
+    collect_host,
+    parse_cgroup,
+    parse_cpuinfo,
+    parse_libstdcxx_name,
+    parse_musl_version,
+    parse_os_release,
+    parse_root_mount,
+    parse_shm_size,
+    parse_tegra_release,
+)
 
 DATA = Path(__file__).parent / "data" / "os"
 LINUX = {

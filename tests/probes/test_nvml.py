@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from envcheck.model.facts import Absent, Known, Source, Unknown, value_of
-from envcheck.probes.nvml import NvmlReading, cuda_version_text, parse_nvml, pynvml_folder, read_nvml
+from envcheck.probes.driver_libraries import cuda_version_text
+from envcheck.probes.nvml import NvmlReading, parse_nvml, pynvml_folder, read_nvml
 from tests.probes.gpu_machines import bare, nvml_answer, nvml_gpu
 
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.163.01"

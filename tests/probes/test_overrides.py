@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from envcheck.model.facts import Known, Source, Unknown, value_of
-from envcheck.model.machine import Gpu
-from envcheck.model.snapshot import Facts
-from envcheck.probes.overrides import apply_overrides
+from envcheck.model.machine import Facts, Gpu
+from envcheck.probes.collection import apply_overrides
 
 TWO = Facts(gpus=Known((Gpu(nvml_index=Known(0, Source("library", "x"))), Gpu()), Source("library", "x")))
 

@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent, Known
-from envcheck.probes.python_choice import PythonSelection, choose_python
+from envcheck.probes.python import PythonSelection, choose_python
 from tests.known import known
 
 

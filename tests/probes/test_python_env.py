@@ -13,11 +13,9 @@ import pytest
 from envcheck.host.local import LocalHost
 from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent, Fact, Known, Unknown
-from envcheck.model.python_env import PythonFacts
-from envcheck.probes.python_env import PythonSelection, collect_python
-from envcheck.probes.python_installed import parse_conda_name, read_installed
-from envcheck.probes.python_kernels import parse_kernel
-from envcheck.probes.python_libstdcxx import parse_glibcxx
+from envcheck.model.machine import PythonFacts
+from envcheck.probes.packages import parse_conda_name, read_installed
+from envcheck.probes.python import PythonSelection, collect_python, parse_glibcxx, parse_kernel
 from tests.host.programs import write_script
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import cuda_library, metadata, tensorflow

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from envcheck.model.facts import Absent, Known, Source, Unknown
-from envcheck.model.machine import Gpu, HostFacts
-from envcheck.model.snapshot import Facts
-from envcheck.probes.redact import Redactor
+from envcheck.model.machine import Facts, Gpu, HostFacts
+from envcheck.probes.collection import Redactor
 
 ALICE = Redactor("/home/alice", "alice")
 

@@ -9,7 +9,7 @@ import pytest
 
 from envcheck.host.protocol import Completed
 from envcheck.model.facts import Absent, Known, Source, Unknown, value_of
-from envcheck.probes.smi import NOT_RUN, SmiReading, find_smi, parse_banner, parse_smi, parse_table, read_smi
+from envcheck.probes.nvml import NOT_RUN, SmiReading, find_smi, parse_banner, parse_smi, parse_table, read_smi
 from tests.probes.gpu_machines import bare
 
 SAMPLES = Path(__file__).parent / "data" / "smi"

@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent, Known, Unknown, value_of
-from envcheck.probes.toolkit_host_compiler import nvcc_host_compiler
+from envcheck.probes.toolkit import nvcc_host_compiler
 
 NVCC = "/opt/cuda/bin/nvcc"
 FILES = {NVCC: "ELF", "/usr/bin/gcc": "ELF", "/usr/bin/g++-12": "ELF", "/opt/gcc-11/bin/gcc": "ELF"}

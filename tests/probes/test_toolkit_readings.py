@@ -8,12 +8,14 @@ import pytest
 
 from envcheck.host.recorded import RecordedHost
 from envcheck.model.facts import Absent, Known, Unknown
-from envcheck.probes.toolkit_host_compiler import parse_ccbin, parse_profile_bindir
-from envcheck.probes.toolkit_nvcc import parse_nvcc_version, parse_nvcc_wrapper
-from envcheck.probes.toolkit_versions import (
+from envcheck.probes.toolkit import (
     cudart_version,
+    parse_ccbin,
     parse_cuda_define,
     parse_cudart_name,
+    parse_nvcc_version,
+    parse_nvcc_wrapper,
+    parse_profile_bindir,
     parse_version_json,
     parse_version_txt,
     read_version_files,

@@ -11,8 +11,7 @@ import pytest
 
 from envcheck.model.facts import Absent, Known, Source, Unknown
 from envcheck.model.findings import Command, Evidence, Finding, Fix, Report
-from envcheck.model.machine import DriverFacts, HostFacts
-from envcheck.model.snapshot import SCHEMA_VERSION, Facts, Snapshot
+from envcheck.model.machine import SCHEMA_VERSION, DriverFacts, Facts, HostFacts, Snapshot
 from envcheck.plan.repair import repair_plan
 from envcheck.render.html import render_html
 from envcheck.render.inert import shell_line

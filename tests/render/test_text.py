@@ -9,16 +9,19 @@ import pytest
 from envcheck.model.facts import Absent, Known, Source, Unknown
 from envcheck.model.findings import Citation, Command, Evidence, Finding, Fix, Report
 from envcheck.model.machine import (
+    SCHEMA_VERSION,
     CompilerFacts,
     DriverFacts,
+    Facts,
+    FrameworkBuild,
     Gpu,
     HostFacts,
     LibraryInstall,
+    PythonFacts,
+    Snapshot,
     ToolkitFacts,
     ToolkitInstall,
 )
-from envcheck.model.python_env import FrameworkBuild, PythonFacts
-from envcheck.model.snapshot import SCHEMA_VERSION, Facts, Snapshot
 from envcheck.render.inert import inert, shell_line
 from envcheck.render.text import print_text
 from envcheck.rules.overview import overview

@@ -13,9 +13,17 @@ from envcheck.host.data_files import read_data
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 from envcheck.model.findings import Finding
-from envcheck.model.machine import DeviceNode, DriverFacts, Gpu, HostFacts, MigDevice
-from envcheck.model.python_env import Distribution, FrameworkBuild, PythonFacts
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import (
+    DeviceNode,
+    Distribution,
+    DriverFacts,
+    Facts,
+    FrameworkBuild,
+    Gpu,
+    HostFacts,
+    MigDevice,
+    PythonFacts,
+)
 from envcheck.rules import RULES, Context, Target
 
 SOURCE = Source("file", "composed", "")

@@ -12,9 +12,7 @@ from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 from envcheck.model.findings import Finding
-from envcheck.model.machine import Gpu, HostFacts
-from envcheck.model.python_env import Distribution, FrameworkBuild, LibraryLookup, PythonFacts
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import Distribution, Facts, FrameworkBuild, Gpu, HostFacts, LibraryLookup, PythonFacts
 from envcheck.rules import Context, Target, evaluate
 
 T = TypeVar("T")

@@ -7,9 +7,19 @@ from typing import Any
 
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 from envcheck.model.findings import Finding
-from envcheck.model.machine import CompilerFacts, HostFacts, LibraryInstall, ToolkitFacts, ToolkitInstall
-from envcheck.model.python_env import Distribution, Extension, FrameworkBuild, LibraryLookup, PythonFacts
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import (
+    CompilerFacts,
+    Distribution,
+    Extension,
+    Facts,
+    FrameworkBuild,
+    HostFacts,
+    LibraryInstall,
+    LibraryLookup,
+    PythonFacts,
+    ToolkitFacts,
+    ToolkitInstall,
+)
 from envcheck.rules import Context, Target, evaluate
 from tests.rules.factory_machine import gpu, matrix
 

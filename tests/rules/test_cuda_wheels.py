@@ -9,8 +9,7 @@ import pytest
 
 from envcheck.model.facts import Absent
 from envcheck.model.findings import Finding
-from envcheck.model.python_env import Distribution
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import Distribution, Facts
 from tests.rules.factory_python import (
     SITE,
     UNREADABLE,

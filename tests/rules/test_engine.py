@@ -9,8 +9,7 @@ import pytest
 from envcheck.matrix.load import load_matrix
 from envcheck.model.facts import Absent, Known, Source, Unknown
 from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Finding
-from envcheck.model.machine import DriverFacts, Gpu
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import DriverFacts, Facts, Gpu
 from envcheck.rules import Context, Target, engine
 from envcheck.rules.engine import evaluate
 from envcheck.rules.ranking import rank_findings

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from envcheck.model.facts import Unknown
-from envcheck.model.python_env import Extension, FrameworkBuild
+from envcheck.model.machine import Extension, FrameworkBuild
 from tests.rules.factory_toolkit import HANGS, findings, judged, known, machine, tensorflow, torch
 
 ID = "extension-build-mismatch"

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.model.facts import NOT_STATED, Absent, Fact, Unknown
-from envcheck.model.machine import DriverFacts
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import DriverFacts, Facts
 from envcheck.rules import evaluate
 from envcheck.rules.pytorch_index import serves
 from tests.rules.factory_python import (

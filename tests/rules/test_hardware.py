@@ -6,7 +6,7 @@ import pytest
 
 from envcheck.model.facts import Unknown
 from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, WARNING
-from envcheck.model.python_env import Distribution
+from envcheck.model.machine import Distribution
 from envcheck.rules.context import UndecidedError
 from tests.rules.factory_machine import NONE, UNREAD, build, context, driver, gpu, known, only, run
 

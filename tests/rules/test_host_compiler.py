@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.machine import CompilerFacts, ToolkitInstall
-from envcheck.model.python_env import Extension
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import CompilerFacts, Extension, Facts, ToolkitInstall
 from tests.rules.factory_toolkit import HANGS, NONE, findings, judged, known, machine, tensorflow, toolkit, torch
 
 NEW, OLD = "host-compiler-too-new", "host-compiler-too-old"

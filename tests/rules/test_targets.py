@@ -8,7 +8,7 @@ import pytest
 from packaging.version import Version
 
 from envcheck.model.facts import Absent
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import Facts
 from envcheck.rules import evaluate
 from envcheck.rules.targets import (
     BITS,

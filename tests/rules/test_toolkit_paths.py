@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.model.facts import Source
-from envcheck.model.python_env import FrameworkBuild
+from envcheck.model.machine import FrameworkBuild
 from tests.rules.factory_toolkit import (
     HANGS,
     NONE,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.model.facts import Unknown
-from envcheck.model.python_env import Distribution, FrameworkBuild
+from envcheck.model.machine import Distribution, FrameworkBuild
 from tests.rules.factory_toolkit import (
     HANGS,
     NONE,

@@ -6,8 +6,7 @@ import pytest
 
 from envcheck.matrix.load import load_matrix
 from envcheck.model.facts import Absent, Known, Source, Unknown
-from envcheck.model.machine import CompilerFacts, DriverFacts, Gpu, ToolkitFacts, ToolkitInstall
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import CompilerFacts, DriverFacts, Facts, Gpu, ToolkitFacts, ToolkitInstall
 from envcheck.rules import Context, evaluate
 
 HERE = Source("file", "/x")

@@ -7,10 +7,8 @@ import pytest
 from envcheck.host.recorded import RecordedHost
 from envcheck.matrix.load import load_matrix
 from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
-from envcheck.model.machine import HostFacts
-from envcheck.model.python_env import Distribution, FrameworkBuild, PythonFacts
-from envcheck.model.snapshot import Facts
-from envcheck.probes.host_msvc import msvc_runtime
+from envcheck.model.machine import Distribution, Facts, FrameworkBuild, HostFacts, PythonFacts
+from envcheck.probes.host import msvc_runtime
 from envcheck.rules import Context, evaluate
 
 HERE = Source("file", "/x")

@@ -7,8 +7,7 @@ from typing import Any
 
 from envcheck.host.recorded import RecordedHost
 from envcheck.model.findings import Report
-from envcheck.model.python_env import Distribution, FrameworkBuild, PythonFacts
-from envcheck.model.snapshot import Facts
+from envcheck.model.machine import Distribution, Facts, FrameworkBuild, PythonFacts
 from envcheck.probes import collect
 from envcheck.rules import Context, Target, evaluate
 from tests.rules.factory_machine import NONE, known, matrix

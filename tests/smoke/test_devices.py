@@ -8,9 +8,8 @@ import pytest
 
 from envcheck.model.facts import Known, Source
 from envcheck.model.machine import Gpu, MigDevice
-from envcheck.smoke.devices import CPU_DEVICE, Choice, DeviceError, all_together, choose_devices
+from envcheck.smoke.devices import CPU_DEVICE, Choice, DeviceError, Framework, all_together, choose_devices
 from envcheck.smoke.runner import jobs_of
-from envcheck.smoke.runs import Framework
 
 HERE = Source("library", "composed")
 GIB = 1 << 30

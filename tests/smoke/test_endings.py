@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from envcheck.host.watched import Limits, Watched
-from envcheck.smoke.causes import with_findings
-from envcheck.smoke.devices import ALL, CPU_DEVICE, GPU, Device
-from envcheck.smoke.endings import ending, last_words
+from envcheck.smoke.devices import ALL, CPU_DEVICE, GPU, Device, Framework, Job, worst
 from envcheck.smoke.protocol import Result, parse_events
-from envcheck.smoke.runs import Framework, Job, worst
+from envcheck.smoke.runner import ending, last_words
+from envcheck.smoke.verdict import with_findings
 
 LIMITS = Limits(30.0, 2 << 30)
 BEGUN = parse_events('{"event": "step", "check": "matmul", "device": "GPU:0"}\n')

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from envcheck.model.python_env import Distribution
-from envcheck.smoke.environment import hidden_folders, installed_frameworks
-from envcheck.smoke.runs import Framework
+from envcheck.model.machine import Distribution
+from envcheck.smoke.devices import Framework, hidden_folders, installed_frameworks
 
 NAMED = {
     "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-gpu"),

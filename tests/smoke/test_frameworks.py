@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.watched import Limits
-from envcheck.smoke.devices import CPU_DEVICE
+from envcheck.smoke.devices import CPU_DEVICE, Framework, Job, Run
 from envcheck.smoke.placement import EXECUTED, PLACER
 from envcheck.smoke.runner import Task, jobs_of, run_job, run_jobs
-from envcheck.smoke.runs import Framework, Job, Run
 from tests.fakes.tensorflow_env import make_tensorflow_env
 from tests.needs import framework_python
 from tests.smoke.children import CHILDREN

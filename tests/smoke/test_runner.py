@@ -12,9 +12,8 @@ import pytest
 
 import envcheck.smoke
 from envcheck.host.watched import Limits
-from envcheck.smoke.devices import CPU_DEVICE, Device
+from envcheck.smoke.devices import CPU_DEVICE, Device, Framework, Job, Run
 from envcheck.smoke.runner import Task, run_job, scripts_of, usual_limits
-from envcheck.smoke.runs import Framework, Job, Run
 from tests.fakes.build import build_libraries
 from tests.fakes.standin_env import make_standin_env
 from tests.needs import find_python

@@ -8,8 +8,8 @@ import pytest
 
 from envcheck.host.watched import Limits
 from envcheck.smoke import runner
+from envcheck.smoke.devices import Framework, Job, Run
 from envcheck.smoke.runner import Task, jobs_of
-from envcheck.smoke.runs import Framework, Job, Run
 from tests.smoke.standin import GPUS, TORCH, on_gpus
 
 pytestmark = pytest.mark.needs("linux")

@@ -16,10 +16,9 @@ from envcheck.render.smoke_json import render_smoke_json
 from envcheck.render.smoke_junit import render_smoke_junit
 from envcheck.render.smoke_text import placement_lines, print_smoke
 from envcheck.rules import catalogue
-from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, LeftOut
+from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, Framework, Job, LeftOut, Run, Session, worst
 from envcheck.smoke.placement import Placement
 from envcheck.smoke.protocol import BAD_OUTCOMES, Listing, Measure, Result
-from envcheck.smoke.runs import Framework, Job, Run, Session, worst
 from envcheck.smoke.verdict import findings_of, headline_of, proven_gpus, verdict_of
 
 SCHEMA = Path(envcheck.__file__).parent / "schemas" / "smoke.schema.json"

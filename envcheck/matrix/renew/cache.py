@@ -6,7 +6,7 @@ import contextlib
 import json
 from pathlib import Path
 
-from envcheck.host.writing import write_atomically
+from envcheck.host.file_changes import write_atomically
 from envcheck.matrix.renew.contents import Contents, from_json
 
 EDITION = "1"  # part of the folder's name: another edition reads other members

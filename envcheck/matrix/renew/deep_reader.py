@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envcheck.host.writing import write_atomically
+from envcheck.host.file_changes import write_atomically
 from envcheck.matrix.deep.binary import read_binary
 from envcheck.matrix.deep.errors import BinaryError
 from envcheck.matrix.renew.contents import parse_record, wanted_members

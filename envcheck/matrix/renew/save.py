@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from envcheck.host.writing import write_output
+from envcheck.host.file_changes import write_output
 from envcheck.matrix.canonical import canonical_text
 from envcheck.matrix.load import check_document
 from envcheck.matrix.renew.errors import ArtifactError

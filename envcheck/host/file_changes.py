@@ -1,0 +1,274 @@
+"""Write, append, lock, rename, copy and remove files and folders so that nothing is ever left half done."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Iterator, List, Union
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write where a user said: through a link to what it names, into a device or a pipe as it is; raises OSError."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with open(str(path), "w", encoding="utf-8", newline="\n") as stream:  # /dev/null and /dev/stdout stay there
+            stream.write(text)
+    else:
+        write_atomically(Path(os.path.realpath(str(path))), text)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write `text` beside the target and rename it there; raises OSError. Nothing is left behind, not by Ctrl-C either.
+
+    A link in the target's place is replaced, never followed: the folder may be someone else's work.
+    """
+    beside = str(path.with_name(f".{path.name[:200]}.{os.getpid()}.{threading.get_ident()}"))
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(beside)  # of a process that had this number and was killed
+    try:
+        with open(beside, "x", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+        os.replace(beside, str(path))
+    except BaseException:  # an interruption, too
+        with contextlib.suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def append_durably(path: str, line: str) -> None:
+    """Append a line to a file, made where it is not there, and have it on the disk. Raises OSError."""
+    is_new = not os.path.lexists(path)
+    data = line.encode("utf-8") + b"\n"
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        if _is_cut_off(descriptor):
+            data = b"\n" + data  # what a full disk or a power failure left of the line before stays by itself
+        while data:
+            data = data[os.write(descriptor, data) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if is_new and os.name == "posix":
+        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+        try:
+            os.fsync(folder)  # else the file's name may be lost, and with it all lines
+        finally:
+            os.close(folder)
+
+
+def _is_cut_off(descriptor: int) -> bool:
+    if not os.lseek(descriptor, 0, os.SEEK_END):
+        return False
+    os.lseek(descriptor, -1, os.SEEK_END)
+    return os.read(descriptor, 1) != b"\n"
+
+
+_PAUSE = 0.05  # seconds between tries
+
+
+class HeldError(Exception):
+    """Another process holds the file; the message is what that one wrote into it."""
+
+
+@contextlib.contextmanager
+def exclusive(path: str, patience: float) -> Iterator[int]:
+    """Hold `path` for the block and yield its descriptor; HeldError where another holds it for `patience` seconds.
+
+    A process that inherits the descriptor goes on holding the file when this one is killed.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        deadline = time.monotonic() + patience
+        while not _taken(descriptor):
+            if time.monotonic() > deadline:
+                os.lseek(descriptor, 0, os.SEEK_SET)
+                raise HeldError(os.read(descriptor, 100).decode("ascii", "replace").strip())
+            time.sleep(_PAUSE)
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, b"%d\n" % os.getpid())
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        if os.name == "posix":
+            import fcntl
+
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            _lock_on_windows(descriptor)
+    except (BlockingIOError, PermissionError):
+        return False
+    return True
+
+
+def _lock_on_windows(descriptor: int) -> None:
+    import importlib
+
+    msvcrt = importlib.import_module("msvcrt")  # by name: type checkers know it on Windows only
+    os.lseek(descriptor, 1 << 20, os.SEEK_SET)  # beyond the text, which others may read
+    msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
+_RENAME_SWAP = 2  # macOS: sys/stdio.h
+
+
+def change_places(first: Path, second: Path, aside: Path) -> None:
+    """Let two folders change places; where that is no one call, `first` lies `aside` for a moment. Raises OSError."""
+    if not _exchanged(first, second):
+        os.rename(first, aside)
+        os.rename(second, first)
+        os.rename(aside, second)
+
+
+def _exchanged(first: Path, second: Path) -> bool:
+    from ctypes import CDLL
+
+    if os.name != "posix":
+        return False
+    names, library = [os.fsencode(path) for path in (first, second)], CDLL(None)
+    if sys.platform == "linux" and hasattr(library, "renameat2"):
+        return bool(library.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0)
+    if sys.platform == "darwin" and hasattr(library, "renamex_np"):
+        return bool(library.renamex_np(names[0], names[1], _RENAME_SWAP) == 0)
+    return False
+
+
+def identity_of(path: Path) -> int:
+    """Return what stays with a folder when it is renamed: its inode number; 0 where there is nothing."""
+    try:
+        return os.stat(path).st_ino
+    except FileNotFoundError:
+        return 0
+
+
+StrPath = Union[str, "os.PathLike[str]"]
+
+_FICLONE = 0x40049409  # linux/fs.h: let two files share their blocks until one of them changes
+_NO_REFLINK = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.EXDEV, errno.ENOSYS, errno.EPERM, errno.EACCES)
+
+
+def copy_tree(source: StrPath, target: StrPath) -> None:
+    """Copy a folder with links as links, modes, times and, for root, owners; blocks are shared where possible."""
+    os.mkdir(target, 0o700)
+    for entry in sorted(os.scandir(source), key=lambda item: item.name):
+        there = os.path.join(target, entry.name)
+        if entry.is_symlink():
+            os.symlink(os.readlink(entry.path), there)
+            _copy_owner(entry.path, there)
+        elif entry.is_dir():
+            copy_tree(entry.path, there)
+        elif entry.is_file():
+            _copy_file(entry.path, there)
+    _copy_owner(source, target)
+    shutil.copystat(source, target)
+
+
+def tree_size(folder: str) -> int:
+    """Return the bytes on disk of what lies below a folder; what cannot be read counts nothing."""
+    return sum(_size(path) for path in _files(folder))
+
+
+def changed_after(folder: StrPath, seconds: float) -> List[str]:
+    """List the files below a folder that were made or changed after a time (seconds since 1970), but for bytecode."""
+    found = []
+    for path in _files(folder):
+        with contextlib.suppress(OSError):
+            if os.path.basename(os.path.dirname(path)) != "__pycache__" and _is_newer(path, seconds):
+                found.append(os.path.relpath(path, folder))
+    return sorted(found)
+
+
+def _is_newer(path: str, seconds: float) -> bool:
+    """Tell whether a file was written, or put there, after a time; another link to it, as of uv's cache, is neither."""
+    status = os.lstat(path)
+    if status.st_mtime > seconds:
+        return status.st_ctime > seconds or os.name == "nt"  # there it is when the file was made
+    is_put_there = status.st_nlink == 1 and os.stat(os.path.dirname(path)).st_mtime > seconds
+    return status.st_ctime > seconds and is_put_there
+
+
+def remove_tree(folder: StrPath) -> None:
+    """Remove a folder whole, read-only folders in it too; nothing where it is not there. Raises OSError."""
+    if os.path.lexists(folder):
+        for place, names, _ in os.walk(folder):
+            for name in names:
+                path = os.path.join(place, name)
+                if not os.path.islink(path) and not os.access(path, os.W_OK | os.X_OK):
+                    os.chmod(path, stat.S_IRWXU)
+        shutil.rmtree(folder)
+
+
+def free_bytes(folder: str) -> int:
+    """Return the bytes this user may still write where a folder lies."""
+    return shutil.disk_usage(folder).free
+
+
+def write_through(folder: StrPath) -> None:
+    """Have the file system of a folder on its disk before anything else happens."""
+    if not hasattr(os, "sync"):
+        return
+    from ctypes import CDLL, get_errno
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        syncfs = getattr(CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
+        if syncfs is None:
+            os.sync()
+        elif syncfs(descriptor) != 0:
+            number = get_errno()
+            raise OSError(number, os.strerror(number), folder)
+    finally:
+        os.close(descriptor)
+
+
+def _copy_file(source: str, target: str) -> None:
+    if not _share_blocks(source, target):
+        shutil.copyfile(source, target)
+    _copy_owner(source, target)
+    shutil.copystat(source, target)
+
+
+def _share_blocks(source: str, target: str) -> bool:
+    if sys.platform != "linux":
+        return False
+    from fcntl import ioctl
+
+    with open(source, "rb") as old, open(target, "wb") as new:
+        try:
+            ioctl(new.fileno(), _FICLONE, old.fileno())
+        except OSError as error:
+            if error.errno in _NO_REFLINK:
+                return False
+            raise
+    return True
+
+
+def _copy_owner(source: StrPath, target: StrPath) -> None:
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        status = os.lstat(source)
+        os.lchown(target, status.st_uid, status.st_gid)
+
+
+def _files(folder: StrPath) -> Iterator[str]:
+    for place, _, names in os.walk(folder):
+        for name in names:
+            yield os.path.join(place, name)
+
+
+def _size(path: str) -> int:
+    with contextlib.suppress(OSError):
+        status = os.lstat(path)
+        blocks = getattr(status, "st_blocks", None)  # not on Windows
+        return int(status.st_size if blocks is None else blocks * 512)
+    return 0
