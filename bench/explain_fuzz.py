@@ -51,8 +51,7 @@ class Target:
         from envcheck.explain.scan import Scanner
         from envcheck.explain.signatures import load_signatures
         from envcheck.matrix.load import load_matrix
-        from envcheck.render.explain_json import render_explanation
-        from envcheck.render.explain_text import print_explanation
+        from envcheck.render.explain import print_explanation, render_explanation
 
         self._judge, self._reading = judge_log, Reading
         self._json, self._text = render_explanation, print_explanation

@@ -25,8 +25,7 @@ from pathlib import Path
 
 from bench.install_into import AS_ROOT, ENVCHECK, NO_INDEX, ROOT, start
 from envcheck.host.file_changes import exclusive
-from envcheck.install.journal import STEP, Journal
-from envcheck.install.place import Place, place_of
+from envcheck.install.journal import STEP, Journal, Place, place_of
 from tests.install.wheels import make_wheel, site_packages, tree_hash
 
 GIVES_UP = 300  # seconds

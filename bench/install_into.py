@@ -137,7 +137,7 @@ def start(folder: Path, stock: Path, *arguments: str) -> subprocess.Popen[bytes]
 def left(folder: Path, before: str, new: frozenset[str] = frozenset(("jax==0.10.2", "jaxlib==0.10.2"))) -> str:
     """Wait for the guard of what was killed; return what is there then, as --resume says it: old, new, or what else."""
     from envcheck.host.file_changes import exclusive
-    from envcheck.install.place import MARKER, place_of
+    from envcheck.install.journal import MARKER, place_of
     from tests.install.wheels import tree_hash
 
     place = place_of(folder / "env")

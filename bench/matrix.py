@@ -19,14 +19,12 @@ from typing import Any
 
 from packaging.version import Version
 
-from envcheck.matrix.canonical import canonical_text
 from envcheck.matrix.load import load_document
-from envcheck.matrix.renew.cache import Cache
-from envcheck.matrix.renew.merge import drop_unused_citations
-from envcheck.matrix.renew.reader import Reader
-from envcheck.matrix.renew.refresh import list_framework, refresh
-from envcheck.matrix.renew.session import CONNECTIONS
-from envcheck.matrix.renew.settings import pip_settings
+from envcheck.matrix.refresh.index import CONNECTIONS
+from envcheck.matrix.refresh.merge import canonical_text, drop_unused_citations
+from envcheck.matrix.refresh.pip_settings import pip_settings
+from envcheck.matrix.refresh.reader import Cache, Reader
+from envcheck.matrix.refresh.refresh import list_framework, refresh
 
 
 def without(document: dict[str, Any], framework: str, since: str) -> dict[str, Any]:

@@ -16,14 +16,11 @@ import time
 from pathlib import Path
 
 from envcheck.matrix.load import load_document
-from envcheck.matrix.renew.cache import Cache
-from envcheck.matrix.renew.deep_cells import lay_binaries
-from envcheck.matrix.renew.deep_refresh import release_rows
-from envcheck.matrix.renew.reader import Reader
-from envcheck.matrix.renew.refresh import list_framework
-from envcheck.matrix.renew.save import save_document
-from envcheck.matrix.renew.settings import pip_settings
-from envcheck.matrix.renew.wheels import Wheel
+from envcheck.matrix.refresh.deep import lay_binaries
+from envcheck.matrix.refresh.pip_settings import pip_settings
+from envcheck.matrix.refresh.reader import Cache, Reader
+from envcheck.matrix.refresh.refresh import list_framework, release_rows, save_document
+from envcheck.matrix.refresh.wheels import Wheel
 
 MEGABYTE = 1e6
 

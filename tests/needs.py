@@ -86,10 +86,8 @@ def _package_index() -> bool:
     """Tell whether the index that pip is configured for answers; some test machines have no network."""
     import requests
 
-    from envcheck.matrix.renew.errors import ArtifactError
-    from envcheck.matrix.renew.index import read_page
-    from envcheck.matrix.renew.session import open_session
-    from envcheck.matrix.renew.settings import pip_settings
+    from envcheck.matrix.refresh.index import open_session, read_page
+    from envcheck.matrix.refresh.pip_settings import ArtifactError, pip_settings
 
     try:
         settings = dataclasses.replace(pip_settings(os.environ), connect_timeout=5.0, read_timeout=10.0, retries=0)

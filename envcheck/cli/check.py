@@ -8,8 +8,7 @@ import click
 
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, UserError
-from envcheck.cli.formats import FORMATS, Style, print_report
-from envcheck.cli.mending import brought, mended
+from envcheck.cli.report import FORMATS, Style, brought, mended, print_report
 from envcheck.model.findings import Report
 from envcheck.model.machine import Snapshot
 from envcheck.model.records import dataclass

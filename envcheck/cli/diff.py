@@ -48,11 +48,11 @@ def diff(
     """
     found = _compared(a, b, expect, requirements, matrix_file)
     if form == "json":
-        from envcheck.render.diff_json import render_diff_json
+        from envcheck.render.diff import render_diff_json
 
         click.echo(render_diff_json(found, (a, b)))
     else:
-        from envcheck.render.diff_text import print_comparison
+        from envcheck.render.diff import print_comparison
 
         print_comparison(found, (a, b), color=options.wants_color(color_mode), verbose=verbose, quiet=quiet)
     return OF_VERDICT[found.verdict]

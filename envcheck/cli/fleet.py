@@ -1,10 +1,164 @@
-"""`envcheck fleet`: many machines, one table. What the commands do stands in fleet_session.py."""
+"""`envcheck fleet`: read every machine of an inventory, and report on all of them."""
 
 from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from envcheck.cli import options
+from envcheck.cli.exits import OF_VERDICT, UserError
+from envcheck.cli.report import mended
+
+if TYPE_CHECKING:
+    from envcheck.fleet.report import Row
+    from envcheck.fleet.results import Failure, HostResult
+
+
+_REPORT = ("envcheck", "fleet", "report")
+
+
+class _Watcher:
+    """Count what comes, and tell it on stderr."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.hosts: list[str] = []
+        self.answers: dict[str, Failure | None] = {}
+        self._quiet = quiet
+
+    @property
+    def failed(self) -> int:
+        """Count the hosts that gave no snapshot."""
+        return sum(answer is not None for answer in self.answers.values())
+
+    def heard_of(self, hosts: list[str]) -> None:
+        self.hosts = hosts
+        self._say(f"{_hosts(len(hosts))} to ask")
+
+    def warned(self, words: str) -> None:
+        from envcheck.render.inert import inert
+
+        if words.strip():
+            click.echo(inert(words), err=True)
+
+    def told(self, result: HostResult) -> None:
+        from envcheck.fleet.results import Failure
+        from envcheck.render.inert import inert
+
+        answer = result.answer if isinstance(result.answer, Failure) else None
+        self.answers[result.host] = answer
+        words = f"{answer.kind}: {answer.reason[:200]}" if answer else "read"
+        self._say(inert(f"[{len(self.answers)}/{len(self.hosts)}] {result.host}: {words}"))
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            click.echo(text, err=True)
+
+
+def ask(output: str, asked: Mapping[str, Any], *, again: bool, form: str, quiet: bool) -> int:
+    """Run an engine into a folder; 0 when every host answered, 3 when one did not."""
+    from envcheck.render.fleet import render_run_json
+    from envcheck.render.shells import shell_line
+
+    watcher = _Watcher(quiet=quiet)
+    before = _run(watcher, output, asked, again=again)
+    kept = f", {before} had answered before" if before else ""
+    read = len(watcher.answers) - watcher.failed
+    click.echo(f"{_hosts(read)} read, {watcher.failed} without an answer{kept}.", err=True)
+    json_form = form == "json"
+    click.echo(render_run_json(output, watcher.answers, before) if json_form else shell_line((*_REPORT, output)))
+    return 3 if watcher.failed or not (watcher.answers or before) else 0
+
+
+def _run(watcher: _Watcher, output: str, asked: Mapping[str, Any], *, again: bool) -> int:
+    from envcheck.fleet.results import EngineError, Listener
+    from envcheck.fleet.run import run_fleet
+
+    listener = Listener(watcher.heard_of, watcher.told, watcher.warned)
+    try:
+        return run_fleet(str(asked["engine"]), _asked(asked), Path(output), listener, again=again)
+    except EngineError as error:
+        raise UserError(str(error)) from None
+    except OSError as error:
+        raise UserError(f"cannot write to {error.filename or output}: {error.strerror}") from None
+
+
+def _hosts(count: int) -> str:
+    return "1 host" if count == 1 else f"{count} hosts"
+
+
+def _asked(options_given: Mapping[str, Any]) -> Any:
+    from envcheck.fleet.results import Asked
+
+    given = {name: value for name, value in options_given.items() if name != "engine"}
+    if options_given["engine"] == "ansible" and not given["inventory"]:
+        raise UserError("name the inventory: envcheck fleet run -i inventory.ini")
+    if given["inventory"] and not Path(given["inventory"].split(",")[0]).exists() and "," not in given["inventory"]:
+        raise UserError(f"there is no inventory {given['inventory']}")
+    return Asked(**given, environment=dict(os.environ))
+
+
+def tell(folder: str, asked: Mapping[str, Any]) -> int:
+    """Judge a folder and print the report."""
+    rows = _rows(folder, asked)
+    if not rows:
+        raise UserError(f"{folder} holds no host's file. Take them: envcheck fleet run -i inventory.ini -o {folder}")
+    from envcheck.fleet.report import verdict_of
+
+    if asked["html_file"]:
+        _write_page(asked["html_file"], rows, asked["golden"])
+    _print(rows, asked)
+    return OF_VERDICT[verdict_of(rows)]
+
+
+def _rows(folder: str, asked: Mapping[str, Any]) -> list[Row]:
+    from envcheck.fleet.report import judge_folder
+    from envcheck.matrix.load import MatrixError, load_matrix
+    from envcheck.rules import Target, TargetError
+    from envcheck.rules.targets import check_requirements
+
+    if not Path(folder).is_dir():
+        raise UserError(f"there is no folder {folder}")
+    try:
+        matrix = load_matrix(asked["matrix_file"])
+        check_requirements(asked["requirements"], matrix)
+        target = Target(asked["expect"], asked["requirements"])
+        return judge_folder(Path(folder), matrix, target, asked["golden"], mended)
+    except (MatrixError, TargetError) as error:
+        raise UserError(str(error)) from None
+    except LookupError:
+        raise UserError(f"--golden {asked['golden']}: no snapshot of that host lies in {folder}") from None
+
+
+def _write_page(path: str, rows: list[Row], golden: str) -> None:
+    from envcheck.cli.options import write_file
+    from envcheck.render.fleet import render_fleet_html
+
+    try:
+        page = render_fleet_html(rows, golden)
+    except ModuleNotFoundError as error:
+        raise UserError(f"--html needs the package {error.name}: pip install 'envcheck-gpu[html]'") from None
+    write_file(path, page)
+    click.echo(f"The page: {path}", err=True)
+
+
+def _print(rows: list[Row], asked: Mapping[str, Any]) -> None:
+    if asked["form"] == "text":
+        from envcheck.render.fleet import print_fleet
+
+        color = options.wants_color(asked["color_mode"])
+        print_fleet(rows, color=color, verbose=asked["verbose"], quiet=asked["quiet"])
+        return
+    from envcheck.render.fleet import render_fleet_csv, render_fleet_json
+
+    text = render_fleet_csv(rows) if asked["form"] == "csv" else render_fleet_json(rows, asked["golden"]) + "\n"
+    encoding = sys.stdout.encoding or "ascii"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
+
 
 EXAMPLE = "Example: envcheck fleet run -i inventory.ini -o machines && envcheck fleet report machines --html fleet.html"
 
@@ -39,8 +193,6 @@ def fleet(context: click.Context) -> None:
 @click.option("-q", "--quiet", is_flag=True, help="Do not tell each host's answer.")
 def run(output: str, *, again: bool, form: str, quiet: bool, **asked: object) -> int:
     """Take a snapshot of every host; run again, it asks those that have not answered."""
-    from envcheck.cli.fleet_session import ask
-
     return ask(output, asked, again=again, form=form, quiet=quiet)
 
 
@@ -56,6 +208,4 @@ def run(output: str, *, again: bool, form: str, quiet: bool, **asked: object) ->
 @options.verbosity
 def report(folder: str, **asked: object) -> int:
     """Judge the hosts of a folder: grouped by verdict and primary cause; exit code by the worst."""
-    from envcheck.cli.fleet_session import tell
-
     return tell(folder, asked)

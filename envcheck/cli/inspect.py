@@ -1,15 +1,45 @@
-"""Get the snapshot a command works on: this machine's, or a saved one."""
+"""Read the snapshot a command works on: this machine's, or a saved one."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import sys
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 
-from envcheck.cli import progress
 from envcheck.cli.exits import UserError
 from envcheck.model.facts import Known, Unknown
 from envcheck.model.findings import Report
 from envcheck.model.machine import SCHEMA_VERSION, Snapshot
+
+_PATIENCE = 1.0  # seconds until something is said
+
+
+@contextmanager
+def slow_programs() -> Iterator[None]:
+    """Name on stderr, after a second, the programs that have not answered; nothing where nobody watches."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    timer = threading.Timer(_PATIENCE, _say)
+    timer.daemon = True
+    with suppress(RuntimeError):  # no thread to spare: the report matters more than the word about it
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _say() -> None:
+    from envcheck.host.process import running_programs
+
+    waiting = running_programs()
+    if waiting:
+        sys.stderr.write(f"Waiting for {', '.join(waiting)} ...\n")
+        sys.stderr.flush()
+
 
 _LIMIT = 64 << 20  # bytes of a snapshot file; the largest real ones are below one megabyte
 
@@ -22,7 +52,7 @@ def live_snapshot(python: str, env: str, without: Collection[str] = (), *, alone
     from envcheck.host.local import LocalHost
     from envcheck.probes import PythonSelection, collect
 
-    with progress.slow_programs():
+    with slow_programs():
         snapshot = collect(LocalHost(), PythonSelection(python, env, alone), without)
     executable = snapshot.facts.python.executable
     crashed = (

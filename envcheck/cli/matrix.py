@@ -1,14 +1,148 @@
-"""`envcheck matrix`: ask the compatibility matrix, and renew it. What the commands do stands in matrix_*.py."""
+"""`envcheck matrix`: ask the compatibility matrix."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from envcheck.cli import options
-from envcheck.cli.exits import UserError
+from envcheck.cli.exits import OF_VERDICT, UserError
+from envcheck.cli.matrix_refresh import known_framework
+from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
+
+if TYPE_CHECKING:
+    from envcheck.matrix.query import Matrix
+    from envcheck.render.matrix import Rows, Tables
+    from envcheck.rules.matrix_question import Question
+
+
+def tables_of(loaded: Matrix, text: str) -> Tables | None:
+    """Find the rows of the tables that a name asks for; None where it names none of them."""
+    from envcheck.render.matrix import Tables
+    from envcheck.rules.matrix_tables import tables_named
+
+    found = tables_named(loaded, text)
+    if found is None:
+        return None
+    if not found:
+        message = f"The matrix does not hold {text}. Renew it: envcheck matrix refresh"
+        return Tables(UNDETERMINED, message, loaded.checked, text, ())
+    message = f"{len(found)} row{'' if len(found) == 1 else 's'}. * documented, not read from an artifact."
+    return Tables(COMPATIBLE, message, loaded.checked, text, found)
+
+
+def print_tables(found: Tables, printing: options.Printing) -> int:
+    """Print rows in the form asked for; return the exit code of their verdict."""
+    from envcheck.render.matrix import render_tables, render_tables_json
+
+    if printing.form == "json":
+        click.echo(render_tables_json(found))
+    else:
+        click.echo(render_tables(found, verbose=printing.verbose, quiet=printing.quiet))
+    return OF_VERDICT[found.verdict]
+
+
+def load(path: str | None) -> Matrix:
+    """Load the matrix to ask; one that cannot be used is the user's error."""
+    from envcheck.matrix.load import MatrixError, load_matrix
+
+    try:
+        return load_matrix(path)
+    except MatrixError as error:
+        raise UserError(str(error)) from None
+
+
+def with_limits(loaded: Matrix, text: str) -> Rows:
+    """Find the rows that a requirement admits."""
+    from envcheck.render.matrix import Rows
+    from envcheck.rules.matrix_lookup import look_up
+    from envcheck.rules.targets import TargetError
+
+    try:
+        found = look_up(loaded, text)
+    except TargetError as error:
+        raise UserError(str(error)) from None
+    verdict, message = (COMPATIBLE, _counted(len(found))) if found else _not_held(loaded, text)
+    return Rows(verdict, message, loaded.checked, {"requirement": text}, found)
+
+
+def _not_held(loaded: Matrix, requirement: str) -> tuple[str, str]:
+    from envcheck.rules.matrix_lookup import nearest, removed, required_by
+
+    gone = removed(loaded, requirement)
+    if gone is not None:
+        return INCOMPATIBLE, f"{gone.name}: {gone.reason} Use {gone.replacement} instead."
+    asking = required_by(loaded, requirement)
+    if asking:
+        told = f"The matrix has no rows of {requirement}: {asking} pins it. Show that: envcheck matrix show {asking}"
+        return UNDETERMINED, told
+    framework, near, newest = nearest(loaded, requirement)
+    told = f" Nearest to it: {' and '.join(near)}." if near else ""
+    told += f" Its newest release of {framework} is {newest}." if newest else ""
+    return UNDETERMINED, f"The matrix does not hold {requirement}.{told} Renew it: envcheck matrix refresh"
+
+
+def queried(loaded: Matrix, asked: dict[str, str], example: str) -> Rows:
+    """Find the rows that fit what was asked for; `asked` maps each option to its value, "" where it is not given."""
+    from envcheck.render.matrix import Rows
+    from envcheck.rules.matrix_question import answer
+
+    found = answer(loaded, _question(loaded, asked, example))
+    named = {name: value for name, value in asked.items() if value}
+    fits = any(item.fit == COMPATIBLE for item in found)
+    verdict = COMPATIBLE if fits else UNDETERMINED if found else INCOMPATIBLE
+    message = _counted(len(found)) if found else "No release in the matrix fits all of that."
+    if not fits and found:
+        message += " Whether they fit could not be told."
+    return Rows(verdict, message, loaded.checked, named, found)
+
+
+def _question(loaded: Matrix, asked: dict[str, str], example: str) -> Question:
+    from envcheck.rules.matrix_question import Question
+
+    if not any(asked.values()):
+        raise UserError(f"name at least one thing to ask about. {example}")
+    if asked["python"] and not re.fullmatch(r"\d+\.\d+t?", asked["python"]):
+        raise UserError(f"--python {asked['python']}: give a minor version such as 3.11.")
+    if asked["driver"] and not re.fullmatch(r"\d+(\.\d+)*", asked["driver"]):
+        raise UserError(f"--driver {asked['driver']}: give a driver release such as 535.104.05.")
+    if asked["framework"]:
+        known_framework(asked["framework"], loaded.frameworks())
+    capabilities = _capabilities(loaded, asked["gpu"])
+    return Question(asked["python"], asked["driver"], capabilities, asked["platform"], asked["framework"])
+
+
+def _capabilities(loaded: Matrix, gpu: str) -> tuple[str, ...]:
+    from envcheck.matrix.gpus import capabilities_named
+
+    if not gpu or loaded.architecture(gpu):
+        return (gpu,) if gpu else ()
+    if re.fullmatch(r"\d+\.\d+", gpu):
+        known = ", ".join(row.compute_capability for row in loaded.architectures())
+        raise UserError(f"--gpu {gpu}: the matrix knows no such compute capability; it knows {known}.")
+    found = capabilities_named(gpu)
+    if not found:
+        raise UserError(f"--gpu {gpu}: no such GPU is known; give its compute capability instead, such as 8.9.")
+    return found
+
+
+def _counted(number: int) -> str:
+    return f"{number} row{'' if number == 1 else 's'}."
+
+
+def print_found(rows: Rows, printing: options.Printing) -> int:
+    """Print rows in the form asked for; return the exit code of their verdict."""
+    from envcheck.render.matrix import print_rows, render_rows_json
+
+    if printing.form == "json":
+        click.echo(render_rows_json(rows))
+    else:
+        print_rows(rows, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
+    return OF_VERDICT[rows.verdict]
+
 
 EXAMPLE = "Example: envcheck matrix query --python 3.11 --driver 535.104 --gpu 'RTX 4090'"
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_x86_64", "macosx_arm64")
@@ -47,14 +181,12 @@ def show(requirement: str, matrix_file: str | None, printing: options.Printing) 
 
     cuda, driver, architecture, cudnn, tensorrt and conda name its tables: cudnn==9.10, conda==tensorflow.
     """
-    from envcheck.cli import matrix_ask, matrix_tables
-
-    loaded = matrix_ask.load(matrix_file)
-    table = matrix_tables.shown(loaded, requirement)
+    loaded = load(matrix_file)
+    table = tables_of(loaded, requirement)
     if table is not None:
-        return matrix_tables.print_tables(table, printing)
-    found = matrix_ask.shown(loaded, requirement)
-    return matrix_ask.print_found(found, printing)
+        return print_tables(table, printing)
+    found = with_limits(loaded, requirement)
+    return print_found(found, printing)
 
 
 @matrix.command(epilog=EXAMPLE)
@@ -72,11 +204,9 @@ def query(
     **asked: str | None,
 ) -> int:
     """List the releases that fit what you name, newest first."""
-    from envcheck.cli import matrix_ask
-
     named = {name: value or "" for name, value in asked.items()}
-    found = matrix_ask.queried(matrix_ask.load(matrix_file), named, EXAMPLE)
-    return matrix_ask.print_found(found, printing)
+    found = queried(load(matrix_file), named, EXAMPLE)
+    return print_found(found, printing)
 
 
 @matrix.command(
@@ -111,7 +241,7 @@ def refresh(
     from envcheck.cli import matrix_refresh
 
     today = datetime.now(timezone.utc).date().isoformat()
-    asked = matrix_refresh.Asked(matrix_file, frameworks, since, output, today, deep)
+    asked = matrix_refresh.RefreshRequest(matrix_file, frameworks, since, output, today, deep)
     return matrix_refresh.refresh(asked, printing)
 
 
@@ -140,10 +270,10 @@ def verify(
 
     The releases are held against the live index page: those without a row, and rows without a release, are named.
     """
-    from envcheck.cli import matrix_verify
+    from envcheck.cli import matrix_refresh as matrix_verify
 
     if sample and everything:
         raise UserError("--sample and --all exclude each other.")
     rows, wheels = (0, 0) if everything else (sample or 20, sample or 3)
-    asked = matrix_verify.Asked(matrix_file, frameworks, rows, wheels if deep else None)
+    asked = matrix_verify.VerifyRequest(matrix_file, frameworks, rows, wheels if deep else None)
     return matrix_verify.verify(asked, printing)

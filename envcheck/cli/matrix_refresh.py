@@ -1,10 +1,13 @@
-"""What `envcheck matrix refresh` does with the index; its options stand in matrix.py."""
+"""Run `envcheck matrix refresh` and `verify` against the package index."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,20 +17,98 @@ import click
 from envcheck import __version__
 from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT, UserError
-from envcheck.cli.matrix_index import asked_frameworks, index_reader, matrix_document, progress_bar
 from envcheck.model.findings import COMPATIBLE, UNDETERMINED
 from envcheck.model.records import dataclass
 from envcheck.render.inert import inert
 
 if TYPE_CHECKING:
-    from envcheck.matrix.renew.changes import Change
-    from envcheck.matrix.renew.refresh import Renewal
+    from envcheck.matrix.refresh.merge import Change
+    from envcheck.matrix.refresh.reader import Reader
+    from envcheck.matrix.refresh.refresh import Renewal
+    from envcheck.matrix.refresh.verify import Verification
+
+
+def matrix_document(path: str | None) -> dict[str, Any]:
+    """Load the whole matrix; one that cannot be used is the user's error."""
+    from envcheck.matrix.load import MatrixError, load_document
+
+    try:
+        return load_document(path)
+    except MatrixError as error:
+        raise UserError(str(error)) from None
+
+
+def asked_frameworks(document: dict[str, Any], frameworks: Sequence[str]) -> list[str]:
+    """Return the frameworks and companions asked for, or all, in the matrix's order."""
+    known = [*document["frameworks"], *document["companions"]]
+    for name in frameworks:
+        known_framework(name, known)
+    return [name for name in known if not frameworks or name in frameworks]
+
+
+@contextmanager
+def index_reader(*, cached: bool = True) -> Iterator[Reader]:
+    """Open the index that pip is configured for; missing libraries are the user's error."""
+    from envcheck.matrix.refresh.index import require_libraries
+    from envcheck.matrix.refresh.pip_settings import MissingLibraryError, pip_settings
+    from envcheck.matrix.refresh.reader import Cache, Reader, user_cache
+
+    try:
+        require_libraries()
+    except MissingLibraryError as error:
+        raise UserError(str(error)) from None
+    reader = Reader(pip_settings(os.environ), Cache(user_cache()) if cached else None)
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
+class Progress:
+    """A bar on standard error where that is a terminal; it counts wheels, and for binaries tells what has come."""
+
+    def __init__(self, label: str, *, shown: bool) -> None:
+        """Prepare; nothing is drawn until it is known how many wheels there are."""
+        self._label, self._shown = label, shown
+        self._bar: Any = None
+        self._received = 0
+
+    def wheels(self, done: int, total: int) -> None:
+        """Draw how many wheels were read."""
+        if self._bar is None and total and self._shown:
+            self._bar = click.progressbar(length=total, label=self._label, file=sys.stderr, show_pos=True)
+            self._bar.render_progress()
+        if self._bar is not None:
+            self._bar.update(done - self._bar.pos)
+
+    def received(self, size: int) -> None:
+        """Draw how many megabytes have come."""
+        before, self._received = self._received // 1_000_000, self._received + size
+        if self._bar is not None and self._received // 1_000_000 > before:
+            self._bar.label = f"{self._label}, {self._received // 1_000_000} MB received"
+            self._bar.render_progress()
+
+    def finish(self) -> None:
+        """End the line of the bar."""
+        if self._bar is not None:
+            self._bar.render_finish()
+
+
+@contextmanager
+def progress_bar(label: str = "Reading wheels", *, quiet: bool = False) -> Iterator[Progress]:
+    """Draw a bar on standard error where that is a terminal."""
+    progress = Progress(label, shown=not quiet and sys.stderr.isatty())
+    try:
+        yield progress
+    finally:
+        progress.finish()
+
 
 _COLORS = {"added": "green", "removed": "red", "changed": "yellow"}
 
 
 @dataclass(frozen=True)
-class Asked:
+class RefreshRequest:
     """What a user asks a renewal to do."""
 
     matrix_file: str | None
@@ -38,11 +119,11 @@ class Asked:
     deep: bool
 
 
-def refresh(asked: Asked, style: options.Printing) -> int:
+def refresh(asked: RefreshRequest, style: options.Printing) -> int:
     """Renew the matrix, write it, and tell what changed; nothing is written when anything could not be read."""
-    from envcheck.matrix.renew.changes import list_changes
-    from envcheck.matrix.renew.errors import ArtifactError
-    from envcheck.matrix.renew.save import save_document, user_matrix
+    from envcheck.matrix.refresh.merge import list_changes
+    from envcheck.matrix.refresh.pip_settings import ArtifactError
+    from envcheck.matrix.refresh.refresh import save_document, user_matrix
 
     document = matrix_document(asked.matrix_file)
     names = asked_frameworks(document, asked.frameworks)
@@ -62,10 +143,9 @@ def refresh(asked: Asked, style: options.Printing) -> int:
     return OF_VERDICT[COMPATIBLE]
 
 
-def _renewed(document: dict[str, Any], names: list[str], asked: Asked, style: options.Printing) -> Renewal:
-    from envcheck.matrix.renew.deep_refresh import deepen, new_rows
-    from envcheck.matrix.renew.refresh import list_framework
-    from envcheck.matrix.renew.refresh import refresh as renew
+def _renewed(document: dict[str, Any], names: list[str], asked: RefreshRequest, style: options.Printing) -> Renewal:
+    from envcheck.matrix.refresh.refresh import deepen, list_framework, new_rows
+    from envcheck.matrix.refresh.refresh import refresh as renew
 
     with index_reader() as reader, progress_bar(quiet=style.quiet) as progress:
         listings = [list_framework(reader, name, asked.since) for name in names]
@@ -79,7 +159,7 @@ def _renewed(document: dict[str, Any], names: list[str], asked: Asked, style: op
 
 
 def _check_version(since: str) -> None:
-    from envcheck.matrix.renew.wheels import is_version
+    from envcheck.matrix.refresh.wheels import is_version
 
     if since and not is_version(since):
         raise UserError(f"--since {since}: not a version such as 2.15.")
@@ -112,7 +192,7 @@ def _document(
 
 
 def _tell(changes: list[Change], renewal: Renewal, style: options.Printing) -> None:
-    from envcheck.matrix.renew.changes import lines_of
+    from envcheck.matrix.refresh.merge import lines_of
 
     for change in () if style.quiet else changes:
         for line in lines_of(change):
@@ -136,3 +216,83 @@ def _counted(changes: list[Change]) -> str:
     counts = Counter(change.kind for change in changes)
     told = [f"{counts[kind]} row{'' if counts[kind] == 1 else 's'} {kind}" for kind in _COLORS if counts[kind]]
     return ", ".join(told) + "."
+
+
+@dataclass(frozen=True)
+class VerifyRequest:
+    """What a user asks a verification to do."""
+
+    matrix_file: str | None
+    frameworks: Sequence[str]
+    sample: int  # rows; 0 for all
+    deep: int | None  # wheels whose binaries are read; 0 for all, None for none
+
+
+def verify(asked: VerifyRequest, style: options.Printing) -> int:
+    """Hold the matrix against the wheels, read anew, and tell each cell that disagrees."""
+    from envcheck.matrix.refresh.pip_settings import ArtifactError
+    from envcheck.matrix.refresh.verify import Verification
+
+    document = matrix_document(asked.matrix_file)
+    names = asked_frameworks(document, asked.frameworks)
+    try:
+        found = _held(document, names, asked, style)
+    except ArtifactError as error:
+        found = Verification(unread=[str(error)])
+    if style.form == "json":
+        click.echo(json.dumps(found.to_json(), ensure_ascii=False))
+    else:
+        _print_verified(found, style)
+    return OF_VERDICT[found.verdict]
+
+
+def _held(document: dict[str, Any], names: list[str], asked: VerifyRequest, style: options.Printing) -> Verification:
+    from envcheck.matrix.refresh.refresh import list_framework
+    from envcheck.matrix.refresh.verify import hold_binaries
+    from envcheck.matrix.refresh.verify import verify as hold
+
+    with index_reader(cached=False) as reader, progress_bar(quiet=style.quiet) as progress:
+        listings = [list_framework(reader, name) for name in names]
+        found = hold(document, listings, reader, asked.sample, progress.wheels)
+        if asked.deep is not None:
+            with progress_bar("Reading binaries", quiet=style.quiet) as bar:
+                deep = reader.of_binaries(bar.received)
+                hold_binaries(document, listings, deep, asked.deep, bar.wheels, found=found)
+    return found
+
+
+def _print_verified(found: Verification, style: options.Printing) -> None:
+    for line in () if style.quiet else _lines(found, style):
+        click.echo(line, color=style.color)
+    failed = (
+        f"{len(found.disagreements)} disagreements, {len(found.vanished)} no longer on the index, "
+        f"{len(found.unread)} artifacts not read"
+    )
+    binaries = f", and {found.binaries} against the binaries of their wheels" if found.binaries else ""
+    click.echo(
+        f"{found.rows} rows with {found.cells} cells read from artifacts were held against them{binaries}: {failed}."
+    )
+
+
+def _lines(found: Verification, style: options.Printing) -> list[str]:
+    told = [(f"held: {label}", "") for label in found.held] if style.verbose else []
+    for item in found.disagreements:
+        label = f"{item.distribution} {item.version} on {item.platform}"
+        said = f"{label}: {item.cell} is {item.matrix!r} in the matrix, {item.artifact!r} in the artifact"
+        missing = f"{label} is on the index ({item.artifact}) and not in the matrix"
+        told.append((missing if item.cell == "row" else said, "red"))
+    told += [(f"no longer on the index: {label}", "yellow") for label in found.vanished]
+    told += [(f"not read: {line}", "yellow") for line in found.unread]
+    return [click.style(inert(text), fg=name) if name and style.color else inert(text) for text, name in told]
+
+
+def known_framework(name: str, known: Iterable[str]) -> None:
+    """Refuse a framework that the matrix does not know, with the one that may be meant."""
+    from difflib import get_close_matches
+
+    names = list(known)
+    if name in names:
+        return
+    close = get_close_matches(name.lower(), names, n=1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    raise UserError(f"--framework {name}: the matrix knows {', '.join(names)}.{hint}")

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, and files that the user names."""
 
 from __future__ import annotations
 
@@ -6,12 +6,33 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TextIO, TypeVar, cast
 
 import click
 
 from envcheck.cli.exits import UserError
 from envcheck.model.records import dataclass
+
+
+def typed_here(argv: tuple[str, ...]) -> str:
+    """Quote a command for the shells of this machine."""
+    import os
+
+    from envcheck.render.shells import shell_line
+
+    return shell_line(argv, "windows" if os.name == "nt" else "")
+
+
+def write_file(path: str, text: str) -> None:
+    """Write it whole or not at all; that it cannot be written is the user's to mend."""
+    from envcheck.host.file_changes import write_output
+
+    try:
+        write_output(Path(path), text)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -3,18 +3,112 @@
 from __future__ import annotations
 
 import os
+import sys
+from typing import TextIO
 
 import click
 
-from envcheck.cli import inspect, options, plan_output
+from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 from envcheck.model.machine import Facts
 from envcheck.model.plans import Plan
+from envcheck.model.records import replaced
 from envcheck.plan.activation import shells_of
 from envcheck.plan.described import PLATFORMS, Description
 from envcheck.plan.taken import beside_what_is_there
 from envcheck.plan.wish import Wish
+
+_USUAL = 80  # columns
+FORMATS = ("text", "json", "script", "requirements", "dockerfile", "environment-yml")
+
+
+def show(plan: Plan, verdict: str, form: str, *, verbose: bool) -> None:
+    """Print a plan to standard output; text fits the terminal. Why there is none is told beside a file, too."""
+    text = rendered(plan, verdict, form, verbose=verbose)
+    click.echo(_fitting(text, form, sys.stdout), nl=False)
+    if not plan.releases and form not in ("text", "json") and not sys.stdout.isatty():
+        click.echo(text.partition("\n")[0], err=True)
+
+
+def show_what_runs(plan: Plan, stream: TextIO, *, verbose: bool) -> None:
+    """Print a plan whose commands nobody has to type."""
+    from envcheck.render.plan_text import render_plan_text
+
+    click.echo(_fitting(render_plan_text(plan, verbose=verbose, run_for_you=True), "text", stream), stream, nl=False)
+
+
+def _fitting(text: str, form: str, stream: TextIO) -> str:
+    if form != "text" or not stream.isatty():
+        return text
+    from envcheck.render.plan_text import fitted
+
+    return fitted(text, _width(stream))
+
+
+def _width(stream: TextIO) -> int:
+    stated = os.environ.get("COLUMNS", "")
+    try:
+        return int(stated) if stated.isdecimal() else os.get_terminal_size(stream.fileno()).columns or _USUAL
+    except OSError:
+        return _USUAL  # a terminal that does not say
+
+
+def rendered(plan: Plan, verdict: str, form: str, *, verbose: bool = False) -> str:
+    """Render a plan; of one that is blocked a file holds comments alone, which tell why."""
+    if form == "json":
+        from envcheck.render.plan_files import render_plan_json
+
+        return render_plan_json(plan, verdict) + "\n"
+    if form == "text" or not plan.releases:
+        from envcheck.render.plan_text import render_plan_text
+
+        text = render_plan_text(plan, verbose=verbose)
+        return text if form == "text" else _told_in_a_file(text, form)
+    try:
+        return _file(plan, form)
+    except ValueError as error:
+        raise UserError(f"--format {form}: {error}") from None
+
+
+def _told_in_a_file(text: str, form: str) -> str:
+    """Write a text as comments, whatever a machine put into it: somebody may run what was to be a plan."""
+    comments = "".join(f"# {line}".rstrip() + "\n" for line in text.splitlines())
+    return comments + ("exit 1\n" if form == "script" else "")
+
+
+def _file(plan: Plan, form: str) -> str:
+    if form == "script":
+        from envcheck.render.plan_files import render_script
+
+        return render_script(plan)
+    if form == "requirements":
+        from envcheck.render.plan_files import render_requirements
+
+        return render_requirements(plan)
+    if form == "environment-yml":
+        from envcheck.render.plan_files import render_environment_file
+
+        return render_environment_file(plan)
+    from envcheck.plan.images import images_for
+    from envcheck.render.plan_files import render_dockerfile, the_environment
+
+    return render_dockerfile(plan, images_for(the_environment(plan)))
+
+
+def verified(plan: Plan) -> tuple[Plan, str]:
+    """Resolve a plan's requirements on the index; return it with its verdict."""
+    from envcheck.cli.inspect import slow_programs
+    from envcheck.plan.verify import UnreachableError, UnresolvableError, verify_plan
+
+    try:
+        with slow_programs():
+            return verify_plan(plan, os.environ), ""
+    except UnresolvableError as error:
+        return replaced(plan, verified=f"Not verified: {error}"), INCOMPATIBLE
+    except UnreachableError as error:
+        return replaced(plan, verified=f"Not verified: {error}"), UNDETERMINED
+
 
 _OF_CUDA = ("toolkits", "cudnn tensorrt nccl")  # probes that concern a plan for the GPU alone
 _OF_ALL = ("python", "driver", "gpus", "host")
@@ -33,7 +127,7 @@ EXAMPLE = "Example: envcheck plan 'tensorflow>=2.15' --python 3.11 --driver 535.
 @click.option("--snapshot", "snapshot_file", metavar="FILE", help="Plan for a saved machine.")
 @click.option("--installer", type=click.Choice(["pip", "uv", "conda"]), default=None, help="pip where it can do it.")
 @click.option("--env", "folder", metavar="DIR", default="", help="Where the environment is to be.")
-@click.option("--format", "form", type=click.Choice(plan_output.FORMATS), default="text", help="How to print the plan.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="How to print the plan.")
 @click.option("--verify", is_flag=True, help="Resolve the plan on the index, and pin what comes out.")
 @options.matrix("Plan by this compatibility matrix.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every rejected release, and how to undo each step.")
@@ -62,11 +156,11 @@ def plan(
     wish = Wish(expect, installer or "", folder, form == "dockerfile", said, repeated, shells=shells)
     made = plan_for(requirements, wish, snapshot_file, matrix_file)
     made = beside_what_is_there(made, _is_there) if here else made
-    made, told = plan_output.verified(made) if verify and made.releases else (made, "")
+    made, told = verified(made) if verify and made.releases else (made, "")
     verdict = told or verdict_on(made)
     if told and form not in ("text", "json"):
         click.echo(made.verified, err=True)
-    plan_output.show(made, verdict, form, verbose=verbose)
+    show(made, verdict, form, verbose=verbose)
     return OF_VERDICT[verdict]
 
 

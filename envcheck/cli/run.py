@@ -8,7 +8,8 @@ from pathlib import PurePath
 
 import click
 
-from envcheck.cli import logs, options
+from envcheck.cli import explain as logs
+from envcheck.cli import options
 from envcheck.cli.exits import READER_GONE, UserError
 from envcheck.explain.scan import Scan, Scanner, Stream
 from envcheck.host.interruption import answered
@@ -63,7 +64,7 @@ class _Watched:
 def _explain(
     command: tuple[str, ...], watched: _Watched, outcome: Outcome, how: tuple[str | None, options.Printing]
 ) -> None:
-    from envcheck.render.explain_text import print_failure
+    from envcheck.render.explain import print_failure
 
     matrix_file, style = how
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from envcheck.cli import inspect, options
-from envcheck.cli.output import write_file
+from envcheck.cli.options import write_file
 
 EXAMPLE = "Example: envcheck snapshot -o machine.json && envcheck doctor --snapshot machine.json"
 

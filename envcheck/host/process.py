@@ -215,10 +215,10 @@ def end_cleanly_when_told() -> None:
     for name in _NAMES:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # under nohup it is ignored
-            signal.signal(number, _end_ending)
+            signal.signal(number, _end_on_signal)
 
 
-def _end_ending(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
+def _end_on_signal(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
 
     end_running()
     signal.signal(number, signal.SIG_DFL)

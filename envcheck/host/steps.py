@@ -113,13 +113,13 @@ class Stepping:
 def run_step(argv: Sequence[str], how: Stepping, environment: Mapping[str, str]) -> Ended:
     """Run `argv` in a session of its own, its output and errors heard line by line as one stream."""
     try:
-        with tracked(lambda: _start_steps(argv, {**how.environment, **environment}, how.begins)) as process:
-            return _hear_steps(process, how)
+        with tracked(lambda: _start_step(argv, {**how.environment, **environment}, how.begins)) as process:
+            return _hear_step(process, how)
     except OSError as error:
         return Ended(None, f"{argv[0]} could not be started: {error.strerror or error}")
 
 
-def _start_steps(
+def _start_step(
     argv: Sequence[str], environment: Mapping[str, str], begins: Optional[Callable[[], None]]
 ) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
@@ -133,7 +133,7 @@ def _start_steps(
     )
 
 
-def _hear_steps(process: "subprocess.Popen[bytes]", how: Stepping) -> Ended:
+def _hear_step(process: "subprocess.Popen[bytes]", how: Stepping) -> Ended:
     late = threading.Event()
 
     def end() -> None:
@@ -155,7 +155,7 @@ def _hear_steps(process: "subprocess.Popen[bytes]", how: Stepping) -> Ended:
 
 DONE = "done"  # what the guard hears when all went well
 LEFT = "left"  # what it hears when something was left to it by a process that lives and still holds its lock
-_GRACE, _PAUSE_GUARDING = 2.0, 0.005  # seconds until what was killed is gone, or belongs to nobody who would collect it
+_GRACE, _GUARD_PAUSE = 2.0, 0.005  # seconds until what was killed is gone, or belongs to nobody who would collect it
 _NEW_PROCESS_GROUP, _NO_WINDOW = 0x200, 0x8000000  # winbase.h; a window of its own, which is never shown
 _START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); import importlib; importlib.import_module(sys.argv[1]).main()"
@@ -220,7 +220,7 @@ def _end_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
         while time.monotonic() < deadline:
             os.killpg(group, 0)
-            time.sleep(_PAUSE_GUARDING)
+            time.sleep(_GUARD_PAUSE)
 
 
 @contextlib.contextmanager

@@ -1,13 +1,26 @@
-"""Put a new environment in place of the old one so that one of them can always be told, and put the old one back."""
+"""Put a new environment in place of the old one, finish or restore it, and tell which one can be undone."""
 
 from __future__ import annotations
 
+import calendar
 import contextlib
+import time
 from pathlib import Path
 
-from envcheck.host.file_changes import change_places, copy_tree, identity_of, remove_tree, write_through
-from envcheck.install.journal import BEGUN, COPIED, FINISHED, INSTALLED, MADE, RESTORED, RESTORING, Journal
-from envcheck.install.place import MARKER, Place, resume_line
+from envcheck.host.file_changes import change_places, changed_after, copy_tree, identity_of, remove_tree, write_through
+from envcheck.install.journal import (
+    BEGUN,
+    COPIED,
+    FINISHED,
+    INSTALLED,
+    MADE,
+    MARKER,
+    RESTORED,
+    RESTORING,
+    Journal,
+    Place,
+    resume_line,
+)
 
 
 class ChangeError(Exception):
@@ -109,3 +122,81 @@ def _put_aside(journal: Journal) -> None:
 def _mark(folder: Path, place: Place, identity: str) -> None:
     text = f"The installation {identity} into this environment has not come to its end.\n{resume_line(place)}\n"
     (folder / MARKER).write_text(text, encoding="utf-8")
+
+
+NEW = "new"
+OLD = "old"
+
+
+class BrokenJournalError(ChangeError):
+    """A journal does not tell what was there before; the message says what to do."""
+
+
+def settle(journal: Journal, why: str) -> str:
+    """Finish or restore; return which environment is there now, NEW or OLD. Raises ChangeError, OSError."""
+    if journal.is_broken and not journal.is_settled:
+        raise BrokenJournalError(_broken(journal))
+    if not journal.lines():  # cut off before its first line: nothing was touched
+        journal.place.journal(journal.identity).unlink(missing_ok=True)
+        return OLD
+    if journal.is_settled:
+        return NEW if journal.is_installed else OLD
+    if journal.is_installed:
+        finish(journal)
+        return NEW
+    restore(journal, why)
+    return OLD
+
+
+def _broken(journal: Journal) -> str:
+    place = journal.place
+    return (
+        f"{place.journal(journal.identity)} does not tell what was there before: whether {place.folder} is the old "
+        f"environment, the new one or half of it, nobody can say. Make another one, or look at it yourself and then "
+        f"remove {place.state}, in which the old one may lie."
+    )
+
+
+def unsettled(place: Place) -> tuple[Journal, ...]:
+    """List the journals of a place whose installation did not come to its end, newest first."""
+    journals = (Journal(place, identity) for identity in reversed(place.identities()))
+    return tuple(journal for journal in journals if not journal.is_settled)
+
+
+def newest(place: Place) -> Journal | None:
+    """Return the newest journal of a place."""
+    identities = place.identities()
+    return Journal(place, identities[-1]) if identities else None
+
+
+_SECOND = 1.0  # a journal's times are whole seconds
+
+
+class UndoError(Exception):
+    """There is nothing to go back to; the message says why."""
+
+
+def undoable(place: Place, identity: str) -> Journal:
+    """Return the journal of the installation to undo: the one named, or the last one ("last")."""
+    installed = [name for name in place.identities() if Journal(place, name).is_installed]
+    if not installed:
+        raise UndoError(f"no installation into {place.folder} is left to undo.")
+    named = installed[-1] if identity == "last" else identity
+    if named not in installed:
+        raise UndoError(f"{identity[:60]} is no installation into {place.folder}: the last one is {installed[-1]}.")
+    journal = Journal(place, named)
+    begun = journal.last(BEGUN)
+    if not begun:
+        raise UndoError(f"{place.journal(named)} does not tell what was there before {named}: it cannot be undone.")
+    if begun["existed"] and identity_of(place.kept(named)) != begun["inode"]:
+        raise UndoError(f"what was there before {named} is no longer kept: only the last installation can be undone.")
+    there = identity_of(place.folder)
+    if there not in {0, journal.last(INSTALLED)["inode"]}:
+        raise UndoError(f"{place.folder} is another environment than {named} made: it is left as it is.")
+    return journal
+
+
+def changed_since(journal: Journal) -> tuple[str, ...]:
+    """List the files of an environment that somebody made or changed after its installation."""
+    at = calendar.timegm(time.strptime(journal.last(INSTALLED)["at"], "%Y-%m-%dT%H:%M:%SZ"))
+    return tuple(changed_after(journal.place.folder, at + _SECOND))

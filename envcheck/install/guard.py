@@ -10,10 +10,8 @@ from collections.abc import Sequence
 
 from envcheck.host.file_changes import HeldError, exclusive
 from envcheck.host.steps import LEFT, is_needed, undisturbed
-from envcheck.install.change import ChangeError
-from envcheck.install.journal import Journal
-from envcheck.install.place import Place, place_of
-from envcheck.install.settle import settle
+from envcheck.install.change import ChangeError, settle
+from envcheck.install.journal import Journal, Place, place_of
 
 _PATIENCE = 10.0  # seconds until a killed process's lock is free, and what it had begun has let go of its files
 _PAUSE = 0.2

@@ -1,23 +1,96 @@
-"""What must be so before anything starts; nothing here changes anything."""
+"""Check what an installation needs before anything changes."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+from envcheck.host.data_files import read_data
 from envcheck.host.file_changes import free_bytes, tree_size
 from envcheck.host.prerequisites import program_path, says_yes, starts_as, why_unreachable
-from envcheck.install.index import page_to_reach
-from envcheck.install.install_data import packed_room_for, room_for
-from envcheck.install.place import MARKER, Place
+from envcheck.install.journal import MARKER, Place
 from envcheck.model.facts import Known
 from envcheck.model.machine import Facts
-from envcheck.model.plans import CONDA, PIP, SYSTEM, UV, Environment, Plan, Step
+from envcheck.model.plans import CONDA, PIP, SYSTEM, UV, Environment, Plan, PlannedRelease, RequirementSet, Step
 from envcheck.model.records import dataclass
+
+_MIB = 1 << 20
+
+
+@lru_cache(maxsize=1)
+def install_data() -> dict[str, Any]:
+    """Read data/install.json."""
+    loaded: dict[str, Any] = json.loads(read_data("install.json"))
+    return loaded
+
+
+def room_for(plan: Plan) -> int:
+    """Return the bytes that a plan's packages take, packed and unpacked: of the release, or the largest measured."""
+    compiled = 1 + install_data()["room"]["compiled_percent"] / 100
+    return sum(
+        max(int(row["wheels_mib"] + row["unpacked_mib"] * compiled) for row in _measured(release)) * _MIB
+        for release in plan.releases
+    )
+
+
+def packed_room_for(plan: Plan) -> int:
+    """Return the bytes that the wheels of a plan's packages take by themselves."""
+    return sum(max(int(row["wheels_mib"]) for row in _measured(release)) * _MIB for release in plan.releases)
+
+
+def _measured(release: PlannedRelease) -> list[dict[str, Any]]:
+    """List the rows of a release, or where it was not measured those of its kind."""
+    rows = install_data()["room"]["rows"]
+    same = [row for row in rows if (row["framework"], row["build"]) == (release.framework, release.build)]
+    return [row for row in same if row["release"] == release.version.partition("+")[0]] or same
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page to ask for, and how; url "" where none has to be reached."""
+
+    url: str = ""
+    ca_file: str = ""
+    certificate: str = ""
+    proxy: str = ""
+    trusted: tuple[str, ...] = ()
+
+    @property
+    def shown(self) -> str:
+        """Return the server's name, without what may be secret in its address."""
+        return urlsplit(self.url).hostname or ""
+
+
+def page_to_reach(wanted: RequirementSet, environment: Mapping[str, str]) -> Page:
+    """Return the page of a set's first requirement: on its own index, else on pip's; none where pip asks no index."""
+    from envcheck.matrix.refresh.pip_settings import ArtifactError, usual_index
+
+    try:
+        from envcheck.matrix.refresh.pip_settings import is_on, pip_options, pip_settings
+
+        if is_on(pip_options(environment).get("no-index", "")):
+            return Page()
+        settings = pip_settings(environment)
+    except (ArtifactError, ImportError):  # a folder, or nobody here who reads pip's configuration
+        return Page(_page(wanted.index, wanted))
+    index = wanted.index or settings.url or usual_index()
+    return Page(
+        _page(index, wanted), settings.ca_file, settings.client_certificate, settings.proxy, settings.trusted_hosts
+    )
+
+
+def _page(index: str, wanted: RequirementSet) -> str:
+    name = re.match(r"[A-Za-z0-9._-]*", wanted.requirements[0])
+    return f"{index.rstrip('/')}/{name.group() if name else ''}/" if index else ""
+
 
 _GIB = 1 << 30
 

@@ -1,4 +1,4 @@
-"""Install: put the environment in place, run the steps, have it judged, and keep it or put the old one back."""
+"""Install: put the environment in place, run the steps, judge the result, and keep it or restore the old one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from typing import Protocol
 from envcheck.host.file_changes import exclusive
 from envcheck.host.process import interrupted_when_told
 from envcheck.host.steps import Ended, Guard, Stepping, run_step, undisturbed
-from envcheck.install.change import ChangeError, begin, commit, put_in_place
-from envcheck.install.journal import DONE_STEP, STEP, VERIFYING, Journal, new_identity
-from envcheck.install.machine import written_down
-from envcheck.install.place import Place, resume_line
-from envcheck.install.settle import NEW, BrokenJournalError, settle, unsettled
+from envcheck.install.change import NEW, BrokenJournalError, ChangeError, begin, commit, put_in_place, settle, unsettled
+from envcheck.install.journal import DONE_STEP, STEP, VERIFYING, Journal, Place, new_identity, resume_line
+from envcheck.install.steps import written_down
 from envcheck.model.plans import SYSTEM, Step
 from envcheck.model.records import dataclass
 

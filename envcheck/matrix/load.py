@@ -8,7 +8,7 @@ from typing import Any
 
 from envcheck.host.data_files import read_data
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.tables import Sections
+from envcheck.matrix.rows import Sections
 
 SCHEMA_ID = "envcheck/matrix/1"
 LIMIT = 64 << 20  # bytes of a user's matrix; the built-in one is below two megabytes
@@ -50,9 +50,11 @@ def check_document(data: dict[str, Any], path: str) -> None:
 
 def _fetched(address: str) -> tuple[str, bytes]:
     """Fetch a user's matrix, whose hash the address must name; return it behind a name fit for messages."""
-    from envcheck.matrix.renew.errors import ArtifactError, MissingLibraryError  # only an address needs a network
-    from envcheck.matrix.renew.pinned import fetch_pinned
-    from envcheck.matrix.renew.session import plain_url
+    from envcheck.matrix.refresh.index import fetch_pinned, plain_url
+    from envcheck.matrix.refresh.pip_settings import (  # only an address needs a network
+        ArtifactError,
+        MissingLibraryError,
+    )
 
     try:
         return plain_url(address), fetch_pinned(address, LIMIT)

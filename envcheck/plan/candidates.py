@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from envcheck.matrix.clauses import clauses, within
+from envcheck.matrix.versions import clauses, within
 from envcheck.model.records import dataclass, replaced
 from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.requests import Request

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix.clauses import within
 from envcheck.matrix.query import Matrix
+from envcheck.matrix.versions import within
 from envcheck.model.records import replaced
 from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.candidates import candidates

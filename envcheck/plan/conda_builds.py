@@ -7,7 +7,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from envcheck.matrix.clauses import within
+from envcheck.matrix.versions import within
 from envcheck.model.plans import PlannedRelease
 from envcheck.model.records import dataclass, replaced
 from envcheck.plan.choose import Choice

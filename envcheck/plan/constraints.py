@@ -8,7 +8,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from envcheck.matrix.clauses import within
+from envcheck.matrix.versions import within
 from envcheck.model.facts import Known
 from envcheck.model.findings import Finding
 from envcheck.model.plans import PlannedRelease

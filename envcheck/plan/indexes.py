@@ -16,7 +16,7 @@ def index_options(wanted: RequirementSet, environment: Mapping[str, str]) -> Opt
 
     Raises ArtifactError for a configuration of pip that nothing can be read with.
     """
-    from envcheck.matrix.renew.settings import pip_settings
+    from envcheck.matrix.refresh.pip_settings import pip_settings
 
     settings = pip_settings(environment, schemes=_SCHEMES)
     index = wanted.index or settings.url

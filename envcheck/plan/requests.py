@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from envcheck.matrix.clauses import can_be_met
 from envcheck.matrix.query import Matrix
+from envcheck.matrix.versions import can_be_met
 from envcheck.model.records import dataclass, replaced
 from envcheck.rules.fixes_python import is_requirement
 from envcheck.rules.known_problems import name_of

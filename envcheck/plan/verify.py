@@ -80,7 +80,7 @@ def resolve(made: Environment, wanted: RequirementSet, environment: Mapping[str,
 
 
 def _index(wanted: RequirementSet, environment: Mapping[str, str]) -> Options:
-    from envcheck.matrix.renew.errors import ArtifactError
+    from envcheck.matrix.refresh.pip_settings import ArtifactError
 
     try:
         return index_options(wanted, environment)

@@ -388,7 +388,7 @@ def collect_tensorflow(inspection: Inspection, distribution: Distribution) -> Fr
         return unreadable_build("tensorflow", distribution, reason)
     if not info["is_cuda_build"]:
         return cpu_build("tensorflow", distribution, source)
-    return _cuda_build_framework_tensorflow(inspection, distribution, folder, info, source)
+    return _tensorflow_cuda_build(inspection, distribution, folder, info, source)
 
 
 def parse_build_info(text: str) -> Dict[str, Any]:
@@ -437,15 +437,13 @@ def _without_build_info(
         reason = Unknown("failed", f"{distribution.name} is installed but {folder} is missing", absent.tried)
         return unreadable_build("tensorflow", distribution, reason)
     source = source if told else Source("file", folder)
-    result = _cuda_build_framework_tensorflow(
-        inspection, distribution, folder, {"cuda_version": told.get("cuda", "")}, source
-    )
+    result = _tensorflow_cuda_build(inspection, distribution, folder, {"cuda_version": told.get("cuda", "")}, source)
     if not told and isinstance(result.libraries, Known) and not result.libraries.value:
         return cpu_build("tensorflow", distribution, source)
     return result
 
 
-def _cuda_build_framework_tensorflow(
+def _tensorflow_cuda_build(
     inspection: Inspection, distribution: Distribution, folder: str, info: Mapping[str, Any], source: Source
 ) -> FrameworkBuild:
     data = cuda_data()["tensorflow"]
@@ -497,7 +495,7 @@ def collect_torch(inspection: Inspection, distribution: Distribution) -> Framewo
     distribution = replace(distribution, version=str(names.get("__version__") or distribution.version))
     if names["cuda"] is None:
         return cpu_build("torch", distribution, source)
-    return _cuda_build_framework_torch(inspection, distribution, str(names["cuda"]), source)
+    return _torch_cuda_build(inspection, distribution, str(names["cuda"]), source)
 
 
 def parse_version_file(text: str) -> Dict[str, Any]:
@@ -512,9 +510,7 @@ def parse_version_file(text: str) -> Dict[str, Any]:
         return {}
 
 
-def _cuda_build_framework_torch(
-    inspection: Inspection, distribution: Distribution, cuda: str, source: Source
-) -> FrameworkBuild:
+def _torch_cuda_build(inspection: Inspection, distribution: Distribution, cuda: str, source: Source) -> FrameworkBuild:
     data, folder = cuda_data()["torch"], f"{distribution.location}/torch"
     search = inspection.search
     callers = [search.caller(f"{folder}/{name}") for name in data["linking_files"]]

@@ -269,7 +269,7 @@ def _gpu(chip: Optional[Dict[str, Any]], source: Source, model: Fact[str]) -> Gp
 
 
 _REG = r"C:\Windows\System32\reg.exe"
-_DEVICES_GPU_WINDOWS = r"HKLM\SYSTEM\CurrentControlSet\Enum\PCI"
+_WINDOWS_DEVICES = r"HKLM\SYSTEM\CurrentControlSet\Enum\PCI"
 _WSL_LIBRARIES = "/usr/lib/wsl/lib"
 _WSL_DRIVERS = "/usr/lib/wsl/drivers"  # every driver package of Windows, one folder each
 _DISPLAY_DRIVER = r"nv(?!dimm|raid|stor|me)\w*\.inf_"  # not those that Windows brings for disks and memory
@@ -289,21 +289,19 @@ def absent_in_wsl(host: Host) -> Optional[Absent]:
 
 def registered_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     """Read the GPUs among the PCI devices in Windows' registry; absent when none of them is of NVIDIA's making."""
-    done = host.run((_REG, "query", _DEVICES_GPU_WINDOWS), timeout=1.0)
+    done = host.run((_REG, "query", _WINDOWS_DEVICES), timeout=1.0)
     if not isinstance(done, Known):
         return done if isinstance(done, Unknown) else Unknown("failed", f"there is no {_REG}", (_REG,))
     if done.value.returncode != 0 or "VEN_" not in done.value.stdout:
-        return Unknown("unparsable", f"{_REG} lists no PCI device", (_DEVICES_GPU_WINDOWS,))
+        return Unknown("unparsable", f"{_REG} lists no PCI device", (_WINDOWS_DEVICES,))
     ids = parse_registry(done.value.stdout)
     if not ids:
-        return Absent((_DEVICES_GPU_WINDOWS,))
+        return Absent((_WINDOWS_DEVICES,))
     rows = json.loads(read_data("gpus.json"))["pci"]
-    gpus = tuple(_gpu_gpu_windows(device) for device in ids if device in rows)
+    gpus = tuple(_windows_gpu(device) for device in ids if device in rows)
     if not gpus:  # its sound or USB device, or a GPU newer than the table
-        return Unknown(
-            "failed", f"which NVIDIA device this is, is not known: {', '.join(ids)}", (_DEVICES_GPU_WINDOWS,)
-        )
-    return Known(gpus, Source("command", f"reg query {_DEVICES_GPU_WINDOWS}", f"VEN_10DE&DEV_{ids[0].upper()}"))
+        return Unknown("failed", f"which NVIDIA device this is, is not known: {', '.join(ids)}", (_WINDOWS_DEVICES,))
+    return Known(gpus, Source("command", f"reg query {_WINDOWS_DEVICES}", f"VEN_10DE&DEV_{ids[0].upper()}"))
 
 
 def parse_registry(text: str) -> Tuple[str, ...]:
@@ -315,9 +313,9 @@ def parse_registry(text: str) -> Tuple[str, ...]:
     return tuple(dict.fromkeys(device.lower() for device in found))
 
 
-def _gpu_gpu_windows(device: str) -> Gpu:
+def _windows_gpu(device: str) -> Gpu:
     untold = Unknown("failed", "there is no driver to tell it", (_REG,))
-    none = Absent((_DEVICES_GPU_WINDOWS,))
+    none = Absent((_WINDOWS_DEVICES,))
     return Gpu(
         nvml_index=untold, name=untold, uuid=untold, pci_address=none, pci_id=Known(device, Source("command", _REG)),
         compute_capability=untold, kernel_driver=untold, memory_bytes=untold, memory_used_bytes=untold,

@@ -281,7 +281,7 @@ def msvc_runtime(host: Host) -> Fact[str]:
     return Known(_FOLDER, Source("file", paths[0]))
 
 
-_FILES_HOST_OS = ("/etc/os-release", "/usr/lib/os-release")
+_RELEASE_FILES = ("/etc/os-release", "/usr/lib/os-release")
 
 
 @dataclass(frozen=True)
@@ -296,11 +296,11 @@ class DistributionFacts:
 def read_distribution(host: Host, system: Mapping[str, Any]) -> DistributionFacts:
     """Read os-release, whose second place is the one a distribution ships it in."""
     if host.system != "linux":
-        none, version = Absent(_FILES_HOST_OS), str(system.get("version", ""))
+        none, version = Absent(_RELEASE_FILES), str(system.get("version", ""))
         told = Known(version, Source("library", "version")) if version else Absent(("version",))
         return DistributionFacts(none, none, told)
-    unread: Fact[str] = Absent(_FILES_HOST_OS)
-    for path in _FILES_HOST_OS:
+    unread: Fact[str] = Absent(_RELEASE_FILES)
+    for path in _RELEASE_FILES:
         text = host.read_text(path)
         values = parse_os_release(text.value) if isinstance(text, Known) else {}
         if "ID" in values:
@@ -421,28 +421,28 @@ def collect_host(host: Host) -> HostFacts:
         distribution_id=distribution.id,
         distribution_like=distribution.like,
         distribution_version=distribution.version,
-        kernel_release=_told_host_info(system, "kernel_release"),
-        architecture=_told_host_info(system, "machine"),
+        kernel_release=_release_facts(system, "kernel_release"),
+        architecture=_release_facts(system, "machine"),
         libc_kind=libc.kind,
         libc_version=libc.version,
         glibcxx_version=glibcxx_version(host),
         cpu_model=cpu.model,
         cpu_flags=cpu.flags,
-        memory_bytes=_told_host_info(system, "memory_bytes"),
+        memory_bytes=_release_facts(system, "memory_bytes"),
         shm_bytes=shm_bytes(host),
         container=container_kind(host),
         wsl_version=wsl_version(host, str(system.get("kernel_release", ""))),
         jetson_release=jetson_release(host, str(system.get("machine", ""))),
         secure_boot=secure_boot(host),
         msvc_runtime=msvc_runtime(host),
-        is_root=_told_host_info(system, "is_root"),
+        is_root=_release_facts(system, "is_root"),
         environment=relevant_environment(host),
         pip_configuration=pip_configuration(host),
         conda_configuration=conda_configuration(host),
     )
 
 
-def _told_host_info(system: Mapping[str, Any], name: str) -> Fact[Any]:
+def _release_facts(system: Mapping[str, Any], name: str) -> Fact[Any]:
     if name in system and system[name] != "":
         return Known(system[name], Source("library", name))
     return Unknown("failed", f"this system does not tell its {name}")

@@ -30,7 +30,7 @@ class PythonSelection:
 
 
 @dataclass(frozen=True)
-class Choice:
+class PythonChoice:
     """The interpreter chosen, its answer to the child script and by what it was chosen."""
 
     executable: Fact[str]
@@ -38,7 +38,7 @@ class Choice:
     chosen_by: str
 
 
-def choose_python(host: Host, selection: PythonSelection) -> Choice:
+def choose_python(host: Host, selection: PythonSelection) -> PythonChoice:
     """Take --python, --env, VIRTUAL_ENV, CONDA_PREFIX, this tool's own Python or the first on PATH."""
     environment, told = host.environment(), ("alone",) if selection.alone else ()
     if selection.python:
@@ -57,14 +57,14 @@ def choose_python(host: Host, selection: PythonSelection) -> Choice:
         on_path = _on_path(host)
         if isinstance(on_path, Known):
             return _asked(host, on_path, "PATH", told)
-    return Choice(_executable(answer, Absent(("own interpreter",))), answer, "own")
+    return PythonChoice(_executable(answer, Absent(("own interpreter",))), answer, "own")
 
 
-def _asked(host: Host, python: Fact[str], chosen_by: str, told: Tuple[str, ...]) -> Choice:
+def _asked(host: Host, python: Fact[str], chosen_by: str, told: Tuple[str, ...]) -> PythonChoice:
     if not isinstance(python, Known):
-        return Choice(python, python, chosen_by)
+        return PythonChoice(python, python, chosen_by)
     answer = host.ask("interpreter_info", *told, python=python.value)
-    return Choice(_executable(answer, python), answer, chosen_by)
+    return PythonChoice(_executable(answer, python), answer, chosen_by)
 
 
 def _executable(answer: Fact[Mapping[str, Any]], otherwise: Fact[str]) -> Fact[str]:
@@ -271,7 +271,7 @@ def collect_python(host: Host, selection: PythonSelection) -> PythonFacts:
     return PythonFacts(executable=choice.executable, chosen_by=choice.chosen_by, **plain, **installed)
 
 
-def _silent(choice: Choice, reason: Fact[Any]) -> PythonFacts:
+def _silent(choice: PythonChoice, reason: Fact[Any]) -> PythonFacts:
     names = (*_PLAIN, *_READ, "libstdcxx_path", "libstdcxx_glibcxx")
     unknown: Dict[str, Any] = dict.fromkeys(names, reason)
     return PythonFacts(executable=choice.executable, chosen_by=choice.chosen_by, **unknown)

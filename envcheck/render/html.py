@@ -8,8 +8,9 @@ from envcheck import __version__
 from envcheck.model.findings import INCOMPATIBLE, NOTE, Report
 from envcheck.model.machine import Snapshot
 from envcheck.plan.repair import repair_plan
-from envcheck.render.inert import inert, shell_line
-from envcheck.render.layers import layers
+from envcheck.render.inert import inert
+from envcheck.render.report_text import layers
+from envcheck.render.shells import shell_line
 from envcheck.rules.overview import overview
 
 if TYPE_CHECKING:

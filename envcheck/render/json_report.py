@@ -33,7 +33,7 @@ def render_json(
     if snapshot is not None:
         document["snapshot"] = snapshot_document(snapshot)
     if smoke is not None:
-        from envcheck.render.smoke_json import smoke_document
+        from envcheck.render.smoke import smoke_document
 
         document["smoke"] = smoke_document(smoke)
     return document_text(document)

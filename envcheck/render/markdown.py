@@ -1,12 +1,13 @@
-"""The report as Markdown: for a step summary, an issue or a chat."""
+"""Render a report as Markdown and as GitHub annotations."""
 
 from __future__ import annotations
 
 import re
 
-from envcheck.model.findings import UNDETERMINED, Command, Finding, Report
+from envcheck.model.findings import ERROR, UNDETERMINED, WARNING, Command, Finding, Fix, Report, Way
 from envcheck.model.machine import Snapshot
-from envcheck.render.inert import inert, shell_line
+from envcheck.render.inert import inert
+from envcheck.render.shells import shell_line
 from envcheck.rules.overview import overview
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!&@$])")  # & begins an entity, $ a formula
@@ -65,3 +66,45 @@ def fenced(lines: list[str], language: str = "") -> list[str]:
     longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return [fence + language, *lines, fence]
+
+
+def render_github(report: Report, judged: str = "") -> str:
+    """Render one annotation for each finding, then the verdict; `judged` is a file the findings are about."""
+    lines = [_annotation(finding, judged, report.system) for finding in report.findings]
+    return "\n".join([*lines, f"envcheck: {report.verdict}: {inert(report.headline)}"]) + "\n"
+
+
+def _annotation(finding: Finding, judged: str, system: str) -> str:
+    level = {ERROR: "error", WARNING: "warning"}.get(finding.severity, "notice")
+    title = f"envcheck {finding.id}" + (" (the cause)" if finding.primary else "")
+    title += " (undetermined)" if finding.verdict == UNDETERMINED else ""
+    text = inert(finding.message)
+    if finding.fix is not None:
+        text += _annotated_way("Fix", finding.fix, system) + "".join(
+            _annotated_way("Or", way, system) for way in finding.fix.alternatives
+        )
+    place = _place(finding, judged)
+    return f"::{level} {place}title={_property(title)}::{_data(text)}"
+
+
+def _annotated_way(word: str, way: Fix | Way, system: str) -> str:
+    typed = "".join(f"\n$ {shell_line(command.argv, system)}" for command in way.commands)
+    return f"\n{word}: {inert(way.summary)}{typed}"
+
+
+def _place(finding: Finding, judged: str) -> str:
+    """Point at the line of the judged file, or of one it names, that the evidence was read in."""
+    sources = [item.source.where for item in finding.evidence if item.source is not None and item.source.kind == "file"]
+    for where in sources if judged else ():
+        path, _, line = where.rpartition(":")
+        if line.isdigit() and path and not path.startswith("/"):
+            return f"file={_property(path)},line={line},"
+    return f"file={_property(judged)}," if judged else ""
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

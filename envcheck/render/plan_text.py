@@ -7,8 +7,8 @@ import re
 from envcheck.model.plans import SYSTEM, Clash, Environment, Plan, PlannedRelease, Rejected, Step
 from envcheck.model.writing import read_writing
 from envcheck.plan.paths import activation
-from envcheck.render.inert import inert, shell_line
-from envcheck.render.windows import windows_line
+from envcheck.render.inert import inert
+from envcheck.render.shells import shell_line, windows_line
 
 _SHOWN = 6  # rejected releases before the rest is counted; -v shows all
 

@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 from envcheck import __version__
 from envcheck.model.findings import UNDETERMINED, Command, Evidence, Finding, Report
-from envcheck.render.inert import inert, shell_line
+from envcheck.render.inert import inert
+from envcheck.render.shells import shell_line
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _NUMBERED = re.compile(r"[^\s,]+:\d+")  # a line of a file that was judged

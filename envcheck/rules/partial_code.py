@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix.clauses import within
 from envcheck.matrix.rows import build_citation
+from envcheck.matrix.versions import within
 from envcheck.model.facts import Known
 from envcheck.model.findings import Citation
 from envcheck.rules.architecture_targets import JIT, coverage, parse_target

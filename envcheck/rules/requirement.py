@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.matrix.clauses import Clause, clauses, within
+from envcheck.matrix.versions import Clause, clauses, within
 from envcheck.model.records import dataclass
 
 _NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"

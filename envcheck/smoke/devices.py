@@ -13,12 +13,12 @@ from envcheck.smoke.placement import Placement
 from envcheck.smoke.protocol import (
     BAD_OUTCOMES,
     CRASHED,
-    ERROR,
     FAILED,
     FRAMEWORKS,
     HUNG,
     OUT_OF_MEMORY,
     PASSED,
+    RAISED,
     SKIPPED,
     Listing,
     Measure,
@@ -62,7 +62,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Choice:
+class DeviceChoice:
     """The GPUs to test and those left out."""
 
     devices: tuple[Device, ...] = ()
@@ -72,17 +72,19 @@ class Choice:
 CPU_DEVICE = Device(CPU, "CPU")
 
 
-def choose_devices(gpus: tuple[Gpu, ...], visible: str | None, wanted: tuple[str, ...], order: str = "") -> Choice:
+def choose_devices(
+    gpus: tuple[Gpu, ...], visible: str | None, wanted: tuple[str, ...], order: str = ""
+) -> DeviceChoice:
     """Choose among `gpus`: those CUDA_VISIBLE_DEVICES (`visible`) shows and --gpu (`wanted`) names.
 
     `order` is CUDA_DEVICE_ORDER. Raises DeviceError for a GPU that is not there.
     """
     shown, left_out = _shown(gpus, visible)
     if shown is None:
-        return Choice((Device(GPU, f"CUDA_VISIBLE_DEVICES={visible}", str(visible), 1, in_cuda_order=True),))
+        return DeviceChoice((Device(GPU, f"CUDA_VISIBLE_DEVICES={visible}", str(visible), 1, in_cuda_order=True),))
     if visible is not None and _is_ambiguous(gpus, visible, order) and not wanted:
         entries = [entry.strip() for entry in visible.split(",")][: len(shown)]
-        return Choice(tuple(_in_cuda_order(entry) for entry in entries), tuple(left_out))
+        return DeviceChoice(tuple(_in_cuda_order(entry) for entry in entries), tuple(left_out))
     devices: list[Device] = []
     for position in shown:
         instances, reason = _devices_of(position, gpus[position], visible)
@@ -91,7 +93,7 @@ def choose_devices(gpus: tuple[Gpu, ...], visible: str | None, wanted: tuple[str
     if wanted:
         devices = list(dict.fromkeys(found for name in wanted for found in _named(name, devices, left_out)))
         left_out = []
-    return Choice(tuple(devices), tuple(left_out))
+    return DeviceChoice(tuple(devices), tuple(left_out))
 
 
 def all_together(devices: tuple[Device, ...]) -> Device | None:
@@ -169,7 +171,7 @@ def _named(name: str, devices: list[Device], left_out: list[LeftOut]) -> list[De
     raise DeviceError(f"--gpu {name}: {hidden.why if hidden else f'no such GPU here (there are: {there})'}.")
 
 
-_WORST_FIRST = (CRASHED, HUNG, OUT_OF_MEMORY, FAILED, ERROR, PASSED, SKIPPED)
+_WORST_FIRST = (CRASHED, HUNG, OUT_OF_MEMORY, FAILED, RAISED, PASSED, SKIPPED)
 _TITLES = {"tensorflow": "TensorFlow", "torch": "PyTorch", "jax": "JAX", "driver": "CUDA driver"}
 
 

@@ -36,15 +36,15 @@ from envcheck.model.records import dataclass
 
 PASSED = "passed"
 FAILED = "failed"  # wrong numbers, or not where it was asked to run
-ERROR = "error"  # the framework refused
+RAISED = "error"  # the framework refused
 OUT_OF_MEMORY = "out-of-memory"
 SKIPPED = "skipped"
 HUNG = "hung"
 CRASHED = "crashed"
 
-SCRIPT_OUTCOMES = (PASSED, FAILED, ERROR, OUT_OF_MEMORY, SKIPPED)
+SCRIPT_OUTCOMES = (PASSED, FAILED, RAISED, OUT_OF_MEMORY, SKIPPED)
 OUTCOMES = (*SCRIPT_OUTCOMES, HUNG, CRASHED)  # the last two only the runner can tell
-BAD_OUTCOMES = (FAILED, ERROR, OUT_OF_MEMORY, HUNG, CRASHED)
+BAD_OUTCOMES = (FAILED, RAISED, OUT_OF_MEMORY, HUNG, CRASHED)
 
 LEVELS = ("quick", "full", "bench")
 FRAMEWORKS = ("tensorflow", "torch", "jax", "driver")
@@ -134,7 +134,7 @@ def _result(event: dict[str, Any]) -> Result:
     return Result(
         check=str(event.get("check", "")),
         device=str(event.get("device", "")),
-        outcome=outcome if outcome in SCRIPT_OUTCOMES else ERROR,
+        outcome=outcome if outcome in SCRIPT_OUTCOMES else RAISED,
         seconds=_number(event.get("seconds")),
         **{name: str(event.get(name) or "") for name in names},
     )

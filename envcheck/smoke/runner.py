@@ -14,7 +14,7 @@ from envcheck.model.facts import Known
 from envcheck.model.records import dataclass
 from envcheck.smoke.devices import CPU, CPU_DEVICE, Device, Framework, Job, Run, all_together, worst
 from envcheck.smoke.placement import Placement, judge_placements, parse_placements
-from envcheck.smoke.protocol import CRASHED, ERROR, HUNG, OUT_OF_MEMORY, STEP_MARK, Result, Spoken, parse_events
+from envcheck.smoke.protocol import CRASHED, HUNG, OUT_OF_MEMORY, RAISED, STEP_MARK, Result, Spoken, parse_events
 from envcheck.smoke.verdict import Explain, with_findings
 
 _GIB = 1 << 30
@@ -43,7 +43,7 @@ _TRANSLATING = "will be jit-compiled from PTX"
 def ending(watched: Watched, spoken: Spoken, log: str, limits: Limits) -> Result | None:
     """Return the result that a process could not tell itself: how it hung or died; None where it came to its end."""
     if watched.ended == NOT_STARTED:
-        return Result("start", "", ERROR, watched.detail)
+        return Result("start", "", RAISED, watched.detail)
     if watched.ended == EXITED and spoken.done:
         return None
     check, device = spoken.pending or ("start", "")

@@ -17,7 +17,7 @@ Explain = Callable[[str], tuple[str, ...]]  # text of a log -> the ids of the fi
 UNEXPLAINED = "smoke-failed"
 
 
-_IN_WORDS = (protocol.ERROR, CRASHED, FAILED)  # outcomes whose cause a framework says
+_IN_WORDS = (protocol.RAISED, CRASHED, FAILED)  # outcomes whose cause a framework says
 _BETWEEN = ("peer-copy", "copy from", "all-reduce", "gradients")  # checks that take several GPUs
 
 

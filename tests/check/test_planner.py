@@ -7,7 +7,7 @@ from functools import partial
 
 from envcheck.check.config import Config
 from envcheck.check.judge import Planner, judge_project
-from envcheck.cli.mending import brought, mended
+from envcheck.cli.report import brought, mended
 from envcheck.model.findings import Report
 from envcheck.model.machine import Facts
 from envcheck.rules import Context, Target, evaluate

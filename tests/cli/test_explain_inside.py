@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from envcheck.cli import follow, logs
+from envcheck.cli import explain as follow
+from envcheck.cli import explain as logs
 from envcheck.cli import run as run_module
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run

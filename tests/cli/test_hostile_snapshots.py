@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from envcheck.cli.exits import UserError
-from envcheck.cli.formats import FORMATS, Style, print_report
 from envcheck.cli.inspect import saved_snapshot
 from envcheck.cli.options import Printing
+from envcheck.cli.report import FORMATS, Style, print_report
 from envcheck.diff.compare import compare
-from envcheck.render.diff_json import render_diff_json
-from envcheck.render.diff_text import print_comparison
+from envcheck.render.diff import print_comparison, render_diff_json
 from envcheck.render.json_report import render_snapshot
 from envcheck.rules import Context, Target, evaluate
 from tests.hosts.test_hosts import snapshot_of

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from envcheck.cli import progress
+from envcheck.cli import inspect as progress
 
 
 class Terminal:

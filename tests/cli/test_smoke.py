@@ -17,7 +17,7 @@ import fastjsonschema
 import pytest
 
 import envcheck as envcheck_package
-from envcheck.cli.smoke_causes import explain_words
+from envcheck.cli.smoke import explain_words
 from envcheck.smoke.devices import Framework, Job
 from envcheck.smoke.protocol import Result
 from envcheck.smoke.verdict import with_findings
@@ -177,7 +177,7 @@ def test_the_command_in_this_process(monkeypatch: pytest.MonkeyPatch, capsys: py
 
 
 def test_every_step_is_told_to_who_watches(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from envcheck.cli.smoke_progress import SmokeProgress
+    from envcheck.cli.smoke import SmokeProgress
 
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     done: list[str] = []

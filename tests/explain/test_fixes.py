@@ -19,7 +19,7 @@ from envcheck.plan.described import Description, check_description, planned_fact
 from envcheck.plan.proofs import Proof, proof_of
 from envcheck.plan.remedy import remedied
 from envcheck.plan.requests import read_requests
-from envcheck.render.inert import shell_line
+from envcheck.render.shells import shell_line
 from envcheck.rules import Context, catalogue, evaluate
 from tests.cases.case_facts import matrix
 from tests.cases.judged import judge_text, judged_cases

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.cli.mending import mended
+from envcheck.cli.report import mended
 from envcheck.fleet.report import judge_folder
 from envcheck.fleet.results import (
     BROKEN,
@@ -34,9 +34,7 @@ from envcheck.fleet.run import run_fleet
 from envcheck.matrix.load import load_matrix
 from envcheck.model.findings import Report
 from envcheck.model.machine import Snapshot
-from envcheck.render.fleet_data import render_fleet_csv, render_fleet_json
-from envcheck.render.fleet_html import render_fleet_html
-from envcheck.render.fleet_text import print_fleet
+from envcheck.render.fleet import print_fleet, render_fleet_csv, render_fleet_html, render_fleet_json
 from envcheck.rules import Context, Target, evaluate
 from tests.fleet.hostile import document, mutated
 from tests.hosts.test_hosts import snapshot_of

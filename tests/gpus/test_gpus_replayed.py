@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.cli import gpus_watch
+from envcheck.cli import gpus as gpus_watch
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.host.protocol import Host
@@ -101,7 +101,7 @@ def test_a_watch_goes_on_until_it_is_interrupted(
         if len(pauses) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("envcheck.cli.gpus_watch.time.sleep", sleep)
+    monkeypatch.setattr("envcheck.cli.gpus.time.sleep", sleep)
     with pytest.raises(KeyboardInterrupt):
         run(["gpus", "--watch", "2", "--csv", str(table)])
     assert all(0 <= pause <= 2 for pause in pauses)

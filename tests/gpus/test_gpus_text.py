@@ -12,8 +12,7 @@ from envcheck.gpus.holders import blind_spots, views
 from envcheck.gpus.listing import Listing, judge
 from envcheck.model.activity import GpuActivity
 from envcheck.model.facts import Absent, Unknown
-from envcheck.render.gpus_json import render_gpus_json
-from envcheck.render.gpus_text import live_gpus, print_gpus
+from envcheck.render.gpus import live_gpus, print_gpus, render_gpus_json
 from tests.gpus.made import GIB, gpu, known, lost, process, reading
 
 SECRET = "python3 train.py --token=hunter2 \x1b[31m"

@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 
 from envcheck.host.file_changes import HeldError
-from envcheck.install.journal import Journal
-from envcheck.install.place import place_of
+from envcheck.install.journal import Journal, place_of
 from envcheck.install.run import Job, install
 from envcheck.model.plans import Step
 from tests.install.wheels import PARTS, site_packages

@@ -12,11 +12,11 @@ import fastjsonschema
 import pip
 import pytest
 
-from envcheck.cli import install_plan, install_session
+from envcheck.cli import install as install_session
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.cli.install_plan import Asked, Planned
-from envcheck.install.place import place_of
+from envcheck.cli.install import Asked, Planned, plan_to_run
+from envcheck.install.journal import place_of
 from envcheck.model.plans import Plan
 from envcheck.model.records import replaced
 from envcheck.render.plan_text import render_plan_text
@@ -29,7 +29,7 @@ AS_ROOT = ["--as-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
 
 def planned(installer: str = "pip", folder: str = "env") -> Planned:
     asked = Asked(("jax",), folder, "", installer, "cpu")
-    return install_plan.plan_to_run(asked, place_of(folder), system=False)
+    return plan_to_run(asked, place_of(folder), system=False)
 
 
 def make_wheels(folder: Path) -> str:
@@ -68,7 +68,7 @@ def test_what_the_doctor_refuses_is_taken_back(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     make_wheels(here)
-    monkeypatch.setattr("envcheck.cli.install_judge._missing", lambda *_: ["jax==9"])
+    monkeypatch.setattr("envcheck.cli.install._missing", lambda *_: ["jax==9"])
     assert install("jax", "--env", "env", "--installer", "uv", "--yes", "-q") == 4
     said = capfd.readouterr().err
     assert "Not installed: the environment does not hold jax==9. " in said
@@ -269,7 +269,7 @@ def test_smoke_decides_with_the_doctor(
 
 
 def test_the_doctor_decides(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    from envcheck.cli.install_judge import Judged, judge
+    from envcheck.cli.install import Judged, judge
 
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], check=True, timeout=60)
     plan = planned().plan
@@ -281,7 +281,7 @@ def test_the_doctor_decides(here: Path, capfd: pytest.CaptureFixture[str]) -> No
 def test_the_environments_own_libraries_are_on_the_loaders_path_while_it_is_judged(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from envcheck.cli.install_judge import Judged, _activated
+    from envcheck.cli.install import Judged, _activated
 
     plan = planned().plan
     (here / "env/lib/nvidia/cudnn/lib").mkdir(parents=True)

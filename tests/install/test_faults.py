@@ -14,8 +14,7 @@ import pytest
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.host.file_changes import copy_tree, exclusive
-from envcheck.install.journal import Journal
-from envcheck.install.place import Place, place_of
+from envcheck.install.journal import Journal, Place, place_of
 from tests.install.session import HELD
 from tests.install.wheels import held_by, tree_hash
 

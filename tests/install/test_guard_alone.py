@@ -13,10 +13,8 @@ import pytest
 
 from envcheck.host.file_changes import exclusive
 from envcheck.install import guard
-from envcheck.install.change import begin, put_in_place
-from envcheck.install.journal import Journal
-from envcheck.install.place import place_of
-from envcheck.install.settle import settle
+from envcheck.install.change import begin, put_in_place, settle
+from envcheck.install.journal import Journal, place_of
 
 pytestmark = pytest.mark.needs("posix")
 IDENTITY = "20260101T000000-1"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.cli.install_judge import Judged, _smoke
-from envcheck.cli.smoke_options import SmokeOptions
+from envcheck.cli.install import Judged, _smoke
+from envcheck.cli.smoke import SmokeOptions
 from envcheck.model.plans import Plan, PlannedRelease
 from envcheck.plan.there import Standing
 from envcheck.smoke.devices import Session
@@ -20,7 +20,7 @@ def test_only_what_was_planned_or_stays_computes(monkeypatch: pytest.MonkeyPatch
         asked.append(options)
         return Session("quick", ())
 
-    monkeypatch.setattr("envcheck.cli.smoke_session.run_session", computed)
+    monkeypatch.setattr("envcheck.cli.smoke.run_session", computed)
     release = PlannedRelease("tensorflow", "tensorflow-cpu", "2.12.1", "tensorflow-cpu==2.12.1", "cpu")
     stays = Standing("torch", "torch", "2.13.0+cpu", "", "torch==2.13.0+cpu", ())
     _smoke(Judged(Plan("cpu", (release,), ()), Path("env"), None, smoke=True, quiet=True, kept=(stays,)))

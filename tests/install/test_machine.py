@@ -10,13 +10,12 @@ from pathlib import Path
 import fastjsonschema
 import pytest
 
-from envcheck.cli.install_progress import InstallProgress
-from envcheck.install.journal import Journal
-from envcheck.install.machine import Taken, taken
-from envcheck.install.place import Place, place_of
+from envcheck.cli.install import InstallProgress
+from envcheck.install.journal import Journal, Place, place_of
 from envcheck.install.run import Job, install
+from envcheck.install.steps import Taken, taken
 from envcheck.model.plans import SYSTEM, Step
-from envcheck.render.install_json import render_install_json
+from envcheck.render.plan_files import render_install_json
 from tests.install.session import creating
 from tests.model.test_schemas import SCHEMAS
 

@@ -12,19 +12,17 @@ from threading import Thread
 import pytest
 
 from envcheck.host.prerequisites import why_unreachable
-from envcheck.install import adapt, preflight
-from envcheck.install.adapt import AdaptError, Here
-from envcheck.install.index import page_to_reach
-from envcheck.install.install_data import install_data, room_for
-from envcheck.install.place import place_of
-from envcheck.install.preflight import Preflight, objections
-from envcheck.install.variables import can_stand_for_pip, step_variables
-from envcheck.matrix.renew.usual import usual_index
+from envcheck.install import preflight
+from envcheck.install import steps as adapt
+from envcheck.install.journal import place_of
+from envcheck.install.preflight import Preflight, install_data, objections, page_to_reach, room_for
+from envcheck.install.steps import AdaptError, Here, can_stand_for_pip, step_variables
+from envcheck.matrix.refresh.pip_settings import usual_index
 from envcheck.model.facts import Known, Source
 from envcheck.model.machine import Facts, PythonFacts
 from envcheck.model.plans import SYSTEM, USER, Plan, RequirementSet, Step
 from envcheck.model.records import replaced
-from envcheck.render.inert import shell_line
+from envcheck.render.shells import shell_line
 from tests.plan.machines import machine, planned
 
 pytestmark = pytest.mark.needs("posix")
@@ -369,5 +367,5 @@ def test_without_the_library_no_index_is_usual(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_library_that_says_it_otherwise_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envcheck.matrix.renew.usual._LINE", "(nowhere)")
+    monkeypatch.setattr("envcheck.matrix.refresh.pip_settings._LINE", "(nowhere)")
     assert usual_index().startswith("https://")

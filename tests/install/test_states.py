@@ -10,14 +10,11 @@ import pytest
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.cli.install_progress import InstallProgress
-from envcheck.cli.install_session import activation_hint
+from envcheck.cli.install import InstallProgress, activation_hint
 from envcheck.host.file_changes import exclusive
-from envcheck.install.change import ChangeError, begin, commit, put_in_place, restore
-from envcheck.install.journal import Journal, new_identity
-from envcheck.install.place import MARKER, Place, place_of
+from envcheck.install.change import NEW, OLD, ChangeError, begin, commit, put_in_place, restore, settle, unsettled
+from envcheck.install.journal import MARKER, Journal, Place, new_identity, place_of
 from envcheck.install.run import UnsettledError, held_place
-from envcheck.install.settle import NEW, OLD, settle, unsettled
 from tests.install.session import Told
 
 pytestmark = pytest.mark.needs("posix")
@@ -98,7 +95,7 @@ def test_what_cannot_be_put_back_is_said(
     def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("envcheck.cli.install_back.restore", fail)
+    monkeypatch.setattr("envcheck.cli.install.restore", fail)
     assert run(["install", "--rollback", "--env", str(place.folder), "--yes"]) == 4
     assert f"not put back: {place.folder}: Input/output error. Once" in capfd.readouterr().err
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.install.change import ChangeError
-from envcheck.install.journal import Journal
-from envcheck.install.place import place_of
+from envcheck.install.journal import Journal, place_of
 from envcheck.install.run import Job, UnsettledError, install, words_of
 from envcheck.model.plans import SYSTEM, Step
 from tests.install.session import Told, unpacking

@@ -14,12 +14,10 @@ import pytest
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.cli.install import expanded
-from envcheck.cli.install_judge import Judged, judge
+from envcheck.cli.install import Judged, expanded, judge
 from envcheck.install import preflight
 from envcheck.install.change import begin, put_in_place
-from envcheck.install.journal import Journal
-from envcheck.install.place import place_of
+from envcheck.install.journal import Journal, place_of
 from envcheck.model.records import replaced
 from envcheck.plan.there import Standing
 from tests.install.test_command import document, install, make_wheels, planned

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from envcheck.matrix.canonical import canonical_text
-from envcheck.matrix.renew.reader import Reader
-from envcheck.matrix.renew.refresh import list_framework, refresh
-from envcheck.matrix.renew.settings import pip_settings
-from envcheck.matrix.renew.verify import verify
+from envcheck.matrix.refresh.merge import canonical_text
+from envcheck.matrix.refresh.pip_settings import pip_settings
+from envcheck.matrix.refresh.reader import Reader
+from envcheck.matrix.refresh.refresh import list_framework, refresh
+from envcheck.matrix.refresh.verify import verify
 from tests.matrix.documents import document
 from tests.matrix.index.renewal import without
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from envcheck.matrix.canonical import canonical_text
-from envcheck.matrix.renew.changes import describe_changes
-from envcheck.matrix.renew.errors import ArtifactError
+from envcheck.matrix.refresh.merge import canonical_text, describe_changes
+from envcheck.matrix.refresh.pip_settings import ArtifactError
 from tests.matrix.documents import document, text
 from tests.matrix.index.renewal import FRAMEWORKS, recorded_versions, renew, spoil_all, without
 from tests.matrix.index.server import LocalIndex, serve
@@ -57,8 +56,8 @@ def test_a_current_matrix_reads_no_wheel(index: LocalIndex) -> None:
 def test_without_what_people_found_out_the_majors_are_still_read(
     index: LocalIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from envcheck.matrix.renew import merge
-    from envcheck.matrix.renew.curated import Curated
+    from envcheck.matrix.refresh import merge
+    from envcheck.matrix.refresh.merge import Curated
 
     monkeypatch.setattr(merge, "curated_statement", lambda *_: Curated())
     rows = renew(index, without("tensorflow", "2.3.0", *NEWEST), "tensorflow").document
@@ -171,7 +170,8 @@ def test_one_bad_wheel_does_not_lose_its_release(index: LocalIndex) -> None:
 
 
 def test_a_wheel_that_names_no_python_is_named(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    from envcheck.matrix.renew import draft, wheels
+    from envcheck.matrix.refresh import rows as draft
+    from envcheck.matrix.refresh import wheels
 
     monkeypatch.setattr(draft, "_admitted", lambda metadata: [])
     monkeypatch.setattr(wheels.Group, "pythons", lambda self, free_threaded=False: [])

@@ -13,17 +13,20 @@ import pytest
 from pypi_simple import ProjectPage
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix.renew.changes import describe_changes
-from envcheck.matrix.renew.curated import curated_file, curated_part, curated_statement
-from envcheck.matrix.renew.deep_cells import READ, derived_cells
-from envcheck.matrix.renew.draft import sentences
-from envcheck.matrix.renew.errors import ArtifactError
-from envcheck.matrix.renew.index import _wheel
-from envcheck.matrix.renew.metadata import classified_pythons, columns, holds, lower_bound, parse_requirements
-from envcheck.matrix.renew.python_text import parse_constants
-from envcheck.matrix.renew.session import plain_url, reason_of, refuse_downgrade, request_options
-from envcheck.matrix.renew.settings import IndexSettings, pip_settings
-from envcheck.matrix.renew.wheels import glibc_of, is_version, parse_wheel, platform_of
+from envcheck.matrix.refresh.deep import READ, derived_cells
+from envcheck.matrix.refresh.index import _wheel, plain_url, reason_of, refuse_downgrade, request_options
+from envcheck.matrix.refresh.merge import curated_file, curated_part, curated_statement, describe_changes
+from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, pip_settings
+from envcheck.matrix.refresh.rows import sentences
+from envcheck.matrix.refresh.wheel_contents import (
+    classified_pythons,
+    columns,
+    holds,
+    lower_bound,
+    parse_constants,
+    parse_requirements,
+)
+from envcheck.matrix.refresh.wheels import glibc_of, is_version, parse_wheel, platform_of
 from tests.matrix.documents import changed_copy, document
 
 
@@ -159,7 +162,7 @@ def test_certificates_and_trusted_hosts() -> None:
 
 
 def test_proxy_and_client_certificate_reach_the_session() -> None:
-    from envcheck.matrix.renew.session import open_session
+    from envcheck.matrix.refresh.index import open_session
 
     session = open_session(IndexSettings(proxy="http://proxy.example", client_certificate="/me.pem"))
     assert session.proxies["https"] == "http://proxy.example"

@@ -12,8 +12,8 @@ from packaging.specifiers import SpecifierSet
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix.canonical import canonical
 from envcheck.matrix.load import every_row
+from envcheck.matrix.refresh.merge import canonical
 from tests.matrix.documents import changed_copy, document, releases, text
 
 NO_CELLS = {"distribution", "platform", "citations", "note", "proof", "cuda_major", "soname", "tegra"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.matrix.tables import SECTIONS, Sections
+from envcheck.matrix.rows import SECTIONS, Sections
 from tests.matrix.documents import document, text
 
 

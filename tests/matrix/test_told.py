@@ -15,7 +15,7 @@ import fastjsonschema
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.matrix.renew.refresh import list_framework
+from envcheck.matrix.refresh.refresh import list_framework
 from tests.matrix.index.renewal import reader, without
 from tests.matrix.index.server import LocalIndex
 from tests.matrix.test_verify import recorded_matrix, row_of, saved

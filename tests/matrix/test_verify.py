@@ -13,9 +13,9 @@ import pytest
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.matrix.renew.merge import drop_unused_citations
-from envcheck.matrix.renew.refresh import list_framework
-from envcheck.matrix.renew.verify import Verification, verify
+from envcheck.matrix.refresh.merge import drop_unused_citations
+from envcheck.matrix.refresh.refresh import list_framework
+from envcheck.matrix.refresh.verify import Verification, verify
 from tests.matrix.documents import document
 from tests.matrix.index.renewal import FRAMEWORKS, reader, recorded_versions, spoil_all
 from tests.matrix.index.server import LocalIndex, serve
@@ -144,7 +144,7 @@ def test_a_sample_names_every_release_the_matrix_lacks_and_every_row_without_rel
 def test_a_sample_of_an_old_matrix_reads_none_of_the_many_releases_it_lacks(
     index: LocalIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("envcheck.matrix.renew.verify._FEW", 1)
+    monkeypatch.setattr("envcheck.matrix.refresh.verify._FEW", 1)
     matrix = recorded_matrix()
     del matrix["releases"]["torch"]["2.15.0"]
     found = held(index, matrix, "torch", sample=1)

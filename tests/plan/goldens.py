@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envcheck.cli.plan_output import rendered
+from envcheck.cli.plan import rendered
 from envcheck.model.plans import Plan
 from tests.plan.machines import machine, planned
 

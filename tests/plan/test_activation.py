@@ -13,8 +13,8 @@ import pytest
 
 from envcheck.model.plans import Environment, Plan, Step
 from envcheck.plan.activation import activation_steps, shells_of
-from envcheck.render.inert import here_document
 from envcheck.render.plan_text import step_line
+from envcheck.render.shells import here_document
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="loader paths are for POSIX shells")
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -11,7 +11,7 @@ from envcheck.plan import stated
 from envcheck.plan.described import in_an_image
 from envcheck.plan.images import Images, images_for
 from envcheck.probes import collection as overrides
-from envcheck.render.plan_dockerfile import render_dockerfile
+from envcheck.render.plan_files import render_dockerfile
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import machine, planned
 

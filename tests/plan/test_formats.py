@@ -19,13 +19,9 @@ from envcheck.model.writing import read_writing
 from envcheck.plan.build import build_plan
 from envcheck.plan.described import Description, planned_facts
 from envcheck.plan.requests import read_requests
-from envcheck.render.inert import here_document
-from envcheck.render.plan_environment import render_environment_file
-from envcheck.render.plan_json import render_plan_json
-from envcheck.render.plan_requirements import render_requirements
-from envcheck.render.plan_script import render_script
+from envcheck.render.plan_files import render_environment_file, render_plan_json, render_requirements, render_script
 from envcheck.render.plan_text import render_plan_text
-from envcheck.render.powershell import powershell_line
+from envcheck.render.shells import here_document, powershell_line
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.goldens import FILES, PLANS, golden, text_of
 from tests.plan.machines import A100, machine, matrix, planned

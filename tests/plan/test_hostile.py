@@ -14,7 +14,7 @@ from envcheck.cli.group import run
 from envcheck.model.plans import Plan
 from envcheck.plan.described import Description, check_description
 from envcheck.plan.requests import RequestError, check_folder, read_requests
-from envcheck.render.plan_script import render_script
+from envcheck.render.plan_files import render_script
 from tests.plan.machines import machine, matrix, planned
 
 HOSTILE = [

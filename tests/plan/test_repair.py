@@ -7,7 +7,7 @@ import pytest
 from envcheck.model.findings import Command, Finding, Fix, Report
 from envcheck.model.records import replaced
 from envcheck.plan.repair import _OF_A_RUN, repair_plan, steps_for
-from envcheck.render.text import finding_lines
+from envcheck.render.report_text import finding_lines
 from envcheck.rules import register_rules
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.registry import RULES

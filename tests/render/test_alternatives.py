@@ -8,13 +8,12 @@ import pytest
 
 from envcheck.model.findings import Command, Finding, Fix, Report, Way
 from envcheck.plan.repair import repair_plan
-from envcheck.render.github import render_github
 from envcheck.render.html import render_html
 from envcheck.render.json_report import render_json
 from envcheck.render.junit import render_report
-from envcheck.render.markdown import render_markdown
+from envcheck.render.markdown import render_github, render_markdown
+from envcheck.render.report_text import finding_lines
 from envcheck.render.sarif import render_sarif
-from envcheck.render.text import finding_lines
 from envcheck.rules.fixes_shell import fitted
 from tests.model.test_schemas import check, snapshot
 

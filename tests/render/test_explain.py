@@ -23,8 +23,7 @@ from envcheck.model.findings import (
     Fix,
     Report,
 )
-from envcheck.render.explain_json import render_explanation
-from envcheck.render.explain_text import print_cause, print_explanation, print_failure
+from envcheck.render.explain import print_cause, print_explanation, print_failure, render_explanation
 
 
 def event(line: int, text: str, *, count: int = 1, worker: str = "", file: str = "a.log") -> Event:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from envcheck.fleet.report import Row
-from envcheck.render.fleet_html import render_fleet_html
+from envcheck.render.fleet import render_fleet_html
 from tests.render.test_html import chromium
 
 HOSTILE = "</script><script>owned=1</script><img src=x onerror=owned=1>\x1b[31m\u202e' \" {{ 7*7 }} ${owned=1} <!-- "

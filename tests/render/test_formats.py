@@ -12,9 +12,8 @@ import pytest
 
 from envcheck.model.facts import Source
 from envcheck.model.findings import Command, Evidence, Finding, Fix, Report
-from envcheck.render.github import render_github
 from envcheck.render.junit import Case, render_cases, render_report
-from envcheck.render.markdown import escaped, fenced, render_markdown
+from envcheck.render.markdown import escaped, fenced, render_github, render_markdown
 from envcheck.render.sarif import render_sarif
 
 # The OASIS schema, as published in the npm package @microsoft/sarif-multitool-linux 5.7.0 (sarif-2.1.0.json;

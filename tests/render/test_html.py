@@ -14,8 +14,8 @@ from envcheck.model.findings import Command, Evidence, Finding, Fix, Report
 from envcheck.model.machine import SCHEMA_VERSION, DriverFacts, Facts, HostFacts, Snapshot
 from envcheck.plan.repair import repair_plan
 from envcheck.render.html import render_html
-from envcheck.render.inert import shell_line
-from envcheck.render.layers import layers
+from envcheck.render.report_text import layers
+from envcheck.render.shells import shell_line
 from envcheck.rules import Target, evaluate
 from tests.hosts.test_hosts import judged, snapshot_of
 from tests.needs import find_chromium

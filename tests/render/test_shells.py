@@ -11,8 +11,8 @@ import pytest
 from envcheck.model.findings import COMPATIBLE, Command, Finding, Fix, Report
 from envcheck.model.quoting import quoted
 from envcheck.model.writing import Writing, writing_argv
-from envcheck.render.inert import shell_line
-from envcheck.render.text import finding_lines, print_lines
+from envcheck.render.report_text import finding_lines, print_lines
+from envcheck.render.shells import shell_line
 from envcheck.rules.fixes_shell import fitted
 from tests.render.windows_shells import cmd_words, powershell_words
 

@@ -17,8 +17,7 @@ from envcheck.model.plans import Plan, Step
 from envcheck.model.writing import read_writing
 from envcheck.plan.remedy import remedied
 from envcheck.plan.repair import repair_plan
-from envcheck.render.inert import shell_line
-from envcheck.render.windows import windows_line
+from envcheck.render.shells import shell_line, windows_line
 from envcheck.rules import Context, Target
 from envcheck.rules.fixes_shell import fitted
 from envcheck.smoke import verdict

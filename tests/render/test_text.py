@@ -22,8 +22,9 @@ from envcheck.model.machine import (
     ToolkitFacts,
     ToolkitInstall,
 )
-from envcheck.render.inert import inert, shell_line
-from envcheck.render.text import print_text
+from envcheck.render.inert import inert
+from envcheck.render.report_text import print_text
+from envcheck.render.shells import shell_line
 from envcheck.rules.overview import overview
 
 HERE = Source("file", "/etc/x", "line")

@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.model.facts import Known, Source
 from envcheck.model.machine import Gpu, MigDevice
-from envcheck.smoke.devices import CPU_DEVICE, Choice, DeviceError, Framework, all_together, choose_devices
+from envcheck.smoke.devices import CPU_DEVICE, DeviceChoice, DeviceError, Framework, all_together, choose_devices
 from envcheck.smoke.runner import jobs_of
 
 HERE = Source("library", "composed")
@@ -24,7 +24,7 @@ TWO = (gpu(0), gpu(1))
 KINDS = (gpu(0, "NVIDIA T4"), gpu(1, "NVIDIA A100"))
 
 
-def visible(choice: Choice) -> list[str]:
+def visible(choice: DeviceChoice) -> list[str]:
     return [device.visible for device in choice.devices]
 
 
@@ -50,7 +50,7 @@ def test_the_variable_is_honoured(value: str | None, shown: list[str], hidden: l
 def test_a_form_nobody_describes_is_handed_on_as_it_is() -> None:
     (device,) = choose_devices(TWO, "0 1", ()).devices
     assert (device.visible, device.in_cuda_order) == ("0 1", True)
-    assert choose_devices((), "0 1", ()) == Choice(), "a machine without a GPU has none to try it on"
+    assert choose_devices((), "0 1", ()) == DeviceChoice(), "a machine without a GPU has none to try it on"
 
 
 def test_numbers_among_gpus_of_several_kinds_are_cudas_own() -> None:

@@ -12,9 +12,8 @@ import pytest
 
 import envcheck
 from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
-from envcheck.render.smoke_json import render_smoke_json
-from envcheck.render.smoke_junit import render_smoke_junit
-from envcheck.render.smoke_text import placement_lines, print_smoke
+from envcheck.render.junit import render_smoke_junit
+from envcheck.render.smoke import placement_lines, print_smoke, render_smoke_json
 from envcheck.rules import catalogue
 from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, Framework, Job, LeftOut, Run, Session, worst
 from envcheck.smoke.placement import Placement

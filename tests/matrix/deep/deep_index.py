@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.matrix.load import every_row
-from envcheck.matrix.renew.deep_refresh import deepen
-from envcheck.matrix.renew.refresh import list_framework
+from envcheck.matrix.refresh.refresh import deepen, list_framework
 from tests.matrix.documents import document
 from tests.matrix.index.renewal import reader
 from tests.matrix.index.server import LocalIndex, archive, recorded

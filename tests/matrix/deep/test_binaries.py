@@ -8,10 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.matrix.deep.binary import newest_versions, read_binary
-from envcheck.matrix.deep.errors import BinaryError
-from envcheck.matrix.deep.fatbin import ordered, parse_fatbins
-from envcheck.matrix.deep.names import DLL, SHARED, names_among
+from envcheck.matrix.refresh.binaries import (
+    DLL,
+    SHARED,
+    BinaryError,
+    names_among,
+    newest_versions,
+    ordered,
+    parse_fatbins,
+    read_binary,
+)
 from tests.matrix.deep.portable import portable
 
 BUILT = Path(__file__).with_name("built")
@@ -159,7 +165,7 @@ def test_a_section_without_bytes_in_the_file(tmp_path: Path) -> None:
 
 
 def test_more_than_any_real_library_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from envcheck.matrix.deep import elf
+    from envcheck.matrix.refresh import binaries as elf
 
     for name, said in (("_TAGS", "dynamic section"), ("_VERSIONS", "symbol versions"), ("_COMMENT", ".comment")):
         with monkeypatch.context() as patch:

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.cli.matrix_index import progress_bar
-from envcheck.matrix.canonical import canonical_text
+from envcheck.cli.matrix_refresh import progress_bar
+from envcheck.matrix.refresh.merge import canonical_text
 from tests.matrix.deep.deep_index import FILE, SAMPLE, SHA256, SOLVER, WHEEL, fill, row_of, unread
 from tests.matrix.index.server import Handler, LocalIndex
 

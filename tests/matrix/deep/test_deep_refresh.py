@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.matrix.canonical import canonical_text
 from envcheck.matrix.load import check_document
-from envcheck.matrix.renew import deep_stream
-from envcheck.matrix.renew.deep_cells import derived_cells, lay_binaries
-from envcheck.matrix.renew.deep_refresh import new_rows
-from envcheck.matrix.renew.deep_sample import sampled_members
-from envcheck.matrix.renew.errors import ArtifactError
+from envcheck.matrix.refresh import deep as deep_stream
+from envcheck.matrix.refresh.deep import derived_cells, lay_binaries, sampled_members
+from envcheck.matrix.refresh.merge import canonical_text
+from envcheck.matrix.refresh.pip_settings import ArtifactError
+from envcheck.matrix.refresh.refresh import new_rows
 from tests.matrix.deep.deep_index import (
     FILE,
     KEY,

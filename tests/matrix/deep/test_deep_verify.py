@@ -11,10 +11,9 @@ import fastjsonschema
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.matrix.canonical import canonical_text
-from envcheck.matrix.renew.deep_verify import hold_binaries
-from envcheck.matrix.renew.refresh import list_framework
-from envcheck.matrix.renew.verify import Verification
+from envcheck.matrix.refresh.merge import canonical_text
+from envcheck.matrix.refresh.refresh import list_framework
+from envcheck.matrix.refresh.verify import Verification, hold_binaries
 from tests.matrix.deep.deep_index import (
     FILE,
     SAMPLE,

@@ -8,12 +8,10 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from envcheck.matrix.renew.cache import Cache
-from envcheck.matrix.renew.curated import sources
-from envcheck.matrix.renew.merge import drop_unused_citations
-from envcheck.matrix.renew.reader import Reader
-from envcheck.matrix.renew.refresh import Renewal, list_framework, refresh
-from envcheck.matrix.renew.settings import IndexSettings
+from envcheck.matrix.refresh.merge import drop_unused_citations, sources
+from envcheck.matrix.refresh.pip_settings import IndexSettings
+from envcheck.matrix.refresh.reader import Cache, Reader
+from envcheck.matrix.refresh.refresh import Renewal, list_framework, refresh
 from tests.matrix.documents import document
 from tests.matrix.index.server import LocalIndex, recorded
 

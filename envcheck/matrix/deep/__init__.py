@@ -1,1 +1,0 @@
-"""What the binaries inside a wheel say of themselves: tier 2 of the matrix's proof."""

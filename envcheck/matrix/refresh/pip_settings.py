@@ -1,0 +1,169 @@
+"""Read where pip looks for packages on this machine, and how it connects."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlsplit
+
+
+class ArtifactError(Exception):
+    """An index page or wheel that could not be read, with one sentence that says which and why."""
+
+
+class UnusableWheelError(ArtifactError):
+    """A wheel that was read and that no installer takes under its name: without metadata, or of another release."""
+
+
+class MissingLibraryError(Exception):
+    """The libraries that talk to an index are not installed; the message says how to install them."""
+
+
+_LINE = r'^PYPI_SIMPLE_ENDPOINT\b[^=\n]*= "([^"\s]+)"'
+
+
+def usual_index() -> str:
+    """Return its address; "" where the library that knows it is not here."""
+    spec = find_spec("pypi_simple")
+    if spec is None or not spec.origin:
+        return ""
+    # To import the library takes longer than all else that is done before an installation: its source says it.
+    found = re.search(_LINE, Path(spec.origin).read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else _asked()
+
+
+def _asked() -> str:
+    from pypi_simple import PYPI_SIMPLE_ENDPOINT
+
+    return str(PYPI_SIMPLE_ENDPOINT)
+
+
+_SECTIONS = ("global", "download", "install")  # the later one wins, as for `pip install`
+
+
+@dataclass(frozen=True)
+class IndexSettings:
+    """The primary index and how to reach it; what is "" or empty is left to the libraries' defaults."""
+
+    url: str = ""
+    ca_file: str = ""
+    client_certificate: str = ""
+    proxy: str = ""
+    trusted_hosts: tuple[str, ...] = ()
+    connect_timeout: float = 10.0
+    read_timeout: float = 60.0
+    whole_timeout: float = 180.0  # seconds for one page or one range
+    retries: int = 3
+
+    def trusts(self, url: str) -> bool:
+        """Tell whether pip is told to reach this host without checking its certificate."""
+        parts = urlsplit(url)
+        return parts.hostname in self.trusted_hosts or f"{parts.hostname}:{parts.port}" in self.trusted_hosts
+
+
+def pip_settings(
+    environment: Mapping[str, str], prefix: str = sys.prefix, schemes: tuple[str, ...] = ("http", "https")
+) -> IndexSettings:
+    """Read pip's own configuration; extra indexes and find-links are left out on purpose."""
+    options = pip_options(environment, prefix)
+    if is_on(options.get("no-index", "")):
+        raise ArtifactError("pip is configured to use no index (no-index), so there is nothing to read.")
+    url = options.get("index-url", "").strip()
+    if url and urlsplit(url).scheme not in schemes:
+        readable = " and ".join(schemes)
+        raise ArtifactError(f"pip's index has the scheme {urlsplit(url).scheme!r}; only {readable} can be read.")
+    return replace(_connection(options), url=url)
+
+
+def connection_settings(environment: Mapping[str, str], prefix: str = sys.prefix) -> IndexSettings:
+    """Read from pip's configuration how to reach servers that are no index: certificates, proxy, patience."""
+    return _connection(pip_options(environment, prefix))
+
+
+def is_on(value: str) -> bool:
+    """Tell whether pip takes an option's value for yes."""
+    return value.lower() in {"1", "true", "yes", "on"}
+
+
+def pip_options(environment: Mapping[str, str], prefix: str = sys.prefix) -> dict[str, str]:
+    """Read all options of pip's files and variables by their long names. Raises ArtifactError for a broken file."""
+    found: dict[str, str] = {}
+    for path in _files(environment, prefix):
+        found.update(_read(path))
+    return {**found, **_from_environment(environment)}
+
+
+def _connection(options: Mapping[str, str]) -> IndexSettings:
+    usual = IndexSettings()
+    return IndexSettings(
+        ca_file=options.get("cert", ""),
+        client_certificate=options.get("client-cert", ""),
+        proxy=options.get("proxy", ""),
+        trusted_hosts=tuple(options.get("trusted-host", "").split()),
+        read_timeout=_number(options, ("timeout", "default-timeout"), usual.read_timeout),
+        retries=int(_number(options, ("retries",), usual.retries)),
+    )
+
+
+def _number(options: Mapping[str, str], names: Iterable[str], usual: float) -> float:
+    """Read a number of seconds or tries; one that is none is reported as pip reports it."""
+    named = next((name for name in names if options.get(name)), "")
+    if not named:
+        return usual
+    try:
+        found = float(options[named])
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < 1e6:
+        raise ArtifactError(f"pip is configured with {named} = {options[named]!r}, which is no number it can use.")
+    return found
+
+
+def _files(environment: Mapping[str, str], prefix: str) -> Iterator[Path]:
+    """Yield pip's configuration files, the stronger ones later; PIP_CONFIG_FILE=/dev/null means none."""
+    import platformdirs
+
+    named = environment.get("PIP_CONFIG_FILE", "")
+    if named == os.devnull:
+        return
+    name = "pip.ini" if sys.platform == "win32" else "pip.conf"
+    site = platformdirs.site_config_dir("pip", appauthor=False, multipath=True)
+    yield from (Path(folder) / name for folder in reversed(site.split(os.pathsep)))
+    if sys.platform != "win32":
+        yield Path("/etc") / name
+    home = Path(environment.get("HOME") or Path.home())
+    yield home / ("pip" if sys.platform == "win32" else ".pip") / name
+    yield Path(platformdirs.user_config_dir("pip", appauthor=False, roaming=True)) / name
+    yield Path(environment.get("VIRTUAL_ENV") or prefix) / name
+    if named:
+        yield Path(named)
+
+
+def _read(path: Path) -> dict[str, str]:
+    """Read one configuration file; one that is missing says nothing, a broken one is reported.
+
+    [global]
+    index-url = https://mirror.example/simple
+    """
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read_string(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return {}
+    except (OSError, UnicodeDecodeError, configparser.Error) as error:
+        reason = str(error).splitlines()[0]
+        raise ArtifactError(f"pip's configuration file {path} cannot be read: {reason}") from error
+    sections = [parser[name] for name in _SECTIONS if parser.has_section(name)]
+    return {key.replace("_", "-"): value for section in sections for key, value in section.items()}
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Read PIP_INDEX_URL and the like: an empty variable counts as not set."""
+    found = {key: value for key, value in environment.items() if key.startswith("PIP_") and value}
+    return {key[len("PIP_") :].lower().replace("_", "-"): value for key, value in found.items()}

@@ -1,0 +1,191 @@
+"""Render what a log says as text and JSON."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from envcheck import __version__
+from envcheck.explain.events import Event
+from envcheck.explain.reading import NOISE, Reading, harmless_lines, line_that_matters, main_finding, where
+from envcheck.model.findings import UNDETERMINED, Finding
+from envcheck.model.records import replaced
+from envcheck.render.inert import inert
+from envcheck.render.json_report import document_text, planned
+from envcheck.render.report_text import Line, finding_lines, numbered_steps, print_lines, verdict_line
+from envcheck.render.shells import shell_line
+
+_HARMLESS_SHOWN = 3
+_SHOWN_OF_A_LINE = 110
+
+
+def print_explanation(reading: Reading, *, color: bool, verbose: bool, quiet: bool) -> None:
+    """Print the explanation to stdout; `quiet` leaves the verdict and its cause, `verbose` lists every known line."""
+    lines = [*_matter(reading), verdict_line(reading.report), *_findings(reading, verbose=verbose, quiet=quiet)]
+    if not quiet:
+        lines += [*_harmless(reading, verbose=verbose), *_footer(reading)]
+    print_lines(lines, color=color)
+
+
+def print_cause(reading: Reading, *, color: bool) -> None:
+    """Print the cause alone to stdout: the line, why, what to type."""
+    print_lines([*_matter(reading), *_findings(reading, verbose=False, quiet=True)[1:], ("", "", "")], color=color)
+
+
+def print_failure(reading: Reading, status: int, *, color: bool, verbose: bool, quiet: bool) -> None:
+    """Print to stderr why a command failed; where nothing in its output is known, one line that says so."""
+    ended = f"the command ended with {status if status >= 0 else hex(status & 0xFFFFFFFF)}"
+    if main_finding(reading.report) is None:
+        advice = "" if quiet else " `envcheck doctor` judges this machine."
+        said = "only harmless messages" if reading.scan.events else "nothing known"
+        lines: list[Line] = [("envcheck: ", f"{ended}; its output holds {said}.{advice}", "")]
+    else:
+        lines = [
+            ("", "", ""),
+            ("envcheck: ", f"{ended}.", "bold"),
+            *_matter(reading),
+            *_findings(reading, verbose=verbose, quiet=quiet)[1:],
+            *([] if quiet else _harmless(reading, verbose=verbose)),
+        ]
+    print_lines(lines, color=color, stream=sys.stderr)
+
+
+def _matter(reading: Reading) -> list[Line]:
+    event = line_that_matters(reading)
+    if event is None:
+        return []
+    return [
+        ("", f"The line that matters: {_place(event)}", "bold"),
+        ("  > ", inert(event.text), ""),
+        ("", "", ""),
+    ]
+
+
+def _place(event: Event) -> str:
+    said = where(event) if event.file != "-" else f"line {event.line}"
+    if event.worker:
+        said += f", from {event.worker}"
+    if event.count > 1:
+        said += f", {event.count} times until line {event.last_line}"
+    return inert(said)
+
+
+def _findings(reading: Reading, *, verbose: bool, quiet: bool) -> list[Line]:
+    main, matters = main_finding(reading.report), line_that_matters(reading)
+    shown = [item for item in reading.report.findings if item.id != NOISE and (verbose or item.caused_by is None)]
+    rivals = [item for item in shown if main is not None and _is_rival(item)]
+    if quiet:
+        shown = [item for item in shown if item is main]
+    lines: list[Line] = []
+    mended = [item for item in shown if item.fix and item not in rivals]
+    steps = numbered_steps(reading.report) if len(mended) > 1 else ()  # one fix needs no numbers
+    for finding in shown:
+        if finding not in rivals:
+            short = finding is main and not verbose
+            said = _without(finding, matters) if short else finding
+            lines += finding_lines(said, reading.report.system, verbose=verbose, steps=steps)
+        if finding is main:
+            lines += _rivals(rivals, reading.report.system)
+    return lines
+
+
+def _is_rival(finding: Finding) -> bool:
+    """Say whether a finding is another cause that fits the lines of the main one; not one about an unread fact."""
+    return finding.verdict == UNDETERMINED and finding.id != "probe-failed"
+
+
+def _rivals(findings: list[Finding], system: str) -> list[Line]:
+    """Name the other causes in a line each, then the commands that tell them apart, each once."""
+    lines: list[Line] = [("  or: ", inert(f"{item.id}: {item.message}"), "") for item in findings]
+    told = list(dict.fromkeys(item.fix for item in findings if item.fix is not None))
+    for fix in told:
+        lines.append(("  to tell: ", inert(fix.summary), ""))
+        lines += [("    $ ", shell_line(command.argv, system, folded=True), "bold") for command in fix.commands]
+    return lines
+
+
+def _without(finding: Finding, event: Event | None) -> Finding:
+    """Leave out the evidence that was shown already."""
+    if event is None:
+        return finding
+    place = where(event)
+    kept = tuple(item for item in finding.evidence if item.source is None or item.source.where != place)
+    return replaced(finding, evidence=kept)
+
+
+def _harmless(reading: Reading, *, verbose: bool) -> list[Line]:
+    kinds = harmless_lines(reading)
+    if not kinds:
+        return []
+    shown = kinds if verbose else kinds[:_HARMLESS_SHOWN]
+    lines: list[Line] = [("", "", ""), ("", f"Harmless: {_counted(sum(item.count for item in kinds), 'line')}", "")]
+    for event in shown:
+        text = event.text if verbose else _cut(event.text)
+        times = f"{event.count} x " if event.count > 1 else ""
+        lines.append(("  ", inert(f"{times}{text}" + (f" ({_place(event)})" if verbose else "")), "dim"))
+    if len(shown) < len(kinds):
+        lines.append(("  ", f"and {_counted(len(kinds) - len(shown), 'further kind')}: -v lists them", "dim"))
+    return lines
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN_OF_A_LINE else text[: _SHOWN_OF_A_LINE - 4] + " ..."
+
+
+def _footer(reading: Reading) -> list[Line]:
+    scan = reading.scan
+    judged = "judged together with the machine's facts" if reading.with_machine else "judged by the log alone"
+    read = f"Read {_counted(scan.lines, 'line')}, {_size(scan.bytes)}"
+    read += f" of {_counted(len(reading.files), 'file')}" if len(reading.files) > 1 else ""
+    lines: list[Line] = [("", "", ""), ("", f"{read}; {judged}.", "dim")]
+    if not reading.with_machine:
+        lines.append(("", "If it was written on this machine, --here adds what can be read here.", "dim"))
+    return lines + [("note: ", inert(note) + ".", "") for note in reading.notes]
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e5 else f"{size:,} bytes"
+
+
+def render_explanation(reading: Reading) -> str:
+    """Render the verdict on logs with the lines it rests on."""
+    report, scan = reading.report, reading.scan
+    matters = line_that_matters(reading)
+    return document_text(
+        {
+            "schema": "envcheck/explain/1",
+            "tool_version": __version__,
+            "verdict": report.verdict,
+            "headline": report.headline,
+            "judged": "log and machine" if reading.with_machine else "log",
+            "matters": None if matters is None else _message(matters),
+            **planned(report),
+            "harmless": [_message(event) for event in harmless_lines(reading)],
+            "messages": [_message(event) for event in scan.events],
+            "read": {
+                "files": list(reading.files),
+                "lines": scan.lines,
+                "bytes": scan.bytes,
+                "known": sum(event.count for event in scan.events),
+                "unkept": scan.unkept,
+                "notes": list(reading.notes),
+            },
+        }
+    )
+
+
+def _message(event: Event) -> dict[str, Any]:
+    return {
+        "signature": event.signature,
+        "file": event.file,
+        "line": event.line,
+        "last_line": event.last_line,
+        "count": event.count,
+        "worker": event.worker,
+        "text": event.text,
+        "captures": event.captured,
+    }

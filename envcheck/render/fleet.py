@@ -1,0 +1,186 @@
+"""Render a fleet as text, JSON, CSV and one HTML page."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from envcheck import __version__
+from envcheck.fleet.report import Group, Row, groups_of, verdict_of
+from envcheck.fleet.results import Failure
+from envcheck.host.data_files import read_packaged
+from envcheck.model.codec import encode
+from envcheck.render.html import page
+from envcheck.render.inert import inert
+from envcheck.render.report_text import VERDICT_STYLES, Line, fix_lines, print_lines
+
+# What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection).
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and their full-width forms
+LABELS = ("Machine", "GPU", "Driver", "CUDA", "cuDNN", "Compiler", "Python", "Frameworks")
+
+
+def render_fleet_json(rows: list[Row], golden: str) -> str:
+    """Render the rows, schema envcheck/fleet-report/1."""
+    document: dict[str, Any] = {
+        "schema": "envcheck/fleet-report/1",
+        "tool_version": __version__,
+        "verdict": verdict_of(rows),
+        "golden": golden or None,
+        "groups": [
+            {"verdict": group.verdict, "cause": group.cause, "message": group.message, "hosts": list(group.hosts)}
+            | {"fixes": [encode(fix) for fix, _ in group.fixes]}
+            for group in groups_of(rows)
+        ],
+        "hosts": [host_data(row) for row in rows],
+    }
+    return json.dumps(document)
+
+
+def render_run_json(folder: str, answers: Mapping[str, Failure | None], before: int) -> str:
+    """Render what came of asking, schema envcheck/fleet-run/1; None is a host whose snapshot lies in the folder."""
+    hosts = [
+        {"host": host, "answer": failure.kind if failure else "read", "reason": failure.reason if failure else ""}
+        for host, failure in sorted(answers.items())
+    ]
+    document = {"schema": "envcheck/fleet-run/1", "tool_version": __version__, "folder": folder, "before": before}
+    return json.dumps({**document, "hosts": hosts})
+
+
+def host_data(row: Row) -> dict[str, Any]:
+    """Return one host's row as plain data."""
+    return {
+        "host": row.host,
+        "verdict": row.verdict,
+        "cause": row.cause,
+        "message": row.message,
+        "fix": encode(row.fix) if row.fix else None,
+        "machine": dict(row.machine),
+        "drift": list(row.drift),
+    }
+
+
+def fix_of(row: Row) -> str:
+    """Say in words what to do about a host."""
+    return row.fix.summary if row.fix else ""
+
+
+def render_fleet_csv(rows: list[Row]) -> str:
+    """Render the rows as CSV; a cell that a spreadsheet would execute begins with an apostrophe."""
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL)  # so that a semicolon is no separator either
+    writer.writerow(["host", "verdict", "cause", "message", *(label.lower() for label in LABELS), "drift", "fix"])
+    for row in rows:
+        machine = dict(row.machine)
+        cells = [row.host, row.verdict, row.cause, row.message, *(machine.get(label, "") for label in LABELS)]
+        writer.writerow([_cell(cell) for cell in (*cells, "; ".join(row.drift), fix_of(row))])
+    return text.getvalue()
+
+
+def _cell(text: str) -> str:
+    shown = inert(text)
+    return f"'{shown}" if shown.lstrip("\ufffd \xa0\u3000").startswith(_FORMULA) else shown
+
+
+_TONES = {"compatible": "ok", "incompatible": "error", "undetermined": "undetermined"}
+
+
+def render_fleet_html(rows: list[Row], golden: str) -> str:
+    """Render the page; its one script is named by its hash in the page's own policy."""
+    import markupsafe
+
+    script = read_packaged("render", "templates", "fleet.js").decode("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return page(
+        "fleet.html",
+        rows=rows,
+        groups=groups_of(rows),
+        verdict=verdict_of(rows),
+        golden=golden,
+        data=_data(rows),
+        script=markupsafe.Markup(script),  # noqa: S704 - our own file, no text of a host
+        script_hash=f"sha256-{digest}",
+    )
+
+
+def _data(rows: list[Row]) -> dict[str, Any]:
+    return {
+        "columns": ["Host", "Verdict", "Cause", "Message", *LABELS, "Drift", "Fix"],
+        "tones": _TONES,
+        "rows": [_cells(row) for row in rows],
+    }
+
+
+def _cells(row: Row) -> list[str]:
+    machine = dict(row.machine)
+    cells = [row.host, row.verdict, row.cause, row.message, *(machine.get(label, "") for label in LABELS)]
+    return [inert(cell) for cell in (*cells, "; ".join(row.drift), fix_of(row))]
+
+
+_NAMED = 6  # hosts of a group that are named without -v
+
+
+def print_fleet(rows: list[Row], *, color: bool, verbose: bool, quiet: bool) -> None:
+    """Print the groups to stdout; `verbose` names every host with its message, `quiet` leaves the verdict."""
+    print_lines([*([] if quiet else _body(rows, verbose=verbose)), _last(rows)], color=color)
+
+
+def _last(rows: list[Row]) -> Line:
+    counted = [f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in VERDICT_STYLES]
+    verdict = verdict_of(rows)
+    hosts = "1 host" if len(rows) == 1 else f"{len(rows)} hosts"
+    return (f"{verdict.upper()}  ", f"{hosts}: {', '.join(counted)}.", VERDICT_STYLES[verdict])
+
+
+def _body(rows: list[Row], *, verbose: bool) -> Iterator[Line]:
+    for group in groups_of(rows):
+        count = f"{len(group.hosts)} host{'' if len(group.hosts) == 1 else 's'}"
+        said = f"{inert(group.cause) or 'works'}: {count}"
+        yield (f"{group.verdict.upper()}  ", said, VERDICT_STYLES[group.verdict])
+        if verbose:
+            members = (row for row in rows if (row.verdict, row.cause) == (group.verdict, group.cause))
+            yield from _each(members)
+        else:
+            yield ("  ", inert(group.message), "")
+            yield ("  ", inert(_shortened(group.hosts)), "")
+            yield from _fix(group)
+        yield ("", "", "")
+    yield from _drift([row for row in rows if row.drift], verbose=verbose)
+
+
+def _each(rows: Iterable[Row]) -> Iterator[Line]:
+    """Say each host's message; what mends it stands once for all that follow and have the same."""
+    said = None
+    for row in rows:
+        yield ("  ", f"{inert(row.host)}: {inert(row.message)}", "")
+        if row.fix is not None and row.fix != said:
+            yield from fix_lines(row.fix, row.system)
+        said = row.fix
+
+
+def _fix(group: Group) -> Iterator[Line]:
+    if group.fixes:
+        yield from fix_lines(*group.fixes[0])
+    if len(group.fixes) > 1:
+        yield ("  ", "Not all of them are mended so: -v shows each host's own fix.", "dim")
+
+
+def _drift(rows: list[Row], *, verbose: bool) -> Iterator[Line]:
+    if not rows:
+        return
+    count = "1 host differs" if len(rows) == 1 else f"{len(rows)} hosts differ"
+    yield ("", f"{count} from the golden host:", "")
+    for row in rows if verbose else rows[:_NAMED]:
+        yield from (("  ", f"{inert(row.host)}: {inert(item)}", "") for item in row.drift)
+    if len(rows) > _NAMED and not verbose:
+        yield ("  ", f"and {len(rows) - _NAMED} more: -v shows them", "")
+    yield ("", "", "")
+
+
+def _shortened(hosts: tuple[str, ...]) -> str:
+    more = f" and {len(hosts) - _NAMED} more" if len(hosts) > _NAMED else ""
+    return ", ".join(hosts[:_NAMED]) + more

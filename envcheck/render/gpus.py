@@ -1,0 +1,224 @@
+"""Render GPUs and their processes as text and JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from envcheck import __version__
+from envcheck.gpus.fits import Fit, Job, formula, need_of, title
+from envcheck.gpus.holders import GpuView, Holder, is_held_by_nobody_seen
+from envcheck.gpus.listing import Listing, judge
+from envcheck.model.activity import GpuActivity
+from envcheck.model.codec import encode
+from envcheck.model.facts import Absent, Fact, Known, value_of
+from envcheck.render.inert import inert
+from envcheck.render.shells import shell_line
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+
+
+_GPU_HEAD = ("GPU", "name", "capability", "memory used", "use", "temp", "power", "MIG")
+_PROCESS_HEAD = ("GPU", "PID", "process", "memory", "state", "to end it")
+_GIB = 1 << 30
+
+Row = tuple[str, ...]
+Block = tuple[Row, list[Row]] | str  # a table with its head, or a line
+
+
+def print_gpus(listing: Listing, *, color: bool, verbose: bool, quiet: bool) -> None:
+    """Print a listing to stdout; `quiet` leaves the sentence of the verdict, `verbose` adds whole command lines."""
+    blocks = _blocks(listing, verbose=verbose, quiet=quiet)
+    if sys.stdout.isatty() or color:
+        _console(color=color).print(_drawn(blocks))
+        return
+    for block in blocks:
+        _write(_aligned(block) if isinstance(block, tuple) else [block])
+
+
+@contextmanager
+def live_gpus(*, color: bool, verbose: bool, quiet: bool) -> Iterator[Callable[[Listing], None]]:
+    """Give a function that shows the newest listing: in place on a terminal, one after the other when piped."""
+    if not sys.stdout.isatty():
+        yield lambda listing: print_gpus(listing, color=color, verbose=verbose, quiet=quiet)
+        return
+    from rich.live import Live
+
+    with Live(console=_console(color=color), auto_refresh=False) as live:
+        yield lambda listing: live.update(_drawn(_blocks(listing, verbose=verbose, quiet=quiet)), refresh=True)
+
+
+def _blocks(listing: Listing, *, verbose: bool, quiet: bool) -> list[Block]:
+    message = judge(listing)[1]
+    if quiet:
+        return [message]
+    blocks: list[Block] = [f"{listing.taken_at}  driver {_shown(listing.driver)}"]
+    if listing.views:
+        blocks.append((_GPU_HEAD, [_gpu_row(view.activity) for view in listing.views]))
+    processes = [_process_row(view, holder) for view in listing.views for holder in view.holders]
+    if processes:
+        blocks.append((_PROCESS_HEAD, processes))
+    blocks += [line for view in listing.views for line in _remarks(view, verbose=verbose)]
+    blocks += listing.blind_spots
+    return [*blocks, *_fit_blocks(listing), message]
+
+
+def _gpu_row(activity: GpuActivity) -> Row:
+    gpu = activity.gpu
+    used, total = (_shown(fact, _gibibytes) for fact in (gpu.memory_used_bytes, gpu.memory_bytes))
+    limit = f" / {activity.power_limit_watts.value:.0f}" if isinstance(activity.power_limit_watts, Known) else ""
+    return (
+        _shown(gpu.nvml_index),
+        _shown(gpu.name),
+        _shown(gpu.compute_capability),
+        f"{used} / {total} GiB" if isinstance(gpu.memory_bytes, Known) else total,
+        _shown(activity.utilization_percent, "{} %".format),
+        _shown(activity.temperature_celsius, "{} C".format),
+        _shown(activity.power_watts, "{:.0f}".format)
+        + limit
+        + (" W" if isinstance(activity.power_watts, Known) else ""),
+        _mig(activity),
+    )
+
+
+def _mig(activity: GpuActivity) -> str:
+    enabled = activity.gpu.mig_enabled
+    if not isinstance(enabled, Known):
+        return _shown(enabled)
+    count = len(activity.instances.value) if isinstance(activity.instances, Known) else 0
+    return f"{count} instance{'s' if count != 1 else ''}" if enabled.value else "off"
+
+
+def _process_row(view: GpuView, holder: Holder) -> Row:
+    ending = holder.ending
+    memory = _shown(holder.memory_bytes, lambda count: f"{count >> 20} MiB") if holder.listed else "hidden"
+    end = shell_line(ending.argv) if ending.argv else "-"
+    return (_shown(view.activity.gpu.nvml_index), str(holder.pid), inert(holder.name) or "?", memory, ending.state, end)
+
+
+def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
+    for holder in view.holders:
+        if verbose and holder.command_line:
+            yield f"{holder.pid}: {inert(holder.command_line)}"
+        if holder.ending.remark:
+            yield f"{holder.pid} {inert(holder.name)}: {holder.ending.remark}"
+    left = view.unaccounted_bytes
+    if isinstance(left, Known) and is_held_by_nobody_seen(view):
+        # On Grace the system itself manages the GPU's memory, and keeps there what it has read.
+        system = (
+            ", or the system's own cache" if re.search(r"\bG[HB]\d{3}", str(value_of(view.activity.gpu.name))) else ""
+        )
+        yield (
+            f"{title(view)}: {_gibibytes(left.value)} GiB are in use by no process that the driver lists: one in "
+            f"another container or under another name here, or one that died{system}."
+        )
+
+
+def _fit_blocks(listing: Listing) -> list[Block]:
+    if listing.job is None:
+        return []
+    rows = [_fit_row(fit) for fit in listing.fits]
+    table: list[Block] = [(("place", "free", "fits", "largest batch"), rows)] if rows else []
+    return [_need_line(listing.job), *table, _CAVEAT]
+
+
+def _fit_row(fit: Fit) -> Row:
+    says = "unknown" if fit.fits is None else "yes" if fit.fits else "no"
+    largest = "-" if fit.largest_batch is None else str(fit.largest_batch)
+    free = _shown(fit.free_bytes, _gibibytes)
+    return inert(fit.place), f"{free} GiB" if isinstance(fit.free_bytes, Known) else free, says, largest
+
+
+_CAVEAT = "Not counted: the CUDA context and the libraries' workspaces, often 0.5 to 2 GiB, and fragmentation."
+
+
+def _need_line(job: Job) -> str:
+    return f"Needed: {_gibibytes(need_of(job).total)} GiB = {formula(job)}"
+
+
+def _shown(fact: Fact[object], show: Callable[..., str] = str) -> str:
+    if isinstance(fact, Known):
+        return inert(show(fact.value))
+    return "-" if isinstance(fact, Absent) else "?"
+
+
+def _gibibytes(count: int) -> str:
+    return f"{count / _GIB:.1f}"
+
+
+def _aligned(table: tuple[Row, list[Row]]) -> list[str]:
+    rows = [table[0], *table[1]]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(table[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _write(lines: list[str]) -> None:
+    encoding = sys.stdout.encoding or "ascii"
+    sys.stdout.write("".join(line + "\n" for line in lines).encode(encoding, "replace").decode(encoding))
+    sys.stdout.flush()
+
+
+def _console(*, color: bool) -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, no_color=not color, force_terminal=color or None, markup=False, emoji=False)
+
+
+def _drawn(blocks: list[Block]) -> Group:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn: list[Table | Text] = []
+    for block in blocks:
+        if isinstance(block, str):
+            drawn.append(Text(block))
+            continue
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in block[0]:
+            table.add_column(name, overflow="fold")
+        for row in block[1]:
+            table.add_row(*map(Text, row))
+        drawn.append(table)
+    return Group(*drawn)
+
+
+def render_gpus_json(listing: Listing) -> str:
+    """Render what was found at one moment."""
+    verdict, message = judge(listing)
+    document = {
+        "schema": "envcheck/gpus/1",
+        "tool_version": __version__,
+        "taken_at": listing.taken_at,
+        "verdict": verdict,
+        "message": message,
+        "driver": encode(listing.driver),
+        "gpus": [_gpu(view) for view in listing.views],
+        "blind_spots": list(listing.blind_spots),
+    }
+    if listing.job is not None:
+        document["fit"] = {**_need(listing.job), "places": [encode(fit) for fit in listing.fits]}
+    return json.dumps(document, ensure_ascii=True)
+
+
+def _gpu(view: GpuView) -> dict[str, Any]:
+    activity = encode(view.activity)
+    gpu = {name: value for name, value in activity.pop("gpu").items() if name != "processes"}
+    processes = [_process(holder) for holder in view.holders]
+    return {**gpu, **activity, "unaccounted_bytes": encode(view.unaccounted_bytes), "processes": processes}
+
+
+def _process(holder: Holder) -> dict[str, Any]:
+    shown = encode(holder)
+    shown.pop("command_line")
+    return {**{name: value for name, value in shown.items() if name != "ending"}, **shown["ending"]}
+
+
+def _need(job: Job) -> dict[str, Any]:
+    need = need_of(job)
+    return {"job": encode(job), "need": {**encode(need), "total": need.total}, "formula": formula(job)}

@@ -1,0 +1,316 @@
+"""Render a report as text: plain lines when piped, with the layer picture on a terminal."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from envcheck.model.facts import Known, value_of
+from envcheck.model.findings import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    WARNING,
+    Evidence,
+    Finding,
+    Fix,
+    Report,
+)
+from envcheck.model.machine import Facts, FrameworkBuild
+from envcheck.model.records import dataclass
+from envcheck.render.inert import inert
+from envcheck.render.shells import shell_line
+from envcheck.rules.overview import overview
+
+if TYPE_CHECKING:
+    from envcheck.model.machine import Snapshot
+    from envcheck.model.plans import Step
+
+
+BROKEN, WARNED, UNREAD, SOUND, ABSENT, NEEDLESS = "error", "warning", "undetermined", "ok", "not there", "not needed"
+_ASKED = "asked for"  # judged, and not installed
+_WORST_FIRST = (BROKEN, UNREAD, WARNED, SOUND)
+_NOTHING = ("none", "no toolkit")  # what the overview says of a layer that is not there
+# The boxes, from what runs the user's program down to the metal, each with the label of its line in the overview.
+_BOXES = (
+    ("Python", "Python"),
+    ("Framework", "Frameworks"),
+    ("cuDNN", "cuDNN"),
+    ("CUDA", "CUDA"),
+    ("Driver", "Driver"),
+    ("GPU", "GPU"),
+)
+# The check that decides whether an absent layer is missed, and the facts a box stands on.
+_MISSED = {"CUDA": "toolkit-missing", "cuDNN": "cudnn-missing"}
+_FACTS = (
+    ("python.frameworks", "Framework"),
+    ("python", "Python"),
+    ("host", "Python"),
+    ("toolkits", "CUDA"),
+    ("compilers", "CUDA"),
+    ("cudnn", "cuDNN"),
+    ("driver", "Driver"),
+)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One box of the picture; `meets` says what it and the boxes below ask of each other."""
+
+    name: str
+    text: str
+    state: str
+    findings: tuple[Finding, ...]
+    meets: tuple[str, ...] = ()
+
+
+def layers(report: Report, facts: Facts) -> list[Layer]:
+    """Return the boxes from Python down to the GPU, each with the findings that concern it."""
+    said = dict(overview(facts))
+    if report.asked and said["Frameworks"] == "none":
+        said["Frameworks"] = f"not installed; asked for: {', '.join(report.asked)}"
+    elif report.asked:
+        said["Frameworks"] += f"; asked for: {', '.join(report.asked)}"
+    meets = {"Framework": _wanted(facts), "CUDA": _ceiling(facts), "Driver": _code(facts)}
+    boxes = []
+    for name, label in _BOXES:
+        concerned = tuple(item for item in report.findings if name in _boxes(item))
+        state = _state(concerned, said[label])
+        if state == ABSENT and _MISSED.get(name) in report.checked and _builds(facts):
+            state = NEEDLESS  # the check looked, and missed nothing
+        if state == SOUND and report.asked and name == "Framework" and not _builds(facts):
+            state = _ASKED
+        boxes.append(Layer(name, said[label], state, concerned, meets.get(name, ())))
+    return boxes
+
+
+def _boxes(finding: Finding) -> set[str]:
+    from envcheck.rules.catalogue import catalogue
+
+    if finding.id == "probe-failed":  # it concerns whatever could not be read
+        read = [next((box for fact, box in _FACTS if item.fact.startswith(fact)), "GPU") for item in finding.evidence]
+        return set(read) or {"GPU"}
+    if finding.id.startswith("cudnn-"):
+        return {"cuDNN"}
+    if finding.id.startswith(("framework-", "platform-no")) or finding.id in ("release-unknown", "keras-mismatch"):
+        return {"Framework"}
+    layer = catalogue()[finding.id].layer
+    return {{"hardware": "GPU", "driver": "Driver", "toolkit": "CUDA", "python": "Python"}.get(layer, "GPU")}
+
+
+def _state(findings: tuple[Finding, ...], text: str) -> str:
+    states = {_one(item) for item in findings}
+    worst = next(state for state in _WORST_FIRST if state in states or state == SOUND)
+    if worst == SOUND and text.startswith("unknown"):
+        return UNREAD
+    return ABSENT if worst == SOUND and text in _NOTHING else worst
+
+
+def _one(finding: Finding) -> str:
+    if finding.severity == NOTE:
+        return SOUND
+    if finding.verdict == UNDETERMINED:
+        return UNREAD
+    return BROKEN if finding.severity == ERROR else WARNED
+
+
+def _builds(facts: Facts) -> tuple[FrameworkBuild, ...]:
+    return facts.python.frameworks.value if isinstance(facts.python.frameworks, Known) else ()
+
+
+def _wanted(facts: Facts) -> tuple[str, ...]:
+    wanted = []
+    for build in _builds(facts):
+        parts = [("CUDA", value_of(build.cuda_version)), ("cuDNN", value_of(build.cudnn_version))]
+        shown = " and ".join(f"{name} {version}" for name, version in parts if version)
+        wanted += [f"{build.distribution} was built for {shown}"] if shown else []
+    return tuple(wanted)
+
+
+def _ceiling(facts: Facts) -> tuple[str, ...]:
+    ceiling = value_of(facts.driver.cuda_driver_version)
+    return (f"the driver runs CUDA up to {ceiling}",) if ceiling else ()
+
+
+def _code(facts: Facts) -> tuple[str, ...]:
+    """Say for which GPUs the frameworks hold code."""
+    said = []
+    for build in _builds(facts):
+        named = value_of(build.compute_capabilities) or ()
+        found = [match for match in (re.search(r"(\d+)(\d)[a-z]?$", one) for one in named) if match]
+        numbers = sorted({(int(match[1]), int(match[2])) for match in found})
+        if numbers:
+            shown = ", ".join(f"{major}.{minor}" for major, minor in numbers)
+            said.append(f"{build.distribution} holds code for compute capability {shown}")
+    return tuple(said)
+
+
+Line = tuple[str, str, str]  # (indent with label, text, style); text wraps under the label
+
+_STYLES = {ERROR: "bold red", WARNING: "bold yellow", NOTE: "cyan", UNDETERMINED: "bold magenta"}
+VERDICT_STYLES = {COMPATIBLE: "bold green", INCOMPATIBLE: "bold red", UNDETERMINED: "bold magenta"}
+
+
+def print_text(report: Report, snapshot: Snapshot, *, color: bool, verbose: bool, quiet: bool) -> None:
+    """Print a report to stdout; `quiet` leaves the verdict and its cause, `verbose` adds evidence and notes."""
+    print_lines(_lines(report, snapshot, verbose=verbose, quiet=quiet), color=color)
+
+
+def print_lines(lines: list[Line], *, color: bool, stream: TextIO | None = None) -> None:
+    """Print lines to stdout or another stream: drawn on a terminal or in colour, plain when piped."""
+    stream = stream or sys.stdout
+    if stream.isatty() or color:
+        _draw(lines, color=color, stream=stream)
+    else:
+        encoding = stream.encoding or "ascii"
+        text = "".join((label + text).rstrip() + "\n" for label, text, _ in lines)
+        stream.write(text.encode(encoding, "replace").decode(encoding))
+
+
+def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) -> list[Line]:
+    lines: list[Line] = []
+    if not quiet:
+        from envcheck.rules.overview import overview  # a log's report has none
+
+        lines += [(f"{label:<11} ", inert(text), "") for label, text in overview(snapshot.facts)]
+        lines.append(("", "", ""))
+    lines.append(verdict_line(report))
+    shown = [finding for finding in report.findings if _is_shown(finding, verbose=verbose, quiet=quiet)]
+    if shown and shown[0].severity == NOTE and not verbose:
+        lines.append(("", "", ""))
+    steps = numbered_steps(report)
+    for finding in shown:
+        lines += finding_lines(finding, report.system, verbose=verbose, steps=steps)
+    return lines + _footer(report, shown, quiet=quiet)
+
+
+def numbered_steps(report: Report) -> tuple[Step, ...]:
+    """List the steps of the plan that mends a report; () where there is nothing to number or to join."""
+    causes = (item for item in report.findings if item.caused_by is None and item.severity != NOTE)
+    fixes = [item.fix for item in causes if item.fix]
+    if len(fixes) < 2 and not any(fix.commands for fix in fixes):
+        return ()
+    from envcheck.plan.repair import repair_plan  # a report without fixes does without the planner
+
+    return repair_plan(report).steps
+
+
+def _is_shown(finding: Finding, *, verbose: bool, quiet: bool) -> bool:
+    if quiet:
+        return finding.primary or finding.verdict == UNDETERMINED
+    return verbose or finding.caused_by is None
+
+
+def verdict_line(report: Report) -> Line:
+    """Say the verdict and its headline."""
+    return (f"{report.verdict.upper()}  ", inert(report.headline), VERDICT_STYLES[report.verdict])
+
+
+def finding_lines(finding: Finding, system: str, *, verbose: bool, steps: tuple[Step, ...] = ()) -> list[Line]:
+    """Say one finding with its evidence and its fix, for the shells of `system`.
+
+    `steps` are those of the plan that mends the whole report.
+    """
+    kind = UNDETERMINED if finding.verdict == UNDETERMINED else finding.severity
+    title = finding.id + (" (the cause)" if finding.primary else "")
+    if finding.caused_by:
+        title += f" (follows from {finding.caused_by})"
+    if finding.severity == NOTE and not verbose:
+        return [("note: ", f"{title}: {inert(finding.message)}", "dim")]  # nothing to do about it: one line
+    lines: list[Line] = [("", "", ""), (f"{kind}: ", title, _STYLES[kind]), ("  ", inert(finding.message), "")]
+    evidence = finding.evidence if verbose else finding.evidence[:3]
+    lines += [(_label(item), _evidence(item, verbose=verbose), "dim") for item in evidence]
+    if steps:
+        ways = finding.fix if finding.fix and finding.caused_by is None else None
+        return lines + _planned(finding, system, steps) + (_other_ways(ways, system) if ways else [])
+    return lines + (fix_lines(finding.fix, system) if finding.fix else [])
+
+
+def fix_lines(fix: Fix, system: str) -> list[Line]:
+    """Say a fix with its commands and the other ways, for the shells of `system`."""
+    lines: list[Line] = [("  fix: ", inert(fix.summary), "")]
+    for command in fix.commands:
+        lines += _command(command.purpose, command.argv, system)
+    return lines + _other_ways(fix, system)
+
+
+def _other_ways(fix: Fix, system: str) -> list[Line]:
+    lines: list[Line] = []
+    for way in fix.alternatives:
+        lines.append(("  or: ", inert(way.summary), ""))
+        for command in way.commands:
+            lines += _command(command.purpose, command.argv, system)
+    return lines
+
+
+def _planned(finding: Finding, system: str, steps: tuple[Step, ...]) -> list[Line]:
+    """Say the steps that resolve a finding; each step's command stands with the first finding it resolves."""
+    wanted = finding.caused_by or finding.id
+    own = [(number, step) for number, step in enumerate(steps, 1) if wanted in step.resolves]
+    counted = f"step{'s' if len(own) > 1 else ''} {', '.join(str(number) for number, _ in own)}"
+    numbers = f" ({counted})" if own and len(steps) > 1 else ""
+    if finding.fix is None:
+        return [(f"  fix{numbers}: ", f"goes with {wanted}", "dim")] if own else []
+    lines: list[Line] = [(f"  fix{numbers}: ", inert(finding.fix.summary), "")]
+    for _, step in own:
+        if step.argv and step.resolves[0] == finding.id:
+            lines += _command("" if step.purpose == finding.fix.summary else step.purpose, step.argv, system)
+    return lines
+
+
+def _command(purpose: str, argv: tuple[str, ...], system: str) -> list[Line]:
+    said: list[Line] = [("    # ", inert(purpose), "dim")] if purpose else []
+    return [*said, ("    $ ", shell_line(argv, system, folded=True), "bold")]
+
+
+def _label(item: Evidence) -> str:
+    return "  seen: " if item.citation is None else "  known: "  # on this machine; from the matrix
+
+
+def _evidence(item: Evidence, *, verbose: bool) -> str:
+    said = f"{item.fact}: {item.shown}"
+    if item.source is not None and item.source.where:
+        said += f" ({item.source.where if verbose else _shortened(item.source.where)})"
+    if item.citation is not None:
+        said += f" [{item.citation.url_or_artifact}]"
+    return inert(said)
+
+
+def _shortened(where: str) -> str:
+    places = where.split(", ")
+    return where if len(places) <= 3 else ", ".join(places[:2]) + f" and {len(places) - 2} more places"
+
+
+def _footer(report: Report, shown: list[Finding], *, quiet: bool) -> list[Line]:
+    hidden = len(report.findings) - len(shown)
+    if quiet:
+        return []
+    said = f"{len(report.checked)} checks decided"
+    if hidden:
+        said += f"; {hidden} finding{'s' if hidden > 1 else ''} that follow from these: -v shows them"
+    return [("", "", ""), ("", said + ".", "dim")]
+
+
+def _draw(lines: list[Line], *, color: bool, stream: TextIO) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(
+        file=stream, color_system="standard" if color else None, force_terminal=color or None, highlight=False
+    )
+    for label, text, style in lines:
+        if label.endswith("$ "):
+            console.print(Text(label + text, style=style), soft_wrap=True)  # a wrapped command could not be pasted
+        else:
+            for row in _wrapped(label, text, console.width):
+                console.print(Text(row, style=style), soft_wrap=True)
+
+
+def _wrapped(label: str, text: str, width: int) -> list[str]:
+    import textwrap
+
+    indent = " " * min(len(label), 12)
+    return textwrap.wrap(label + text, max(width, 24), subsequent_indent=indent, break_on_hyphens=False) or [""]
