@@ -181,10 +181,10 @@ def test_an_environment_without_pip_gets_it_first(here: Path) -> None:
 
 
 def test_uv_is_taken_where_it_is_here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(install_plan, "_uv", lambda _: "/opt/uv")
+    monkeypatch.setattr(install_session, "_uv", lambda _: "/opt/uv")
     monkeypatch.setenv("PATH", "/nowhere")
     assert planned("").plan.steps[0].argv[:2] == ("/opt/uv", "venv")
-    monkeypatch.setattr(install_plan, "_uv", lambda _: "")
+    monkeypatch.setattr(install_session, "_uv", lambda _: "")
     assert planned("").plan.steps[0].argv[1:3] == ("-m", "venv")
 
 
