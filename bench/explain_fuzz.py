@@ -45,10 +45,8 @@ class Target:
     """What is fuzzed: from bytes to the printed explanation."""
 
     def __init__(self, seconds: float) -> None:
-        from envcheck.explain.collected import Collected
-        from envcheck.explain.judge import judge_log
-        from envcheck.explain.reading import Reading
-        from envcheck.explain.scan import Scanner
+        from envcheck.explain.judge import Reading, judge_log
+        from envcheck.explain.scan import Collected, Scanner
         from envcheck.explain.signatures import load_signatures
         from envcheck.matrix.load import load_matrix
         from envcheck.render.explain import print_explanation, render_explanation

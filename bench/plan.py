@@ -27,11 +27,8 @@ from envcheck.matrix.query import Matrix
 from envcheck.model.plans import Environment, Plan, RequirementSet
 from envcheck.model.records import replaced
 from envcheck.plan.build import build_plan
-from envcheck.plan.described import Description, planned_facts
-from envcheck.plan.requests import read_requests
-from envcheck.plan.solve_conda import solve
-from envcheck.plan.verify import UnreachableError, UnresolvableError, find_uv, resolve
-from envcheck.plan.wish import Wish
+from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
+from envcheck.plan.verify import UnreachableError, UnresolvableError, find_uv, resolve, solve
 
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_arm64")
 # A V100, which every TensorFlow 2 has code for; an A100 for the others, whose usual builds left the V100 behind.

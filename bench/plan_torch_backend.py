@@ -23,13 +23,10 @@ from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
 from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.build import build_plan
-from envcheck.plan.candidates import Candidate
-from envcheck.plan.cuda_source import cuda_sources
-from envcheck.plan.described import Description, planned_facts
-from envcheck.plan.judge import Judge
-from envcheck.plan.requests import read_requests
+from envcheck.plan.candidates import Candidate, cuda_sources
+from envcheck.plan.choose import Judge
+from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
 from envcheck.plan.verify import find_uv
-from envcheck.plan.wish import Wish
 from envcheck.rules import Context, Target
 from envcheck.rules.pytorch_index import index_url
 

@@ -111,7 +111,7 @@ def test_third_party_imports_are_the_allowed_ones(path: Path) -> None:
 def test_only_the_renewal_of_the_matrix_talks_to_an_index() -> None:
     talking = [path for path in SOURCES if {name.split(".")[0] for name in imports(path)} & NETWORK]
     assert talking
-    assert [path for path in talking if path.parent != PACKAGE / "matrix" / "renew"] == []
+    assert [path for path in talking if path.parent != PACKAGE / "matrix" / "refresh"] == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))

@@ -1,11 +1,14 @@
-"""What a file that builds an environment says of it, line by line."""
+"""What a file that builds an environment states, line by line, and what its base image holds."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
+from envcheck.matrix.images import conventions, parse_reference
 from envcheck.model.records import dataclass, field
 
 Read = Callable[[str], "str | None"]  # a file's text by its path; None: it is not there
@@ -91,3 +94,89 @@ class Blueprint:
     loader_path: Line | None = None  # what sets LD_LIBRARY_PATH, for good or in a file read at the start
     lacks_gpu: Line | None = None  # a compose service with a CUDA image and no request
     unread: tuple[Line, ...] = field(default_factory=tuple)  # sentences on what the file leaves open
+
+
+_VARIABLE = re.compile(r"\\\$|\$(\w+)|\$\{(\w+)(?:(:?[-+])([^{}]*))?\}")
+_PAIR = re.compile(r"""(\w+)=("(?:[^"\\]|\\.)*"|'[^']*'|(?:[^\s"'\\]|\\.)*)""")
+
+
+def substituted(text: str, known: Mapping[str, str]) -> str:
+    """Fill in $NAME, ${NAME}, ${NAME:-default} and ${NAME:+other}."""
+
+    def value(found: re.Match[str]) -> str:
+        name, how, other = found[1] or found[2], found[3] or "", found[4] or ""
+        if not name:
+            return "$"
+        said = known.get(name)
+        if how.endswith("+"):
+            return other if said else ""
+        if how.endswith("-") and (said is None or (how == ":-" and not said)):
+            return other
+        return found[0] if said is None else said
+
+    return _VARIABLE.sub(value, text)
+
+
+def is_open(text: str) -> bool:
+    """Tell whether a variable is left in a text."""
+    found = _VARIABLE.search(text)
+    return found is not None and found[0] != "\\$"
+
+
+def assignments(value: str) -> Iterator[tuple[str, str]]:
+    """Read the pairs of ENV and ARG: A=1 B="two words", and the old form ENV A two words."""
+    pairs = [(name, _bare(said)) for name, said in _PAIR.findall(value)]
+    if pairs and re.match(r"\w+=", value):
+        yield from pairs
+    elif re.match(r"\w+\s+\S", value):
+        name, _, said = value.partition(" ")
+        yield name, said.strip()
+
+
+def _bare(said: str) -> str:
+    return said[1:-1] if said[:1] in {'"', "'"} else re.sub(r"\\(.)", r"\1", said)
+
+
+def parse_image(reference: str, where: str) -> Image:
+    """Read an image reference: nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04 has CUDA 12.4.1 and cuDNN, and no nvcc."""
+    found = parse_reference(reference)
+    return _image(reference, where, *found) if found else Image(reference, where)
+
+
+def is_for_gpu(image: Image) -> bool:
+    """Tell whether an image is meant for a GPU: by the CUDA in it, or by its name where that says no release."""
+    return bool(image.cuda) or re.fullmatch(conventions()["for_gpu"], image.reference) is not None
+
+
+def _image(reference: str, where: str, row: dict[str, Any], parts: dict[str, str]) -> Image:
+    system = _system(parts.get("os") or row.get("os", ""), parts.get("os_version", ""), parts.get("codename", ""))
+    return Image(
+        reference=reference,
+        where=where,
+        cuda=parts.get("cuda", ""),
+        cudnn=(parts["cudnn"] or row.get("cudnn_unnumbered", "any"))
+        if "-cudnn" in reference and "cudnn" in parts
+        else "",
+        flavor=parts.get("flavor", ""),
+        os=system.get("os", ""),
+        os_version=system.get("version", ""),
+        glibc=system.get("glibc", ""),
+        python=parts.get("python") or system.get("python", ""),
+        pip=system.get("pip", ""),
+        frameworks=tuple(_framework(name, parts) for name in ("torch", "tensorflow") if parts.get(name)),
+        source=row["source"],
+    )
+
+
+def _framework(name: str, parts: dict[str, str]) -> str:
+    cpu = name == "tensorflow" and not parts.get("gpu")
+    return f"{name}{'-cpu' if cpu else ''}=={parts[name]}"
+
+
+def _system(name: str, version: str, codename: str) -> dict[str, str]:
+    for row in conventions()["systems"]:
+        by_version = row["os"] == name and version and (row["version"] or version) == version.rstrip(".")
+        by_major = row["os"] == name and row["version"] and version.split(".", maxsplit=1)[0] == row["version"]
+        if by_version or by_major or (codename and row["codename"] == codename):
+            return dict(row)
+    return {"os": name, "version": version} if version else {}

@@ -1,27 +1,363 @@
-"""Judge an environment before it is built: the rules on what its file decides, and what only a file shows."""
+"""Judge what a file will build before it is built."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from envcheck.check.base_image import is_for_gpu
-from envcheck.check.blueprint import Blueprint, Line
+from envcheck.check.blueprint import Blueprint, Image, Line, is_for_gpu
 from envcheck.check.config import Config
-from envcheck.check.file_findings import of_the_file, of_the_stage
-from envcheck.check.image_libraries import WITHOUT_EXTRA, in_the_image
-from envcheck.check.judge import ignored_for_now
-from envcheck.check.planned import planned_facts
-from envcheck.check.same_module import of_one_module
+from envcheck.check.judge import ignored_for_now, of_one_module
+from envcheck.matrix.images import conventions
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Known, Source
-from envcheck.model.findings import INCOMPATIBLE, NOTE, UNDETERMINED, Evidence, Finding, Report
+from envcheck.model.facts import Absent, Fact, Known, Source, Unknown, value_of
+from envcheck.model.findings import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    WARNING,
+    Evidence,
+    Finding,
+    Fix,
+    Report,
+)
+from envcheck.model.machine import Facts, HostFacts, LibraryInstall, PythonFacts, ToolkitFacts, ToolkitInstall
 from envcheck.rules import Context, Target, conclude, evaluate
+from envcheck.rules.builds import Build
+from envcheck.rules.targets import target_builds
+
+_LATER = Unknown("failed", "the file does not say; it shows when the image runs")
+_USUAL = Known("x86_64", Source("file", "the file", "assumed: it does not name a platform"))
+_MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64": "aarch64"}
+_LIBRARIES = ("runtime", "devel")  # the flavors that hold CUDA's libraries, not libcudart alone
+ROOT = "/usr/local/cuda"
+
+
+def planned_facts(blueprint: Blueprint) -> Facts:
+    """Compose the facts that the file decides."""
+    return Facts(
+        host=_host(blueprint),
+        gpus=_LATER,
+        toolkits=ToolkitFacts(installs=_toolkits(blueprint)),
+        cudnn=_cudnn(blueprint),
+        tensorrt=_LATER,
+        nccl=_LATER,
+        python=_python(blueprint),
+    )
+
+
+def _known(value: str, image: Image) -> Fact[str]:
+    return Known(value, Source("file", image.where, image.reference)) if value else _LATER
+
+
+def _architecture(blueprint: Blueprint) -> Fact[str]:
+    if not blueprint.platform:
+        return _USUAL
+    machine = _MACHINES.get(blueprint.platform.split("/")[1] if "/" in blueprint.platform else blueprint.platform)
+    where = blueprint.image.where if blueprint.image is not None else blueprint.path
+    return Known(machine, Source("file", where, blueprint.platform)) if machine else _LATER
+
+
+def _host(blueprint: Blueprint) -> HostFacts:
+    image = blueprint.image
+    if image is None:
+        return HostFacts(os=Known("linux", Source("file", "the file")), libc_version=_LATER)
+    seen = Source("file", image.where, image.reference)
+    libc = "musl" if image.os == "alpine" else "glibc" if image.glibc else ""
+    return HostFacts(
+        os=_LATER if "windows" in image.reference.lower() else Known("linux", seen),
+        distribution_id=_known(image.os, image),
+        distribution_version=_known(image.os_version, image),
+        architecture=_architecture(blueprint),
+        libc_kind=_known(libc, image),
+        libc_version=_known(image.glibc, image),
+        container=Known("docker", seen),
+        is_root=Known(value=True, source=seen),
+    )
+
+
+def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]]:
+    """Name the toolkit; what a step adds, an image of unknown contents and a file without an image leave it open."""
+    image, spec = blueprint.image, conda_version(blueprint, ("cudatoolkit", "cuda-toolkit", "cuda-version"))
+    installs: list[ToolkitInstall] = []
+    if spec is not None:
+        found = Known(spec.text, Source("file", spec.where, spec.text))
+        installs.append(ToolkitInstall("$CONDA_PREFIX", "conda", version=found))
+    if image is None or not image.source or blueprint.added or image.frameworks:
+        return Known(tuple(installs), installs[0].version.source) if installs else _LATER  # type: ignore[union-attr]
+    if image.cuda and image.flavor in _LIBRARIES:
+        version = _known(".".join(image.cuda.split(".")[:2]), image)
+        nvcc = _known(f"{ROOT}/bin/nvcc", image) if image.flavor == "devel" else Absent((image.where,))
+        installs.insert(0, ToolkitInstall(ROOT, "usr-local", version=version, nvcc_path=nvcc))
+    return Known(tuple(installs), Source("file", image.where)) if installs else Absent((image.where,))
+
+
+def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]]:
+    image, spec = blueprint.image, conda_version(blueprint, ("cudnn",))
+    if spec is not None:
+        named = Source("file", spec.where, spec.text)
+        copy = LibraryInstall("cudnn", "$CONDA_PREFIX", "conda", package_version=Known(spec.text, named))
+        return Known((copy,), named)
+    if image is not None and image.cudnn and not image.frameworks and not blueprint.added:
+        seen = Source("file", image.where, image.reference)
+        version: Fact[str] = Known(image.cudnn, seen) if image.cudnn != "any" else _LATER
+        major = Known(image.cuda.split(".")[0], seen)
+        copy = LibraryInstall("cudnn", "/usr", "debian", library_version=version, cuda_major=major)
+        return Known((copy,), seen)
+    told = image is not None and image.source and not image.frameworks and not blueprint.added
+    return Absent((image.where,)) if told and image is not None else _LATER
+
+
+def _python(blueprint: Blueprint) -> PythonFacts:
+    version: Fact[str] = _LATER
+    if blueprint.python is not None:
+        version = Known(blueprint.python.text, Source("file", blueprint.python.where))
+    elif blueprint.image is not None:
+        version = _known(blueprint.image.python, blueprint.image)
+    tag = f"cp{version.value.replace('.', '')}" if isinstance(version, Known) else ""
+    seen = version.source if isinstance(version, Known) else Source("file", blueprint.path)
+    return PythonFacts(
+        executable=Known("python", seen),
+        pip_version=_pip(blueprint),
+        version=version,
+        abi_tag=Known(tag, seen) if tag else _LATER,
+        bits=Known(64, seen),
+        architecture=_architecture(blueprint),
+        distributions=Known((), seen),
+        frameworks=Absent((blueprint.path,)),
+    )
+
+
+def _pip(blueprint: Blueprint) -> Fact[str]:
+    """Name the system's own pip where the file installs it, and neither renews it nor uses another."""
+    image, line = blueprint.image, blueprint.pip
+    renewed = any(re.match(r"pip\b(?!-)", item.text) for item in blueprint.requirements)
+    if image is None or line is None or not image.pip or blueprint.own_pip or blueprint.built or renewed:
+        return _LATER
+    return Known(image.pip, Source("file", line.where, f"{line.text}: {image.pip} in {image.os} {image.os_version}"))
+
+
+def conda_version(blueprint: Blueprint, names: tuple[str, ...]) -> Line | None:
+    """Return the version that a conda spec pins one of `names` to: cudatoolkit=11.2.2 -> 11.2.2."""
+    for line in blueprint.conda:
+        found = re.match(r"([\w-]+)\s*={1,2}\s*(\d+(?:\.\d+)*)", line.text)
+        if found and found[1] in names:
+            return Line(found[2], line.where)
+    return None
+
+
+Told = Iterator[tuple[str, list[Finding]]]
+
+
+def of_the_file(blueprint: Blueprint, wanted: list[Line], goal: str) -> Told:
+    """Yield each check that the file decides with what it found."""
+    if goal == "gpu":
+        conda = [line for line in blueprint.conda if line.text.split("=")[0].strip() == "cpuonly"]
+        brought = _brought(blueprint.image)
+        if wanted or conda or (blueprint.image and blueprint.image.frameworks):
+            by_index = [_cpu_wheels(line) for line in wanted if line.index == "cpu"]
+            yield "framework-cpu-build", by_index + [_cpu_conda(line) for line in conda] + brought
+        without = [_no_plugin(line) for line in wanted if _is_plain_jax(line, blueprint)]
+        if without:
+            yield "framework-cuda-extra-missing", without
+    yield from of_the_stage(blueprint, goal)
+    if (blueprint.asks_gpu or blueprint.lacks_gpu) and goal == "gpu":
+        yield "driver-not-in-container", [_no_request(line) for line in (blueprint.lacks_gpu,) if line]
+
+
+def of_the_stage(blueprint: Blueprint, goal: str) -> Told:
+    """Yield what compiles in an image without a compiler for it, and what could not be read."""
+    image = blueprint.image
+    plain = image is not None and image.source and image.flavor != "devel" and not blueprint.added
+    if image is not None and plain and goal != "cpu" and not (image.frameworks and not image.flavor):
+        compiling = [_no_compiler(line, image) for line in _compiling(blueprint)[:1]]
+        perhaps = [_perhaps(line, image) for line in blueprint.may_compile[:1] if image.cuda and not compiling]
+        if compiling or perhaps:
+            yield "toolkit-missing", compiling + perhaps
+    for line in (*blueprint.unread, *_not_judged(blueprint)):
+        yield "", [_unread(line)]
+
+
+def _not_judged(blueprint: Blueprint) -> Iterator[Line]:
+    """Say what the names in the file leave open."""
+    image = blueprint.image
+    if image is not None and blueprint.kind != "stage" and not image.source:
+        yield Line(f"The name {image.reference or '(none)'} does not tell what the image holds.", image.where)
+    for line in blueprint.requirements:
+        name, at, _ = line.text.partition("@")
+        if line.index == "other":
+            said = f"{line.text} comes from an index of builds for other makers' GPUs, which is not judged."
+            yield replace(line, text=said)
+        elif at and re.fullmatch(r"[\w.\[\],-]+", name.strip()):
+            yield replace(line, text=f"{name.strip()} comes from an address of its own, which is not judged.")
+
+
+def _brought(image: Image | None) -> list[Finding]:
+    """Find images whose name says that they hold a build for the CPU."""
+    cpu = [name for name in (image.frameworks if image else ()) if "-cpu" in name]
+    assert image is not None or not cpu  # noqa: S101 - no image brings nothing
+    return [_cpu_image(image, name) for name in cpu if image is not None]
+
+
+def _cpu_image(image: Image, name: str) -> Finding:
+    message = f"{image.reference} holds {name.replace('==', ' ')}, a build for the CPU; this environment is for a GPU."
+    seen = Evidence("base image", image.reference, Source("file", image.where, image.reference))
+    return Finding("framework-cpu-build", INCOMPATIBLE, ERROR, message, (seen,), Fix("Take the tag that ends in -gpu."))
+
+
+def _is_plain_jax(line: Line, blueprint: Blueprint) -> bool:
+    if _name(line) != "jax" or (blueprint.image is not None and not blueprint.image.source):
+        return False  # an image of unknown contents may hold the plugin
+    plugins = any(_name(other).startswith(("jax-cuda", "jaxlib")) for other in blueprint.requirements)
+    return not plugins and not any("cuda" in extra for extra in Requirement(line.text).extras)
+
+
+def _no_plugin(line: Line) -> Finding:
+    message = f"{line.text} is installed without its CUDA plugin, so JAX runs on the CPU only."
+    fix = Fix("Name the extra that brings it: jax[cuda12], or jax[cuda13] for a driver that runs CUDA 13.")
+    seen = Evidence("requirement", line.text, Source("file", line.where, line.text))
+    return Finding("framework-cuda-extra-missing", INCOMPATIBLE, ERROR, message, (seen,), fix)
+
+
+def _cpu_conda(line: Line) -> Finding:
+    message = "cpuonly makes conda choose PyTorch's build for the CPU; this environment is for a GPU."
+    seen = Evidence("conda spec", line.text, Source("file", line.where, line.text))
+    fix = Fix("Name pytorch-cuda, or pytorch-gpu of conda-forge, instead of cpuonly.")
+    return Finding("framework-cpu-build", INCOMPATIBLE, ERROR, message, (seen,), fix)
+
+
+def _perhaps(line: Line, image: Image) -> Finding:
+    message = f"`{line.text}` builds an extension; where that is CUDA code, {image.reference} has no nvcc for it."
+    fix = Fix("If it is, build in a stage from the devel variant of the image.")
+    return Finding("toolkit-missing", COMPATIBLE, WARNING, message, _seen(line, image), fix)
+
+
+def _seen(line: Line, image: Image) -> tuple[Evidence, ...]:
+    return (
+        Evidence("what compiles", line.text, Source("file", line.where, line.text)),
+        Evidence("base image", image.reference, Source("file", image.where, image.reference)),
+    )
+
+
+def _compiling(blueprint: Blueprint) -> tuple[Line, ...]:
+    sources = conventions()["compiles_cuda"]
+    here = (line for line in blueprint.requirements if line not in blueprint.built and not line.links)
+    named = (line for line in here if _name(line) in sources)
+    return (*blueprint.compiles, *named)
+
+
+def _name(line: Line) -> str:
+    try:
+        return str(canonicalize_name(Requirement(line.text).name))
+    except InvalidRequirement:
+        return ""
+
+
+def _cpu_wheels(line: Line) -> Finding:
+    message = (
+        f"{line.text} is installed from an index that has wheels for the CPU alone; this environment is for a GPU."
+    )
+    seen = Evidence("requirement", line.text, Source("file", line.where, line.text))
+    fix = Fix("Name PyTorch's index of the CUDA variant you want (…/whl/cu126), or none: its usual wheels bring CUDA.")
+    return Finding("framework-cpu-build", INCOMPATIBLE, ERROR, message, (seen,), fix)
+
+
+def _no_compiler(line: Line, image: Image) -> Finding:
+    why = "only its devel variant has" if image.cuda else "it is no image of a CUDA Toolkit"
+    message = f"{line.text} compiles CUDA code, and {image.reference} has no nvcc: {why}."
+    devel = image.reference.replace(f"-{image.flavor}", "-devel") if image.cuda else "a devel image of nvidia/cuda"
+    fix = Fix(f"Build in a stage FROM {devel}, and copy the result into the image that runs.")
+    return Finding("toolkit-missing", INCOMPATIBLE, ERROR, message, _seen(line, image), fix)
+
+
+def _no_request(line: Line) -> Finding:
+    message = (
+        f"{line.text} has a CUDA image and asks for no GPU: its container sees none, unless "
+        "Docker's default runtime is NVIDIA's."
+    )
+    seen = Evidence("compose service", line.text, Source("file", line.where, line.text))
+    return Finding(
+        "driver-not-in-container", INCOMPATIBLE, ERROR, message, (seen,), Fix("Add `gpus: all` to the service.")
+    )
+
+
+def _unread(line: Line) -> Finding:
+    seen = Evidence("file", line.text, Source("file", line.where))
+    return Finding("probe-failed", UNDETERMINED, NOTE, line.text, (seen,))
+
+
+WITHOUT_EXTRA = "framework-cuda-extra-missing"
+_OF_THE_IMAGE = frozenset({
+    "cudnn-missing", "cudnn-too-old", "cudnn-wrong-cuda-build", "cudnn-wrong-major", "toolkit-missing",
+    "toolkit-wrong-version",
+})  # fmt: skip
+
+
+def in_the_image(finding: Finding, line: Line, context: Context, blueprint: Blueprint) -> Finding | None:
+    """Say of a finding on a framework's libraries what it means in the image; None where that has them."""
+    if finding.id == "toolkit-wrong-version" and finding.severity == NOTE and line.index == "cuda":
+        return None  # the index has builds for another CUDA than the release's usual one
+    if finding.id == WITHOUT_EXTRA and finding.severity != ERROR:
+        return _without_extra(finding, context, blueprint)
+    if finding.id in _OF_THE_IMAGE and finding.fix is not None and blueprint.image is not None:
+        return replace(finding, fix=_another_image(context, blueprint.image) or finding.fix)
+    return finding
+
+
+def _without_extra(finding: Finding, context: Context, blueprint: Blueprint) -> Finding | None:
+    """Make an error of it where the image lacks what the build loads; what is not known of the image stays open."""
+    image = blueprint.image
+    brought = any(line.text.startswith("nvidia-") for line in blueprint.requirements)
+    by_conda = any("cud" in line.text for line in blueprint.conda)
+    if image is None or not image.source or image.frameworks or blueprint.added or brought or by_conda:
+        return None
+    lacks = [what for build in target_builds(context) for what in _lacking(build, image)]
+    if not lacks:
+        return None
+    message = f"{finding.message.split(';', maxsplit=1)[0]}, and {image.reference} has no {' and no '.join(lacks)}."
+    seen = Evidence("base image", image.reference, Source("file", image.where, image.reference))
+    cited = (item for item in finding.evidence if item.citation)  # the rest speaks of an installed machine
+    return replace(finding, severity=ERROR, message=message, evidence=(seen, *cited))
+
+
+def _lacking(build: Build, image: Image) -> Iterator[str]:
+    """Name the libraries by the major version that their file names bear."""
+    cuda, cudnn = (_major(value_of(fact) or "") for fact in (build.cuda, build.cudnn))
+    if cuda and (image.flavor not in {"runtime", "devel"} or _major(image.cuda) != cuda):
+        yield f"CUDA {cuda}"
+    if cudnn and image.cudnn not in {"any", cudnn}:
+        yield f"cuDNN {cudnn}"
+
+
+def _another_image(context: Context, image: Image) -> Fix | None:
+    """Name the image that the build takes its CUDA from: packages laid over another one do not make it."""
+    for build in target_builds(context):
+        cuda, cudnn = value_of(build.cuda), value_of(build.cudnn)
+        if cuda:
+            holds = f"CUDA {cuda}" + (f" and cuDNN {_major(cudnn)}" if cudnn else "")
+            other = (
+                f", or a release of {build.framework} that was built for CUDA {_minor(image.cuda)}"
+                if image.cuda
+                else ""
+            )
+            return Fix(f"Take a base image with {holds}{other}.")
+    return None
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _major(version: str) -> str:
+    return version.split(".", maxsplit=1)[0]
+
 
 _NOT_LED_TO = "cuda-wheel-not-found"  # where the file sets the loader's path, to which folders shows when it runs
 # What a file can decide; the rest (driver, GPUs, the loader) shows when the environment runs.

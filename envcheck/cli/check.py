@@ -118,9 +118,8 @@ def _config(path: str, matrix_file: str | None) -> tuple[Config, Matrix]:
 def _judge_file(gate: _Gate, file: str) -> tuple[Report, Snapshot]:
     from envcheck import __version__
     from envcheck.check.blueprint import FileError
-    from envcheck.check.judge_file import judge_blueprints
-    from envcheck.check.planned import planned_facts
-    from envcheck.check.read_file import read_blueprints
+    from envcheck.check.build_files import read_blueprints
+    from envcheck.check.judge_file import judge_blueprints, planned_facts
     from envcheck.model.machine import SCHEMA_VERSION
 
     try:

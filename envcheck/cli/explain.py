@@ -11,7 +11,7 @@ import click
 from envcheck.cli import options
 from envcheck.cli.exits import INTERRUPTED, OF_VERDICT, UserError
 from envcheck.cli.report import mended
-from envcheck.explain.reading import Reading
+from envcheck.explain.judge import Reading
 from envcheck.explain.scan import Scan, Scanner
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class _Told:
 
     def tell(self, scanner: Scanner) -> None:
         """Judge again when a message of a new kind was seen; print the cause when it is another one."""
-        from envcheck.explain.reading import main_finding
+        from envcheck.explain.judge import main_finding
 
         if scanner.collected.kinds == self._kinds or self._style.form == "json":
             return

@@ -27,10 +27,9 @@ from envcheck.model.machine import Facts
 from envcheck.model.plans import CONDA, PIP, UV, Plan, PlannedRelease
 from envcheck.model.records import dataclass, replaced
 from envcheck.plan.activation import EVERY_SHELL
-from envcheck.plan.described import Description
+from envcheck.plan.existing_environment import Standing
 from envcheck.plan.paths import activation_of
-from envcheck.plan.there import Standing
-from envcheck.plan.wish import Wish
+from envcheck.plan.requests import Description, Wish
 from envcheck.render.inert import inert
 from envcheck.render.plan_files import Result, render_install_json
 from envcheck.render.shells import shell_line
@@ -221,9 +220,8 @@ def _without_python(place: Place) -> str:
 def _made(asked: Asked, facts: Facts | None, installer: str) -> Planned:
     from envcheck.matrix.load import MatrixError, load_matrix
     from envcheck.plan.build import build_plan
-    from envcheck.plan.described import check_description, planned_facts
-    from envcheck.plan.into import OccupiedError, plan_into
-    from envcheck.plan.requests import RequestError, check_folder, read_requests
+    from envcheck.plan.existing_environment import OccupiedError, plan_into
+    from envcheck.plan.requests import RequestError, check_description, check_folder, planned_facts, read_requests
 
     said = Description(python="" if facts is not None else asked.python)
     wish = Wish(asked.expect, installer, asked.folder, described=said, shells=EVERY_SHELL)
@@ -338,7 +336,7 @@ def _public(version: str) -> str:
 
 def _newly_broken(before: Facts | None, now: Context) -> str:
     """Name a requirement that was met, or not there, and is not met now; "" where there is none."""
-    from envcheck.rules.pins import broken_pins
+    from envcheck.rules.dependencies import broken_pins
 
     if before is None:
         return ""

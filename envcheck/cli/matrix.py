@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def tables_of(loaded: Matrix, text: str) -> Tables | None:
     """Find the rows of the tables that a name asks for; None where it names none of them."""
     from envcheck.render.matrix import Tables
-    from envcheck.rules.matrix_tables import tables_named
+    from envcheck.rules.matrix_question import tables_named
 
     found = tables_named(loaded, text)
     if found is None:
@@ -58,7 +58,7 @@ def load(path: str | None) -> Matrix:
 def with_limits(loaded: Matrix, text: str) -> Rows:
     """Find the rows that a requirement admits."""
     from envcheck.render.matrix import Rows
-    from envcheck.rules.matrix_lookup import look_up
+    from envcheck.rules.matrix_question import look_up
     from envcheck.rules.targets import TargetError
 
     try:
@@ -70,7 +70,7 @@ def with_limits(loaded: Matrix, text: str) -> Rows:
 
 
 def _not_held(loaded: Matrix, requirement: str) -> tuple[str, str]:
-    from envcheck.rules.matrix_lookup import nearest, removed, required_by
+    from envcheck.rules.matrix_question import nearest, removed, required_by
 
     gone = removed(loaded, requirement)
     if gone is not None:

@@ -15,9 +15,8 @@ from envcheck.model.machine import Facts
 from envcheck.model.plans import Plan
 from envcheck.model.records import replaced
 from envcheck.plan.activation import shells_of
-from envcheck.plan.described import PLATFORMS, Description
+from envcheck.plan.requests import PLATFORMS, Description, Wish
 from envcheck.plan.taken import beside_what_is_there
-from envcheck.plan.wish import Wish
 
 _USUAL = 80  # columns
 FORMATS = ("text", "json", "script", "requirements", "dockerfile", "environment-yml")
@@ -172,8 +171,14 @@ def plan_for(requirements: tuple[str, ...], wish: Wish, snapshot_file: str | Non
     """Build the plan; what cannot be planned for is the user's error."""
     from envcheck.matrix.load import MatrixError, load_matrix
     from envcheck.plan.build import build_plan, goal_of
-    from envcheck.plan.described import check_description, in_an_image, planned_facts
-    from envcheck.plan.requests import RequestError, check_folder, read_requests
+    from envcheck.plan.requests import (
+        RequestError,
+        check_description,
+        check_folder,
+        in_an_image,
+        planned_facts,
+        read_requests,
+    )
 
     said = wish.described
     try:

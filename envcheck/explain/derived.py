@@ -25,7 +25,7 @@ def _largest(told: Told) -> list[str]:
 
 def _users_file(told: Told) -> str:
     """Name the user's own file that stands in the way; "" for one of an installed package."""
-    from envcheck.explain.reason_python import is_users_file
+    from envcheck.explain.reasons_python import is_users_file
 
     paths = (event.captured.get("path", "") for event in told.claim.events)
     found = (plain(path, PATH) for path in paths if path and is_users_file(path))
@@ -48,7 +48,7 @@ def _of_module(name: str) -> str:
 
 
 def _cudnn_wanted(told: Told) -> str:
-    from envcheck.explain.reason_versions import cudnn_number
+    from envcheck.explain.reasons_cuda import cudnn_number
 
     built = told.captured("cudnn_built")
     return ".".join(map(str, cudnn_number(built)[:3])) if built else ""

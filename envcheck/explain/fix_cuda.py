@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from envcheck.explain.fix_context import context_of, plan_command, python_says, release_row
 from envcheck.explain.log import number
-from envcheck.explain.reason_libraries import PROFILER, TOOLKIT, parse_library, providers
+from envcheck.explain.reasons_cuda import PROFILER, TOOLKIT, parse_library, providers
 from envcheck.explain.told import Told
 from envcheck.model.findings import Command, Fix, Way
 from envcheck.rules.fixes_python import conda_install, pip_install

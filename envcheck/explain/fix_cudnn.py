@@ -7,7 +7,7 @@ import re
 from envcheck.explain.fix_context import context_of, plan_command, release_row
 from envcheck.explain.fix_cuda import wanted_cuda
 from envcheck.explain.log import number
-from envcheck.explain.reason_libraries import parse_library
+from envcheck.explain.reasons_cuda import parse_library
 from envcheck.explain.told import Told
 from envcheck.model.findings import Command, Fix, Way
 from envcheck.rules.fixes_python import conda_install, python_program

@@ -28,7 +28,7 @@ def missing_framework(told: Told) -> Fix | None:
 
 def replacement(told: Told) -> Fix | None:
     """Name what took the place of a withdrawn distribution, of the same release where there is one."""
-    from envcheck.explain.reason_pip import requirement_parts
+    from envcheck.explain.reasons_python import requirement_parts
 
     name, specifier = requirement_parts(told.captured("requirement") or "tensorflow-gpu") or ("", "")
     version = re.sub(r"^={2,3}|\+.*", "", specifier) if specifier.startswith("==") else ""
@@ -56,7 +56,7 @@ def _jax(told: Told, specifier: str, version: str) -> str:
 
 def other_python(told: Told) -> Fix | None:
     """Name the Pythons that a release has wheels for, and make an environment with the newest of them."""
-    from envcheck.explain.reason_pip import requirement_parts
+    from envcheck.explain.reasons_python import requirement_parts
 
     text = told.value("requirement")
     asked = _asked_for(told)
@@ -100,7 +100,7 @@ def _of_wheel(told: Told) -> tuple[str, ...]:
 
 def _with_wheels(told: Told, text: str) -> tuple[str, ...]:
     """List the Pythons of the newest release that a requirement admits, oldest first."""
-    from envcheck.explain.reason_pip import admitted_rows, requirement_parts
+    from envcheck.explain.reasons_python import admitted_rows, requirement_parts
 
     name, specifier = requirement_parts(text) or ("", "")
     framework = told.log.matrix.framework_of(name)

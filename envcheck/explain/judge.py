@@ -1,37 +1,237 @@
-"""Conclude from what a log said, and from the machine's facts where they are given, to one root cause."""
+"""Conclude from a log, and from the machine's facts where they are given, to one root cause."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from envcheck.explain.events import Event
 from envcheck.explain.fixes import fix_for, joined_fix
 from envcheck.explain.log import Claim, Log
-from envcheck.explain.machine import Machine, Mend, machine_findings
-from envcheck.explain.reason_architecture import architecture_claims
-from envcheck.explain.reason_driver import driver_claims, harmless_without_gpu
-from envcheck.explain.reason_libraries import library_claims
-from envcheck.explain.reason_memory import memory_claims
-from envcheck.explain.reason_pip import pip_claims
-from envcheck.explain.reason_python import python_claims
-from envcheck.explain.reason_versions import version_claims
-from envcheck.explain.signatures import signatures_by_name
+from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
+from envcheck.explain.reasons_driver import driver_claims, harmless_without_gpu, memory_claims
+from envcheck.explain.reasons_python import pip_claims, python_claims
+from envcheck.explain.scan import Scan
+from envcheck.explain.signatures import Event, signatures_by_name
+from envcheck.explain.signatures import rivals as rival_rows
+from envcheck.explain.stated import stated_facts
 from envcheck.explain.told import Told
-from envcheck.explain.weigh import evidence, finding_of, rival_findings, root_of, second_reading, strongest
 from envcheck.matrix.query import Matrix
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, NOTE, UNDETERMINED, Finding, Report
+from envcheck.model.facts import Source
+from envcheck.model.findings import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    WARNING,
+    Command,
+    Evidence,
+    Finding,
+    Fix,
+    Report,
+)
 from envcheck.model.machine import Facts
-from envcheck.model.records import replaced
+from envcheck.model.records import dataclass, replaced
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.fixes_shell import fitted
 from envcheck.rules.ranking import rank_findings
 
 if TYPE_CHECKING:
-    from envcheck.rules.context import Target
+    from envcheck.rules.context import Context, Target
+
 
 NOISE = "benign-noise"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Logs with the verdict on them."""
+
+    report: Report
+    scan: Scan
+    files: tuple[str, ...]
+    notes: tuple[str, ...] = ()  # what could not be read to its end
+    with_machine: bool = False  # judged together with a machine's facts
+
+
+def main_finding(report: Report) -> Finding | None:
+    """Return the primary finding, else the first incompatibility."""
+    found = [item for item in report.findings if item.primary]
+    return next(iter(found or [item for item in report.findings if item.verdict == INCOMPATIBLE]), None)
+
+
+def line_that_matters(reading: Reading) -> Event | None:
+    """Return the message that the main finding rests on; None where it rests on the machine's facts alone."""
+    finding = main_finding(reading.report)
+    shown = _places(finding) if finding else ()
+    by_place = {where(event): event for event in reversed(reading.scan.events)}
+    return next((by_place[place] for place in shown if place in by_place), None)
+
+
+def harmless_lines(reading: Reading) -> tuple[Event, ...]:
+    """List the lines that mean nothing, each once: noise by nature, and what the judgement showed to be noise here."""
+    findings = reading.report.findings
+    said = {place for item in findings if item.id == NOISE for place in _places(item)}
+    weighty = {place for item in findings if item.id != NOISE for place in _places(item)}
+    known = signatures_by_name()
+    kinds: dict[str, Event] = {}
+    for event in reading.scan.events:
+        noise = event.signature in known and known[event.signature].role == "noise"
+        if where(event) not in weighty and (noise or where(event) in said):
+            kinds.setdefault(where(event), event)
+    return tuple(kinds.values())
+
+
+def where(event: Event) -> str:
+    """Name the place of a message as evidence names it: file:line."""
+    return f"{event.file}:{event.line}"
+
+
+def _places(finding: Finding) -> tuple[str, ...]:
+    return tuple(item.source.where for item in finding.evidence if item.fact == "log" and item.source is not None)
+
+
+_LEAST = 20  # lighter claims are symptoms that name no cause
+_SHOWN = 6  # lines shown of one claim
+
+
+def strongest(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """Join the claims of one cause and order them: heaviest first, then by the catalogue; never by the log's order."""
+    grouped: dict[str, list[Claim]] = {}
+    for claim in claims:
+        grouped.setdefault(claim.id, []).append(claim)
+    joined = map(_join, grouped.values())
+    return tuple(sorted(joined, key=lambda claim: (-claim.weight, catalogue()[claim.id].rank)))
+
+
+def _join(same: list[Claim]) -> Claim:
+    """Join the claims of one cause under the heaviest; the first by its words where two weigh the same."""
+    ordered = sorted(same, key=lambda claim: (-claim.weight, claim.message))
+    first = ordered[0]
+    events = tuple(dict.fromkeys(event for claim in ordered for event in claim.events))
+    return Claim(first.id, first.weight, first.message, events, first.severity, first.rivals)
+
+
+def root_of(claims: tuple[Claim, ...]) -> Claim | None:
+    """Return the heaviest claim that names a cause."""
+    return claims[0] if claims and claims[0].weight >= _LEAST else None
+
+
+def consequence(claim: Claim, root: Claim) -> bool:
+    """Tell whether a cause makes what another claim saw: by the catalogue, or as the lighter reading of one failure."""
+    explained = claim.id in catalogue()[root.id].explains
+    return explained or claim.weight < 60 or bool(set(claim.events) & set(root.events))
+
+
+def second_reading(claim: Claim, root: Claim) -> bool:
+    """Tell whether a claim only reads the root's own lines in a weaker way: it says nothing more."""
+    lines = {(event.file, event.line) for event in root.events}
+    return claim is not root and bool(claim.events) and all((event.file, event.line) in lines for event in claim.events)
+
+
+def evidence(claim: Claim) -> tuple[Evidence, ...]:
+    """Show the lines of the log that speak for a claim."""
+    return tuple(
+        Evidence("log", event.text, Source("file", f"{event.file}:{event.line}", event.text))
+        for event in claim.events[:_SHOWN]
+    )
+
+
+def finding_of(claim: Claim, root: Claim, fix: Fix | None) -> Finding:
+    """Turn a claim into a finding; what the root explains is linked to it, the rest is a warning beside it."""
+    if claim is root:
+        severity = ERROR if claim.severity == ERROR else WARNING
+        return Finding(claim.id, INCOMPATIBLE, severity, claim.message, evidence(claim), fix)
+    cause = root.id if consequence(claim, root) else None
+    beside = WARNING if root.severity == ERROR else NOTE  # never above the root
+    return Finding(claim.id, INCOMPATIBLE, beside, claim.message, evidence(claim), fix, caused_by=cause)
+
+
+def rival_findings(root: Claim, known: Iterable[str]) -> tuple[Finding, ...]:
+    """Name each cause that fits the root's messages as well, with the command that tells them apart."""
+    seen = set(known)
+    return tuple(
+        Finding(
+            other,
+            UNDETERMINED,
+            WARNING,
+            f"Fits the same lines. {catalogue()[other].headline}",
+            (),
+            _question(root, other),
+        )
+        for other in dict.fromkeys(root.rivals)
+        if other not in seen
+    )
+
+
+def _question(root: Claim, other: str) -> Fix | None:
+    for row in rival_rows():
+        if other in row["either"] and (root.id in row["or"] or not row["or"]):
+            return Fix(str(row["tells"]), (Command(tuple(row["command"]), "environment", "tells the two apart"),))
+        if root.id in row["either"] and other in row["or"]:
+            return Fix(str(row["tells"]), (Command(tuple(row["command"]), "environment", "tells the two apart"),))
+    return None
+
+
+Mend = Callable[
+    ["Report", "Context"], "Report"
+]  # puts the planner's commands in the place of fixes, as the doctor does
+_ALONE = 68  # what the machine's facts show, where the log does not speak of it
+_EXPLAINS = 97  # ... where they explain what the log complains about
+_WARNING = 40
+_DECIDED = 70  # a message of this weight tells its cause by itself
+_PLAIN = 85  # ... and of this one beyond what a log states about the machine in passing
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the rules found in the facts."""
+
+    findings: tuple[Finding, ...]
+    given: bool = False  # by a snapshot, not by the log alone
+    checked: tuple[str, ...] = ()  # ids of the rules that ran
+
+    def finding(self, finding_id: str) -> Finding | None:
+        """Return the doctor's finding of an id."""
+        return next((item for item in self.findings if item.id == finding_id), None)
+
+    def claims(self, said: Sequence[Claim]) -> Iterator[Claim]:
+        """Weigh what the rules found by how well it explains what the log says."""
+        top = max(said, key=lambda claim: claim.weight, default=None)
+        for item in self.findings:
+            yield Claim(item.id, self._weight(item, said, top), item.message, (), item.severity)
+
+    def _weight(self, item: Finding, said: Sequence[Claim], top: Claim | None) -> int:
+        explained = {*catalogue()[item.id].explains, item.id}
+        if top is not None and item.id != top.id and top.weight >= _PLAIN and not self.given:
+            return 1
+        if top is not None and top.id in explained and (item.severity == ERROR or item.id == top.id):
+            return _EXPLAINS
+        if item.severity != ERROR or item.caused_by:
+            return _WARNING if top is None or top.weight < _WARNING else 1
+        supported = any(claim.id in explained or item.id in claim.rivals for claim in said)
+        if top is not None and top.weight >= _DECIDED and not supported:
+            return 1
+        return _ALONE + (12 if supported else 0)
+
+
+def machine_findings(log: Log, mend: Mend | None = None, target: Target | None = None) -> Machine:
+    """Run the rules where the facts, or the log itself, say something of the machine; `mend` gives them the plan."""
+    facts = stated_facts(log)
+    if facts is None:
+        return Machine(())
+    from envcheck.explain.asked import target_of
+    from envcheck.rules import Context, evaluate
+
+    context = Context(facts, log.matrix, target_of(log, target))
+    report = evaluate(context)
+    if mend is not None:
+        report = mend(report, context)
+    found = tuple(item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE)
+    return Machine(found, log.with_facts, report.checked)
+
+
 _REASONS = (
     library_claims, version_claims, architecture_claims, pip_claims, memory_claims, driver_claims, python_claims,
 )  # fmt: skip

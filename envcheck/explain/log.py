@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-from envcheck.explain.events import Event
-from envcheck.explain.signatures import compiled, noise, signatures_by_name
+from envcheck.explain.signatures import Event, compiled, noise, signatures_by_name
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Absent, Known, value_of
 from envcheck.model.machine import Facts

@@ -4,17 +4,128 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, pairwise
 
-from envcheck.explain.answers import answers
-from envcheck.explain.broken import KEPT, Broken, broken_lines
-from envcheck.explain.collected import Captures, Collected
-from envcheck.explain.decoding import spellings
-from envcheck.explain.events import Event, Signature
-from envcheck.explain.lines import Cutter, Line, clean_line
 from envcheck.explain.needles import finder, line_end
+from envcheck.explain.signatures import Event, Signature
+from envcheck.explain.text import KEPT, Broken, Cutter, Line, broken_lines, clean_line, spellings
 from envcheck.model.records import dataclass
+
+_PYTHON = r"\s*(?:>>> |In \[\d+\]: )"
+_UNIX = r"\s*(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^#$%>]{0,80})?[$#%] "
+_OTHER = r"[A-Z]:\\[^>]{0,80}> ?|PS [^>]{0,80}> |julia> "
+_PROMPT = rf"(?:{_PYTHON}|{_UNIX}|{_OTHER})(?P<asked>\S.*)$"
+_ANY_PROMPT = rf"(?:{_PYTHON}|\s*>>>\s*$|{_UNIX}|{_OTHER})"
+_MARKS = (">", "In [", "$ ", "# ", "% ")  # a prompt holds one: looking for them is cheaper than the expression
+# Asked without a prompt: a line of a notebook or of a script that prints one thing.
+_BARE = r"\s*(?:print\()?(?P<asked>(?:torch|tf|tensorflow|jax)\.[\w.]+(?:\([\w'\", =]*\))?\)?|os\.environ\S+)\s*$"
+_BARE_MARKS = ("torch.", "tf.", "tensorflow.", "jax.", "os.environ")
+
+
+def answers(chunk: bytes) -> Iterator[Broken]:
+    """List what was asked in a log, each with its answer: "torch.cuda.is_available() -> False".
+
+    Python says nothing where the answer is None, so a prompt that follows a prompt of Python's is that answer.
+    """
+    lines = [line.rstrip("\r") for line in chunk.decode("utf-8", "replace").split("\n")]
+    for number, (line, following) in enumerate(pairwise([*lines, ""]), 1):
+        match = _match(_PROMPT, _MARKS, line) or _match(_BARE, _BARE_MARKS, line)
+        if not match:
+            continue
+        asked, answer = match["asked"].strip(), following.strip()
+        if re.match(_ANY_PROMPT, following):
+            answer = "None" if re.match(_PYTHON, line) else ""
+        yield Broken(number, (line, following), f"{asked} -> {answer}", is_sure=True)
+
+
+def _match(pattern: str, marks: tuple[str, ...], line: str) -> re.Match[str] | None:
+    return re.match(pattern, line) if any(mark in line for mark in marks) else None
+
+
+KINDS = 48  # of one message, told apart by captures and worker; a training run may invent any number
+_TEXT = 500  # characters of a line that are kept
+_CAPTURE = 300
+
+Captures = tuple[tuple[str, str], ...]
+Place = tuple[str, int]
+
+
+class _Kind:
+    """A message with one set of captures."""
+
+    def __init__(self, order: int, worker: str, text: str, place: Place) -> None:
+        self.order, self.worker, self.text = order, worker, text
+        self.file, self.line = place
+        self.last_line, self.count = self.line, 0
+
+
+class Collected:
+    """The messages seen so far, in bounded memory."""
+
+    def __init__(self, signatures: Sequence[Signature]) -> None:
+        self.unkept = 0
+        self._signatures = signatures
+        self._kept: list[dict[tuple[Captures, str], _Kind]] = [{} for _ in signatures]
+        self._latest: dict[int, tuple[Captures, _Kind]] = {}
+        self.kinds = 0  # grows when a message is seen that no earlier one equals
+
+    def add(self, signature: int, captures: Captures, line: Line, offset: int, place: Place) -> None:
+        """Count one message; `offset` is where in the line's text its match begins."""
+        captures = tuple((name, value[:_CAPTURE]) for name, value in captures)
+        kinds = self._kept[signature]
+        kind = kinds.get((captures, line.worker))
+        if kind is None:
+            self.kinds += 1
+            kind = _Kind(self.kinds, line.worker, _shortened(line.text, offset), place)
+            if len(kinds) < KINDS:
+                kinds[captures, line.worker] = kind
+            else:
+                kind = self._crowded(signature, captures, kind)
+        kind.count += 1
+        kind.last_line = place[1] if kind.file == place[0] else kind.last_line
+
+    def forget(self, signature: int, captures: Captures, worker: str) -> None:
+        """Take back one message that was half of another one."""
+        kind = self._kept[signature].get((captures, worker))
+        if kind is not None:
+            kind.count -= 1
+            if not kind.count:
+                del self._kept[signature][captures, worker]
+
+    def events(self) -> tuple[Event, ...]:
+        """Return the messages in the order in which they were first seen."""
+        rows = [
+            (number, captures, kind) for number, kinds in enumerate(self._kept) for (captures, _), kind in kinds.items()
+        ]
+        rows += [(number, captures, kind) for number, (captures, kind) in self._latest.items()]
+        rows.sort(key=lambda row: row[2].order)
+        return tuple(_event(self._signatures[number].name, captures, kind) for number, captures, kind in rows)
+
+    def _crowded(self, signature: int, captures: Captures, kind: _Kind) -> _Kind:
+        """Keep of all further kinds the last one, unless only the worker is new."""
+        for (known, _), kept in self._kept[signature].items():
+            if known == captures:
+                return kept
+        before = self._latest.get(signature)
+        if before is not None:
+            if before[0] == captures and before[1].worker == kind.worker:
+                return before[1]
+            self.unkept += before[1].count
+        self._latest[signature] = (captures, kind)
+        return kind
+
+
+def _event(name: str, captures: Captures, kind: _Kind) -> Event:
+    return Event(name, captures, kind.text, kind.file, kind.line, kind.last_line, kind.count, kind.worker)
+
+
+def _shortened(text: str, offset: int) -> str:
+    if len(text) <= _TEXT:
+        return text
+    begin = max(0, min(offset - 60, len(text) - _TEXT + 4))
+    return ("..." if begin else "") + text[begin : begin + _TEXT - 4].strip()
+
 
 Found = tuple[tuple[int, Captures, int], ...]  # (signature, captures, offset in the text) ...
 

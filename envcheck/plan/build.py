@@ -12,18 +12,12 @@ from envcheck.model.machine import Facts
 from envcheck.model.plans import CONDA, Clash, Environment, Plan, PlannedRelease, Step
 from envcheck.model.records import replaced
 from envcheck.plan.activation import activation_steps
-from envcheck.plan.assumed import assumptions, elsewhere
-from envcheck.plan.candidates import Candidate
-from envcheck.plan.choose import Choice, choose
-from envcheck.plan.constraints import beside, newest_with_metal
-from envcheck.plan.cuda_source import SYSTEM
+from envcheck.plan.candidates import SYSTEM, Candidate, beside, newest_with_metal
+from envcheck.plan.choose import Choice, Judge, choose
 from envcheck.plan.environments import environment_of, planned_release
-from envcheck.plan.judge import Judge
-from envcheck.plan.requests import Request
+from envcheck.plan.requests import AS_USUAL, Request, Wish, assumptions, elsewhere, stated_machine
 from envcheck.plan.smoke_line import verification_step
-from envcheck.plan.stated import stated_machine
 from envcheck.plan.system import blockers, other_ways, system_steps
-from envcheck.plan.wish import AS_USUAL, Wish
 from envcheck.rules import Context, Target
 from envcheck.rules.fixes_python import python_program
 
@@ -59,7 +53,7 @@ def choose_all(
     """
     if len(requests) == 1 and not judge.standing:
         return [choose(judge, requests[0], installer, admits=admits)], []
-    from envcheck.plan.together import choose_together  # reads requirements: a bare start's time
+    from envcheck.plan.choose import choose_together  # reads requirements: a bare start's time
 
     return choose_together(judge, requests, installer, admits)
 
@@ -126,7 +120,7 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
 def _groups(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]:
     if not clashes:
         return [choices]
-    from envcheck.plan.together import groups_of
+    from envcheck.plan.choose import groups_of
 
     return groups_of(choices, clashes)
 
@@ -135,7 +129,8 @@ def _of_what_is_beside(context: Context, choices: list[Choice]) -> list[str]:
     """Say of which things beside a framework nothing tells whether they go with it, and what they hold back."""
     if not any(choice.request.beside for choice in choices):
         return []
-    from envcheck.plan.companions import held_back, unknown  # most ask for frameworks alone
+    from envcheck.plan.candidates import unknown
+    from envcheck.plan.choose import held_back
 
     made = [(choice, choice.best.candidate.row) for choice in choices if choice.best]
     told = [

@@ -1,16 +1,29 @@
-"""The releases that may answer a request, newest first: which distribution, extra and index each would come from."""
+"""List the releases that may answer a request, with what must be kept in bounds beside each."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
 
+from packaging.version import Version
+
+from envcheck.matrix.query import Matrix
+from envcheck.matrix.rows import build_citation
 from envcheck.matrix.versions import clauses, within
+from envcheck.model.facts import Known
+from envcheck.model.findings import ERROR, INCOMPATIBLE, Evidence, Finding
+from envcheck.model.plans import CONDA, PlannedRelease
 from envcheck.model.records import dataclass, replaced
-from envcheck.model.releases import FrameworkRelease
-from envcheck.plan.requests import Request
-from envcheck.rules.context import Context
+from envcheck.model.releases import CudnnRelease, FrameworkRelease, KnownProblem
+from envcheck.plan.plan_data import plan_data
+from envcheck.plan.requests import Request, companion_row
+from envcheck.rules.builds import label_cuda
+from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.cuda_plugins import plugin_of
+from envcheck.rules.gpu_facts import judged_gpus
+from envcheck.rules.known_problems import name_of
 from envcheck.rules.pytorch_index import cpu_index_url, cuda_variants, index_url, serves
 
 
@@ -67,13 +80,13 @@ def _beside(context: Context, request: Request, row: FrameworkRelease) -> tuple[
     """Write what is asked for beside a framework as it goes with a release; None where it does not."""
     if not request.beside:
         return ()
-    from envcheck.plan.companions import fitting  # most ask for frameworks alone
+    # most ask for frameworks alone
 
     return fitting(context, row, request.beside)
 
 
 def _on_index(context: Context, found: Candidate, beside: tuple[str, ...]) -> bool:
-    from envcheck.plan.companions import on_index  # most ask for frameworks alone
+    # most ask for frameworks alone
 
     return on_index(context, found.row, beside, found.local)
 
@@ -168,3 +181,329 @@ def _torch_index(local: str) -> str:
 def _text(name: str, extras: Iterable[str], version: str) -> str:
     joined = ",".join(extras)
     return f"{name}{f'[{joined}]' if joined else ''}=={version}"
+
+
+NONE, OWN, WHEELS, PACKAGES, SYSTEM = "none", "own", "wheels", "conda", "system"
+
+
+@dataclass(frozen=True)
+class CudaSource:
+    """One way to get the CUDA libraries."""
+
+    kind: str  # NONE (a CPU build, work on the CPU), OWN (its extra or dependencies), WHEELS, PACKAGES (conda), SYSTEM
+    requirements: tuple[str, ...] = ()  # wheels to install beside the framework
+    packages: tuple[str, ...] = ()  # conda specs
+    channels: tuple[str, ...] = ()
+    cuda: str = ""  # CUDA version it brings, where the rules would else look for it on the system
+    cudnn: str = ""
+    needs_hook: bool = False  # the framework does not look where the libraries come to lie
+
+
+def cuda_sources(context: Context, candidate: Candidate, installer: str) -> tuple[CudaSource, ...]:
+    """List the ways for a candidate, the best first; the system's toolkit is the last."""
+    row = candidate.cuda_row
+    if not candidate.is_gpu or (context.goal == "cpu" and row.gpu_extra):  # without its extra it brings none
+        return (CudaSource(NONE),)
+    if candidate.row.framework != "tensorflow" or row.gpu_extra or row.cuda_wheels:
+        return (CudaSource(OWN, needs_hook=not row.finds_cuda_wheels and bool(row.gpu_extra)),)
+    if context.goal == "cpu":
+        return (CudaSource(NONE),)  # a CUDA build that finds no CUDA computes on the CPU
+    ways = [] if installer == CONDA else [*_wheels(context, candidate)]
+    ways += _packages(context, candidate) if installer in ("", CONDA) else []
+    return (*ways, CudaSource(SYSTEM))
+
+
+def _wheels(context: Context, candidate: Candidate) -> list[CudaSource]:
+    cuda, cudnn = candidate.row.cuda or "", candidate.row.cudnn or ""
+    return [
+        CudaSource(
+            WHEELS,
+            (*row["requirements"], _cudnn_wheel(row, cudnn)),
+            cuda=cuda,
+            cudnn=cudnn,
+            needs_hook=True,
+        )
+        for row in plan_data()["cuda_wheels"]
+        if context.platform in row["platforms"] and _same_sonames(context, row, cuda)
+    ]
+
+
+def _same_sonames(context: Context, row: dict[str, Any], cuda: str) -> bool:
+    """Tell whether libraries of one CUDA bear the names that builds for another load."""
+    there, wanted = context.matrix.cuda_sonames(row["cuda"]), context.matrix.cuda_sonames(cuda)
+    return bool(wanted) and all(there.get(name) == wanted.get(name) for name in row["libraries"] if name in wanted)
+
+
+def _cudnn_wheel(row: dict[str, Any], cudnn: str) -> str:
+    major = int(cudnn.partition(".")[0])
+    first = max(cudnn, str(row["cudnn_first"]), key=Version)
+    return f"{row['cudnn']}>={first},<{major + 1}"
+
+
+def _packages(context: Context, candidate: Candidate) -> list[CudaSource]:
+    data, cuda = plan_data()["conda_libraries"], _minor(candidate.row.cuda or "")
+    found = []
+    for row in data["rows"]:
+        cudnn = _held_cudnn(row["cudnn"], _minor(candidate.row.cudnn or ""))
+        if cuda in row["cuda"] and context.platform in row["platforms"] and (cudnn or not candidate.row.cudnn):
+            specs = (data["toolkit"].format(cuda=cuda), *((data["cudnn"].format(cudnn=cudnn),) if cudnn else ()))
+            on_linux = context.os == "linux"
+            channels = tuple(row["channels"])
+            source = CudaSource(
+                PACKAGES, packages=specs, channels=channels, cuda=cuda, cudnn=cudnn, needs_hook=on_linux
+            )
+            found.append(source)
+    return found
+
+
+def _held_cudnn(held: list[str], wanted: str) -> str:
+    """Return the lowest cuDNN line a channel holds that is no older than the one built with, of the same major.
+
+    A channel whose lines are not known (none listed) is taken to hold every one.
+    """
+    same = [line for line in held if line.partition(".")[0] == wanted.partition(".")[0]]
+    return next((line for line in same if Version(line) >= Version(wanted)), "") if held and wanted else wanted
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+_METAL = "tensorflow-metal"
+_MINORS = 100  # more than any major of cuDNN has had
+_CUDNN = re.compile(r"(nvidia-cudnn-cu(\d+))([<>=!~].*)?")
+
+
+def constraints(context: Context, candidate: Candidate, source: CudaSource) -> tuple[str, ...]:
+    """List the requirements to install beside a release, each from a row of the matrix."""
+    known: dict[str, tuple[str, ...]] = context.memo.setdefault("constraints", {})
+    if candidate.requirement not in known:
+        known[candidate.requirement] = _worked_out(context, candidate, source)
+    return known[candidate.requirement]
+
+
+def _worked_out(context: Context, candidate: Candidate, source: CudaSource) -> tuple[str, ...]:
+    found = [*_known_problems(context, candidate), *source.requirements]
+    caps = _cudnn_caps(context, candidate, source)
+    kept = [item for item in found if name_of(item) not in caps]
+    return tuple(dict.fromkeys([*candidate.beside, *kept, *caps.values(), *_metal(context, candidate)]))
+
+
+def source_only(context: Context, candidate: Candidate) -> tuple[str, ...]:
+    """List the dependencies of a release that exist as source distributions only."""
+    return tuple(name for entry in _source_rows(context, candidate) for name in entry["names"])
+
+
+def _source_rows(context: Context, candidate: Candidate) -> Iterator[dict[str, Any]]:
+    row, minor = candidate.row, python_minor(context)
+    for entry in plan_data()["source_only"]["rows"]:
+        of_it = row.distribution in entry["distributions"] and within(row.version, entry["specifier"])
+        if of_it and within(minor, entry.get("pythons", "")):
+            yield entry
+
+
+def python_minor(context: Context) -> str:
+    """Return the planned Python's minor version: 3.11."""
+    version = context.facts.python.version
+    return ".".join(version.value.split(".")[:2]) if isinstance(version, Known) else ""
+
+
+def is_resolved(context: Context, candidate: Candidate, finding: Finding) -> bool:
+    """Tell whether the constraints of a release, or what is built for it, take away what a finding warns of."""
+    taken = {problem.id for problem, _ in _bounding_problems(context, candidate)}
+    taken |= {entry["answers"] for entry in _source_rows(context, candidate) if "answers" in entry}
+    return any(item.fact.removeprefix("problems ") in taken for item in finding.evidence)
+
+
+def _known_problems(context: Context, candidate: Candidate) -> Iterator[str]:
+    for _, constraint in _bounding_problems(context, candidate):
+        if not name_of(constraint).startswith("nvidia-"):
+            yield constraint
+
+
+def _bounding_problems(context: Context, candidate: Candidate) -> Iterator[tuple[KnownProblem, str]]:
+    """Pair each known problem that hangs on a neighbour's version with what bounds it."""
+    for row in (candidate.row, candidate.cuda_row):
+        for stage in ("run", "advice"):
+            for problem in context.matrix.problems(row.distribution, row.version, stage):
+                if problem.condition and _applies(context, problem):
+                    names = (item for item in problem.fix.split() if name_of(item) != row.distribution)
+                    yield from ((problem, item) for item in names)
+
+
+def _applies(context: Context, problem: KnownProblem) -> bool:
+    here = not problem.platforms or context.platform in problem.platforms
+    return here and within(python_minor(context), problem.pythons)
+
+
+def _cudnn_caps(context: Context, candidate: Candidate, source: CudaSource) -> dict[str, str]:
+    """Bound the cuDNN wheel where the newest one that may be resolved no longer serves the GPUs."""
+    wheels = () if source.kind == NONE else candidate.cuda_row.cuda_wheels if source.kind == OWN else ()
+    caps: dict[str, str] = {}
+    for wheel in (*wheels, *source.requirements):
+        match = _CUDNN.fullmatch(wheel)
+        if match and "==" not in wheel:
+            cap = cudnn_cap(context, match[2], match[3] or "")
+            if cap:
+                bounds = f"{match[3]},{cap}" if wheel in source.requirements else cap
+                caps[match[1]] = f"{match[1]}{bounds}"
+    return {**_capped_by_problems(context, candidate, source, caps), **caps}
+
+
+def _capped_by_problems(
+    context: Context, candidate: Candidate, source: CudaSource, caps: dict[str, str]
+) -> dict[str, str]:
+    """Take a bound on an nvidia wheel from a known problem, such as metadata without a cap on cuDNN."""
+    found: dict[str, str] = {}
+    if source.kind != OWN:
+        return found
+    row = candidate.cuda_row
+    for problem in context.matrix.problems(row.distribution, row.version, "run"):
+        for item in problem.fix.split():
+            if name_of(item).startswith("nvidia-") and name_of(item) not in caps and _applies(context, problem):
+                found[name_of(item)] = item
+    return found
+
+
+def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
+    """Return "<9.11" where a GPU was dropped by cuDNN 9.11 and the specifier would admit it; "" where none was."""
+    try:
+        capabilities = [Version(item.capability) for item in judged_gpus(context)]
+    except UndecidedError:
+        return ""  # which GPUs there are could not be told: the judgement says so
+    leaves_some = False  # the first line that is asked for may serve none of them any more: no bound helps
+    for row in _cudnn_lines(context, cuda_major, specifier):
+        lowest, admitted = row.compute_capability_min, within(f"{row.version}.9999", specifier)
+        if lowest and admitted and any(capability < Version(lowest) for capability in capabilities):
+            return f"<{row.version}" if leaves_some or not specifier else ""
+        leaves_some = leaves_some or admitted
+    return ""
+
+
+def _cudnn_lines(context: Context, cuda_major: str, specifier: str) -> Iterator[CudnnRelease]:
+    """Yield the lines of the cuDNN major a specifier begins with, as built for a CUDA major, oldest first."""
+    first = re.match(r">=(\d+)", specifier)
+    minors = range(_MINORS) if first else ()
+    rows = (context.matrix.cudnn(f"{first[1] if first else ''}.{minor}", cuda_major) for minor in minors)
+    yield from (row for row in rows if row)
+
+
+def _metal(context: Context, candidate: Candidate) -> Iterator[str]:
+    """Yield the plugin that gives TensorFlow the GPU of an Apple machine, where one was made for the release."""
+    if candidate.row.framework == "tensorflow":
+        yield from (f"{row.distribution}=={row.version}" for row in _companions(context, candidate.row.version)[:1])
+
+
+def beside(context: Context, releases: Iterable[PlannedRelease]) -> list[FrameworkRelease]:
+    """List the rows of the plugins that planned releases of TensorFlow have beside them."""
+    versions = [item.version for item in releases if item.framework == "tensorflow"]
+    return [row for version in versions for row in _companions(context, version)[:1]]
+
+
+def newest_with_metal(context: Context) -> str:
+    """Name the newest TensorFlow that a plugin for Apple's GPU goes with here; "" where there is none."""
+    versions = context.matrix.versions("tensorflow") if context.platform == "macosx_arm64" else ()
+    return next((version for version in versions if _companions(context, version)), "")
+
+
+def _companions(context: Context, tensorflow: str) -> list[FrameworkRelease]:
+    rows = context.matrix.companions_of(tensorflow, context.platform) if context.platform == "macosx_arm64" else ()
+    return [row for row in rows if row.distribution == _METAL and python_minor(context) in row.pythons]
+
+
+def old_libc(context: Context, candidate: Candidate, source: CudaSource) -> Iterator[Finding]:
+    """Yield what keeps a release's CUDA wheels off this machine's C library: no wheel of theirs is for it."""
+    libc = context.facts.host.libc_version
+    there = re.match(r"\d+\.\d+", libc.value) if isinstance(libc, Known) and context.os == "linux" else None
+    if source.kind != OWN or candidate.local or there is None:
+        return
+    data = plan_data()["wheel_glibc"]
+    for row in data["rows"]:
+        asked = next((item for item in candidate.cuda_row.cuda_wheels if item.startswith(row["wheel"])), "")
+        lowest = re.search(r"[>=]=(\d+(?:\.\d+)*)", asked)
+        if lowest and Version(lowest[1]) >= Version(row["first"]) and Version(there[0]) < Version(row["glibc"]):
+            shown = f"{asked}: glibc {row['glibc']}"
+            yield Finding(
+                "glibc-too-old",
+                INCOMPATIBLE,
+                ERROR,
+                f"{candidate.requirement} asks for {asked}, whose wheels need glibc {row['glibc']} or newer; this "
+                f"system has glibc {there[0]}.",
+                (
+                    context.seen("host.libc_version"),
+                    Evidence("CUDA wheels", shown, citation=build_citation(data["citation"])),
+                ),
+            )
+            return
+
+
+def fitting(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> tuple[str, ...] | None:
+    """Write what goes with a release here for each text asked for; None where none of one of them does."""
+    found = []
+    for text in texts:
+        name = name_of(text)
+        asked, known = text.removeprefix(name), _known(context, release, name)
+        fits = (
+            not (asked and companion_row(name)["fits"]) if known is None else any(within(item, asked) for item in known)
+        )
+        if not fits:
+            return None
+        # The one that fits is named; what leaves several is left to their own requirement on the framework.
+        found.append(f"{name}=={known[0]}" if known and len(known) == 1 else text)
+    return tuple(found)
+
+
+def on_index(context: Context, release: FrameworkRelease, texts: Iterable[str], local: str) -> bool:
+    """Tell whether the index of a build (cu126) holds what goes beside it: as for the first torch that it was for."""
+    cuda = label_cuda(local)
+    known = {name: _known(context, release, name) for name in map(name_of, texts)} if cuda else {}
+    return all(
+        any(cuda in _built_for(context, name, item) for item in known[name] or ()) for name in known if known[name]
+    )
+
+
+def _built_for(context: Context, name: str, version: str) -> Iterable[str]:
+    fits = companion_row(name)["fits"]
+    first = next((torch for torch in reversed(fits) if version in fits[torch]), "")
+    row = context.matrix.release("torch", first, context.platform, "torch")
+    return row.variants if row else ()
+
+
+def unknown(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> tuple[str, ...]:
+    """List the names of which nothing here tells what goes with a release."""
+    return tuple(name for name in map(name_of, texts) if _known(context, release, name) is None)
+
+
+def _known(context: Context, release: FrameworkRelease, name: str) -> tuple[str, ...] | None:
+    """List the versions that go with a release here, newest first; None where nothing tells."""
+    listed = companion_row(name)["fits"].get(release.version)
+    if listed:
+        return tuple(item for item in listed if _has_wheel(context, name, item))
+    if release.framework != "tensorflow":
+        return None
+    required, minor = release.requires.get(name, ""), python_minor(context)
+    rows = _going_with(context.matrix, name, release.version, context.platform)
+    same = (row for row in rows if within(row.version, required))
+    found = tuple(row.version for row in same if row.platform == "any" or minor in row.pythons)
+    return found if found or _is_closed(context.matrix, name) else None
+
+
+@lru_cache(maxsize=512)
+def _going_with(matrix: Matrix, name: str, tensorflow: str, platform: str) -> tuple[FrameworkRelease, ...]:
+    """List the matrix's releases of it that go with a TensorFlow: many Pythons may be tried for each."""
+    return tuple(row for row in matrix.companions_of(tensorflow, platform) if row.distribution == name)
+
+
+def _has_wheel(context: Context, name: str, version: str) -> bool:
+    """Tell whether a release of it has a wheel for this platform and Python; what is not listed has all."""
+    listed = [row for row in companion_row(name).get("wheels", ()) if version in row["versions"]]
+    here = (row for row in listed if context.platform in row["platforms"])
+    return not listed or any(python_minor(context) in row["pythons"] for row in here)
+
+
+@lru_cache(maxsize=16)
+def _is_closed(matrix: Matrix, name: str) -> bool:
+    """Tell whether the matrix says of every release of it which TensorFlow it goes with: there are no others."""
+    body = matrix.companion_of(name)
+    rows = [row for row in matrix.releases(body) if row.distribution == name] if body else []
+    return bool(rows) and all(row.tensorflow for row in rows)

@@ -1,4 +1,4 @@
-"""What would make a plan possible where none is: each change found by judging again with it, the least effort first."""
+"""Find the changes that would make a plan possible, each by judging again with it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,25 @@ from envcheck.model.machine import Facts
 from envcheck.model.plans import Change
 from envcheck.model.records import replaced
 from envcheck.plan.candidates import Candidate
-from envcheck.plan.choose import Choice, choose
-from envcheck.plan.described import Description, planned_facts
-from envcheck.plan.judge import Judge
-from envcheck.plan.relaxed import of_any_name, of_any_version, of_its_line, without_cuda
-from envcheck.plan.requests import Request
+from envcheck.plan.choose import Choice, Judge, choose
+from envcheck.plan.requests import (
+    LINUX,
+    WHATIF,
+    Description,
+    Request,
+    Wish,
+    capabilities,
+    in_wsl,
+    of_any_name,
+    of_any_version,
+    of_its_line,
+    planned_facts,
+    with_driver,
+    with_libc,
+    with_python,
+    without_cuda,
+)
 from envcheck.plan.system import blockers
-from envcheck.plan.what_if import LINUX, WHATIF, capabilities, in_wsl, with_driver, with_libc, with_python
-from envcheck.plan.wish import Wish
 from envcheck.rules import Context, Target
 from envcheck.rules.driver_release import driver_floor, full_driver
 from envcheck.rules.gpu_releases import driver_runs

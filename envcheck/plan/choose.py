@@ -1,17 +1,168 @@
-"""Choose the newest release that the rules call compatible; what was passed over keeps its reason."""
+"""Choose the newest releases that work, alone or together in one environment."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from envcheck.model.plans import Rejected
-from envcheck.model.records import dataclass
-from envcheck.plan.candidates import Candidate, candidates
-from envcheck.plan.cuda_source import SYSTEM, cuda_sources
-from envcheck.plan.judge import Judge, Judgement
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from envcheck.matrix.versions import can_be_met, within
+from envcheck.model.facts import NOT_STATED, Known, Source
+from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Finding
+from envcheck.model.machine import Facts, LibraryInstall, ToolkitInstall
+from envcheck.model.plans import Clash, Rejected
+from envcheck.model.records import dataclass, replaced
+from envcheck.model.releases import FrameworkRelease
+from envcheck.plan.candidates import (
+    NONE,
+    OWN,
+    SYSTEM,
+    Candidate,
+    CudaSource,
+    candidates,
+    constraints,
+    cuda_sources,
+    old_libc,
+)
+from envcheck.plan.plan_data import plan_data
 from envcheck.plan.requests import Request
+from envcheck.rules import Target, catalogue, evaluate
+from envcheck.rules.context import Context
+from envcheck.rules.cuda_wheels import bare_wheel, sharing_wheels
 from envcheck.rules.known_problems import name_of
 from envcheck.rules.targets import supports_python
+
+_HOOKED = "cuda-wheel-not-found"  # what loader paths set by the environment's activation resolve
+_OF_SOME_GPUS = ("gpu-arch-too-old", "gpu-arch-too-new")
+_SHARED = ("gpu_rows",)  # what the rules work out once for all candidates
+_PLANNED = Source("override", "what the plan installs")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What the rules say of one candidate, the machine's own faults left out."""
+
+    candidate: Candidate
+    source: CudaSource
+    errors: tuple[Finding, ...]  # speak against it
+    doubts: tuple[Finding, ...]  # could not be told
+    warnings: tuple[Finding, ...]  # and notes on what could not be told
+    mended: tuple[Finding, ...] = ()  # errors that a step of the plan takes away
+
+    @property
+    def is_compatible(self) -> bool:
+        """Say whether the rules call it compatible."""
+        return not self.errors and not self.doubts
+
+    @property
+    def left_out(self) -> tuple[Finding, ...]:
+        """List what it says of GPUs that it serves badly or not at all beside one that it serves."""
+        return tuple(item for item in self.warnings if item.id in _OF_SOME_GPUS and item.verdict == INCOMPATIBLE)
+
+    @property
+    def why(self) -> Finding:
+        """Return the first thing against it."""
+        return (self.errors or self.doubts)[0]
+
+
+class Judge:
+    """Judges candidates for one machine; the machine's own findings are worked out once, when needed."""
+
+    def __init__(self, context: Context, standing: tuple[tuple[str, str], ...] = ()) -> None:
+        """Hold the machine to judge on, without any framework, and what those that stay need: (whose, requirement)."""
+        self.context, self.standing = context, standing
+        self._own: tuple[Finding, ...] | None = None
+        self._known: dict[tuple[str, CudaSource], Judgement] = {}
+
+    def own_findings(self) -> tuple[Finding, ...]:
+        """List what is wrong with the machine whichever release is taken."""
+        if self._own is None:
+            found = evaluate(self._asking(self.context.facts, ())).findings
+            self._own = tuple(item for item in found if item.id != "framework-missing" and not _is_unstated(item))
+        return self._own
+
+    def judge(self, candidate: Candidate, source: CudaSource) -> Judgement:
+        """Evaluate one candidate with what its CUDA source would bring, once."""
+        key = (candidate.requirement, source)
+        if key not in self._known:
+            self._known[key] = self._judged(candidate, source)
+        return self._known[key]
+
+    def not_there(self, requirement: str) -> tuple[Rejected, ...]:
+        """Say why there is nothing to judge: the rules' own words of a requirement that no release here meets."""
+        found = evaluate(self._asking(self.context.facts, (requirement,))).findings
+        own = {item.id for item in self.own_findings()}
+        told = (item for item in found if item.severity == ERROR and item.id not in own and not _is_unstated(item))
+        return tuple(Rejected(requirement, item.id, item.message) for item in told)[:1]
+
+    def _judged(self, candidate: Candidate, source: CudaSource) -> Judgement:
+        facts = _with_libraries(self.context.facts, source)
+        found = (
+            *evaluate(self._asking(facts, candidate.judged)).findings,
+            *old_libc(self.context, candidate, source),
+        )
+        told = [item for item in found if not _is_unstated(item) and not _is_mere_note(item)]
+        errors = [item for item in told if item.severity == ERROR]
+        if errors:
+            own = {(item.id, item.message) for item in self.own_findings()}
+            errors = [item for item in errors if (item.id, item.message) not in own]
+        mended = [item for item in errors if _is_mended(item, source)]
+        left = [item for item in errors if item not in mended]
+        return Judgement(
+            candidate,
+            source,
+            tuple(item for item in left if item.verdict != UNDETERMINED),
+            tuple(item for item in left if item.verdict == UNDETERMINED),
+            tuple(item for item in told if item.severity != ERROR and not (item.id == _HOOKED and source.needs_hook)),
+            tuple(mended),
+        )
+
+    def _asking(self, facts: Facts, requirements: tuple[str, ...]) -> Context:
+        memo = {key: value for key, value in self.context.memo.items() if key.startswith(_SHARED)}
+        asked = Context(facts, self.context.matrix, Target(self.context.goal, requirements), memo)
+        self.context.memo.update(memo)
+        return asked
+
+
+def _is_mended(finding: Finding, source: CudaSource) -> bool:
+    """Tell whether a step of the plan takes an error away: the activation's loader paths, or a system's toolkit."""
+    if finding.id == _HOOKED:
+        return source.needs_hook
+    in_toolkit = catalogue()[finding.id].layer == "toolkit"
+    return source.kind == SYSTEM and in_toolkit and finding.fix is not None and finding.verdict != UNDETERMINED
+
+
+def _is_unstated(finding: Finding) -> bool:
+    """Tell whether a check waits for something nobody described."""
+    return finding.id == "probe-failed" and all(NOT_STATED.detail in item.shown for item in finding.evidence)
+
+
+def _is_mere_note(finding: Finding) -> bool:
+    """Tell whether there is nothing to say: a note, but for one on what could not be told."""
+    return finding.severity == NOTE and finding.verdict != UNDETERMINED
+
+
+def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
+    if not source.cuda:
+        return facts
+    cuda, folder = Known(source.cuda, _PLANNED), "the planned environment/lib"
+    toolkit = ToolkitInstall("the planned environment", "conda", cuda, cudart_path=Known(folder, _PLANNED))
+    known = facts.toolkits.installs.value if isinstance(facts.toolkits.installs, Known) else ()
+    changed = replaced(facts, toolkits=replaced(facts.toolkits, installs=Known((toolkit, *known), _PLANNED)))
+    if not source.cudnn:
+        return changed
+    version = Known(source.cudnn, _PLANNED)
+    copy = LibraryInstall(
+        "cudnn",
+        "the planned environment",
+        "conda",
+        library_version=version,
+        library_path=Known(f"{folder}/libcudnn.so", _PLANNED),
+        cuda_major=Known(source.cuda.partition(".")[0], _PLANNED),
+    )
+    others = facts.cudnn.value if isinstance(facts.cudnn, Known) else ()
+    return replaced(changed, cudnn=Known((copy, *others), _PLANNED))
 
 
 @dataclass(frozen=True)
@@ -94,3 +245,190 @@ def _goes_with_none(request: Request) -> tuple[Rejected, ...]:
 def _rejection(judged: Judgement) -> Rejected:
     why = judged.why if judged.errors or judged.doubts else (*judged.mended, *judged.left_out)[0]
     return Rejected(judged.candidate.requirement, why.id, why.message)
+
+
+_DEPTH = 24  # releases of each framework that are tried with each other
+_ALL = 400  # of one framework, beside what stays as it is
+_CONFLICT = "cuda-wheel-conflict"
+_UNTOLD = "which versions of the shared CUDA wheels it pins is not known."
+
+
+def choose_together(
+    judge: Judge, requests: tuple[Request, ...], installer: str, admits: Callable[[Candidate], bool] = lambda _: True
+) -> tuple[list[Choice], list[Clash]]:
+    """Choose releases that fit into one environment; with clashes, those of the newest of each, which do not."""
+    newest = [choose(judge, request, installer, admits=admits) for request in requests]
+    if any(choice.best is None for choice in newest):
+        return newest, []
+    clashes = [*_clashes(judge, newest)]
+    if not clashes:
+        return newest, []
+    depth = _DEPTH if len(newest) > 1 else _ALL
+    ladders = [_Ladder(choice, judge, installer, depth) for choice in newest]
+    found = _fitting(judge, ladders, [])
+    if not found:
+        return newest, clashes
+    return [_with_reasons(judge, found, place, ladders[place]) for place in range(len(found))], []
+
+
+class _Ladder:
+    """The releases of one framework, newest first, each judged when it is asked for."""
+
+    def __init__(self, newest: Choice, judge: Judge, installer: str, depth: int) -> None:
+        self._known, self._depth = [newest], depth
+        self._older = _older(judge, newest, installer, depth)
+
+    def __iter__(self) -> Iterator[Choice]:
+        for step in range(self._depth):
+            if step == len(self._known):
+                following = next(self._older, None)
+                if following is None:
+                    return
+                self._known.append(following)
+            yield self._known[step]
+
+
+def groups_of(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]:
+    """Put choices into as few environments as their clashes allow, each into the first that takes it."""
+    apart = {frozenset((item.first.partition(": ")[0], item.second.partition(": ")[0])) for item in clashes}
+    groups: list[list[Choice]] = []
+    for choice in choices:
+        fits = (group for group in groups if not any(frozenset((_name(choice), _name(own))) in apart for own in group))
+        found = next(fits, None)
+        if found is None:
+            groups.append([choice])
+        else:
+            found.append(choice)
+    return groups
+
+
+def _name(choice: Choice) -> str:
+    return _label(choice.best) if choice.best else ""
+
+
+def _fitting(judge: Judge, ladders: list[_Ladder], chosen: list[Choice]) -> list[Choice]:
+    """Find releases that go together: what is asked for first stays newest; [] where there are none."""
+    if len(chosen) == len(ladders):
+        return chosen
+    for choice in ladders[len(chosen)]:
+        if next(_clashes(judge, [*chosen, choice]), None) is None:
+            found = _fitting(judge, ladders, [*chosen, choice])
+            if found:
+                return found
+    return []
+
+
+def _older(judge: Judge, newest: Choice, installer: str, depth: int) -> Iterator[Choice]:
+    """Go on below the newest release, through those alone whose pins are known."""
+    choice, passed = newest, set()
+    for _ in range(depth):
+        if choice.best is None:
+            return
+        passed.add(choice.best.candidate.requirement)
+        choice = choose(judge, newest.request, installer, but_for=frozenset(passed), admits=_tells_its_pins)
+        if choice.best is not None:
+            yield choice
+
+
+def _tells_its_pins(candidate: Candidate) -> bool:
+    return not candidate.local.startswith("cu")
+
+
+def _with_reasons(judge: Judge, found: list[Choice], place: int, ladder: _Ladder) -> Choice:
+    """Say of each newer release that was passed over what clashes with the others; the rules' reasons are there."""
+    choice = found[place]
+    taken = _name(choice)
+    others = [item for item in found if item is not choice]
+    reasons = {item.requirement: item for item in choice.rejected}
+    for passed in ladder:
+        name = _name(passed)
+        if name == taken:
+            break
+        reasons |= {item.requirement: item for item in passed.rejected}
+        clash = next(_clashes(judge, [*others, passed]), None)
+        pins = f"{clash.first}; {clash.second}" if clash else "nothing that goes with it goes with the rest"
+        reasons[name] = Rejected(name, _CONFLICT, f"its pins cannot be met beside the others: {pins}.")
+    newer = []
+    for candidate in candidates(judge.context, choice.request):
+        if candidate.requirement == taken:
+            break
+        if candidate.requirement in reasons or not _tells_its_pins(candidate):
+            newer.append(reasons.get(candidate.requirement) or Rejected(candidate.requirement, _CONFLICT, _UNTOLD))
+    return replaced(choice, rejected=tuple(newer))
+
+
+def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
+    """Yield pairs of pins on one distribution that no version meets, and wheels of two CUDA majors in one folder."""
+    pins: dict[str, list[tuple[str, Requirement]]] = {}
+    told = [*judge.standing]
+    for item in (choice.best for choice in choices if choice.best):
+        own = dict.fromkeys((*_pins(judge, item), *constraints(judge.context, item.candidate, item.source)))
+        told += ((_label(item), text) for text in own)
+    for owner, text in told:
+        requirement = Requirement(text)
+        pins.setdefault(bare_wheel(requirement.name)[0], []).append((owner, requirement))
+    stay = {owner for owner, _ in judge.standing}  # they are in one environment: how, is not asked
+    for found in pins.values():
+        for number, (owner, first) in enumerate(found):
+            for other, second in found[number + 1 :]:
+                apart = first.name != second.name or not _meet(first.specifier, second.specifier)
+                if apart and other != owner and other not in stay:
+                    yield Clash(f"{owner}: {_shown(first)}", f"{other}: {_shown(second)}")
+
+
+def _shown(pin: Requirement) -> str:
+    return str(pin) if pin.specifier else f"{pin}, pinned to a version that is not known"
+
+
+def _label(judged: Judgement) -> str:
+    return judged.candidate.requirement
+
+
+def _pins(judge: Judge, judged: Judgement) -> tuple[str, ...]:
+    """List what a release requires as far as is known: its CUDA wheels, and what it shares with others."""
+    candidate, wheels = judged.candidate, judged.source.requirements
+    if judged.source.kind == OWN and not candidate.local:
+        wheels += candidate.cuda_row.cuda_wheels
+    elif candidate.local.startswith("cu"):
+        wheels += tuple(_of_own_index(candidate))
+    own, row, context = () if judged.source.kind == NONE else wheels, candidate.row, judge.context
+    real = context.matrix.release(row.framework, row.version, context.platform, row.stub_for) if row.stub_for else None
+    return (*own, *(f"{name}{specifier}" for name, specifier in (real or row).requires.items()), *_beyond(row))
+
+
+def _of_own_index(candidate: Candidate) -> Iterator[str]:
+    """Yield what a build on its own index pins: versions nobody holds, but those of its CUDA and of its cuDNN major."""
+    suffix, major = candidate.local[:4], (candidate.row.cudnn or "").partition(".")[0]
+    yield from (f"{name}-{suffix}" for name in sharing_wheels())
+    runtime = "nvidia-cuda-runtime" + (f"-{suffix}" if suffix in ("cu11", "cu12") else "")  # no suffix from 13 on
+    yield f"{runtime}=={candidate.cuda}.*"
+    if major:
+        yield f"nvidia-cudnn-{suffix}>={major},<{int(major) + 1}"
+
+
+def _beyond(row: FrameworkRelease) -> Iterator[str]:
+    """Yield what a release shares with other frameworks beyond the columns of the matrix."""
+    for entry in plan_data()["shared_requirements"]["rows"]:
+        if row.framework == entry["framework"] and within(row.version, entry["specifier"]):
+            yield from entry["requires"]
+
+
+def _meet(first: SpecifierSet, second: SpecifierSet) -> bool:
+    """Tell whether some version meets both.
+
+    A pin without a version is an exact one that the matrix does not hold: it hardly meets another exact one.
+    """
+    both = first & second
+    if (not first or not second) and any(clause.operator == "==" for clause in both):
+        return False
+    return can_be_met(str(both))
+
+
+def held_back(context: Context, choice: Choice) -> Iterator[str]:
+    """Say that a newer release was left out for what is asked for beside it."""
+    newest = next(candidates(context, replaced(choice.request, beside=())), None)
+    taken = choice.best.candidate.row.version if choice.best else ""
+    told = {item.requirement.partition("==")[2].partition("+")[0] for item in choice.rejected}
+    if newest is not None and newest.row.version not in (taken, *told):
+        row, names = newest.row, " and ".join(map(name_of, choice.request.beside))
+        yield f"{row.distribution} {row.version} is newer: no {names} known here has a wheel for it and this Python."

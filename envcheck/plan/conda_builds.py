@@ -10,10 +10,8 @@ from packaging.version import Version
 from envcheck.matrix.versions import within
 from envcheck.model.plans import PlannedRelease
 from envcheck.model.records import dataclass, replaced
-from envcheck.plan.choose import Choice
-from envcheck.plan.constraints import constraints, python_minor
-from envcheck.plan.cuda_source import PACKAGES, WHEELS
-from envcheck.plan.judge import Judgement
+from envcheck.plan.candidates import PACKAGES, WHEELS, constraints, python_minor
+from envcheck.plan.choose import Choice, Judgement
 from envcheck.plan.plan_data import plan_data
 from envcheck.rules.context import Context
 from envcheck.rules.gpu_releases import driver_runs

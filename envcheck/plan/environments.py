@@ -11,12 +11,10 @@ from envcheck.model.facts import Known
 from envcheck.model.plans import CONDA, PIP, Environment, PlannedRelease, RequirementSet
 from envcheck.model.records import replaced
 from envcheck.model.releases import FrameworkRelease
-from envcheck.plan.choose import Choice
-from envcheck.plan.constraints import constraints, is_resolved, python_minor, source_only
-from envcheck.plan.cuda_source import OWN, PACKAGES, WHEELS
-from envcheck.plan.judge import Judgement
+from envcheck.plan.candidates import OWN, PACKAGES, WHEELS, constraints, is_resolved, python_minor, source_only
+from envcheck.plan.choose import Choice, Judgement
 from envcheck.plan.plan_data import plan_data
-from envcheck.plan.wish import Wish
+from envcheck.plan.requests import Wish
 from envcheck.rules.context import Context
 from envcheck.rules.targets import is_free_threaded
 from envcheck.rules.wheel_tags import easiest_for_pip, wheel_glibc

@@ -10,16 +10,13 @@ from envcheck.model.plans import CONDA, PIP, Environment, Plan, PlannedRelease, 
 from envcheck.model.quoting import quoted
 from envcheck.model.records import dataclass, replaced
 from envcheck.plan.build import choose_all, plan_of
+from envcheck.plan.candidates import SYSTEM as SYSTEM_TOOLKIT
 from envcheck.plan.changes import another_python, may_do
-from envcheck.plan.choose import Choice
-from envcheck.plan.cuda_source import SYSTEM as SYSTEM_TOOLKIT
-from envcheck.plan.described import Description, planned_facts
-from envcheck.plan.in_the_way import removal_steps
-from envcheck.plan.judge import Judge
+from envcheck.plan.choose import Choice, Judge
+from envcheck.plan.existing_environment import removal_steps
 from envcheck.plan.paths import interpreter
-from envcheck.plan.requests import Request, RequestError, read_requests
+from envcheck.plan.requests import Description, Request, RequestError, Wish, planned_facts, read_requests
 from envcheck.plan.system import blockers
-from envcheck.plan.wish import Wish
 from envcheck.rules import Context, Target
 from envcheck.rules.fixes_python import python_program
 from envcheck.rules.framework_state import is_conda_build, judged_frameworks

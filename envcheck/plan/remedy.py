@@ -5,10 +5,10 @@ from __future__ import annotations
 from envcheck.model.findings import INCOMPATIBLE, NOTE, Finding, Fix, Report, Way
 from envcheck.model.plans import SYSTEM
 from envcheck.model.records import replaced
-from envcheck.plan.described import Description, planned_facts
+from envcheck.plan.choose import Judge
+from envcheck.plan.existing_environment import alone
 from envcheck.plan.in_place import Broken, planned_fix
-from envcheck.plan.judge import Judge
-from envcheck.plan.there import alone
+from envcheck.plan.requests import Description, planned_facts
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.framework_state import judged_frameworks
 from envcheck.rules.targets import wanted_releases

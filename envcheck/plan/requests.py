@@ -1,15 +1,29 @@
-"""What is asked for, read strictly: nothing but a name, extras and version clauses can pass."""
+"""Read what is asked for: requirements, options, and the machine a plan is for."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
 
+from packaging.version import Version
+
+from envcheck.host.data_files import read_data
+from envcheck.matrix.gpus import capabilities_named
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.versions import can_be_met
+from envcheck.model.facts import NOT_STATED, Absent, Fact, Known, Source, Unknown
+from envcheck.model.machine import DriverFacts, Facts, Gpu, HostFacts, PythonFacts, ToolkitFacts
+from envcheck.model.plans import PlannedRelease
 from envcheck.model.records import dataclass, replaced
+from envcheck.plan.activation import SH
+from envcheck.rules.context import Context
+from envcheck.rules.driver_release import driver_floor, toolkit_of
 from envcheck.rules.fixes_python import is_requirement
 from envcheck.rules.known_problems import name_of
-from envcheck.rules.requirement import canonical_name, read_requirement
+from envcheck.rules.requirements import canonical_name, read_requirement
 from envcheck.rules.targets import TargetError, check_requirements
 
 _PLAIN = r"[A-Za-z0-9][A-Za-z0-9._-]*[ ]?(\[[A-Za-z0-9._, -]*\])?[A-Za-z0-9.,<>=!~*+ -]*"
@@ -68,7 +82,6 @@ def _asked_twice(first: Request, second: Request) -> str:
 
 
 def _with(owner: Request, text: str) -> Request:
-    from envcheck.plan.companions import required_name  # only where something is asked for beside a framework
 
     return replaced(owner, beside=(*owner.beside, text), held=required_name(text) or owner.held)
 
@@ -107,7 +120,6 @@ def _companion(text: str, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:
     name = canonical_name(found.group()) if found else ""
     if not name or matrix.framework_of(name) or matrix.removed_distribution(name):
         return None
-    from envcheck.plan.companions import frameworks_beside  # where frameworks alone are asked for, nobody needs it
 
     frameworks = frameworks_beside(name)
     if not frameworks:
@@ -152,3 +164,312 @@ def check_folder(folder: str) -> None:
     own = re.split(r"[/\\]", folder.rstrip("/\\ "))[-1]
     if folder and (own.endswith(":") or not re.search(r"\w", own)):
         raise RequestError(f"--env {folder[:60]!r}: give a folder of its own by its name, such as .venv.")
+
+
+_MINOR = r"\d+\.\d+"
+_PYTHON = rf"{_MINOR}[\w.+]*"  # 3.11.7, 3.15.0a1+
+_NUMBERS = r"\d+(\.\d+)*"
+
+
+def readable(facts: Facts) -> Facts:
+    """Take what should be a version and is none for a fact that could not be read."""
+    host, driver, gpus = facts.host, facts.driver, facts.gpus
+    if isinstance(gpus, Known):
+        named = tuple(replaced(gpu, compute_capability=_version(gpu.compute_capability, _MINOR)) for gpu in gpus.value)
+        gpus = replaced(gpus, value=named)
+    read: Facts = replaced(
+        facts,
+        host=replaced(host, libc_version=_version(host.libc_version, _NUMBERS)),
+        driver=replaced(
+            driver,
+            release=_version(driver.release, _NUMBERS),
+            cuda_driver_version=_version(driver.cuda_driver_version, _MINOR),
+        ),
+        python=replaced(facts.python, version=_version(facts.python.version, _PYTHON)),
+        gpus=gpus,
+    )
+    return read
+
+
+def _version(fact: Fact[str], pattern: str) -> Fact[str]:
+    if not isinstance(fact, Known) or re.fullmatch(pattern, fact.value, re.ASCII):
+        return fact
+    return Unknown("unparsable", f"{fact.value[:40]!r} is no version")
+
+
+_SYSTEMS = {"linux": "linux", "win": "windows", "macosx": "darwin"}
+_MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "arm64"}
+PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_x86_64", "macosx_arm64")
+
+
+@dataclass(frozen=True)
+class Description:
+    """What somebody says of the machine; what is "" or empty is taken as it was read, or left open."""
+
+    python: str = ""  # 3.11, or 3.14t for the free-threaded build
+    driver: str = ""
+    gpus: tuple[str, ...] = ()  # names or compute capabilities; "none"
+    glibc: str = ""
+    platform: str = ""
+
+
+def check_description(described: Description) -> None:
+    """Raise RequestError for what is no version, GPU or platform."""
+    shapes = (
+        ("--python", described.python, r"3\.\d+t?", "a minor version of Python 3 such as 3.11"),
+        ("--driver", described.driver, r"\d{3,4}(\.\d+){0,2}", "a driver release such as 535.104.05"),
+        ("--glibc", described.glibc, r"\d+\.\d+", "a version such as 2.31"),
+    )
+    for option, value, pattern, wanted in shapes:
+        if value and not re.fullmatch(pattern, value, re.ASCII):
+            raise RequestError(f"{option} {value[:40]!r}: give {wanted}.")
+    if described.platform and described.platform not in PLATFORMS:
+        raise RequestError(f"--platform {described.platform[:40]!r}: give one of {', '.join(PLATFORMS)}.")
+
+
+def planned_facts(read: Facts | None, described: Description, matrix: Matrix, *, expects_gpu: bool) -> Facts:
+    """Return the facts to plan with: those read, none where another platform is described, all else overridden.
+
+    The environment itself is a new one: nothing is installed in it.
+    """
+    facts = _blank(described.platform) if described.platform or read is None else readable(read)
+    if described.platform and not described.gpus:
+        unstated = bool(described.driver) or expects_gpu
+        facts = replaced(facts, gpus=NOT_STATED if unstated else Absent(("--gpu was not given",)))
+    facts = replaced(facts, python=_new_environment(facts.python, described.python))
+    if described.glibc:
+        glibc, kind = _said("--glibc", described.glibc), _said("--glibc", "glibc")
+        facts = replaced(facts, host=replaced(facts.host, libc_kind=kind, libc_version=glibc))
+    if described.driver:
+        facts = replaced(facts, driver=DriverFacts(release=_said("--driver", described.driver)))
+    if described.gpus:
+        facts = replaced(facts, gpus=_gpus(described.gpus, matrix))
+    return facts
+
+
+def in_an_image(facts: Facts) -> Facts:
+    """Leave out what an image does not see of its host: CUDA's toolkit and libraries."""
+    nothing = Absent(("an image sees none of its host",))
+    seen: Facts = replaced(
+        facts, toolkits=ToolkitFacts(installs=nothing), cudnn=nothing, tensorrt=nothing, nccl=nothing
+    )
+    return seen
+
+
+def _said(option: str, value: str) -> Known[str]:
+    return Known(value, Source("override", option, value))
+
+
+def _blank(platform: str) -> Facts:
+    system, _, machine = platform.partition("_")
+    host = HostFacts(
+        os=_said("--platform", _SYSTEMS.get(system, "linux")),
+        architecture=_said("--platform", _MACHINES.get(machine, "x86_64")),
+        libc_kind=_said("--platform", "glibc") if system == "linux" else NOT_STATED,
+        container=Absent(("--platform",)),
+        wsl_version=Absent(("--platform",)),
+        jetson_release=Absent(("--platform",)),
+    )
+    nothing = Absent(("--platform",))
+    return Facts(host=host, toolkits=ToolkitFacts(installs=nothing), cudnn=nothing, tensorrt=nothing, nccl=nothing)
+
+
+def _new_environment(python: PythonFacts, minor: str) -> PythonFacts:
+    """Describe an environment that is not there yet, of the Python that was read or of the one that is named."""
+    version = _said("--python", minor.rstrip("t")) if minor else python.version
+    digits = minor.replace(".", "")
+    return PythonFacts(
+        executable=Absent(("the planned environment",)) if minor else python.executable,
+        chosen_by="option" if minor else python.chosen_by,
+        version=version,
+        implementation=_said("--python", "cpython") if minor else python.implementation,
+        bits=Known(64, Source("override", "--python")) if minor else python.bits,
+        architecture=NOT_STATED if minor else python.architecture,
+        abi_tag=_said("--python", f"cp{digits}") if minor else python.abi_tag,
+        kind=Known("venv", Source("override", "the planned environment")),
+        pip_version=NOT_STATED,
+        distributions=Known((), Source("override", "the planned environment")),
+        frameworks=Known((), Source("override", "the planned environment")),
+        extensions=Known((), Source("override", "the planned environment")),
+    )
+
+
+def _gpus(named: Iterable[str], matrix: Matrix) -> Fact[tuple[Gpu, ...]]:
+    names = [name.strip() for name in named]
+    if [name.lower() for name in names] == ["none"]:
+        return Absent(("--gpu none",))
+    gpus = tuple(_gpu(name, matrix) for name in names)
+    return Known(gpus, Source("override", "--gpu", ", ".join(names)))
+
+
+def _gpu(name: str, matrix: Matrix) -> Gpu:
+    if matrix.architecture(name):
+        return Gpu(compute_capability=_said("--gpu", name))
+    found = capabilities_named(name)
+    if not found:
+        raise RequestError(f"--gpu {name[:40]!r}: no such GPU is known; give its compute capability, such as 8.9.")
+    if len(found) > 1:
+        raise RequestError(
+            f"--gpu {name[:40]!r} stands for compute capability {' and '.join(found)}: give one of them."
+        )
+    return Gpu(name=_said("--gpu", name), compute_capability=_said("--gpu", found[0]))
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a plan is to be made with; what is "" is chosen."""
+
+    expect: str = "auto"  # auto, gpu, cpu
+    installer: str = ""  # pip, uv, conda
+    folder: str = ""  # of the environment
+    in_container: bool = False  # the environment is to be an image
+    described: Description = Description()  # what was stated by hand: commands that plan anew repeat it
+    repeated: tuple[str, ...] = ()  # the other options given, for those commands: --snapshot machine.json
+    kept: tuple[str, ...] = ()  # what the environment holds already and keeps: tensorflow==2.15.1
+    shells: tuple[str, ...] = (SH,)  # whose activation of the environment is to set loader paths
+
+
+AS_USUAL = Wish()
+
+
+def of_its_line(request: Request) -> Request:
+    """Ask for any release of the line that a pin is of: ==2.15.1 -> ==2.15.*; other clauses stay."""
+    pinned = re.fullmatch(r"==\s*(\d+\.\d+)(\.\d+)*(\+\w+)?", request.specifier)
+    return _asking(request, f"=={pinned[1]}.*" if pinned else request.specifier, request.extras)
+
+
+def of_any_version(request: Request) -> Request:
+    """Ask without version clauses, of what goes beside it, too."""
+    return replaced(_asking(request, "", request.extras), beside=tuple(map(name_of, request.beside)))
+
+
+def of_any_name(request: Request) -> Request:
+    """Ask for the framework by its own name, without version clauses and extras."""
+    return _asking(replaced(of_any_version(request), distribution=request.framework), "", ())
+
+
+def without_cuda(request: Request) -> Request:
+    """Ask by a name, extras and a version that bring no CUDA: jax[cuda12] -> jax, torch==2.7.1+cu118 -> ==2.7.1."""
+    named = request.framework if request.distribution.endswith("-gpu") else request.distribution
+    extras = tuple(name for name in request.extras if "cuda" not in name)
+    return _asking(replaced(request, distribution=named), re.sub(r"\+cu\d+", "", request.specifier), extras)
+
+
+def _asking(request: Request, specifier: str, extras: tuple[str, ...]) -> Request:
+    named = request.distribution + (f"[{','.join(extras)}]" if extras else "")
+    changed: Request = replaced(request, text=named + specifier, specifier=specifier, extras=extras)
+    return changed
+
+
+DRIVER_RELEASE = "ENVCHECK_DRIVER_RELEASE"  # as envcheck/probes/collection.py reads them
+CUDA_DRIVER_VERSION = "ENVCHECK_CUDA_DRIVER_VERSION"
+COMPUTE_CAPABILITIES = "ENVCHECK_COMPUTE_CAPABILITIES"
+
+
+def stated_machine(context: Context) -> dict[str, str]:
+    """State what is known; {} for a plan without GPUs."""
+    if context.goal != "gpu":
+        return {}
+    driver = context.facts.driver
+    stated = {DRIVER_RELEASE: _known(driver.release), CUDA_DRIVER_VERSION: _cuda(context)}
+    stated[COMPUTE_CAPABILITIES] = ",".join(filter(None, (_known(gpu.compute_capability) for gpu in context.gpus)))
+    return {name: value for name, value in stated.items() if value}
+
+
+def _known(fact: object) -> str:
+    return str(fact.value) if isinstance(fact, Known) else ""
+
+
+def _cuda(context: Context) -> str:
+    """Return what the driver can start: as it said, or as its release is known to."""
+    release, said = _known(context.facts.driver.release), _known(context.facts.driver.cuda_driver_version)
+    branch = context.matrix.driver_branch(release) if release and not said else None
+    return branch.cuda if branch else said
+
+
+_FOR_JETSON = (
+    "NVIDIA itself publishes PyTorch and TensorFlow for Jetson modules, as wheels and containers for each JetPack "
+    "release: none of them is in the matrix."
+)
+
+
+def assumptions(context: Context, releases: Iterable[PlannedRelease], wish: Wish) -> Iterator[str]:
+    """Say that no GPU, or which driver, a description would have had to name."""
+    if not wish.described.platform or context.os == "darwin":
+        return
+    if context.goal == "cpu" and wish.expect == "auto" and not wish.described.gpus:
+        yield "No GPU was described, so this is for the CPU: name one with --gpu, such as --gpu 'RTX 4090'."
+    if context.goal == "gpu" and not isinstance(context.facts.driver.release, Known):
+        rows = [toolkit_of(context, item.cuda) for item in releases if item.cuda]
+        floors = [floor for floor in (driver_floor(context, row) for row in rows if row) if floor]
+        if floors:
+            yield f"No driver was described: this needs NVIDIA driver {max(floors, key=Version)} or newer."
+
+
+def elsewhere(context: Context) -> tuple[str, ...]:
+    """Say where builds come from that no index holds which a plan is made from."""
+    rows = (context.matrix.architecture(capability) for capability in capabilities(context.facts))
+    return (_FOR_JETSON,) if context.goal == "gpu" and any(row and row.tegra for row in rows) else ()
+
+
+def frameworks_beside(name: str) -> tuple[str, ...]:
+    """List the frameworks that a distribution comes beside, the usual one first; () for any other."""
+    return tuple(companion_row(name).get("frameworks", ()))
+
+
+def required_name(text: str) -> str:
+    """Return the one name under which something beside a framework requires it; "" where it takes any or says none.
+
+    tf-keras requires tensorflow: beside tensorflow-cpu it would bring a second one into the same folder.
+    """
+    return str(companion_row(name_of(text)).get("requires", ""))
+
+
+def companion_row(name: str) -> dict[str, Any]:
+    """Return the row of data/companions.json about a distribution; {} where there is none."""
+    return next((row for row in _companion_rows() if name in row["names"]), {})
+
+
+@lru_cache(maxsize=1)
+def _companion_rows() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(read_data("companions.json"))["rows"]
+    return rows
+
+
+LINUX = "linux_x86_64"
+
+
+WHATIF = Source("override", "what if")
+
+
+def in_wsl(facts: Facts) -> Description:
+    """Describe the Linux that WSL 2 runs beside a Windows, for the same Python."""
+    version = facts.python.version
+    python = ".".join(version.value.split(".")[:2]) if isinstance(version, Known) else ""
+    return Description(python=python, platform=LINUX)
+
+
+def capabilities(facts: Facts) -> tuple[str, ...]:
+    """List the compute capabilities that were read: 8.9."""
+    gpus = facts.gpus.value if isinstance(facts.gpus, Known) else ()
+    found = (gpu.compute_capability for gpu in gpus)
+    return tuple(dict.fromkeys(item.value for item in found if isinstance(item, Known)))
+
+
+def with_python(facts: Facts, minor: str) -> Facts:
+    """Put another Python into the facts: 3.11."""
+    python = replaced(facts.python, version=Known(minor, WHATIF), abi_tag=Known(f"cp{minor.replace('.', '')}", WHATIF))
+    native = replaced(python, implementation=Known("cpython", WHATIF), bits=Known(64, WHATIF))
+    return replaced(facts, python=replaced(native, architecture=facts.host.architecture))
+
+
+def with_driver(facts: Facts, release: str) -> Facts:
+    """Put another driver into the facts: 535.104.05, or a branch such as 580."""
+    driver = replaced(facts.driver, release=Known(release, WHATIF), cuda_driver_version=Absent(("what if",)))
+    return replaced(facts, driver=driver)
+
+
+def with_libc(facts: Facts, version: str) -> Facts:
+    """Put another glibc into the facts: 2.27."""
+    host = replaced(facts.host, libc_kind=Known("glibc", WHATIF), libc_version=Known(version, WHATIF))
+    return replaced(facts, host=host)

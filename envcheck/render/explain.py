@@ -6,8 +6,8 @@ import sys
 from typing import Any
 
 from envcheck import __version__
-from envcheck.explain.events import Event
-from envcheck.explain.reading import NOISE, Reading, harmless_lines, line_that_matters, main_finding, where
+from envcheck.explain.judge import NOISE, Reading, harmless_lines, line_that_matters, main_finding, where
+from envcheck.explain.signatures import Event
 from envcheck.model.findings import UNDETERMINED, Finding
 from envcheck.model.records import replaced
 from envcheck.render.inert import inert

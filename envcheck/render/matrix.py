@@ -13,8 +13,7 @@ from envcheck.model.records import dataclass
 from envcheck.model.releases import FrameworkRelease
 from envcheck.render.inert import inert
 from envcheck.render.json_report import document_text
-from envcheck.rules.matrix_question import Answer
-from envcheck.rules.matrix_tables import TableRow
+from envcheck.rules.matrix_question import Answer, TableRow
 from envcheck.rules.pytorch_index import IndexVariant
 
 if TYPE_CHECKING:

@@ -38,7 +38,6 @@ def register_rules() -> None:
     """Import the modules that hold rules: doing so registers them."""
     # One line each, alphabetical.
     # isort: off
-    import envcheck.rules.cuda_wheel_conflict
     import envcheck.rules.cuda_wheels
     import envcheck.rules.cudnn
     import envcheck.rules.cudnn_headers
@@ -52,7 +51,6 @@ def register_rules() -> None:
     import envcheck.rules.driver_state
     import envcheck.rules.driver_wsl
     import envcheck.rules.environment_mix
-    import envcheck.rules.extension_builds
     import envcheck.rules.extensions
     import envcheck.rules.framework_presence
     import envcheck.rules.framework_releases
@@ -62,7 +60,6 @@ def register_rules() -> None:
     import envcheck.rules.python_interpreter
     import envcheck.rules.release_unknown
     import envcheck.rules.runtime
-    import envcheck.rules.shared_modules
     import envcheck.rules.toolkit
     import envcheck.rules.toolkit_paths
     import envcheck.rules.toolkit_tools

@@ -5,7 +5,7 @@ from __future__ import annotations
 from envcheck.matrix.versions import within
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.context import Context
-from envcheck.rules.requirement import canonical_name, read_requirement
+from envcheck.rules.requirements import canonical_name, read_requirement
 
 
 def plugin_of(context: Context, row: FrameworkRelease, extra: str) -> FrameworkRelease | None:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
 
+from envcheck.host.data_files import read_data
+from envcheck.matrix.rows import build_citation
 from envcheck.model.facts import Known, Source, Unknown
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Way
-from envcheck.model.machine import LibraryLookup
+from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, WARNING, Citation, Evidence, Finding, Fix, Way
+from envcheck.model.machine import Distribution, LibraryLookup
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
 from envcheck.rules.cuda_libraries import system_toolkits
-from envcheck.rules.cuda_wheel_names import wheel_of
-from envcheck.rules.fixes_python import activate, install_steps, library_path_hook
+from envcheck.rules.dependencies import pin_findings
+from envcheck.rules.fixes_python import activate, install_steps, library_path_hook, uninstall_steps
 from envcheck.rules.framework_state import (
     Framework,
     has_no_gpu,
@@ -25,6 +30,37 @@ from envcheck.rules.gpu_releases import best_gpu_row, gpu_install, gpu_requireme
 from envcheck.rules.known_problems import has_cuda_wheels, name_of, problem_findings
 from envcheck.rules.pytorch_index import local_index
 from envcheck.rules.registry import rule
+
+
+def wheel_of(soname: str) -> str:
+    """Name the wheel of a library without its CUDA suffix: libcublasLt.so.12 -> nvidia-cublas; "" for none."""
+    return str(_data()["libraries"].get(soname.partition(".so")[0], ""))
+
+
+def sharing_wheels() -> tuple[str, ...]:
+    """List the wheels, without CUDA suffix, whose builds for all CUDA majors lie in one folder."""
+    return tuple(_data()["one_folder_for_all_majors"])
+
+
+def bare_wheel(name: str) -> tuple[str, str]:
+    """Split a wheel whose builds for all CUDA majors lie in one folder: nvidia-cudnn-cu12 -> ("nvidia-cudnn", "12").
+
+    The CUDA of any other is "".
+    """
+    match = re.fullmatch(r"(.+?)-cu(\d+)", name)
+    return (match[1], match[2]) if match and match[1] in sharing_wheels() else (name, "")
+
+
+def wheels_citation() -> Citation:
+    """Return what these names rest on."""
+    return build_citation(_data()["citation"])
+
+
+@lru_cache(maxsize=1)
+def _data() -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(read_data("cuda_wheels.json"))
+    return loaded
+
 
 _IN_WHEEL = r"/(?:site|dist)-packages/nvidia/"
 
@@ -219,3 +255,66 @@ def _row_evidence(build: Build) -> tuple[Evidence, ...]:
         return ()
     reaches = "reaches" if build.release.finds_cuda_wheels else "does not reach"
     return (Evidence(build.label, f"its RUNPATH {reaches} the wheels", citation=build.release.citations[0]),)
+
+
+@rule("cuda-wheel-conflict")
+def cuda_wheel_conflict(context: Context) -> Iterator[Finding]:
+    """Find CUDA wheels that overwrite each other or that are not the versions a framework pins."""
+    for stem in sharing_wheels():
+        rivals = _rivals(context, stem)
+        if len(rivals) > 1:
+            yield _overwritten(context, stem, rivals)
+    yield from pin_findings(context, "cuda-wheel-conflict")
+
+
+def _rivals(context: Context, stem: str) -> list[Distribution]:
+    """List the wheels of one library for several CUDA majors; empty placeholders (0.0.x) and other sonames aside."""
+    found = [item for name, item in context.distributions.items() if re.fullmatch(rf"{stem}-cu\d+", name)]
+    real = [item for item in found if item.version.split(".")[:2] != ["0", "0"]]
+    majors = {item.version.partition(".")[0] for item in real}
+    return real if stem != "nvidia-cudnn" or len(majors) == 1 else []
+
+
+def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Finding:
+    shown = " and ".join(f"{item.name} {item.version}" for item in rivals)
+    folder = "nvidia/" + stem.partition("-")[2]
+    needed = _asked_by_frameworks(context, rivals)
+    kept = needed or [rivals[-1]]
+    gone = [item.name for item in rivals if item not in kept]
+    steps = uninstall_steps(context, *gone) + install_steps(
+        context, *(f"{item.name}=={item.version}" for item in kept[:1]), force=True
+    )
+    apart = Fix("Put the frameworks that need different CUDA majors into environments of their own.")
+    repair = Fix(f"Remove {', '.join(gone)}, then install {kept[0].name} again, whose files were overwritten.", steps)
+    return Finding(
+        "cuda-wheel-conflict",
+        INCOMPATIBLE,
+        ERROR,
+        f"{shown} are both installed and share the folder {folder}: each overwrote files of the other, "
+        f"so one framework gets the library of another CUDA major.",
+        (
+            context.seen("python.distributions", shown=shown),
+            *_owners(context, rivals),
+            Evidence("cuda wheels", folder, citation=wheels_citation()),
+        ),
+        apart if len(needed) > 1 else repair,
+    )
+
+
+def _asked_by_frameworks(context: Context, rivals: list[Distribution]) -> list[Distribution]:
+    wanted = {
+        re.split(r"[^a-z0-9-]", line.lower().replace("_", "-"))[0]
+        for name, item in context.distributions.items()
+        if context.matrix.framework_of(name)
+        for line in item.requires
+    }
+    return [item for item in rivals if item.name in wanted]
+
+
+def _owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence, ...]:
+    fact, names = context.facts.python.duplicate_owners, {item.name for item in rivals}
+    owned = fact.value if isinstance(fact, Known) else {}
+    shared = next((path for path, owners in owned.items() if names & set(owners)), None)
+    if shared is None or not isinstance(fact, Known):
+        return ()
+    return (Evidence("python.duplicate_owners", f"{shared}: {', '.join(owned[shared])}", fact.source),)

@@ -1,16 +1,285 @@
-"""Rules about the packages a framework stands on: NumPy, protobuf, Keras and the rest of its pins."""
+"""Rules about the packages a framework needs."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
+from functools import lru_cache
 
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Command, Evidence, Finding, Fix, Way
+from packaging.version import InvalidVersion, Version
+
+from envcheck.host.data_files import read_data
+from envcheck.model.facts import Unknown
+from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix, Way
+from envcheck.model.machine import Distribution
+from envcheck.model.records import dataclass
+from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.context import Context
-from envcheck.rules.fixes_python import install_steps
-from envcheck.rules.framework_state import judged_frameworks
-from envcheck.rules.known_problems import problem_findings
-from envcheck.rules.pin_findings import pin_findings
+from envcheck.rules.fixes_python import install_steps, uninstall_steps
+from envcheck.rules.framework_state import judged_frameworks, unfound_libraries
+from envcheck.rules.known_problems import constraints_on, problem_findings
 from envcheck.rules.registry import rule
+from envcheck.rules.requirements import marker_holds
+
+OTHER = "dependency-conflict"
+_ABOUT = {
+    "numpy": "numpy-abi",
+    "protobuf": "protobuf-conflict",
+    "keras": "keras-mismatch",
+    "tf-keras": "keras-mismatch",
+    "tensorflow-estimator": "keras-mismatch",
+}
+_LINE = r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*\(?([^;()]*)\)?\s*(?:;\s*(.*))?$"
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One requirement that what is installed does not meet; `found` is None when nothing is there."""
+
+    owner: Distribution
+    name: str
+    specifier: str
+    found: Distribution | None
+    by_extra: bool = False  # it is an extra's, which nobody may have asked for
+
+    @property
+    def about(self) -> str:
+        """Return the finding id it leads to."""
+        if self.found is None:
+            return OTHER
+        if self.name.startswith("nvidia-"):
+            return "cuda-wheel-conflict"
+        return _ABOUT.get(self.owner.name if self.owner.name == "tf-keras" else self.name, OTHER)
+
+
+def violations(context: Context) -> tuple[Violation, ...]:
+    """List the broken pins among the frameworks, what they need, and what needs them."""
+    if "violations" not in context.memo:
+        context.memo["violations"] = tuple(_search(context))
+    return tuple(context.memo["violations"])
+
+
+def broken_pins(context: Context) -> tuple[Violation, ...]:
+    """List every requirement in the environment that is not met, whoever's it is, but for those of extras."""
+    told = ((owner, need) for owner in context.distributions.values() for need in requirements_of(context, owner))
+    found = (
+        Violation(owner, name, specifier, context.distributions.get(name))
+        for owner, (name, specifier, by_extra) in told
+        if not by_extra
+    )
+    return tuple(item for item in found if _is_broken(item.specifier, item.found, item.owner))
+
+
+def _search(context: Context) -> Iterator[Violation]:
+    installed = context.distributions
+    frameworks = [name for name in installed if context.matrix.framework_of(name)]
+    if not frameworks:
+        return
+    queue, seen = list(frameworks), set(frameworks)
+    while queue:
+        owner = installed[queue.pop(0)]
+        for name, specifier, by_extra in requirements_of(context, owner):
+            found = installed.get(name)
+            if _is_broken(specifier, found, owner):
+                yield Violation(owner, name, specifier, found, by_extra)
+            if found is not None and name not in seen:
+                seen.add(name)
+                queue.append(name)
+    yield from _dependants(context, set(frameworks), seen)
+
+
+def _dependants(context: Context, frameworks: set[str], seen: set[str]) -> Iterator[Violation]:
+    """Yield broken pins on a framework of what is installed beside it: torchvision on torch."""
+    starts = tuple(frameworks)
+    for owner in context.distributions.values():
+        if owner.name in seen or not any(line.lower().replace("_", "-").startswith(starts) for line in owner.requires):
+            continue
+        for name, specifier, _ in requirements_of(context, owner):
+            if name in frameworks and _is_broken(specifier, context.distributions[name], owner):
+                yield Violation(owner, name, specifier, context.distributions[name])
+
+
+def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
+    """Yield name, specifier and whether it is an extra's of what a distribution requires of the inspected Python."""
+    framework = context.matrix.framework_of(owner.name)
+    public = owner.version.partition("+")[0]
+    row = context.matrix.release(framework, public, context.platform, owner.name) if framework else None
+    if row is not None and not owner.requires and owner.installer != "conda":
+        # Its metadata was not read: the matrix knows the pins that matter.
+        yield from (item for item in _by_row(row, owner) if item[0] in context.distributions)
+        return
+    extra = row.gpu_extra if row is not None and row.gpu_extra else ""
+    for line in owner.requires:
+        match = re.match(_LINE, line)
+        if match is None or ("extra" in (match.group(3) or "") and not (extra and extra in _dashed(match.group(3)))):
+            continue
+        name, marker = _dashed(match.group(1)).lower(), match.group(3)
+        if "extra" in (marker or "") and name not in context.distributions:
+            continue  # nobody says that the extra was asked for
+        if marker is None or marker_holds(context, marker, extra):
+            yield name, match.group(2).strip(), "extra" in (marker or "")
+
+
+def _by_row(row: FrameworkRelease, owner: Distribution) -> Iterator[tuple[str, str, bool]]:
+    """Yield the pins a matrix row holds; those on CUDA wheels only where it describes this very build."""
+    yield from ((name, spec, False) for name, spec in row.requires.items())
+    local = owner.version.partition("+")[2]
+    if not local or local == f"cu{(row.cuda or '').replace('.', '')}":
+        for wheel in row.cuda_wheels:
+            name = re.split(r"[^a-z0-9-]", wheel, maxsplit=1)[0]
+            yield name, wheel[len(name) :], bool(row.gpu_extra)
+
+
+def _dashed(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name)
+
+
+def _is_broken(specifier: str, found: Distribution | None, owner: Distribution) -> bool:
+    if found is None:
+        # conda may bring it under another name; what CUDA wheels need of each other the loader finds or not
+        return owner.installer != "conda" and not owner.name.startswith("nvidia-")
+    return bool(specifier) and not _within(found.version, specifier)
+
+
+@lru_cache(maxsize=4096)
+def _within(version: str, specifier: str) -> bool:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        return SpecifierSet(specifier).contains(Version(version), prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        return True  # cannot be compared: nothing to hold against it
+
+
+# Without these a framework cannot even be imported.
+_IMPORTED = frozenset(("jaxlib", "ml-dtypes", "numpy", "protobuf", "scipy", "typing-extensions"))
+# Keras and TensorFlow are released in pairs of minors.
+_PAIRED_MINORS = ("keras", "tf-keras", "tensorflow-estimator")
+
+
+def pin_findings(context: Context, finding_id: str, told: frozenset[str] = frozenset()) -> Iterator[Finding]:
+    """Yield the broken pins of one finding id, but those on names that were `told` before."""
+    missing: dict[str, list[Violation]] = {}
+    for item in violations(context):
+        if item.about != finding_id or item.name in told:
+            continue
+        if item.found is None:
+            missing.setdefault(item.owner.name, []).append(item)
+        else:
+            yield _finding(context, item, item.found)
+    for items in missing.values():
+        yield _missing(context, items)
+
+
+def breaks_framework(context: Context) -> bool:
+    """Tell whether a framework that is installed stands on a package that it cannot work with."""
+    abouts = ("numpy-abi", "protobuf-conflict", "keras-mismatch", OTHER)
+    return any(item.severity == ERROR for about in abouts for item in pin_findings(context, about))
+
+
+def _finding(context: Context, item: Violation, found: Distribution) -> Finding:
+    owner = f"{item.owner.name} {item.owner.version}"
+    needed = f"{item.name}{item.specifier}"
+    return Finding(
+        item.about,
+        INCOMPATIBLE,
+        _severity(context, item, found),
+        f"{owner} requires {needed}, but {item.name} {found.version} is installed.",
+        (context.seen("python.distributions", shown=f"{owner}: Requires-Dist {needed}"), *_cited(context, item)),
+        _fix(context, item, found),
+    )
+
+
+def _missing(context: Context, items: list[Violation]) -> Finding:
+    """Say once what all a distribution lacks; installing it again brings it."""
+    owner = items[0].owner
+    names = [item.name for item in items]
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    grave = context.matrix.framework_of(owner.name) is not None and not _IMPORTED.isdisjoint(names)
+    version = owner.version.partition("+")[0]
+    public, kept = f"{owner.name}=={version}", constraints_on(context, owner.name, version, names)
+    beside = f", with {' and '.join(kept)}" if kept else ""
+    return Finding(
+        OTHER,
+        INCOMPATIBLE,
+        ERROR if grave else WARNING,
+        f"{owner.name} {owner.version} requires {shown}, which {'is' if len(names) == 1 else 'are'} not installed.",
+        (
+            context.seen("python.distributions", shown=f"{owner.name} {owner.version}: Requires-Dist {shown}"),
+            *_cited(context, items[0]),
+        ),
+        Fix(f"Install {public} again{beside}: pip then brings what is missing.", install_steps(context, public, *kept)),
+    )
+
+
+def _cited(context: Context, item: Violation) -> tuple[Evidence, ...]:
+    framework = context.matrix.framework_of(item.owner.name)
+    version, name = item.owner.version, item.owner.name
+    row = context.matrix.release(framework, version, context.platform, name) if framework else None
+    if row is None or item.name not in row.requires:
+        return ()
+    return (Evidence(f"{name} {version}", f"{item.name} {row.requires[item.name]}", citation=row.citations[0]),)
+
+
+def _fix(context: Context, item: Violation, found: Distribution) -> Fix:
+    if _within_framework(context, item):
+        whole = f"{item.owner.name}{_extra(context, item)}=={item.owner.version.partition('+')[0]}"
+        return Fix(f"Install {whole} again: pip then brings the parts that fit.", install_steps(context, whole))
+    if context.matrix.framework_of(item.name):  # the framework stays, its dependant moves
+        kept = f"{item.name}=={found.version.partition('+')[0]}"
+        steps = install_steps(context, kept, item.owner.name)
+        return Fix(f"Install the release of {item.owner.name} made for it.", steps)
+    specifier = item.specifier.replace(" ", "")
+    return Fix(f"Install {item.name}{specifier}.", install_steps(context, f"{item.name}{specifier}"))
+
+
+def _severity(context: Context, item: Violation, found: Distribution) -> str:
+    """Call a framework's own pin an error when what is installed is of another major."""
+    if context.matrix.framework_of(item.owner.name) is None:
+        return WARNING
+    if _within_framework(context, item):  # jax refuses another jaxlib, and ignores another plugin
+        return WARNING if item.by_extra and context.goal == "cpu" else ERROR
+    if item.by_extra and _finds_libraries(context, item.owner):
+        return WARNING
+    return ERROR if _is_far(found.version, item.specifier, 2 if item.name in _PAIRED_MINORS else 1) else WARNING
+
+
+def _within_framework(context: Context, item: Violation) -> bool:
+    framework = context.matrix.framework_of(item.owner.name)
+    return framework is not None and framework == context.matrix.framework_of(item.name)
+
+
+def _extra(context: Context, item: Violation) -> str:
+    framework = context.matrix.framework_of(item.owner.name) or ""
+    row = context.matrix.release(framework, item.owner.version, context.platform, item.owner.name)
+    return f"[{row.gpu_extra}]" if item.by_extra and row is not None else ""
+
+
+def _finds_libraries(context: Context, owner: Distribution) -> bool:
+    """Tell whether the builds of a distribution were seen to find all they load."""
+    builds = (build for framework in judged_frameworks(context) for build in framework.builds)
+    own = [build for build in builds if build.distribution == owner.name]
+    return not any(isinstance(build.libraries, Unknown) or unfound_libraries(build) for build in own)
+
+
+def _is_far(version: str, specifier: str, parts: int) -> bool:
+    """Tell whether no version with the same first `parts` numbers can meet the clauses that are not met."""
+    from packaging.specifiers import SpecifierSet
+
+    line = Version(version).release[:parts]
+    first = Version(".".join(map(str, line)))
+    for clause in SpecifierSet(specifier):
+        if clause.contains(Version(version), prereleases=True):
+            continue
+        bound = Version(clause.version.removesuffix(".*"))
+        same = bound.release[:parts] == line
+        if (clause.operator in ("<", "<=") and bound <= first) or (
+            clause.operator not in ("<", "<=", "!=") and not same
+        ):
+            return True
+    return False
+
 
 _USE_KERAS_3 = Way(
     "Use Keras 3.", (Command(("unset", "TF_USE_LEGACY_KERAS"), "user", "in the shell that starts the program"),)
@@ -73,3 +342,33 @@ def _legacy_keras(context: Context) -> Iterator[Finding]:
             ),
             Fix(f"Install {wanted}.", install_steps(context, wanted), (_USE_KERAS_3,)),
         )
+
+
+_STARTS = ("cupy", "onnxruntime")  # without one of these the table need not be read
+
+
+@rule("framework-duplicate-dists", goal="any")
+def shared_module(context: Context) -> Iterator[Finding]:
+    """Find distributions that write the same files: what an import finds depends on the order of installation."""
+    installed = context.distributions.values()  # what conda records beside them holds no files of its own
+    candidates = [item for item in installed if item.name.startswith(_STARTS) and item.scope != "conda"]
+    if len(candidates) < 2:
+        return
+    for row in json.loads(read_data("shared_modules.json"))["modules"]:
+        rivals = [item for item in candidates if re.fullmatch(row["distributions"], item.name)]
+        if len(rivals) > 1:
+            yield _shared(context, row["module"], rivals, row["for_gpu"])
+
+
+def _shared(context: Context, module: str, rivals: list[Distribution], for_gpu: str) -> Finding:
+    shown = " and ".join(f"{item.name} {item.version}" for item in rivals)
+    names = [item.name for item in rivals]
+    kept = for_gpu if context.goal == "gpu" and for_gpu in names else ""
+    advice = f"Remove them all, then install {kept or 'the one you mean'} alone."
+    steps = uninstall_steps(context, *names) + (install_steps(context, kept) if kept else ())
+    message = (
+        f"{shown} both bring the module {module}: their files overwrite each other, and which build remains depends on "
+        "the order of installation."
+    )
+    seen = context.seen("python.distributions", shown=shown)
+    return Finding("framework-duplicate-dists", INCOMPATIBLE, WARNING, message, (seen,), Fix(advice, steps))

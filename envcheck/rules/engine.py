@@ -8,6 +8,7 @@ from envcheck.model.facts import Unknown, value_of
 from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, WARNING, Evidence, Finding, Report
 from envcheck.rules import register_rules
 from envcheck.rules.builds import Build
+from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, Target, UndecidedError
 from envcheck.rules.fixes_shell import fitted
 from envcheck.rules.ranking import rank_findings
@@ -22,7 +23,7 @@ def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
     findings: list[Finding] = []
     blocked: dict[Unknown, list[tuple[str, str]]] = {}
     checked: list[str] = []
-    for item in RULES:
+    for item in sorted(RULES, key=lambda rule: catalogue()[rule.id].rank):
         if (only and item.id not in only) or (item.goal == "gpu" and context.goal == "cpu"):
             continue
         _run(item, context, findings, blocked, checked)

@@ -9,8 +9,8 @@ from envcheck.model.facts import Known
 from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix
 from envcheck.model.machine import Distribution
 from envcheck.rules.context import Context
+from envcheck.rules.dependencies import violations
 from envcheck.rules.fixes_python import python_program, uninstall_steps
-from envcheck.rules.pins import violations
 from envcheck.rules.registry import rule
 
 # Compiled or closely tied parts of the frameworks: a second copy of one of these breaks the first.

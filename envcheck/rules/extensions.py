@@ -1,19 +1,24 @@
-"""Whether compiled CUDA extensions fit the framework they were built against, and TensorRT where it is asked for."""
+"""Rules about compiled CUDA extensions, and about building them."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
-from envcheck.model.facts import Known, Source, value_of
-from envcheck.model.findings import INCOMPATIBLE, NOTE, WARNING, Command, Evidence, Finding, Fix, Way
-from envcheck.model.machine import Distribution, Extension
+from envcheck.host.data_files import read_data
+from envcheck.model.facts import Known, Source, Unknown, value_of
+from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, WARNING, Command, Evidence, Finding, Fix, Way
+from envcheck.model.machine import Distribution, Extension, ToolkitInstall
 from envcheck.rules.builds import Build, installed_builds, label_cuda
-from envcheck.rules.context import Context
-from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, library_name, numbers
+from envcheck.rules.context import Context, describe, source_of
+from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, library_name, numbers, older, row_evidence
 from envcheck.rules.fixes_python import python_program
+from envcheck.rules.gpu_facts import Judged, gpu_name, judged_gpus
+from envcheck.rules.host_compiler import compiling_toolkit, toolkits_with_nvcc
 from envcheck.rules.registry import rule
 from envcheck.rules.targets import wanted_releases
+from envcheck.rules.toolkit_fixes import install_nvcc
 
 _MISMATCH = "extension-build-mismatch"
 
@@ -137,3 +142,141 @@ def _rebuild(context: Context, extension: Extension) -> Fix:
 def _source(context: Context) -> Source | None:
     found = context.facts.python.extensions
     return found.source if isinstance(found, Known) else None
+
+
+_WRONG, _PATH, _MISSING = "toolkit-wrong-version", "toolkit-path-conflict", "toolkit-missing"
+# Nobody sets these who does not compile CUDA code.
+_VARIABLES = (
+    "CUDACXX", "CUDAHOSTCXX", "FORCE_CUDA", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "NVCC_PREPEND_FLAGS",
+    "TORCH_CUDA_ARCH_LIST", "TORCH_EXTENSIONS_DIR",
+)  # fmt: skip
+
+
+@rule(_WRONG)
+def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
+    """Find an nvcc whose CUDA major PyTorch refuses to build extensions with, and no other one."""
+    yield from _refused(context, _WRONG)
+
+
+@rule(_PATH)
+def nvcc_beside_the_right_one(context: Context) -> Iterator[Finding]:
+    """Find an nvcc that PyTorch refuses while one that it takes is installed as well."""
+    yield from _refused(context, _PATH)
+
+
+def _refused(context: Context, finding_id: str) -> Iterator[Finding]:
+    install = compiling_toolkit(context)
+    version = value_of(install.version) if install else None
+    if install is None or version is None or context.matrix.toolkit(version) is None:
+        return
+    for build in cuda_builds(context):
+        cuda = value_of(build.cuda)
+        if build.framework != "torch" or not cuda or _same_major(cuda, version):
+            continue
+        others = toolkits_with_nvcc(context)
+        right = next((item for item in others if _same_major(cuda, value_of(item.version) or "")), None)
+        if (right is not None) == (finding_id == _PATH):
+            yield _other_major(context, build, install, right)
+
+
+def _same_major(one: str, other: str) -> bool:
+    return numbers(one)[:1] == numbers(other)[:1]
+
+
+def _other_major(context: Context, build: Build, install: ToolkitInstall, right: ToolkitInstall | None) -> Finding:
+    cuda, version = str(value_of(build.cuda)), value_of(install.version)
+    beside = f" CUDA {value_of(right.version)} in {right.root}, which it takes, is not the one found." if right else ""
+    message = (
+        f"{build.label} is built for CUDA {cuda} and refuses to build extensions with the nvcc of CUDA {version} "
+        f"({install.root}); running it needs no nvcc.{beside}"
+    )
+    advice = f"Where extensions are compiled, let CUDA_HOME name {right.root if right else _toolkit_of(cuda)}."
+    evidence = (_seen(install), *([_seen(right)] if right else []), *built_for_cuda(build))
+    return Finding(_PATH if right else _WRONG, INCOMPATIBLE, _severity(context, NOTE), message, evidence, Fix(advice))
+
+
+def _toolkit_of(cuda: str) -> str:
+    return f"a CUDA {numbers(cuda)[0]} toolkit"
+
+
+@rule(_MISSING)
+def nvcc_missing(context: Context) -> Iterator[Finding]:
+    """Find PyTorch beside which CUDA code is built on a machine without nvcc."""
+    if isinstance(context.facts.toolkits.installs, Unknown) or toolkits_with_nvcc(context):
+        return
+    for build in cuda_builds(context):
+        cuda = value_of(build.cuda)
+        reason = "CUDA code is built here" if context.target.compiles else _compiled_when_used(context)
+        if build.framework != "torch" or not reason or not cuda:
+            continue
+        message = f"{reason}, which needs the nvcc of a CUDA {numbers(cuda)[0]} toolkit; there is none on this machine."
+        fix = install_nvcc(context, build, cuda, f"Install nvcc of CUDA {cuda}, and let CUDA_HOME name its folder.")
+        evidence = (context.seen("toolkits.installs"), *built_for_cuda(build))
+        severity = ERROR if context.target.compiles else NOTE  # much of such a package works without
+        yield Finding(_MISSING, INCOMPATIBLE, severity, message, evidence, fix)
+
+
+@rule("gpu-arch-too-new")
+def nvcc_before_gpu(context: Context) -> Iterator[Finding]:
+    """Find an nvcc, where CUDA code is built, that does not know this machine's GPU yet."""
+    for install, version, item in _compiled_for(context):
+        first = item.architecture.first_toolkit if item.architecture else None
+        if first and older(version, first):
+            yield _not_compiled(context, "gpu-arch-too-new", install, item, f"from CUDA {first} on")
+            return
+
+
+@rule("gpu-arch-too-old")
+def nvcc_after_gpu(context: Context) -> Iterator[Finding]:
+    """Find an nvcc, where CUDA code is built, that no longer knows this machine's GPU."""
+    for install, version, item in _compiled_for(context):
+        last = item.architecture.last_toolkit if item.architecture else None
+        if last and older(last, version):
+            yield _not_compiled(context, "gpu-arch-too-old", install, item, f"up to CUDA {last}")
+            return
+
+
+def _compiled_for(context: Context) -> Iterator[tuple[ToolkitInstall, str, Judged]]:
+    if not is_compiling(context) or not isinstance(context.facts.gpus, Known):
+        return
+    install = compiling_toolkit(context)
+    version = value_of(install.version) if install else None
+    for item in judged_gpus(context) if install and version else ():
+        if install and version:
+            yield install, version, item
+
+
+def _not_compiled(context: Context, finding_id: str, install: ToolkitInstall, item: Judged, known: str) -> Finding:
+    version = value_of(install.version)
+    message = (
+        f"The nvcc of CUDA {version} ({install.root}), with which CUDA code is built here, cannot build for "
+        f"{gpu_name(item.gpu)}: compute capability {item.capability} is known {known}."
+    )
+    row = item.architecture
+    cited = row_evidence(f"compute capability {item.capability}", known, row.citations if row else ())
+    fix = Fix(f"Build with a CUDA Toolkit that knows it, {known}: let CUDA_HOME and PATH name that one.")
+    return Finding(finding_id, INCOMPATIBLE, _severity(context, WARNING), message, (_seen(install), cited), fix)
+
+
+def is_compiling(context: Context) -> bool:
+    """Tell whether CUDA code is built on this machine: it was said, set up, installed, or is what a package does."""
+    said = context.target.compiles or any(name in context.environment for name in _VARIABLES)
+    facts = (context.facts.python.extensions, context.facts.toolkits.cuda_home)
+    return said or any(isinstance(fact, Known) for fact in facts) or bool(_compiled_when_used(context))
+
+
+def _compiled_when_used(context: Context) -> str:
+    """Name an installed package that builds its CUDA code where it is used: "deepspeed 0.15.1 builds ..."."""
+    found = (context.distributions.get(name) for name in json.loads(read_data("built_when_used.json"))["packages"])
+    first = next((item for item in found if item), None)
+    return f"{first.name} {first.version} builds its CUDA code when it is first used" if first else ""
+
+
+def _severity(context: Context, otherwise: str) -> str:
+    if context.target.compiles:
+        return ERROR
+    return WARNING if is_compiling(context) else otherwise
+
+
+def _seen(install: ToolkitInstall) -> Evidence:
+    return Evidence(f"CUDA Toolkit in {install.root}", describe(install.version), source_of(install.version))

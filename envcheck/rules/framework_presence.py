@@ -14,7 +14,7 @@ from envcheck.rules.fixes_python import install_steps, uninstall_steps
 from envcheck.rules.framework_state import judged_frameworks
 from envcheck.rules.known_problems import empty_wheels
 from envcheck.rules.registry import rule
-from envcheck.rules.requirement import canonical_name
+from envcheck.rules.requirements import canonical_name
 
 
 @rule("framework-missing", goal="any")

@@ -12,11 +12,11 @@ from envcheck.model.records import replaced
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
+from envcheck.rules.dependencies import breaks_framework
 from envcheck.rules.fixes_python import install_steps, new_environment
 from envcheck.rules.framework_state import Framework, has_no_gpu, is_conda_build, judged_frameworks
 from envcheck.rules.gpu_releases import gpu_install, gpu_rows, has_gpu_build
 from envcheck.rules.known_problems import problem_findings
-from envcheck.rules.pin_findings import breaks_framework
 from envcheck.rules.registry import rule
 from envcheck.rules.targets import (
     LIBC,

@@ -10,7 +10,7 @@ from envcheck.model.facts import Known
 from envcheck.model.findings import ERROR, NOTE, UNDETERMINED, Command, Evidence, Finding, Fix
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
-from envcheck.rules.pins import requirements_of
+from envcheck.rules.dependencies import requirements_of
 from envcheck.rules.registry import rule
 from envcheck.rules.targets import UNLISTED, judged_builds, wanted_releases
 

@@ -13,8 +13,7 @@ from envcheck.model.releases import FrameworkRelease, RemovedDistribution
 from envcheck.rules.builds import Build, build_of, installed_builds
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_plugins import plugin_of
-from envcheck.rules.markers import marker_holds
-from envcheck.rules.requirement import Requirement, canonical_name, read_requirement
+from envcheck.rules.requirements import Requirement, canonical_name, marker_holds, read_requirement
 from envcheck.rules.wheel_tags import wheel_glibc
 
 # What keeps a requirement from meaning a release here, in the order it is looked for.

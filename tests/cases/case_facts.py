@@ -24,7 +24,7 @@ from envcheck.model.machine import (
 )
 from envcheck.probes.frameworks import parse_local_version
 from envcheck.rules.context import Target
-from envcheck.rules.requirement import canonical_name
+from envcheck.rules.requirements import canonical_name
 from tests.cases.case_cuda import SOURCE, cudnn_of, driver_of, first_number, known, toolkits_of
 
 _OTHER_NAMES = {"pytorch": "torch", "tf-nightly": "tensorflow", "tf-nightly-gpu": "tensorflow"}

@@ -9,11 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from envcheck.explain.collected import Collected
-from envcheck.explain.events import Event
 from envcheck.explain.judge import judge_log
-from envcheck.explain.scan import Scanner
-from envcheck.explain.signatures import load_signatures
+from envcheck.explain.scan import Collected, Scanner
+from envcheck.explain.signatures import Event, load_signatures
 from envcheck.model.findings import COMPATIBLE, ERROR, Report
 from envcheck.model.machine import Facts
 from envcheck.rules.context import Target

@@ -157,7 +157,7 @@ def test_a_named_platform_is_the_one_judged() -> None:
 )
 def test_a_copied_file_is_read_from_where_it_was_copied(copy: str, name: str, kept: str) -> None:
     read = {kept: f"# pins\n{GONE}\n"}
-    from envcheck.check.read_file import read_blueprints
+    from envcheck.check.build_files import read_blueprints
 
     found = read_blueprints(f"FROM {CUDA_124}\n{copy}\nRUN pip3 install -r {name}\n", "Dockerfile", read.get)
     assert [(line.text, line.where) for line in found[0].requirements] == [(GONE, f"{kept}:2")]

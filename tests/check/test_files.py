@@ -6,11 +6,10 @@ from datetime import date
 
 import pytest
 
-from envcheck.check.base_image import parse_image
-from envcheck.check.blueprint import Blueprint, FileError
+from envcheck.check.blueprint import Blueprint, FileError, parse_image
+from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config, Ignored
 from envcheck.check.judge_file import judge_blueprints
-from envcheck.check.read_file import read_blueprints
 from envcheck.model.findings import Report
 from tests.rules.factory_machine import matrix
 

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config
-from envcheck.check.read_file import read_blueprints
 from tests.check.test_files import CUDA_124, blueprints, judged, told
 
 GPU = Config(expect="gpu")

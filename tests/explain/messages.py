@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envcheck.explain.events import Event, Signature
 from envcheck.explain.scan import Scan, scan
+from envcheck.explain.signatures import Event, Signature
 
 MISSING = Signature(
     "cannot-open",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.explain.answers import answers
-from envcheck.explain.scan import scan
+from envcheck.explain.scan import answers, scan
 from envcheck.explain.signatures import load_signatures
 
 TRANSCRIPTS = (

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from envcheck.explain import scan as scanning
-from envcheck.explain.broken import KEPT, broken_lines
 from envcheck.explain.signatures import load_signatures
+from envcheck.explain.text import KEPT, broken_lines
 from tests.cases.judged import judge_text, judged_cases
 from tests.explain.messages import LINE, names, scanned
 

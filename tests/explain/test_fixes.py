@@ -15,10 +15,9 @@ from envcheck.explain.fixes import findings_with_builders
 from envcheck.explain.judge import judge_log
 from envcheck.explain.remedies import document
 from envcheck.model.findings import Command, Fix, Way
-from envcheck.plan.described import Description, check_description, planned_facts
 from envcheck.plan.proofs import Proof, proof_of
 from envcheck.plan.remedy import remedied
-from envcheck.plan.requests import read_requests
+from envcheck.plan.requests import Description, check_description, planned_facts, read_requests
 from envcheck.render.shells import shell_line
 from envcheck.rules import Context, catalogue, evaluate
 from tests.cases.case_facts import matrix

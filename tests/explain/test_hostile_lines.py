@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from envcheck.explain.lines import clean_line
 from envcheck.explain.signatures import load_signatures
-from envcheck.explain.terminal import plain
+from envcheck.explain.text import clean_line, plain
 from tests.explain.pathological import lines_for
 
 LENGTH = 1000

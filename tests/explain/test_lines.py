@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from envcheck.explain.lines import LONGEST, Cutter, clean_line
-from envcheck.explain.terminal import plain
+from envcheck.explain.text import LONGEST, Cutter, clean_line, plain
 from tests.explain.messages import names, scanned
 
 MESSAGE = "RuntimeError: CUDA error: out of memory"

@@ -6,8 +6,8 @@ import codecs
 
 import pytest
 
-from envcheck.explain.decoding import Recoder
 from envcheck.explain.signatures import load_signatures
+from envcheck.explain.text import Recoder
 from tests.explain.messages import LINE, names, scanned
 
 TEXT = "Fortschritt 50 % \u2013 \u2018größer\u2019\r\n" + LINE.decode() + "\r\nEnde\r\n"

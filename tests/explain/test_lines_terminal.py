@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.explain.terminal import plain
+from envcheck.explain.text import plain
 from tests.explain.messages import LINE, names, scanned
 
 WANTED = "libcudart.so.10.1: cannot open shared object file"

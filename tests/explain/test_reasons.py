@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from envcheck.explain.reason_libraries import Library, parse_library, providers
-from envcheck.explain.reason_python import is_users_file
-from envcheck.explain.reason_versions import cudnn_number
+from envcheck.explain.reasons_cuda import Library, cudnn_number, parse_library, providers
+from envcheck.explain.reasons_python import is_users_file
 from envcheck.model.facts import Absent, Known, Source
 from envcheck.model.findings import INCOMPATIBLE, UNDETERMINED, WARNING, Finding, Report
 from envcheck.model.machine import DriverFacts, Facts, Gpu, ToolkitFacts, ToolkitInstall

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from envcheck.explain.collected import KINDS
-from envcheck.explain.events import Event
-from envcheck.explain.scan import Scan, Scanner, scan
+from envcheck.explain.scan import KINDS, Scan, Scanner, scan
+from envcheck.explain.signatures import Event
 from tests.explain.messages import ALL, LINE, names, scanned
 
 OOM = b"RuntimeError: CUDA out of memory. Tried to allocate %d.00 MiB (GPU 0)"

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import fastjsonschema
 
-from envcheck.explain.events import Signature
-from envcheck.explain.signatures import compiled, driver_errors, load_signatures, rivals
+from envcheck.explain.signatures import Signature, compiled, driver_errors, load_signatures, rivals
 from envcheck.host.data_files import read_data
 from envcheck.rules import catalogue
 

@@ -9,7 +9,7 @@ import pytest
 from envcheck.cli.install import Judged, _smoke
 from envcheck.cli.smoke import SmokeOptions
 from envcheck.model.plans import Plan, PlannedRelease
-from envcheck.plan.there import Standing
+from envcheck.plan.existing_environment import Standing
 from envcheck.smoke.devices import Session
 
 

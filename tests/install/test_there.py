@@ -19,7 +19,7 @@ from envcheck.install import preflight
 from envcheck.install.change import begin, put_in_place
 from envcheck.install.journal import Journal, place_of
 from envcheck.model.records import replaced
-from envcheck.plan.there import Standing
+from envcheck.plan.existing_environment import Standing
 from tests.install.test_command import document, install, make_wheels, planned
 from tests.install.test_preflight import UNMANAGED, said
 from tests.install.test_states import FIRST, installed

@@ -11,7 +11,7 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.matrix.load import load_matrix
-from envcheck.rules.matrix_tables import TABLES, tables_named
+from envcheck.rules.matrix_question import TABLES, tables_named
 
 SCHEMA = Path(__file__).parents[2] / "envcheck" / "schemas" / "matrix-tables.schema.json"
 MATRIX = load_matrix()

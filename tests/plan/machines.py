@@ -8,9 +8,7 @@ from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
 from envcheck.model.plans import Plan, PlannedRelease
 from envcheck.plan.build import build_plan
-from envcheck.plan.described import Description, planned_facts
-from envcheck.plan.requests import read_requests
-from envcheck.plan.wish import Wish
+from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
 
 
 @lru_cache(maxsize=1)

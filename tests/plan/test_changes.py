@@ -12,9 +12,7 @@ from envcheck.model.facts import Absent
 from envcheck.model.plans import Change
 from envcheck.model.records import replaced
 from envcheck.plan.build import build_plan
-from envcheck.plan.described import Description, planned_facts
-from envcheck.plan.requests import read_requests
-from envcheck.plan.wish import Wish
+from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
 from envcheck.render.json_report import render_snapshot
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import chosen, machine, matrix, planned

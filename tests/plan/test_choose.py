@@ -8,9 +8,7 @@ import pytest
 
 from envcheck.model.findings import ERROR
 from envcheck.plan.build import build_plan
-from envcheck.plan.described import Description, planned_facts
-from envcheck.plan.requests import read_requests
-from envcheck.plan.wish import Wish
+from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
 from envcheck.rules import Context, Target, evaluate
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import A100, LAPTOP, OLD_DRIVER, V100, WINDOWS, chosen, machine, matrix, planned

@@ -7,10 +7,8 @@ import pytest
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.model.plans import Plan
-from envcheck.plan.described import Description
-from envcheck.plan.into import plan_into
-from envcheck.plan.requests import RequestError, read_requests
-from envcheck.plan.wish import Wish
+from envcheck.plan.existing_environment import plan_into
+from envcheck.plan.requests import Description, RequestError, Wish, read_requests
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import A100, V100, chosen, machine, matrix, planned
 

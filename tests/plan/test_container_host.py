@@ -8,7 +8,7 @@ from envcheck.model.facts import Known, Source
 from envcheck.model.machine import Facts
 from envcheck.model.records import replaced
 from envcheck.plan.container_host import container_toolkit_steps
-from envcheck.plan.described import planned_facts
+from envcheck.plan.requests import planned_facts
 from envcheck.rules import Context
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import WINDOWS, machine, matrix

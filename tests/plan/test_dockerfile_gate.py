@@ -7,9 +7,9 @@ import pytest
 from envcheck.model.facts import Absent, Known
 from envcheck.model.plans import Environment, Plan
 from envcheck.model.records import replaced
-from envcheck.plan import stated
-from envcheck.plan.described import in_an_image
+from envcheck.plan import requests as stated
 from envcheck.plan.images import Images, images_for
+from envcheck.plan.requests import in_an_image
 from envcheck.probes import collection as overrides
 from envcheck.render.plan_files import render_dockerfile
 from tests.hosts.test_hosts import snapshot_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.plan.described import Description
-from envcheck.plan.requests import RequestError, read_requests
+from envcheck.plan.requests import Description, RequestError, read_requests
 from tests.plan.machines import A100, chosen, machine, matrix, planned
 
 DESK = machine(python="3.12")

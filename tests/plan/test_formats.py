@@ -17,8 +17,7 @@ from envcheck.model.plans import Environment, Plan, RequirementSet, Step
 from envcheck.model.records import replaced
 from envcheck.model.writing import read_writing
 from envcheck.plan.build import build_plan
-from envcheck.plan.described import Description, planned_facts
-from envcheck.plan.requests import read_requests
+from envcheck.plan.requests import Description, planned_facts, read_requests
 from envcheck.render.plan_files import render_environment_file, render_plan_json, render_requirements, render_script
 from envcheck.render.plan_text import render_plan_text
 from envcheck.render.shells import here_document, powershell_line

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.model.plans import Plan
-from envcheck.plan.described import Description, check_description
-from envcheck.plan.requests import RequestError, check_folder, read_requests
+from envcheck.plan.requests import Description, RequestError, check_description, check_folder, read_requests
 from envcheck.render.plan_files import render_script
 from tests.plan.machines import machine, matrix, planned
 

@@ -12,12 +12,10 @@ from envcheck.model.facts import Known, Source
 from envcheck.model.machine import Distribution, Facts, FrameworkBuild
 from envcheck.model.plans import Plan, PlannedRelease
 from envcheck.model.records import replaced
-from envcheck.plan.in_the_way import in_the_way
-from envcheck.plan.into import Into, OccupiedError, plan_into
-from envcheck.plan.requests import read_requests
-from envcheck.plan.wish import Wish
+from envcheck.plan.existing_environment import Into, OccupiedError, in_the_way, plan_into
+from envcheck.plan.requests import Wish, read_requests
 from envcheck.rules import Context, Target
-from envcheck.rules.pins import broken_pins
+from envcheck.rules.dependencies import broken_pins
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import matrix
 

@@ -12,8 +12,7 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.model.facts import Known
 from envcheck.plan.build import build_plan
-from envcheck.plan.described import Description, planned_facts
-from envcheck.plan.requests import read_requests
+from envcheck.plan.requests import Description, planned_facts, read_requests
 from envcheck.render.json_report import render_snapshot
 from tests.hosts.test_hosts import NAMES, snapshot_of
 from tests.plan.machines import chosen, machine, matrix, planned

@@ -8,8 +8,7 @@ from envcheck.cli import inspect, plan
 from envcheck.host.local import LocalHost
 from envcheck.model.facts import NOT_STATED, Absent, Known
 from envcheck.model.machine import Facts, ToolkitFacts
-from envcheck.plan.described import Description
-from envcheck.plan.wish import Wish
+from envcheck.plan.requests import Description, Wish
 from envcheck.probes import PythonSelection
 from envcheck.probes.python import collect_python
 from tests.hosts.test_hosts import snapshot_of

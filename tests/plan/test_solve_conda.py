@@ -11,8 +11,7 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.model.plans import Environment
-from envcheck.plan.solve_conda import in_words, solve
-from envcheck.plan.verify import UnreachableError, UnresolvableError
+from envcheck.plan.verify import UnreachableError, UnresolvableError, in_words, solve
 from tests.plan.channel import write_channel
 from tests.plan.machines import machine, planned
 

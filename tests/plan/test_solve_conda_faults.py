@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from envcheck.model.plans import Environment
-from envcheck.plan import solve_conda
-from envcheck.plan.solve_conda import solve
-from envcheck.plan.verify import UnreachableError, UnresolvableError
+from envcheck.plan import verify as solve_conda
+from envcheck.plan.verify import UnreachableError, UnresolvableError, solve
 from tests.plan.channel import write_channel
 
 Answer = tuple[int, bytes]

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from envcheck.explain.events import Event
-from envcheck.explain.reading import Reading, harmless_lines, line_that_matters
+from envcheck.explain.judge import Reading, harmless_lines, line_that_matters
 from envcheck.explain.scan import Scan
+from envcheck.explain.signatures import Event
 from envcheck.model.facts import Source
 from envcheck.model.findings import (
     COMPATIBLE,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.rules.pins import violations
+from envcheck.rules.dependencies import violations
 from tests.rules.factory_python import build, context, distribution, edited_matrix, facts, findings, found, gpu, known
 
 CPU = known(False)

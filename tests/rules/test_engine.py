@@ -51,7 +51,7 @@ def test_an_unknown_need_makes_the_check_undetermined(only_rules: list[Rule]) ->
     assert [item.id for item in report.findings] == ["probe-failed"]
     message = report.findings[0].message
     assert "no answer within 2.0 s" in message
-    assert "driver-too-old, driver-missing" in message
+    assert "driver-missing, driver-too-old" in message
     assert report.findings[0].evidence[0].fact == "driver.release"
     assert not report.findings[0].primary
 

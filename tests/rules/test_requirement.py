@@ -6,7 +6,7 @@ import pytest
 from packaging.requirements import InvalidRequirement
 from packaging.requirements import Requirement as Parsed
 
-from envcheck.rules.requirement import canonical_name, read_requirement
+from envcheck.rules.requirements import canonical_name, read_requirement
 
 PLAIN = (
     "tensorflow",

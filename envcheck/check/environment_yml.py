@@ -1,11 +1,13 @@
-"""Load YAML that cannot unfold without end, and tell on which line a thing stands."""
+"""Read conda's environment.yml, with YAML that cannot unfold without end."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
-from envcheck.check.blueprint import FileError
+from envcheck.check.blueprint import Blueprint, FileError, Files, Line
+from envcheck.check.requirements_file import parse_requirements
 
 _MOST = 200_000  # things in a file with its aliases unfolded
 
@@ -69,3 +71,40 @@ class Places:
         numbered = (number for number, line in enumerate(self._lines, 1) if re.match(pattern, line))
         number = next(numbered, 0)
         return f"{self.path}:{number}" if number else other
+
+
+def parse_environment_yml(text: str, path: str, files: Files) -> Blueprint:
+    """Read conda's environment file.
+
+    Sample: dependencies: [python=3.10, cudatoolkit=11.2, cudnn=8.1, pip, {pip: [tensorflow==2.10]}]
+    """
+    document, places = mapping_of(text, path), Places(text, path)
+    blueprint = Blueprint(path, "environment.yml")
+    conda: list[Line] = []
+    for entry in _list(document.get("dependencies")):
+        if isinstance(entry, str):
+            conda.append(Line(re.sub(r"\s+", " ", entry.split("::")[-1].strip()), places.of(entry)))
+        elif isinstance(entry, dict):
+            blueprint = _pip(blueprint, [str(item) for item in _list(entry.get("pip"))], places, files)
+    pinned = [(re.fullmatch(r"python\s*={1,2}\s*(\d+\.\d+)[\d.*]*", line.text), line.where) for line in conda]
+    python = next((Line(found[1], where) for found, where in pinned if found), None)
+    return replace(blueprint, conda=tuple(conda), python=python)
+
+
+def _pip(blueprint: Blueprint, items: list[str], places: Places, files: Files) -> Blueprint:
+    """Read the list under pip: as the requirements file that conda makes of it."""
+    inner = parse_requirements("\n".join(item.replace("\n", " ") for item in items), blueprint.path, files)
+    at = {f"{blueprint.path}:{number}": places.of(item) for number, item in enumerate(items, 1)}
+
+    def placed(lines: tuple[Line, ...]) -> tuple[Line, ...]:
+        return tuple(replace(line, where=at.get(line.where, line.where)) for line in lines)
+
+    return replace(
+        blueprint,
+        requirements=blueprint.requirements + placed(inner.requirements),
+        unread=blueprint.unread + placed(inner.unread),
+    )
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

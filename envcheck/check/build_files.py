@@ -1,55 +1,29 @@
-"""Read compose files and conda's environment.yml."""
+"""Read a Dockerfile, a compose file, an environment.yml or a requirements file."""
 
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from envcheck.check.base_image import parse_image
-from envcheck.check.blueprint import Blueprint, FileError, Files, Line
+from envcheck.check.blueprint import (
+    Blueprint,
+    FileError,
+    Files,
+    Line,
+    Read,
+    assignments,
+    is_open,
+    parse_image,
+    substituted,
+)
 from envcheck.check.dockerfile import parse_dockerfile
+from envcheck.check.environment_yml import Places, _list, mapping_of
 from envcheck.check.requirements_file import logical_lines, parse_requirements
-from envcheck.check.substitute import assignments, is_open, substituted
-from envcheck.check.yaml_text import Places, mapping_of
 
 _KNOWN = "x-known"  # where a service carries the variables of the file beside
 _DEEPEST = 10  # services that extend each other
-
-
-def parse_environment_yml(text: str, path: str, files: Files) -> Blueprint:
-    """Read conda's environment file.
-
-    Sample: dependencies: [python=3.10, cudatoolkit=11.2, cudnn=8.1, pip, {pip: [tensorflow==2.10]}]
-    """
-    document, places = mapping_of(text, path), Places(text, path)
-    blueprint = Blueprint(path, "environment.yml")
-    conda: list[Line] = []
-    for entry in _list(document.get("dependencies")):
-        if isinstance(entry, str):
-            conda.append(Line(re.sub(r"\s+", " ", entry.split("::")[-1].strip()), places.of(entry)))
-        elif isinstance(entry, dict):
-            blueprint = _pip(blueprint, [str(item) for item in _list(entry.get("pip"))], places, files)
-    pinned = [(re.fullmatch(r"python\s*={1,2}\s*(\d+\.\d+)[\d.*]*", line.text), line.where) for line in conda]
-    python = next((Line(found[1], where) for found, where in pinned if found), None)
-    return replace(blueprint, conda=tuple(conda), python=python)
-
-
-def _pip(blueprint: Blueprint, items: list[str], places: Places, files: Files) -> Blueprint:
-    """Read the list under pip: as the requirements file that conda makes of it."""
-    inner = parse_requirements("\n".join(item.replace("\n", " ") for item in items), blueprint.path, files)
-    at = {f"{blueprint.path}:{number}": places.of(item) for number, item in enumerate(items, 1)}
-
-    def placed(lines: tuple[Line, ...]) -> tuple[Line, ...]:
-        return tuple(replace(line, where=at.get(line.where, line.where)) for line in lines)
-
-    return replace(
-        blueprint,
-        requirements=blueprint.requirements + placed(inner.requirements),
-        unread=blueprint.unread + placed(inner.unread),
-    )
 
 
 def parse_compose(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:
@@ -141,5 +115,27 @@ def _names(value: object, part: str) -> bool:
     return any(isinstance(item, str) and part in item for item in _list(value))
 
 
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+_EXTRA = "pip install 'envcheck-gpu[files]'"
+
+
+def read_blueprints(text: str, path: str, read: Read) -> tuple[Blueprint, ...]:
+    """Read a Dockerfile, a compose file, an environment.yml or a requirements file; raises FileError."""
+    files = Files(read).beside(path)
+    name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
+    try:
+        if name.endswith((".yml", ".yaml")):
+            return _yaml(text, path, files)
+        if name.endswith((".txt", ".in")):
+            return (parse_requirements(text, path, files),)
+        from envcheck.check.dockerfile import parse_dockerfile
+
+        return parse_dockerfile(text, path, files)
+    except ModuleNotFoundError as error:
+        raise FileError(f"reading {path} needs the package {error.name}: {_EXTRA}") from None
+
+
+def _yaml(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:
+    from envcheck.check.environment_yml import parse_environment_yml
+
+    is_compose = any(line.startswith("services:") for line in text.splitlines())
+    return parse_compose(text, path, files) if is_compose else (parse_environment_yml(text, path, files),)

@@ -1,13 +1,12 @@
-"""Which library could not be loaded, which build asks for it, and what that means beside what is installed."""
+"""Conclude from messages about libraries, versions and GPU architectures."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from envcheck.explain.events import Event
-from envcheck.explain.log import Claim, Log
-from envcheck.explain.signatures import signatures_by_name
+from envcheck.explain.log import Claim, Log, digits, number
+from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.matrix.query import Matrix
 from envcheck.model.facts import Known, value_of
 from envcheck.model.records import dataclass
@@ -245,3 +244,248 @@ def _foreign(event: Event, library: Library) -> Claim:
         means = f"A module was built for a Python that is not here ({library.name})."
         return Claim("extension-build-mismatch", 70, means, (event,), rivals=("env-mixed",))
     return Claim("dependency-conflict", 50, f"The system lacks {library.name}, which a package needs.", (event,))
+
+
+_NVCC_UNFIT = (
+    "nvcc-failed", "nvcc-unsupported-arch", "nvcc-arch-option-new", "unknown-cuda-arch", "find-cuda-old",
+)  # fmt: skip
+_CUDNN = ("cudnn-runtime-older", "jax-cudnn-version", "torch-cudnn-version", "trt-cudnn-linked")
+
+
+def version_claims(log: Log) -> Iterator[Claim]:
+    """Compare the versions that messages name in pairs."""
+    for event in log.of(*_CUDNN):
+        if {"cudnn_loaded", "cudnn_built"} <= set(event.captured):
+            yield _cudnn_versions(log, event)
+    for event in log.of("torch-cuda-mismatch"):
+        yield _nvcc(log, event)
+    yield from _apex(log)
+    yield from _nvjitlink(log)
+    for event in log.of("jax-component-version", "jax-component-old"):
+        if event.captured["component"].lower() == "cudnn":
+            means = "The cuDNN that JAX finds is older than the one it was built against."
+            yield Claim("cudnn-too-old", 90, means, (event,), rivals=("cudnn-shadowed",))
+            continue
+        means = f"JAX finds an older {event.captured['component']} than it was built against."
+        path = bool(log.library_path)
+        yield Claim("toolkit-path-conflict" if path else "toolkit-wrong-version", 74, means, (event,))
+    for event in log.of("jax-component-missing"):
+        component = event.captured["component"]
+        finding = "cudnn-missing" if component == "cuDNN" else "cuda-wheel-not-found"
+        yield Claim(finding, 76, f"JAX cannot load {component}.", (event,), rivals=("framework-cuda-extra-missing",))
+    yield from _two_toolkits(log)
+    yield from _two_packages(log)
+    yield from _wheels_elsewhere(log)
+
+
+def _two_toolkits(log: Log) -> Iterator[Claim]:
+    """Read a failed compilation beside two nvcc of different releases: the one that PATH gives is not the one meant."""
+    shown = log.of("nvcc-release")
+    releases = {event.captured["nvcc"] for event in shown}
+    failed = log.of(*_NVCC_UNFIT)
+    paths = log.of("nvcc-path")
+    if len({event.captured["nvcc_path"] for event in paths}) > 1 and failed:
+        means = f"nvcc is here as {' and '.join(event.captured['nvcc_path'] for event in paths)}; the build takes one."
+        yield Claim("toolkit-path-conflict", 93, means, (*paths, *failed), rivals=("toolkit-wrong-version",))
+    if len(releases) > 1 and failed:
+        means = f"nvcc is here in releases {' and '.join(sorted(releases))}, and the build takes one of them."
+        rivals = ("toolkit-wrong-version",)
+        yield Claim("toolkit-path-conflict", 84, means, (*shown, *failed), rivals=rivals)
+
+
+def _two_packages(log: Log) -> Iterator[Claim]:
+    """Read a list of packages in which two bring the module onnxruntime: the plain one hides the GPU's."""
+    rows = log.of("pip-list-onnxruntime") if not log.is_healthy else ()
+    names = {event.captured["package"].lower().replace("_", "-") for event in rows}
+    if len(names) > 1:
+        means = f"{' and '.join(sorted(names))} bring the same module: the files of one overwrote those of the other."
+        yield Claim("framework-duplicate-dists", 78, means, rows, rivals=("framework-cpu-build",))
+
+
+def _wheels_elsewhere(log: Log) -> Iterator[Claim]:
+    """Read a library of a CUDA wheel that torch seeks on its path beside facts that list that wheel."""
+    for event in log.of("torch-preload-cuda"):
+        stem = event.text.partition(".so")[0].rpartition("lib")[2]
+        wheel = next((name for name in log.packages if name.startswith(f"nvidia-{stem}-cu")), "")
+        if wheel:
+            means = f"{wheel} is installed where this interpreter does not look: torch finds no lib{stem} on its path."
+            yield Claim("cuda-wheel-not-found", 84, means, (event,), rivals=("env-mixed",))
+
+
+def cudnn_number(text: str) -> tuple[int, ...]:
+    """Read a cuDNN version in any of its spellings: 8.6.0, (8, 3, 2), 8700 and 90100."""
+    plain = text.strip(" ().")
+    if not plain.isdecimal():
+        return number(plain)
+    value = int(plain)
+    # cuDNN's own number is major * 1000 + minor * 100 + patch, and from 9 on major * 10000 + minor * 100 + patch.
+    unit = 10_000 if value >= 90_000 else 1_000
+    return (value // unit, value % unit // 100, value % 100)
+
+
+def _cudnn_versions(log: Log, event: Event) -> Claim:
+    loaded, built = cudnn_number(event.captured["cudnn_loaded"]), cudnn_number(event.captured["cudnn_built"])
+    means = f"cuDNN {_text(loaded)} is loaded; the build was compiled with {_text(built)}."
+    of_torch = event.signature == "torch-cudnn-version"
+    if of_torch and loaded < built:
+        means += " PyTorch brings its own cuDNN, so another copy stands before it."
+        return Claim("cudnn-shadowed", 92, means, (event,), rivals=("cudnn-too-old",))
+    if loaded[:1] != built[:1]:
+        return Claim("cudnn-wrong-major", 93, means, (event,))
+    if loaded > built:
+        return Claim("cudnn-too-new", 88 if of_torch else 70, means, (event,), rivals=("cudnn-shadowed",))
+    if event.signature == "jax-cudnn-version" and "torch" in log.packages:
+        means += " PyTorch in the same environment brings an older cuDNN; the first one loaded wins."
+        return Claim("cudnn-shadowed", 93, means, (event,), rivals=("cudnn-too-old",))
+    return Claim("cudnn-too-old", 92, means, (event,), rivals=("cudnn-shadowed",))
+
+
+def _nvcc(log: Log, event: Event) -> Claim:
+    nvcc, torch = event.captured.get("nvcc", ""), event.captured.get("torch_cuda") or log.first("torch_cuda")
+    means = f"The extension is compiled with CUDA {nvcc}, PyTorch was built with {torch or 'another'}."
+    minor = event.captured.get("minor")
+    installed = [line for line in log.cudas if line == torch]
+    if installed and not minor:
+        means += f" CUDA {torch} is installed as well and is not the one found."
+        return Claim("toolkit-path-conflict", 91, means, (event,))
+    return Claim("toolkit-wrong-version", 40 if minor else 92, means, (event,), "warning" if minor else "error")
+
+
+def _apex(log: Log) -> Iterator[Claim]:
+    """Read a build that refuses its toolkit beside the one that torch was built with, which is installed as well."""
+    torch = log.first("torch_cuda")
+    shown = log.of("apex-cuda-mismatch")
+    releases = {".".join(value.split(".")[:2]) for value in log.values("nvcc")}
+    if shown and torch in log.cudas and releases and torch not in releases:
+        means = (
+            f"nvcc is of CUDA {', '.join(sorted(releases))}; CUDA {torch}, which torch was built with, is installed."
+        )
+        yield Claim("toolkit-path-conflict", 91, means, shown, rivals=("toolkit-wrong-version",))
+
+
+def _nvjitlink(log: Log) -> Iterator[Claim]:
+    """Read a symbol that libnvJitLink lacks beside the wheel that brings it, where that is older than the symbol."""
+    wheel = next((version for name, version in log.packages.items() if name.startswith("nvidia-nvjitlink-cu")), "")
+    for event in log.of("nvjitlink-symbol"):
+        needed = event.captured["nvjitlink"].replace("_", ".")
+        if wheel and number(wheel)[:2] < number(needed):
+            means = f"The wheel of nvJitLink is {wheel}; the other CUDA wheels need {needed}."
+            yield Claim("cuda-wheel-conflict", 94, means, (event,), rivals=("toolkit-path-conflict",))
+
+
+def _text(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+NEW, OLD = "gpu-arch-too-new", "gpu-arch-too-old"
+_NO_CODE = ("no-kernel-image", "device-kernel-image-invalid", "invalid-device-function", "invalid-ptx")
+_FAILED = (
+    "tf-blas-gemm",
+    "cublas-execution-failed",
+    "cudnn-execution-failed",
+    "dnn-library-not-found",
+    "cufft-internal",
+)
+
+
+def architecture_claims(log: Log) -> Iterator[Claim]:
+    """Say whether the GPU is too new or too old for what runs on it."""
+    built = _targets(log)
+    for event in log.of("torch-arch-mismatch"):
+        yield _torch(log, event, digits(event.captured["sm"]), built)
+    for event in log.of("torch-found-gpu-cc"):
+        low, high = log.first("cc_low"), log.first("cc_high")
+        cc = event.captured["cc"]
+        side = _side(cc, [low, high]) if low else (OLD if log.has("torch-gpu-too-old") or _is_dropped(log, cc) else NEW)
+        yield Claim(side, 88, f"{event.captured['gpu']} has compute capability {cc}, which is outside.", (event,))
+    for event in log.of(*_NO_CODE):
+        yield _no_code(log, event, built)
+    for event in log.of(*_FAILED):
+        if built and any(_side(cc, built) == NEW and not _is_covered(cc, built) for cc in log.capabilities):
+            means = f"The GPU ({', '.join(log.capabilities)}) is newer than the build ({built[-1]}) supports."
+            yield Claim(NEW, 82, means, (event,))
+    yield from _compilers(log)
+
+
+def _torch(log: Log, event: Event, cc: str, built: list[str]) -> Claim:
+    side = _side(cc, built) if built else (OLD if _is_dropped(log, cc) else NEW)
+    shown = f"; this PyTorch holds code for {', '.join(built)}" if built else ""
+    gpu = event.captured.get("gpu", "The GPU")
+    return Claim(side, 93, f"{gpu} has compute capability {cc}{shown}.", (event,))
+
+
+def _no_code(log: Log, event: Event, built: list[str]) -> Claim:
+    means = "The program holds no code for this GPU"
+    sides = {_side(cc, built) for cc in log.capabilities} if built else set()
+    dropped = log.capabilities and all(_is_dropped(log, cc) for cc in log.capabilities)
+    if len(sides) == 1 and not dropped and all(_is_covered(cc, built) for cc in log.capabilities):
+        shown = f"{means}, which the framework's build covers: a compiled extension was built for other GPUs."
+        return Claim("extension-build-mismatch", 78, shown, (event,), rivals=(NEW,))
+    if len(sides) == 1 and not (dropped and NEW in sides):
+        shown = f"{means}: it has compute capability {', '.join(log.capabilities)}; built for {', '.join(built)}."
+        return Claim(sides.pop(), 90, shown, (event,))
+    if dropped:
+        return Claim(OLD, 84, f"{means}, whose architecture was dropped.", (event,), rivals=(NEW,))
+    weight = 70 if log.capabilities else 62
+    return Claim(NEW, weight, f"{means}.", (event,), rivals=(OLD, "extension-build-mismatch"))
+
+
+def _compilers(log: Log) -> Iterator[Claim]:
+    for event in log.of("nvcc-unsupported-arch", "unknown-cuda-arch"):
+        cc = digits(event.captured.get("sm") or event.captured["cc"])
+        side = OLD if _is_dropped(log, cc) else NEW
+        word = "no longer knows" if side == OLD else "does not know yet"
+        yield Claim(side, 92, f"This CUDA Toolkit {word} compute capability {cc}.", (event,))
+    for event in log.of("ptxas-gpu-name"):
+        cc = digits(event.captured["sm"])
+        if _is_dropped(log, cc):
+            yield Claim(OLD, 90, f"This ptxas no longer knows compute capability {cc}.", (event,))
+        else:
+            means = f"ptxas is older than the GPU: it does not know compute capability {cc}."
+            yield Claim("ptxas-problem", 90, means, (event,), rivals=(NEW,))
+
+
+def _targets(log: Log) -> list[str]:
+    """List the compute capabilities a build holds code for, by the log or by its row in the matrix, lowest first."""
+    told = [digits(item) for item in log.first("targets").split() if item.startswith("sm_")]
+    if told:
+        return sorted(told, key=number)
+    rows = [_row(log, name) for name in ("torch", "pytorch", "tensorflow", "tensorflow-gpu", "jaxlib")]
+    found = next((row for row in rows if row), ()) or _of_cuda(log)
+    return sorted({digits(item) for item in found}, key=number)
+
+
+def _of_cuda(log: Log) -> tuple[str, ...]:
+    """List what the CUDA that a build loaded can build for at all."""
+    opened = [parse_library(name) for name in log.values("opened")]
+    lines = [log.first("torch_cuda"), *(line for item in opened for line in providers(log.matrix, item)[:1])]
+    rows = [row for row in map(log.matrix.toolkit, filter(None, lines)) if row]
+    return rows[0].compute_capabilities if rows else ()
+
+
+def _row(log: Log, name: str) -> tuple[str, ...]:
+    version = log.packages.get(name, "").partition("+")[0]
+    framework = log.matrix.framework_of("torch" if name == "pytorch" else name) if version else None
+    platform = "win_amd64" if log.os == "windows" else "linux_x86_64"
+    row = log.matrix.release(framework, version, platform) if framework else None
+    label = re.search(r"\+cu(\d+)(\d)$", log.packages.get(name, ""))
+    cuda = f"{label.group(1)}.{label.group(2)}" if label else ""
+    if row is None or not cuda or (row.cuda or "").startswith(cuda):
+        return row.compute_capabilities if row else ()
+    toolkit = log.matrix.toolkit(cuda)  # a build from the framework's own index holds other code than the row's
+    return row.variants.get(cuda) or (toolkit.compute_capabilities if toolkit else ())
+
+
+def _side(cc: str, built: list[str]) -> str:
+    return OLD if number(cc) < number(built[0]) else NEW
+
+
+def _is_covered(cc: str, built: list[str]) -> bool:
+    """Tell whether code for a capability runs on a GPU: of the same major, and not of a higher minor."""
+    return any(number(item)[:1] == number(cc)[:1] and number(item) <= number(cc) for item in built)
+
+
+def _is_dropped(log: Log, cc: str) -> bool:
+    """Tell whether newer toolkits no longer build for a compute capability."""
+    row = log.matrix.architecture(cc)
+    return row is not None and row.last_toolkit is not None
