@@ -24,8 +24,8 @@ from packaging.version import Version
 
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
+from envcheck.model import replaced
 from envcheck.model.plans import Environment, Plan, RequirementSet
-from envcheck.model.records import replaced
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
 from envcheck.plan.verify import UnreachableError, UnresolvableError, find_uv, resolve, solve

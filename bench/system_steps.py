@@ -15,10 +15,7 @@ import sys
 from pathlib import Path
 
 from envcheck.matrix.load import load_matrix
-from envcheck.model.facts import Known, Source
-from envcheck.model.findings import Command
-from envcheck.model.machine import Facts, HostFacts
-from envcheck.model.records import replaced
+from envcheck.model import Command, Facts, HostFacts, Known, Source, replaced
 from envcheck.plan.proofs import Proof, proof_of
 from envcheck.rules import Context, Target
 from envcheck.rules.compiler_fixes import install_compiler

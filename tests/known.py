@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from envcheck.model.facts import Fact, Known, Source, Unknown
+from envcheck.model import Fact, Known, Source, Unknown
 
 T = TypeVar("T")
 

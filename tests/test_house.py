@@ -158,7 +158,7 @@ def test_every_rule_module_is_registered() -> None:
 
 def test_needs_name_real_facts() -> None:
     from envcheck.matrix.load import load_matrix
-    from envcheck.model.machine import Facts
+    from envcheck.model import Facts
     from envcheck.rules import RULES, Context
 
     context = Context(Facts(), load_matrix())
@@ -170,7 +170,7 @@ def test_needs_name_real_facts() -> None:
 def test_every_section_of_the_facts_has_its_probe() -> None:
     from dataclasses import fields
 
-    from envcheck.model.machine import Facts
+    from envcheck.model import Facts
     from envcheck.probes import PROBES
 
     assert {name for names in PROBES for name in names.split()} == {field.name for field in fields(Facts)}

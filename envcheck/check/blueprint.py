@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.matrix.images import conventions, parse_reference
-from envcheck.model.records import dataclass, field
+from envcheck.model import dataclass, field
 
 Read = Callable[[str], "str | None"]  # a file's text by its path; None: it is not there
 

@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any
 
 from envcheck.host.data_files import read_packaged
-from envcheck.model.records import dataclass
+from envcheck.model import dataclass
 from envcheck.rules.catalogue import catalogue
 
 SCHEMA = "schemas/config.schema.json"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from envcheck.check.blueprint import Blueprint, FileError, Files, Line, assignments, is_open, parse_image, substituted
 from envcheck.check.requirements_file import bound_to, constrained, parse_requirements
 from envcheck.check.shell_words import Install, commands_of, install_of, shell_of
-from envcheck.model.records import dataclass
+from envcheck.model import dataclass
 
 _DIRECTIVE = re.compile(r"#\s*(\w+)\s*=\s*(\S+)\s*")
 _HEREDOC = re.compile(r"""(?<!<)<<(?!<)(-?)\s*(["']?)([A-Za-z_]\w*)\2""")

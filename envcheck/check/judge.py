@@ -14,9 +14,21 @@ from packaging.version import Version
 
 from envcheck.check.blueprint import Line
 from envcheck.check.config import Config, Ignored
-from envcheck.model.facts import Known, Source, Unknown
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Evidence, Finding, Fix, Report
-from envcheck.model.records import dataclass
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    Evidence,
+    Finding,
+    Fix,
+    Known,
+    Report,
+    Source,
+    Unknown,
+    dataclass,
+)
 from envcheck.rules import conclude, evaluate
 from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context, UndecidedError

@@ -15,20 +15,30 @@ from envcheck.check.config import Config
 from envcheck.check.judge import ignored_for_now, of_one_module
 from envcheck.matrix.images import conventions
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown, value_of
-from envcheck.model.findings import (
+from envcheck.model import (
     COMPATIBLE,
     ERROR,
     INCOMPATIBLE,
     NOTE,
     UNDETERMINED,
     WARNING,
+    Absent,
     Evidence,
+    Fact,
+    Facts,
     Finding,
     Fix,
+    HostFacts,
+    Known,
+    LibraryInstall,
+    PythonFacts,
     Report,
+    Source,
+    ToolkitFacts,
+    ToolkitInstall,
+    Unknown,
+    value_of,
 )
-from envcheck.model.machine import Facts, HostFacts, LibraryInstall, PythonFacts, ToolkitFacts, ToolkitInstall
 from envcheck.rules import Context, Target, conclude, evaluate
 from envcheck.rules.builds import Build
 from envcheck.rules.targets import target_builds

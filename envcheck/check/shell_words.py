@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from envcheck.model.records import dataclass
+from envcheck.model import dataclass
 
 _PIP = re.compile(r"(?:.*/)?pip(?:\d+(?:\.\d+)?)?")
 _PYTHON = re.compile(r"(?:.*/)?python(?:\d+(?:\.\d+)?)?")

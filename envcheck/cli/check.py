@@ -9,9 +9,7 @@ import click
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.cli.report import FORMATS, Style, brought, mended, print_report
-from envcheck.model.findings import Report
-from envcheck.model.machine import Snapshot
-from envcheck.model.records import dataclass
+from envcheck.model import Report, Snapshot, dataclass
 
 if TYPE_CHECKING:
     from datetime import date
@@ -120,7 +118,7 @@ def _judge_file(gate: _Gate, file: str) -> tuple[Report, Snapshot]:
     from envcheck.check.blueprint import FileError
     from envcheck.check.build_files import read_blueprints
     from envcheck.check.judge_file import judge_blueprints, planned_facts
-    from envcheck.model.machine import SCHEMA_VERSION
+    from envcheck.model import SCHEMA_VERSION
 
     try:
         blueprints = read_blueprints(_text(file), file, lambda name: _beside(file, name))

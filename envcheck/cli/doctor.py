@@ -10,8 +10,7 @@ from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.cli.report import FORMATS, Style, mended, print_report, told_of_folders
 from envcheck.cli.smoke import SmokeOptions, run_session
-from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, Finding, Report
-from envcheck.model.machine import Snapshot
+from envcheck.model import ERROR, INCOMPATIBLE, UNDETERMINED, Finding, Report, Snapshot
 from envcheck.rules.ranking import rank_findings
 from envcheck.smoke.devices import Session
 from envcheck.smoke.verdict import UNEXPLAINED, findings_of, headline_of, verdict_of

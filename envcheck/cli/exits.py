@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 
 USAGE = 2
 STEP_FAILED = 4

@@ -15,7 +15,7 @@ from envcheck.explain.judge import Reading
 from envcheck.explain.scan import Scan, Scanner
 
 if TYPE_CHECKING:
-    from envcheck.model.machine import Snapshot
+    from envcheck.model import Snapshot
 
 
 STANDARD_INPUT = "-"

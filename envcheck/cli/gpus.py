@@ -21,9 +21,8 @@ from envcheck.gpus.holders import blind_spots, listed_pids, views
 from envcheck.gpus.listing import COLUMNS, Listing, Row, Sampler, judge
 from envcheck.host.local import LocalHost
 from envcheck.host.usage import available_memory, read_processes
+from envcheck.model import Fact, Known, Source, Unknown, dataclass
 from envcheck.model.activity import ActivityReading
-from envcheck.model.facts import Fact, Known, Source, Unknown
-from envcheck.model.records import dataclass
 from envcheck.probes.activity import find_nvml, read_activity
 
 _FIRST_LINE = 4096  # bytes of a first line that is ours

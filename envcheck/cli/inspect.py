@@ -9,9 +9,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from envcheck.cli.exits import UserError
-from envcheck.model.facts import Known, Unknown
-from envcheck.model.findings import Report
-from envcheck.model.machine import SCHEMA_VERSION, Snapshot
+from envcheck.model import SCHEMA_VERSION, Known, Report, Snapshot, Unknown
 
 _PATIENCE = 1.0  # seconds until something is said
 
@@ -66,7 +64,7 @@ def live_snapshot(python: str, env: str, without: Collection[str] = (), *, alone
 
 def looked_at(report: Report, python: str, env: str) -> Report:
     """Note in a report by which options another command looks at the same environment."""
-    from envcheck.model.records import replaced
+    from envcheck.model import replaced
 
     options = (*(("--python", python) if python else ()), *(("--env", env) if env else ()))
     noted: Report = replaced(report, inspected=options)

@@ -11,7 +11,7 @@ import click
 from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.cli.matrix_refresh import known_framework
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 
 if TYPE_CHECKING:
     from envcheck.matrix.query import Matrix

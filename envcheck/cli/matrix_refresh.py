@@ -17,8 +17,7 @@ import click
 from envcheck import __version__
 from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT, UserError
-from envcheck.model.findings import COMPATIBLE, UNDETERMINED
-from envcheck.model.records import dataclass
+from envcheck.model import COMPATIBLE, UNDETERMINED, dataclass
 from envcheck.render.inert import inert
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, TextIO, TypeVar, cast
 import click
 
 from envcheck.cli.exits import UserError
-from envcheck.model.records import dataclass
+from envcheck.model import dataclass
 
 
 def typed_here(argv: tuple[str, ...]) -> str:

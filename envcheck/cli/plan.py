@@ -10,10 +10,8 @@ import click
 
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, UserError
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
-from envcheck.model.machine import Facts
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, replaced
 from envcheck.model.plans import Plan
-from envcheck.model.records import replaced
 from envcheck.plan.activation import shells_of
 from envcheck.plan.requests import PLATFORMS, Description, Wish
 from envcheck.plan.taken import beside_what_is_there
@@ -209,14 +207,14 @@ def _read(said: Description, snapshot_file: str | None) -> Facts | None:
 
 def _with_cuda(facts: Facts) -> Facts:
     """Read this machine's CUDA libraries, too."""
-    from envcheck.model.records import replaced
+    from envcheck.model import replaced
 
     read = inspect.live_snapshot("", "", (*_OF_NONE, *_OF_ALL)).facts
     return replaced(facts, toolkits=read.toolkits, cudnn=read.cudnn, tensorrt=read.tensorrt, nccl=read.nccl)
 
 
 def _check_python(facts: Facts) -> None:
-    from envcheck.model.facts import Known
+    from envcheck.model import Known
 
     if not isinstance(facts.python.version, Known):
         raise UserError("which Python to plan for is not known: name one, such as --python 3.12.")

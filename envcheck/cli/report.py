@@ -10,9 +10,7 @@ import click
 
 from envcheck.cli import options
 from envcheck.cli.exits import UserError
-from envcheck.model.findings import INCOMPATIBLE, Fix, Report
-from envcheck.model.machine import Snapshot
-from envcheck.model.records import dataclass
+from envcheck.model import INCOMPATIBLE, Fix, Report, Snapshot, dataclass
 
 if TYPE_CHECKING:
     from envcheck.rules.context import Context

@@ -14,7 +14,7 @@ from envcheck.cli.exits import READER_GONE, UserError
 from envcheck.explain.scan import Scan, Scanner, Stream
 from envcheck.host.interruption import answered
 from envcheck.host.passthrough import CommandNotStartedError, Outcome, run_through
-from envcheck.model.machine import Snapshot
+from envcheck.model import Snapshot
 
 EXAMPLE = "Example: envcheck run -- python train.py"
 
@@ -97,7 +97,7 @@ def _machine(command: tuple[str, ...]) -> Snapshot:
 def _python_of(program: str) -> str:
     """Return the path of the Python that a program is or that its first line names; "" for neither."""
     from envcheck.host.local import LocalHost
-    from envcheck.model.facts import value_of
+    from envcheck.model import value_of
 
     host = LocalHost()
     name = PurePath(program).name

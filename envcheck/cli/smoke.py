@@ -19,10 +19,19 @@ from envcheck.host.file_changes import remove_tree
 from envcheck.host.local import LocalHost
 from envcheck.host.process import interrupted_when_told, start_thread
 from envcheck.host.protocol import Host
-from envcheck.model.facts import Absent, Fact, Known, Unknown
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, NOTE
-from envcheck.model.machine import Distribution, Gpu
-from envcheck.model.records import dataclass, replaced
+from envcheck.model import (
+    COMPATIBLE,
+    INCOMPATIBLE,
+    NOTE,
+    Absent,
+    Distribution,
+    Fact,
+    Gpu,
+    Known,
+    Unknown,
+    dataclass,
+    replaced,
+)
 from envcheck.probes.collection import Redactor
 from envcheck.probes.cuda_libraries import cuda_data
 from envcheck.probes.gpus import collect_gpus

@@ -8,9 +8,18 @@ from dataclasses import replace
 
 from envcheck.diff.facts import Difference, Led, compare_facts, table
 from envcheck.matrix.query import Matrix
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Evidence, Finding, Report
-from envcheck.model.machine import Snapshot
-from envcheck.model.records import dataclass
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    Evidence,
+    Finding,
+    Report,
+    Snapshot,
+    dataclass,
+)
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.registry import RULES
 

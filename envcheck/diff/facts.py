@@ -10,21 +10,25 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
-from envcheck.model.machine import (
+from envcheck.model import (
+    Absent,
     DeviceNode,
     Distribution,
     DkmsModule,
     Extension,
+    Fact,
     Facts,
     FrameworkBuild,
     Gpu,
     JupyterKernel,
+    Known,
     LibraryInstall,
     LibraryLookup,
+    Source,
     ToolkitInstall,
+    Unknown,
+    dataclass,
 )
-from envcheck.model.records import dataclass
 
 NONE = "none"
 _TOLD = 12  # items of a set that are spelled out

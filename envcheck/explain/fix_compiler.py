@@ -5,8 +5,7 @@ from __future__ import annotations
 from envcheck.explain.fix_context import context_of
 from envcheck.explain.log import number
 from envcheck.explain.told import Told, plain
-from envcheck.model.findings import Command, Fix, Way
-from envcheck.model.records import replaced
+from envcheck.model import Command, Fix, Way, replaced
 from envcheck.rules.compiler_fixes import compiler_anywhere
 
 

@@ -7,9 +7,7 @@ from typing import TypeVar
 
 from envcheck.explain.stated import all_facts
 from envcheck.explain.told import Told
-from envcheck.model.facts import Fact, Known, Source, Unknown
-from envcheck.model.findings import Command
-from envcheck.model.records import replaced
+from envcheck.model import Command, Fact, Known, Source, Unknown, replaced
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import is_requirement, python_program

@@ -9,7 +9,7 @@ from envcheck.explain.fix_context import context_of, plan_command, python_says, 
 from envcheck.explain.log import number
 from envcheck.explain.reasons_cuda import PROFILER, TOOLKIT, parse_library, providers
 from envcheck.explain.told import Told
-from envcheck.model.findings import Command, Fix, Way
+from envcheck.model import Command, Fix, Way
 from envcheck.rules.fixes_python import conda_install, pip_install
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"

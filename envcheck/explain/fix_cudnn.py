@@ -9,7 +9,7 @@ from envcheck.explain.fix_cuda import wanted_cuda
 from envcheck.explain.log import number
 from envcheck.explain.reasons_cuda import parse_library
 from envcheck.explain.told import Told
-from envcheck.model.findings import Command, Fix, Way
+from envcheck.model import Command, Fix, Way
 from envcheck.rules.fixes_python import conda_install, python_program
 
 _ARCHIVE = "https://developer.nvidia.com/cudnn-archive"

@@ -6,7 +6,7 @@ import re
 
 from envcheck.explain.fix_cuda import fitting_lines
 from envcheck.explain.told import Told, plain
-from envcheck.model.findings import Command, Fix
+from envcheck.model import Command, Fix
 
 _SHELL = "in the shell that starts the program; then change it where it is set"
 

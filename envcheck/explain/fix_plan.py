@@ -5,7 +5,7 @@ from __future__ import annotations
 from envcheck.explain.fix_context import context_of, plan_command, release_row
 from envcheck.explain.log import number
 from envcheck.explain.told import Told
-from envcheck.model.findings import Command, Fix, Way
+from envcheck.model import Command, Fix, Way
 from envcheck.rules.fixes_python import conda_install, install_steps, uninstall_steps
 
 _WSL = Command(("wsl.exe", "--install"), "user", "WSL 2; inside it: envcheck plan tensorflow")

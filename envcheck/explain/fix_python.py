@@ -6,7 +6,7 @@ import re
 
 from envcheck.explain.fix_context import context_of, plan_command, python_says, release_row
 from envcheck.explain.told import Told, plain
-from envcheck.model.findings import Command, Fix, Way
+from envcheck.model import Command, Fix, Way
 from envcheck.rules.fixes_python import install_steps, is_requirement, new_environment, pip_install, uninstall_steps
 
 _CLAUSES = r"[<>=!~\d.,* ]{3,40}"

@@ -6,8 +6,7 @@ import re
 
 from envcheck.explain.fix_context import context_of
 from envcheck.explain.told import Told, plain
-from envcheck.model.findings import Command, Fix
-from envcheck.model.records import replaced
+from envcheck.model import Command, Fix, replaced
 
 _TWO = Command(
     ("sh", "-c", "dpkg -l | grep -E 'nvidia-(driver|dkms|kernel)|libnvidia-compute|libcuda1'"),

@@ -7,8 +7,7 @@ from importlib import import_module
 from envcheck.explain.log import Claim, Log
 from envcheck.explain.remedies import special_remedy, usual_remedy
 from envcheck.explain.told import Told
-from envcheck.model.findings import Fix, Way
-from envcheck.model.records import replaced
+from envcheck.model import Fix, Way, replaced
 
 # Where a fix of a cause is built from the log and the matrix: imported when that cause is found.
 _BUILDERS = {

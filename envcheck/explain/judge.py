@@ -17,8 +17,7 @@ from envcheck.explain.signatures import rivals as rival_rows
 from envcheck.explain.stated import stated_facts
 from envcheck.explain.told import Told
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Source
-from envcheck.model.findings import (
+from envcheck.model import (
     COMPATIBLE,
     ERROR,
     INCOMPATIBLE,
@@ -27,12 +26,14 @@ from envcheck.model.findings import (
     WARNING,
     Command,
     Evidence,
+    Facts,
     Finding,
     Fix,
     Report,
+    Source,
+    dataclass,
+    replaced,
 )
-from envcheck.model.machine import Facts
-from envcheck.model.records import dataclass, replaced
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.fixes_shell import fitted
 from envcheck.rules.ranking import rank_findings

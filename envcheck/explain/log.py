@@ -9,9 +9,7 @@ from typing import Any
 
 from envcheck.explain.signatures import Event, compiled, noise, signatures_by_name
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Absent, Known, value_of
-from envcheck.model.machine import Facts
-from envcheck.model.records import dataclass
+from envcheck.model import Absent, Facts, Known, dataclass, value_of
 
 _NOTHING = Facts()
 

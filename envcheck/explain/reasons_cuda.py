@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from envcheck.explain.log import Claim, Log, digits, number
 from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Known, value_of
-from envcheck.model.records import dataclass
+from envcheck.model import Known, dataclass, value_of
 
 DRIVER, NVML, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, OTHER = (
     "driver", "nvml", "cudnn", "tensorrt", "toolkit", "profiler", "framework", "other",

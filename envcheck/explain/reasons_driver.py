@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from envcheck.explain.log import Claim, Log, number
 from envcheck.explain.signatures import Event, driver_errors
-from envcheck.model.facts import Known, value_of
+from envcheck.model import Known, value_of
 
 _NO_DEVICE = ("cuda-no-device", "torch-no-gpus", "devicequery-100", "nccl-process-group-no-gpu", "yolo-invalid-device")
 _NO_DRIVER = ("cuinit-unknown-303", "tf-kernel-driver-not-running", "torch-no-driver", "lspci-none")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from envcheck.explain.log import Claim, Log, number
 from envcheck.explain.signatures import Event
-from envcheck.model.facts import value_of
+from envcheck.model import value_of
 from envcheck.model.releases import FrameworkRelease
 
 PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC = (

@@ -11,7 +11,7 @@ from typing import Any
 from envcheck.explain.fix_context import context_of
 from envcheck.explain.told import Told
 from envcheck.host.data_files import read_data
-from envcheck.model.findings import Command, Fix, Way
+from envcheck.model import Command, Fix, Way
 from envcheck.rules.fixes_python import python_program
 
 _NAMED = re.compile(r"\{([a-z_][a-z_0-9]*)\}")

@@ -10,7 +10,7 @@ from itertools import islice, pairwise
 from envcheck.explain.needles import finder, line_end
 from envcheck.explain.signatures import Event, Signature
 from envcheck.explain.text import KEPT, Broken, Cutter, Line, broken_lines, clean_line, spellings
-from envcheck.model.records import dataclass
+from envcheck.model import dataclass
 
 _PYTHON = r"\s*(?:>>> |In \[\d+\]: )"
 _UNIX = r"\s*(?:\([\w.-]+\) ?)?(?:\[?[\w.-]+@[\w.-]+[^#$%>]{0,80})?[$#%] "

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
-from envcheck.model.records import adopted, dataclass
+from envcheck.model import adopted, dataclass
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,7 @@ import re
 from typing import Any
 
 from envcheck.explain.log import Log, digits
-from envcheck.model.facts import Fact, Known, Source, Unknown
-from envcheck.model.machine import Distribution, Facts, FrameworkBuild, Gpu
-from envcheck.model.records import replaced
+from envcheck.model import Distribution, Fact, Facts, FrameworkBuild, Gpu, Known, Source, Unknown, replaced
 
 _BUILDS = {"pytorch": "torch"}  # conda's name of it
 

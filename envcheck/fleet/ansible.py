@@ -15,7 +15,7 @@ from envcheck.fleet.results import BROKEN, UNREACHABLE, Asked, EngineError, Fail
 from envcheck.host.prerequisites import installed_program
 from envcheck.host.steps import run_streaming
 from envcheck.host.watched import end_marked
-from envcheck.model.machine import Snapshot
+from envcheck.model import Snapshot
 
 MARK = "ENVCHECK_EVENT_MARK"  # the variable that tells the callback how its lines begin
 _LONGEST = 6 * 3600.0  # seconds for a whole fleet; each host has its own limit

@@ -11,9 +11,7 @@ from pathlib import Path
 from envcheck.fleet.results import Failure, HostResult, read_result, result_files
 from envcheck.host.processor import in_processes
 from envcheck.matrix.query import Matrix
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Finding, Fix, Report
-from envcheck.model.machine import Snapshot
-from envcheck.model.records import dataclass
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Finding, Fix, Report, Snapshot, dataclass
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.overview import overview
 

@@ -13,9 +13,8 @@ from urllib.parse import quote, unquote
 from envcheck.fleet.collector import MARK
 from envcheck.host.file_changes import write_atomically
 from envcheck.host.processor import in_processes
+from envcheck.model import SCHEMA_VERSION, Snapshot, dataclass
 from envcheck.model.codec import CodecError, decode, encode
-from envcheck.model.machine import SCHEMA_VERSION, Snapshot
-from envcheck.model.records import dataclass
 
 FAILURE = "envcheck/fleet-failure/1"
 SNAPSHOT = f"envcheck/snapshot/{SCHEMA_VERSION}"

@@ -21,8 +21,7 @@ from envcheck.fleet.results import (
     write_result,
 )
 from envcheck.host.process import interrupted_when_told, run_program
-from envcheck.model.facts import Known, Unknown
-from envcheck.model.machine import Snapshot
+from envcheck.model import Known, Snapshot, Unknown
 
 HOST = "localhost"
 

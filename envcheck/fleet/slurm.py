@@ -25,8 +25,7 @@ from envcheck.fleet.results import (
 )
 from envcheck.host.process import end_running, run_program, start_thread
 from envcheck.host.steps import run_streaming
-from envcheck.model.facts import Known
-from envcheck.model.records import dataclass
+from envcheck.model import Known, dataclass
 
 # States in which a node takes no job (https://slurm.schedmd.com/sinfo.html#lbAG); a mark may follow, as in "down*".
 _AWAY = ("down", "drain", "drained", "draining", "fail", "failing", "maint", "powered_down", "powering_down", "unknown")

@@ -10,8 +10,7 @@ from typing import Any
 
 from envcheck.gpus.holders import GpuView
 from envcheck.host.data_files import read_data
-from envcheck.model.facts import Absent, Fact, Known
-from envcheck.model.records import dataclass
+from envcheck.model import Absent, Fact, Known, dataclass
 
 _LARGEST = 10**18  # numbers; what is larger is a slip
 _FACTORS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}

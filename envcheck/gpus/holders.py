@@ -6,10 +6,8 @@ import json
 from functools import lru_cache
 
 from envcheck.host.data_files import read_data
+from envcheck.model import Absent, Fact, GpuProcess, Known, dataclass
 from envcheck.model.activity import GpuActivity, ProcessReading, SeenProcess
-from envcheck.model.facts import Absent, Fact, Known
-from envcheck.model.machine import GpuProcess
-from envcheck.model.records import dataclass
 
 RUNNING, ORPHANED, ZOMBIE, STUCK, OUTSIDE, DEAD, SERVICE = (
     "running", "orphaned", "zombie", "stuck", "outside", "dead", "service",

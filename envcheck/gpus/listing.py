@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 from envcheck.gpus.fits import Fit, Job
 from envcheck.gpus.holders import GpuView
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Absent, Fact, Known, Unknown, dataclass, value_of
 from envcheck.model.activity import GpuActivity
-from envcheck.model.facts import Absent, Fact, Known, Unknown, value_of
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
-from envcheck.model.records import dataclass
 
 COLUMNS = ("timestamp", "name", "index", "utilization.gpu", "memory.total", "memory.used", "power.draw")
 NOT_AVAILABLE, UNKNOWN, LOST = "[N/A]", "[Unknown Error]", "[GPU is lost]"

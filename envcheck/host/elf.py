@@ -6,7 +6,7 @@ import os
 from typing import Any, Dict, Iterator, List, Tuple
 
 from envcheck.host.protocol import ElfFacts
-from envcheck.model.facts import Fact, Known, Source, Unknown
+from envcheck.model import Fact, Known, Source, Unknown
 
 _MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_386": "i386", "EM_ARM": "arm", "EM_PPC64": "ppc64"}
 

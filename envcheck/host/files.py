@@ -7,7 +7,7 @@ import stat
 from typing import Callable, Tuple, TypeVar
 
 from envcheck.host.protocol import FileStatus
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+from envcheck.model import Absent, Fact, Known, Source, Unknown
 
 T = TypeVar("T")
 _KINDS = (

@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from envcheck.host import files
 from envcheck.host.data_files import read_packaged
 from envcheck.host.protocol import Completed, ElfFacts, FileStatus
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+from envcheck.model import Absent, Fact, Known, Source, Unknown
 
 _OVERFLOW_USER = 65534  # owner of files that a user namespace does not map
 

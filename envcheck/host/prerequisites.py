@@ -14,7 +14,7 @@ from typing import Iterator, List, Mapping, Optional, Tuple
 from urllib.parse import urlsplit, urlunsplit
 
 from envcheck.host.process import run_program
-from envcheck.model.facts import Known
+from envcheck.model import Known
 
 
 def installed_program(name: str) -> Optional[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Mapping, Optio
 
 from envcheck.host.interruption import held_back
 from envcheck.host.protocol import Completed, Host
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+from envcheck.model import Absent, Fact, Known, Source, Unknown
 
 if TYPE_CHECKING:
     from envcheck.host.windows import Job

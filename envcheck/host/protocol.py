@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Optional, Protocol, Sequence, Tuple
 
-from envcheck.model.facts import Fact
-from envcheck.model.records import dataclass
+from envcheck.model import Fact, dataclass
 
 
 class UnrecordedError(LookupError):

@@ -11,8 +11,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from envcheck.host.files import attempt
 from envcheck.host.protocol import Completed, ElfFacts, FileStatus, UnrecordedError
+from envcheck.model import Absent, Fact, Known, Source, Unknown
 from envcheck.model.codec import decode_as
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
 
 _LINKS = 40  # as Linux: more in one path is a loop
 

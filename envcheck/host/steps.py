@@ -14,7 +14,7 @@ from typing import IO, Any, Callable, Dict, Iterator, Mapping, Optional, Sequenc
 
 import envcheck
 from envcheck.host.process import end_group, tracked
-from envcheck.model.records import dataclass
+from envcheck.model import dataclass
 
 LINE_LIMIT = 32 << 20  # bytes of one line; what is longer is dropped whole
 _PAUSE = 0.2  # seconds of silence after which to look whether the program has ended

@@ -12,7 +12,7 @@ from typing import IO, Callable, Iterator, Mapping, Optional, Sequence
 
 from envcheck.host.process import tracked
 from envcheck.host.usage import resident_memory
-from envcheck.model.records import dataclass
+from envcheck.model import dataclass
 
 _PAUSE = 0.02  # seconds between looks at a program that says nothing
 _LOOK = 0.1  # seconds between looks at its memory

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.host.file_changes import append_durably
+from envcheck.model import dataclass
 from envcheck.model.quoting import quoted
-from envcheck.model.records import dataclass
 
 MARKER = ".envcheck-incomplete"  # in an environment that is not whole yet
 _STATE = ".envcheck-"

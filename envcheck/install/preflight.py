@@ -17,10 +17,8 @@ from envcheck.host.data_files import read_data
 from envcheck.host.file_changes import free_bytes, tree_size
 from envcheck.host.prerequisites import program_path, says_yes, starts_as, why_unreachable
 from envcheck.install.journal import MARKER, Place
-from envcheck.model.facts import Known
-from envcheck.model.machine import Facts
+from envcheck.model import Facts, Known, dataclass
 from envcheck.model.plans import CONDA, PIP, SYSTEM, UV, Environment, Plan, PlannedRelease, RequirementSet, Step
-from envcheck.model.records import dataclass
 
 _MIB = 1 << 20
 

@@ -14,8 +14,8 @@ from envcheck.host.steps import Ended, Guard, Stepping, run_step, undisturbed
 from envcheck.install.change import NEW, BrokenJournalError, ChangeError, begin, commit, put_in_place, settle, unsettled
 from envcheck.install.journal import DONE_STEP, STEP, VERIFYING, Journal, Place, new_identity, resume_line
 from envcheck.install.steps import written_down
+from envcheck.model import dataclass
 from envcheck.model.plans import SYSTEM, Step
-from envcheck.model.records import dataclass
 
 PATIENCE = 1.5  # seconds for a guard that is just putting things back
 SECONDS = 7200.0  # for a step; a GPU build is gigabytes over a slow line

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.install.journal import STEP, Journal
+from envcheck.model import dataclass, replaced
 from envcheck.model.plans import CONDA, PIP, SYSTEM, Environment, Plan, Step
-from envcheck.model.records import dataclass, replaced
 from envcheck.plan.paths import interpreter
 
 _ENDS_THE_SESSION = ("reboot", "wsl.exe")

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
-from envcheck.model.findings import Citation
-from envcheck.model.records import replaced
+from envcheck.model import Citation, replaced
 from envcheck.model.releases import (
     Architecture,
     CondaBuild,

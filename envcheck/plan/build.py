@@ -7,10 +7,8 @@ from collections.abc import Callable
 from importlib import import_module
 
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Known
-from envcheck.model.machine import Facts
+from envcheck.model import Facts, Known, replaced
 from envcheck.model.plans import CONDA, Clash, Environment, Plan, PlannedRelease, Step
-from envcheck.model.records import replaced
 from envcheck.plan.activation import activation_steps
 from envcheck.plan.candidates import SYSTEM, Candidate, beside, newest_with_metal
 from envcheck.plan.choose import Choice, Judge, choose

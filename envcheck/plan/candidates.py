@@ -12,10 +12,8 @@ from packaging.version import Version
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.rows import build_citation
 from envcheck.matrix.versions import clauses, within
-from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Evidence, Finding
+from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, dataclass, replaced
 from envcheck.model.plans import CONDA, PlannedRelease
-from envcheck.model.records import dataclass, replaced
 from envcheck.model.releases import CudnnRelease, FrameworkRelease, KnownProblem
 from envcheck.plan.plan_data import plan_data
 from envcheck.plan.requests import Request, companion_row

@@ -8,11 +8,22 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from envcheck.matrix.versions import can_be_met, within
-from envcheck.model.facts import NOT_STATED, Known, Source
-from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Finding
-from envcheck.model.machine import Facts, LibraryInstall, ToolkitInstall
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    NOT_STATED,
+    NOTE,
+    UNDETERMINED,
+    Facts,
+    Finding,
+    Known,
+    LibraryInstall,
+    Source,
+    ToolkitInstall,
+    dataclass,
+    replaced,
+)
 from envcheck.model.plans import Clash, Rejected
-from envcheck.model.records import dataclass, replaced
 from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.candidates import (
     NONE,

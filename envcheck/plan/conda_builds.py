@@ -8,8 +8,8 @@ from typing import Any
 from packaging.version import Version
 
 from envcheck.matrix.versions import within
+from envcheck.model import dataclass, replaced
 from envcheck.model.plans import PlannedRelease
-from envcheck.model.records import dataclass, replaced
 from envcheck.plan.candidates import PACKAGES, WHEELS, constraints, python_minor
 from envcheck.plan.choose import Choice, Judgement
 from envcheck.plan.plan_data import plan_data

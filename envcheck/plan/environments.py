@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from packaging.version import Version
 
-from envcheck.model.facts import Known
+from envcheck.model import Known, replaced
 from envcheck.model.plans import CONDA, PIP, Environment, PlannedRelease, RequirementSet
-from envcheck.model.records import replaced
 from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.candidates import OWN, PACKAGES, WHEELS, constraints, is_resolved, python_minor, source_only
 from envcheck.plan.choose import Choice, Judgement

@@ -9,12 +9,9 @@ from importlib import import_module
 from packaging.requirements import InvalidRequirement, Requirement
 
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR
-from envcheck.model.machine import Distribution, Facts
+from envcheck.model import ERROR, Distribution, Facts, Known, dataclass, replaced
 from envcheck.model.plans import CONDA, IN_ENVIRONMENT, PIP, UV, Clash, Environment, Plan, PlannedRelease, Step
 from envcheck.model.quoting import quoted
-from envcheck.model.records import dataclass, replaced
 from envcheck.plan.build import choose_all, goal_of, plan_of, unmet
 from envcheck.plan.choose import Choice, Judge
 from envcheck.plan.paths import interpreter, prefix

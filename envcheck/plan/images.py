@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from packaging.version import Version
 
+from envcheck.model import dataclass
 from envcheck.model.plans import CONDA, UV, Environment
-from envcheck.model.records import dataclass
 from envcheck.plan.plan_data import plan_data
 
 _OWN_FLOOR = (3, 10)  # requires-python of this program

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model.facts import Absent, Known
-from envcheck.model.findings import Command, Fix
+from envcheck.model import Absent, Command, Fix, Known, dataclass, replaced
 from envcheck.model.plans import CONDA, PIP, Environment, Plan, PlannedRelease, Step
 from envcheck.model.quoting import quoted
-from envcheck.model.records import dataclass, replaced
 from envcheck.plan.build import choose_all, plan_of
 from envcheck.plan.candidates import SYSTEM as SYSTEM_TOOLKIT
 from envcheck.plan.changes import another_python, may_do

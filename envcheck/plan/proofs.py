@@ -8,9 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
-from envcheck.model.findings import Command
+from envcheck.model import Command, dataclass, replaced
 from envcheck.model.plans import Step
-from envcheck.model.records import dataclass, replaced
 from envcheck.model.writing import Writing, read_writing
 from envcheck.plan.paths import removal_of
 

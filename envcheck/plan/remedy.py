@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from envcheck.model.findings import INCOMPATIBLE, NOTE, Finding, Fix, Report, Way
+from envcheck.model import INCOMPATIBLE, NOTE, Finding, Fix, Report, Way, replaced
 from envcheck.model.plans import SYSTEM
-from envcheck.model.records import replaced
 from envcheck.plan.choose import Judge
 from envcheck.plan.existing_environment import alone
 from envcheck.plan.in_place import Broken, planned_fix

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from envcheck.model.findings import INCOMPATIBLE, NOTE, Command, Finding, Report
+from envcheck.model import INCOMPATIBLE, NOTE, Command, Finding, Report, replaced
 from envcheck.model.plans import SYSTEM, USER, Plan, Step
-from envcheck.model.records import replaced
 from envcheck.plan.proofs import folder_made, proven, step_of
 from envcheck.rules.catalogue import catalogue
 

@@ -14,10 +14,23 @@ from envcheck.host.data_files import read_data
 from envcheck.matrix.gpus import capabilities_named
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.versions import can_be_met
-from envcheck.model.facts import NOT_STATED, Absent, Fact, Known, Source, Unknown
-from envcheck.model.machine import DriverFacts, Facts, Gpu, HostFacts, PythonFacts, ToolkitFacts
+from envcheck.model import (
+    NOT_STATED,
+    Absent,
+    DriverFacts,
+    Fact,
+    Facts,
+    Gpu,
+    HostFacts,
+    Known,
+    PythonFacts,
+    Source,
+    ToolkitFacts,
+    Unknown,
+    dataclass,
+    replaced,
+)
 from envcheck.model.plans import PlannedRelease
-from envcheck.model.records import dataclass, replaced
 from envcheck.plan.activation import SH
 from envcheck.rules.context import Context
 from envcheck.rules.driver_release import driver_floor, toolkit_of

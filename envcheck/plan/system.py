@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding, Way
+from envcheck.model import ERROR, INCOMPATIBLE, Finding, Way
 from envcheck.model.plans import SYSTEM, Step
 from envcheck.model.quoting import quoted
 from envcheck.plan.proofs import proven, step_of

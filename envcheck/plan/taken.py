@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from envcheck.model.findings import Finding, Report
+from envcheck.model import Finding, Report, replaced
 from envcheck.model.plans import CONDA, Environment, Plan, Step
 from envcheck.model.quoting import quoted
-from envcheck.model.records import replaced
 
 _LASTING = "the folder was there before: removing it would take more than this step made"
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from envcheck.host.protocol import Host
+from envcheck.model import Fact, Gpu, Known, Source, Unknown, tried_of
 from envcheck.model.activity import ActivityReading, GpuActivity, InstanceMemory
-from envcheck.model.facts import Fact, Known, Source, Unknown, tried_of
-from envcheck.model.machine import Gpu
 from envcheck.probes.driver_libraries import find_libraries, why_not_loaded
 from envcheck.probes.gpus import collect_gpus, parse_information
 from envcheck.probes.nvml import field, parse_gpu, parse_nvml, pynvml_folder, refusal

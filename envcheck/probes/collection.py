@@ -12,9 +12,7 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Pattern, Tupl
 from envcheck import __version__
 from envcheck.host.process import start_thread
 from envcheck.host.protocol import Host, UnrecordedError
-from envcheck.model.facts import Fact, Known, Source, Unknown
-from envcheck.model.machine import SCHEMA_VERSION, Facts, Gpu, Snapshot
-from envcheck.model.records import field_names, replaced
+from envcheck.model import SCHEMA_VERSION, Fact, Facts, Gpu, Known, Snapshot, Source, Unknown, field_names, replaced
 from envcheck.probes.driver import collect_driver
 from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.host import collect_host

@@ -7,8 +7,7 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 from envcheck.host.process import run_together
 from envcheck.host.protocol import Completed, Host
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
-from envcheck.model.machine import CompilerFacts
+from envcheck.model import Absent, CompilerFacts, Fact, Known, Source, Unknown
 from envcheck.probes.toolkit_places import base_name, join
 
 _OTHER_FOLDERS = ("/usr/bin", "/usr/local/bin")

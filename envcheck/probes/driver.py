@@ -6,8 +6,19 @@ import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, TypeVar
 
 from envcheck.host.protocol import Host
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown, first_known, parsed, tried_of
-from envcheck.model.machine import DeviceNode, DkmsModule, DriverFacts
+from envcheck.model import (
+    Absent,
+    DeviceNode,
+    DkmsModule,
+    DriverFacts,
+    Fact,
+    Known,
+    Source,
+    Unknown,
+    first_known,
+    parsed,
+    tried_of,
+)
 from envcheck.probes.driver_libraries import CudaReading, DriverLibraries, find_libraries, library_version, read_cuda
 from envcheck.probes.gpus import PciDevice, nvswitch_present, scan_pci
 from envcheck.probes.nvml import NvmlReading, SmiReading, read_nvml, read_smi

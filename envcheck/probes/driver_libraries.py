@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 from envcheck.host.process import start_thread
 from envcheck.host.protocol import FileStatus, Host
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown, value_of
+from envcheck.model import Absent, Fact, Known, Source, Unknown, value_of
 
 _ROOT_OR_UNMAPPED = ("0", "65534", "root", "nobody")  # a user namespace shows the host's files as nobody's
 

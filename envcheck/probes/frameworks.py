@@ -9,9 +9,18 @@ from dataclasses import replace
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from envcheck.host.protocol import ElfFacts, Host
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown, value_of
-from envcheck.model.machine import Distribution, FrameworkBuild, LibraryLookup
-from envcheck.model.records import dataclass
+from envcheck.model import (
+    Absent,
+    Distribution,
+    Fact,
+    FrameworkBuild,
+    Known,
+    LibraryLookup,
+    Source,
+    Unknown,
+    dataclass,
+    value_of,
+)
 from envcheck.probes.cuda_libraries import cuda_data
 from envcheck.probes.loader import Found, Loader
 from envcheck.probes.packages import Installed, activated_folders, shadowed_by

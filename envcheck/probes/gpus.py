@@ -8,9 +8,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown, tried_of, value_of
-from envcheck.model.machine import Gpu
-from envcheck.model.records import field_names, replaced
+from envcheck.model import Absent, Fact, Gpu, Known, Source, Unknown, field_names, replaced, tried_of, value_of
 from envcheck.probes.driver_libraries import find_libraries
 from envcheck.probes.nvml import read_nvml, read_smi
 

@@ -8,9 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
-from envcheck.model.machine import HostFacts
-from envcheck.model.records import dataclass
+from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown, dataclass
 from envcheck.probes.installers import conda_configuration, pip_configuration
 from envcheck.probes.toolkit_places import base_name, multiarch_triple
 

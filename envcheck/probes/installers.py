@@ -6,7 +6,7 @@ import re
 from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
+from envcheck.model import Absent, Fact, Known, Source, Unknown
 from envcheck.probes.toolkit_places import join
 
 PIP_KEYS = (

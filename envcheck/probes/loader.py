@@ -10,8 +10,7 @@ import posixpath
 from typing import Dict, FrozenSet, Iterator, List, Optional, Sequence, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
-from envcheck.model.records import dataclass
+from envcheck.model import Absent, Fact, Known, Source, Unknown, dataclass
 
 _TRIED = 30  # folders named when a library is nowhere
 

@@ -6,9 +6,7 @@ import re
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from envcheck.host.protocol import Completed, Host
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown, tried_of
-from envcheck.model.machine import Gpu, GpuProcess, MigDevice
-from envcheck.model.records import replaced
+from envcheck.model import Absent, Fact, Gpu, GpuProcess, Known, MigDevice, Source, Unknown, replaced, tried_of
 from envcheck.probes.driver_libraries import cuda_version_text, why_not_loaded
 
 # NVML result codes that mean more than "failed".

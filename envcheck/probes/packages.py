@@ -8,9 +8,7 @@ import re
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model.facts import Absent, Fact, Known, Source
-from envcheck.model.machine import Distribution
-from envcheck.model.records import dataclass, replaced
+from envcheck.model import Absent, Distribution, Fact, Known, Source, dataclass, replaced
 from envcheck.probes.cuda_libraries import cuda_data
 
 

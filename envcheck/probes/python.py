@@ -9,9 +9,21 @@ import re
 from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown, value_of
-from envcheck.model.machine import Distribution, Extension, FrameworkBuild, JupyterKernel, PythonFacts
-from envcheck.model.records import dataclass, replaced
+from envcheck.model import (
+    Absent,
+    Distribution,
+    Extension,
+    Fact,
+    FrameworkBuild,
+    JupyterKernel,
+    Known,
+    PythonFacts,
+    Source,
+    Unknown,
+    dataclass,
+    replaced,
+    value_of,
+)
 from envcheck.probes.cuda_libraries import cuda_data, framework_names
 from envcheck.probes.loader import Loader
 from envcheck.probes.packages import Installed, duplicate_owners, read_installed

@@ -8,9 +8,18 @@ from typing import Dict, List, Mapping, Optional, Tuple
 
 from envcheck.host.process import run_together
 from envcheck.host.protocol import Completed, Host
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown, value_of
-from envcheck.model.machine import ToolkitFacts, ToolkitInstall
-from envcheck.model.records import dataclass, replaced
+from envcheck.model import (
+    Absent,
+    Fact,
+    Known,
+    Source,
+    ToolkitFacts,
+    ToolkitInstall,
+    Unknown,
+    dataclass,
+    replaced,
+    value_of,
+)
 from envcheck.probes.compilers import read_compiler_version, version_command
 from envcheck.probes.toolkit_places import (
     ROOT_VARIABLES,

@@ -6,8 +6,7 @@ import re
 from typing import Dict, Iterator, List, Optional, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model.facts import Known
-from envcheck.model.records import dataclass
+from envcheck.model import Known, dataclass
 
 
 def join(host: Host, *parts: str) -> str:

@@ -8,8 +8,7 @@ from typing import Any
 from envcheck import __version__
 from envcheck.explain.judge import NOISE, Reading, harmless_lines, line_that_matters, main_finding, where
 from envcheck.explain.signatures import Event
-from envcheck.model.findings import UNDETERMINED, Finding
-from envcheck.model.records import replaced
+from envcheck.model import UNDETERMINED, Finding, replaced
 from envcheck.render.inert import inert
 from envcheck.render.json_report import document_text, planned
 from envcheck.render.report_text import Line, finding_lines, numbered_steps, print_lines, verdict_line

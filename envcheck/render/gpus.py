@@ -13,9 +13,9 @@ from envcheck import __version__
 from envcheck.gpus.fits import Fit, Job, formula, need_of, title
 from envcheck.gpus.holders import GpuView, Holder, is_held_by_nobody_seen
 from envcheck.gpus.listing import Listing, judge
+from envcheck.model import Absent, Fact, Known, value_of
 from envcheck.model.activity import GpuActivity
 from envcheck.model.codec import encode
-from envcheck.model.facts import Absent, Fact, Known, value_of
 from envcheck.render.inert import inert
 from envcheck.render.shells import shell_line
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
-from envcheck.model.findings import INCOMPATIBLE, NOTE, Report
-from envcheck.model.machine import Snapshot
+from envcheck.model import INCOMPATIBLE, NOTE, Report, Snapshot
 from envcheck.plan.repair import repair_plan
 from envcheck.render.inert import inert
 from envcheck.render.report_text import layers

@@ -6,9 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
+from envcheck.model import Report, Snapshot
 from envcheck.model.codec import encode
-from envcheck.model.findings import Report
-from envcheck.model.machine import Snapshot
 from envcheck.render.inert import escaped_in_json
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree as ET  # only writes: nothing foreign is parsed
 
-from envcheck.model.findings import ERROR, UNDETERMINED, Finding, Fix, Report, Way
-from envcheck.model.records import dataclass, replaced
+from envcheck.model import ERROR, UNDETERMINED, Finding, Fix, Report, Way, dataclass, replaced
 from envcheck.render.inert import inert
 from envcheck.render.shells import shell_line
 from envcheck.smoke.devices import Run, Session

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model.findings import ERROR, UNDETERMINED, WARNING, Command, Finding, Fix, Report, Way
-from envcheck.model.machine import Snapshot
+from envcheck.model import ERROR, UNDETERMINED, WARNING, Command, Finding, Fix, Report, Snapshot, Way
 from envcheck.render.inert import inert
 from envcheck.render.shells import shell_line
 from envcheck.rules.overview import overview

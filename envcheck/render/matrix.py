@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
+from envcheck.model import COMPATIBLE, Citation, dataclass
 from envcheck.model.codec import encode
-from envcheck.model.findings import COMPATIBLE, Citation
-from envcheck.model.records import dataclass
 from envcheck.model.releases import FrameworkRelease
 from envcheck.render.inert import inert
 from envcheck.render.json_report import document_text

@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 from envcheck import __version__
+from envcheck.model import dataclass
 from envcheck.model.codec import encode
 from envcheck.model.plans import CONDA, SYSTEM, Environment, Plan, RequirementSet, Step
-from envcheck.model.records import dataclass
 from envcheck.plan.images import Images
 from envcheck.plan.paths import prefix
 from envcheck.render.inert import inert

@@ -6,8 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from envcheck.model.facts import Known, value_of
-from envcheck.model.findings import (
+from envcheck.model import (
     COMPATIBLE,
     ERROR,
     INCOMPATIBLE,
@@ -15,18 +14,21 @@ from envcheck.model.findings import (
     UNDETERMINED,
     WARNING,
     Evidence,
+    Facts,
     Finding,
     Fix,
+    FrameworkBuild,
+    Known,
     Report,
+    dataclass,
+    value_of,
 )
-from envcheck.model.machine import Facts, FrameworkBuild
-from envcheck.model.records import dataclass
 from envcheck.render.inert import inert
 from envcheck.render.shells import shell_line
 from envcheck.rules.overview import overview
 
 if TYPE_CHECKING:
-    from envcheck.model.machine import Snapshot
+    from envcheck.model import Snapshot
     from envcheck.model.plans import Step
 
 

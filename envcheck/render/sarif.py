@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from envcheck import __version__
-from envcheck.model.findings import UNDETERMINED, Command, Evidence, Finding, Report
+from envcheck.model import UNDETERMINED, Command, Evidence, Finding, Report
 from envcheck.render.inert import inert
 from envcheck.render.shells import shell_line
 

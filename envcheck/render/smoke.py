@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from envcheck import __version__
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Command
 from envcheck.model.codec import encode
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Command
 from envcheck.render.inert import inert
 from envcheck.render.shells import shell_line
 from envcheck.smoke.devices import Run, Session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.model.findings import Command, Fix
+from envcheck.model import Command, Fix
 from envcheck.model.releases import FrameworkRelease, KnownProblem
 from envcheck.rules.architecture_targets import NATIVE, build_targets, coverage
 from envcheck.rules.builds import Build

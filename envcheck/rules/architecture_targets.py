@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from envcheck.model.records import dataclass, replaced
+from envcheck.model import dataclass, replaced
 
 NATIVE = "native"  # machine code that runs as it is
 JIT = "jit"  # only PTX, which the driver compiles at the first start

@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from typing import TypeVar
 
-from envcheck.model.facts import Fact, Known, Source, Unknown
-from envcheck.model.findings import Citation
-from envcheck.model.machine import FrameworkBuild, LibraryLookup
-from envcheck.model.records import dataclass
+from envcheck.model import Citation, Fact, FrameworkBuild, Known, LibraryLookup, Source, Unknown, dataclass
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.context import Context
 

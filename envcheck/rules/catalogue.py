@@ -6,7 +6,7 @@ import json
 from functools import lru_cache
 
 from envcheck.host.data_files import read_data
-from envcheck.model.records import dataclass
+from envcheck.model import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model.facts import value_of
-from envcheck.model.findings import Command, Fix, Way
+from envcheck.model import Command, Fix, Way, value_of
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import conda_install
 from envcheck.rules.fixes_system import OTHER, distribution_family

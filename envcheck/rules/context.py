@@ -6,10 +6,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
-from envcheck.model.findings import Evidence
-from envcheck.model.machine import Distribution, Facts, Gpu
-from envcheck.model.records import dataclass
+from envcheck.model import Absent, Distribution, Evidence, Fact, Facts, Gpu, Known, Source, Unknown, dataclass
 
 T = TypeVar("T")
 _NOTHING = ("", "void", "none")  # values of NVIDIA_VISIBLE_DEVICES that ask for no GPU

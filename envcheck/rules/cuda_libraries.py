@@ -5,9 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.model.facts import Known, Unknown, value_of
-from envcheck.model.findings import ERROR, UNDETERMINED, Citation, Evidence, Finding
-from envcheck.model.machine import LibraryLookup, ToolkitInstall
+from envcheck.model import (
+    ERROR,
+    UNDETERMINED,
+    Citation,
+    Evidence,
+    Finding,
+    Known,
+    LibraryLookup,
+    ToolkitInstall,
+    Unknown,
+    value_of,
+)
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
 from envcheck.rules.targets import judged_builds

@@ -11,9 +11,22 @@ from typing import Any
 
 from envcheck.host.data_files import read_data
 from envcheck.matrix.rows import build_citation
-from envcheck.model.facts import Known, Source, Unknown
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, WARNING, Citation, Evidence, Finding, Fix, Way
-from envcheck.model.machine import Distribution, LibraryLookup
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    WARNING,
+    Citation,
+    Distribution,
+    Evidence,
+    Finding,
+    Fix,
+    Known,
+    LibraryLookup,
+    Source,
+    Unknown,
+    Way,
+)
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
 from envcheck.rules.cuda_libraries import system_toolkits

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model.facts import Absent, Fact, Known, Source, value_of
-from envcheck.model.findings import Evidence
-from envcheck.model.machine import LibraryInstall, LibraryLookup
-from envcheck.model.records import dataclass
+from envcheck.model import Absent, Evidence, Fact, Known, LibraryInstall, LibraryLookup, Source, dataclass, value_of
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import in_environment, library_name, numbers, older

@@ -10,10 +10,19 @@ from functools import lru_cache
 from packaging.version import InvalidVersion, Version
 
 from envcheck.host.data_files import read_data
-from envcheck.model.facts import Unknown
-from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix, Way
-from envcheck.model.machine import Distribution
-from envcheck.model.records import dataclass
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    WARNING,
+    Command,
+    Distribution,
+    Evidence,
+    Finding,
+    Fix,
+    Unknown,
+    Way,
+    dataclass,
+)
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import install_steps, uninstall_steps

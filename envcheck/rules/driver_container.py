@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.facts import Absent, Known
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, Evidence, Finding
-from envcheck.model.machine import DeviceNode
+from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, Absent, DeviceNode, Evidence, Finding, Known
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_container import give_to_container
 from envcheck.rules.gpu_facts import cuda_starts

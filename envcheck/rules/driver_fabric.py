@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.facts import Absent, Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Finding, Known
 from envcheck.rules.context import Context
 from envcheck.rules.driver_release import same_release
 from envcheck.rules.fixes_driver import start_fabric_manager

@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from envcheck.model.facts import Known, Unknown
-from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED, Citation, Evidence, Finding, Fix, Way
-from envcheck.model.records import replaced
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    UNDETERMINED,
+    Citation,
+    Evidence,
+    Finding,
+    Fix,
+    Known,
+    Unknown,
+    Way,
+    replaced,
+)
 from envcheck.model.releases import DriverBranch, Toolkit
 from envcheck.rules.architecture_targets import JIT
 from envcheck.rules.builds import Build

@@ -6,8 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix, Way
+from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix, Known, Way
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import was_given_gpus
 from envcheck.rules.driver_release import at_least, same_release

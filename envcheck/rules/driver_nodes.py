@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Command, Finding, Fix, Way
-from envcheck.model.machine import DeviceNode
+from envcheck.model import ERROR, INCOMPATIBLE, Command, DeviceNode, Finding, Fix, Known, Way
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import gpu_nodes, was_given_gpus
 from envcheck.rules.fixes_container import start_anew

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model.facts import Known
+from envcheck.model import Known
 from envcheck.model.releases import Toolkit
 from envcheck.rules.context import Context
 

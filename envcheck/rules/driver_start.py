@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.facts import Absent, Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Command, Finding, Fix
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Command, Finding, Fix, Known
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import driver_not_in_container
 from envcheck.rules.driver_fabric import fabric_manager

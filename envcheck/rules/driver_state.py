@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.facts import Absent, Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Evidence, Finding, Fix
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Evidence, Finding, Fix, Known
 from envcheck.model.releases import Architecture
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import is_plain_linux

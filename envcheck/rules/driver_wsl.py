@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.model.facts import Absent, Known
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, Command, Finding, Fix
+from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, Absent, Command, Finding, Fix, Known
 from envcheck.rules.context import Context
 from envcheck.rules.driver_library import is_compat
 from envcheck.rules.fixes_system import WSL, as_root, install_driver, system_family

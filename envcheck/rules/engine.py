@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from envcheck.model.facts import Unknown, value_of
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, WARNING, Evidence, Finding, Report
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    UNDETERMINED,
+    WARNING,
+    Evidence,
+    Finding,
+    Report,
+    Unknown,
+    value_of,
+)
 from envcheck.rules import register_rules
 from envcheck.rules.builds import Build
 from envcheck.rules.catalogue import catalogue

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix
-from envcheck.model.machine import Distribution
+from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Command, Distribution, Evidence, Finding, Fix, Known
 from envcheck.rules.context import Context
 from envcheck.rules.dependencies import violations
 from envcheck.rules.fixes_python import python_program, uninstall_steps

@@ -7,9 +7,24 @@ import re
 from collections.abc import Iterator
 
 from envcheck.host.data_files import read_data
-from envcheck.model.facts import Known, Source, Unknown, value_of
-from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, WARNING, Command, Evidence, Finding, Fix, Way
-from envcheck.model.machine import Distribution, Extension, ToolkitInstall
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    WARNING,
+    Command,
+    Distribution,
+    Evidence,
+    Extension,
+    Finding,
+    Fix,
+    Known,
+    Source,
+    ToolkitInstall,
+    Unknown,
+    Way,
+    value_of,
+)
 from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, library_name, numbers, older, row_evidence

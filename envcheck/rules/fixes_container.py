@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model.facts import Known
-from envcheck.model.findings import Command, Fix
+from envcheck.model import Command, Fix, Known
 from envcheck.rules.context import Context
 
 _INSTALLED = "on the host, once, after installing nvidia-container-toolkit"

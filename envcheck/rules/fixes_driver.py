@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model.facts import Known
-from envcheck.model.findings import Command, Fix, Way
+from envcheck.model import Command, Fix, Known, Way
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_system import (
     ARCH,

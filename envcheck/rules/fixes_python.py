@@ -6,8 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterable
 
-from envcheck.model.facts import Absent, Fact, Known
-from envcheck.model.findings import Command
+from envcheck.model import Absent, Command, Fact, Known
 from envcheck.rules.context import Context
 
 _CLAUSE = r"(?:===|==|>=|<=|!=|~=|<|>)[A-Za-z0-9][A-Za-z0-9.*+!-]*"

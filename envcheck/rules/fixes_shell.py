@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
-from envcheck.model.findings import Command, Finding, Report
-from envcheck.model.records import replaced
+from envcheck.model import Command, Finding, Report, replaced
 
 # What the driver told of its GPUs since Windows started: the name is the driver's, as NVRM is on Linux.
 _DRIVER_EVENTS = (

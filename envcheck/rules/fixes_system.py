@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model.facts import Known
-from envcheck.model.findings import Command, Fix
+from envcheck.model import Command, Fix, Known
 from envcheck.rules.context import Context
 
 DEBIAN, UBUNTU, FEDORA, RHEL, SUSE, ARCH = "debian", "ubuntu", "fedora", "rhel", "suse", "arch"

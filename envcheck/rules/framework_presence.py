@@ -6,9 +6,19 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.model.facts import Absent, Known, Unknown
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, Evidence, Finding, Fix
-from envcheck.model.machine import Distribution
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    Absent,
+    Distribution,
+    Evidence,
+    Finding,
+    Fix,
+    Known,
+    Unknown,
+)
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.fixes_python import install_steps, uninstall_steps
 from envcheck.rules.framework_state import judged_frameworks

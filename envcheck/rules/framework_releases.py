@@ -6,9 +6,7 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Way
-from envcheck.model.records import replaced
+from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Known, Way, replaced
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model.facts import Absent, Fact, Known, Unknown
-from envcheck.model.machine import LibraryLookup
-from envcheck.model.records import dataclass
+from envcheck.model import Absent, Fact, Known, LibraryLookup, Unknown, dataclass
 from envcheck.rules.builds import Build, is_condas
 from envcheck.rules.context import Context
 from envcheck.rules.targets import judged_builds, wanted_releases

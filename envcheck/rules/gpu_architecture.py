@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.facts import Known, Unknown
-from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Evidence, Finding, Fix
-from envcheck.model.records import dataclass
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    WARNING,
+    Evidence,
+    Finding,
+    Fix,
+    Known,
+    Unknown,
+    dataclass,
+)
 from envcheck.rules.architecture_advice import known_trouble, newer_release, older_release
 from envcheck.rules.architecture_targets import JIT, NATIVE, NONE, build_targets, coverage, numbers, parse_target
 from envcheck.rules.builds import Build

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from envcheck.matrix.gpus import gpu_by_name, gpu_by_pci_id
-from envcheck.model.facts import Known, Unknown
-from envcheck.model.machine import Gpu
+from envcheck.model import Gpu, Known, Unknown
 from envcheck.model.releases import Architecture, GpuProduct
 from envcheck.rules.context import Context
 from envcheck.rules.gpu_choice import usable_gpus

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.model.facts import Known
-from envcheck.model.findings import Fix
+from envcheck.model import Fix, Known
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context

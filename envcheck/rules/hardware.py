@@ -5,9 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.model.facts import Absent, Fact, Known, Unknown
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix
-from envcheck.model.machine import Gpu
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    WARNING,
+    Absent,
+    Evidence,
+    Fact,
+    Finding,
+    Fix,
+    Gpu,
+    Known,
+    Unknown,
+)
 from envcheck.rules.context import Context
 from envcheck.rules.gpu_facts import cuda_starts, gpu_name
 from envcheck.rules.registry import rule

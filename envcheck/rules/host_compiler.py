@@ -5,10 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.model.facts import Absent, Fact, Known, value_of
-from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix
-from envcheck.model.machine import ToolkitInstall
-from envcheck.model.records import dataclass, replaced
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    WARNING,
+    Absent,
+    Evidence,
+    Fact,
+    Finding,
+    Fix,
+    Known,
+    ToolkitInstall,
+    dataclass,
+    replaced,
+    value_of,
+)
 from envcheck.model.releases import Toolkit
 from envcheck.rules.compiler_fixes import install_compiler, let_nvcc_use, other_visual_studio
 from envcheck.rules.context import Context, describe, source_of

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from packaging.version import InvalidVersion
 
 from envcheck.matrix.versions import within
-from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix
+from envcheck.model import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix, Known
 from envcheck.model.releases import FrameworkRelease, KnownProblem
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context

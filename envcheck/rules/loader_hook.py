@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterable, Iterator
 
 from envcheck.host.data_files import read_data
-from envcheck.model.facts import Known
+from envcheck.model import Known
 from envcheck.model.writing import Writing
 from envcheck.rules.context import Context
 

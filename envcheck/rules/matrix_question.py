@@ -8,8 +8,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from envcheck.matrix.query import Matrix
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Citation
-from envcheck.model.records import dataclass
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Citation, dataclass
 from envcheck.model.releases import (
     Architecture,
     CondaBuild,

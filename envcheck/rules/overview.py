@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from envcheck.model.facts import Absent, Fact, Known, Unknown, value_of
-from envcheck.model.machine import Facts, FrameworkBuild, Gpu, LibraryInstall, ToolkitInstall
+from envcheck.model import (
+    Absent,
+    Fact,
+    Facts,
+    FrameworkBuild,
+    Gpu,
+    Known,
+    LibraryInstall,
+    ToolkitInstall,
+    Unknown,
+    value_of,
+)
 
 
 def overview(facts: Facts) -> list[tuple[str, str]]:

@@ -8,8 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
-from envcheck.model.facts import value_of
-from envcheck.model.findings import Command, Way
+from envcheck.model import Command, Way, value_of
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_system import OTHER, as_root, distribution_family
 

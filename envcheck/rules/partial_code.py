@@ -9,8 +9,7 @@ from typing import Any
 from envcheck.host.data_files import read_data
 from envcheck.matrix.rows import build_citation
 from envcheck.matrix.versions import within
-from envcheck.model.facts import Known
-from envcheck.model.findings import Citation
+from envcheck.model import Citation, Known
 from envcheck.rules.architecture_targets import JIT, coverage, parse_target
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context

@@ -6,8 +6,19 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.model.facts import Absent, Known, Unknown
-from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Citation, Command, Evidence, Finding, Fix
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    WARNING,
+    Absent,
+    Citation,
+    Command,
+    Evidence,
+    Finding,
+    Fix,
+    Known,
+    Unknown,
+)
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import conda_install, install_steps, python_program

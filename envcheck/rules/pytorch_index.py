@@ -11,8 +11,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.host.data_files import read_data
 from envcheck.matrix.rows import build_citation
-from envcheck.model.findings import Citation
-from envcheck.model.records import dataclass
+from envcheck.model import Citation, dataclass
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
 

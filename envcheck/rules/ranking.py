@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Finding
-from envcheck.model.records import replaced
+from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Finding, replaced
 from envcheck.rules.catalogue import catalogue
 
 _SEVERITIES = {ERROR: 0, WARNING: 1, NOTE: 2}

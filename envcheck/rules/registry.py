@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from envcheck.model.findings import Finding
-from envcheck.model.records import dataclass
+from envcheck.model import Finding, dataclass
 
 if TYPE_CHECKING:
     from envcheck.rules.context import Context

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, NOTE, UNDETERMINED, Command, Evidence, Finding, Fix
+from envcheck.model import ERROR, NOTE, UNDETERMINED, Command, Evidence, Finding, Fix, Known
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.dependencies import requirements_of

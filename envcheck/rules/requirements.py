@@ -7,8 +7,7 @@ import re
 from packaging.version import InvalidVersion
 
 from envcheck.matrix.versions import Clause, clauses, within
-from envcheck.model.facts import Known
-from envcheck.model.records import dataclass
+from envcheck.model import Known, dataclass
 from envcheck.rules.context import Context
 
 _NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"

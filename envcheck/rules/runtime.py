@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.model.facts import Known
-from envcheck.model.findings import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix, Way
-from envcheck.model.machine import Gpu
+from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix, Gpu, Known, Way
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_system import as_root
 from envcheck.rules.gpu_choice import numbered_gpus

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from packaging.version import InvalidVersion, Version
 
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Fact, Known
-from envcheck.model.records import dataclass
+from envcheck.model import Fact, Known, dataclass
 from envcheck.model.releases import FrameworkRelease, RemovedDistribution
 from envcheck.rules.builds import Build, build_of, installed_builds
 from envcheck.rules.context import Context

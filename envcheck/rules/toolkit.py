@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.facts import Known, value_of
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Evidence, Finding
-from envcheck.model.machine import ToolkitInstall
+from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, ToolkitInstall, value_of
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe
 from envcheck.rules.cuda_libraries import (

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.facts import Absent, Fact, Known, value_of
-from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix
-from envcheck.model.machine import LibraryLookup, ToolkitInstall
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    WARNING,
+    Absent,
+    Evidence,
+    Fact,
+    Finding,
+    Fix,
+    Known,
+    LibraryLookup,
+    ToolkitInstall,
+    value_of,
+)
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import (

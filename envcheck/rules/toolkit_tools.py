@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.facts import Known, Unknown, value_of
-from envcheck.model.findings import INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix
-from envcheck.model.machine import ToolkitInstall
-from envcheck.model.records import replaced
+from envcheck.model import (
+    INCOMPATIBLE,
+    WARNING,
+    Command,
+    Evidence,
+    Finding,
+    Fix,
+    Known,
+    ToolkitInstall,
+    Unknown,
+    replaced,
+    value_of,
+)
 from envcheck.model.releases import Architecture
 from envcheck.rules.builds import Build, is_condas
 from envcheck.rules.context import Context, describe, source_of

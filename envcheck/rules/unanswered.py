@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.facts import Fact, Known, Unknown
-from envcheck.model.findings import NOTE, UNDETERMINED, Evidence, Finding
+from envcheck.model import NOTE, UNDETERMINED, Evidence, Fact, Finding, Known, Unknown
 from envcheck.rules.context import Context
 from envcheck.rules.gpu_facts import cuda_starts
 from envcheck.rules.registry import rule

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.facts import Absent, Known, Unknown
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, Command, Finding, Fix, Way
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    Absent,
+    Command,
+    Finding,
+    Fix,
+    Known,
+    Unknown,
+    Way,
+)
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import gpu_nodes, hidden_by_runtime, wants_gpu, was_given_gpus
 from envcheck.rules.fixes_container import give_to_container

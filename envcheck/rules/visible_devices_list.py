@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model.records import dataclass
+from envcheck.model import dataclass
 
 UNDECIDED = "the form is not described anywhere"
 

@@ -12,8 +12,7 @@ from packaging.version import Version
 
 from envcheck.host.data_files import read_data
 from envcheck.matrix.rows import build_citation
-from envcheck.model.findings import Citation
-from envcheck.model.records import dataclass
+from envcheck.model import Citation, dataclass
 from envcheck.model.releases import FrameworkRelease
 
 

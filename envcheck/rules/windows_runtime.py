@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model.facts import Absent
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding, Fix
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Finding, Fix
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.framework_state import is_conda_build

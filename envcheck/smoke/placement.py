@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.model.records import dataclass
+from envcheck.model import dataclass
 from envcheck.smoke.protocol import FAILED, PASSED, SKIPPED, STEP_MARK, Result
 
 PLACER = "placer"  # where the placer put an operation of a graph

@@ -32,7 +32,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from envcheck.model.records import dataclass
+from envcheck.model import dataclass
 
 PASSED = "passed"
 FAILED = "failed"  # wrong numbers, or not where it was asked to run

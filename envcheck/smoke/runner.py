@@ -10,8 +10,7 @@ from envcheck.host.files import attempt, read_file
 from envcheck.host.process import end_running
 from envcheck.host.usage import available_memory
 from envcheck.host.watched import EXITED, MEMORY, NOT_STARTED, TIME, Limits, Watched, run_watched
-from envcheck.model.facts import Known
-from envcheck.model.records import dataclass
+from envcheck.model import Known, dataclass
 from envcheck.smoke.devices import CPU, CPU_DEVICE, Device, Framework, Job, Run, all_together, worst
 from envcheck.smoke.placement import Placement, judge_placements, parse_placements
 from envcheck.smoke.protocol import CRASHED, HUNG, OUT_OF_MEMORY, RAISED, STEP_MARK, Result, Spoken, parse_events

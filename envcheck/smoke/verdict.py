@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from envcheck.model.facts import Source
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, Command, Evidence, Finding, Fix
-from envcheck.model.records import replaced
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    UNDETERMINED,
+    Command,
+    Evidence,
+    Finding,
+    Fix,
+    Source,
+    replaced,
+)
 from envcheck.rules.fixes_shell import fitted_finding
 from envcheck.smoke import protocol
 from envcheck.smoke.devices import ALL, CPU, GPU, Job, Run, Session

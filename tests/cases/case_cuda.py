@@ -6,8 +6,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from envcheck.model.facts import NOT_STATED, Absent, Fact, Known, Source
-from envcheck.model.machine import DriverFacts, LibraryInstall, ToolkitFacts, ToolkitInstall
+from envcheck.model import (
+    NOT_STATED,
+    Absent,
+    DriverFacts,
+    Fact,
+    Known,
+    LibraryInstall,
+    Source,
+    ToolkitFacts,
+    ToolkitInstall,
+)
 
 SOURCE = Source("report", "case")
 NONE = r"(?i)(?:none|no|not installed|-)$"

@@ -11,14 +11,17 @@ from typing import Any
 from envcheck.matrix.images import framework_in
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import NOT_STATED, Absent, Fact, Known
-from envcheck.model.machine import (
+from envcheck.model import (
+    NOT_STATED,
+    Absent,
     CompilerFacts,
     Distribution,
+    Fact,
     Facts,
     FrameworkBuild,
     Gpu,
     HostFacts,
+    Known,
     MigDevice,
     PythonFacts,
 )

@@ -12,8 +12,7 @@ from typing import Any
 from envcheck.explain.judge import judge_log
 from envcheck.explain.scan import Collected, Scanner
 from envcheck.explain.signatures import Event, load_signatures
-from envcheck.model.findings import COMPATIBLE, ERROR, Report
-from envcheck.model.machine import Facts
+from envcheck.model import COMPATIBLE, ERROR, Facts, Report
 from envcheck.rules.context import Target
 from tests.cases.case_facts import facts_of, matrix, target_of
 

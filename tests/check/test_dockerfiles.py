@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from envcheck.model.findings import COMPATIBLE
+from envcheck.model import COMPATIBLE
 from envcheck.plan.images import images_for
 from envcheck.render.plan_files import render_dockerfile
 from tests.check.test_files import CUDA_112, CUDA_124, blueprints, judged, told

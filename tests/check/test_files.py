@@ -10,7 +10,7 @@ from envcheck.check.blueprint import Blueprint, FileError, parse_image
 from envcheck.check.build_files import read_blueprints
 from envcheck.check.config import Config, Ignored
 from envcheck.check.judge_file import judge_blueprints
-from envcheck.model.findings import Report
+from envcheck.model import Report
 from tests.rules.factory_machine import matrix
 
 TODAY = date(2026, 11, 21)

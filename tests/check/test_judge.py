@@ -9,8 +9,7 @@ import pytest
 
 from envcheck.check.config import Config, Ignored
 from envcheck.check.judge import expired, ignored_for_now, judge_project
-from envcheck.model.facts import Unknown
-from envcheck.model.findings import Finding, Report
+from envcheck.model import Finding, Report, Unknown
 from envcheck.rules import Context, Target
 from tests.hosts.test_hosts import snapshot_of
 from tests.rules.factory_machine import matrix

@@ -8,8 +8,7 @@ from functools import partial
 from envcheck.check.config import Config
 from envcheck.check.judge import Planner, judge_project
 from envcheck.cli.report import brought, mended
-from envcheck.model.findings import Report
-from envcheck.model.machine import Facts
+from envcheck.model import Facts, Report
 from envcheck.rules import Context, Target, evaluate
 from tests.hosts.test_hosts import matrix, snapshot_of
 from tests.plan.test_remedy import with_python

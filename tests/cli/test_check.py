@@ -11,7 +11,7 @@ import fastjsonschema
 import pytest
 
 from envcheck.host.data_files import read_packaged
-from envcheck.model.machine import SCHEMA_VERSION, Snapshot
+from envcheck.model import SCHEMA_VERSION, Snapshot
 from envcheck.render.json_report import render_snapshot
 from envcheck.rules import Target
 from tests.scenarios.machine import Machine, context_of, torch

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from envcheck.model.machine import SCHEMA_VERSION, Facts, Snapshot
+from envcheck.model import SCHEMA_VERSION, Facts, Snapshot
 from envcheck.render.json_report import render_snapshot
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.model.facts import Unknown
-from envcheck.model.machine import Snapshot
+from envcheck.model import Snapshot, Unknown
 from envcheck.render.json_report import render_snapshot
 from tests.diff.test_compare import HEALTHY, changed, known
 from tests.hosts.test_hosts import snapshot_of
@@ -111,7 +110,7 @@ def test_a_finding_nothing_compared_shows(files: Any, capsys: pytest.CaptureFixt
 
 
 def changed_memory(gpu: Any) -> Any:
-    from envcheck.model.records import replaced
+    from envcheck.model import replaced
 
     return replaced(gpu, memory_used_bytes=gpu.memory_bytes)
 

@@ -9,9 +9,19 @@ import pytest
 
 from envcheck.diff.compare import Comparison, compare
 from envcheck.diff.facts import Difference, needed_names, table
-from envcheck.model.facts import Absent, Known, Source, Unknown
-from envcheck.model.machine import DeviceNode, Distribution, Extension, Facts, JupyterKernel, Snapshot
-from envcheck.model.records import replaced
+from envcheck.model import (
+    Absent,
+    DeviceNode,
+    Distribution,
+    Extension,
+    Facts,
+    JupyterKernel,
+    Known,
+    Snapshot,
+    Source,
+    Unknown,
+    replaced,
+)
 from envcheck.rules import Target
 from tests.hosts.test_hosts import NAMES, matrix, recording, snapshot_of
 

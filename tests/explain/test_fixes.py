@@ -14,7 +14,7 @@ import pytest
 from envcheck.explain.fixes import findings_with_builders
 from envcheck.explain.judge import judge_log
 from envcheck.explain.remedies import document
-from envcheck.model.findings import Command, Fix, Way
+from envcheck.model import Command, Fix, Way
 from envcheck.plan.proofs import Proof, proof_of
 from envcheck.plan.remedy import remedied
 from envcheck.plan.requests import Description, check_description, planned_facts, read_requests

@@ -9,9 +9,21 @@ import pytest
 
 from envcheck.explain.reasons_cuda import Library, cudnn_number, parse_library, providers
 from envcheck.explain.reasons_python import is_users_file
-from envcheck.model.facts import Absent, Known, Source
-from envcheck.model.findings import INCOMPATIBLE, UNDETERMINED, WARNING, Finding, Report
-from envcheck.model.machine import DriverFacts, Facts, Gpu, ToolkitFacts, ToolkitInstall
+from envcheck.model import (
+    INCOMPATIBLE,
+    UNDETERMINED,
+    WARNING,
+    Absent,
+    DriverFacts,
+    Facts,
+    Finding,
+    Gpu,
+    Known,
+    Report,
+    Source,
+    ToolkitFacts,
+    ToolkitInstall,
+)
 from tests.cases.case_facts import facts_of, matrix
 from tests.cases.judged import judge_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from envcheck.fleet.results import BROKEN, HUNG, TOO_OLD, UNREACHABLE, Failure, HostResult, write_result
-from envcheck.model.machine import Snapshot
+from envcheck.model import Snapshot
 from tests.hosts.test_hosts import snapshot_of
 
 MEMBERS: dict[str, Snapshot | Failure | str] = {

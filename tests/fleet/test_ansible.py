@@ -12,7 +12,7 @@ import pytest
 
 from envcheck.fleet.ansible import _Events, _play
 from envcheck.fleet.results import Asked, EngineError, HostResult, Listener
-from envcheck.model.machine import Snapshot
+from envcheck.model import Snapshot
 from tests.fleet.command import fleet
 from tests.fleet.made import make
 

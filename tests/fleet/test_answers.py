@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.fleet.collector import MARK
 from envcheck.fleet.results import BROKEN, HUNG, TOO_OLD, Failure, answer_of, failure_of
-from envcheck.model.machine import Snapshot
+from envcheck.model import Snapshot
 from tests.fleet.hostile import document
 
 

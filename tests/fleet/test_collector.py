@@ -16,8 +16,7 @@ import pytest
 
 from envcheck.fleet.collector import MARK, build_collector
 from envcheck.fleet.results import answer_of
-from envcheck.model.facts import Known
-from envcheck.model.machine import Snapshot
+from envcheck.model import Known, Snapshot
 from tests.needs import find_python
 
 PYTHONS = [f"3.{minor}" for minor in range(8, 15)]

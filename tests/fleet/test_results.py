@@ -32,8 +32,7 @@ from envcheck.fleet.results import (
 )
 from envcheck.fleet.run import run_fleet
 from envcheck.matrix.load import load_matrix
-from envcheck.model.findings import Report
-from envcheck.model.machine import Snapshot
+from envcheck.model import Report, Snapshot
 from envcheck.render.fleet import print_fleet, render_fleet_csv, render_fleet_html, render_fleet_json
 from envcheck.rules import Context, Target, evaluate
 from tests.fleet.hostile import document, mutated

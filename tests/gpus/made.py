@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from envcheck.model import Absent, Fact, Gpu, GpuProcess, Known, Source, Unknown
 from envcheck.model.activity import GpuActivity, InstanceMemory, ProcessReading, SeenProcess
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
-from envcheck.model.machine import Gpu, GpuProcess
 
 SOURCE = Source("library", "NVML (composed)")
 GONE = Unknown("failed", "NVML (composed): GPU is lost (15)")

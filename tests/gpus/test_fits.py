@@ -9,8 +9,8 @@ import pytest
 
 from envcheck.gpus.fits import Job, fits, formula, need_of, parse_count, tables, trains
 from envcheck.gpus.holders import views
+from envcheck.model import Absent, value_of
 from envcheck.model.activity import GpuActivity
-from envcheck.model.facts import Absent, value_of
 from tests.gpus.made import GIB, GONE, gpu, known, lost, reading
 
 MACHINE = known(100 * GIB)

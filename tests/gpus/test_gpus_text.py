@@ -10,8 +10,8 @@ import pytest
 from envcheck.gpus.fits import Job, fits
 from envcheck.gpus.holders import blind_spots, views
 from envcheck.gpus.listing import Listing, judge
+from envcheck.model import Absent, Unknown
 from envcheck.model.activity import GpuActivity
-from envcheck.model.facts import Absent, Unknown
 from envcheck.render.gpus import live_gpus, print_gpus, render_gpus_json
 from tests.gpus.made import GIB, gpu, known, lost, process, reading
 

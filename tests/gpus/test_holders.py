@@ -14,8 +14,8 @@ from envcheck.gpus.holders import (
     listed_pids,
     views,
 )
+from envcheck.model import Absent, value_of
 from envcheck.model.activity import GpuActivity, ProcessReading
-from envcheck.model.facts import Absent, value_of
 from tests.gpus.made import GIB, GONE, gpu, lost, process, reading
 
 TRAINER = ((4242, "python3", 8 * GIB),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envcheck.gpus.listing import COLUMNS, Sampler
-from envcheck.model.facts import Absent, Unknown
+from envcheck.model import Absent, Unknown
 from tests.gpus.made import GIB, gpu, known, lost
 
 NOW = "2026/11/21 14:03:59.123"

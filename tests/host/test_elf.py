@@ -11,7 +11,7 @@ import pytest
 
 from envcheck.host.elf import expand_runpath, read_elf
 from envcheck.host.local import LocalHost
-from envcheck.model.facts import Absent
+from envcheck.model import Absent
 from tests.known import known, unknown
 
 SOURCE = "extern int other(void); int it(void) { return other(); }"

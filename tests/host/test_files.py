@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.local import LocalHost
-from envcheck.model.facts import Absent, Fact, Known, Unknown
+from envcheck.model import Absent, Fact, Known, Unknown
 from tests.host.ordinary_user import as_ordinary_user
 from tests.known import known, unknown
 

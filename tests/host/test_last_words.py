@@ -9,7 +9,7 @@ import pytest
 
 from envcheck.host.process import run_program
 from envcheck.host.steps import run_streaming
-from envcheck.model.facts import Known
+from envcheck.model import Known
 
 LATE = ["sh", "-c", "sleep 0.3; echo answer"]
 PATH = {"PATH": "/usr/bin:/bin"}

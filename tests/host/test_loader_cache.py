@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.local import LocalHost, parse_loader_cache
-from envcheck.model.facts import Known
+from envcheck.model import Known
 from tests.needs import find_ldconfig
 
 CACHE = Path("/etc/ld.so.cache")

@@ -12,7 +12,7 @@ import pytest
 
 from envcheck.host import local
 from envcheck.host.local import LocalHost
-from envcheck.model.facts import Absent, Fact, Known
+from envcheck.model import Absent, Fact, Known
 from tests.host.programs import write_script
 from tests.known import known, unknown, where
 

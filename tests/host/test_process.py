@@ -15,7 +15,7 @@ from envcheck.host import process
 from envcheck.host.local import LocalHost
 from envcheck.host.process import run_program
 from envcheck.host.protocol import Completed
-from envcheck.model.facts import Absent, Fact, Unknown
+from envcheck.model import Absent, Fact, Unknown
 from tests.host.programs import is_gone, wait_for_pid, write_script
 from tests.known import known, unknown, where
 

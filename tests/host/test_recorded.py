@@ -10,7 +10,7 @@ import pytest
 
 from envcheck.host.protocol import Completed, UnrecordedError
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Known, Unknown
+from envcheck.model import Absent, Known, Unknown
 from tests.known import known, unknown
 
 SMI = "/usr/bin/nvidia-smi"

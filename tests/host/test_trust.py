@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.local import LocalHost, why_untrusted
-from envcheck.model.facts import Known, Unknown
+from envcheck.model import Known, Unknown
 from tests.host.ordinary_user import NOBODY, as_ordinary_user
 from tests.host.programs import write_script
 from tests.known import unknown

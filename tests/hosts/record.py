@@ -17,8 +17,7 @@ from typing import Any
 from envcheck.host.local import LocalHost
 from envcheck.host.recorded import RecordedHost
 from envcheck.matrix.load import load_matrix
-from envcheck.model.findings import Report
-from envcheck.model.machine import Facts
+from envcheck.model import Facts, Report
 from envcheck.probes import PythonSelection, collect
 from envcheck.rules import Context, Target, evaluate
 from tests.hosts.recording_host import RecordingHost

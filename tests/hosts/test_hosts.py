@@ -12,9 +12,8 @@ import pytest
 from envcheck.host.recorded import RecordedHost
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
+from envcheck.model import SCHEMA_VERSION, Facts, Report, Snapshot
 from envcheck.model.codec import decode, encode
-from envcheck.model.findings import Report
-from envcheck.model.machine import SCHEMA_VERSION, Facts, Snapshot
 from envcheck.probes import PythonSelection, collect
 from envcheck.rules import RULES, Context, Target, evaluate
 

@@ -10,7 +10,7 @@ import pytest
 
 from envcheck.host.local import LocalHost
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Unknown
+from envcheck.model import Absent, Unknown
 from tests.fakes.gpu_host import run_on_gpu_host
 from tests.fakes.machine import GpuHost
 from tests.host.programs import write_script

@@ -17,8 +17,8 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.cli.install import Asked, Planned, plan_to_run
 from envcheck.install.journal import place_of
+from envcheck.model import replaced
 from envcheck.model.plans import Plan
-from envcheck.model.records import replaced
 from envcheck.render.plan_text import render_plan_text
 from tests.install.wheels import make_wheel, site_packages, tree_hash
 

@@ -18,10 +18,8 @@ from envcheck.install.journal import place_of
 from envcheck.install.preflight import Preflight, install_data, objections, page_to_reach, room_for
 from envcheck.install.steps import AdaptError, Here, can_stand_for_pip, step_variables
 from envcheck.matrix.refresh.pip_settings import usual_index
-from envcheck.model.facts import Known, Source
-from envcheck.model.machine import Facts, PythonFacts
+from envcheck.model import Facts, Known, PythonFacts, Source, replaced
 from envcheck.model.plans import SYSTEM, USER, Plan, RequirementSet, Step
-from envcheck.model.records import replaced
 from envcheck.render.shells import shell_line
 from tests.plan.machines import machine, planned
 

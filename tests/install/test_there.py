@@ -18,7 +18,7 @@ from envcheck.cli.install import Judged, expanded, judge
 from envcheck.install import preflight
 from envcheck.install.change import begin, put_in_place
 from envcheck.install.journal import Journal, place_of
-from envcheck.model.records import replaced
+from envcheck.model import replaced
 from envcheck.plan.existing_environment import Standing
 from tests.install.test_command import document, install, make_wheels, planned
 from tests.install.test_preflight import UNMANAGED, said

@@ -9,8 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from envcheck.model.facts import SOURCE_KINDS, UNKNOWN_REASONS
-from envcheck.model.machine import SCHEMA_VERSION, Snapshot
+from envcheck.model import SCHEMA_VERSION, SOURCE_KINDS, UNKNOWN_REASONS, Snapshot
 
 PATH = Path(__file__).parents[2] / "envcheck" / "schemas" / "snapshot.schema.json"
 PRIMITIVES = {"str": "string", "int": "integer", "bool": "boolean", "float": "number"}

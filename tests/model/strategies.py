@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from envcheck.model.facts import SOURCE_KINDS, UNKNOWN_REASONS, Absent, Known, Source, Unknown
+from envcheck.model import SOURCE_KINDS, UNKNOWN_REASONS, Absent, Known, Source, Unknown
 
 TEXT = st.text(max_size=8)
 TEXTS = st.lists(TEXT, max_size=2).map(tuple)

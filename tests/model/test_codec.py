@@ -11,18 +11,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envcheck.model.codec import CodecError, decode, decode_as, encode
-from envcheck.model.facts import NOT_STATED, Absent, Known, Source, Unknown, value_of
-from envcheck.model.machine import (
+from envcheck.model import (
+    NOT_STATED,
+    Absent,
     CompilerFacts,
     DriverFacts,
     Facts,
     Gpu,
     HostFacts,
+    Known,
     PythonFacts,
     Snapshot,
+    Source,
     ToolkitFacts,
+    Unknown,
+    value_of,
 )
+from envcheck.model.codec import CodecError, decode, decode_as, encode
 from tests.model.strategies import instances
 
 SOURCE = Source("file", "/sys/module/nvidia/version", "550.54.15")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from envcheck.model.facts import Known, Source
-from envcheck.model.machine import Gpu
-from envcheck.model.records import field_names
+from envcheck.model import Gpu, Known, Source, field_names
 
 
 def test_a_record_and_its_class_have_the_same_names() -> None:

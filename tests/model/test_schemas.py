@@ -9,9 +9,23 @@ from typing import Any
 import fastjsonschema
 import pytest
 
-from envcheck.model.facts import Absent, Known, Source, Unknown
-from envcheck.model.findings import Citation, Command, Evidence, Finding, Fix, Report
-from envcheck.model.machine import SCHEMA_VERSION, DriverFacts, Facts, Gpu, Snapshot
+from envcheck.model import (
+    SCHEMA_VERSION,
+    Absent,
+    Citation,
+    Command,
+    DriverFacts,
+    Evidence,
+    Facts,
+    Finding,
+    Fix,
+    Gpu,
+    Known,
+    Report,
+    Snapshot,
+    Source,
+    Unknown,
+)
 from envcheck.render.json_report import render_json, render_snapshot
 from tests.model.snapshot_schema import PATH, text
 

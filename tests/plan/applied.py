@@ -15,15 +15,17 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Absent, Known, value_of
-from envcheck.model.machine import (
+from envcheck.model import (
+    Absent,
     Distribution,
     Facts,
     FrameworkBuild,
+    Known,
     LibraryInstall,
     LibraryLookup,
     PythonFacts,
     ToolkitInstall,
+    value_of,
 )
 from envcheck.model.plans import Step
 from tests.plan.applied_system import effect

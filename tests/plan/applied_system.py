@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Known, value_of
-from envcheck.model.machine import Facts, Gpu, ToolkitInstall
+from envcheck.model import Facts, Gpu, Known, ToolkitInstall, value_of
 from tests.rules.factory_machine import NONE, driver, known, nodes
 
 CURRENT = "580.65.06"  # what a distribution installs where nobody names a branch

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.model.facts import Absent
+from envcheck.model import Absent, replaced
 from envcheck.model.plans import Change
-from envcheck.model.records import replaced
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
 from envcheck.render.json_report import render_snapshot

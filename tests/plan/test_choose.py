@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from envcheck.model.findings import ERROR
+from envcheck.model import ERROR
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
 from envcheck.rules import Context, Target, evaluate

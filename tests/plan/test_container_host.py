@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model.facts import Known, Source
-from envcheck.model.machine import Facts
-from envcheck.model.records import replaced
+from envcheck.model import Facts, Known, Source, replaced
 from envcheck.plan.container_host import container_toolkit_steps
 from envcheck.plan.requests import planned_facts
 from envcheck.rules import Context

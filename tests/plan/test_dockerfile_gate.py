@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model.facts import Absent, Known
+from envcheck.model import Absent, Known, replaced
 from envcheck.model.plans import Environment, Plan
-from envcheck.model.records import replaced
 from envcheck.plan import requests as stated
 from envcheck.plan.images import Images, images_for
 from envcheck.plan.requests import in_an_image

@@ -13,8 +13,8 @@ import yaml
 
 import envcheck
 from envcheck.cli.group import run
+from envcheck.model import replaced
 from envcheck.model.plans import Environment, Plan, RequirementSet, Step
-from envcheck.model.records import replaced
 from envcheck.model.writing import read_writing
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import Description, planned_facts, read_requests

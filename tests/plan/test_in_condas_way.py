@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from envcheck.model.facts import Known, Source
-from envcheck.model.machine import Distribution, Facts, FrameworkBuild
+from envcheck.model import Distribution, Facts, FrameworkBuild, Known, Source, replaced
 from envcheck.model.plans import Plan
-from envcheck.model.records import replaced
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import matrix
 from tests.plan.test_into import argv, into, plan_of

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.model.facts import Known, Source
-from envcheck.model.machine import Distribution, Facts, FrameworkBuild
+from envcheck.model import Distribution, Facts, FrameworkBuild, Known, Source, replaced
 from envcheck.model.plans import Plan, PlannedRelease
-from envcheck.model.records import replaced
 from envcheck.plan.existing_environment import Into, OccupiedError, in_the_way, plan_into
 from envcheck.plan.requests import Wish, read_requests
 from envcheck.rules import Context, Target

@@ -10,7 +10,7 @@ import pytest
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.model.facts import Known
+from envcheck.model import Known
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import Description, planned_facts, read_requests
 from envcheck.render.json_report import render_snapshot

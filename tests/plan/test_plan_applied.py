@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, Finding, Report
+from envcheck.model import ERROR, INCOMPATIBLE, NOTE, Finding, Report
 from envcheck.model.plans import Plan, Step
 from envcheck.plan.remedy import remedied
 from envcheck.plan.repair import repair_plan, steps_for

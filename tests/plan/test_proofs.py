@@ -8,7 +8,7 @@ import fastjsonschema
 import pytest
 
 from envcheck.host.data_files import read_data
-from envcheck.model.findings import Command
+from envcheck.model import Command
 from envcheck.model.plans import SYSTEM, Step
 from envcheck.model.writing import Writing, writing_argv
 from envcheck.plan.paths import removal_of

@@ -6,8 +6,7 @@ import pytest
 
 from envcheck.cli import inspect, plan
 from envcheck.host.local import LocalHost
-from envcheck.model.facts import NOT_STATED, Absent, Known
-from envcheck.model.machine import Facts, ToolkitFacts
+from envcheck.model import NOT_STATED, Absent, Facts, Known, ToolkitFacts
 from envcheck.plan.requests import Description, Wish
 from envcheck.probes import PythonSelection
 from envcheck.probes.python import collect_python

@@ -12,10 +12,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.model.facts import Absent, Known, Source
-from envcheck.model.findings import ERROR, INCOMPATIBLE, Finding, Report
-from envcheck.model.machine import Distribution, Facts
-from envcheck.model.records import replaced
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Distribution, Facts, Finding, Known, Report, Source, replaced
 from envcheck.plan.remedy import remedied
 from envcheck.plan.repair import repair_plan, steps_for
 from envcheck.render.json_report import render_snapshot

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model.findings import Command, Finding, Fix, Report
-from envcheck.model.records import replaced
+from envcheck.model import Command, Finding, Fix, Report, replaced
 from envcheck.plan.repair import _OF_A_RUN, repair_plan, steps_for
 from envcheck.render.report_text import finding_lines
 from envcheck.rules import register_rules

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from envcheck.explain.remedies import document
-from envcheck.model.findings import Command, Fix, Report, Way
+from envcheck.model import Command, Fix, Report, Way
 from envcheck.model.plans import SYSTEM, Step
 from envcheck.plan.container_host import container_toolkit_steps
 from envcheck.plan.proofs import Proof, proof_of

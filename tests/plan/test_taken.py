@@ -8,8 +8,7 @@ import pytest
 
 from envcheck.cli import inspect
 from envcheck.cli.group import run
-from envcheck.model.findings import Command, Fix
-from envcheck.model.records import replaced
+from envcheck.model import Command, Fix, replaced
 from envcheck.plan.taken import beside_what_is_there, told_of_what_is_there
 from tests.hosts.test_hosts import judged, snapshot_of
 from tests.plan.machines import A100, machine, planned

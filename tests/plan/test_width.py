@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from envcheck.cli.plan import show
-from envcheck.model.records import replaced
+from envcheck.model import replaced
 from envcheck.plan.activation import EVERY_SHELL, activation_steps
 from envcheck.render.plan_text import fitted, render_plan_text
 from tests.plan.goldens import PLANS

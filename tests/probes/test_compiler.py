@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Unknown, value_of
-from envcheck.model.machine import CompilerFacts
+from envcheck.model import Absent, CompilerFacts, Unknown, value_of
 from envcheck.probes.compilers import collect_compilers, parse_compiler_version, version_command
 
 CLANG = "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu\nThread model: posix\n"

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Known, Unknown, value_of
-from envcheck.model.machine import LibraryInstall
+from envcheck.model import Absent, Known, LibraryInstall, Unknown, value_of
 from envcheck.probes.cuda_libraries import (
     CUDNN,
     NCCL,

@@ -9,8 +9,7 @@ import pytest
 
 from envcheck.host.protocol import UnrecordedError
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Known, Unknown, value_of
-from envcheck.model.machine import DriverFacts
+from envcheck.model import Absent, DriverFacts, Known, Unknown, value_of
 from envcheck.probes.driver import collect_driver
 from tests.probes.gpu_machines import (
     LIBRARIES,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.local import LocalHost
-from envcheck.model.facts import Known, Unknown
+from envcheck.model import Known, Unknown
 from envcheck.probes.nvml import parse_nvml, pynvml_folder
 
 CUDA = """

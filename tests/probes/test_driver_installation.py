@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.facts import Absent, Known, Source, Unknown, value_of
+from envcheck.model import Absent, Known, Source, Unknown, value_of
 from envcheck.probes.driver import (
     collect_driver,
     find_module_file,

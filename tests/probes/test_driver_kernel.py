@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Known, Unknown, first_known, value_of
+from envcheck.model import Absent, Known, Unknown, first_known, value_of
 from envcheck.probes.driver import (
     parse_module_kind,
     parse_modules,

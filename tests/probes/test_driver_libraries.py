@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.facts import Absent, Known, Source, Unknown, value_of
+from envcheck.model import Absent, Known, Source, Unknown, value_of
 from envcheck.probes.driver_libraries import DriverLibraries, find_libraries, library_version, parse_library_name
 from tests.probes.gpu_machines import LIBRARIES, bare, installed
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent
-from envcheck.model.machine import PythonFacts
+from envcheck.model import Absent, PythonFacts
 from envcheck.probes.python import PythonSelection, collect_python
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import BUILDS

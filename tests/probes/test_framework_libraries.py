@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.local import LocalHost
-from envcheck.model.facts import Absent, Known, value_of
-from envcheck.model.machine import FrameworkBuild, LibraryLookup
+from envcheck.model import Absent, FrameworkBuild, Known, LibraryLookup, value_of
 from envcheck.model.plans import Environment
 from envcheck.plan.activation import folder_words
 from envcheck.probes.python import PythonSelection, collect_python

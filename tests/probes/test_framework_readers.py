@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.model.facts import Absent, Source
+from envcheck.model import Absent, Source
 from envcheck.probes.frameworks import (
     cuda_names,
     least_cudnn,

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Known, Unknown, value_of
-from envcheck.model.machine import Gpu
+from envcheck.model import Absent, Gpu, Known, Unknown, value_of
 from envcheck.probes.gpus import collect_gpus, parse_information
 from envcheck.probes.nvml import normal_pci_address
 from tests.probes.gpu_machines import A100, bare, healthy, installed, nvml_answer, nvml_gpu, pci

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from envcheck.model.facts import Absent, Known, Source, Unknown, value_of
+from envcheck.model import Absent, Known, Source, Unknown, value_of
 from envcheck.probes.activity import parse_activity, read_activity
 from tests.probes.gpu_machines import bare, nvml_answer, nvml_gpu, pci
 

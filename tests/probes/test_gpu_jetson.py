@@ -7,7 +7,7 @@ import json
 import pytest
 
 from envcheck.host.data_files import read_data
-from envcheck.model.facts import Absent, Known, Unknown, value_of
+from envcheck.model import Absent, Known, Unknown, value_of
 from envcheck.probes.gpus import collect_gpus, parse_compatible, parse_model
 from tests.probes.gpu_machines import bare, installed, nvml_answer, nvml_gpu
 

@@ -10,7 +10,7 @@ import pytest
 
 from envcheck.host.data_files import read_data
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Known, Unknown
+from envcheck.model import Absent, Known, Unknown
 from envcheck.probes.host import HIDDEN, relevant_environment
 from envcheck.probes.installers import (
     conda_configuration,

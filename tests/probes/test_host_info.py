@@ -10,8 +10,7 @@ import pytest
 
 from envcheck.host.local import LocalHost
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Known, Unknown, value_of
-from envcheck.model.machine import HostFacts
+from envcheck.model import Absent, HostFacts, Known, Unknown, value_of
 from envcheck.probes.host import (
     collect_host,
     parse_cgroup,

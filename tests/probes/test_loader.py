@@ -11,7 +11,7 @@ import pytest
 
 from envcheck.host.local import LocalHost
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Unknown
+from envcheck.model import Absent, Unknown
 from envcheck.probes.loader import Loader
 from tests.known import known, unknown
 

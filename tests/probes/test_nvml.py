@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.facts import Absent, Known, Source, Unknown, value_of
+from envcheck.model import Absent, Known, Source, Unknown, value_of
 from envcheck.probes.driver_libraries import cuda_version_text
 from envcheck.probes.nvml import NvmlReading, parse_nvml, pynvml_folder, read_nvml
 from tests.probes.gpu_machines import bare, nvml_answer, nvml_gpu

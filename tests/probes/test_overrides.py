@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model.facts import Known, Source, Unknown, value_of
-from envcheck.model.machine import Facts, Gpu
+from envcheck.model import Facts, Gpu, Known, Source, Unknown, value_of
 from envcheck.probes.collection import apply_overrides
 
 TWO = Facts(gpus=Known((Gpu(nvml_index=Known(0, Source("library", "x"))), Gpu()), Source("library", "x")))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Known
+from envcheck.model import Absent, Known
 from envcheck.probes.python import PythonSelection, choose_python
 from tests.known import known
 

@@ -12,8 +12,7 @@ import pytest
 
 from envcheck.host.local import LocalHost
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Fact, Known, Unknown
-from envcheck.model.machine import PythonFacts
+from envcheck.model import Absent, Fact, Known, PythonFacts, Unknown
 from envcheck.probes.packages import parse_conda_name, read_installed
 from envcheck.probes.python import PythonSelection, collect_python, parse_glibcxx, parse_kernel
 from tests.host.programs import write_script

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model.facts import Absent, Known, Source, Unknown
-from envcheck.model.machine import Facts, Gpu, HostFacts
+from envcheck.model import Absent, Facts, Gpu, HostFacts, Known, Source, Unknown
 from envcheck.probes.collection import Redactor
 
 ALICE = Redactor("/home/alice", "alice")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.protocol import Completed
-from envcheck.model.facts import Absent, Known, Source, Unknown, value_of
+from envcheck.model import Absent, Known, Source, Unknown, value_of
 from envcheck.probes.nvml import NOT_RUN, SmiReading, find_smi, parse_banner, parse_smi, parse_table, read_smi
 from tests.probes.gpu_machines import bare
 

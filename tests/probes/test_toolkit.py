@@ -9,8 +9,7 @@ import pytest
 
 from envcheck.host.protocol import UnrecordedError
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Known, Unknown, value_of
-from envcheck.model.machine import ToolkitFacts, ToolkitInstall
+from envcheck.model import Absent, Known, ToolkitFacts, ToolkitInstall, Unknown, value_of
 from envcheck.probes.toolkit import collect_toolkits
 
 DATA = Path(__file__).parent / "data" / "nvcc"

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.local import LocalHost
-from envcheck.model.facts import Absent, Fact, Known, Unknown, value_of
-from envcheck.model.machine import ToolkitFacts, ToolkitInstall
+from envcheck.model import Absent, Fact, Known, ToolkitFacts, ToolkitInstall, Unknown, value_of
 from envcheck.probes.cuda_libraries import collect_libraries
 from envcheck.probes.toolkit import collect_toolkits
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Known, Unknown, value_of
+from envcheck.model import Absent, Known, Unknown, value_of
 from envcheck.probes.toolkit import nvcc_host_compiler
 
 NVCC = "/opt/cuda/bin/nvcc"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Known, Unknown
+from envcheck.model import Absent, Known, Unknown
 from envcheck.probes.toolkit import (
     cudart_version,
     parse_ccbin,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.facts import Absent, Known, value_of
+from envcheck.model import Absent, Known, value_of
 from envcheck.probes.cuda_libraries import collect_libraries
 from envcheck.probes.toolkit import collect_toolkits
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from envcheck.model.findings import Command, Finding, Fix, Report, Way
+from envcheck.model import Command, Finding, Fix, Report, Way
 from envcheck.plan.repair import repair_plan
 from envcheck.render.html import render_html
 from envcheck.render.json_report import render_json

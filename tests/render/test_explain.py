@@ -9,8 +9,7 @@ import pytest
 from envcheck.explain.judge import Reading, harmless_lines, line_that_matters
 from envcheck.explain.scan import Scan
 from envcheck.explain.signatures import Event
-from envcheck.model.facts import Source
-from envcheck.model.findings import (
+from envcheck.model import (
     COMPATIBLE,
     ERROR,
     INCOMPATIBLE,
@@ -22,6 +21,7 @@ from envcheck.model.findings import (
     Finding,
     Fix,
     Report,
+    Source,
 )
 from envcheck.render.explain import print_cause, print_explanation, print_failure, render_explanation
 

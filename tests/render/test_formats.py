@@ -10,8 +10,7 @@ from xml.etree import ElementTree as ET
 import fastjsonschema
 import pytest
 
-from envcheck.model.facts import Source
-from envcheck.model.findings import Command, Evidence, Finding, Fix, Report
+from envcheck.model import Command, Evidence, Finding, Fix, Report, Source
 from envcheck.render.junit import Case, render_cases, render_report
 from envcheck.render.markdown import escaped, fenced, render_github, render_markdown
 from envcheck.render.sarif import render_sarif

@@ -9,9 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.model.facts import Absent, Known, Source, Unknown
-from envcheck.model.findings import Command, Evidence, Finding, Fix, Report
-from envcheck.model.machine import SCHEMA_VERSION, DriverFacts, Facts, HostFacts, Snapshot
+from envcheck.model import (
+    SCHEMA_VERSION,
+    Absent,
+    Command,
+    DriverFacts,
+    Evidence,
+    Facts,
+    Finding,
+    Fix,
+    HostFacts,
+    Known,
+    Report,
+    Snapshot,
+    Source,
+    Unknown,
+)
 from envcheck.plan.repair import repair_plan
 from envcheck.render.html import render_html
 from envcheck.render.report_text import layers

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from envcheck.model.findings import COMPATIBLE, Command, Finding, Fix, Report
+from envcheck.model import COMPATIBLE, Command, Finding, Fix, Report
 from envcheck.model.quoting import quoted
 from envcheck.model.writing import Writing, writing_argv
 from envcheck.render.report_text import finding_lines, print_lines

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.data_files import read_data
-from envcheck.model.findings import Command, Finding, Fix, Report, Way
+from envcheck.model import Command, Finding, Fix, Report, Way
 from envcheck.model.plans import Plan, Step
 from envcheck.model.writing import read_writing
 from envcheck.plan.remedy import remedied

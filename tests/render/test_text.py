@@ -6,21 +6,29 @@ import io
 
 import pytest
 
-from envcheck.model.facts import Absent, Known, Source, Unknown
-from envcheck.model.findings import Citation, Command, Evidence, Finding, Fix, Report
-from envcheck.model.machine import (
+from envcheck.model import (
     SCHEMA_VERSION,
+    Absent,
+    Citation,
+    Command,
     CompilerFacts,
     DriverFacts,
+    Evidence,
     Facts,
+    Finding,
+    Fix,
     FrameworkBuild,
     Gpu,
     HostFacts,
+    Known,
     LibraryInstall,
     PythonFacts,
+    Report,
     Snapshot,
+    Source,
     ToolkitFacts,
     ToolkitInstall,
+    Unknown,
 )
 from envcheck.render.inert import inert
 from envcheck.render.report_text import print_text

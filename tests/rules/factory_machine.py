@@ -11,18 +11,22 @@ from typing import Any
 
 from envcheck.host.data_files import read_data
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
-from envcheck.model.findings import Finding
-from envcheck.model.machine import (
+from envcheck.model import (
+    Absent,
     DeviceNode,
     Distribution,
     DriverFacts,
+    Fact,
     Facts,
+    Finding,
     FrameworkBuild,
     Gpu,
     HostFacts,
+    Known,
     MigDevice,
     PythonFacts,
+    Source,
+    Unknown,
 )
 from envcheck.rules import RULES, Context, Target
 

@@ -10,9 +10,21 @@ from typing import Any, TypeVar
 from envcheck.host.data_files import read_data
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
-from envcheck.model.findings import Finding
-from envcheck.model.machine import Distribution, Facts, FrameworkBuild, Gpu, HostFacts, LibraryLookup, PythonFacts
+from envcheck.model import (
+    Absent,
+    Distribution,
+    Fact,
+    Facts,
+    Finding,
+    FrameworkBuild,
+    Gpu,
+    HostFacts,
+    Known,
+    LibraryLookup,
+    PythonFacts,
+    Source,
+    Unknown,
+)
 from envcheck.rules import Context, Target, evaluate
 
 T = TypeVar("T")

@@ -5,20 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
-from envcheck.model.findings import Finding
-from envcheck.model.machine import (
+from envcheck.model import (
+    Absent,
     CompilerFacts,
     Distribution,
     Extension,
+    Fact,
     Facts,
+    Finding,
     FrameworkBuild,
     HostFacts,
+    Known,
     LibraryInstall,
     LibraryLookup,
     PythonFacts,
+    Source,
     ToolkitFacts,
     ToolkitInstall,
+    Unknown,
 )
 from envcheck.rules import Context, Target, evaluate
 from tests.rules.factory_machine import gpu, matrix

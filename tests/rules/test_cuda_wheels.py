@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.facts import Absent
-from envcheck.model.findings import Finding
-from envcheck.model.machine import Distribution, Facts
+from envcheck.model import Absent, Distribution, Facts, Finding
 from tests.rules.factory_python import (
     SITE,
     UNREADABLE,

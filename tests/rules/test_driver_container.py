@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.facts import Known, Source
-from envcheck.model.findings import COMPATIBLE, ERROR, NOTE
-from envcheck.model.machine import DeviceNode, ToolkitFacts, ToolkitInstall
+from envcheck.model import COMPATIBLE, ERROR, NOTE, DeviceNode, Known, Source, ToolkitFacts, ToolkitInstall
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.context import UndecidedError
 from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, build, context, driver, gpu, known, nodes, only, run

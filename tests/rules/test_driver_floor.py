@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.findings import ERROR, INCOMPATIBLE, UNDETERMINED
+from envcheck.model import ERROR, INCOMPATIBLE, UNDETERMINED
 from envcheck.rules.context import UndecidedError
 from envcheck.rules.driver_release import at_least, at_least_cuda, parse_release, same_release
 from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, build, context, driver, gpu, known, only, run

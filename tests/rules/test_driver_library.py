@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.findings import COMPATIBLE, ERROR, NOTE
+from envcheck.model import COMPATIBLE, ERROR, NOTE
 from envcheck.rules.context import UndecidedError
 from envcheck.rules.driver_library import is_compat
 from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, context, driver, gpu, known, nodes, only, run

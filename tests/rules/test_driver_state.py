@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.findings import ERROR
-from envcheck.model.machine import DkmsModule
+from envcheck.model import ERROR, DkmsModule
 from envcheck.rules.context import UndecidedError
 from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, context, driver, gpu, known, nodes, only, run
 

@@ -7,9 +7,21 @@ from collections.abc import Iterator
 import pytest
 
 from envcheck.matrix.load import load_matrix
-from envcheck.model.facts import Absent, Known, Source, Unknown
-from envcheck.model.findings import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Finding
-from envcheck.model.machine import DriverFacts, Facts, Gpu
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    WARNING,
+    Absent,
+    DriverFacts,
+    Facts,
+    Finding,
+    Gpu,
+    Known,
+    Source,
+    Unknown,
+)
 from envcheck.rules import Context, Target, engine
 from envcheck.rules.engine import evaluate
 from envcheck.rules.ranking import rank_findings

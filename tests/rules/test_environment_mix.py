@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.machine import Distribution
+from envcheck.model import Distribution
 from tests.rules.factory_python import UNREADABLE, build, context, distribution, facts, findings, found, known
 
 USER = "/home/jovyan/.local/lib/python3.11/site-packages"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.machine import Distribution, Facts, Gpu
+from envcheck.model import Distribution, Facts, Gpu
 from envcheck.rules import Context, Target, evaluate
 from tests.rules.factory_machine import matrix
 from tests.rules.factory_toolkit import NONE, known, machine, toolkit, torch

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from envcheck.model.facts import Unknown
-from envcheck.model.machine import Extension, FrameworkBuild
+from envcheck.model import Extension, FrameworkBuild, Unknown
 from tests.rules.factory_toolkit import HANGS, findings, judged, known, machine, tensorflow, torch
 
 ID = "extension-build-mismatch"

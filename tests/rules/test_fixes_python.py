@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.facts import Absent
+from envcheck.model import Absent
 from envcheck.rules.fixes_python import (
     conda_install,
     install_steps,

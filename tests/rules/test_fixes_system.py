@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.findings import Fix
+from envcheck.model import Fix
 from envcheck.rules.fixes_driver import other_module, rebuild_module, start_fabric_manager
 from envcheck.rules.fixes_system import as_root, install_driver, system_family
 from tests.rules.factory_machine import NONE, UNREAD, context, known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model.facts import Absent
+from envcheck.model import Absent
 from tests.rules.factory_python import UNREADABLE, build, context, distribution, facts, findings, found, known
 
 UNDECIDED = [("probe-failed", "error")]

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.facts import NOT_STATED, Absent, Fact, Unknown
-from envcheck.model.machine import DriverFacts, Facts
+from envcheck.model import NOT_STATED, Absent, DriverFacts, Fact, Facts, Unknown
 from envcheck.rules import evaluate
 from envcheck.rules.pytorch_index import serves
 from tests.rules.factory_python import (

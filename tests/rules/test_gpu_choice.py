@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.findings import ERROR, WARNING
+from envcheck.model import ERROR, WARNING
 from envcheck.rules.gpu_choice import usable_gpus
 from tests.rules.factory_machine import NONE, UNREAD, build, context, gpu, known, run
 

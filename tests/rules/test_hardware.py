@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model.facts import Unknown
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, WARNING
-from envcheck.model.machine import Distribution
+from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, WARNING, Distribution, Unknown
 from envcheck.rules.context import UndecidedError
 from tests.rules.factory_machine import NONE, UNREAD, build, context, driver, gpu, known, only, run
 

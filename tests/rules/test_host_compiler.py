@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.machine import CompilerFacts, Extension, Facts, ToolkitInstall
+from envcheck.model import CompilerFacts, Extension, Facts, ToolkitInstall
 from tests.rules.factory_toolkit import HANGS, NONE, findings, judged, known, machine, tensorflow, toolkit, torch
 
 NEW, OLD = "host-compiler-too-new", "host-compiler-too-old"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model.machine import FrameworkBuild
+from envcheck.model import FrameworkBuild
 from tests.rules.factory_toolkit import SITE, judged, known, lookup, machine, torch
 
 ID = "cuda-wheel-conflict"

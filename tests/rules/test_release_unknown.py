@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.facts import Unknown
+from envcheck.model import Unknown
 from envcheck.rules import evaluate
 from tests.rules.factory_python import build, context, distribution, facts, found, gpu, known
 

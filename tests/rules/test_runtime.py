@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model.findings import ERROR, WARNING
-from envcheck.model.machine import GpuProcess
+from envcheck.model import ERROR, WARNING, GpuProcess
 from envcheck.rules.context import Context, UndecidedError
 from tests.rules.factory_machine import NONE, UNREAD, build, context, gpu, known, only, run, split_gpu
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from envcheck.model.facts import Absent
-from envcheck.model.machine import Facts
+from envcheck.model import Absent, Facts
 from envcheck.rules import evaluate
 from envcheck.rules.targets import (
     BITS,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from envcheck.model.facts import Unknown
+from envcheck.model import Unknown
 from tests.rules.factory_toolkit import (
     HANGS,
     NONE,

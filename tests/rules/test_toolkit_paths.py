@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.facts import Source
-from envcheck.model.machine import FrameworkBuild
+from envcheck.model import FrameworkBuild, Source
 from tests.rules.factory_toolkit import (
     HANGS,
     NONE,

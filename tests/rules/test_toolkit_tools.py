@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.facts import Unknown
-from envcheck.model.machine import Distribution, FrameworkBuild
+from envcheck.model import Distribution, FrameworkBuild, Unknown
 from tests.rules.factory_toolkit import (
     HANGS,
     NONE,

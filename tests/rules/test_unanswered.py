@@ -5,8 +5,18 @@ from __future__ import annotations
 import pytest
 
 from envcheck.matrix.load import load_matrix
-from envcheck.model.facts import Absent, Known, Source, Unknown
-from envcheck.model.machine import CompilerFacts, DriverFacts, Facts, Gpu, ToolkitFacts, ToolkitInstall
+from envcheck.model import (
+    Absent,
+    CompilerFacts,
+    DriverFacts,
+    Facts,
+    Gpu,
+    Known,
+    Source,
+    ToolkitFacts,
+    ToolkitInstall,
+    Unknown,
+)
 from envcheck.rules import Context, evaluate
 
 HERE = Source("file", "/x")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model.findings import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED
+from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED
 from envcheck.rules.context import UndecidedError
 from envcheck.rules.visible_devices_list import select_devices
 from tests.rules.factory_machine import NONE, UNREAD, build, context, driver, gpu, known, nodes, only, run, split_gpu

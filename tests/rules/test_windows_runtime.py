@@ -6,8 +6,18 @@ import pytest
 
 from envcheck.host.recorded import RecordedHost
 from envcheck.matrix.load import load_matrix
-from envcheck.model.facts import Absent, Fact, Known, Source, Unknown
-from envcheck.model.machine import Distribution, Facts, FrameworkBuild, HostFacts, PythonFacts
+from envcheck.model import (
+    Absent,
+    Distribution,
+    Fact,
+    Facts,
+    FrameworkBuild,
+    HostFacts,
+    Known,
+    PythonFacts,
+    Source,
+    Unknown,
+)
 from envcheck.probes.host import msvc_runtime
 from envcheck.rules import Context, evaluate
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from envcheck.host.recorded import RecordedHost
-from envcheck.model.findings import Report
-from envcheck.model.machine import Distribution, Facts, FrameworkBuild, PythonFacts
+from envcheck.model import Distribution, Facts, FrameworkBuild, PythonFacts, Report
 from envcheck.probes import collect
 from envcheck.rules import Context, Target, evaluate
 from tests.rules.factory_machine import NONE, known, matrix

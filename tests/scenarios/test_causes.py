@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE
-from envcheck.model.machine import FrameworkBuild
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, FrameworkBuild
 from tests.rules.factory_machine import known
 from tests.scenarios.machine import A100, MULTIARCH, NODE, RTX4090, Card, Machine, judge, told, torch
 from tests.scenarios.test_healthy import DOCKER, EIGHT, FABRIC, FABRIC_VERSION, SWITCH, with_card

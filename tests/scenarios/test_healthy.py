@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from envcheck.model.findings import COMPATIBLE
+from envcheck.model import COMPATIBLE
 from tests.rules.factory_machine import known
 from tests.scenarios.machine import A100, MULTIARCH, NODE, RTX4090, Card, Machine, judge, told, torch
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model.facts import Known, Source
-from envcheck.model.machine import Gpu, MigDevice
+from envcheck.model import Gpu, Known, MigDevice, Source
 from envcheck.smoke.devices import CPU_DEVICE, DeviceChoice, DeviceError, Framework, all_together, choose_devices
 from envcheck.smoke.runner import jobs_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model.machine import Distribution
+from envcheck.model import Distribution
 from envcheck.smoke.devices import Framework, hidden_folders, installed_frameworks
 
 NAMED = {

@@ -11,7 +11,7 @@ import fastjsonschema
 import pytest
 
 import envcheck
-from envcheck.model.findings import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 from envcheck.render.junit import render_smoke_junit
 from envcheck.render.smoke import placement_lines, print_smoke, render_smoke_json
 from envcheck.rules import catalogue
