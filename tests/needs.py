@@ -39,7 +39,7 @@ def _mount_namespace() -> bool:
     if not (_linux() and _root() and shutil.which("unshare") and shutil.which("mount")):
         return False
     attempt = ["unshare", "-m", "sh", "-c", "mount -t tmpfs tmpfs /mnt"]
-    return subprocess.run(attempt, capture_output=True, timeout=10, check=False).returncode == 0
+    return subprocess.run(attempt, capture_output=True, check=False).returncode == 0
 
 
 def _stand_in_host() -> bool:
@@ -90,7 +90,7 @@ def _package_index() -> bool:
     from envcheck.matrix.refresh.pip_settings import ArtifactError, pip_settings
 
     try:
-        settings = dataclasses.replace(pip_settings(os.environ), connect_timeout=5.0, read_timeout=10.0, retries=0)
+        settings = dataclasses.replace(pip_settings(os.environ), connect_timeout=20.0, read_timeout=60.0, retries=0)
         return bool(read_page(open_session(settings), settings, "tensorflow-intel"))
     except (ArtifactError, requests.RequestException):
         return False
@@ -125,7 +125,7 @@ def _sshd() -> bool:
     if not (_stand_in_host() and all(shutil.which(name, path=beside) for name in programs)):
         return False
     attempt = ["unshare", "--net", "--uts", "ip", "link", "add", "ecneed", "type", "bridge"]
-    return subprocess.run(attempt, capture_output=True, timeout=10, check=False).returncode == 0
+    return subprocess.run(attempt, capture_output=True, check=False).returncode == 0
 
 
 def find_ldconfig() -> str | None:

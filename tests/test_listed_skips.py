@@ -19,7 +19,7 @@ def run_pytest(folder: Path, body: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_it.py").write_text("import pytest\n" + body, encoding="utf-8")
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "tests.listed_skips", "-p", "no:cacheprovider", str(folder)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, timeout=50, check=False)
+    return subprocess.run(argv, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(

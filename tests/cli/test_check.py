@@ -37,7 +37,7 @@ def check(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "envcheck", "check", *machine, *options]
     root = str(Path(__file__).parent.parent.parent)
     env = {"PATH": "/bin", "PYTHONPATH": root}
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30, cwd=project, env=env)
+    return subprocess.run(argv, capture_output=True, text=True, check=False, cwd=project, env=env)
 
 
 def add(project: Path, line: str) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_doctor import ROOT, document, envcheck
+from tests.patience import PATIENCE
 
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
 NOISE = "2024-05-10 11:33:15.185131: W tensorflow/x.cc:38] TF-TRT Warning: Could not find TensorRT"
@@ -32,7 +33,6 @@ def explain_input(text: bytes, *arguments: str) -> subprocess.CompletedProcess[b
         input=text,
         capture_output=True,
         cwd=ROOT,
-        timeout=50,
         check=False,
     )
 
@@ -173,7 +173,7 @@ def test_following_names_the_cause_while_the_file_grows(tmp_path: Path) -> None:
         first = [process.stdout.readline() for _ in range(2)]
         assert first == [f"The line that matters: {path}:2\n", f"  > {MISMATCH}\n"]
         process.send_signal(signal.SIGINT)
-        rest, errors = process.communicate(timeout=20)
+        rest, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, errors
     assert "INCOMPATIBLE" in rest
     assert "Read 3 lines" in rest
@@ -189,7 +189,7 @@ def test_following_waits_for_a_file_that_is_not_there_yet(tmp_path: Path) -> Non
         path.write_text(f"{MISMATCH}\n", encoding="utf-8")
         assert process.stdout.readline() == f"The line that matters: {path}:1\n"
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
 
 
@@ -215,7 +215,7 @@ def test_a_terminal_is_told_what_to_paste() -> None:
         assert process.stderr is not None
         assert "Paste the log" in process.stderr.readline()
         os.write(outer, f"{MISMATCH}\n\x04".encode())
-        said, _ = process.communicate(timeout=20)
+        said, _ = process.communicate(timeout=PATIENCE)
     os.close(outer)
     assert process.returncode == 1
     assert "The line that matters: line 1" in said

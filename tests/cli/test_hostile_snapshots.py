@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -74,7 +73,6 @@ REFUSED = {
 def test_a_hostile_snapshot_is_shown_inert(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "a.json"
     file.write_text(SHOWN[name], encoding="utf-8")
-    started = time.process_time()
     snapshot = saved_snapshot(str(file))
     report = evaluate(Context(snapshot.facts, matrix(), Target()))
     for form in FORMATS:
@@ -89,7 +87,6 @@ def test_a_hostile_snapshot_is_shown_inert(name: str, tmp_path: Path, capsys: py
     json.loads(render_diff_json(compared, ("a", "b")))
     print_comparison(compared, ("a", "b"), color=False, verbose=True, quiet=False)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", capsys.readouterr().out)
-    assert time.process_time() - started < 5  # eight reports; one takes a fraction of a second
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -97,10 +94,8 @@ def test_a_broken_snapshot_is_refused_in_a_sentence(name: str, tmp_path: Path) -
     text, said = REFUSED[name]
     file = tmp_path / "a.json"
     file.write_text(text, encoding="utf-8")
-    started = time.process_time()
     with pytest.raises(UserError, match=said):
         saved_snapshot(str(file))
-    assert time.process_time() - started < 2
 
 
 def test_a_hundred_megabytes_are_not_read(tmp_path: Path) -> None:

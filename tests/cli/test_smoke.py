@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -24,6 +23,7 @@ from envcheck.smoke.verdict import with_findings
 from tests.cli.test_doctor import document, envcheck
 from tests.fakes.gpu_host import run_on_gpu_host
 from tests.fakes.machine import TWO_A100, GpuHost
+from tests.patience import PATIENCE, wait_for
 from tests.smoke.standin import GPUS, run, standin_python
 
 pytestmark = pytest.mark.needs("linux")
@@ -188,31 +188,29 @@ def test_every_step_is_told_to_who_watches(monkeypatch: pytest.MonkeyPatch, caps
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
-def test_an_interrupted_test_leaves_nothing_behind(number: signal.Signals, code: int) -> None:
+def test_an_interrupted_test_leaves_nothing_behind(tmp_path: Path, number: signal.Signals, code: int) -> None:
     asked = [sys.executable, "-m", "envcheck", "smoke", "--python", standin_python(), "--expect", "cpu"]
-    environment = {**os.environ, "STANDIN_TORCH": "hang", "PYTHONPATH": str(ROOT)}
+    told = {"STANDIN_TORCH": "hang", "STANDIN_SLEEP": f"3662.{os.getpid()}", "TMPDIR": str(tmp_path)}
+    environment = {**os.environ, **told, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(asked, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 20
-        while not hanging() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert hanging()
-        assert list(Path(tempfile.gettempdir()).glob("envcheck-smoke-*"))
+        wait_for(hanging, "the child of the stand-in")
+        assert list(tmp_path.glob("envcheck-smoke-*"))
         process.send_signal(number)
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, "Interrupted." in err, "Traceback" in err) == (code, code == 130, False)
     assert not hanging()
-    assert not list(Path(tempfile.gettempdir()).glob("envcheck-smoke-*"))
+    assert not list(tmp_path.glob("envcheck-smoke-*"))
 
 
 def hanging() -> bool:
     """Tell whether the child that the stand-in starts before it hangs is there."""
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, timeout=10, check=True).stdout
-    return "sleep 987654" in listed
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return f"sleep 3662.{os.getpid()}" in listed
 
 
 @pytest.mark.needs("stand-in-host")
 def test_the_driver_is_tested_where_no_framework_is(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)
     argv = [sys.executable, "-m", "envcheck", "smoke", "--env", str(tmp_path / "env"), "--format", "json"]
     done = run_on_gpu_host(GpuHost(gpus=TWO_A100), argv, {"PYTHONPATH": str(ROOT)})
     found = json.loads(done.stdout)

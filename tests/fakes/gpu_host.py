@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tests.fakes.machine import GpuHost
 from tests.fakes.stage import stage
+from tests.patience import PATIENCE
 
 # The namespace: an overlay of this machine's root, on a tmpfs copy of the stage, with the rest mounted into it.
 _ENTER = """
@@ -42,7 +43,7 @@ _OF_THIS_MACHINE = ("CUDA", "LD_LIBRARY_PATH", "NVIDIA_", "NVCC_", "XLA_FLAGS", 
 
 
 def run_on_gpu_host(
-    host: GpuHost, argv: Sequence[str], environment: Mapping[str, str] | None = None, timeout: float = 30.0
+    host: GpuHost, argv: Sequence[str], environment: Mapping[str, str] | None = None, timeout: float = PATIENCE
 ) -> subprocess.CompletedProcess[str]:
     """Run `argv` on the stand-in `host` and return what it printed and its exit code.
 

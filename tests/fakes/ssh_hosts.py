@@ -20,6 +20,7 @@ from pathlib import Path
 from tests.fakes.gpu_host import entering
 from tests.fakes.machine import GpuHost
 from tests.fakes.stage import stage
+from tests.patience import PATIENCE
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _INSIDE = """
@@ -38,7 +39,7 @@ class SshHost:
 
 
 @contextlib.contextmanager
-def ssh_hosts(hosts: Mapping[str, SshHost], seconds: float = 60.0) -> Iterator[Path]:
+def ssh_hosts(hosts: Mapping[str, SshHost], seconds: float = PATIENCE) -> Iterator[Path]:
     """Start the hosts, wait until each answers its port, and yield an inventory; take them all down in the end."""
     with tempfile.TemporaryDirectory(prefix="standin-") as folder, contextlib.ExitStack() as stack:
         net = _Net(Path(folder), os.getpid())
@@ -58,7 +59,7 @@ class _Net:
         self.folder, self.started = folder, dict[str, "subprocess.Popen[bytes]"]()
         self._number, self._addresses = number, dict[str, str]()
         for name in ("id", "host_key"):
-            subprocess.run(["ssh-keygen", "-qt", "ed25519", "-N", "", "-f", str(folder / name)], check=True, timeout=20)
+            subprocess.run(["ssh-keygen", "-qt", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
         (folder / "authorized_keys").write_text((folder / "id.pub").read_text(encoding="utf-8"), encoding="utf-8")
         Path("/run/sshd").mkdir(exist_ok=True)
 
@@ -134,7 +135,7 @@ class _Net:
             for pid in _output(["ip", "netns", "pids", self._space(name)]).split():
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(pid), signal.SIGKILL)
-            process.wait(10)
+            process.wait(PATIENCE)
         spaces = [space for space in _output(["ip", "netns", "list"]).split() if space.startswith(self._space(""))]
         _ip([*(f"netns del {space}" for space in spaces), f"link del ecb{self._number}"])
 
@@ -144,11 +145,11 @@ class _Net:
 
 def _ip(lines: list[str]) -> None:
     text = "".join(line + "\n" for line in lines)
-    subprocess.run(["ip", "-force", "-batch", "-"], input=text, text=True, check=True, timeout=60)
+    subprocess.run(["ip", "-force", "-batch", "-"], input=text, text=True, check=True)
 
 
 def _output(argv: list[str]) -> str:
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=20).stdout
+    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
 
 
 def _wait(addresses: list[str], deadline: float) -> None:

@@ -13,7 +13,7 @@ VERSION = "0.0.1+standin"
 
 def make_standin_env(folder: Path, python: str = sys.executable) -> Path:
     """Make a venv that holds the stand-in torch; return its Python."""
-    subprocess.run([python, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    subprocess.run([python, "-m", "venv", "--without-pip", str(folder)], check=True)
     packages = next((folder / "lib").glob("python*/site-packages"))
     shutil.copytree(FRAMEWORKS / "torch", packages / "torch", ignore=shutil.ignore_patterns("__pycache__"))
     about = packages / f"torch-{VERSION}.dist-info"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.host.programs import write_script
+from tests.patience import FOREVER
 
 Break = Callable[[Path], None]
 
@@ -29,7 +30,7 @@ def _orphan(path: Path) -> None:
 
 # Name -> how to put such a program at a path; and the reason a fact must give for each.
 PROGRAMS: dict[str, tuple[Break, str]] = {
-    "hangs": (_script("exec sleep 300"), "timeout"),
+    "hangs": (_script(f"exec sleep {FOREVER}"), "timeout"),
     "garbage": (_script("head -c 3000 /dev/urandom | tr -d '0-9.'"), "unparsable"),
     "non-utf8": (_script(r"printf '\377\376\200 release \303\050'"), "unparsable"),
     "silent": (_script("exit 0"), "unparsable"),

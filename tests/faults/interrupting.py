@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.faults.doctor import environment
+from tests.patience import PATIENCE
 
 _MARK = "ENCHK_INTERRUPTED_IN"  # an inherited variable: who has it belongs to the command
 # Python answers an interruption in its own words until main() has begun: this says when.
@@ -37,7 +38,7 @@ class Ended:
     code: int
     stdout: str
     stderr: str
-    seconds: float  # from the interruption to the end
+    seconds: float  # from the interruption to the end: bench/interrupted.py has a limit for it
 
 
 def command_lines(folder: Path) -> dict[str, list[str]]:
@@ -46,7 +47,7 @@ def command_lines(folder: Path) -> dict[str, list[str]]:
     (folder / "train.log").write_text(_LOG)
     machine = str(folder / "machine.json")
     snapshot = [sys.executable, "-m", "envcheck", "snapshot", "-o", machine]
-    subprocess.run(snapshot, env=environment(), check=True, capture_output=True, timeout=50)
+    subprocess.run(snapshot, env=environment(), check=True, capture_output=True)
     return {
         "doctor": ["doctor", "--format", "json"],
         "snapshot": ["snapshot", "-o", str(folder / "out" / "machine.json")],
@@ -65,7 +66,7 @@ def interrupt(arguments: list[str], delay: float, folder: Path) -> Ended:
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
         sent = time.monotonic()
-        stdout, stderr = process.communicate(timeout=20)
+        stdout, stderr = process.communicate(timeout=PATIENCE)
         return Ended(process.returncode, stdout, stderr, time.monotonic() - sent)
 
 

@@ -1,4 +1,4 @@
-"""nvidia-smi, nvcc, the compilers and the inspected Python, broken in every way: a full report, in time."""
+"""nvidia-smi, nvcc, the compilers and the inspected Python, broken in every way: a full report, whatever hangs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from tests.faults.broken import PROGRAMS
-from tests.faults.doctor import LIMIT, Run, doctor, envcheck
+from tests.faults.doctor import Run, doctor, envcheck
 from tests.host.programs import is_gone, write_script
+from tests.patience import FOREVER
 
 pytestmark = pytest.mark.needs("linux")
+HANGS = "hangs"
 TOOLS = """
 nvidia-smi nvcc ptxas gcc g++ cc c++ clang clang++ ldconfig ldd modinfo mokutil dkms lsmod lspci uname dpkg dpkg-query
 rpm conda pip python3 systemctl systemd-detect-virt nv-fabricmanager file readelf
@@ -27,7 +29,7 @@ def why(fact: Any) -> str:
 def test_a_broken_nvidia_smi(tmp_path: Path, fault: str) -> None:
     put, reason = PROGRAMS[fault]
     put(tmp_path / "nvidia-smi")
-    assert why(doctor(path=tmp_path).fact("driver.smi_driver_version")) == reason
+    assert why(doctor(path=tmp_path, gives_up=fault == HANGS).fact("driver.smi_driver_version")) == reason
 
 
 def install_at(run: Run, root: Path) -> dict[str, Any] | None:
@@ -40,7 +42,7 @@ def test_a_broken_nvcc(tmp_path: Path, fault: str) -> None:
     put, reason = PROGRAMS[fault]
     (tmp_path / "bin").mkdir()
     put(tmp_path / "bin" / "nvcc")
-    install = install_at(doctor(path=tmp_path / "bin"), tmp_path)
+    install = install_at(doctor(path=tmp_path / "bin", gives_up=fault == HANGS), tmp_path)
     assert install is not None
     assert (why(install["nvcc_release"]), why(install["version"])) == (reason, reason)
 
@@ -58,14 +60,14 @@ def test_an_nvcc_that_no_shell_would_find_is_passed_over(tmp_path: Path, fault: 
 def test_a_broken_compiler(tmp_path: Path, tool: str, fault: str) -> None:
     put, reason = PROGRAMS[fault]
     put(tmp_path / tool)
-    assert why(doctor(path=tmp_path).fact(f"compilers.{tool}_version")) == reason
+    assert why(doctor(path=tmp_path, gives_up=fault == HANGS).fact(f"compilers.{tool}_version")) == reason
 
 
 @pytest.mark.parametrize("fault", sorted(set(PROGRAMS) - {"directory", "silent"}))
 def test_a_broken_interpreter(tmp_path: Path, fault: str) -> None:
     put, reason = PROGRAMS[fault]
     put(tmp_path / "python")
-    run = doctor("--python", str(tmp_path / "python"))
+    run = doctor("--python", str(tmp_path / "python"), gives_up=fault == HANGS)
     assert (run.code, why(run.fact("python.version"))) == (3, "unparsable" if fault == "exit-255" else reason)
 
 
@@ -80,9 +82,8 @@ def test_every_tool_hanging_leaves_a_full_report_and_no_process(tmp_path: Path) 
     tools.mkdir()
     names = TOOLS.split()
     for name in names:
-        write_script(tools / name, f"echo $$ >> {tmp_path}/pids; sleep 300 & echo $! >> {tmp_path}/pids; wait")
-    run = doctor(path=tools)
-    assert run.seconds <= LIMIT
+        write_script(tools / name, f"echo $$ >> {tmp_path}/pids; sleep {FOREVER} & echo $! >> {tmp_path}/pids; wait")
+    run = doctor(path=tools, gives_up=True)
     pids = [int(line) for line in (tmp_path / "pids").read_text(encoding="utf-8").split()]
     assert len(pids) >= 6
     assert [pid for pid in pids if not is_gone(pid)] == []

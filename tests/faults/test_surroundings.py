@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import time
@@ -10,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.doctor import LIMIT, Run, command, doctor, envcheck, environment, hold_to_its_word
+from tests.faults.doctor import Run, doctor, envcheck, environment, hold_to_its_word
 from tests.host.programs import is_gone, write_script
+from tests.patience import FOREVER, PATIENCE, patient_command, wait_for
 
 pytestmark = pytest.mark.needs("linux")
 FORMATS = ["text", "json"]
 
 
 def in_shell(redirection: str, form: str) -> Run:
-    line = f"set -o pipefail; {' '.join(command('doctor', '--format', form))} {redirection}"
-    start = time.monotonic()
+    line = f"set -o pipefail; {shlex.join(patient_command('doctor', '--format', form))} {redirection}"
     argv = ["bash", "-c", line]
-    done = subprocess.run(argv, env=environment(), capture_output=True, text=True, timeout=30, check=False)
-    return Run(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+    done = subprocess.run(argv, env=environment(), capture_output=True, text=True, check=False)
+    return Run(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -84,31 +85,22 @@ def test_thousands_of_search_entries(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("delay", [0.02, 0.05, 0.08, 0.11, 0.14, 0.2, 0.5])
-def test_an_interrupt_ends_at_once_and_leaves_nothing(tmp_path: Path, delay: float) -> None:
+def test_an_interrupt_ends_it_and_leaves_nothing(tmp_path: Path, delay: float) -> None:
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("nvidia-smi", "nvcc", "gcc", "g++", "clang"):
-        write_script(tools / name, f"echo $$ >> {tmp_path}/pids; exec sleep 300")
+        write_script(tools / name, f"echo $$ >> {tmp_path}/pids; exec sleep {FOREVER}")
     changes = environment({"PATH": f"{tools}:{os.environ['PATH']}"})
-    started = subprocess.Popen(command("doctor"), env=changes, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    started = subprocess.Popen(patient_command("doctor"), env=changes, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if delay >= 0.1:
-        wait_for(tmp_path / "pids")
+        wait_for((tmp_path / "pids").exists, "the first program")
     time.sleep(delay)
     started.send_signal(signal.SIGINT)
-    sent = time.monotonic()
-    stdout, stderr = started.communicate(timeout=20)
+    stdout, stderr = started.communicate(timeout=PATIENCE)
     if delay >= 0.1:  # before that, Python itself may still be starting, and answers in its own words
         assert (started.returncode, stdout) == (130, b"")
         assert b"Traceback" not in stderr
         assert stderr.strip() == b"envcheck: Interrupted."
-    assert time.monotonic() - sent < 1.5
     time.sleep(0.1)
     pids = (tmp_path / "pids").read_text(encoding="utf-8").split() if (tmp_path / "pids").exists() else []
     assert [pid for pid in pids if not is_gone(int(pid))] == []
-
-
-def wait_for(path: Path) -> None:
-    end = time.monotonic() + LIMIT
-    while not path.exists():
-        assert time.monotonic() < end, f"{path} was never written"
-        time.sleep(0.01)

@@ -12,6 +12,7 @@ import pytest
 
 from tests.fleet.command import ROOT
 from tests.fleet.test_slurm import kinds
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.needs("linux")
 SLOW = "#!/bin/sh\nexec sleep 61.{number}\n"
@@ -48,7 +49,7 @@ def interrupted(
         assert line, "it ended too early"
         read += line.endswith(": read\n")
     process.send_signal(number)
-    process.communicate(timeout=40)
+    process.communicate(timeout=PATIENCE)
     return process
 
 

@@ -22,7 +22,7 @@ for word; do case $word in --nodelist=*) node=${word#*=};; esac; done
 echo "$node $*" >> "$STANDIN/srun.log"
 while [ "$1" != sh ]; do shift; done
 case $node in
-  gpu04) [ -e "$STANDIN/slept" ] || { touch "$STANDIN/slept"; exec sleep 60; };;
+  gpu04) [ -e "$STANDIN/slept" ] || { touch "$STANDIN/slept"; exec sleep 3600; };;
   gpu05) echo 'srun: error: Unable to allocate resources: Requested nodes are busy' >&2; exit 1;;
   gpu06) echo 'login banner'; printf 'ENVCHECK-SNAPSHOT {"a": \\033]0;owned\\007 [[[\\n'; exit 0;;
 esac
@@ -46,7 +46,7 @@ def kinds(folder: Path) -> dict[str, str]:
 
 
 def run(tmp_path: Path, cluster: dict[str, str], *more: str) -> tuple[int, list[str]]:
-    limits = ("--timeout", "5", "--connect-timeout", "1", "--partition", "gpu")
+    limits = ("--timeout", "15", "--connect-timeout", "1", "--partition", "gpu")
     done = fleet("run", "--engine", "slurm", "-o", "out", *limits, *more, cwd=tmp_path, env=cluster)
     return done.returncode, done.stderr.splitlines()
 

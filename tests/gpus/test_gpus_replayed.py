@@ -14,6 +14,7 @@ from envcheck.cli import gpus as gpus_watch
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.host.protocol import Host
+from tests.patience import PATIENCE
 from tests.probes.gpu_machines import bare, installed, loaded, nvml_answer, nvml_gpu, pci
 
 BUSY = {
@@ -83,7 +84,7 @@ def test_rows_go_into_a_pipe_as_they_come(monkeypatch: pytest.MonkeyPatch, tmp_p
         on(monkeypatch, machine())
         assert run(["gpus", "--csv", str(pipe)]) == 0
         os.close(held)
-        assert len(reader.communicate(timeout=10)[0].splitlines()) == 2
+        assert len(reader.communicate(timeout=PATIENCE)[0].splitlines()) == 2
 
 
 def test_a_watch_goes_on_until_it_is_interrupted(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.faults.doctor import environment
+from tests.terminals import read_until
 
 pytestmark = pytest.mark.needs("posix")
 ROOT = Path(__file__).parents[2]
@@ -25,17 +24,6 @@ def resize(terminal: int, rows: int, columns: int) -> None:
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))  # tells the program, too
 
 
-def read_until(terminal: int, wanted: bytes, seconds: float) -> bytes:
-    said, end = b"", time.monotonic() + seconds
-    while wanted not in said and time.monotonic() < end:
-        if select.select([terminal], [], [], 0.1)[0]:
-            try:
-                said += os.read(terminal, 65536)
-            except OSError:  # the program has ended
-                break
-    return said
-
-
 def test_a_watch_follows_its_terminal_and_gives_the_cursor_back() -> None:
     import pty
 
@@ -46,9 +34,9 @@ def test_a_watch_follows_its_terminal_and_gives_the_cursor_back() -> None:
         os.execve(sys.executable, argv, environment({"TERM": "xterm"}))
     for rows, columns in SIZES:
         resize(terminal, rows, columns)
-        assert b"\x1b[2K" in read_until(terminal, b"\x1b[2K", 20)  # drawn anew
+        assert b"\x1b[2K" in read_until(terminal, b"\x1b[2K")  # drawn anew
     os.write(terminal, b"\x03")
-    said = read_until(terminal, b"Interrupted.", 20)
+    said = read_until(terminal, b"Interrupted.")
     _, status = os.waitpid(child, 0)
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 130

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
+
+from tests.patience import wait_for
 
 
 def write_script(path: Path, body: str, mode: int = 0o755) -> str:
@@ -14,14 +15,12 @@ def write_script(path: Path, body: str, mode: int = 0o755) -> str:
     return str(path)
 
 
-def is_gone(pid: int, patience: float = 2.0) -> bool:
-    """Tell whether a process has ended, or does so within `patience` seconds; a zombie counts as ended."""
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        if not _runs(pid):
-            return True
-        time.sleep(0.02)
-    return False
+def is_gone(pid: int) -> bool:
+    """Tell whether a process has ended, or does so while there is patience; a zombie counts as ended."""
+    try:
+        return wait_for(lambda: not _runs(pid), f"the end of process {pid}")
+    except AssertionError:
+        return False
 
 
 def _runs(pid: int) -> bool:
@@ -33,12 +32,6 @@ def _runs(pid: int) -> bool:
     return state not in "ZX"
 
 
-def wait_for_pid(path: Path, patience: float = 2.0) -> int:
-    """Read the process id a script writes into `path`."""
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        text = path.read_text(encoding="utf-8").strip() if path.exists() else ""
-        if text:
-            return int(text)
-        time.sleep(0.02)
-    raise AssertionError(f"{path} was never written")
+def wait_for_pid(path: Path) -> int:
+    """Read the process id a script writes into `path`, when it has."""
+    return int(wait_for(lambda: path.read_text(encoding="utf-8").strip() if path.exists() else "", str(path)))

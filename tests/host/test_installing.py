@@ -29,6 +29,7 @@ from envcheck.host.process import interrupted_when_told
 from envcheck.host.steps import Stepping, is_needed, run_step, undisturbed
 from tests.host.programs import write_script
 from tests.install.wheels import tree_hash
+from tests.patience import FOREVER, PATIENCE
 
 pytestmark = pytest.mark.needs("posix")
 
@@ -118,16 +119,16 @@ def test_a_held_file_names_its_holder(tmp_path: Path) -> None:
 def test_a_program_that_inherits_the_lock_goes_on_holding_it(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
     with exclusive(path, 0.0) as descriptor:
-        child = subprocess.Popen(["sleep", "30"], pass_fds=(descriptor,))
+        child = subprocess.Popen(["sleep", str(FOREVER)], pass_fds=(descriptor,))
     with pytest.raises(HeldError), exclusive(path, 0.0):
         pytest.fail("held twice")
     child.kill()
     child.wait()
-    with exclusive(path, 5.0):
+    with exclusive(path, PATIENCE):
         pass
 
 
-def heard_from(*argv: str, seconds: float = 30.0) -> tuple[list[str], object]:
+def heard_from(*argv: str, seconds: float = PATIENCE) -> tuple[list[str], object]:
     heard: list[str] = []
     ended = run_step(argv, Stepping({"PATH": os.environ["PATH"], "ONE": "1"}, heard.append, seconds), {"TWO": "2"})
     return heard, ended
@@ -140,17 +141,15 @@ def test_a_step_is_heard_with_its_errors_and_variables() -> None:
 
 
 def test_a_step_that_takes_too_long_ends_with_its_children() -> None:
-    begun = time.monotonic()
-    heard, ended = heard_from("sh", "-c", "echo begun; sleep 60 & wait", seconds=0.5)
+    heard, ended = heard_from("sh", "-c", f"echo begun; sleep {FOREVER} & wait", seconds=2.0)
     assert heard == ["begun"]
     assert getattr(ended, "detail", "") == "its time was up"
-    assert time.monotonic() - begun < 20
 
 
 def test_a_guard_acts_when_it_hears_no_end() -> None:
-    sleeper = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    sleeper = subprocess.Popen(["sleep", str(FOREVER)], start_new_session=True)
     assert is_needed(["idle", f"{sleeper.pid}"])
-    assert sleeper.wait(10) == -9
+    assert sleeper.wait(PATIENCE) == -9
     assert is_needed([])
     assert is_needed(["12345", "idle"])
     assert not is_needed(["12345", "idle", "done"])
@@ -161,9 +160,7 @@ def test_nothing_but_kill_ends_what_is_undisturbed() -> None:
     code += "with undisturbed():\n    os.kill(os.getpid(), signal.SIGINT); os.kill(os.getpid(), signal.SIGTERM)\n"
     code += "    print('whole', flush=True)\nos.kill(os.getpid(), signal.SIGTERM)"
     root = str(Path(__file__).parents[2])
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=30, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
     assert done.stdout == "whole\n"
     assert done.returncode == -15
     with undisturbed():

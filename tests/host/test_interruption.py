@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.host.programs import is_gone
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.needs("posix")
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,7 @@ main()
 def interrupted(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-c", _MAIN.replace("{code}", code), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
 
 
 # What takes the place of KeyboardInterrupt. The first: it comes when a wait has just let go of its lock, where under
@@ -65,7 +66,7 @@ IN_A_CALLBACK = """
 class Held: pass
 def command(arguments):
     held = Held(); kept = weakref.ref(held, lambda _: press()); del held
-    time.sleep(20)
+    time.sleep(3600)
 """
 TWICE = """
 from envcheck.host import process
@@ -123,7 +124,7 @@ def test_a_program_that_has_just_started_is_ended(tmp_path: Path) -> None:
 import subprocess
 from envcheck.host.process import tracked
 def start():
-    started = subprocess.Popen(["sleep", "300"], start_new_session=True)
+    started = subprocess.Popen(["sleep", "3600"], start_new_session=True)
     open(sys.argv[1], "w").write(str(started.pid))
     press()
     return started
@@ -138,7 +139,7 @@ def command(arguments):
 def test_the_second_one_ends_a_start_that_hangs() -> None:
     code = """
 from envcheck.host.process import tracked
-def start(): press(); press(); time.sleep(20)
+def start(): press(); press(); time.sleep(3600)
 def command(arguments):
     with tracked(start): pass
 """
@@ -157,7 +158,7 @@ def test_a_reader_that_does_not_read_on_does_not_keep_it() -> None:
         process.send_signal(signal.SIGINT)
         assert process.stderr.readline() == f"{TOLD}\n".encode()
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
+        assert process.wait(PATIENCE) == 130
 
 
 def test_a_forked_worker_leaves_it_to_its_parent() -> None:

@@ -10,6 +10,7 @@ import pytest
 from envcheck.host.process import run_program
 from envcheck.host.steps import run_streaming
 from envcheck.model import Known
+from tests.patience import PATIENCE
 
 LATE = ["sh", "-c", "sleep 0.3; echo answer"]
 PATH = {"PATH": "/usr/bin:/bin"}
@@ -21,7 +22,7 @@ def _busy(monkeypatch: pytest.MonkeyPatch) -> None:
     poll = subprocess.Popen.poll
 
     def late(process: subprocess.Popen[bytes]) -> int | None:
-        process.wait(5)
+        process.wait(PATIENCE)
         return poll(process)
 
     monkeypatch.setattr(subprocess.Popen, "poll", late)
@@ -29,7 +30,7 @@ def _busy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.needs("posix")
 def test_of_a_program_that_is_run() -> None:
-    done = run_program(LATE, 5, PATH)
+    done = run_program(LATE, PATIENCE, PATH)
     assert isinstance(done, Known)
     assert done.value.stdout == "answer\n"
 
@@ -38,5 +39,5 @@ def test_of_a_program_that_is_run() -> None:
 def test_of_a_program_that_is_listened_to() -> None:
     heard: list[str] = []
     with tempfile.TemporaryFile() as log:
-        run_streaming(LATE, PATH, heard.append, log=log, seconds=5)
+        run_streaming(LATE, PATH, heard.append, log=log, seconds=PATIENCE)
     assert heard == ["answer"]

@@ -15,6 +15,7 @@ from envcheck.host.local import LocalHost
 from envcheck.model import Absent, Fact, Known
 from tests.host.programs import write_script
 from tests.known import known, unknown, where
+from tests.patience import FOREVER, PATIENCE
 
 CHILD = "print('{\"argument\": \"' + __import__('sys').argv[1] + '\"}')"
 
@@ -106,9 +107,9 @@ def test_a_child_script_answers_with_an_object() -> None:
     assert where(fact).where == f"named in {sys.executable}"
 
 
-def ask_script(tmp_path: Path, body: str, timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
+def ask_script(tmp_path: Path, body: str, budget: float = PATIENCE) -> Fact[Mapping[str, Any]]:
     python = write_script(tmp_path / "python", body)
-    return LocalHost().ask("named", python=python, timeout=timeout)
+    return LocalHost(budget).ask("named", python=python)
 
 
 @pytest.mark.needs("posix")
@@ -121,11 +122,11 @@ def ask_script(tmp_path: Path, body: str, timeout: float = 3.0) -> Fact[Mapping[
         ("echo '[1, 2]'", "unparsable", "printed no JSON object"),
         ("head -c 200000 /dev/zero | tr '\\0' '['", "unparsable", "printed no JSON"),
         ("kill -ILL $$", "crashed", "was ended by signal 4"),
-        ("exec sleep 60", "timeout", "no answer within 0.5 s"),
+        (f"exec sleep {FOREVER}", "timeout", "no answer within 0.5 s"),
     ],
 )
 def test_a_broken_interpreter_says_what_is_wrong(tmp_path: Path, body: str, why: str, detail: str) -> None:
-    fact = ask_script(tmp_path, body, timeout=0.5 if "sleep" in body else 3.0)
+    fact = ask_script(tmp_path, body, 0.5 if "sleep" in body else PATIENCE)
     assert unknown(fact).why == why
     assert detail in unknown(fact).detail
     assert "__import__" not in unknown(fact).detail  # the script itself is not repeated

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import pytest
 
 from envcheck.host.passthrough import CommandNotStartedError, Outcome, run_through
+from tests.patience import FOREVER
+from tests.terminals import read_until
 
 pytestmark = pytest.mark.needs("posix")
 
@@ -80,7 +82,9 @@ class SendsWhenReady(Seen):
 
 
 WAITS = (
-    "import signal, sys, time\nsignal.signal({0}, lambda *_: sys.exit(33))\nprint('ready', flush=True)\ntime.sleep(15)"
+    "import signal, sys, time\nsignal.signal({0}, lambda *_: sys.exit(33))\n"
+    "print('ready', flush=True)\n"
+    "time.sleep(3600)"
 )
 
 
@@ -106,9 +110,9 @@ def test_an_ignored_signal_stays_ignored() -> None:
 
 
 def test_what_is_left_running_is_not_waited_for() -> None:
-    start = time.monotonic()
-    assert run_through(["sh", "-c", "sleep 15 & echo out"], Seen()).status == 0
-    assert time.monotonic() - start < 8
+    seen = Seen()
+    assert run_through(["sh", "-c", f"sleep {FOREVER} & echo $!"], seen).status == 0  # else this test never ends
+    os.kill(int(b"".join(seen.blocks.values())), signal.SIGKILL)
 
 
 @contextlib.contextmanager
@@ -139,7 +143,7 @@ def test_a_terminal_for_a_terminal() -> None:
     code = "import os; print(os.isatty(1), os.isatty(2), *os.get_terminal_size()); os.write(2, b'10%\\r20%\\n')"
     with terminal_as_output() as outer:
         outcome = through(code, seen)
-        shown = os.read(outer, 4096)
+        shown = read_until(outer, b"20%\r\n")
     assert outcome.status == 0
     assert seen.blocks == {"output": b"True True 77 33\n10%\r20%\n"}
     assert shown == b"True True 77 33\r\n10%\r20%\r\n"
@@ -154,7 +158,7 @@ def test_a_terminal_that_changes_its_size() -> None:
     code = (
         "import os, signal, sys, time\n"
         "signal.signal(signal.SIGWINCH, lambda *_: (os.write(1, b'%d %d\\n' % os.get_terminal_size()), sys.exit(0)))\n"
-        "os.write(1, b'ready\\n')\ntime.sleep(15)"
+        "os.write(1, b'ready\\n')\ntime.sleep(3600)"
     )
     with terminal_as_output() as outer:
         fcntl.ioctl(outer, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 50, 0, 0))

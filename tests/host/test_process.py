@@ -1,4 +1,4 @@
-"""Programs that hang, flood, crash or cannot be started: an answer in time and nothing left running."""
+"""Programs that hang, flood, crash or cannot be started: an answer in any case, and nothing left running."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from envcheck.host.protocol import Completed
 from envcheck.model import Absent, Fact, Unknown
 from tests.host.programs import is_gone, wait_for_pid, write_script
 from tests.known import known, unknown, where
+from tests.patience import FOREVER, PATIENCE
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.needs("linux")
+GIVES_UP = 2.0  # seconds: enough for a script that writes its number first, on a busy machine too
 
 
-def run(path: str, timeout: float = 5.0) -> Fact[Completed]:
+def run(path: str, timeout: float = PATIENCE) -> Fact[Completed]:
     return run_program([path], timeout, os.environ)
 
 
@@ -48,28 +50,26 @@ def test_standard_input_is_empty(tmp_path: Path) -> None:
     assert known(answer).stdout == "done\n"
 
 
-def test_a_hang_ends_in_time_with_all_its_children(tmp_path: Path) -> None:
-    script = write_script(tmp_path / "tool", f"sleep 300 & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/own; wait")
-    start = time.monotonic()
-    answer = run(script, timeout=0.5)
-    assert time.monotonic() - start < 1.5
-    assert (unknown(answer).why, unknown(answer).detail) == ("timeout", f"{script} gave no answer within 0.5 s")
+def test_a_hang_ends_with_all_its_children(tmp_path: Path) -> None:
+    script = write_script(
+        tmp_path / "tool", f"sleep {FOREVER} & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/own; wait"
+    )
+    answer = run(script, timeout=GIVES_UP)
+    assert (unknown(answer).why, unknown(answer).detail) == ("timeout", f"{script} gave no answer within {GIVES_UP} s")
     assert is_gone(wait_for_pid(tmp_path / "own"))
     assert is_gone(wait_for_pid(tmp_path / "child"))
 
 
 def test_a_child_that_keeps_the_pipe_open_does_not_delay_the_answer(tmp_path: Path) -> None:
-    script = write_script(tmp_path / "tool", f"sleep 300 & echo $! > {tmp_path}/child; echo ready")
-    start = time.monotonic()
-    answer = run(script)
-    assert time.monotonic() - start < 2.0
+    script = write_script(tmp_path / "tool", f"sleep {FOREVER} & echo $! > {tmp_path}/child; echo ready")
+    answer = run(script, timeout=FOREVER)  # which it would take
     assert known(answer).stdout == "ready\n"
     assert is_gone(wait_for_pid(tmp_path / "child"))
 
 
 def test_a_program_that_closes_its_output_and_stays_is_ended(tmp_path: Path) -> None:
-    script = write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/own; exec sleep 300 >&- 2>&-")
-    answer = run(script, timeout=0.5)
+    script = write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/own; exec sleep {FOREVER} >&- 2>&-")
+    answer = run(script, timeout=GIVES_UP)
     assert unknown(answer).why == "timeout"
     assert is_gone(wait_for_pid(tmp_path / "own"))
 
@@ -108,29 +108,27 @@ def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
     assert plain in str(reasons["plain"])
 
 
-def test_ten_hanging_tools_at_once_stay_within_the_budget(tmp_path: Path) -> None:
-    host = LocalHost(budget=1.0)
+def test_ten_hanging_tools_at_once_use_up_one_budget(tmp_path: Path) -> None:
+    host = LocalHost(budget=GIVES_UP)
     scripts = [
-        write_script(tmp_path / f"tool{index}", f"echo $$ > {tmp_path}/pid{index}; exec sleep 300")
+        write_script(tmp_path / f"tool{index}", f"echo $$ > {tmp_path}/pid{index}; exec sleep {FOREVER}")
         for index in range(10)
     ]
     answers: list[Fact[Completed]] = []
     threads = [threading.Thread(target=lambda path: answers.append(host.run([path])), args=(path,)) for path in scripts]
-    start = time.monotonic()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert time.monotonic() - start < 2.5
     assert [getattr(answer, "why", None) for answer in answers] == ["timeout"] * 10
     assert all(is_gone(wait_for_pid(tmp_path / f"pid{index}")) for index in range(10))
 
 
 def test_ending_what_runs_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_ending", threading.Event())
-    script = write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/pid; exec sleep 300")
+    script = write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/pid; exec sleep {FOREVER}")
     answers: list[Fact[Completed]] = []
-    thread = threading.Thread(target=lambda: answers.append(run(script, timeout=30)))
+    thread = threading.Thread(target=lambda: answers.append(run(script)))
     thread.start()
     pid = wait_for_pid(tmp_path / "pid")
     process.end_running()
@@ -140,22 +138,22 @@ def test_ending_what_runs_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert unknown(run(script)).detail == "interrupted"
 
 
-def test_the_way_without_selectable_pipes_reads_and_ends_in_time(tmp_path: Path) -> None:
-    def drain(body: str) -> list[bytes]:
+def test_the_way_without_selectable_pipes_reads_and_ends(tmp_path: Path) -> None:
+    def drain(body: str, seconds: float) -> list[bytes]:
         argv = [write_script(tmp_path / "tool", body)]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
-            streams = process._drain_simply(started, time.monotonic() + 0.5)
+            streams = process._drain_simply(started, time.monotonic() + seconds)
             started.kill()
         return streams
 
-    assert drain("echo one; echo two >&2") == [b"one\n", b"two\n"]
-    assert drain("exec sleep 30") == [b"", b""]
+    assert drain("echo one; echo two >&2", PATIENCE) == [b"one\n", b"two\n"]
+    assert drain(f"exec sleep {FOREVER}", 0.1) == [b"", b""]
 
 
 INTERRUPTED = """
 import os, sys, threading, time
 from envcheck.host.process import end_running, run_program
-threading.Thread(target=run_program, args=([sys.argv[1]], 60.0, os.environ), daemon=True).start()
+threading.Thread(target=run_program, args=([sys.argv[1]], 3600.0, os.environ), daemon=True).start()
 while not os.path.exists(sys.argv[2]): time.sleep(0.01)
 time.sleep(0.1)
 end_running()
@@ -164,9 +162,9 @@ print(run_program([sys.argv[1]], 60.0, os.environ).detail)
 
 
 def test_an_interrupt_ends_what_runs_and_starts_nothing_more(tmp_path: Path) -> None:
-    script = write_script(tmp_path / "tool", f"echo $$ >> {tmp_path}/pid; exec sleep 300")
+    script = write_script(tmp_path / "tool", f"echo $$ >> {tmp_path}/pid; exec sleep {FOREVER}")
     argv = [sys.executable, "-c", INTERRUPTED, script, str(tmp_path / "pid")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(argv, env=environment, stdout=subprocess.PIPE, timeout=20, check=True)
+    done = subprocess.run(argv, env=environment, stdout=subprocess.PIPE, check=True)
     assert done.stdout == b"interrupted\n"
     assert is_gone(wait_for_pid(tmp_path / "pid"))  # one pid: the second was never started

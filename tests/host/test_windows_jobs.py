@@ -16,6 +16,7 @@ import pytest
 from envcheck.host import process as programs
 from envcheck.host import windows as windows_jobs
 from envcheck.host.windows import Job
+from tests.patience import PATIENCE
 
 
 class Kernel:
@@ -60,7 +61,7 @@ def test_what_a_program_left_behind_ends_with_it(monkeypatch: pytest.MonkeyPatch
         assert kernel.asked == ["CreateJobObjectW", "SetInformationJobObject", "AssignProcessToJobObject"]
         assert process.stdin is not None
         process.stdin.close()
-        process.wait(10)
+        process.wait(PATIENCE)
     assert kernel.asked[3:] == ["CloseHandle"]
     assert not programs._jobs
 
@@ -73,7 +74,7 @@ def test_a_program_that_is_ended_ends_with_all_of_its_own(monkeypatch: pytest.Mo
         process.kill()
     with windows(monkeypatch, Kernel("AssignProcessToJobObject")), programs.tracked(started) as process:
         programs.end_group(process)  # it could not be held: it alone is ended
-        assert process.wait(10) == -9
+        assert process.wait(PATIENCE) == -9
 
 
 @pytest.mark.parametrize("refuses", ["CreateJobObjectW", "SetInformationJobObject", "AssignProcessToJobObject"])

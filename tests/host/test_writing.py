@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.file_changes import write_atomically, write_output
+from tests.patience import PATIENCE
 
 
 def test_a_link_in_a_folder_of_results_is_replaced_and_what_it_names_is_left(tmp_path: Path) -> None:
@@ -36,7 +37,7 @@ def test_a_pipe_stays_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     with subprocess.Popen([sys.executable, "-c", f"print(open({str(pipe)!r}).read())"], stdout=subprocess.PIPE) as read:
         write_output(pipe, "through")
-        assert read.communicate(timeout=20)[0] == b"through\n"
+        assert read.communicate(timeout=PATIENCE)[0] == b"through\n"
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 
 from envcheck.host.file_changes import HeldError
@@ -12,6 +11,7 @@ from envcheck.install.journal import Journal, place_of
 from envcheck.install.run import Job, install
 from envcheck.model.plans import Step
 from tests.install.wheels import PARTS, site_packages
+from tests.patience import wait_for
 
 HELD = 9
 
@@ -62,9 +62,8 @@ def with_pip(folder: Path, source: tuple[str, ...]) -> tuple[Step, ...]:
 
 def judging(how: str, folder: Path) -> str:
     """Judge as the test wants it: well, badly, or once a file is there."""
-    deadline = time.monotonic() + 30
-    while how == "wait" and not (folder.parent / "go").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    if how == "wait":
+        wait_for((folder.parent / "go").exists, "the word to go on")
     return "the test refuses it" if how == "refuse" else ""
 
 

@@ -17,6 +17,7 @@ from envcheck.host.file_changes import copy_tree, exclusive
 from envcheck.install.journal import Journal, Place, place_of
 from tests.install.session import HELD
 from tests.install.wheels import held_by, tree_hash
+from tests.patience import PATIENCE, wait_for
 
 pytestmark = pytest.mark.needs("posix")
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,7 @@ def start(folder: Path, wheels: Path | str, how: str = "accept") -> subprocess.P
 
 
 def finished(process: subprocess.Popen[str]) -> str:
-    said, _ = process.communicate(timeout=50)
+    said, _ = process.communicate(timeout=PATIENCE)
     return said
 
 
@@ -46,11 +47,10 @@ def journal_of(place: Place) -> Journal:
 
 
 def wait_for_lines(place: Place, count: int, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and process.poll() is None:
-        if place.identities() and len(journal_of(place).lines()) >= count:
-            return
-        time.sleep(0.002)
+    wait_for(
+        lambda: process.poll() is not None or (place.identities() and len(journal_of(place).lines()) >= count),
+        f"{count} lines of the journal",
+    )
 
 
 def kill(process: subprocess.Popen[str], place: Place) -> None:
@@ -58,7 +58,7 @@ def kill(process: subprocess.Popen[str], place: Place) -> None:
     process.kill()
     finished(process)
     if place.state.is_dir():
-        with exclusive(str(place.lock), 20):
+        with exclusive(str(place.lock), PATIENCE):
             pass
 
 
@@ -126,7 +126,7 @@ def everything_below(number: int) -> list[int]:
 def test_power_loss_after_the_commit_is_finished_by_resume(
     stock: Path, existing: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert start(existing, stock / "wheels").wait(50) == 0
+    assert start(existing, stock / "wheels").wait(PATIENCE) == 0
     place = place_of(existing)
     path = place.journal(journal_of(place).identity)
     path.write_text("\n".join(path.read_text().splitlines()[:-1]) + '\n{"event": "fini')  # cut off in the last line
@@ -160,7 +160,7 @@ def test_two_at_once_exclude_each_other(stock: Path, existing: Path) -> None:
     first = start(existing, stock / "wheels", "wait")
     wait_for_lines(place_of(existing), 7, first)
     second = start(existing, stock / "wheels")
-    assert second.wait(30) == HELD
+    assert second.wait(PATIENCE) == HELD
     with pytest.raises(UserError, match=f"process {first.pid}.* is at work"):
         run(["install", "--resume", "--env", str(existing)])
     (existing.parent / "go").touch()
@@ -170,7 +170,7 @@ def test_two_at_once_exclude_each_other(stock: Path, existing: Path) -> None:
 
 def test_going_back_restores_all_that_was_there(stock: Path, existing: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = tree_hash(existing)
-    assert start(existing, stock / "wheels").wait(50) == 0
+    assert start(existing, stock / "wheels").wait(PATIENCE) == 0
     assert held_by(existing) == "2.0"
     assert run(["install", "--rollback", "--env", str(existing), "--yes"]) == 0
     assert "is the old environment, as it was before" in capfd.readouterr().out
@@ -181,7 +181,7 @@ def test_going_back_restores_all_that_was_there(stock: Path, existing: Path, cap
 
 def test_only_the_last_environment_is_kept(stock: Path, existing: Path) -> None:
     for _ in range(2):
-        assert start(existing, stock / "wheels").wait(50) == 0
+        assert start(existing, stock / "wheels").wait(PATIENCE) == 0
     place = place_of(existing)
     first, second = place.identities()
     assert [path.name for path in place.leftovers()] == [f"{second}.kept"]

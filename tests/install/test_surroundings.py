@@ -84,7 +84,7 @@ def index(stock: Path) -> Iterator[str]:
 @pytest.mark.parametrize("room", ["1500k", "400k"])  # full in the middle of a step; while the copy is made
 def test_a_full_disk(stock: Path, tmp_path: Path, room: str) -> None:
     argv = ["unshare", "-m", "sh", "-c", _SMALL_DISK, "sh", str(tmp_path), str(stock), str(ROOT), room, sys.executable]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert "RETURNED 4" in done.stdout, done.stdout + done.stderr
     assert "settled old" in done.stdout
     assert "No space left" in done.stdout
@@ -96,7 +96,7 @@ def test_an_index_that_goes_away(environment: Path, index: str) -> None:
     argv = [sys.executable, "-m", "tests.install.session", str(environment), index, "pip"]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     variables = {**clean, "PIP_CONFIG_FILE": os.devnull, "NO_PROXY": "127.0.0.1"}
-    done = subprocess.run(argv, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(argv, cwd=ROOT, env=variables, capture_output=True, text=True, check=False)
     assert done.returncode == 4, done.stdout + done.stderr
     assert "settled old the step install failed: exit status" in done.stdout
     assert held_by(environment) == "1.0"

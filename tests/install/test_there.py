@@ -29,13 +29,13 @@ pytestmark = [pytest.mark.needs("posix"), pytest.mark.usefixtures("here")]
 
 
 def bare(folder: Path) -> Path:
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     return folder
 
 
 def unpacked(environment: Path, wheel: Path) -> None:
     argv = [sys.executable, "-m", "zipfile", "-e", str(wheel), str(site_packages(environment))]
-    subprocess.run(argv, check=True, timeout=60)
+    subprocess.run(argv, check=True)
 
 
 def test_what_is_there_and_well_is_not_installed_again(here: Path, capfd: pytest.CaptureFixture[str]) -> None:

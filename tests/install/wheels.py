@@ -51,7 +51,7 @@ def site_packages(environment: Path) -> Path:
 
 def make_environment(folder: Path, wheels: Path, version: str) -> None:
     """Make an environment that holds both parts, an editable install, a link and a read-only file."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     packages = site_packages(folder)
     for name in PARTS:
         with zipfile.ZipFile(wheels / f"{name}-{version}-py3-none-any.whl") as archive:
@@ -69,9 +69,7 @@ def held_by(environment: Path) -> str:
     """Return the version an environment holds, asked of its own Python: "1.0", "2.0", "none", or "mix: ..."."""
     if not environment.exists():
         return "none"
-    asked = subprocess.run(
-        [environment / "bin/python", "-B", "-c", _ASKS], capture_output=True, text=True, timeout=60, check=False
-    )
+    asked = subprocess.run([environment / "bin/python", "-B", "-c", _ASKS], capture_output=True, text=True, check=False)
     versions = asked.stdout.split()
     if asked.returncode == 0 and len(set(versions)) == 1 and not (environment / ".envcheck-incomplete").exists():
         return versions[0]

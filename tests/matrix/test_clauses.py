@@ -59,7 +59,7 @@ def test_plain_clauses_do_not_load_packagings_specifiers() -> None:
         "assert within('2.15.0.post1', '>=2.15,<3,!=2.16.*'); assert not within('2.16.0rc0', '', prereleases=False); "
         "assert 'packaging' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=30)
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(

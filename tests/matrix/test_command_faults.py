@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 
 from envcheck.cli.group import run
 from tests.matrix.index.renewal import without
-from tests.matrix.index.server import JSON, LocalIndex, archive, recorded
+from tests.matrix.index.server import JSON, Handler, LocalIndex, archive, recorded
 
 SCHEMAS = Path(__file__).parents[2] / "envcheck" / "schemas"
 PAGE = "/simple/tensorflow/"
@@ -27,7 +26,7 @@ def down(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def slow(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "0.2")
-    index.answers[PAGE] = lambda handler: time.sleep(1)
+    index.answers[PAGE] = Handler.never
 
 
 def redirecting(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,10 +103,8 @@ def test_a_server_that_is_slow(configured_index: LocalIndex, monkeypatch: pytest
     monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "0.2")
     monkeypatch.setenv("PIP_RETRIES", "0")
     url = offer(configured_index, b"{}")
-    configured_index.answers["/matrix.json"] = lambda handler: time.sleep(1)
-    start = time.monotonic()
+    configured_index.answers["/matrix.json"] = Handler.never
     assert "did not answer in time" in refused(url)
-    assert time.monotonic() - start < 5
 
 
 def test_a_server_that_drips(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +163,7 @@ def test_nothing_that_talks_is_imported_for_a_file(tmp_path: Path) -> None:
         f"import sys; from envcheck.matrix import load_matrix; load_matrix({str(file)!r}); "
         "print('requests' in sys.modules, 'urllib3' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
 
 

@@ -1,4 +1,4 @@
-"""What goes wrong with an index or a wheel: one clear error each, in time, and nothing renewed."""
+"""What goes wrong with an index or a wheel: one clear error each, and nothing renewed."""
 
 from __future__ import annotations
 
@@ -31,11 +31,9 @@ def index() -> Iterator[LocalIndex]:
 
 
 def failure(index: LocalIndex, **settings: Any) -> str:
-    """Renew with the newest release missing, and return the error; it must not hang."""
-    start = time.monotonic()
+    """Renew with the newest release missing, and return the error."""
     with pytest.raises(ArtifactError) as caught:
         renew(index, without("tensorflow", "2.21.0"), "tensorflow", **settings)
-    assert time.monotonic() - start < 10
     assert str(caught.value).endswith(".")
     return str(caught.value)
 
@@ -51,7 +49,7 @@ def test_index_down() -> None:
 
 
 def test_index_slow(index: LocalIndex) -> None:
-    index.answers[PAGE] = lambda handler: time.sleep(1.5)
+    index.answers[PAGE] = Handler.never
     assert "did not answer in time" in failure(index, read_timeout=0.3)
 
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ import pytest
 from envcheck.cli.group import run
 from envcheck.matrix.refresh.refresh import list_framework
 from tests.matrix.index.renewal import reader, without
-from tests.matrix.index.server import LocalIndex
+from tests.matrix.index.server import Handler, LocalIndex
 from tests.matrix.test_verify import recorded_matrix, row_of, saved
+from tests.patience import PATIENCE, wait_for
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = ROOT / "envcheck" / "schemas"
@@ -151,7 +151,7 @@ def test_a_pipe_that_closes_is_no_error(configured_index: LocalIndex) -> None:
     done.stdout.close()
     assert done.stderr.read() == b""
     done.stderr.close()
-    done.wait(20)
+    done.wait(PATIENCE)
 
 
 @pytest.mark.needs("posix")
@@ -159,17 +159,15 @@ def test_a_pipe_that_closes_is_no_error(configured_index: LocalIndex) -> None:
 def test_an_interruption_writes_nothing_and_ends_with_130(
     configured_index: LocalIndex, tmp_path: Path, form: str
 ) -> None:
-    configured_index.answers[f"/files/{WHEEL}"] = lambda handler: time.sleep(5)
+    configured_index.answers[f"/files/{WHEEL}"] = Handler.never
     new = tmp_path / "new.json"
     new.write_text("as it was", encoding="utf-8")
     running = start(
         configured_index, *refresh(tmp_path, "--format", form), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    end = time.monotonic() + 20
-    while f"/files/{WHEEL}" not in configured_index.asked and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_for(lambda: f"/files/{WHEEL}" in configured_index.asked, "the question for the wheel")
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=20)
+    out, err = running.communicate(timeout=PATIENCE)
     assert running.returncode == 130, err
     assert new.read_text(encoding="utf-8") == "as it was"
     assert b"Traceback" not in err

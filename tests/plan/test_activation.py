@@ -48,9 +48,7 @@ def run(
     *argv: str, variables: dict[str, str] | None = None, cwd: Path | None = None, script: str = ""
 ) -> subprocess.CompletedProcess[str]:
     env = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "OSTYPE": "linux", **(variables or {})}
-    return subprocess.run(
-        argv, capture_output=True, text=True, timeout=20, check=False, env=env, cwd=cwd, input=script or None
-    )
+    return subprocess.run(argv, capture_output=True, text=True, check=False, env=env, cwd=cwd, input=script or None)
 
 
 def read_by(shell: str, lines: list[str], folder: Path, **variables: str) -> list[str]:
@@ -73,7 +71,7 @@ def with_libraries(folder: Path, *names: str, by_uv: bool = False) -> Environmen
     """Make a venv, with folders of CUDA wheels in it and the hooks of every shell."""
     if by_uv:
         asked = ("venv", "--quiet", "--offline", "--no-config", "--python", sys.executable, str(folder))
-        subprocess.run([str(Path(sys.executable).with_name("uv")), *asked], check=True, timeout=60)
+        subprocess.run([str(Path(sys.executable).with_name("uv")), *asked], check=True)
     else:
         venv.create(folder, with_pip=False, symlinks=True)
     for name in names:

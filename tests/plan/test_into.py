@@ -195,4 +195,4 @@ def test_that_something_is_gone_is_asked_of_the_environment(tmp_path: Path) -> N
     (step,) = [item for item in plan.steps if item.id == "remove"]
     for names, code in ((step.verify[3:], 0), (("pip", "pytest"), 1)):
         asked = (sys.executable, "-I", *step.verify[1:3], *(names if names[0] != "torch" else ("surely-not-here",)))
-        assert subprocess.run(asked, check=False, timeout=30, capture_output=True).returncode == code
+        assert subprocess.run(asked, check=False, capture_output=True).returncode == code

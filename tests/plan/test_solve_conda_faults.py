@@ -14,6 +14,7 @@ import pytest
 from envcheck.model.plans import Environment
 from envcheck.plan import verify as solve_conda
 from envcheck.plan.verify import UnreachableError, UnresolvableError, solve
+from tests.patience import PATIENCE
 from tests.plan.channel import write_channel
 
 Answer = tuple[int, bytes]
@@ -83,7 +84,7 @@ def test_a_server_that_never_answers_is_waited_for_so_long_only(monkeypatch: pyt
     over = threading.Event()
 
     def answer(_: str) -> Answer:
-        over.wait(20)
+        over.wait(PATIENCE)
         return 404, b""
 
     with served(answer) as address, pytest.raises(UnreachableError, match=r"conda-forge: .* within 0 s"):

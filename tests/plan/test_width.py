@@ -14,6 +14,7 @@ from envcheck.plan.activation import EVERY_SHELL, activation_steps
 from envcheck.render.plan_text import fitted, render_plan_text
 from tests.plan.goldens import PLANS
 from tests.plan.machines import machine, planned
+from tests.terminals import read_until
 
 LONG = {**PLANS, "no-plan": planned("tensorflow==2.99.*", on=machine("3.12"))}
 
@@ -62,7 +63,8 @@ def test_text_fits_the_terminal(columns: int, stated: str, wide: int, monkeypatc
     with os.fdopen(slave, "w") as terminal:
         monkeypatch.setattr("sys.stdout", terminal)
         show(LONG["no-plan"], "incompatible", "text", verbose=False)
+        terminal.write("the end")
         terminal.flush()
-        shown = os.read(master, 65536).decode().replace("\r\n", "\n")
+        shown = read_until(master, b"the end").decode().replace("\r\n", "\n").removesuffix("the end")
     os.close(master)
     assert shown == fitted(render_plan_text(LONG["no-plan"]), wide) != fitted(render_plan_text(LONG["no-plan"]), 40)

@@ -26,7 +26,7 @@ def library(path: Path, *flags: str, source: str = "int x;", soname: str = "") -
     code.write_text(source, encoding="utf-8")
     named = f"-Wl,-soname,{soname or path.name}"
     command = ["gcc", "-shared", "-fPIC", named, "-Wl,--no-as-needed", "-o", str(path), str(code), *flags, "-ldl"]
-    subprocess.run(command, check=True, capture_output=True, timeout=30)
+    subprocess.run(command, check=True, capture_output=True)
     code.unlink()
     return path
 

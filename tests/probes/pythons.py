@@ -24,16 +24,14 @@ def pythons() -> list[str]:
 def describe(python: str, *flags: str, **environment: str) -> dict[str, Any]:
     """Run the child script as the local host does and return its answer."""
     command = [python, *(flags or ("-I", "-S", "-B")), "-c", SCRIPT.read_text(encoding="utf-8")]
-    done = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=20, check=True
-    )
+    done = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True, check=True)
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
 
 def make_venv(folder: Path, python: str = sys.executable, *options: str) -> Path:
     """Make a real virtual environment without pip and return its site-packages."""
-    subprocess.run([python, "-m", "venv", "--without-pip", *options, str(folder)], check=True, timeout=60)
+    subprocess.run([python, "-m", "venv", "--without-pip", *options, str(folder)], check=True)
     return next(folder.glob("lib/python*/site-packages"))
 
 

@@ -64,7 +64,7 @@ def compiled(tmp_path: Path) -> Compile:
 
 
 def ask(script: str, *arguments: str) -> dict[str, Any]:
-    answer = LocalHost(budget=20).ask(script, *arguments, timeout=20)
+    answer = LocalHost().ask(script, *arguments)
     assert isinstance(answer, Known), answer
     return dict(answer.value)
 
@@ -82,7 +82,7 @@ def test_libcuda(compiled: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_libcuda_that_crashes_in_init_still_tells_its_version(compiled: Compile) -> None:
     library = compiled(CRASH)
     assert ask("libcuda_version", library) == {"version": 12040}
-    crash = LocalHost(budget=20).ask("libcuda_version", library, "init", timeout=20)
+    crash = LocalHost().ask("libcuda_version", library, "init")
     assert isinstance(crash, Unknown)
     assert crash.why == "crashed"
 

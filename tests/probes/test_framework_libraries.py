@@ -38,7 +38,7 @@ def really_opened(opener: Path, soname: str) -> str:
         "p = f(sys.argv[2].encode()).decode(); print(os.path.realpath(p) if p else '')"
     )
     command = [sys.executable, "-c", script, str(opener), soname]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 RPATH = "-Wl,-rpath,$ORIGIN/../nvidia/cuda_runtime/lib:$ORIGIN/../nvidia/cudnn/lib"

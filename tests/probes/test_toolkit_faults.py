@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,8 @@ from envcheck.host.local import LocalHost
 from envcheck.model import Absent, Fact, Known, ToolkitFacts, ToolkitInstall, Unknown, value_of
 from envcheck.probes.cuda_libraries import collect_libraries
 from envcheck.probes.toolkit import collect_toolkits
+from tests.patience import PATIENCE
+from tests.work import assert_linear
 
 pytestmark = pytest.mark.needs("posix")
 
@@ -36,8 +37,8 @@ def write_nvcc(root: Path, script: bytes, mode: int = 0o755) -> None:
     path.chmod(mode)
 
 
-def collect(root: Path) -> tuple[ToolkitFacts, ToolkitInstall]:
-    facts = collect_toolkits(LocalHost())
+def collect(root: Path, budget: float = PATIENCE) -> tuple[ToolkitFacts, ToolkitInstall]:
+    facts = collect_toolkits(LocalHost(budget))
     assert isinstance(facts.installs, Known)
     return facts, next(item for item in facts.installs.value if item.root == os.path.realpath(root))
 
@@ -66,10 +67,8 @@ def test_an_nvcc_that_misbehaves(root: Path, script: bytes, reason: str) -> None
 
 
 def test_an_nvcc_that_hangs_is_given_up(root: Path) -> None:
-    write_nvcc(root, b"#!/bin/sh\nsleep 30\n")
-    started = time.monotonic()
-    _, install = collect(root)
-    assert time.monotonic() - started < 3.5
+    write_nvcc(root, b"#!/bin/sh\nexec sleep 3600\n")
+    _, install = collect(root, budget=1.0)
     assert why(install.nvcc_release) == "timeout"
     assert value_of(install.version) == "12.4"
 
@@ -120,11 +119,13 @@ def test_bytes_that_are_no_utf8(root: Path) -> None:
 
 
 def test_ten_thousand_entries(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [f"{tmp_path}/gone/{number}/lib64" for number in range(10_000)]
-    monkeypatch.setenv("LD_LIBRARY_PATH", ":".join([*entries, f"{root}/lib64", *entries]))
-    monkeypatch.setenv("PATH", ":".join([*entries, "/usr/bin"]))
-    started = time.process_time()  # the processor's: a busy machine changes nothing
-    facts, _ = collect(root)
-    collect_libraries(LocalHost())
-    assert time.process_time() - started < 1.0
-    assert value_of(facts.roots_on_library_path) == (os.path.realpath(root),)
+    def read(count: int) -> ToolkitFacts:
+        entries = [f"{tmp_path}/gone/{number}/lib64" for number in range(count)]
+        monkeypatch.setenv("LD_LIBRARY_PATH", ":".join([*entries, f"{root}/lib64", *entries]))
+        monkeypatch.setenv("PATH", ":".join([*entries, "/usr/bin"]))
+        facts, _ = collect(root)
+        collect_libraries(LocalHost())
+        return facts
+
+    assert value_of(read(10_000).roots_on_library_path) == (os.path.realpath(root),)
+    assert_linear(read, 500)

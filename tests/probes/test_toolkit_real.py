@@ -18,24 +18,23 @@ WHEEL = "nvidia-cuda-nvcc==13.0.88"  # the first CUDA whose wheel holds nvcc its
 @pytest.fixture(scope="module")
 def venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("real-nvcc") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     site = next(folder.glob("lib/python*/site-packages"))
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(site), WHEEL]
-    subprocess.run(install, check=True, timeout=240, capture_output=True)
+    subprocess.run(install, check=True, capture_output=True)
     return folder
 
 
 def toolkits(venv: Path, path: str) -> Any:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "VIRTUAL_ENV": str(venv), "PATH": path}
     command = [sys.executable, "-m", "envcheck", "snapshot"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=50, check=True, cwd="/")
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, cwd="/")
     return json.loads(done.stdout)["facts"]["toolkits"]
 
 
 @pytest.mark.network
 @pytest.mark.needs("package-index")
 @pytest.mark.needs("linux")
-@pytest.mark.timeout(300)
 def test_the_wheels_nvcc_is_found_and_asked(venv: Path) -> None:
     binaries = next(venv.glob("lib/python*/site-packages/nvidia/cu13/bin"))
     found = toolkits(venv, f"{binaries}{os.pathsep}{os.environ['PATH']}")

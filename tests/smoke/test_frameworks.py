@@ -16,6 +16,7 @@ from envcheck.smoke.placement import EXECUTED, PLACER
 from envcheck.smoke.runner import Task, jobs_of, run_job, run_jobs
 from tests.fakes.tensorflow_env import make_tensorflow_env
 from tests.needs import framework_python
+from tests.patience import PATIENCE
 from tests.smoke.children import CHILDREN
 from tests.smoke.standin import GPUS
 
@@ -38,7 +39,7 @@ ON_TWO = {
 ON_ONE_TWICE = {"towers on CPU:0 and CPU:0", "all-reduce over CPU:0, CPU:0", "gradients over CPU:0, CPU:0"}
 
 
-def task(python: str, folder: str, level: str = "quick", seconds: float = 55.0, **told: str) -> Task:
+def task(python: str, folder: str, level: str = "quick", seconds: float = PATIENCE, **told: str) -> Task:
     environment = {**os.environ, **{f"STANDIN_TF_{name}": value for name, value in told.items()}}
     return Task(python, level, folder, environment, Limits(seconds, 4 << 30))
 
@@ -76,7 +77,7 @@ def tensorflow() -> Iterator[str]:
         yield str(make_tensorflow_env(framework_python("tf215"), Path(folder) / "env"))
 
 
-def on_standin(python: str, seconds: float = 55.0, gpus: int = 2, **told: str) -> list[Run]:
+def on_standin(python: str, seconds: float = PATIENCE, gpus: int = 2, **told: str) -> list[Run]:
     with tempfile.TemporaryDirectory() as folder:
         jobs = jobs_of((FRAMEWORKS["tf215"],), GPUS[:gpus], "quick", cpu=False)
         return list(run_jobs(task(python, folder, seconds=seconds, **told), jobs, lambda *_: None))
@@ -116,6 +117,6 @@ targets = ["CPU:0", "CPU:1"]
 print(engine.reduce(targets)[0], engine.gradients([[0.5, 1.0, -0.25, 0.125]] * 16, targets))
 """
     argv = [framework_python("jax"), "-I", "-c", code]
-    said = subprocess.run(argv, capture_output=True, text=True, timeout=50, check=True).stdout
+    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     whole = "[22.0, 44.0, -11.0, 5.5]"
     assert said.strip() == f"[3.0, 3.0] ([{whole}, {whole}], {whole})"

@@ -36,10 +36,9 @@ def matrix() -> dict[str, Any]:
 
 def failure(index: LocalIndex, matrix: dict[str, Any], cache: Path | None = None, **settings: Any) -> str:
     """Read the wheel's binaries and return the error, which names the wheel and leaves the matrix as it was."""
-    start, before = time.monotonic(), str(matrix)
+    before = str(matrix)
     with pytest.raises(ArtifactError) as caught:
         deepened(index, matrix, cache, **settings)
-    assert time.monotonic() - start < 10
     assert str(matrix) == before
     assert str(caught.value).startswith(WHEEL)
     assert str(caught.value).endswith(".")
@@ -98,11 +97,10 @@ def test_server_that_stalls(index: LocalIndex, matrix: dict[str, Any]) -> None:
         handler.send_header("Content-Range", f"bytes {first}-{last}/{len(handler.index.archive(WHEEL))}")
         handler.send_header("Content-Length", str(int(last) - first + 1))
         handler.end_headers()
-        time.sleep(0.8)
-        handler.close_connection = True
+        handler.never()
 
     later(index, stall)
-    assert "did not answer in time" in failure(index, matrix, read_timeout=0.3)
+    assert "did not answer in time" in failure(index, matrix, read_timeout=1.0)
 
 
 def test_server_that_drips(index: LocalIndex, matrix: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from envcheck.cli.matrix_refresh import progress_bar
 from envcheck.matrix.refresh.merge import canonical_text
 from tests.matrix.deep.deep_index import FILE, SAMPLE, SHA256, SOLVER, WHEEL, fill, row_of, unread
 from tests.matrix.index.server import Handler, LocalIndex
+from tests.patience import PATIENCE, wait_for
 
 ROOT = Path(__file__).parents[3]
 PIECE = 256 << 10  # bytes that are written at a time
@@ -102,8 +102,7 @@ def stalled(handler: Handler, stopped: list[tuple[int, int]]) -> None:
     handler.end_headers()
     handler.wfile.write(data[: 2 * PIECE + 1000])
     handler.wfile.flush()
-    time.sleep(4)
-    handler.close_connection = True
+    handler.never()
 
 
 def parts(folder: Path) -> list[Path]:
@@ -123,11 +122,9 @@ def test_an_interrupted_reading_changes_nothing_and_goes_on_where_it_stopped(
     running = subprocess.Popen(
         [sys.executable, "-m", "envcheck", *words], cwd=ROOT, env=environment, stderr=subprocess.PIPE
     )
-    end = time.monotonic() + 20
-    while not parts(cache) and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_for(lambda: parts(cache), "two pieces of the wheel")
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=20)
+    _, err = running.communicate(timeout=PATIENCE)
     assert (running.returncode, b"Traceback" in err) == (130, False), err
     assert new.read_text(encoding="utf-8") == "as it was"
     (part,) = parts(cache)

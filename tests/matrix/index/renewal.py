@@ -14,12 +14,13 @@ from envcheck.matrix.refresh.reader import Cache, Reader
 from envcheck.matrix.refresh.refresh import Renewal, list_framework, refresh
 from tests.matrix.documents import document
 from tests.matrix.index.server import LocalIndex, recorded
+from tests.patience import PATIENCE
 
 FRAMEWORKS = ("jax", "keras", "tensorflow", "tensorflow-metal", "tensorrt", "torch")  # companions among them
 
 
 def reader(index: LocalIndex, cache: Path | None = None, **settings: Any) -> Reader:
-    asked = {"connect_timeout": 5.0, "read_timeout": 5.0, "retries": 0, **settings}
+    asked = {"connect_timeout": PATIENCE, "read_timeout": PATIENCE, "retries": 0, **settings}
     return Reader(IndexSettings(url=index.url, **asked), Cache(cache) if cache else None)
 
 

@@ -18,6 +18,8 @@ from typing import Any, cast
 
 from packaging.utils import canonicalize_name
 
+from tests.patience import PATIENCE
+
 RECORDED = Path(__file__).with_name("recorded.json")
 JSON = "application/vnd.pypi.simple.v1+json"
 Answer = Callable[["Handler"], None]
@@ -59,6 +61,7 @@ class LocalIndex:
         self.archives: dict[str, bytes] = {}  # file name -> bytes served instead
         self.answers: dict[str, Answer] = {}  # path -> what answers it instead
         self.asked: list[str] = []  # paths of all requests
+        self.over = threading.Event()  # what an answer waits for that never comes
 
     def archive(self, filename: str) -> bytes:
         """Return the bytes of a wheel."""
@@ -151,6 +154,11 @@ class Handler(BaseHTTPRequestHandler):
         last = min(int(asked[2]), len(content) - 1) if asked[1] and asked[2] else len(content) - 1
         self.reply(206, content[first : last + 1], Content_Range=f"bytes {first}-{last}/{len(content)}")
 
+    def never(self) -> None:
+        """Answer nothing for as long as the index is served."""
+        self.index.over.wait(PATIENCE)
+        self.close_connection = True
+
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
         """Print nothing."""
 
@@ -174,6 +182,7 @@ def serve() -> Iterator[LocalIndex]:
     try:
         yield server.index
     finally:
+        server.index.over.set()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -106,7 +106,8 @@ def misbehave(how: str) -> None:
         sys.stderr.flush()
         os.kill(os.getpid(), SIGNALS[how])
     elif how == "hang":
-        subprocess.Popen(["sleep", "987654"])  # a child that must not stay behind either
+        # A child that must not stay behind either.
+        subprocess.Popen(["sleep", os.environ.get("STANDIN_SLEEP", "987654")])
         time.sleep(3600)
     elif how == "exit":
         os._exit(7)
