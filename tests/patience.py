@@ -35,14 +35,14 @@ def wait_out_programs() -> None:
     """Let a host of this process wait for its programs as long as they take, but for what a test itself limits.
 
     The product gives up after seconds, which a healthy program needs on a machine that does twenty things at once.
-    A test of such a limit sets the budget of its host, or runs the program as users do.
+    A test of such a limit sets the budget of its host, or one below a second, or runs the program as users do.
     """
     run = LocalHost._run
 
     def patient(
         host: LocalHost, argv: Sequence[str], timeout: float, environment: Mapping[str, str]
     ) -> Fact[Completed]:
-        return run(host, argv, max(timeout, PATIENCE), environment)
+        return run(host, argv, timeout if timeout < 1 else PATIENCE, environment)
 
     LocalHost._run = patient  # type: ignore[assignment,method-assign]
     LocalHost.__init__.__defaults__ = (PATIENCE,)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from copy import deepcopy
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +25,8 @@ def document() -> Document:
 
 
 def changed_copy() -> Document:
-    return deepcopy(document())
+    changed: Document = json.loads(text())  # several times quicker than a deep copy
+    return changed
 
 
 def releases(framework: str) -> Iterator[tuple[str, Document]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from envcheck.cli.group import run
 from envcheck.matrix.refresh.merge import drop_unused_citations
 from envcheck.matrix.refresh.refresh import list_framework
 from envcheck.matrix.refresh.verify import Verification, verify
-from tests.matrix.documents import document
+from tests.matrix.documents import changed_copy
 from tests.matrix.index.renewal import FRAMEWORKS, reader, recorded_versions, spoil_all
 from tests.matrix.index.server import LocalIndex, serve
 
@@ -31,7 +30,7 @@ def index() -> Iterator[LocalIndex]:
 
 def recorded_matrix() -> dict[str, Any]:
     """Return the built-in matrix with the releases the local index has, and no others."""
-    kept = deepcopy(document())
+    kept = changed_copy()
     for framework in FRAMEWORKS:
         versions = recorded_versions(framework)
         kept["releases"][framework] = {version: kept["releases"][framework][version] for version in versions}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from envcheck.matrix.refresh.merge import drop_unused_citations, sources
 from envcheck.matrix.refresh.pip_settings import IndexSettings
 from envcheck.matrix.refresh.reader import Cache, Reader
 from envcheck.matrix.refresh.refresh import Renewal, list_framework, refresh
-from tests.matrix.documents import document
+from tests.matrix.documents import changed_copy, document
 from tests.matrix.index.server import LocalIndex, recorded
 from tests.patience import PATIENCE
 
@@ -43,7 +42,7 @@ def renew(
 
 def without(framework: str, *versions: str) -> dict[str, Any]:
     """Return the built-in matrix without some releases of a framework."""
-    changed = deepcopy(document())
+    changed = changed_copy()
     for version in versions:
         del changed["releases"][framework][version]
     drop_unused_citations(changed)
