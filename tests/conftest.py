@@ -20,13 +20,13 @@ for _number in (signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, lambda *_: None)
 
-_compile = fastjsonschema.compile
-
-
-@functools.cache
-def _compiled(definition: str, options: tuple[tuple[str, Any], ...]) -> Any:
-    return _compile(json.loads(definition), **dict(options))
-
-
 # Compiling the schema of the matrix takes ten times as long as holding a document against it.
-fastjsonschema.compile = lambda definition, **options: _compiled(json.dumps(definition), tuple(options.items()))
+_compile = fastjsonschema.compile
+_compiled = functools.cache(lambda definition: _compile(json.loads(definition)))
+
+
+def _compile_once(definition: Any, *given: Any, **options: Any) -> Any:
+    return _compile(definition, *given, **options) if given or options else _compiled(json.dumps(definition))
+
+
+fastjsonschema.compile = _compile_once

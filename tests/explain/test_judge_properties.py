@@ -36,7 +36,7 @@ def harmless() -> st.SearchStrategy[str]:  # judged when a test runs, not in eve
 PLAIN = ["", "Epoch 3/10", "loss: 0.25 accuracy: 0.91", "Saving checkpoint", "INFO:root:starting", "  ^", "100%|###|"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     case=st.sampled_from(CASES),
     lines=st.lists(st.tuples(st.integers(0, 20), st.one_of(harmless, st.sampled_from(PLAIN))), min_size=1, max_size=8),
@@ -50,7 +50,7 @@ def test_noise_never_changes_the_primary_finding(case: dict[str, Any], lines: li
     assert after == (NOISE if before == "undetermined" and after == NOISE else before)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(case=st.sampled_from(CASES), other=harmless, seed=st.randoms(use_true_random=False))
 def test_the_order_of_lines_never_changes_the_primary_finding(case: dict[str, Any], other: str, seed: Any) -> None:
     text = [*case["log"].splitlines(), other, "Epoch 1/10"]

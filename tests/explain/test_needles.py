@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from envcheck.explain import needles
@@ -56,7 +56,7 @@ PARTS = st.lists(st.sampled_from([b"a", b"ab", b"bab", b"b\xff", b"\n", b"\r", b
 
 
 @pytest.mark.parametrize("way", WAYS, ids=NAMES)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(PARTS, min_size=1, max_size=3))
 def test_every_way_finds_the_same_in_any_bytes(way: Callable[[list[bytes]], Find], blocks: list[list[bytes]]) -> None:
     literals = [b"ab", b"bab", b"b", b"b\xffa", b"b1", b"1ab", b"12", b"b" * 12]

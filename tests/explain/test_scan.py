@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Iterator
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from envcheck.explain.scan import KINDS, Scan, Scanner, scan
@@ -174,14 +174,14 @@ TEXTS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, st.integers(1, 60), st.sampled_from([b"\n", b"\r\n"]))
 def test_blocks_of_any_size_tell_the_same(texts: list[bytes], size: int, end: bytes) -> None:
     raw = end.join(texts)
     assert scanned(*(raw[at : at + size] for at in range(0, len(raw), size))) == scanned(raw)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.binary(max_size=200), max_size=5))
 def test_any_bytes_are_read(blocks: list[bytes]) -> None:
     result = scanned(*blocks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import random
 import threading
 import time
 from pathlib import Path
@@ -50,7 +51,7 @@ def test_a_gzip_file_still_being_written(tmp_path: Path) -> None:
 
 
 def test_a_damaged_gzip_file(tmp_path: Path) -> None:
-    packed = bytearray(gzip.compress(os.urandom(20_000).hex().encode(), 1))
+    packed = bytearray(gzip.compress(random.Random(5).randbytes(20_000).hex().encode(), 1))
     packed[len(packed) // 2 :] = b"\xff" * 500
     path = tmp_path / "train.log.gz"
     path.write_bytes(bytes(packed))

@@ -114,7 +114,7 @@ def test_a_missing_field_without_default_is_refused() -> None:
         decode(Snapshot, {key: value for key, value in encode(EMPTY).items() if key != "taken_at"})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(JSON)
 def test_any_json_is_decoded_or_refused(value: Any) -> None:
     for document in (value, snapshot_with(value), snapshot_with({"release": value})):

@@ -6,7 +6,7 @@ import re
 import shlex
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from envcheck.cli.exits import UserError
@@ -50,7 +50,7 @@ def test_hostile_requirements_are_the_users_error(text: str) -> None:
         run(["plan", "--platform", "linux_x86_64", "--python", "3.11", "--", text])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.one_of(st.text(max_size=40), st.text("tensorflow[]=<>!~.,*;@ \n'\"$`-+/\\&|0123456789", max_size=40)))
 def test_what_is_not_refused_is_one_plain_word(tail: str) -> None:
     try:
@@ -61,7 +61,7 @@ def test_what_is_not_refused_is_one_plain_word(tail: str) -> None:
     assert shlex.split(shlex.quote(request.text)) == [request.text]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.from_regex(r"(==|>=|<|<=|!=|~=)2(\.[0-9]{1,2}){1,2}(\.\*)?", fullmatch=True))
 def test_every_plain_specifier_is_planned_or_blocked(clause: str) -> None:
     try:
