@@ -90,21 +90,23 @@ def test_the_other_way_round_says_the_same_of_the_other_machine() -> None:
     assert [(led.id, led.on) for led in item.findings] == [("driver-missing", "a")]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_machine_does_not_differ_from_itself(name: str) -> None:
-    snapshot = snapshot_of(name)
-    found = compare(snapshot, snapshot, matrix(), Target("cpu"))
-    assert (found.differences, found.unexplained) == ((), ())
-    assert found.verdict in {"compatible", "undetermined"}
+def test_no_machine_differs_from_itself() -> None:
+    found = {name: compare(item, item, matrix(), Target("cpu")) for name in NAMES if (item := snapshot_of(name))}
+    assert {name: each.differences or each.unexplained for name, each in found.items()} == dict.fromkeys(NAMES, ())
+    assert [name for name, each in found.items() if each.verdict == "incompatible"] == []
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if recording(name)["expected"].get("primary")])
-def test_every_cause_of_a_broken_machine_is_carried_or_told(name: str) -> None:
-    found = held(HEALTHY, name)
-    only = {item.id for item in found.b.report.findings if item.primary}
-    only -= {item.id for item in found.a.report.findings}
-    carried = {led.id for item in found.differences for led in item.findings} | {led.id for led in found.unexplained}
-    assert only <= carried
+def test_every_cause_of_a_broken_machine_is_carried_or_told() -> None:
+    broken = [name for name in NAMES if recording(name)["expected"].get("primary")]
+    assert len(broken) > 50
+    lost = {}
+    for name in broken:
+        found = held(HEALTHY, name)
+        only = {item.id for item in found.b.report.findings if item.primary}
+        only -= {item.id for item in found.a.report.findings}
+        told = {led.id for item in found.differences for led in item.findings} | {led.id for led in found.unexplained}
+        lost[name] = only - told
+    assert {name: causes for name, causes in lost.items() if causes} == {}
 
 
 def test_machines_on_which_nothing_that_matters_differs() -> None:

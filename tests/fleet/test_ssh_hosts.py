@@ -15,7 +15,7 @@ from tests.fleet.command import document, fleet
 
 pytestmark = pytest.mark.needs("sshd")
 FEW = 4  # are asked beside the one that hangs
-COUNT = 24  # with a verdict of their own, the odd ones beside them; bench/fleet.py has 200
+COUNT = 12  # with a verdict of their own, the odd ones beside them; bench/fleet.py has 200
 K80 = FakeGpu(name="Tesla K80", device_id="102d", capability="3.7")
 NOUVEAU = FakeGpu(bound_to="nouveau")
 # What a host is, and the verdict and cause its row must have where a GPU is expected to run torch 2.6.
