@@ -18,7 +18,7 @@ from envcheck import __version__
 from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.model import COMPATIBLE, UNDETERMINED, dataclass
-from envcheck.render.inert import inert
+from envcheck.model.text import inert
 
 if TYPE_CHECKING:
     from envcheck.matrix.refresh.merge import Change

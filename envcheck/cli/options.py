@@ -19,7 +19,7 @@ def typed_here(argv: tuple[str, ...]) -> str:
     """Quote a command for the shells of this machine."""
     import os
 
-    from envcheck.render.shells import shell_line
+    from envcheck.actions.shells import shell_line
 
     return shell_line(argv, "windows" if os.name == "nt" else "")
 

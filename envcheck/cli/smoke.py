@@ -9,7 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,12 +32,12 @@ from envcheck.model import (
     dataclass,
     replaced,
 )
+from envcheck.model.text import inert
 from envcheck.probes.collection import Redactor
 from envcheck.probes.cuda_libraries import cuda_data
 from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.packages import read_installed
 from envcheck.probes.python import PythonChoice, PythonSelection, choose_python
-from envcheck.render.inert import inert
 from envcheck.smoke.devices import (
     DeviceChoice,
     DeviceError,
@@ -51,7 +51,10 @@ from envcheck.smoke.devices import (
 )
 from envcheck.smoke.protocol import FRAMEWORKS, LEVELS
 from envcheck.smoke.runner import TEMPORARY, Task, jobs_of, run_jobs, usual_limits
-from envcheck.smoke.verdict import verdict_of
+from envcheck.smoke.verdict import findings_of, verdict_of
+
+if TYPE_CHECKING:
+    from envcheck.rules.context import Context
 
 
 def explain_words(text: str) -> tuple[str, ...]:
@@ -189,7 +192,29 @@ def run(
     with interrupted_when_told():  # else what the processes wrote would stay
         session = _run(session, wanted, inspected, jobs, while_it_runs)
     redacted: Session = Redactor.of(os.environ).value(session)
-    return redacted
+    return with_findings(redacted)
+
+
+def with_findings(session: Session, context: Context | None = None) -> Session:
+    """Give a session the findings of what failed, with remedies for the machine as far as it is known."""
+    found = findings_of(session)
+    if not found:
+        return session
+    from envcheck.remedies import with_remedy
+    from envcheck.remedies.situation import Situation
+
+    situation = Situation(context or _unread_machine(session.system))
+    told: Session = replaced(session, findings=tuple(with_remedy(item, situation) for item in found))
+    return told
+
+
+def _unread_machine(system: str) -> Context:
+    from envcheck.matrix.load import load_matrix
+    from envcheck.model import Facts, HostFacts, Source
+    from envcheck.rules.context import Context
+
+    known = Known(system, Source("command", "envcheck smoke"))
+    return Context(Facts(host=HostFacts(os=known)), load_matrix(None))
 
 
 def _frameworks(distributions: tuple[Distribution, ...]) -> tuple[Framework, ...]:

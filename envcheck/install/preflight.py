@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from envcheck.actions import CreateEnvironment
 from envcheck.host.data_files import read_data
 from envcheck.host.file_changes import free_bytes, tree_size
 from envcheck.host.prerequisites import program_path, says_yes, starts_as, why_unreachable
 from envcheck.install.journal import MARKER, Place
 from envcheck.model import Facts, Known, dataclass
-from envcheck.model.plans import CONDA, PIP, SYSTEM, UV, Environment, Plan, PlannedRelease, RequirementSet, Step
+from envcheck.model.actions import CONDA, PIP, SYSTEM, UV, Step
+from envcheck.model.plans import Environment, Plan, PlannedRelease, RequirementSet
 
 _MIB = 1 << 20
 
@@ -116,8 +118,9 @@ def objections(asked: Preflight) -> Iterator[str]:
     yield from _room_to_unpack(asked)
     yield from _machine(asked)
     made = asked.plan.environments[0]
-    for step in filter(lambda each: each.argv, asked.plan.steps):
-        yield from _program(step, made, asked.environment)
+    for step in asked.plan.steps:
+        program = step.action.program_on(asked.plan.system)
+        yield from _program(program, step, made, asked.environment) if program else ()
     yield from _index(made, asked.environment)
 
 
@@ -179,7 +182,7 @@ def _runs_from(place: Place) -> bool:
 
 def _machine(asked: Preflight) -> Iterator[str]:
     """See that steps that change the machine can be run: nobody can type a password while they do."""
-    needed = [step for step in asked.plan.steps if step.scope == SYSTEM and step.argv[:1] == ("sudo",)]
+    needed = [step for step in asked.plan.steps if step.scope == SYSTEM and step.action.program_on() == "sudo"]
     if needed and not says_yes(("sudo", "-n", "id"), asked.environment):
         yield "sudo would ask for a password, which --system cannot type: run the system steps by hand first."
 
@@ -207,30 +210,29 @@ def _room_to_unpack(asked: Preflight) -> Iterator[str]:
         yield f"pip puts what it fetches into {temporary}, which {room}: set TMPDIR to a folder with more."
 
 
-def _program(step: Step, made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
+def _program(program: str, step: Step, made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
     """See that what a step starts is here, where the environment itself does not bring it."""
-    program = step.argv[0]
-    if step.id != "create-environment":
+    if not isinstance(step.action, CreateEnvironment):
         if os.sep not in program and not program_path(program, environment):
             yield f"{program} is not here: {step.purpose}"
     elif made.installer == CONDA:
         if not program_path(program, environment):
             yield "conda is not here, nor mamba nor micromamba: install one of them, or choose --installer pip or uv."
     elif made.installer == UV:
-        yield from _uv_python(step, made, environment)
+        yield from _uv_python(program, step.action, environment)
     elif not starts_as(program, made.python, environment):
         yield f"Python {made.python} is not here ({program} does not start): install it, or choose another --python."
 
 
-def _uv_python(step: Step, made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
-    uv, wanted = step.argv[0], step.argv[step.argv.index("--python") + 1]
+def _uv_python(uv: str, action: CreateEnvironment, environment: Mapping[str, str]) -> Iterator[str]:
+    wanted = action.starter[-1] if action.starter else action.python
     if os.sep in wanted:
-        if not starts_as(wanted, made.python, environment):
-            yield f"Python {made.python} is not here: {wanted} does not start."
+        if not starts_as(wanted, action.python, environment):
+            yield f"Python {action.python} is not here: {wanted} does not start."
     elif not says_yes((uv, "python", "find", wanted), environment) and not says_yes(
         (uv, "python", "list", "--only-downloads", wanted), environment
     ):
-        yield f"Python {made.python} is not here, and uv knows none to fetch: choose another --python."
+        yield f"Python {action.python} is not here, and uv knows none to fetch: choose another --python."
 
 
 def _index(made: Environment, environment: Mapping[str, str]) -> Iterator[str]:

@@ -13,7 +13,8 @@ from envcheck.matrix.query import Matrix
 from envcheck.matrix.rows import build_citation
 from envcheck.matrix.versions import clauses, within
 from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, dataclass, replaced
-from envcheck.model.plans import CONDA, PlannedRelease
+from envcheck.model.actions import CONDA
+from envcheck.model.plans import PlannedRelease
 from envcheck.model.releases import CudnnRelease, FrameworkRelease, KnownProblem
 from envcheck.plan.plan_data import plan_data
 from envcheck.plan.requests import Request, companion_row

@@ -141,7 +141,7 @@ def _is_mended(finding: Finding, source: CudaSource) -> bool:
     if finding.id == _HOOKED:
         return source.needs_hook
     in_toolkit = catalogue()[finding.id].layer == "toolkit"
-    return source.kind == SYSTEM and in_toolkit and finding.fix is not None and finding.verdict != UNDETERMINED
+    return source.kind == SYSTEM and in_toolkit and finding.problem is not None and finding.verdict != UNDETERMINED
 
 
 def _is_unstated(finding: Finding) -> bool:

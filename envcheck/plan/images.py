@@ -5,7 +5,8 @@ from __future__ import annotations
 from packaging.version import Version
 
 from envcheck.model import dataclass
-from envcheck.model.plans import CONDA, UV, Environment
+from envcheck.model.actions import CONDA, UV
+from envcheck.model.plans import Environment
 from envcheck.plan.plan_data import plan_data
 
 _OWN_FLOOR = (3, 10)  # requires-python of this program

@@ -10,6 +10,8 @@ from typing import Any
 
 from packaging.version import Version
 
+from envcheck.actions.activation import SH
+from envcheck.actions.environments import is_requirement
 from envcheck.host.data_files import read_data
 from envcheck.matrix.gpus import capabilities_named
 from envcheck.matrix.query import Matrix
@@ -31,10 +33,8 @@ from envcheck.model import (
     replaced,
 )
 from envcheck.model.plans import PlannedRelease
-from envcheck.plan.activation import SH
 from envcheck.rules.context import Context
 from envcheck.rules.driver_release import driver_floor, toolkit_of
-from envcheck.rules.fixes_python import is_requirement
 from envcheck.rules.known_problems import name_of
 from envcheck.rules.requirements import canonical_name, read_requirement
 from envcheck.rules.targets import TargetError, check_requirements

@@ -10,7 +10,7 @@ from envcheck import __version__
 from envcheck.model import COMPATIBLE, Citation, dataclass
 from envcheck.model.codec import encode
 from envcheck.model.releases import FrameworkRelease
-from envcheck.render.inert import inert
+from envcheck.model.text import inert
 from envcheck.render.json_report import document_text
 from envcheck.rules.matrix_question import Answer, TableRow
 from envcheck.rules.pytorch_index import IndexVariant

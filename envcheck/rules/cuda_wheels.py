@@ -20,18 +20,16 @@ from envcheck.model import (
     Distribution,
     Evidence,
     Finding,
-    Fix,
     Known,
     LibraryLookup,
+    Problem,
     Source,
     Unknown,
-    Way,
 )
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
 from envcheck.rules.cuda_libraries import system_toolkits
 from envcheck.rules.dependencies import pin_findings
-from envcheck.rules.fixes_python import activate, install_steps, library_path_hook, uninstall_steps
 from envcheck.rules.framework_state import (
     Framework,
     has_no_gpu,
@@ -39,7 +37,7 @@ from envcheck.rules.framework_state import (
     judged_frameworks,
     unfound_libraries,
 )
-from envcheck.rules.gpu_releases import best_gpu_row, gpu_install, gpu_requirement, gpu_rows
+from envcheck.rules.gpu_releases import best_gpu_row, gpu_requirement, gpu_rows
 from envcheck.rules.known_problems import has_cuda_wheels, name_of, problem_findings
 from envcheck.rules.pytorch_index import local_index
 from envcheck.rules.registry import rule
@@ -105,7 +103,7 @@ def _no_plugin(context: Context, framework: Framework) -> Finding:
             context.seen("python.frameworks", build.cuda_build, f"{build.label}: no CUDA plugin"),
             Evidence(f"{row.distribution} {row.version}", "brings CUDA to JAX", citation=row.citations[0]),
         ),
-        gpu_install(context, framework),
+        problem=Problem(("no-plugin",), framework.name),
     )
 
 
@@ -143,14 +141,13 @@ def _bare(context: Context, build: Build, why: str, seen: tuple[Evidence, ...]) 
     row = build.release
     wheels = ", ".join(row.cuda_wheels[:3]) if row else ""
     cited = Evidence(f"{build.distribution} {build.version}", wheels, citation=build.citations[0])
-    steps = install_steps(context, wanted, index=local_index(build))
     return Finding(
         "framework-cuda-extra-missing",
         INCOMPATIBLE,
         ERROR,
         f"{build.label} is installed without its CUDA libraries: {why} that {wanted} brings are not installed.",
         (*seen, cited),
-        Fix(f"Install {wanted}; no CUDA Toolkit is needed.", steps),
+        problem=Problem(requirements=(wanted,), values=(("index", local_index(build)),)),
     )
 
 
@@ -171,7 +168,7 @@ def _asked_without_extra(context: Context, framework: Framework, build: Build) -
             context.seen("python.distributions", shown="asked with --for, not installed"),
             Evidence(build.label, f"extra {extra}", citation=build.citations[0]),
         ),
-        Fix(f"Install {wanted}.", install_steps(context, wanted)),
+        problem=Problem(requirements=(wanted,)),
     )
 
 
@@ -205,7 +202,7 @@ def cuda_wheel_not_found(context: Context) -> Iterator[Finding]:
             if hidden:
                 yield _hidden_wheels(context, framework, build, hidden)
             elif _needing_activation(build):
-                yield _found_when_activated(context, build, _needing_activation(build))
+                yield _found_when_activated(build, _needing_activation(build))
     yield from problem_findings(context, "cuda-wheel-not-found", lambda build: isinstance(build.libraries, Unknown))
 
 
@@ -214,7 +211,7 @@ def _needing_activation(build: Build) -> list[LibraryLookup]:
     return [item for item in lookups if item.mandatory and item.via == "activation"]
 
 
-def _found_when_activated(context: Context, build: Build, items: list[LibraryLookup]) -> Finding:
+def _found_when_activated(build: Build, items: list[LibraryLookup]) -> Finding:
     names = ", ".join(item.soname for item in items[:4])
     return Finding(
         "cuda-wheel-not-found",
@@ -226,7 +223,7 @@ def _found_when_activated(context: Context, build: Build, items: list[LibraryLoo
             *(Evidence(f"library {item.soname}", "found once activated", _looked(item)) for item in items[:3]),
             *_row_evidence(build),
         ),
-        Fix("Activate the environment before you start a program in it.", activate(context)),
+        problem=Problem(("needs-activation",)),
     )
 
 
@@ -240,7 +237,6 @@ def _hidden_wheels(context: Context, framework: Framework, build: Build, hidden:
     known = next(problem_findings(context, "cuda-wheel-not-found", lambda other: other is build), None)
     row = best_gpu_row(context, framework.name, build.version) if known else None
     wanted = gpu_requirement(context, row) if row else ""
-    other = (Way(f"Install {wanted}, which finds them by itself.", install_steps(context, wanted)),) if wanted else ()
     cited = tuple(item for item in known.evidence if item.citation) if known else _row_evidence(build)
     return Finding(
         "cuda-wheel-not-found",
@@ -255,11 +251,7 @@ def _hidden_wheels(context: Context, framework: Framework, build: Build, hidden:
             ),
             *cited,
         ),
-        Fix(
-            "Put the wheels' folders on the loader's path when the environment is activated.",
-            library_path_hook(context, folders),
-            other,
-        ),
+        problem=Problem(folders=tuple(dict.fromkeys(folders)), requirements=(wanted,) if wanted else ()),
     )
 
 
@@ -293,12 +285,8 @@ def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Fin
     folder = "nvidia/" + stem.partition("-")[2]
     needed = _asked_by_frameworks(context, rivals)
     kept = needed or [rivals[-1]]
-    gone = [item.name for item in rivals if item not in kept]
-    steps = uninstall_steps(context, *gone) + install_steps(
-        context, *(f"{item.name}=={item.version}" for item in kept[:1]), force=True
-    )
-    apart = Fix("Put the frameworks that need different CUDA majors into environments of their own.")
-    repair = Fix(f"Remove {', '.join(gone)}, then install {kept[0].name} again, whose files were overwritten.", steps)
+    gone = tuple(item.name for item in rivals if item not in kept)
+    repair = Problem(names=gone, requirements=(f"{kept[0].name}=={kept[0].version}",))
     return Finding(
         "cuda-wheel-conflict",
         INCOMPATIBLE,
@@ -310,7 +298,7 @@ def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Fin
             *_owners(context, rivals),
             Evidence("cuda wheels", folder, citation=wheels_citation()),
         ),
-        apart if len(needed) > 1 else repair,
+        problem=Problem(("apart",)) if len(needed) > 1 else repair,
     )
 
 

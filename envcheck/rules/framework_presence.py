@@ -15,12 +15,11 @@ from envcheck.model import (
     Distribution,
     Evidence,
     Finding,
-    Fix,
     Known,
+    Problem,
     Unknown,
 )
 from envcheck.rules.context import Context, UndecidedError
-from envcheck.rules.fixes_python import install_steps, uninstall_steps
 from envcheck.rules.framework_state import judged_frameworks
 from envcheck.rules.known_problems import empty_wheels
 from envcheck.rules.registry import rule
@@ -48,7 +47,7 @@ def framework_missing(context: Context) -> Iterator[Finding]:
         ERROR if expected else NOTE,
         f"None of {', '.join(names)} is installed in the inspected Python environment.",
         (context.seen("python.frameworks"), context.seen("python.executable")),
-        Fix("Install the framework you want to use, or name it with --for to judge it before."),
+        problem=Problem(("none-installed",)),
     )
 
 
@@ -69,9 +68,7 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
         if len(clashing) < 2:
             continue
         shown = " and ".join(f"{item.name} {item.version}".strip() for item in clashing)
-        names = [item.name for item in clashing]
-        kept = _kept(context, clashing)
-        steps = uninstall_steps(context, *names) + install_steps(context, kept)
+        names = tuple(item.name for item in clashing)
         yield Finding(
             "framework-duplicate-dists",
             INCOMPATIBLE,
@@ -79,7 +76,7 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
             f"{shown} both bring the module {module}: their files overwrite each other, and which build "
             f"remains depends on the order of installation.",
             (context.seen("python.distributions", shown=shown), *_duplicate_evidence(context, module)),
-            Fix(f"Remove them all, then install one: {kept}.", steps),
+            problem=Problem(names=names, requirements=(_kept(context, clashing),)),
         )
 
 
@@ -143,5 +140,5 @@ def local_module_shadowing(context: Context) -> Iterator[Finding]:
                     ERROR,
                     f"{shadow.value} is imported in place of {build.label}, because it has the same name.",
                     (Evidence("python.frameworks", f"{framework.name}: {shadow.value}", shadow.source),),
-                    Fix(f"Rename {shadow.value}, and delete the __pycache__ folder beside it."),
+                    problem=Problem(("read",), values=(("path", shadow.value),)),
                 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from packaging.version import Version
+
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
@@ -12,12 +14,12 @@ from envcheck.model import (
     WARNING,
     Evidence,
     Finding,
-    Fix,
     Known,
+    Problem,
     Unknown,
     dataclass,
 )
-from envcheck.rules.architecture_advice import known_trouble, newer_release, older_release
+from envcheck.model.releases import KnownProblem
 from envcheck.rules.architecture_targets import JIT, NATIVE, NONE, build_targets, coverage, numbers, parse_target
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, UndecidedError
@@ -144,8 +146,12 @@ def _findings(context: Context, build: Build, judged: tuple[Judged, ...], wanted
         WARNING if served else ERROR,
         message,
         _evidence(context, build, item),
-        newer_release(context, build, item) if wanted == TOO_NEW else older_release(context, build, item),
+        problem=_problem(build, item),
     )
+
+
+def _problem(build: Build, item: Judged) -> Problem:
+    return Problem(framework=build.framework, distribution=build.distribution, capability=item.capability)
 
 
 def _targets_in_words(build: Build) -> str:
@@ -173,7 +179,7 @@ def _slow_or_unread(context: Context, build: Build, judged: tuple[Judged, ...]) 
     for item in judged:
         kind = verdict_on(context, build, item).kind if item.architecture else NATIVE
         if kind == JIT:
-            trouble = known_trouble(context, build, item)
+            trouble = _known_trouble(context, build, item)
             message = (
                 f"{build.label} has no machine code for {gpu_name(item.gpu)} (compute capability {item.capability}), "
                 "only PTX (CUDA's portable assembly) that the driver must compile: the first start is slow, up to half "
@@ -185,7 +191,7 @@ def _slow_or_unread(context: Context, build: Build, judged: tuple[Judged, ...]) 
                 WARNING,
                 message + "".join(f" {row.what}" for row in trouble),
                 _evidence(context, build, item),
-                newer_release(context, build, item),
+                problem=_problem(build, item),
             )
             return
         if kind == UNREAD:
@@ -195,6 +201,20 @@ def _slow_or_unread(context: Context, build: Build, judged: tuple[Judged, ...]) 
             )
             yield Finding("release-unknown", UNDETERMINED, NOTE, message, _evidence(context, build, item))
             return
+
+
+def _known_trouble(context: Context, build: Build, item: Judged) -> tuple[KnownProblem, ...]:
+    """List what is known to go wrong with a build on a GPU of this compute capability."""
+    from packaging.specifiers import SpecifierSet
+
+    rows = context.matrix.problems(build.distribution, build.version, stage="advice")
+    return tuple(
+        row
+        for row in rows
+        if row.finding == "gpu-arch-too-new"
+        and row.compute_capabilities
+        and SpecifierSet(row.compute_capabilities).contains(Version(item.capability))
+    )
 
 
 def _no_architecture(build: Build, item: Judged) -> Finding:
@@ -209,5 +229,5 @@ def _no_architecture(build: Build, item: Judged) -> Finding:
         ERROR,
         message,
         (Evidence("gpus", f"compute capability {item.capability}", source),),
-        Fix("Update envcheck, or renew its matrix: envcheck matrix refresh."),
+        problem=Problem(),
     )

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from packaging.version import InvalidVersion
 
 from envcheck.matrix.versions import within
-from envcheck.model import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix, Known
+from envcheck.model import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Known, Problem
 from envcheck.model.releases import FrameworkRelease, KnownProblem
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
-from envcheck.rules.fixes_python import install_steps
 from envcheck.rules.framework_state import is_conda_build, judged_frameworks
 
 
@@ -36,15 +35,14 @@ def empty_wheels(context: Context) -> Iterator[Finding]:
         for problem in (row for rows in known for row in rows if row.finding == "framework-missing"):
             if _fits_machine(context, problem) and problem.absent not in context.distributions:
                 said = Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0])
-                wanted = problem.fix.split() or [f"{name}=={item.version}"]
-                summary = " ".join(filter(None, (f"Install {', '.join(wanted)}.", problem.remedy)))
+                wanted = tuple(problem.fix.split()) or (f"{name}=={item.version}",)
                 yield Finding(
                     problem.finding,
                     INCOMPATIBLE,
                     problem.severity,
                     f"{name} {item.version}: {problem.what}",
                     (context.seen("python.distributions", shown=f"{name} {item.version}"), said),
-                    Fix(summary, install_steps(context, *wanted)),
+                    problem=Problem(requirements=wanted, advice=problem.remedy),
                 )
 
 
@@ -139,7 +137,7 @@ def _finding(context: Context, problem: KnownProblem, build: Build, extras: tupl
             context.seen("python.frameworks" if build.installed else "python.version", shown=build.label),
             Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0]),
         ),
-        _fix(context, problem, build, extras),
+        problem=_problem(problem, build, extras),
     )
 
 
@@ -150,17 +148,14 @@ def _severity(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> s
     return problem.severity if certain else (WARNING if problem.severity == ERROR else NOTE)
 
 
-def _fix(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Fix | None:
+def _problem(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Problem | None:
     constraints = [_with_extra(item, problem, build) for item in problem.fix.split()]
     if not constraints and not problem.remedy:
         return None
     if not build.installed and constraints and not constraints[0].startswith(build.distribution):
         extra = f"[{','.join(extras)}]" if extras else ""
         constraints = [f"{build.distribution}{extra}=={build.version}", *constraints]
-    summary = " ".join(
-        part for part in (f"Install {', '.join(constraints)}." if constraints else "", problem.remedy) if part
-    )
-    return Fix(summary, install_steps(context, *constraints))
+    return Problem((), build.framework, build.distribution, requirements=tuple(constraints), advice=problem.remedy)
 
 
 def _with_extra(constraint: str, problem: KnownProblem, build: Build) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envcheck.model import Distribution, Gpu, Known, dataclass, value_of
+from envcheck.model import Distribution, Finding, Gpu, Known, dataclass, value_of
 from envcheck.rules.visible_devices_list import select_devices
 from envcheck.smoke.placement import Placement
 from envcheck.smoke.protocol import (
@@ -241,6 +241,7 @@ class Session:
     expect: str = "auto"
     frameworks: tuple[str, ...] = ()  # what was to be tested, in words
     system: str = ""  # on which it ran, and what is to be typed is typed: linux, windows, darwin
+    findings: tuple[Finding, ...] = ()  # what failed, with its remedies
 
 
 def worst(results: tuple[Result, ...]) -> str:

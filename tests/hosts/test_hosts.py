@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from envcheck.diagnosis import diagnose
 from envcheck.host.recorded import RecordedHost
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
@@ -42,12 +43,21 @@ def snapshot_of(name: str) -> Snapshot:
     return collect(host, PythonSelection(**data.get("selection", {})))
 
 
+def context_of(name: str, facts: Facts | None = None) -> Context:
+    """Return what a machine is judged by; with other facts where some are given."""
+    target = recording(name).get("target", {})
+    wanted = Target(target.get("expect", "auto"), tuple(target.get("for", ())))
+    return Context(facts or snapshot_of(name).facts, matrix(), wanted)
+
+
 @cache
 def judged(name: str) -> Report:
-    target = recording(name).get("target", {})
-    return evaluate(
-        Context(snapshot_of(name).facts, matrix(), Target(target.get("expect", "auto"), tuple(target.get("for", ()))))
-    )
+    return evaluate(context_of(name))
+
+
+@cache
+def diagnosed(name: str) -> Report:
+    return diagnose(context_of(name))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -74,9 +84,7 @@ def test_doctor_names_the_cause(name: str) -> None:
 def test_saved_snapshot_gives_the_same_findings(name: str) -> None:
     snapshot = snapshot_of(name)
     again = decode(Snapshot, json.loads(json.dumps(encode(snapshot))))
-    target = recording(name).get("target", {})
-    context = Context(again.facts, matrix(), Target(target.get("expect", "auto"), tuple(target.get("for", ()))))
-    assert evaluate(context) == judged(name)
+    assert evaluate(context_of(name, again.facts)) == judged(name)
 
 
 def test_there_are_enough_recordings_of_each_origin() -> None:

@@ -29,6 +29,7 @@ from envcheck.model import (
     Unknown,
 )
 from envcheck.rules import RULES, Context, Target
+from tests.typed import remedied
 
 SOURCE = Source("file", "composed", "")
 UNREAD = Unknown("timeout", "no answer in 2 s")
@@ -179,7 +180,7 @@ def run(finding_id: str, judged: Context) -> list[Finding]:
             for name in item.needs:
                 judged.need(judged.fact(name), name)
             found += item.check(judged)
-    return found
+    return remedied(found, judged)
 
 
 def only(finding_id: str, judged: Context) -> Finding:

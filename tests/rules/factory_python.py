@@ -25,7 +25,8 @@ from envcheck.model import (
     Source,
     Unknown,
 )
-from envcheck.rules import Context, Target, evaluate
+from envcheck.rules import Context, Target
+from tests.typed import judged
 
 T = TypeVar("T")
 SOURCE = Source("file", "composed", "composed for a test")
@@ -116,7 +117,7 @@ def context(given: Facts, *requirements: str, expect: str = "auto", rows: Matrix
 
 def findings(rule_id: str, given: Context) -> list[Finding]:
     """Run the rules of one id as the engine does, undecided ones included as probe-failed."""
-    return list(evaluate(given, frozenset((rule_id,))).findings)
+    return list(judged(given, rule_id).findings)
 
 
 def found(rule_id: str, given: Context) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from envcheck.model import ERROR, INCOMPATIBLE, UNDETERMINED
 from envcheck.rules.context import UndecidedError
 from envcheck.rules.driver_release import at_least, at_least_cuda, parse_release, same_release
 from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, build, context, driver, gpu, known, only, run
+from tests.typed import argv
 
 ID = "driver-too-old"
 SM80 = known(("sm_80",))
@@ -62,7 +63,7 @@ def test_one_release_below_the_minor_floor_is_too_old() -> None:
     assert any(item.citation for item in found.evidence)
     assert any(item.source for item in found.evidence)
     assert found.fix is not None
-    assert ("sudo", "ubuntu-drivers", "install") in [command.argv for command in found.fix.commands]
+    assert ("sudo", "ubuntu-drivers", "install") in [argv(command) for command in found.fix.actions]
 
 
 def test_ptx_newer_than_the_driver_cannot_be_compiled() -> None:
@@ -188,7 +189,7 @@ def test_a_driver_that_dropped_the_gpu() -> None:
     found = only("gpu-arch-too-old", context(kepler, driver=driver("550.163.01", **FAILING)))
     assert "470" in found.message
     assert found.fix is not None
-    assert found.fix.commands[1].argv[-1] == "nvidia-driver-470"
+    assert argv(found.fix.actions[1])[-1] == "nvidia-driver-470"
     assert run("gpu-arch-too-old", context(kepler, driver=driver("470.256.02", **FAILING))) == []
 
 

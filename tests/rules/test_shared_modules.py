@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.rules.factory_toolkit import findings, judged, machine, torch
+from tests.typed import argv
 
 ID = "framework-duplicate-dists"
 
@@ -29,4 +30,4 @@ def test_the_build_for_the_gpu_is_kept() -> None:
     fix = findings(facts, ID)[0].fix
     assert fix is not None
     assert fix.summary.endswith("then install onnxruntime-gpu alone.")
-    assert fix.commands[-1].argv[-1] == "onnxruntime-gpu"
+    assert argv(fix.actions[-1])[-1] == "onnxruntime-gpu"

@@ -11,7 +11,8 @@ import fastjsonschema
 import pytest
 
 import envcheck
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
+from envcheck.cli.smoke import with_findings
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Problem
 from envcheck.render.junit import render_smoke_junit
 from envcheck.render.smoke import placement_lines, print_smoke, render_smoke_json
 from envcheck.rules import catalogue
@@ -91,13 +92,13 @@ def test_findings_carry_what_was_seen() -> None:
     assert "PyTorch 2.7.0 on GPU 0 (NVIDIA A100): matmul failed: gave 23" in finding.message
     assert finding.evidence[0].source
     assert finding.evidence[0].source.where == "/tmp/x.log"
-    assert finding.fix
+    assert finding.problem == Problem(("computes-wrong",), "torch")
     assert proven_gpus(session(ON_CPU, ON_GPU, FAILED)) == ("GPU 0",)
 
 
 @pytest.mark.parametrize("found", [session(ON_CPU, FAILED, left_out=(HIDDEN,)), session(), session(ON_GPU)])
 def test_the_json_document_fits_its_schema(found: Session) -> None:
-    text = render_smoke_json(found)
+    text = render_smoke_json(with_findings(found))
     assert "\n" not in text
     document = json.loads(text)
     fastjsonschema.compile(json.loads(SCHEMA.read_text(encoding="utf-8")))(document)
@@ -127,7 +128,7 @@ def test_junit_has_a_suite_for_each_run_and_a_case_for_each_check() -> None:
 
 
 def printed(capsys: pytest.CaptureFixture[str], found: Session, **how: bool) -> str:
-    print_smoke(found, **{"color": False, "verbose": False, "quiet": False, **how})
+    print_smoke(with_findings(found), **{"color": False, "verbose": False, "quiet": False, **how})
     return capsys.readouterr().out
 
 
