@@ -53,12 +53,12 @@ class Subject:
 
 
 SUBJECTS = {
-    "tf115": Subject("3.7", ("tensorflow==1.15.5", "protobuf<3.21", "numpy<1.19"), TENSORFLOW_1, "place_tensorflow1"),
-    "tf210": Subject("3.10", ("tensorflow-cpu==2.10.1", "numpy<2"), TENSORFLOW_2, "place_tensorflow2"),
-    "tf215": Subject("3.11", ("tensorflow-cpu==2.15.1",), TENSORFLOW_2, "place_tensorflow2"),
-    "tf221": Subject("3.12", ("tensorflow==2.21.*",), TENSORFLOW_2, "place_tensorflow2"),
-    "torch": Subject("3.11", ("torch==2.13.0",), TORCH, "place_torch"),
-    "jax": Subject("3.12", ("jax",), JAX, "place_jax"),
+    "tf115": Subject("3.7", ("tensorflow==1.15.5", "protobuf<3.21", "numpy<1.19"), TENSORFLOW_1, "check_tensorflow1"),
+    "tf210": Subject("3.10", ("tensorflow-cpu==2.10.1", "numpy<2"), TENSORFLOW_2, "check_tensorflow2"),
+    "tf215": Subject("3.11", ("tensorflow-cpu==2.15.1",), TENSORFLOW_2, "check_tensorflow2"),
+    "tf221": Subject("3.12", ("tensorflow==2.21.*",), TENSORFLOW_2, "check_tensorflow2"),
+    "torch": Subject("3.11", ("torch==2.13.0",), TORCH, "check_torch"),
+    "jax": Subject("3.12", ("jax",), JAX, "check_jax"),
 }
 
 

@@ -19,7 +19,8 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 MAY_IMPORT = {
     "model": {"model"},
     "host": {"model", "host"},
-    "probes": {"model", "host", "probes"},
+    "probes": {"model", "host", "probes", "frameworks"},
+    "frameworks": {"model", "host", "probes", "frameworks"},
     "matrix": {"model", "host", "matrix"},
     "rules": {"model", "host", "matrix", "rules"},
     "check": {"model", "host", "matrix", "rules", "check"},
@@ -28,10 +29,10 @@ MAY_IMPORT = {
     "fleet": {"model", "host", "matrix", "rules", "fleet"},
     "gpus": {"model", "host", "probes", "gpus"},
     "plan": {"model", "host", "matrix", "rules", "plan"},
-    "smoke": {"model", "host", "rules", "smoke"},
+    "smoke": {"model", "host", "frameworks", "rules", "smoke"},
     "install": {"model", "host", "matrix", "rules", "plan", "smoke", "install"},
     "render": {"model", "host", "rules", "fleet", "diff", "explain", "gpus", "plan", "smoke", "render"},
-    "cli": {"model", "host", "probes", "matrix", "rules", "render", "cli"}
+    "cli": {"model", "host", "probes", "frameworks", "matrix", "rules", "render", "cli"}
     | {"check", "diff", "explain", "fleet", "gpus", "plan", "smoke", "install"},
 }
 # Third-party packages each room may import at all.
@@ -39,6 +40,7 @@ THIRD_PARTY = {
     "model": set(),
     "host": {"elftools"},
     "probes": {"pynvml"},
+    "frameworks": set(),
     "matrix": {
         "elftools",
         "packaging",
@@ -64,12 +66,12 @@ THIRD_PARTY = {
 }
 # What a smoke script may import: its framework, by the ending of its name, and what that framework cannot do without.
 SMOKE_SCRIPTS = {
-    "tensorflow": {"tensorflow"},
-    "tensorflow1": {"tensorflow", "numpy"},
-    "tensorflow2": {"tensorflow", "numpy"},
-    "torch": {"torch", "numpy"},
-    "jax": {"jax", "jaxlib", "numpy"},
-    "numpy": {"numpy"},  # what those that cannot do without it share
+    "smoke_tensorflow": {"tensorflow"},
+    "check_tensorflow1": {"tensorflow", "numpy"},
+    "check_tensorflow2": {"tensorflow", "numpy"},
+    "check_torch": {"torch"},
+    "check_jax": {"jax", "jaxlib", "numpy"},
+    "smoke_full": {"numpy"},
 }
 # What talks to an index: an extra, so nothing but the renewal of the matrix may need it.
 NETWORK = {"platformdirs", "pypi_simple", "remotezip", "requests", "urllib3"}
@@ -104,7 +106,7 @@ def test_third_party_imports_are_the_allowed_ones(path: Path) -> None:
     scripts = path.parent == PACKAGE / "smoke" / "children"
     if scripts:  # they import each other by their bare names, from the folder they lie in
         foreign -= {sibling.stem for sibling in path.parent.glob("*.py")}
-    allowed = SMOKE_SCRIPTS.get(path.stem.rpartition("_")[2], set()) if scripts else THIRD_PARTY[room(path)]
+    allowed = SMOKE_SCRIPTS.get(path.stem, set()) if scripts else THIRD_PARTY[room(path)]
     assert foreign <= allowed, foreign
 
 
@@ -121,7 +123,9 @@ def test_only_host_touches_the_machine(path: Path) -> None:
     assert not {name.split(".")[0] for name in imports(path)} & TOUCHES_THE_MACHINE
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if room(p) in {"model", "host", "probes"}], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [p for p in SOURCES if room(p) in {"model", "host", "probes", "frameworks"}], ids=lambda p: p.name
+)
 def test_the_collected_rooms_parse_on_python_3_8(path: Path) -> None:
     ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
     assert not re.search(r"^\s*with \($", path.read_text(encoding="utf-8"), re.MULTILINE), "3.8 knows no such with"

@@ -347,12 +347,12 @@ def _newly_broken(before: Facts | None, now: Context) -> str:
 
 def _smoke(wanted: Judged) -> str:
     from envcheck.cli.smoke import SmokeOptions, run_session
-    from envcheck.smoke.protocol import FRAMEWORKS
+    from envcheck.frameworks import framework_names
     from envcheck.smoke.verdict import headline_of, verdict_of
 
     # Not what one of them brings for itself: TensorFlow 2.12 requires JAX, and no jaxlib to compute with.
     meant = {*(item.framework for item in wanted.plan.releases), *(item.framework for item in wanted.kept)}
-    named = tuple(name for name in FRAMEWORKS if name in meant)
+    named = tuple(name for name in framework_names() if name in meant)
     asked = SmokeOptions(env=str(wanted.folder), frameworks=named, expect=wanted.plan.goal, quiet=wanted.quiet)
     session = run_session(asked)
     return "" if verdict_of(session) == COMPATIBLE else f"the smoke test: {headline_of(session).rstrip('.')}"

@@ -15,6 +15,7 @@ import click
 
 from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
+from envcheck.frameworks import framework_names
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.local import LocalHost
 from envcheck.host.process import interrupted_when_told, start_thread
@@ -33,23 +34,23 @@ from envcheck.model import (
     replaced,
 )
 from envcheck.probes.collection import Redactor
-from envcheck.probes.cuda_libraries import cuda_data
 from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.packages import read_installed
 from envcheck.probes.python import PythonChoice, PythonSelection, choose_python
 from envcheck.render.inert import inert
 from envcheck.smoke.devices import (
+    DRIVER,
     DeviceChoice,
     DeviceError,
-    Framework,
     Job,
     Run,
     Session,
+    Subject,
     choose_devices,
     hidden_folders,
     installed_frameworks,
 )
-from envcheck.smoke.protocol import FRAMEWORKS, LEVELS
+from envcheck.smoke.protocol import LEVELS
 from envcheck.smoke.runner import TEMPORARY, Task, jobs_of, run_jobs, usual_limits
 from envcheck.smoke.verdict import verdict_of
 
@@ -181,7 +182,7 @@ def run(
 ) -> Session:
     """Run every job and redact what came of it."""
     choice = _choice(gpus.value if isinstance(gpus, Known) else (), wanted)
-    frameworks = _chosen(_frameworks(inspected.distributions), choice, wanted)
+    frameworks = _chosen(installed_frameworks(inspected.distributions), choice, wanted)
     unread = gpus.detail if isinstance(gpus, Unknown) else ""
     titles = tuple(item.title for item in frameworks)
     session = Session(wanted.level, (), choice.left_out, unread, wanted.expect, titles, inspected.system)
@@ -192,11 +193,6 @@ def run(
     return redacted
 
 
-def _frameworks(distributions: tuple[Distribution, ...]) -> tuple[Framework, ...]:
-    named = {name: cuda_data()[name]["distributions"] for name in FRAMEWORKS if name in cuda_data()}
-    return installed_frameworks(distributions, named)
-
-
 def _choice(gpus: tuple[Gpu, ...], wanted: SmokeOptions) -> DeviceChoice:
     visible, order = os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("CUDA_DEVICE_ORDER", "")
     try:
@@ -205,10 +201,10 @@ def _choice(gpus: tuple[Gpu, ...], wanted: SmokeOptions) -> DeviceChoice:
         raise UserError(str(error)) from None
 
 
-def _chosen(installed: tuple[Framework, ...], choice: DeviceChoice, wanted: SmokeOptions) -> tuple[Framework, ...]:
+def _chosen(installed: tuple[Subject, ...], choice: DeviceChoice, wanted: SmokeOptions) -> tuple[Subject, ...]:
     if not wanted.frameworks:
-        return installed or ((Framework("driver"),) if choice.devices else ())
-    there = {framework.name: framework for framework in (*installed, Framework("driver"))}
+        return installed or ((Subject(DRIVER),) if choice.devices else ())
+    there = {framework.name: framework for framework in (*installed, Subject(DRIVER))}
     missing = [name for name in wanted.frameworks if name not in there]
     if missing:
         has = ", ".join(item.title for item in installed) or "none"
@@ -323,7 +319,11 @@ def _finite(_context: click.Context, _option: click.Parameter, value: float | No
 @click.command(epilog=EXAMPLE)
 @options.inspected_python
 @click.option(
-    "--framework", "frameworks", multiple=True, type=click.Choice(FRAMEWORKS), help="Test this one [what is there]."
+    "--framework",
+    "frameworks",
+    multiple=True,
+    type=click.Choice((*framework_names(), DRIVER)),
+    help="Test this one [what is there].",
 )
 @click.option(
     "--gpu",

@@ -28,12 +28,6 @@ def cuda_data() -> Mapping[str, Any]:
     return table
 
 
-def framework_names() -> Tuple[str, ...]:
-    """Return the names of all distributions that hold a framework; JAX's CUDA plugins are jax-cuda* besides."""
-    data = cuda_data()
-    return (*data["tensorflow"]["distributions"], *data["torch"]["distributions"], *data["jax"]["distributions"])
-
-
 @dataclass(frozen=True)
 class LibraryKind:
     """The names one library goes by; patterns are regular expressions."""

@@ -42,8 +42,8 @@ def smoke_document(session: Session) -> dict[str, Any]:
 def _run(run: Run) -> dict[str, Any]:
     device = run.job.device
     return {
-        "framework": run.job.framework.name,
-        "version": run.job.framework.version,
+        "framework": run.job.subject.name,
+        "version": run.job.subject.version,
         "device": {
             "kind": device.kind,
             "label": device.label,

@@ -153,7 +153,7 @@ def _finding(finding: str, title: str, found: list[tuple[Run, Result]]) -> Findi
     run, first = found[0]
     message = f"Smoke test, {title}: {first.check} {first.outcome}: {first.message}."
     evidence = tuple(
-        Evidence(f"smoke {run.job.framework.name} {result.check}", _shown(result), Source("command", run.log))
+        Evidence(f"smoke {run.job.subject.name} {result.check}", _shown(result), Source("command", run.log))
         for _, result in found
     )
     return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, FIXES.get(finding))

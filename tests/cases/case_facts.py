@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from envcheck.frameworks.jax import parse_local_version
 from envcheck.matrix.images import framework_in
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
@@ -25,7 +26,6 @@ from envcheck.model import (
     MigDevice,
     PythonFacts,
 )
-from envcheck.probes.frameworks import parse_local_version
 from envcheck.rules.context import Target
 from envcheck.rules.requirements import canonical_name
 from tests.cases.case_cuda import SOURCE, cudnn_of, driver_of, first_number, known, toolkits_of

@@ -15,13 +15,13 @@ from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 from envcheck.render.junit import render_smoke_junit
 from envcheck.render.smoke import placement_lines, print_smoke, render_smoke_json
 from envcheck.rules import catalogue
-from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, Framework, Job, LeftOut, Run, Session, worst
+from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, Job, LeftOut, Run, Session, Subject, worst
 from envcheck.smoke.placement import Placement
 from envcheck.smoke.protocol import BAD_OUTCOMES, Listing, Measure, Result
 from envcheck.smoke.verdict import findings_of, headline_of, proven_gpus, verdict_of
 
 SCHEMA = Path(envcheck.__file__).parent / "schemas" / "smoke.schema.json"
-TORCH = Framework("torch", "2.7.0")
+TORCH = Subject("torch", "2.7.0")
 GPU_0 = Device(GPU, "GPU 0", "GPU-0", 1, "NVIDIA A100", "GPU-0")
 HIDDEN = LeftOut("GPU 1", "CUDA_VISIBLE_DEVICES=0 hides it", "visible-devices-hidden")
 

@@ -8,12 +8,7 @@ import random
 from typing import TYPE_CHECKING, Any, List, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children.driver_api import SkippedError
     from envcheck.smoke.children.start import Report
-else:
-    from driver_api import SkippedError
-
-__all__ = ["SkippedError"]
 
 SIZE = 2048
 # Of the typical number, the root of the size: TF32 keeps 10 bits of each factor, half adds up in 11 bits on some CPUs.
@@ -25,6 +20,10 @@ SIDE = 8  # of the image that is convolved
 ROUNDED = 5e-3  # of the largest number: some of cuDNN's ways to convolve are not exact
 ROWS = 8  # of a device's share of the training data
 SHARE_ROUNDED = 1e-4
+
+
+class SkippedError(Exception):
+    """A check that cannot be made here, with the reason; a step knows it by its name."""
 
 
 def run(report: "Report", devices: List[str], engine: Any) -> None:
@@ -147,3 +146,18 @@ def whole_numbers(found: Any) -> List[List[float]]:
 def eighths() -> Tuple[List[List[float]], List[List[float]]]:
     """Return factors whose exponential is no infinity; eighths are exact in every precision, TF32 among them."""
     return [[number / 8.0 for number in row] for row in LEFT], RIGHT
+
+
+def random_factors(kind: str, size: int) -> Any:
+    """Return two square matrices of a precision."""
+    import numpy as np
+
+    return np.random.RandomState(0).standard_normal((2, size, size)).astype(kind)
+
+
+def product_error(found: Any, factors: Any) -> float:
+    """Return the largest error of a product, as a share of the typical number: the root of the size."""
+    import numpy as np
+
+    left, right = (each.astype("float64") for each in factors)
+    return float(np.abs(np.asarray(found).astype("float64") - np.matmul(left, right)).max() / len(left) ** 0.5)

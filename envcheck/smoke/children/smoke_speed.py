@@ -1,4 +1,4 @@
-"""Measure what a framework's engine does on each device, and say what the numbers mean."""
+"""The bench level, the same for every framework: measure what its engine does on each device, and say what it means."""
 
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple

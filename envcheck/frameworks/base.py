@@ -1,0 +1,104 @@
+"""What a framework is for envcheck: its names, and how it is read, planned, tested and found in logs.
+
+Every difference between frameworks is an attribute or a method here, so that no other code compares names. This module
+and the frameworks' own are sent to other hosts: they run on Python 3.8 without `packaging`, and import neither the
+matrix nor what stands above it. What a renewal or a smoke test needs is handed in.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Sequence, Tuple
+
+if TYPE_CHECKING:
+    from envcheck.frameworks.installed import Inspection
+    from envcheck.model import Distribution, FrameworkBuild
+    from envcheck.probes.packages import Installed
+
+
+class Framework:
+    """One framework. The attributes are the cells of its row in data/frameworks.json, or set by its own class."""
+
+    # -- names --
+    name: str  # of its module here, its section of the matrix and its import: torch
+    title: str  # as people write it: PyTorch
+    distributions: Mapping[str, str]  # each with the module that it owns, the usual one first
+    main: str = ""  # the distribution whose version people mean, where the others are parts of it: jax
+    library: str = ""  # the compiled half, where that is a distribution of its own: jaxlib
+    plugins: Tuple[str, ...] = ()  # patterns of distributions that bring CUDA to it: jax-cuda*
+    plugin_of_extra: str = ""  # which of them an extra brings: jax-{extra}-plugin
+    namespaces: Tuple[str, ...] = ()  # modules that several distributions share without a clash: jax_plugins
+    conda_packages: Tuple[str, ...] = ()  # whose build string names CUDA
+    conda_gpu_spec: str = ""  # asks conda for a CUDA build: pytorch=*=cuda*
+    gpu_distributions: Tuple[str, ...] = ()  # what a plan for a GPU takes, the first that has a release
+    cpu_distributions: Tuple[str, ...] = ()
+    gpu_requirement: str = ""  # what brings it with its CUDA libraries; "" where the plain name does
+    index: str = (
+        ""  # data file on its own package index, whose versions have labels such as +cu126; "" where it has none
+    )
+
+    # -- installed copies: the files that load CUDA libraries, below the package's folder --
+    packages: Tuple[str, ...] = ()  # folders that hold the package, of which the last one was used first
+    linking_files: Tuple[str, ...] = ()  # need CUDA libraries by DT_NEEDED
+    optional_files: Tuple[str, ...] = ()  # the same, but it works without them
+    opening_files: Tuple[str, ...] = ()  # open CUDA libraries at run time
+    opens: Tuple[str, ...] = ()  # which: cudart, cublas
+    opens_optionally: Tuple[str, ...] = ()
+    full_cuda_version: Mapping[str, str] = {}  # of releases whose files name the major alone
+
+    # -- the smoke test --
+    takes_memory_at_start: bool = False  # its share of a GPU's memory is set before it starts
+    logs_placement: bool = False  # its log says on which device each operation ran, as TensorFlow's does
+
+    def __init__(self, name: str, row: Mapping[str, Any]) -> None:
+        """Take the cells of a framework's row."""
+        self.name = name
+        for cell, value in row.items():
+            setattr(self, cell, tuple(value) if isinstance(value, list) else value)
+
+    def owns(self, distribution: str) -> bool:
+        """Tell whether a distribution is one of this framework's, or a plugin of it."""
+        return distribution in self.distributions or self.is_plugin(distribution)
+
+    def is_plugin(self, distribution: str) -> bool:
+        """Tell whether a distribution brings CUDA to this framework."""
+        return any(fnmatch.fnmatchcase(distribution, pattern) for pattern in self.plugins)
+
+    def module_of(self, distribution: str) -> str:
+        """Return the module that an import finds of a distribution; a plugin is loaded by the framework's own."""
+        return self.distributions.get(distribution, self.name)
+
+    def is_whole(self, distribution: str, modules: Sequence[str]) -> bool:
+        """Tell whether a distribution with these modules is the framework: no empty shell, and no part of it."""
+        module = self.distributions.get(distribution)
+        is_whole = distribution == self.main if self.main else module is not None
+        return is_whole and (module in modules or not modules)
+
+    def collect(self, inspection: Inspection) -> Tuple[FrameworkBuild, ...]:
+        """Read the installed builds; of several copies the imported one comes first."""
+        return tuple(self.read_build(inspection, each) for each in self.one_each(inspection.installed))
+
+    def read_build(self, inspection: Inspection, distribution: Distribution) -> FrameworkBuild:
+        """Read what one installed distribution was built for, and whether its libraries are found."""
+        raise NotImplementedError
+
+    def one_each(self, installed: Installed) -> List[Distribution]:
+        """Pick one distribution for each folder that holds the module, in the order of import."""
+        found: Dict[str, Distribution] = {}
+        for each in self._holding(installed):
+            found.setdefault(each.location, each)
+        order = [folder.path for folder in installed.folders]
+        last = len(order)
+        return sorted(found.values(), key=lambda each: order.index(each.location) if each.location in order else last)
+
+    def _holding(self, installed: Installed) -> Iterator[Distribution]:
+        for name in self.distributions:
+            yield from (each for each in installed.named((name,)) if self.is_whole(name, each.modules))
+
+    def smoke_script(self, version: str) -> str:
+        """Name the module of smoke/children that tests a release."""
+        return f"check_{self.name}"
+
+    def smoke_variables(self, environment: Mapping[str, str], *, on_cpu: bool) -> Dict[str, str]:
+        """Return the environment variables that a smoke test of it sets."""
+        return {}
