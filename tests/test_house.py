@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "host": {"model", "host"},
     "probes": {"model", "host", "probes", "frameworks"},
     "frameworks": {"model", "host", "probes", "frameworks"},
-    "matrix": {"model", "host", "matrix"},
+    "matrix": {"model", "host", "frameworks", "matrix"},
     "rules": {"model", "host", "matrix", "rules"},
     "check": {"model", "host", "matrix", "rules", "check"},
     "diff": {"model", "host", "matrix", "rules", "diff"},

@@ -8,12 +8,71 @@ matrix nor what stands above it. What a renewal or a smoke test needs is handed 
 from __future__ import annotations
 
 import fnmatch
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Protocol, Sequence, Tuple
+
+from envcheck.model import dataclass
 
 if TYPE_CHECKING:
     from envcheck.frameworks.installed import Inspection
     from envcheck.model import Distribution, FrameworkBuild
     from envcheck.probes.packages import Installed
+
+
+@dataclass(frozen=True)
+class Need:
+    """One requirement of a wheel."""
+
+    name: str  # as written: nvidia-cudnn-cu12
+    extra: str  # that it belongs to, "" for a plain one
+    text: str  # without its marker: nvidia-cudnn-cu12>=9.3,<10.0
+    lowest: str  # version that an == or >= asks for, "" for none
+    here: bool  # its marker holds on the row's platform, for one of its Pythons
+
+
+class RowDraft(Protocol):
+    """A row of the matrix in the making: what was read of a wheel, and the cells to fill."""
+
+    cells: Dict[str, Any]
+
+    @property
+    def distribution(self) -> str:
+        """Return the name of the distribution."""
+
+    @property
+    def platform(self) -> str:
+        """Return the platform: linux_x86_64."""
+
+    @property
+    def entries(self) -> int:
+        """Return how many members the wheel has."""
+
+    @property
+    def needs(self) -> Sequence[Need]:
+        """Return its requirements."""
+
+    def constants(self, ending: str) -> Mapping[str, Any]:
+        """Return what a Python text binds to literals, by the end of its name; empty where there is none."""
+
+    def cite(self, member: str) -> None:
+        """Say in the row's citation that a member was read."""
+
+    def say(self, cell: str, text: str, *, gap: bool = False) -> None:
+        """Add a sentence to the row's note; a gap says why a cell is empty, vague or inferred."""
+
+    def unsay(self, cell: str) -> None:
+        """Take back what was said of a cell."""
+
+    def infer(self, cell: str, value: Any) -> None:
+        """Fill a cell with what no artifact states: documented, not read."""
+
+    def add_glibc(self) -> None:
+        """State the glibc that a Linux wheel's tags imply."""
+
+    def is_published(self, need: Need) -> bool:
+        """Tell whether the index has a release of the same framework that meets a requirement."""
+
+    def rest_on(self, other: "RowDraft") -> None:
+        """Cite the wheel of another row, too."""
 
 
 class Framework:
@@ -45,6 +104,12 @@ class Framework:
     opens: Tuple[str, ...] = ()  # which: cudart, cublas
     opens_optionally: Tuple[str, ...] = ()
     full_cuda_version: Mapping[str, str] = {}  # of releases whose files name the major alone
+
+    # -- wheels, for the renewal of the matrix --
+    wheel_texts: str = "(?!)"  # names of the Python texts that tell how a wheel was built
+    wheel_binaries: str = "(?!)"  # names of the binaries that `matrix refresh --deep` reads
+    remarks: Tuple[str, ...] = ()  # what `draft` may say in a note: a renewal writes these sentences anew
+    speaks_for_release: str = ""  # distribution whose wheel is read with each other one of the release: jax
 
     # -- the smoke test --
     takes_memory_at_start: bool = False  # its share of a GPU's memory is set before it starts
@@ -94,6 +159,17 @@ class Framework:
     def _holding(self, installed: Installed) -> Iterator[Distribution]:
         for name in self.distributions:
             yield from (each for each in installed.named((name,)) if self.is_whole(name, each.modules))
+
+    def draft(self, row: RowDraft) -> None:
+        """Fill the row of a release on one platform by what its wheel states."""
+        row.add_glibc()
+
+    def complete(self, rows: Mapping[Tuple[str, str], RowDraft]) -> None:
+        """Fill in what the rows of one release, by distribution and platform, say of each other."""
+
+    def binary_cells(self, binaries: Mapping[str, Any]) -> Dict[str, Any]:
+        """Return cells that the facts read of a wheel's binaries, by member, tell."""
+        return {}
 
     def smoke_script(self, version: str) -> str:
         """Name the module of smoke/children that tests a release."""

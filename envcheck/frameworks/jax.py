@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Dict, Mapping, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
-from envcheck.frameworks.base import Framework
+from envcheck.frameworks.base import Framework, Need, RowDraft
 from envcheck.frameworks.installed import (
     SILENT,
     Inspection,
@@ -24,6 +24,16 @@ _PLUGIN = r"jax-cuda(\d+)-(?:plugin|pjrt)$"
 class Jax(Framework):
     """JAX: the compiled half and the CUDA plugins are distributions of their own."""
 
+    wheel_binaries = (
+        r"jax_cuda\d+_plugin/(_prng|_solver|_versions)\.so"
+        r"|jaxlib/(xla_extension|_jax|libjax_common|jax_common)\.(so|pyd|dll)"
+    )
+    speaks_for_release = "jax"  # its extras tell what plugins need that require nothing themselves
+    remarks = (
+        r"cuDNN is the minimum its extra asks for\.",
+        r"cuDNN and CUDA wheels are what the \w+ extra of jax asks for\.",
+        r"This wheel does not state its cuDNN\.",
+    )
     takes_memory_at_start = True
 
     def collect(self, inspection: Inspection) -> Tuple[FrameworkBuild, ...]:
@@ -78,6 +88,30 @@ class Jax(Framework):
             runpath=runpath,
         )
 
+    def draft(self, row: RowDraft) -> None:
+        """State what a CUDA plugin says of itself, or which extras of jax bring one."""
+        plugin = re.fullmatch(r"jax-cuda(\d+)-plugin", row.distribution)
+        if plugin:
+            _add_plugin(row, plugin.group(1))
+        elif row.distribution == self.main:
+            _add_extras(row)
+        row.add_glibc()
+
+    def complete(self, rows: Mapping[Tuple[str, str], RowDraft]) -> None:
+        """Fill in plugins that require nothing themselves from the extra of jax that brings them."""
+        whole = rows.get((self.main, "any"))
+        for row in rows.values():
+            extra = re.fullmatch(r"jax-(cuda\d+)-plugin", row.distribution)
+            if whole is None or extra is None or row.cells["cuda_wheels"] or whole.cells.get("gpu_extra") != extra[1]:
+                continue
+            wheels = [item for item in whole.cells["cuda_wheels"] if item.startswith("nvidia-")]
+            floors = [found[1] for found in (re.match(r"nvidia-cudnn.*>=(\d+\.\d+)", item) for item in wheels) if found]
+            if floors:
+                row.cells.update(cudnn=floors[0], cuda_wheels=wheels)
+                row.unsay("cudnn")
+                row.say("cudnn", f"cuDNN and CUDA wheels are what the {extra[1]} extra of jax asks for.")
+                row.rest_on(whole)
+
     def smoke_variables(self, environment: Mapping[str, str], *, on_cpu: bool) -> Dict[str, str]:
         """Let XLA log all, and open the platforms that the test compares: sums come home to the CPU."""
         platforms = environment.get("JAX_PLATFORMS", "")
@@ -86,6 +120,42 @@ class Jax(Framework):
         elif platforms and "cpu" not in platforms:
             platforms += ",cpu"
         return {"TF_CPP_MIN_LOG_LEVEL": "0", **({"JAX_PLATFORMS": platforms} if platforms else {})}
+
+
+def _add_plugin(row: RowDraft, cuda: str) -> None:
+    """State what a CUDA plugin says of itself: the CUDA major in its name, the wheels of its extra."""
+    row.cells.update(cuda_build=True, cuda=cuda, compute_capabilities=[])
+    row.infer("finds_cuda_wheels", value=True)
+    row.say("cuda", "Only the CUDA major is stated.")
+    pins = [need for need in row.needs if need.name.startswith("nvidia-") and need.here]
+    row.cells["cuda_wheels"] = [need.text for need in pins]
+    extras = sorted({need.extra for need in pins if need.extra})
+    if extras:
+        row.cells.update(gpu_extra=extras[0], extras=extras)
+    floors = [".".join(need.lowest.split(".")[:2]) for need in pins if "cudnn" in need.name]
+    row.cells["cudnn"] = next((floor for floor in floors if floor), None)
+    if row.cells["cudnn"]:
+        row.say("cudnn", "cuDNN is the minimum its extra asks for.")
+    else:
+        row.say("cudnn", "This wheel does not state its cuDNN.", gap=True)
+    row.say("compute_capabilities", "Compute capabilities were not read.", gap=True)
+
+
+def _add_extras(row: RowDraft) -> None:
+    """List the extras of jax that bring CUDA; one that asks for a plugin nobody published brings nothing."""
+    wanted: Dict[str, List[Need]] = {}
+    for need in row.needs:
+        if re.fullmatch(r"cuda\d{2}(_pip)?", need.extra):
+            wanted.setdefault(need.extra, []).append(need)
+    extras = sorted(extra for extra, needs in wanted.items() if all(_exists(row, need) for need in needs))
+    if extras:
+        chosen = extras[0] if "cuda12" not in extras else "cuda12"
+        row.cells.update(extras=extras, gpu_extra=chosen, cuda_wheels=[need.text for need in wanted[chosen]])
+
+
+def _exists(row: RowDraft, need: Need) -> bool:
+    """Tell whether a plugin that is asked for exists; other distributions are not JAX's to publish."""
+    return re.fullmatch(r"jax-cuda\d+-plugin", need.name) is None or row.is_published(need)
 
 
 def parse_local_version(version: str) -> Tuple[Optional[str], str]:

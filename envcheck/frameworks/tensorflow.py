@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any, Dict, Mapping, Tuple
 
-from envcheck.frameworks.base import Framework
+from envcheck.frameworks.base import Framework, RowDraft
 from envcheck.frameworks.installed import (
     Inspection,
     cpu_build,
@@ -19,11 +20,27 @@ from envcheck.frameworks.installed import (
 from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, Source, Unknown
 
 _BUILD_INFO = "python/platform/build_info.py"
+_EMPTY = 40  # members; an empty wheel has some five, the smallest real one thousands
+_PARTS = ("tensorflow-estimator", "tensorflow_estimator", "tensorflow-io", "tensorflow_io")  # no TensorFlow themselves
 
 
 class TensorFlow(Framework):
     """TensorFlow: one module under many names of distributions."""
 
+    wheel_texts = r"tensorflow[^/]*/(?:[^/]+/)*platform/build_info\.py"
+    wheel_binaries = (
+        r"tensorflow(_core)?/"
+        r"(lib(tensorflow_framework|tensorflow_cc)\.so(\.\d)?|python/_pywrap_tensorflow_(internal|common)\.(so|pyd|dll))"
+    )
+    remarks = (
+        r"An empty wheel( that requires [\w-]+)?\.",
+        r"An empty wheel that requires only itself, so it brings no TensorFlow\.",
+        r"A ROCm build: for AMD GPUs\.",
+        r"The wheel states nothing about CUDA; told by the distribution's name\.",
+        r"build_info names (CUDA|cuDNN) \d+ only\.",
+        r"TensorRT was not read\.",
+        r"That it finds the wheels of its extra was not read\.",
+    )
     takes_memory_at_start = True
     logs_placement = True
 
@@ -95,6 +112,26 @@ class TensorFlow(Framework):
             runpath=runpath,
         )
 
+    def draft(self, row: RowDraft) -> None:
+        """State what build_info.py says, and the extra that brings CUDA."""
+        if row.entries < _EMPTY:
+            _describe_stub(row)
+            return
+        facts = row.constants("platform/build_info.py")
+        if facts:
+            row.cite("build_info.py")
+        if facts.get("is_rocm_build") or row.distribution.endswith("-rocm"):
+            row.say("cuda_build", "A ROCm build: for AMD GPUs.")
+        _add_compiler(row, facts)
+        _add_cuda_build(row, facts)
+        if row.cells["cuda_build"]:
+            _add_cuda(row, facts)
+            _add_extra(row)
+            _add_cudnn(row, facts)
+            _add_tensorrt(row, facts)
+            _add_architectures(row, facts)
+        row.add_glibc()
+
     def smoke_script(self, version: str) -> str:
         """Name the script: sessions and graphs of TensorFlow 1 have their own."""
         return "check_tensorflow1" if version.split(".", maxsplit=1)[0] in {"0", "1"} else "check_tensorflow2"
@@ -102,6 +139,114 @@ class TensorFlow(Framework):
     def smoke_variables(self, environment: Mapping[str, str], *, on_cpu: bool) -> Dict[str, str]:
         """Let it log all, for its log says where operations ran."""
         return {"TF_CPP_MIN_LOG_LEVEL": "0"}
+
+
+def _describe_stub(row: RowDraft) -> None:
+    """Say which distribution an empty wheel requires in its stead."""
+    members = [need for need in row.needs if need.name.startswith("tensorflow")]
+    here = [need for need in members if need.here and not need.extra] or members
+    names = (re.sub(r"[-_.]+", "-", need.name).lower() for need in here if not need.name.startswith(_PARTS))
+    name = next(names, None)
+    if name is None:
+        row.say("stub_for", "An empty wheel.")
+        return
+    row.cells["stub_for"] = name
+    itself = name == row.distribution
+    row.say(
+        "stub_for",
+        "An empty wheel that requires only itself, so it brings no TensorFlow."
+        if itself
+        else f"An empty wheel that requires {name}.",
+    )
+
+
+def _add_compiler(row: RowDraft, facts: Mapping[str, Any]) -> None:
+    """State the compiler that build_info names by version: .../llvm-18/bin/clang, .../MSVC/14.29.30133/....
+
+    The path of a GCC says nothing: 2.3 to 2.6 name gcc-5, and their binaries are of GCC 7.3.1.
+    """
+    stated = facts.get("cpu_compiler")
+    found = re.search(r"llvm-(?P<clang>\d+)/|^clang (?P<bare>\d+)$|MSVC/(?P<msvc>\d+\.\d+)", str(stated))
+    if found is None:
+        row.cells["compiler"] = None
+        row.say("compiler", "The compiler was not read.", gap=True)
+    elif found["msvc"]:
+        row.cells["compiler"] = f"MSVC {found['msvc']}"
+    else:
+        row.cells["compiler"] = f"clang {found['clang'] or found['bare']}"
+
+
+def _add_tensorrt(row: RowDraft, facts: Mapping[str, Any]) -> None:
+    """State that TensorRT was left out; where it is in, build_info does not say which."""
+    if facts.get("is_tensorrt_build") is False:
+        row.cells["tensorrt"] = "none"
+    else:
+        row.cells["tensorrt"] = None
+        row.say("tensorrt", "TensorRT was not read.", gap=True)
+
+
+def _add_cuda_build(row: RowDraft, facts: Mapping[str, Any]) -> None:
+    stated = facts.get("is_cuda_build")
+    if stated is None:
+        row.infer("cuda_build", row.distribution.endswith("-gpu"))
+        row.say("cuda_build", "The wheel states nothing about CUDA; told by the distribution's name.", gap=True)
+    else:
+        row.cells["cuda_build"] = bool(stated)
+
+
+def _add_cuda(row: RowDraft, facts: Mapping[str, Any]) -> None:
+    """State the CUDA version, or only its major where build_info says no more."""
+    version = _version(facts.get("cuda_version") or facts.get("cuda_version_number"), dotted=True)
+    row.cells["cuda"] = version or None
+    if not version:
+        row.say("cuda", "CUDA was not read.", gap=True)
+    elif "." not in version:
+        row.say("cuda", f"build_info names CUDA {version} only.")
+
+
+def _add_cudnn(row: RowDraft, facts: Mapping[str, Any]) -> None:
+    """State the cuDNN minor that the extra pins where build_info names the same major, else the major."""
+    major = _version(facts.get("cudnn_version") or facts.get("cudnn_version_number"), dotted=False)
+    pins = [pin for pin in row.cells.get("cuda_wheels", ()) if pin.startswith("nvidia-cudnn")]
+    bound = re.search(r"[=>]=(\d+\.\d+)", pins[0]) if pins else None
+    pinned = bound[1] if bound else ""
+    if pinned and major in {"", pinned.split(".", maxsplit=1)[0]}:
+        row.cells["cudnn"] = pinned
+        return
+    row.cells["cudnn"] = major or None
+    if major:
+        row.say("cudnn", f"build_info names cuDNN {major} only.")
+    else:
+        row.say("cudnn", "cuDNN was not read.", gap=True)
+
+
+def _add_extra(row: RowDraft) -> None:
+    """List the extra that brings NVIDIA's wheels, and those it brings here."""
+    bringing = sorted({need.extra for need in row.needs if need.extra and need.name.startswith("nvidia-cudnn")})
+    found = False
+    if bringing and row.platform == "linux_x86_64":
+        wheels = [need.text for need in row.needs if need.extra == bringing[0] and need.here]
+        row.cells.update(gpu_extra=bringing[0], extras=bringing, cuda_wheels=wheels)
+        row.say("finds_cuda_wheels", "That it finds the wheels of its extra was not read.", gap=True)
+        found = True
+    row.infer("finds_cuda_wheels", found)
+
+
+def _add_architectures(row: RowDraft, facts: Mapping[str, Any]) -> None:
+    stated = facts.get("cuda_compute_capabilities") or []
+    targets = [item for item in stated if isinstance(item, str) and re.fullmatch(r"(sm|compute)_\d{2,3}[af]?", item)]
+    row.cells["compute_capabilities"] = list(dict.fromkeys(targets))
+    if not targets:
+        row.say("compute_capabilities", "Compute capabilities were not read.", gap=True)
+
+
+def _version(stated: Any, *, dotted: bool) -> str:
+    """Read a version as build_info states it, Windows' spelling too: "12.5.1", "64_112" -> "11.2", "64_8" -> "8"."""
+    text = re.sub(r"^64_", "", stated) if isinstance(stated, str) else ""
+    if not re.fullmatch(r"\d+(\.\d+)*", text):
+        return ""
+    packed = dotted and isinstance(stated, str) and (stated.startswith("64_") or len(text) == 3) and "." not in text
+    return f"{text[:-1]}.{text[-1]}" if packed and len(text) > 1 else text
 
 
 def parse_build_info(text: str) -> Dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any, Dict
+from typing import Any, Dict, List
 
-from envcheck.frameworks.base import Framework
+from envcheck.frameworks.base import Framework, RowDraft
 from envcheck.frameworks.installed import (
     SILENT,
     Inspection,
@@ -22,6 +22,10 @@ from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, So
 
 class Torch(Framework):
     """PyTorch: one distribution; a package index of its own holds its builds for each CUDA."""
+
+    wheel_texts = r"torch/version\.py|torch/cuda/__init__\.py"
+    wheel_binaries = r"torch/lib/(lib)?(torch_cuda(_cu|_cpp)?|torch_cpu|caffe2|caffe2_gpu|c10|c10_cuda)\.(so|dll)"
+    remarks = (r"cuDNN is bundled in the wheel\.",)
 
     def read_build(self, inspection: Inspection, distribution: Distribution) -> FrameworkBuild:
         """Read torch/version.py, and what the libraries beside it load."""
@@ -71,6 +75,61 @@ class Torch(Framework):
         build, source = inspection.conda_build(self.conda_packages)
         stated = parse_conda_build(build).get("cudnn")
         return Known(stated, source) if stated else linked
+
+    def draft(self, row: RowDraft) -> None:
+        """State the CUDA of version.py, the CUDA wheels that are required, and the code that torch/cuda names."""
+        version = row.constants("torch/version.py")
+        if version:
+            row.cite("torch/version.py")
+        cuda = version.get("cuda")
+        table = row.constants("torch/cuda/__init__.py").get("PYTORCH_RELEASES_CODE_CC")
+        if isinstance(cuda, str) and cuda:
+            row.cells.update(cuda_build=True, cuda=".".join(cuda.split(".")[:2]))
+            _add_wheels(row)
+            _add_architectures(row, table)
+        _add_variants(row, table)
+        row.add_glibc()
+
+
+def _add_wheels(row: RowDraft) -> None:
+    """List the CUDA wheels it requires plainly; without any, the libraries are inside."""
+    pins = [need for need in row.needs if re.match(r"nvidia-|cuda-", need.name) and not need.extra and need.here]
+    row.cells["cuda_wheels"] = [need.text for need in pins]
+    row.infer("finds_cuda_wheels", bool(pins))
+    pinned = [need.lowest for need in pins if "cudnn" in need.name]
+    if pinned and pinned[0]:
+        row.cells["cudnn"] = pinned[0]
+    else:
+        row.say("cudnn", "cuDNN is bundled in the wheel.")
+
+
+def _add_architectures(row: RowDraft, table: Any) -> None:
+    """Take the machine code from the table that newer releases carry for their own error message."""
+    numbers = _code(table, row.cells["cuda"], row.platform)
+    row.cells["compute_capabilities"] = [f"sm_{number}" for number in sorted(numbers)]
+    if numbers:
+        row.cite("torch/cuda/__init__.py")
+    else:
+        row.say("compute_capabilities", "Compute capabilities were not read.", gap=True)
+
+
+def _add_variants(row: RowDraft, table: Any) -> None:
+    """List the CUDA builds of this release on PyTorch's own index, which the same table names for Linux."""
+    if isinstance(table, dict) and row.platform.startswith("linux"):
+        read = {cuda: sorted(_code(table, cuda, row.platform)) for cuda in sorted(table)}
+        found = {cuda: [f"sm_{number}" for number in numbers] for cuda, numbers in read.items() if numbers}
+        if found:
+            row.cells["variants"] = found
+
+
+def _code(table: Any, cuda: str, platform: str) -> List[int]:
+    """Look up {"13.0": {"x86_64": {75, 80}}}, or {"12.6": {50, 60}} in older releases, which mean x86_64."""
+    found = table.get(cuda) if isinstance(table, dict) else None
+    if isinstance(found, dict):
+        found = found.get("aarch64" if platform.endswith("aarch64") else "x86_64")
+    elif platform != "linux_x86_64":
+        found = None
+    return [number for number in found or () if isinstance(number, int)]
 
 
 def parse_version_file(text: str) -> Dict[str, Any]:

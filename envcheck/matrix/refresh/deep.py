@@ -19,6 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envcheck.frameworks import framework as known_framework
 from envcheck.host.file_changes import write_atomically
 from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh.binaries import BinaryError, ordered, read_binary
@@ -38,26 +39,20 @@ if TYPE_CHECKING:
     import requests
 
 
-# Framework -> names of the members that are read; of others none are. Nothing is claimed of a wheel's other binaries.
-SAMPLED = {
-    "tensorflow": r"tensorflow(_core)?/"
-    r"(lib(tensorflow_framework|tensorflow_cc)\.so(\.\d)?|python/_pywrap_tensorflow_(internal|common)\.(so|pyd|dll))",
-    "torch": r"torch/lib/(lib)?(torch_cuda(_cu|_cpp)?|torch_cpu|caffe2|caffe2_gpu|c10|c10_cuda)\.(so|dll)",
-    "jax": r"jax_cuda\d+_plugin/(_prng|_solver|_versions)\.so"
-    r"|jaxlib/(xla_extension|_jax|libjax_common|jax_common)\.(so|pyd|dll)",
-}
 _BINARY = r".*\.(so(\.\d+)*|pyd|dll)"
 
 
 def sampled_members(members: Iterable[zipfile.ZipInfo], framework: str) -> tuple[list[zipfile.ZipInfo], int]:
     """Return the members to read in order of their names, and how many binaries the wheel has in all.
 
-    A library that a wheel holds under several names, libx.so and libx.so.1, is read once, under the longest.
+    A library that a wheel holds under several names, libx.so and libx.so.1, is read once, under the longest. Nothing is
+    claimed of a wheel's other binaries.
     """
     binaries = [item for item in members if re.fullmatch(_BINARY, item.filename)]
     chosen: dict[tuple[str, int, int], zipfile.ZipInfo] = {}
+    wanted = known_framework(framework).wheel_binaries
     for item in sorted(binaries, key=lambda item: item.filename):
-        if re.fullmatch(SAMPLED[framework], item.filename):
+        if re.fullmatch(wanted, item.filename):
             chosen[item.filename.partition(".so")[0], item.CRC, item.file_size] = item
     return sorted(chosen.values(), key=lambda item: item.filename), len(binaries)
 

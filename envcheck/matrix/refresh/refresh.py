@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envcheck.frameworks import framework_names
 from envcheck.host.file_changes import write_output
 from envcheck.matrix.load import check_document
-from envcheck.matrix.refresh.deep import SAMPLED, DeepReader, lay_binaries
+from envcheck.matrix.refresh.deep import DeepReader, lay_binaries
 from envcheck.matrix.refresh.merge import (
     Document,
     canonical_text,
@@ -199,7 +200,7 @@ def _lacking(document: DocumentDeepRefresh, listing: Listing) -> Iterator[tuple[
     wheels = {group.representative.sha256: group.representative for group in listing.groups}
     for key, row in release_rows(document):
         wheel = wheels.get(_wheel(row, document["citations"]))
-        if wheel is None or key[0] != listing.framework or key[0] not in SAMPLED or "stub_for" in row:
+        if wheel is None or key[0] != listing.framework or key[0] not in framework_names() or "stub_for" in row:
             continue
         if key[3].startswith(("linux", "win")) and row.get("binaries", {}).get("sha256") != wheel.sha256:
             yield key, row, wheel

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from envcheck import __version__
+from envcheck.frameworks import framework, framework_names
 from envcheck.matrix.refresh.deep import Binaries, DeepReader, derived_cells
 from envcheck.matrix.refresh.merge import NO_CELLS, Document, curated_part, finished_row, tier_of
 from envcheck.matrix.refresh.pip_settings import ArtifactError
@@ -115,12 +116,14 @@ def _label(key: Key) -> str:
 
 
 def _groups(listing: Listing, chosen: Collection[Key]) -> list[Group]:
-    """Choose the groups to read: those of the chosen rows, with jax itself, whose extras speak for its plugins."""
+    """Choose the groups to read: those of the chosen rows, with the wheel that speaks for its whole release."""
+    is_known = listing.framework in framework_names()  # companions have none
+    speaker = framework(listing.framework).speaks_for_release if is_known else ""
     versions = {key[1] for key in chosen if key[0] == listing.framework}
     return [
         group
         for group in listing.groups
-        if _key(listing.framework, group) in chosen or (group.distribution == "jax" and group.version in versions)
+        if _key(listing.framework, group) in chosen or (group.distribution == speaker and group.version in versions)
     ]
 
 

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from envcheck.frameworks import framework as known_framework
+from envcheck.frameworks import framework_names
 from envcheck.matrix.refresh.index import plain_url, read_bounded, reason_of, refuse_downgrade, request_options
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, UnusableWheelError
 from envcheck.matrix.refresh.wheels import Wheel
@@ -23,13 +25,6 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
     from packaging.specifiers import SpecifierSet
     from remotezip import PartialBuffer
-
-
-# Framework -> names of the Python texts that tell how it was built.
-TEXTS = {
-    "tensorflow": r"tensorflow[^/]*/(?:[^/]+/)*platform/build_info\.py",
-    "torch": r"torch/version\.py|torch/cuda/__init__\.py",
-}
 
 
 @dataclass(frozen=True)
@@ -70,7 +65,8 @@ def wanted_members(names: list[str], framework: str) -> dict[str, str]:
     bad = [name for name in names if name.startswith("/") or "\\" in name or ":" in name or ".." in name.split("/")]
     if bad:
         raise ArtifactError(f"it holds a path that leaves its folder ({bad[0][:80]!r})")
-    found = {name: name for name in names if re.fullmatch(TEXTS.get(framework, "(?!)"), name)}
+    texts = known_framework(framework).wheel_texts if framework in framework_names() else "(?!)"  # companions have none
+    found = {name: name for name in names if re.fullmatch(texts, name)}
     for wanted in ("METADATA", "RECORD"):
         members = [name for name in names if re.fullmatch(rf"[^/]+\.dist-info/{wanted}", name)]
         if len(members) != 1:
