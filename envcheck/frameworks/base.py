@@ -105,6 +105,11 @@ class Framework:
     opens_optionally: Tuple[str, ...] = ()
     full_cuda_version: Mapping[str, str] = {}  # of releases whose files name the major alone
 
+    # -- plans --
+    gpu_listing: str = ""  # one line of Python: import it as t and bind d to the GPUs that it sees
+    takes_system_cuda: bool = False  # a CUDA build that brings no CUDA wheels uses those of the system
+    conda_releases: str = "minor"  # what conda builds stand for: every "version", or the newest of a "minor"
+
     # -- wheels, for the renewal of the matrix --
     wheel_texts: str = "(?!)"  # names of the Python texts that tell how a wheel was built
     wheel_binaries: str = "(?!)"  # names of the binaries that `matrix refresh --deep` reads

@@ -24,6 +24,8 @@ _PLUGIN = r"jax-cuda(\d+)-(?:plugin|pjrt)$"
 class Jax(Framework):
     """JAX: the compiled half and the CUDA plugins are distributions of their own."""
 
+    gpu_listing = "import jax as t; d = [x for x in t.devices() if x.platform in ('gpu', 'cuda')]"
+    conda_releases = "version"
     wheel_binaries = (
         r"jax_cuda\d+_plugin/(_prng|_solver|_versions)\.so"
         r"|jaxlib/(xla_extension|_jax|libjax_common|jax_common)\.(so|pyd|dll)"

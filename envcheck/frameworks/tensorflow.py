@@ -27,6 +27,12 @@ _PARTS = ("tensorflow-estimator", "tensorflow_estimator", "tensorflow-io", "tens
 class TensorFlow(Framework):
     """TensorFlow: one module under many names of distributions."""
 
+    # Every TensorFlow has this module; tf.config lists devices from 2.1 on.
+    gpu_listing = (
+        "import tensorflow as t; from tensorflow.python.client import device_lib as l; "
+        "d = [x.name for x in l.list_local_devices() if x.device_type == 'GPU']"
+    )
+    takes_system_cuda = True
     wheel_texts = r"tensorflow[^/]*/(?:[^/]+/)*platform/build_info\.py"
     wheel_binaries = (
         r"tensorflow(_core)?/"

@@ -23,6 +23,7 @@ from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, So
 class Torch(Framework):
     """PyTorch: one distribution; a package index of its own holds its builds for each CUDA."""
 
+    gpu_listing = "import torch as t; d = [t.cuda.get_device_name(i) for i in range(t.cuda.device_count())]"
     wheel_texts = r"torch/version\.py|torch/cuda/__init__\.py"
     wheel_binaries = r"torch/lib/(lib)?(torch_cuda(_cu|_cpp)?|torch_cpu|caffe2|caffe2_gpu|c10|c10_cuda)\.(so|dll)"
     remarks = (r"cuDNN is bundled in the wheel\.",)

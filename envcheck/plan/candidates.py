@@ -9,6 +9,7 @@ from typing import Any
 
 from packaging.version import Version
 
+from envcheck.frameworks import framework
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.rows import build_citation
 from envcheck.matrix.versions import clauses, within
@@ -63,11 +64,12 @@ class Candidate:
 
 def candidates(context: Context, request: Request) -> Iterator[Candidate]:
     """Yield the releases a request admits on this platform, newest first, the better build of each first."""
-    ways = {"jax": _jax, "torch": _torch}
+    known = framework(request.framework)
+    builds = _by_plugin if known.plugins else _by_label if known.index else _by_distribution
     for rows in _by_version(context, request):
         beside = _beside(context, request, rows[0])
         if beside is not None:
-            for found in ways.get(request.framework, _tensorflow)(context, request, rows):
+            for found in builds(context, request, rows):
                 if not beside:
                     yield found
                 elif _on_index(context, found, beside):
@@ -102,7 +104,7 @@ def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRe
                 yield usable
 
 
-def _tensorflow(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
+def _by_distribution(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
     names = _distributions(context, request)
     usable = [row for name in names for row in rows if row.distribution == name]
     if context.goal == "cpu":  # what others require by its name keeps it
@@ -111,8 +113,8 @@ def _tensorflow(context: Context, request: Request, rows: list[FrameworkRelease]
     # An empty wheel stands for another distribution: the usual name's problems are the known ones.
     usable.sort(key=lambda row: (row.cuda_build != (context.goal == "gpu"), row.distribution != request.distribution))
     for row in (wanted or usable)[:1]:
-        extra = row.gpu_extra if context.goal == "gpu" else None
-        extras = sorted({*request.extras, *([extra] if extra else [])})
+        brought = (row.gpu_extra or "").split(",") if context.goal == "gpu" else []
+        extras = sorted({*request.extras, *filter(None, brought)})
         yield Candidate(row, text := _text(row.distribution, extras, row.version), (text,))
 
 
@@ -120,40 +122,41 @@ def _distributions(context: Context, request: Request) -> tuple[str, ...]:
     """List the names a release may come under; a name that is asked for by itself stands."""
     if request.distribution != request.framework:
         return (request.distribution,)
-    if context.goal == "gpu":
-        return ("tensorflow", "tensorflow-gpu", "tensorflow-cpu")
-    return ("tensorflow-cpu", "tensorflow", "tensorflow-macos")
+    known = framework(request.framework)
+    return known.gpu_distributions if context.goal == "gpu" else known.cpu_distributions
 
 
-def _jax(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
-    row = next((row for row in rows if row.distribution == "jax"), None)
+def _by_plugin(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
+    known = framework(request.framework)
+    row = next((row for row in rows if row.distribution == known.main), None)
     if row is None:
         return
-    library = next((item for item in rows if item.distribution == "jaxlib"), None) or _library(context, row)
+    library = next((item for item in rows if item.distribution == known.library), None) or _library(context, row)
     asked = [extra for extra in request.extras if extra.startswith("cuda")]
     if not set(asked) <= set(row.extras):
         return  # pip would go on without what an extra that is not there was to bring
     ways: list[str] = (asked or sorted(row.extras, reverse=True)) if context.goal == "gpu" else []
-    alone = "" if "jaxlib" in row.requires else "cpu"  # releases up to 0.4.29 brought no jaxlib by themselves
+    alone = "" if known.library in row.requires else "cpu"  # releases up to 0.4.29 brought no jaxlib by themselves
     for extra in ways or [alone]:
         extras = sorted({*request.extras, *([extra] if extra else [])})
-        text, plugin = _text("jax", extras, row.version), plugin_of(context, row, extra) if extra else None
-        judged = f"jaxlib=={(library or row).version}"
+        text, plugin = _text(known.main, extras, row.version), plugin_of(context, row, extra) if extra else None
+        judged = f"{known.library}=={(library or row).version}"
         yield Candidate(row, text, (text, judged), plugin=plugin, library=library)
 
 
 def _library(context: Context, row: FrameworkRelease) -> FrameworkRelease | None:
     """Return the newest jaxlib that a release of jax without one of its own takes."""
-    bounds = row.requires.get("jaxlib", f"=={row.version}")
-    found = context.matrix.releases("jax", context.platform, admits=lambda version: within(version, bounds))
-    return next((item for item in found if item.distribution == "jaxlib"), None)
+    name = framework(row.framework).library
+    bounds = row.requires.get(name, f"=={row.version}")
+    found = context.matrix.releases(row.framework, context.platform, admits=lambda version: within(version, bounds))
+    return next((item for item in found if item.distribution == name), None)
 
 
-def _torch(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
+def _by_label(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
     row = rows[0]
     asked = next((item.version.partition("+")[2] for item in clauses(request.specifier)), "")
     for local in (asked,) if asked else _builds(context, row):
-        text = _text("torch", request.extras, row.version + (f"+{local}" if local else ""))
+        text = _text(row.distribution, request.extras, row.version + (f"+{local}" if local else ""))
         yield Candidate(row, text, (text,), local, _torch_index(local))
 
 
@@ -202,7 +205,7 @@ def cuda_sources(context: Context, candidate: Candidate, installer: str) -> tupl
     row = candidate.cuda_row
     if not candidate.is_gpu or (context.goal == "cpu" and row.gpu_extra):  # without its extra it brings none
         return (CudaSource(NONE),)
-    if candidate.row.framework != "tensorflow" or row.gpu_extra or row.cuda_wheels:
+    if not framework(candidate.row.framework).takes_system_cuda or row.gpu_extra or row.cuda_wheels:
         return (CudaSource(OWN, needs_hook=not row.finds_cuda_wheels and bool(row.gpu_extra)),)
     if context.goal == "cpu":
         return (CudaSource(NONE),)  # a CUDA build that finds no CUDA computes on the CPU

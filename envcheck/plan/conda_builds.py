@@ -7,6 +7,7 @@ from typing import Any
 
 from packaging.version import Version
 
+from envcheck.frameworks import framework
 from envcheck.matrix.versions import within
 from envcheck.model import dataclass, replaced
 from envcheck.model.plans import PlannedRelease
@@ -38,15 +39,17 @@ def conda_builds(context: Context, group: Sequence[Choice]) -> tuple[CondaBuild,
 def conda_build(context: Context, specifier: str, judged: Judgement) -> CondaBuild | None:
     """Return conda's build for a judged release, where one of its line (jax: of it) is within the specifier."""
     row = judged.candidate.row
-    line = row.version if row.framework == "jax" else _line(row.version)
+    by_minor = framework(row.framework).conda_releases == "minor"
+    line = _line(row.version) if by_minor else row.version
+    specs = plan_data()["conda_builds"]["specs"].get(row.framework)
     built = [version for version in _built(context, judged, line) if within(version, specifier)]
-    if not built or judged.source.kind in (PACKAGES, WHEELS):
+    if not (built and specs) or judged.source.kind in (PACKAGES, WHEELS):
         return None
     newest = max(built, key=Version)
     # The recipes that were read are not all: a line is asked for whole where any release of it is welcome.
     is_open = all(within(f"{_line(newest)}.{patch}", specifier) for patch in (0, 9999))
-    wanted = f"{_line(newest)}.*" if is_open and row.framework != "jax" else newest
-    texts = plan_data()["conda_builds"]["specs"][row.framework]["gpu" if judged.candidate.is_gpu else "cpu"]
+    wanted = f"{_line(newest)}.*" if is_open and by_minor else newest
+    texts = specs["gpu" if judged.candidate.is_gpu else "cpu"]
     return CondaBuild(
         row.framework,
         newest,

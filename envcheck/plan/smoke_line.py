@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
+from envcheck.frameworks import framework
 from envcheck.model.plans import CONDA, Environment, Step
 from envcheck.plan.paths import interpreter, prefix
-
-_SEEN = {
-    # Every TensorFlow has this module; tf.config lists devices from 2.1 on.
-    "tensorflow": (
-        "import tensorflow as t; from tensorflow.python.client import device_lib as l; "
-        "d = [x.name for x in l.list_local_devices() if x.device_type == 'GPU']"
-    ),
-    "torch": "import torch as t; d = [t.cuda.get_device_name(i) for i in range(t.cuda.device_count())]",
-    "jax": "import jax as t; d = [x for x in t.devices() if x.platform in ('gpu', 'cuda')]",
-}
-_IMPORTED = {"tensorflow": "import tensorflow as t", "torch": "import torch as t", "jax": "import jax as t"}
 
 
 def verification_step(made: Environment, frameworks: tuple[str, ...], goal: str) -> Step:
@@ -37,10 +27,11 @@ def verification_step(made: Environment, frameworks: tuple[str, ...], goal: str)
     )
 
 
-def _line(framework: str, goal: str) -> str:
+def _line(name: str, goal: str) -> str:
+    known = framework(name)
     if goal == "gpu":
-        return f"{_SEEN[framework]}; print(t.__version__, d); assert d, 'no GPU seen'"
-    return f"{_IMPORTED[framework]}; print(t.__version__)"
+        return f"{known.gpu_listing}; print(t.__version__, d); assert d, 'no GPU seen'"
+    return f"import {name} as t; print(t.__version__)"
 
 
 def _activated(made: Environment, code: str) -> tuple[str, ...]:
