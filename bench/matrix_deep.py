@@ -43,9 +43,8 @@ def main() -> int:
         start, before = time.perf_counter(), deep.received
         found = deep.read(framework, wheels[distribution, version, platform])
         seconds, received = time.perf_counter() - start, (deep.received - before) / MEGABYTE
-        lay_binaries(
-            rows[framework, version, distribution, platform], found, document["citations"], document["checked"]
-        )
+        row = rows[framework, version, distribution, platform]
+        lay_binaries(framework, row, found, document["citations"], document["checked"])
         sampled = f"{len(found['read'])} of {found['binaries']}"
         print(f"| {distribution} {version} {platform} | {sampled} | {seconds:.1f} | {received:.1f} |", flush=True)
     pages.close()

@@ -71,6 +71,7 @@ SMOKE_SCRIPTS = {
     "check_tensorflow2": {"tensorflow", "numpy"},
     "check_torch": {"torch"},
     "check_jax": {"jax", "jaxlib", "numpy"},
+    "check_onnxruntime": {"onnxruntime", "numpy"},
     "smoke_full": {"numpy"},
 }
 # What talks to an index: an extra, so nothing but the renewal of the matrix may need it.

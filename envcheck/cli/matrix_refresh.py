@@ -17,6 +17,7 @@ import click
 from envcheck import __version__
 from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT, UserError
+from envcheck.frameworks import framework_names
 from envcheck.model import COMPATIBLE, UNDETERMINED, dataclass
 from envcheck.render.inert import inert
 
@@ -39,7 +40,7 @@ def matrix_document(path: str | None) -> dict[str, Any]:
 
 def asked_frameworks(document: dict[str, Any], frameworks: Sequence[str]) -> list[str]:
     """Return the frameworks and companions asked for, or all, in the matrix's order."""
-    known = [*document["frameworks"], *document["companions"]]
+    known = [*framework_names(), *document["companions"]]
     for name in frameworks:
         known_framework(name, known)
     return [name for name in known if not frameworks or name in frameworks]

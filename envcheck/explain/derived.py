@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from envcheck.explain.log import digits
 from envcheck.explain.told import PATH, SHAPES, Told, plain
+from envcheck.frameworks import framework
 
 
 def _pids(told: Told) -> str:
@@ -129,9 +130,7 @@ DERIVED: dict[str, Callable[[Told], str]] = {
     "extension_package": _extension_package,
     "framework": lambda told: told.framework,
     "framework_module": lambda told: told.framework,
-    "framework_extra": lambda told: {"tensorflow": "tensorflow[and-cuda]", "jax": "jax[cuda12]"}.get(
-        told.framework, ""
-    ),
+    "framework_extra": lambda told: framework(told.framework).gpu_requirement if told.framework else "",
     "gcc_of_node": _gcc_of_node,
     "library_path_full": lambda told: plain(told.captured("library"), r"/[\w./+-]+"),
     "line": lambda told: " ".join(event.text for event in told.claim.events),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from envcheck.explain.fix_context import context_of, plan_command, release_row
 from envcheck.explain.log import number
 from envcheck.explain.told import Told
+from envcheck.frameworks import framework
 from envcheck.model import Command, Fix, Way
 from envcheck.rules.fixes_python import conda_install, install_steps, uninstall_steps
 
@@ -12,8 +13,6 @@ _WSL = Command(("wsl.exe", "--install"), "user", "WSL 2; inside it: envcheck pla
 _AVX = Command(
     ("grep", "-c", "-w", "avx", "/proc/cpuinfo"), "user", "0: this processor has none, or a virtual one shows none"
 )
-_NAMES = {"tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-intel"), "torch": ("torch",), "jax": ("jaxlib",)}
-_CONDA = {"tensorflow": "tensorflow=*=cuda*", "torch": "pytorch=*=cuda*", "jax": "jaxlib=*=*cuda*"}
 _COMPILERS = {"nvcc-unsupported-arch", "nvrtc-arch", "nvvm-arch", "llvm-arch"}
 
 
@@ -83,8 +82,12 @@ def cuda_build(told: Told) -> Fix | None:
         return None
     if "conda-cpu-build" in told.signatures:
         what = "Ask conda for a build with CUDA by its name: where none fits all that was asked it takes a CPU build."
-        return Fix(what, (conda_install(_CONDA[told.framework]),), (Way("Take what the planner chooses.", planned),))
-    removed = uninstall_steps(context_of(told), *_NAMES[told.framework])
+        return Fix(
+            what,
+            (conda_install(framework(told.framework).conda_gpu_spec),),
+            (Way("Take what the planner chooses.", planned),),
+        )
+    removed = uninstall_steps(context_of(told), *framework(told.framework).cpu_builds)
     windows = told.framework == "tensorflow" and told.system in ("", "windows")
     also = " On Windows no TensorFlow after 2.10 has CUDA: use WSL 2 there." if windows else ""
     return Fix(f"Remove the CPU build and install the one for CUDA.{also}", (*removed, *planned))

@@ -6,6 +6,7 @@ import re
 from functools import cached_property
 
 from envcheck.explain.log import Claim, Log
+from envcheck.frameworks import identities
 
 _VERSION = r"\d{1,4}(?:\.\d{1,8}){0,4}(?:[a-z]{1,4}\d{1,3})?"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_]*(?:[.-][A-Za-z0-9_]+)*"
@@ -30,7 +31,8 @@ SHAPES = {
     "visible": r"-?[\w,-]*",
     "xid": r"\d{1,3}",
 }
-_STARTS = {"torch": ("torch",), "tensorflow": ("tf-", "tensorflow"), "jax": ("jax", "xla-")}
+# PyTorch's words stand first: a log that has those of several is mostly of a program that it runs.
+_LIKELIEST_FIRST = sorted(identities(), key=lambda item: not item.index)
 _WINDOWS = ("win-", "winerror", "msvc-", "tensorflow-intel", "tf-windows", "tdr")
 COMPILING = {
     "apex-cuda-mismatch", "cmake-cuda-not-found", "cmake-no-cuda", "cuda-home-not-set", "extension-cuda-different",
@@ -38,11 +40,6 @@ COMPILING = {
     "tf-configure-cuda", "torch-cuda-mismatch",
 }  # fmt: skip
 _TENSORFLOWS = ("missing-dynamic-library", "missing-dlerror", "cudnn-handle", "cudnn-runtime-older")  # its words
-_WORDS = {
-    "torch": r"torch|RuntimeError: CUDA error|CUDA kernel errors might be async",
-    "tensorflow": r"tensorflow|stream_executor|\btf\.",
-    "jax": r"jax|\bxla\b",
-}
 
 
 class Told:
@@ -75,23 +72,20 @@ class Told:
         """Name the framework the claim is about: by its messages, then by what is installed, then by the log."""
         texts = " ".join(event.text for event in self.claim.events)
         others = " ".join(event.text for event in self.log.events)
-        named = {name for name, starts in _STARTS.items() if any(item.startswith(starts) for item in self.signatures)}
+        starts = {item.name: item.log_signatures for item in identities()}
+        named = {name for name, first in starts.items() if any(item.startswith(first) for item in self.signatures)}
         for found in (named, *(_named(text) for text in (texts, " ".join(self.log.packages), others))):
             if len(found) == 2 and "jax" in found and "tensorflow" not in texts:
                 return "jax"  # both are built on XLA
             if found:
-                return next(name for name in _STARTS if name in found)
+                return next(item.name for item in _LIKELIEST_FIRST if item.name in found)
         return "tensorflow" if set(self.signatures) & set(_TENSORFLOWS) else ""
 
     @property
     def release(self) -> str:
         """Return the version of that framework, its local part as well; "" not told."""
-        names = {
-            "torch": ("torch", "pytorch"),
-            "tensorflow": ("tensorflow", "tensorflow-gpu"),
-            "jax": ("jax", "jaxlib"),
-        }
-        found = (self.log.packages.get(name, "") for name in names.get(self.framework, ()))
+        names = next((item.log_packages for item in identities() if item.name == self.framework), ())
+        found = (self.log.packages.get(name, "") for name in names)
         return plain(next((item for item in found if item), ""), rf"{_VERSION}(?:\+[a-z0-9.]+)?")
 
     @property
@@ -116,7 +110,7 @@ class Told:
 
 
 def _named(text: str) -> set[str]:
-    return {name for name, words in _WORDS.items() if re.search(words, text, re.IGNORECASE)}
+    return {item.name for item in identities() if re.search(item.log_words, text, re.IGNORECASE)}
 
 
 def plain(text: str, shape: str) -> str:

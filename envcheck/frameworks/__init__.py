@@ -14,7 +14,16 @@ from typing import Any, Mapping, Tuple
 from envcheck.frameworks.base import Framework
 from envcheck.host.data_files import read_data
 
-__all__ = ["Framework", "UnknownFrameworkError", "all_frameworks", "framework", "framework_names", "framework_of"]
+__all__ = [
+    "Framework",
+    "UnknownFrameworkError",
+    "all_frameworks",
+    "distribution_names",
+    "framework",
+    "framework_names",
+    "framework_of",
+    "identities",
+]
 
 
 class UnknownFrameworkError(ValueError):
@@ -45,6 +54,12 @@ def framework(name: str) -> Framework:
 def all_frameworks() -> Tuple[Framework, ...]:
     """Load every framework."""
     return tuple(framework(name) for name in _rows())
+
+
+@functools.lru_cache(maxsize=1)
+def identities() -> Tuple[Framework, ...]:
+    """Return every framework by the cells of its row alone, without loading its module."""
+    return tuple(Framework(name, row) for name, row in _rows().items())
 
 
 @functools.lru_cache(maxsize=1)

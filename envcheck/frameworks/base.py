@@ -91,6 +91,8 @@ class Framework:
     conda_gpu_spec: str = ""  # asks conda for a CUDA build: pytorch=*=cuda*
     gpu_distributions: Tuple[str, ...] = ()  # what a plan for a GPU takes, the first that has a release
     cpu_distributions: Tuple[str, ...] = ()
+    cpu_builds: Tuple[str, ...] = ()  # what to uninstall before a CUDA build takes the place of one for the CPU
+    gpu_twin: str = ""  # the distribution for GPUs, where its releases come apart from those for the CPU
     gpu_requirement: str = ""  # what brings it with its CUDA libraries; "" where the plain name does
     index: str = (
         ""  # data file on its own package index, whose versions have labels such as +cu126; "" where it has none
@@ -111,10 +113,19 @@ class Framework:
     conda_releases: str = "minor"  # what conda builds stand for: every "version", or the newest of a "minor"
 
     # -- wheels, for the renewal of the matrix --
+    has_32bit_wheels: bool = False  # of some of its releases
+    published: Tuple[str, ...] = ()  # distributions whose wheels are read from the index
+    first_release: str = ""  # the oldest release that the matrix holds
     wheel_texts: str = "(?!)"  # names of the Python texts that tell how a wheel was built
+    cited_texts: str = ""  # names that a citation gives them, where those are not the whole ones
     wheel_binaries: str = "(?!)"  # names of the binaries that `matrix refresh --deep` reads
     remarks: Tuple[str, ...] = ()  # what `draft` may say in a note: a renewal writes these sentences anew
     speaks_for_release: str = ""  # distribution whose wheel is read with each other one of the release: jax
+
+    # -- logs --
+    log_words: str = "(?!)"  # pattern, whatever the case, of a line that is about it
+    log_signatures: Tuple[str, ...] = ()  # beginnings of the names of signatures that only its messages match
+    log_packages: Tuple[str, ...] = ()  # names that a log lists it under
 
     # -- the smoke test --
     takes_memory_at_start: bool = False  # its share of a GPU's memory is set before it starts

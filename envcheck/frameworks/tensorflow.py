@@ -34,6 +34,7 @@ class TensorFlow(Framework):
     )
     takes_system_cuda = True
     wheel_texts = r"tensorflow[^/]*/(?:[^/]+/)*platform/build_info\.py"
+    cited_texts = r"build_info\.py"
     wheel_binaries = (
         r"tensorflow(_core)?/"
         r"(lib(tensorflow_framework|tensorflow_cc)\.so(\.\d)?|python/_pywrap_tensorflow_(internal|common)\.(so|pyd|dll))"

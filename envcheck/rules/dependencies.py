@@ -353,7 +353,7 @@ def _legacy_keras(context: Context) -> Iterator[Finding]:
         )
 
 
-_STARTS = ("cupy", "onnxruntime")  # without one of these the table need not be read
+_STARTS = ("cupy",)  # without one of these the table need not be read
 
 
 @rule("framework-duplicate-dists", goal="any")

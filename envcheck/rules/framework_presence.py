@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
+from envcheck.frameworks import framework as known_framework
+from envcheck.frameworks import framework_names
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -112,6 +114,10 @@ def _is_stub(context: Context, item: Distribution, names: set[str]) -> bool:
 def _kept(context: Context, clashing: list[Distribution]) -> str:
     """Choose what to install again: the framework's usual distribution, of the newest version among them."""
     usual = context.matrix.framework_of(clashing[0].name) or clashing[0].name
+    twin = known_framework(usual).gpu_twin if usual in framework_names() and context.goal == "gpu" else ""
+    for_gpu = next((item for item in clashing if item.name == twin), None)
+    if for_gpu is not None:
+        return f"{twin}=={for_gpu.version.partition('+')[0]}"
     try:
         newest = max(clashing, key=lambda item: Version(item.version))
     except InvalidVersion:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
+from envcheck.frameworks import framework as known_framework
 from envcheck.model import Fix, Known
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
@@ -15,8 +16,6 @@ from envcheck.rules.framework_state import Framework, is_conda_build
 from envcheck.rules.known_problems import blocks_gpu
 from envcheck.rules.pytorch_index import cuda_variants, index_url, serves
 from envcheck.rules.targets import supports_python
-
-_CONDA_SPECS = {"tensorflow": "tensorflow=*=cuda*", "torch": "pytorch=*=cuda*", "jax": "jaxlib=*=*cuda*"}
 
 
 def gpu_rows(context: Context, framework: str) -> tuple[FrameworkRelease, ...]:
@@ -35,6 +34,9 @@ def has_gpu_build(context: Context, build: Build) -> bool:
     same = context.matrix.releases(build.framework, context.platform, admits=build.version.__eq__)
     if any(row.cuda_build and not row.yanked for row in same):
         return True
+    twin = known_framework(build.framework).gpu_twin
+    if twin and build.distribution != twin:
+        return bool(gpu_rows(context, build.framework))
     # Not a release of the matrix: it counts as its nearest elder does.
     return build.release is None and _newest_has_gpu(context, build.framework)
 
@@ -85,7 +87,7 @@ def gpu_install(context: Context, framework: Framework) -> Fix:
     """Say how to replace a CPU build by the GPU build that fits this Python and driver."""
     build = framework.main
     if is_conda_build(context, build):
-        spec = conda_install(_CONDA_SPECS[framework.name])
+        spec = conda_install(known_framework(framework.name).conda_gpu_spec)
         return Fix(f"Install the CUDA build of {framework.name} with conda.", (spec,))
     if framework.name == "torch":
         return _torch_install(context, build)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
+from envcheck.frameworks import identities
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
@@ -37,7 +38,7 @@ def python_32bit(context: Context) -> Iterator[Finding]:
     works = any(build.installed for build in judged_builds(context))
     if bits != 32 or (works and not any(wanted.obstacle == BITS for wanted in wanted_releases(context))):
         return
-    names = ", ".join(context.matrix.frameworks())
+    names = ", ".join(item.name for item in identities() if not item.has_32bit_wheels)
     wheel = next(iter(context.matrix.releases(context.matrix.frameworks()[0], context.platform)), None)
     citations = wheel.citations if wheel else ()
     yield Finding(

@@ -12,6 +12,7 @@ import fastjsonschema
 import pytest
 from pypi_simple import ProjectPage
 
+from envcheck.frameworks import framework_names
 from envcheck.host.data_files import read_data
 from envcheck.matrix.refresh.deep import READ, derived_cells
 from envcheck.matrix.refresh.index import _wheel, plain_url, reason_of, refuse_downgrade, request_options
@@ -249,13 +250,13 @@ def test_findings_fit_their_schema() -> None:
 def test_findings_and_matrix_say_the_same() -> None:
     """Every cell beyond tier 1 stands in the findings file or is read from binaries: no renewal loses it."""
     table = document()["citations"]
-    for framework in curated_file()["sources"]:
+    for framework in (*framework_names(), *curated_file()["sources"]):
         for version, rows in document()["releases"][framework].items():
             for row in rows:
                 part = curated_part(row, table)
                 stated = curated_statement(framework, row["distribution"], row["platform"], version)
                 inferred = {cell: part.cells[cell] for cell in set(part.cells) - set(stated.cells)}
-                binaries = {*derived_cells(row["binaries"]), "binaries"} if "binaries" in row else set()
+                binaries = {*derived_cells(framework, row["binaries"]), "binaries"} if "binaries" in row else set()
                 assert set(inferred) <= {"finds_cuda_wheels", "cuda_build", *binaries}, row
                 assert {**inferred, **stated.cells} == part.cells, row
                 members = tuple(name for name in part.members if not re.fullmatch(READ, name))

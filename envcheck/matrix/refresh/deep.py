@@ -301,11 +301,14 @@ _ANSWERED = {  # what a note says of a cell until the binaries fill it
     "compiler": "The compiler was not read.",
     "compute_capabilities": "Compute capabilities were not read.",
     "glibc": "glibc was not read; the tag is not trusted.",
+    "cuda": "CUDA was not read.",
+    "cudnn": "cuDNN was not read.",
+    "tensorrt": "TensorRT was not read.",
 }
 
 
-def derived_cells(binaries: Binaries) -> Row:
-    """Sum up what the sampled binaries say: GPU code, the glibc they ask for, the compiler that all of them name."""
+def derived_cells(framework: str, binaries: Binaries) -> Row:
+    """Sum up what the sampled binaries say: GPU code, glibc, the compiler that all name, what the framework adds."""
     read = list(binaries["read"].values())
     targets = {target for item in read for target in item.get("architectures", ())}
     asked = [item["symbols"]["GLIBC"] for item in read if "GLIBC" in item.get("symbols", {})]
@@ -313,6 +316,7 @@ def derived_cells(binaries: Binaries) -> Row:
         "compiler": _compiler([set(item.get("compilers", ())) for item in read]),
         "compute_capabilities": ordered({target for target in targets if target.startswith(("sm_", "compute_"))}),
         "glibc": max(asked, key=_number, default=None),
+        **known_framework(framework).binary_cells(binaries["read"]),
     }
     return {cell: value for cell, value in cells.items() if value}
 
@@ -334,13 +338,13 @@ def _compiler(named: list[set[str]]) -> str | None:
     return None
 
 
-def lay_binaries(row: Row, binaries: Binaries, citations: dict[str, Any], today: str = "") -> None:
+def lay_binaries(framework: str, row: Row, binaries: Binaries, citations: dict[str, Any], today: str = "") -> None:
     """Put a reading into the row of its wheel: cells that tier 1 or a person filled stay as they are.
 
     `today` dates the citation anew when the wheel was read just now.
     """
-    before = derived_cells(row["binaries"]) if "binaries" in row else {}
-    cells = derived_cells(binaries)
+    before = derived_cells(framework, row["binaries"]) if "binaries" in row else {}
+    cells = derived_cells(framework, binaries)
     for cell in [name for name in cells if name in row]:
         ours = row["proof"].get(cell) == "tier2" and row[cell] == before.get(cell)
         if not ours and row[cell] not in (None, []):

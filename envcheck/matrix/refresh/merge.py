@@ -10,6 +10,8 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Any
 
+from envcheck.frameworks import all_frameworks, framework_names
+from envcheck.frameworks import framework as known_framework
 from envcheck.host.data_files import read_data
 from envcheck.matrix.load import every_row
 from envcheck.matrix.refresh.deep import known_binaries, lay_binaries
@@ -80,7 +82,6 @@ def _items(table: Any) -> Iterator[tuple[str, Any]]:
 
 
 NO_CELLS = frozenset({"distribution", "platform", "citations", "note", "proof"})
-_TIER1_MEMBERS = r"METADATA.*|build_info\.py|torch/version\.py|torch/cuda/__init__\.py"
 KEPT = "-binaries"  # ends the citation of a wheel that only its binaries are cited of
 
 
@@ -101,7 +102,7 @@ def curated_part(row: Row, table: Mapping[str, Any]) -> Curated:
     proof = {cell: tier_of(row, cell) for cell in row if cell not in NO_CELLS}
     cells = {cell: row[cell] for cell, tier in proof.items() if tier != "tier1"}
     first, *others = row["citations"]
-    members = [name for name in table[first]["locator"].split(", ") if not re.fullmatch(_TIER1_MEMBERS, name)]
+    members = [name for name in table[first]["locator"].split(", ") if not re.fullmatch(_tier1_members(), name)]
     return Curated(
         cells,
         {cell: proof[cell] for cell in cells},
@@ -110,6 +111,12 @@ def curated_part(row: Row, table: Mapping[str, Any]) -> Curated:
         tuple(members),
         table[first],
     )
+
+
+@lru_cache(maxsize=1)
+def _tier1_members() -> str:
+    """Return the pattern of what a citation says was read of a wheel without opening its binaries."""
+    return "|".join(["METADATA.*", *(each.cited_texts or each.wheel_texts for each in all_frameworks())])
 
 
 def tier_of(row: Row, cell: str) -> str:
@@ -126,7 +133,10 @@ def curated_file() -> Mapping[str, Any]:
 
 
 def sources(framework: str) -> tuple[tuple[str, ...], str]:
-    """Return the distributions to read of a framework, and its first release the matrix holds."""
+    """Return the distributions to read of a framework or companion, and its first release that the matrix holds."""
+    if framework in framework_names():
+        known = known_framework(framework)
+        return known.published, known.first_release
     found = curated_file()["sources"][framework]
     return tuple(found["distributions"]), found["first"]
 
@@ -277,7 +287,7 @@ def merge_release(document: Document, framework: str, drafts: Iterable[Draft], t
         rows.append(row)
         document["citations"].update(_citations(draft, curated, today))
         if draft.wheel.sha256 in known_binaries():
-            lay_binaries(row, known_binaries()[draft.wheel.sha256], document["citations"])
+            lay_binaries(framework, row, known_binaries()[draft.wheel.sha256], document["citations"])
 
 
 def finished_row(draft: Draft, curated: Curated) -> Row:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envcheck.frameworks import framework_names
+from envcheck.frameworks import framework, framework_names
 from envcheck.host.file_changes import write_output
 from envcheck.matrix.load import check_document
 from envcheck.matrix.refresh.deep import DeepReader, lay_binaries
@@ -88,6 +88,7 @@ def refresh(document: Document, listings: Sequence[Listing], reader: Reader, tod
     renewed = deepcopy(document)
     left_out: list[str] = []
     for listing in listings:
+        _introduce(renewed, listing.framework)
         groups = usable(wanted[listing.framework], reading)
         silent = _merge(renewed, listing, groups, reading.contents, today)
         left_out += [*_left_out(groups, reading), *silent]
@@ -95,6 +96,13 @@ def refresh(document: Document, listings: Sequence[Listing], reader: Reader, tod
     renewed["checked"] = today
     vanished = [row for listing in listings for row in _vanished(document, listing)]
     return Renewal(renewed, tuple(sorted(set(left_out))), tuple(vanished))
+
+
+def _introduce(document: Document, name: str) -> None:
+    """Name a framework that a document does not hold yet, with its distributions and their modules."""
+    if name in framework_names() and name not in document["frameworks"]:
+        named = framework(name).distributions.items()
+        document["frameworks"][name] = {"distributions": [{"module": module, "name": item} for item, module in named]}
 
 
 def _left_out(groups: Iterable[Group], reading: Reading) -> Iterator[str]:
@@ -183,7 +191,7 @@ def deepen(
     for done, (key, row, wheel) in enumerate(waiting, 1):
         binaries = reader.read(key[0], wheel)
         if binaries["read"]:
-            lay_binaries(row, binaries, document["citations"], today)
+            lay_binaries(key[0], row, binaries, document["citations"], today)
             found.append(key)
         progress(done, len(waiting))
     return found
@@ -208,10 +216,10 @@ def _lacking(document: DocumentDeepRefresh, listing: Listing) -> Iterator[tuple[
 
 def release_rows(document: DocumentDeepRefresh) -> Iterator[tuple[Key, Row]]:
     """Yield the rows of all releases by their names."""
-    for framework, versions in document["releases"].items():
+    for name, versions in document["releases"].items():
         for version, rows in versions.items():
             for row in rows:
-                yield (framework, version, row["distribution"], row["platform"]), row
+                yield (name, version, row["distribution"], row["platform"]), row
 
 
 def _wheel(row: Row, citations: Mapping[str, Any]) -> str:

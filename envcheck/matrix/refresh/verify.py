@@ -222,6 +222,6 @@ def _compare_deep_verify(key: Key, row: Row, read: Binaries) -> Iterator[Disagre
         for fact in sorted({*ours, *theirs}):
             if ours.get(fact) != theirs.get(fact):
                 yield Disagreement(*key, f"binaries {name} {fact}", ours.get(fact), theirs.get(fact))
-    for cell, value in derived_cells(seen).items():
+    for cell, value in derived_cells(key[0], seen).items():
         if row["proof"].get(cell) == "tier2" and row.get(cell) != value:
             yield Disagreement(*key, cell, row.get(cell), value)

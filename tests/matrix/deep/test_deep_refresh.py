@@ -197,15 +197,17 @@ def test_cells_summed_up_from_binaries() -> None:
         "a.so": {"compilers": [shared, own], "symbols": {"GLIBC": "2.9"}, "architectures": ["compute_90", "lto_90"]},
         "b.so": {"compilers": [shared], "symbols": {"GLIBC": "2.17"}, "architectures": ["sm_90a", "sm_90"]},
     }
-    assert derived_cells({"read": read}) == {
+    assert derived_cells("tensorflow", {"read": read}) == {
         "compiler": "GCC 11.2.1",
         "compute_capabilities": ["sm_90", "sm_90a", "compute_90"],
         "glibc": "2.17",
     }
-    assert derived_cells({"read": {"a.so": read["a.so"]}}).get("compiler") is None  # two, and which is not told
+    assert (
+        derived_cells("tensorflow", {"read": {"a.so": read["a.so"]}}).get("compiler") is None
+    )  # two, and which is not told
     clang = {"compilers": ["Linker: LLD 18.1.8", "Ubuntu clang version 17.0.2 (++2023)", own]}
-    assert derived_cells({"read": {"a.so": clang}}) == {"compiler": "clang 17.0.2"}
-    assert derived_cells({"read": {}}) == {}
+    assert derived_cells("tensorflow", {"read": {"a.so": clang}}) == {"compiler": "clang 17.0.2"}
+    assert derived_cells("tensorflow", {"read": {}}) == {}
 
 
 def test_a_library_under_several_names_is_read_once() -> None:
@@ -229,5 +231,5 @@ def test_a_library_under_several_names_is_read_once() -> None:
 def test_laying_twice_changes_nothing(index: LocalIndex) -> None:
     found = deepened(index, unread())
     before = deepcopy(found)
-    lay_binaries(row_of(found), row_of(found)["binaries"], found["citations"])
+    lay_binaries("jax", row_of(found), row_of(found)["binaries"], found["citations"])
     assert found == before
