@@ -203,6 +203,11 @@ def _toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[Claim]:
 
 def _nothing_installed_told(log: Log, events: tuple[Event, ...], missing: list[Library], asks: str) -> Claim:
     """Judge by which libraries are missing: where the runtime was found, CUDA is there in another version."""
+    provider = log.of("onnxruntime-cuda")
+    if provider:  # its loader stops at the first library that it misses, so that no other is named says nothing
+        means = f"{asks}; ONNX Runtime's CUDA provider needs it, and the loader finds none of that name."
+        rivals = ("toolkit-wrong-version", "framework-cuda-extra-missing", "toolkit-path-conflict")
+        return Claim("toolkit-missing", 68, means, (*events, provider[0]), rivals=rivals)
     opened = [parse_library(name) for name in log.values("opened")]
     runtime = any(item.stem == "cudart" for item in opened)
     stems = {item.stem for item in missing}

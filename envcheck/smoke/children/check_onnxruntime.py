@@ -26,6 +26,7 @@ LEFT, RIGHT = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[1.0, 2.0], [3.0, 4.0], [5.0,
 PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
 CUDA, CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 KINDS = {"float32": 1, "uint8": 2, "float16": 10}  # onnx.TensorProto.DataType
+WARNING, FATAL = 2, 4  # of set_default_logger_severity()
 IR_VERSION, OPSET = 7, 13  # what every release reads that runs on a Python of today
 NO_GRADIENTS = "ONNX Runtime computes forwards only"
 
@@ -121,14 +122,23 @@ def list_devices(report: "Report", ort: Any) -> Optional[List[str]]:
 def open_sessions(ort: Any, gpus: List[str]) -> Tuple[List[str], str]:
     """Return the GPUs on which a session has the CUDA provider, and what had to be called for it.
 
-    Since 1.21 preload_dlls() loads CUDA and cuDNN from NVIDIA's wheels; a program has to call it.
+    Since 1.21 preload_dlls() loads CUDA and cuDNN from NVIDIA's wheels; a program has to call it. Its log keeps what
+    the provider misses in the end, not what it misses before that call.
     """
-    opened = [gpu for gpu in gpus if CUDA in session(ort, product_model(1, 1, 1), gpu).get_providers()]
-    if len(opened) == len(gpus) or not hasattr(ort, "preload_dlls"):
+    if not hasattr(ort, "preload_dlls"):
+        return with_cuda(ort, gpus), ""
+    ort.set_default_logger_severity(FATAL)
+    opened = with_cuda(ort, gpus)
+    ort.set_default_logger_severity(WARNING)
+    if len(opened) == len(gpus):
         return opened, ""
     ort.preload_dlls()
-    again = [gpu for gpu in gpus if CUDA in session(ort, product_model(1, 1, 1), gpu).get_providers()]
-    return again, ", once onnxruntime.preload_dlls() was called" if len(again) > len(opened) else ""
+    return with_cuda(ort, gpus), ", once onnxruntime.preload_dlls() was called"
+
+
+def with_cuda(ort: Any, gpus: List[str]) -> List[str]:
+    """Return the GPUs on which a session has the CUDA provider."""
+    return [gpu for gpu in gpus if CUDA in session(ort, product_model(1, 1, 1), gpu).get_providers()]
 
 
 def session(ort: Any, model: bytes, device: str, **options: Any) -> Any:
