@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 # Real environments that bench/smoke.py builds; the suite uses those it is told of.
-FRAMEWORKS = ("tf115", "tf210", "tf215", "tf221", "torch", "jax")
+FRAMEWORKS = ("tf115", "tf210", "tf215", "tf221", "torch", "jax", "onnxruntime")
 
 
 def _linux() -> bool:

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-class UnknownFrameworkError(ValueError):
+class UnknownFrameworkError(LookupError):
     """A framework that no module describes, with one sentence that names those that are known."""
 
 

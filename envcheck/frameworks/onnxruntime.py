@@ -66,12 +66,16 @@ class OnnxRuntime(Framework):
             return unreadable_build(self.name, distribution, reason)
         paths = [f"{folder}/{name}" for name in self.linking_files]
         provider = next((path for path in paths if isinstance(inspection.host.status(path), Known)), "")
-        if not provider:
+        info = _read_info(inspection, distribution)
+        # A build for the CPU that was installed over one for GPUs leaves that one's provider, and does not offer it.
+        if not provider or ("package_name" in info and "cuda_version" not in info):
             return cpu_build(self.name, distribution, Source("file", f"{folder}/capi", "no CUDA provider"))
-        return self._cuda_build(inspection, distribution, provider)
+        return self._cuda_build(inspection, distribution, provider, info)
 
-    def _cuda_build(self, inspection: Inspection, distribution: Distribution, provider: str) -> FrameworkBuild:
-        info, source = _read_info(inspection, distribution), Source("file", provider)
+    def _cuda_build(
+        self, inspection: Inspection, distribution: Distribution, provider: str, info: Mapping[str, Any]
+    ) -> FrameworkBuild:
+        source = Source("file", provider)
         cuda = ".".join(str(info.get("cuda_version", "")).split(".")[:2])
         major, _ = _cudnn_asked(distribution)
         # Newer providers open cuDNN at the first operation that takes it, and serve all others without.

@@ -26,6 +26,7 @@ FRAMEWORKS = {
     "tf221": Subject("tensorflow", "2.21"),
     "torch": Subject("torch", "2"),
     "jax": Subject("jax", "0"),
+    "onnxruntime": Subject("onnxruntime", "1"),
 }
 # What the full level does on a machine without a GPU, where two CPU devices stand for two GPUs.
 ON_TWO = {
@@ -36,6 +37,8 @@ ON_TWO = {
 }
 # PyTorch has one CPU, which stands for both; NCCL's place takes gloo.
 ON_ONE_TWICE = {"towers on CPU:0 and CPU:0", "all-reduce over CPU:0, CPU:0", "gradients over CPU:0, CPU:0"}
+# ONNX Runtime has one CPU, too, and computes forwards only.
+FORWARDS = {"towers on CPU:0 and CPU:0"}
 
 
 def task(python: str, folder: str, level: str = "quick", seconds: float = 55.0, **told: str) -> Task:
@@ -67,7 +70,7 @@ def test_a_real_framework_passes_the_full_level(release: str) -> None:
     assert found.outcome == "passed", found.bad
     done = {item.check for item in found.results if item.outcome == "passed"}
     assert {"matmul 2048 float32", "matmul 512 float16", "convolution", "jit"} <= done
-    assert done >= (ON_ONE_TWICE if release == "torch" else ON_TWO)
+    assert done >= {"torch": ON_ONE_TWICE, "onnxruntime": FORWARDS}.get(release, ON_TWO)
 
 
 @pytest.fixture(scope="module")
