@@ -98,6 +98,18 @@ class Framework:
         ""  # data file on its own package index, whose versions have labels such as +cu126; "" where it has none
     )
 
+    # -- how it behaves with CUDA and with what stands beside it, for the rules --
+    brings_cuda: bool = False  # every CUDA build has the libraries inside, or requires their wheels plainly
+    pins_cudnn: bool = False  # its wheels require one cuDNN exactly
+    preload_call: str = ""  # what a program calls for it to load the CUDA wheels that lie beside it
+    ptx_means_code: bool = False  # "compute_80" of its build info stands for machine code, too
+    needs_libdevice: bool = False  # XLA looks for NVIDIA's libdevice outside the wheel
+    runs_ptxas: bool = False  # XLA starts ptxas
+    hosts_extensions: bool = False  # packages compile CUDA code against it: flash-attn, mmcv
+    has_companions: bool = False  # the matrix says which releases of companions go with each of its own
+    paired_minors: Tuple[str, ...] = ()  # packages that are released for one minor of it each
+    apple_plugin: str = ""  # the distribution that gives it the GPU of an Apple machine
+
     # -- installed copies: the files that load CUDA libraries, below the package's folder --
     packages: Tuple[str, ...] = ()  # folders that hold the package, of which the last one was used first
     linking_files: Tuple[str, ...] = ()  # need CUDA libraries by DT_NEEDED
@@ -126,6 +138,8 @@ class Framework:
     log_words: str = "(?!)"  # pattern, whatever the case, of a line that is about it
     log_signatures: Tuple[str, ...] = ()  # beginnings of the names of signatures that only its messages match
     log_packages: Tuple[str, ...] = ()  # names that a log lists it under
+    log_guesses: Tuple[str, ...] = ()  # signatures that are most likely its, where nothing else names a framework
+    log_words_of_others: Tuple[str, ...] = ()  # frameworks whose words its own logs hold as well: both are built on XLA
 
     # -- the smoke test --
     takes_memory_at_start: bool = False  # its share of a GPU's memory is set before it starts
@@ -154,6 +168,18 @@ class Framework:
         module = self.distributions.get(distribution)
         is_whole = distribution == self.main if self.main else module is not None
         return is_whole and (module in modules or not modules)
+
+    def extra_of_plugin(self, distribution: str) -> str:
+        """Return the extra that brings a plugin: cuda12 of jax-cuda12-pjrt; "" for any other distribution."""
+        return ""
+
+    def read_extras(self, extras: Tuple[str, ...]) -> Tuple[str, ...]:
+        """Write extras that were asked for by the names of today; raises ValueError for one that cannot be planned."""
+        return extras
+
+    def distribution_in_image(self, version: str, *, for_gpu: bool) -> str:
+        """Name the distribution that a container image of this framework holds."""
+        return self.name
 
     def collect(self, inspection: Inspection) -> Tuple[FrameworkBuild, ...]:
         """Read the installed builds; of several copies the imported one comes first."""

@@ -38,6 +38,22 @@ class Jax(Framework):
     )
     takes_memory_at_start = True
 
+    def extra_of_plugin(self, distribution: str) -> str:
+        """Return the extra that brings a plugin: cuda12 of jax-cuda12-pjrt."""
+        found = re.match(_PLUGIN, distribution)
+        return f"cuda{found.group(1)}" if found else ""
+
+    def read_extras(self, extras: Tuple[str, ...]) -> Tuple[str, ...]:
+        """Write cuda12_pip as cuda12; raises ValueError for CUDA from the system."""
+        local = next((extra for extra in extras if re.match(r"cuda\d+-local$", extra)), "")
+        if local:
+            brought = local.partition("-")[0]
+            raise ValueError(
+                f"jax[{local}] takes CUDA and cuDNN from the system, where no plan can bring what fits it: ask for "
+                f"jax[{brought}], which brings its own, or install the system's toolkit and cuDNN by hand."
+            )
+        return tuple(sorted({re.sub(r"^(cuda\d+)-pip$", r"\1", extra) for extra in extras}))
+
     def collect(self, inspection: Inspection) -> Tuple[FrameworkBuild, ...]:
         """Read each CUDA plugin; without one, jaxlib; without that, jax alone."""
         everything = inspection.installed.distributions

@@ -51,6 +51,10 @@ class TensorFlow(Framework):
     takes_memory_at_start = True
     logs_placement = True
 
+    def distribution_in_image(self, version: str, *, for_gpu: bool) -> str:
+        """Name the distribution: TensorFlow 1 had one of its own for GPUs."""
+        return "tensorflow-gpu" if for_gpu and version.startswith("1.") else self.name
+
     def read_build(self, inspection: Inspection, distribution: Distribution) -> FrameworkBuild:
         """Read build_info.py, conda's build string, or what the libraries link."""
         folder, text = self._build_info(inspection, distribution)

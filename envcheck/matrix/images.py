@@ -7,6 +7,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from envcheck.frameworks import framework, framework_names
 from envcheck.host.data_files import read_data
 
 
@@ -39,9 +40,11 @@ def framework_in(reference: str) -> tuple[str, str, str] | None:
     """
     found = parse_reference(reference)
     parts = found[1] if found else {}
-    if parts.get("torch"):
-        return "torch", parts["torch"], parts.get("cuda", "")
-    if not parts.get("tensorflow"):
+    name = next((name for name in framework_names() if parts.get(name)), "")
+    if not name:
         return None
-    version, is_for_gpu = parts["tensorflow"], bool(parts.get("gpu"))
-    return f"tensorflow{'-gpu' if is_for_gpu and version[:2] == '1.' else ''}", version, "" if is_for_gpu else "cpu"
+    is_for_gpu = bool(parts.get("gpu") or parts.get("cuda"))
+    known = framework(name)
+    if known.index:
+        return name, parts[name], parts.get("cuda", "")
+    return known.distribution_in_image(parts[name], for_gpu=is_for_gpu), parts[name], "" if is_for_gpu else "cpu"

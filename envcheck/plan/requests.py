@@ -10,6 +10,7 @@ from typing import Any
 
 from packaging.version import Version
 
+from envcheck.frameworks import framework as known_framework
 from envcheck.host.data_files import read_data
 from envcheck.matrix.gpus import capabilities_named
 from envcheck.matrix.query import Matrix
@@ -106,25 +107,17 @@ def _read(text: str, matrix: Matrix) -> Request:
     except TargetError as error:
         raise RequestError(str(error)) from None
     name, extras, specifier = _parts(text)
-    if name == "jax":
-        extras = _jax_extras(extras)
+    framework = matrix.framework_of(name) or ""
+    if framework:
+        try:
+            extras = known_framework(framework).read_extras(extras)
+        except ValueError as error:
+            raise RequestError(str(error)) from None
     plain = name + (f"[{','.join(extras)}]" if extras else "") + specifier
     removed = matrix.removed_distribution(name)
-    framework = matrix.framework_of(name) or (removed.framework if removed else "")
-    held = name if extras and name == "tensorflow" else ""  # tensorflow[and-cuda] is no tensorflow-cpu
+    framework = framework or (removed.framework if removed else "")
+    held = name if extras and name == framework else ""  # tensorflow[and-cuda] is no tensorflow-cpu
     return Request(plain, name, framework, extras, specifier, held)
-
-
-def _jax_extras(extras: tuple[str, ...]) -> tuple[str, ...]:
-    """Write extras by the names of today: cuda12_pip is cuda12; raises RequestError for CUDA from the system."""
-    local = next((extra for extra in extras if re.fullmatch(r"cuda\d+-local", extra)), "")
-    if local:
-        brought = local.partition("-")[0]
-        raise RequestError(
-            f"jax[{local}] takes CUDA and cuDNN from the system, where no plan can bring what fits it: ask for "
-            f"jax[{brought}], which brings its own, or install the system's toolkit and cuDNN by hand."
-        )
-    return tuple(sorted({re.sub(r"^(cuda\d+)-pip$", r"\1", extra) for extra in extras}))
 
 
 def _companion(text: str, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:

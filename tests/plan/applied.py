@@ -36,6 +36,10 @@ NEWEST = {"numpy": "2.3.4", "protobuf": "6.33.0", "keras": "3.12.0", "setuptools
 SITE = "/planned/lib/python/site-packages"
 
 
+# What a wheel of NVIDIA requires itself, by its METADATA.
+BRINGS = {"nvidia-cudnn-cu12": "nvidia-cublas-cu12"}
+
+
 class NotAppliedError(Exception):
     """Nothing here plays what a step does."""
 
@@ -185,6 +189,8 @@ class Applied:
         self.facts = replace(self.facts, python=replace(self.facts.python, extensions=known(built) if built else NONE))
         if name.startswith("nvidia-"):
             self._fresh[name] = version
+        if name in BRINGS and BRINGS[name] not in self._there:
+            self._distribution(BRINGS[name], [SpecifierSet(">=12")])
 
     def _cudnn(self, version: str, cuda: str) -> None:
         path = f"{SITE}/nvidia/cudnn/lib/libcudnn.so.{version.partition('.')[0]}"
