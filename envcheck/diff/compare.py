@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from envcheck.diff.facts import Difference, Led, compare_facts, table
+from envcheck.diff.facts import Difference, Led, compare_facts, comparisons
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -98,7 +98,7 @@ def _speaks(evidence: Evidence, item: Difference) -> bool:
     part = evidence.fact.removeprefix(f"{item.fact}.")
     if part != evidence.fact and item.key:  # gpus.kernel_driver is "1 kernel driver" of gpus
         return part.replace("_", " ") in item.key
-    return evidence.fact.startswith(tuple(table()["facts"][item.fact].get("evidence", ())) or "\0")
+    return evidence.fact.startswith(comparisons().facts[item.fact].evidence or "\0")
 
 
 def _names_key(shown: str, item: Difference) -> bool:
@@ -163,8 +163,7 @@ def _order(item: Difference) -> tuple[int, int, int, str, str]:
 
 
 def _area(item: Difference) -> int:
-    areas: list[str] = table()["areas"]
-    return areas.index(item.area)
+    return comparisons().areas.index(item.area)
 
 
 def _verdict(differences: tuple[Difference, ...], left: list[Led], machines: list[Machine]) -> str:

@@ -168,10 +168,10 @@ def rival_findings(root: Claim, known: Iterable[str]) -> tuple[Finding, ...]:
 
 def _question(root: Claim, other: str) -> Fix | None:
     for row in rival_rows():
-        if other in row["either"] and (root.id in row["or"] or not row["or"]):
-            return Fix(str(row["tells"]), (Command(tuple(row["command"]), "environment", "tells the two apart"),))
-        if root.id in row["either"] and other in row["or"]:
-            return Fix(str(row["tells"]), (Command(tuple(row["command"]), "environment", "tells the two apart"),))
+        if other in row.either and (root.id in row.or_ or not row.or_):
+            return Fix(row.tells, (Command(row.command, "environment", "tells the two apart"),))
+        if root.id in row.either and other in row.or_:
+            return Fix(row.tells, (Command(row.command, "environment", "tells the two apart"),))
     return None
 
 

@@ -2,53 +2,75 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from envcheck.host.data_files import read_data
+from envcheck.host.data_files import load_data
 from envcheck.host.file_changes import free_bytes, tree_size
 from envcheck.host.prerequisites import program_path, says_yes, starts_as, why_unreachable
 from envcheck.install.journal import MARKER, Place
-from envcheck.model import Facts, Known, dataclass
+from envcheck.model import Citation, Facts, Known, dataclass
 from envcheck.model.plans import CONDA, PIP, SYSTEM, UV, Environment, Plan, PlannedRelease, RequirementSet, Step
 
 _MIB = 1 << 20
 
 
-@lru_cache(maxsize=1)
-def install_data() -> dict[str, Any]:
-    """Read data/install.json."""
-    loaded: dict[str, Any] = json.loads(read_data("install.json"))
-    return loaded
+@dataclass(frozen=True)
+class MeasuredRelease:
+    """The room that a release and all that it requires take."""
+
+    framework: str
+    build: str  # cpu, gpu
+    release: str
+    wheels_mib: int
+    unpacked_mib: int
+
+
+@dataclass(frozen=True)
+class MeasuredRoom:
+    """The room that releases take, and what Python compiles of them in per cent."""
+
+    rows: tuple[MeasuredRelease, ...]
+    compiled_percent: int
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class InstallData:
+    """What data/install.json holds."""
+
+    room: MeasuredRoom
+
+
+def measured_room() -> MeasuredRoom:
+    """Return the room that releases take, as it was measured."""
+    return load_data("install", InstallData).room
 
 
 def room_for(plan: Plan) -> int:
     """Return the bytes that a plan's packages take, packed and unpacked: of the release, or the largest measured."""
-    compiled = 1 + install_data()["room"]["compiled_percent"] / 100
+    compiled = 1 + measured_room().compiled_percent / 100
     return sum(
-        max(int(row["wheels_mib"] + row["unpacked_mib"] * compiled) for row in _measured(release)) * _MIB
+        max(int(row.wheels_mib + row.unpacked_mib * compiled) for row in _measured(release)) * _MIB
         for release in plan.releases
     )
 
 
 def packed_room_for(plan: Plan) -> int:
     """Return the bytes that the wheels of a plan's packages take by themselves."""
-    return sum(max(int(row["wheels_mib"]) for row in _measured(release)) * _MIB for release in plan.releases)
+    return sum(max(row.wheels_mib for row in _measured(release)) * _MIB for release in plan.releases)
 
 
-def _measured(release: PlannedRelease) -> list[dict[str, Any]]:
+def _measured(release: PlannedRelease) -> list[MeasuredRelease]:
     """List the rows of a release, or where it was not measured those of its kind."""
-    rows = install_data()["room"]["rows"]
-    same = [row for row in rows if (row["framework"], row["build"]) == (release.framework, release.build)]
-    return [row for row in same if row["release"] == release.version.partition("+")[0]] or same
+    rows = measured_room().rows
+    same = [row for row in rows if (row.framework, row.build) == (release.framework, release.build)]
+    return [row for row in same if row.release == release.version.partition("+")[0]] or same
 
 
 @dataclass(frozen=True)

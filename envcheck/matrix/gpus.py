@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
-from envcheck.host.data_files import read_data
-from envcheck.model.releases import GpuProduct
+from envcheck.host.data_files import load_data
+from envcheck.model.gpu_products import GpuProduct, GpuTable, PciProduct
 
 
 def gpu_by_pci_id(device_id: str) -> GpuProduct | None:
     """Return the product of a PCI device id such as 2684 (hexadecimal, any case)."""
-    row = _table()["pci"].get(device_id.lower())
+    row = _table().pci.get(device_id.lower())
     return _product(row) if row else None
 
 
 def gpu_by_name(name: str) -> GpuProduct | None:
     """Return the product of a name as drivers report it; a name on several chips has several capabilities."""
     wanted = _normal(name)
-    row = _table()["names"].get(wanted)
+    row = _table().names.get(wanted)
     if row:
-        return GpuProduct(name, None, None, tuple(row["cc"]), row.get("data_center"))
-    rows = (row for row in _table()["pci"].values() if _normal(row["name"]) == wanted)
-    found = next(rows, None)
+        return GpuProduct(name, None, None, row.cc, row.data_center)
+    found = next((product for product in _table().pci.values() if _normal(product.name) == wanted), None)
     return _product(found) if found else None
 
 
@@ -41,8 +37,8 @@ def _named(words: str) -> tuple[str, ...]:
     if exact:
         return exact.compute_capabilities
     wanted = f" {_normal(words)} "
-    named = [(name, row["cc"]) for name, row in _table()["names"].items()]
-    named += [(row["name"], [row["cc"]]) for row in _table()["pci"].values()]
+    named = [(name, row.cc) for name, row in _table().names.items()]
+    named += [(row.name, (row.cc,)) for row in _table().pci.values()]
     found = {number for name, numbers in named if wanted in _tokens(name) for number in numbers}
     return tuple(sorted(found, key=float))
 
@@ -53,15 +49,12 @@ def _apart(words: str) -> str:
     return re.sub(r"(?i)(\d{3,4})(ti|super)\b", r"\1 \2", series)
 
 
-@lru_cache(maxsize=1)
-def _table() -> Mapping[str, Any]:
-    table: Mapping[str, Any] = json.loads(read_data("gpus.json"))
-    return table
+def _table() -> GpuTable:
+    return load_data("gpus", GpuTable)
 
 
-def _product(row: Mapping[str, Any]) -> GpuProduct:
-    architecture = _table()["chips"].get(row["chip"])
-    return GpuProduct(row["name"], row["chip"], architecture, (row["cc"],), row.get("data_center"))
+def _product(row: PciProduct) -> GpuProduct:
+    return GpuProduct(row.name, row.chip, _table().chips.get(row.chip), (row.cc,), row.data_center)
 
 
 def _normal(name: str) -> str:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
 
 from packaging.version import Version
 
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.rows import build_citation
 from envcheck.matrix.versions import clauses, within
 from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, dataclass, replaced
 from envcheck.model.plans import CONDA, PlannedRelease
 from envcheck.model.releases import CudnnRelease, FrameworkRelease, KnownProblem
-from envcheck.plan.plan_data import plan_data
-from envcheck.plan.requests import Request, companion_row
+from envcheck.plan.plan_data import CudaWheelSet, SourceOnly, companion_row, plan_data
+from envcheck.plan.requests import Request
 from envcheck.rules.builds import label_cuda
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.cuda_plugins import plugin_of
@@ -216,45 +214,44 @@ def _wheels(context: Context, candidate: Candidate) -> list[CudaSource]:
     return [
         CudaSource(
             WHEELS,
-            (*row["requirements"], _cudnn_wheel(row, cudnn)),
+            (*row.requirements, _cudnn_wheel(row, cudnn)),
             cuda=cuda,
             cudnn=cudnn,
             needs_hook=True,
         )
-        for row in plan_data()["cuda_wheels"]
-        if context.platform in row["platforms"] and _same_sonames(context, row, cuda)
+        for row in plan_data().cuda_wheels
+        if context.platform in row.platforms and _same_sonames(context, row, cuda)
     ]
 
 
-def _same_sonames(context: Context, row: dict[str, Any], cuda: str) -> bool:
+def _same_sonames(context: Context, row: CudaWheelSet, cuda: str) -> bool:
     """Tell whether libraries of one CUDA bear the names that builds for another load."""
-    there, wanted = context.matrix.cuda_sonames(row["cuda"]), context.matrix.cuda_sonames(cuda)
-    return bool(wanted) and all(there.get(name) == wanted.get(name) for name in row["libraries"] if name in wanted)
+    there, wanted = context.matrix.cuda_sonames(row.cuda), context.matrix.cuda_sonames(cuda)
+    return bool(wanted) and all(there.get(name) == wanted.get(name) for name in row.libraries if name in wanted)
 
 
-def _cudnn_wheel(row: dict[str, Any], cudnn: str) -> str:
+def _cudnn_wheel(row: CudaWheelSet, cudnn: str) -> str:
     major = int(cudnn.partition(".")[0])
-    first = max(cudnn, str(row["cudnn_first"]), key=Version)
-    return f"{row['cudnn']}>={first},<{major + 1}"
+    first = max(cudnn, row.cudnn_first, key=Version)
+    return f"{row.cudnn}>={first},<{major + 1}"
 
 
 def _packages(context: Context, candidate: Candidate) -> list[CudaSource]:
-    data, cuda = plan_data()["conda_libraries"], _minor(candidate.row.cuda or "")
+    data, cuda = plan_data().conda_libraries, _minor(candidate.row.cuda or "")
     found = []
-    for row in data["rows"]:
-        cudnn = _held_cudnn(row["cudnn"], _minor(candidate.row.cudnn or ""))
-        if cuda in row["cuda"] and context.platform in row["platforms"] and (cudnn or not candidate.row.cudnn):
-            specs = (data["toolkit"].format(cuda=cuda), *((data["cudnn"].format(cudnn=cudnn),) if cudnn else ()))
+    for row in data.rows:
+        cudnn = _held_cudnn(row.cudnn, _minor(candidate.row.cudnn or ""))
+        if cuda in row.cuda and context.platform in row.platforms and (cudnn or not candidate.row.cudnn):
+            specs = (data.toolkit.format(cuda=cuda), *((data.cudnn.format(cudnn=cudnn),) if cudnn else ()))
             on_linux = context.os == "linux"
-            channels = tuple(row["channels"])
             source = CudaSource(
-                PACKAGES, packages=specs, channels=channels, cuda=cuda, cudnn=cudnn, needs_hook=on_linux
+                PACKAGES, packages=specs, channels=row.channels, cuda=cuda, cudnn=cudnn, needs_hook=on_linux
             )
             found.append(source)
     return found
 
 
-def _held_cudnn(held: list[str], wanted: str) -> str:
+def _held_cudnn(held: Sequence[str], wanted: str) -> str:
     """Return the lowest cuDNN line a channel holds that is no older than the one built with, of the same major.
 
     A channel whose lines are not known (none listed) is taken to hold every one.
@@ -289,14 +286,14 @@ def _worked_out(context: Context, candidate: Candidate, source: CudaSource) -> t
 
 def source_only(context: Context, candidate: Candidate) -> tuple[str, ...]:
     """List the dependencies of a release that exist as source distributions only."""
-    return tuple(name for entry in _source_rows(context, candidate) for name in entry["names"])
+    return tuple(name for entry in _source_rows(context, candidate) for name in entry.names)
 
 
-def _source_rows(context: Context, candidate: Candidate) -> Iterator[dict[str, Any]]:
+def _source_rows(context: Context, candidate: Candidate) -> Iterator[SourceOnly]:
     row, minor = candidate.row, python_minor(context)
-    for entry in plan_data()["source_only"]["rows"]:
-        of_it = row.distribution in entry["distributions"] and within(row.version, entry["specifier"])
-        if of_it and within(minor, entry.get("pythons", "")):
+    for entry in plan_data().source_only.rows:
+        of_it = row.distribution in entry.distributions and within(row.version, entry.specifier)
+        if of_it and within(minor, entry.pythons):
             yield entry
 
 
@@ -309,7 +306,7 @@ def python_minor(context: Context) -> str:
 def is_resolved(context: Context, candidate: Candidate, finding: Finding) -> bool:
     """Tell whether the constraints of a release, or what is built for it, take away what a finding warns of."""
     taken = {problem.id for problem, _ in _bounding_problems(context, candidate)}
-    taken |= {entry["answers"] for entry in _source_rows(context, candidate) if "answers" in entry}
+    taken |= {entry.answers for entry in _source_rows(context, candidate) if entry.answers}
     return any(item.fact.removeprefix("problems ") in taken for item in finding.evidence)
 
 
@@ -415,21 +412,21 @@ def old_libc(context: Context, candidate: Candidate, source: CudaSource) -> Iter
     there = re.match(r"\d+\.\d+", libc.value) if isinstance(libc, Known) and context.os == "linux" else None
     if source.kind != OWN or candidate.local or there is None:
         return
-    data = plan_data()["wheel_glibc"]
-    for row in data["rows"]:
-        asked = next((item for item in candidate.cuda_row.cuda_wheels if item.startswith(row["wheel"])), "")
+    data = plan_data().wheel_glibc
+    for row in data.rows:
+        asked = next((item for item in candidate.cuda_row.cuda_wheels if item.startswith(row.wheel)), "")
         lowest = re.search(r"[>=]=(\d+(?:\.\d+)*)", asked)
-        if lowest and Version(lowest[1]) >= Version(row["first"]) and Version(there[0]) < Version(row["glibc"]):
-            shown = f"{asked}: glibc {row['glibc']}"
+        if lowest and Version(lowest[1]) >= Version(row.first) and Version(there[0]) < Version(row.glibc):
+            shown = f"{asked}: glibc {row.glibc}"
             yield Finding(
                 "glibc-too-old",
                 INCOMPATIBLE,
                 ERROR,
-                f"{candidate.requirement} asks for {asked}, whose wheels need glibc {row['glibc']} or newer; this "
+                f"{candidate.requirement} asks for {asked}, whose wheels need glibc {row.glibc} or newer; this "
                 f"system has glibc {there[0]}.",
                 (
                     context.seen("host.libc_version"),
-                    Evidence("CUDA wheels", shown, citation=build_citation(data["citation"])),
+                    Evidence("CUDA wheels", shown, citation=data.citation),
                 ),
             )
             return
@@ -441,9 +438,7 @@ def fitting(context: Context, release: FrameworkRelease, texts: Iterable[str]) -
     for text in texts:
         name = name_of(text)
         asked, known = text.removeprefix(name), _known(context, release, name)
-        fits = (
-            not (asked and companion_row(name)["fits"]) if known is None else any(within(item, asked) for item in known)
-        )
+        fits = not (asked and companion_row(name).fits) if known is None else any(within(item, asked) for item in known)
         if not fits:
             return None
         # The one that fits is named; what leaves several is left to their own requirement on the framework.
@@ -461,8 +456,8 @@ def on_index(context: Context, release: FrameworkRelease, texts: Iterable[str], 
 
 
 def _built_for(context: Context, name: str, version: str) -> Iterable[str]:
-    fits = companion_row(name)["fits"]
-    first = next((torch for torch in reversed(fits) if version in fits[torch]), "")
+    fits = companion_row(name).fits
+    first = next((torch for torch in reversed([*fits]) if version in fits[torch]), "")
     row = context.matrix.release("torch", first, context.platform, "torch")
     return row.variants if row else ()
 
@@ -474,7 +469,7 @@ def unknown(context: Context, release: FrameworkRelease, texts: Iterable[str]) -
 
 def _known(context: Context, release: FrameworkRelease, name: str) -> tuple[str, ...] | None:
     """List the versions that go with a release here, newest first; None where nothing tells."""
-    listed = companion_row(name)["fits"].get(release.version)
+    listed = companion_row(name).fits.get(release.version)
     if listed:
         return tuple(item for item in listed if _has_wheel(context, name, item))
     if release.framework != "tensorflow":
@@ -494,9 +489,9 @@ def _going_with(matrix: Matrix, name: str, tensorflow: str, platform: str) -> tu
 
 def _has_wheel(context: Context, name: str, version: str) -> bool:
     """Tell whether a release of it has a wheel for this platform and Python; what is not listed has all."""
-    listed = [row for row in companion_row(name).get("wheels", ()) if version in row["versions"]]
-    here = (row for row in listed if context.platform in row["platforms"])
-    return not listed or any(python_minor(context) in row["pythons"] for row in here)
+    listed = [row for row in companion_row(name).wheels if version in row.versions]
+    here = (row for row in listed if context.platform in row.platforms)
+    return not listed or any(python_minor(context) in row.pythons for row in here)
 
 
 @lru_cache(maxsize=16)

@@ -419,9 +419,9 @@ def _of_own_index(candidate: Candidate) -> Iterator[str]:
 
 def _beyond(row: FrameworkRelease) -> Iterator[str]:
     """Yield what a release shares with other frameworks beyond the columns of the matrix."""
-    for entry in plan_data()["shared_requirements"]["rows"]:
-        if row.framework == entry["framework"] and within(row.version, entry["specifier"]):
-            yield from entry["requires"]
+    for entry in plan_data().shared_requirements.rows:
+        if row.framework == entry.framework and within(row.version, entry.specifier):
+            yield from entry.requires
 
 
 def _meet(first: SpecifierSet, second: SpecifierSet) -> bool:

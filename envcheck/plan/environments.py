@@ -12,7 +12,7 @@ from envcheck.model.plans import CONDA, PIP, Environment, PlannedRelease, Requir
 from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.candidates import OWN, PACKAGES, WHEELS, constraints, is_resolved, python_minor, source_only
 from envcheck.plan.choose import Choice, Judgement
-from envcheck.plan.plan_data import plan_data
+from envcheck.plan.plan_data import conda_builds_data, plan_data
 from envcheck.plan.requests import Wish
 from envcheck.rules.context import Context
 from envcheck.rules.targets import is_free_threaded
@@ -91,7 +91,7 @@ def _native(context: Context, made: Environment, group: Sequence[Choice]) -> Env
     native: Environment = replaced(
         made,
         packages=(f"python={made.python}", *specs),
-        channels=tuple(plan_data()["conda_builds"]["channels"]),
+        channels=conda_builds_data().channels,
         variables=_variables(context, CONDA, _judged(group)),
     )
     return native if builds else None
@@ -149,7 +149,7 @@ def _macos(rows: list[FrameworkRelease]) -> str:
 
 def _pip_needed(context: Context, rows: list[FrameworkRelease]) -> str:
     """Return the pip that a release's wheels need where a new environment may begin with an older one."""
-    bundled = plan_data()["bundled_pip"]["rows"].get(python_minor(context), "0")
+    bundled = plan_data().bundled_pip.rows.get(python_minor(context), "0")
     needs = [need.pip for need in map(easiest_for_pip, rows) if need]
     wanted = max(needs, key=Version, default="0")
     return wanted if Version(wanted) > Version(bundled) else ""

@@ -15,7 +15,7 @@ from envcheck.model.quoting import quoted
 from envcheck.plan.build import choose_all, goal_of, plan_of, unmet
 from envcheck.plan.choose import Choice, Judge
 from envcheck.plan.paths import interpreter, prefix
-from envcheck.plan.plan_data import plan_data
+from envcheck.plan.plan_data import conda_builds_data
 from envcheck.plan.requests import Description, Request, Wish, planned_facts
 from envcheck.rules import Target, evaluate
 from envcheck.rules.builds import Build
@@ -252,7 +252,7 @@ def removal_steps_of_conda(
     else:
         pips = [name for item in releases for name in _pips(context, item, recorded)]
         steps = uninstall_steps(made, pips, _BY_PIP)
-    packages = plan_data()["conda_builds"]["packages"]
+    packages = conda_builds_data().packages
     held = {name for item in releases for name in packages[item.framework] if name in recorded}
     condas = tuple(sorted(held)) if made.sets or steps else ()
     # --force: what depends on it stays, for the framework comes again

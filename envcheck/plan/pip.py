@@ -28,7 +28,7 @@ def install_steps(made: Environment) -> tuple[Step, ...]:
     upgrade = Step(
         "upgrade-pip",
         f"Bring pip up to date: the wheels need pip {made.pip_too_old} or newer.",
-        (python, "-m", "pip", "install", "--upgrade", plan_data()["bundled_pip"]["last"].get(made.python, "pip")),
+        (python, "-m", "pip", "install", "--upgrade", plan_data().bundled_pip.last.get(made.python, "pip")),
         verify=(python, "-m", "pip", "--version"),
         environment=made.folder,
         lasting=IN_ENVIRONMENT,

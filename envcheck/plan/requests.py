@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from typing import Any
 
 from packaging.version import Version
 
-from envcheck.host.data_files import read_data
 from envcheck.matrix.gpus import capabilities_named
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.versions import can_be_met
@@ -32,6 +28,7 @@ from envcheck.model import (
 )
 from envcheck.model.plans import PlannedRelease
 from envcheck.plan.activation import SH
+from envcheck.plan.plan_data import companion_row
 from envcheck.rules.context import Context
 from envcheck.rules.driver_release import driver_floor, toolkit_of
 from envcheck.rules.fixes_python import is_requirement
@@ -427,7 +424,7 @@ def elsewhere(context: Context) -> tuple[str, ...]:
 
 def frameworks_beside(name: str) -> tuple[str, ...]:
     """List the frameworks that a distribution comes beside, the usual one first; () for any other."""
-    return tuple(companion_row(name).get("frameworks", ()))
+    return companion_row(name).frameworks
 
 
 def required_name(text: str) -> str:
@@ -435,18 +432,7 @@ def required_name(text: str) -> str:
 
     tf-keras requires tensorflow: beside tensorflow-cpu it would bring a second one into the same folder.
     """
-    return str(companion_row(name_of(text)).get("requires", ""))
-
-
-def companion_row(name: str) -> dict[str, Any]:
-    """Return the row of data/companions.json about a distribution; {} where there is none."""
-    return next((row for row in _companion_rows() if name in row["names"]), {})
-
-
-@lru_cache(maxsize=1)
-def _companion_rows() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(read_data("companions.json"))["rows"]
-    return rows
+    return companion_row(name_of(text)).requires
 
 
 LINUX = "linux_x86_64"

@@ -78,8 +78,8 @@ def in_words(spec: str) -> str:
 
 async def _records(rattler: Any, made: Environment, alias: str) -> list[Any]:
     config = rattler.ChannelConfig(alias.rstrip("/") + "/") if alias else rattler.ChannelConfig()
-    own = plan_data()["channel_names"]["rows"]
-    names = [part for name in made.channels for part in own.get(name, [name])]
+    own = plan_data().channel_names.rows
+    names = [part for name in made.channels for part in own.get(name, (name,))]
     found: list[Any] = await rattler.solve(
         sources=[rattler.Channel(name, config) for name in names],
         specs=[in_words(spec) for spec in made.packages],
@@ -93,7 +93,7 @@ def _virtual(rattler: Any, made: Environment) -> list[Any]:
     """State the machine the environment is for: its system, its C library, its driver's CUDA."""
     versions = dict.fromkeys(_SYSTEM[made.platform.partition("_")[0]], "0")
     if made.platform.startswith("linux"):
-        versions["__glibc"] = made.machine_glibc or max(made.glibc or "0", plan_data()["usual_glibc"], key=_numbers)
+        versions["__glibc"] = made.machine_glibc or max(made.glibc or "0", plan_data().usual_glibc, key=_numbers)
     if "CONDA_OVERRIDE_CUDA" in made.variables:
         versions["__cuda"] = made.variables["CONDA_OVERRIDE_CUDA"]
     name, version, build = rattler.PackageName, rattler.Version, rattler.BuildString("0")
@@ -220,10 +220,10 @@ def platform_name(made: Environment) -> str:
     """Name an environment's platform as uv does, on Linux with the newest glibc it has a name for that is there."""
     from packaging.version import InvalidVersion, Version
 
-    pattern = str(plan_data()["platform_tags"][made.platform])
-    floors = plan_data()["platform_glibc"]
+    pattern = plan_data().platform_tags[made.platform]
+    floors = plan_data().platform_glibc
     try:
-        there = Version(made.machine_glibc or max(made.glibc or "0", plan_data()["usual_glibc"], key=Version))
+        there = Version(made.machine_glibc or max(made.glibc or "0", plan_data().usual_glibc, key=Version))
     except InvalidVersion:
         there = Version(made.glibc or "0")
     glibc = max((floor for floor in floors if Version(floor) <= there), key=Version, default=floors[0])

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
-from collections.abc import Iterator
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from envcheck.host.data_files import read_data
-from envcheck.matrix.rows import build_citation
+from envcheck.host.data_files import load_data
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -26,6 +22,7 @@ from envcheck.model import (
     Source,
     Unknown,
     Way,
+    dataclass,
 )
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
@@ -45,14 +42,27 @@ from envcheck.rules.pytorch_index import local_index
 from envcheck.rules.registry import rule
 
 
+@dataclass(frozen=True)
+class CudaWheels:
+    """What data/cuda_wheels.json says of NVIDIA's wheels."""
+
+    libraries: Mapping[str, str]  # libcublasLt -> nvidia-cublas
+    one_folder_for_all_majors: tuple[str, ...]
+    citation: Citation
+
+
+def _data() -> CudaWheels:
+    return load_data("cuda_wheels", CudaWheels)
+
+
 def wheel_of(soname: str) -> str:
     """Name the wheel of a library without its CUDA suffix: libcublasLt.so.12 -> nvidia-cublas; "" for none."""
-    return str(_data()["libraries"].get(soname.partition(".so")[0], ""))
+    return _data().libraries.get(soname.partition(".so")[0], "")
 
 
 def sharing_wheels() -> tuple[str, ...]:
     """List the wheels, without CUDA suffix, whose builds for all CUDA majors lie in one folder."""
-    return tuple(_data()["one_folder_for_all_majors"])
+    return _data().one_folder_for_all_majors
 
 
 def bare_wheel(name: str) -> tuple[str, str]:
@@ -66,13 +76,7 @@ def bare_wheel(name: str) -> tuple[str, str]:
 
 def wheels_citation() -> Citation:
     """Return what these names rest on."""
-    return build_citation(_data()["citation"])
-
-
-@lru_cache(maxsize=1)
-def _data() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(read_data("cuda_wheels.json"))
-    return loaded
+    return _data().citation
 
 
 _IN_WHEEL = r"/(?:site|dist)-packages/nvidia/"

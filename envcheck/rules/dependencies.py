@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.host.data_files import read_data
+from envcheck.host.data_files import load_data
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     WARNING,
+    Citation,
     Command,
     Distribution,
     Evidence,
@@ -356,6 +356,23 @@ def _legacy_keras(context: Context) -> Iterator[Finding]:
 _STARTS = ("cupy", "onnxruntime")  # without one of these the table need not be read
 
 
+@dataclass(frozen=True)
+class SharedModule:
+    """A module that several distributions bring."""
+
+    module: str
+    distributions: str  # pattern of their names
+    for_gpu: str  # the one to keep where a GPU is meant to work; "" where none stands out
+
+
+@dataclass(frozen=True)
+class SharedModules:
+    """What data/shared_modules.json holds."""
+
+    modules: tuple[SharedModule, ...]
+    citation: Citation
+
+
 @rule("framework-duplicate-dists", goal="any")
 def shared_module(context: Context) -> Iterator[Finding]:
     """Find distributions that write the same files: what an import finds depends on the order of installation."""
@@ -363,10 +380,10 @@ def shared_module(context: Context) -> Iterator[Finding]:
     candidates = [item for item in installed if item.name.startswith(_STARTS) and item.scope != "conda"]
     if len(candidates) < 2:
         return
-    for row in json.loads(read_data("shared_modules.json"))["modules"]:
-        rivals = [item for item in candidates if re.fullmatch(row["distributions"], item.name)]
+    for row in load_data("shared_modules", SharedModules).modules:
+        rivals = [item for item in candidates if re.fullmatch(row.distributions, item.name)]
         if len(rivals) > 1:
-            yield _shared(context, row["module"], rivals, row["for_gpu"])
+            yield _shared(context, row.module, rivals, row.for_gpu)
 
 
 def _shared(context: Context, module: str, rivals: list[Distribution], for_gpu: str) -> Finding:

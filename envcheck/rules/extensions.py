@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 
-from envcheck.host.data_files import read_data
+from envcheck.host.data_files import load_data
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     NOTE,
     WARNING,
+    Citation,
     Command,
     Distribution,
     Evidence,
@@ -23,6 +23,7 @@ from envcheck.model import (
     ToolkitInstall,
     Unknown,
     Way,
+    dataclass,
     value_of,
 )
 from envcheck.rules.builds import Build, installed_builds, label_cuda
@@ -280,9 +281,17 @@ def is_compiling(context: Context) -> bool:
     return said or any(isinstance(fact, Known) for fact in facts) or bool(_compiled_when_used(context))
 
 
+@dataclass(frozen=True)
+class BuiltWhenUsed:
+    """What data/built_when_used.json holds."""
+
+    packages: tuple[str, ...]
+    citation: Citation
+
+
 def _compiled_when_used(context: Context) -> str:
     """Name an installed package that builds its CUDA code where it is used: "deepspeed 0.15.1 builds ..."."""
-    found = (context.distributions.get(name) for name in json.loads(read_data("built_when_used.json"))["packages"])
+    found = (context.distributions.get(name) for name in load_data("built_when_used", BuiltWhenUsed).packages)
     first = next((item for item in found if item), None)
     return f"{first.name} {first.version} builds its CUDA code when it is first used" if first else ""
 

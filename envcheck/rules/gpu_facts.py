@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from envcheck.matrix.gpus import gpu_by_name, gpu_by_pci_id
 from envcheck.model import Gpu, Known, Unknown
-from envcheck.model.releases import Architecture, GpuProduct
+from envcheck.model.gpu_products import GpuProduct
+from envcheck.model.releases import Architecture
 from envcheck.rules.context import Context
 from envcheck.rules.gpu_choice import usable_gpus
 

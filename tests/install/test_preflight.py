@@ -15,7 +15,7 @@ from envcheck.host.prerequisites import why_unreachable
 from envcheck.install import preflight
 from envcheck.install import steps as adapt
 from envcheck.install.journal import place_of
-from envcheck.install.preflight import Preflight, install_data, objections, page_to_reach, room_for
+from envcheck.install.preflight import Preflight, measured_room, objections, page_to_reach, room_for
 from envcheck.install.steps import AdaptError, Here, can_stand_for_pip, step_variables
 from envcheck.matrix.refresh.pip_settings import usual_index
 from envcheck.model import Facts, Known, PythonFacts, Source, replaced
@@ -90,10 +90,10 @@ def test_a_disk_with_too_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_room_is_that_of_the_release_or_the_largest_that_was_measured() -> None:
-    rows = install_data()["room"]["rows"]
-    (measured,) = [row for row in rows if (row["framework"], row["release"]) == ("tensorflow", "2.20.0")]
+    rows = measured_room().rows
+    (measured,) = [row for row in rows if (row.framework, row.release) == ("tensorflow", "2.20.0")]
     plan = planned("tensorflow[and-cuda]==2.20.0", on=machine("3.12", "580.65.06", "8.0"))
-    needed = measured["wheels_mib"] + measured["unpacked_mib"] * 1.2
+    needed = measured.wheels_mib + measured.unpacked_mib * 1.2
     assert room_for(plan) == int(needed) << 20
     other = replaced(plan.releases[0], version="2.99.0")
     assert room_for(replaced(plan, releases=(other,))) >= room_for(plan)
