@@ -20,7 +20,7 @@ from envcheck.install.change import NEW, ChangeError, UndoError, changed_since, 
 from envcheck.install.journal import BEGUN, RESTORING, Journal, Place, place_of, places_in, resume_line
 from envcheck.install.run import UnsettledError, held_place, words_of
 from envcheck.install.steps import AdaptError, Here, Taken, adapted, taken
-from envcheck.matrix.versions import within
+from envcheck.matrix.specifiers import within
 from envcheck.model import COMPATIBLE, Absent, Facts, Known, dataclass, replaced
 from envcheck.model.plans import CONDA, PIP, UV, Plan, PlannedRelease
 from envcheck.plan.activation import EVERY_SHELL

@@ -9,7 +9,7 @@ from functools import lru_cache
 from packaging.version import Version
 
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.versions import clauses, within
+from envcheck.matrix.specifiers import clauses, within
 from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, dataclass, replaced
 from envcheck.model.plans import CONDA, PlannedRelease
 from envcheck.model.releases import CudnnRelease, FrameworkRelease, KnownProblem

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from envcheck.matrix.versions import can_be_met, within
+from envcheck.matrix.specifiers import can_be_met, within
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from packaging.version import Version
 
-from envcheck.matrix.versions import within
+from envcheck.matrix.specifiers import within
 from envcheck.model import dataclass, replaced
 from envcheck.model.plans import PlannedRelease
 from envcheck.plan.candidates import PACKAGES, WHEELS, constraints, python_minor

@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from envcheck.matrix.gpus import capabilities_named
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.versions import can_be_met
+from envcheck.matrix.specifiers import can_be_met
 from envcheck.model import (
     NOT_STATED,
     Absent,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from packaging.version import InvalidVersion
 
-from envcheck.matrix.versions import within
+from envcheck.matrix.specifiers import within
 from envcheck.model import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix, Known
 from envcheck.model.releases import FrameworkRelease, KnownProblem
 from envcheck.rules.builds import Build

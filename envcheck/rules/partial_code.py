@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envcheck.host.data_files import load_data
-from envcheck.matrix.versions import within
+from envcheck.matrix.specifiers import within
 from envcheck.model import Citation, Known, dataclass
 from envcheck.rules.architecture_targets import JIT, coverage, parse_target
 from envcheck.rules.builds import Build

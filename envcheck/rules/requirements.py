@@ -6,7 +6,7 @@ import re
 
 from packaging.version import InvalidVersion
 
-from envcheck.matrix.versions import Clause, clauses, within
+from envcheck.matrix.specifiers import Clause, clauses, within
 from envcheck.model import Known, dataclass
 from envcheck.rules.context import Context
 

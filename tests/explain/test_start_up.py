@@ -8,7 +8,7 @@ from pathlib import Path
 
 LOG = "RuntimeError: NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch installation.\n"  # noqa: E501
 UNNEEDED = (
-    "zlib", "envcheck.cli.inspect", "envcheck.matrix.versions", "envcheck.matrix.gpus", "envcheck.plan.choose",
+    "zlib", "envcheck.cli.inspect", "envcheck.matrix.specifiers", "envcheck.matrix.gpus", "envcheck.plan.choose",
     "envcheck.rules.engine", "envcheck.rules.loader_hook",
     "envcheck.rules.packages", "packaging", "rich",
 )  # fmt: skip

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from copy import deepcopy
 from functools import lru_cache
 from typing import Any
 
-from envcheck.host.data_files import read_data
+from envcheck.matrix.load import load_document
+from envcheck.matrix.refresh.merge import canonical_text
 
 Document = dict[str, Any]
 
 
 @lru_cache(maxsize=1)
 def text() -> str:
-    return read_data("compat_matrix.json").decode("utf-8")
+    """The built-in document as one file in canonical form."""
+    return canonical_text(document())
 
 
 @lru_cache(maxsize=1)
 def document() -> Document:
     """The document as it is; use `changed_copy` to alter it."""
-    parsed: Document = json.loads(text())
-    return parsed
+    return load_document()
 
 
 def changed_copy() -> Document:

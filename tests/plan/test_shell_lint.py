@@ -14,7 +14,7 @@ import yaml
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.host.data_files import read_data
+from envcheck.matrix.load import load_document
 from envcheck.plan.activation import folder_words
 from envcheck.plan.verify import UnreachableError, resolve
 from envcheck.render.inert import inert
@@ -74,7 +74,7 @@ def test_nothing_that_ends_a_line_ends_a_comment(mark: str) -> None:
 
 def poisoned(tmp_path: Path, **changed: Any) -> str:
     """Write a user's matrix in which TensorFlow 2.20 and a known problem hold what no requirement may."""
-    document = json.loads(read_data("compat_matrix.json"))
+    document = load_document()
     for row in document["releases"]["tensorflow"]["2.20.0"]:
         row.update({key: value for key, value in changed.items() if key in row})
     for row in document["problems"]:

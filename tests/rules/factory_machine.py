@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from envcheck.host.data_files import read_data
+from envcheck.matrix.load import load_document
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     Absent,
@@ -45,8 +44,7 @@ def fact(value: Any) -> Fact[Any]:
 
 @lru_cache(maxsize=1)
 def _document() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(read_data("compat_matrix.json"))
-    return loaded
+    return load_document()
 
 
 def matrix(without: tuple[str, ...] = ()) -> Matrix:

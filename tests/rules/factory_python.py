@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from envcheck.host.data_files import read_data
-from envcheck.matrix.load import load_matrix
+from envcheck.matrix.load import load_document, load_matrix
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     Absent,
@@ -44,7 +42,7 @@ def matrix() -> Matrix:
 
 def edited_matrix(edit: Any) -> Matrix:
     """Load the matrix document anew and change it."""
-    document = json.loads(read_data("compat_matrix.json"))
+    document = load_document()
     edit(document)
     return Matrix(document)
 

@@ -4,62 +4,85 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import repeat
 from typing import Any
 
+from packaging.version import Version
+
 from envcheck.host.data_files import read_data
-from envcheck.matrix.load import every_row
+from envcheck.matrix.load import FILES, SECTIONS, every_row
 from envcheck.matrix.refresh.deep import known_binaries, lay_binaries
 from envcheck.matrix.refresh.rows import Draft, Row, is_remark, sentences
-from envcheck.matrix.rows import SECTIONS
 
 
-def canonical(text: str) -> str:
-    """Rewrite the text of a matrix document in canonical form."""
-    return canonical_text(json.loads(text))
+def canonical_text(document: Mapping[str, Any]) -> str:
+    """Write a matrix document, or a part of one, in canonical form: ordered, a row a line, its cells sorted."""
+    written = (
+        f" {json.dumps(name)}: {_written(_ORDER.get(name, _as_it_is)(document[name]), depth, ' ')}"
+        for name, depth in SECTIONS.items()
+        if name in document
+    )
+    return "{\n" + ",\n".join(written) + "\n}\n"
 
 
-def canonical_text(document: dict[str, Any]) -> str:
-    """Write a matrix document in canonical form."""
-    sections = _ordered(document)
-    written = (f" {json.dumps(name)}: {_written(sections[name], depth, ' ')}" for name, depth in SECTIONS.items())
-    body = ",\n".join(written)
-    return "{\n" + body + "\n}\n"
+def parts_of(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Part a document into the files of data/matrix, each with the citations of its rows."""
+    parts = [(file, {name: document[name] for name in sections}) for file, sections in FILES.items()]
+    releases = document["releases"].items()
+    parts += [(f"releases/{framework}", {"releases": {framework: rows}}) for framework, rows in releases]
+    for file, part in parts:
+        cited = {name for row in every_row(part) for name in row["citations"]}
+        yield file, {**part, "citations": {name: document["citations"][name] for name in cited}}
 
 
-def _ordered(document: dict[str, Any]) -> dict[str, Any]:
-    """Order sections, versions and rows; cells are sorted when written."""
-    parts = {name: document[name] for name in SECTIONS}
-    parts["citations"] = dict(sorted(parts["citations"].items()))
-    parts["releases"] = {
+def _as_it_is(section: Any) -> Any:
+    return section
+
+
+def _releases_in_order(releases: dict[str, Any]) -> dict[str, Any]:
+    return {
         framework: {
             version: sorted(rows, key=lambda row: (row["distribution"], row["platform"]))
-            for version, rows in _by_version(versions)
+            for version, rows in _by_version(versions).items()
         }
-        for framework, versions in sorted(parts["releases"].items())
+        for framework, versions in sorted(releases.items())
     }
-    for section in ("toolkits", "drivers", "architectures"):
-        parts[section] = dict(_by_version(parts[section]))
-    for section in ("cudnn", "tensorrt"):
-        parts[section] = {
-            line: sorted(rows, key=lambda row: int(row["cuda_major"])) for line, rows in _by_version(parts[section])
-        }
-    parts["conda"] = {
+
+
+def _builds_in_order(lines: dict[str, Any]) -> dict[str, Any]:
+    return {line: sorted(rows, key=lambda row: int(row["cuda_major"])) for line, rows in _by_version(lines).items()}
+
+
+def _conda_in_order(packages: dict[str, Any]) -> dict[str, Any]:
+    return {
         package: sorted(rows, key=lambda row: (row["channel"], row["versions"], row["build"] or ""))
-        for package, rows in sorted(parts["conda"].items())
+        for package, rows in sorted(packages.items())
     }
-    parts["removed"] = dict(sorted(parts["removed"].items()))
-    parts["problems"] = sorted(parts["problems"], key=lambda row: str(row["id"]))
-    return parts
 
 
-def _by_version(table: dict[str, Any]) -> list[tuple[str, Any]]:
-    from packaging.version import Version  # only who writes a matrix pays for it
+def _by_name(table: dict[str, Any]) -> dict[str, Any]:
+    return dict(sorted(table.items()))
 
-    return sorted(table.items(), key=lambda item: Version(item[0]))
+
+def _by_version(table: dict[str, Any]) -> dict[str, Any]:
+    return dict(sorted(table.items(), key=lambda item: Version(item[0])))
+
+
+_ORDER: dict[str, Callable[[Any], Any]] = {
+    "citations": _by_name,
+    "releases": _releases_in_order,
+    "removed": _by_name,
+    "toolkits": _by_version,
+    "drivers": _by_version,
+    "cudnn": _builds_in_order,
+    "tensorrt": _builds_in_order,
+    "conda": _conda_in_order,
+    "architectures": _by_version,
+    "problems": lambda rows: sorted(rows, key=lambda row: str(row["id"])),
+}
 
 
 def _written(value: Any, depth: int, indent: str) -> str:
@@ -219,8 +242,6 @@ def _is_told(change: Change, cell: str) -> bool:
 
 
 def _framework(framework: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    from packaging.version import Version
-
     before, after = (edition["releases"].get(framework, {}) for edition in (old, new))
     for version in sorted({*before, *after}, key=Version):
         known, found = _rows(before.get(version, ())), _rows(after.get(version, ()))

@@ -17,6 +17,7 @@ from envcheck.matrix.refresh.merge import (
     drop_unused_citations,
     has_all,
     merge_release,
+    parts_of,
     sources,
 )
 from envcheck.matrix.refresh.pip_settings import ArtifactError
@@ -41,6 +42,17 @@ def save_document(document: dict[str, Any], path: Path) -> None:
         write_output(path, canonical_text(document))
     except OSError as error:
         raise ArtifactError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def save_parts(document: dict[str, Any], folder: Path) -> None:
+    """Check a document, then write it as the files of data/matrix; raises ArtifactError."""
+    check_document(document, str(folder))
+    try:
+        (folder / "releases").mkdir(parents=True, exist_ok=True)
+        for file, part in parts_of(document):
+            write_output(folder / f"{file}.json", canonical_text(part))
+    except OSError as error:
+        raise ArtifactError(f"{folder} cannot be written: {error.strerror}.") from error
 
 
 Progress = Callable[[int, int], None]  # wheels done, wheels in all

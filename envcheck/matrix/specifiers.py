@@ -1,4 +1,4 @@
-"""Compare versions and version clauses."""
+"""Read version specifiers: ">=2.15,<3" as packaging reads them, several times as fast where they are plain."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from envcheck.model.versions import numbers
+
 _CLAUSE = re.compile(r"\s*(~=|===?|!=|<=|>=|<|>)\s*([A-Za-z0-9.*+!_-]+?)\s*")
-_LOCAL = r"(?:\+([a-z][a-z0-9]*))?"  # the label of a build: +cu118
-_FINAL = re.compile(rf"(\d+(?:\.\d+)*)(?:(\.post\d+)|{_LOCAL})")
-_AHEAD = re.compile(r"\d+(?:\.\d+)*(?:a|b|rc|\.dev)\d+")  # before its release
-_PLAIN = re.compile(rf"\s*(==|!=|<=|>=|<|>)\s*(\d+(?:\.\d+)*)(?:(\.\*)|{_LOCAL})\s*")
-_EXACT = ("==", "!=")  # what may stand before 2.15.* and 2.7.1+cu118
+_LABEL = r"(?:\+([a-z][a-z0-9]*))?"  # of a build: +cu118
+_FINAL = re.compile(rf"(\d+(?:\.\d+)*)(?:(\.post\d+)|{_LABEL})")
+_PRERELEASE = re.compile(r"\d+(?:\.\d+)*(?:a|b|rc|\.dev)\d+")
+_PLAIN = re.compile(rf"\s*(==|!=|<=|>=|<|>)\s*(\d+(?:\.\d+)*)(?:(\.\*)|{_LABEL})\s*")
+_EXACT = ("==", "!=")  # operators that may stand before 2.15.* and 2.7.1+cu118
 
 
 class Clause(NamedTuple):
@@ -22,25 +24,45 @@ class Clause(NamedTuple):
 
 
 def within(version: str, specifier: str, *, prereleases: bool = True) -> bool:
-    """Tell whether a version lies in a specifier, "" admitting all; what is malformed may raise packaging's errors."""
-    if not prereleases and _AHEAD.fullmatch(version):
+    """Tell whether a version lies in a specifier, "" admitting all; packaging's errors tell what is malformed."""
+    if not prereleases and _PRERELEASE.fullmatch(version):
         return False
     final = _FINAL.fullmatch(version)
     plain = [_PLAIN.fullmatch(text) for text in specifier.split(",") if text.strip()] if final else []
-    if final is None or not all(clause and _is_usual(clause) for clause in plain):
+    if final is None or not all(clause and _is_plain(clause) for clause in plain):
         return _by_packaging(version, specifier, prereleases=prereleases)
-    return all(_holds(final, clause) for clause in plain if clause)
+    return all(_admits(clause, final) for clause in plain if clause)
+
+
+def matches(version: str, specifier: str) -> bool:
+    """Tell whether a version lies in a specifier; a malformed version lies in none."""
+    try:
+        return within(version, specifier)
+    except ValueError as error:
+        from packaging.version import InvalidVersion
+
+        if not isinstance(error, InvalidVersion):
+            raise
+        return False
 
 
 def can_be_met(specifier: str) -> bool:
     """Tell whether some version lies in a specifier: one of those it names, or one just beside it."""
     named = [item.version for item in clauses(specifier)]
-    return not named or any(within(text, specifier) for version in named for text in _around(version))
+    return not named or any(within(text, specifier) for version in named for text in _neighbours(version))
 
 
-def _around(version: str) -> Iterator[str]:
+def clauses(specifier: str) -> Iterator[Clause]:
+    """Yield the clauses of a specifier; what is none is left out."""
+    for text in filter(None, specifier.split(",")):
+        found = _CLAUSE.fullmatch(text)
+        if found:
+            yield Clause(found[1], found[2])
+
+
+def _neighbours(version: str) -> Iterator[str]:
     """Yield versions next to one, as far as clauses can tell them apart: 2.15 -> 2.15, 2.15.1, 2.16, 2.14.9999."""
-    release = [int(part) for part in re.findall(r"\d+", version.partition("+")[0].partition("*")[0])]
+    release = list(numbers(version))
     yield version.removesuffix(".*")
     yield ".".join(map(str, (*release, 1)))
     yield ".".join(map(str, (*release[:-1], release[-1] + 1)))
@@ -50,20 +72,12 @@ def _around(version: str) -> Iterator[str]:
         yield ".".join(map(str, (*release[:-1], release[-1] - 1, 9999)))
 
 
-def clauses(specifier: str) -> Iterator[Clause]:
-    """Yield the clauses of a specifier that was read before."""
-    for text in filter(None, specifier.split(",")):
-        found = _CLAUSE.fullmatch(text)
-        if found:
-            yield Clause(found[1], found[2])
-
-
-def _is_usual(clause: re.Match[str]) -> bool:
+def _is_plain(clause: re.Match[str]) -> bool:
     return clause[1] in _EXACT or not (clause[3] or clause[4])
 
 
-def _holds(final: re.Match[str], clause: re.Match[str]) -> bool:
-    operator, named, release = clause[1], _numbers(clause[2]), _numbers(final[1])
+def _admits(clause: re.Match[str], final: re.Match[str]) -> bool:
+    operator, named, release = clause[1], _without_zeros(clause[2]), _without_zeros(final[1])
     same = release == named and not final[2]  # 2.15.0.post1 comes after 2.15.0, but > does not admit it
     if clause[3]:
         length = clause[2].count(".") + 1
@@ -79,12 +93,12 @@ def _padded(release: tuple[int, ...], length: int) -> tuple[int, ...]:
     return (*release, *(0,) * length)[:length]
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def _without_zeros(version: str) -> tuple[int, ...]:
     """Return a release without its trailing zeros, which mean nothing: 2.15.0 -> (2, 15)."""
-    numbers = [int(part) for part in version.split(".")]
-    while numbers and not numbers[-1]:
-        numbers.pop()
-    return tuple(numbers)
+    release = numbers(version)
+    while release and not release[-1]:
+        release = release[:-1]
+    return release
 
 
 def _by_packaging(version: str, specifier: str, *, prereleases: bool) -> bool:
