@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from envcheck.matrix.images import ImageConvention, SystemRelease, base_images, parse_reference
 from envcheck.model import dataclass, field
+from envcheck.model.versions import major
 
 Read = Callable[[str], "str | None"]  # a file's text by its path; None: it is not there
 
@@ -173,7 +174,7 @@ def _framework(name: str, parts: dict[str, str]) -> str:
 def _system(name: str, version: str, codename: str) -> SystemRelease:
     for row in base_images().systems:
         by_version = row.os == name and version and (row.version or version) == version.rstrip(".")
-        by_major = row.os == name and row.version and version.split(".", maxsplit=1)[0] == row.version
+        by_major = row.os == name and row.version and major(version) == row.version
         if by_version or by_major or (codename and row.codename == codename):
             return row
     return SystemRelease(name, version) if version else SystemRelease()

@@ -29,10 +29,10 @@ from envcheck.model import (
     Unknown,
     dataclass,
 )
+from envcheck.model.versions import at_least
 from envcheck.rules import conclude, evaluate
 from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context, UndecidedError
-from envcheck.rules.driver_release import at_least
 from envcheck.rules.fixes_python import install_steps, is_requirement
 from envcheck.rules.fixes_system import install_driver
 from envcheck.rules.gpu_facts import gpu_name, judged_gpus

@@ -39,6 +39,7 @@ from envcheck.model import (
     Unknown,
     value_of,
 )
+from envcheck.model.versions import major, major_minor
 from envcheck.rules import Context, Target, conclude, evaluate
 from envcheck.rules.builds import Build
 from envcheck.rules.targets import target_builds
@@ -103,7 +104,7 @@ def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]]:
     if image is None or not image.source or blueprint.added or image.frameworks:
         return Known(tuple(installs), installs[0].version.source) if installs else _LATER  # type: ignore[union-attr]
     if image.cuda and image.flavor in _LIBRARIES:
-        version = _known(".".join(image.cuda.split(".")[:2]), image)
+        version = _known(major_minor(image.cuda), image)
         nvcc = _known(f"{ROOT}/bin/nvcc", image) if image.flavor == "devel" else Absent((image.where,))
         installs.insert(0, ToolkitInstall(ROOT, "usr-local", version=version, nvcc_path=nvcc))
     return Known(tuple(installs), Source("file", image.where)) if installs else Absent((image.where,))
@@ -118,9 +119,8 @@ def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]]:
     if image is not None and image.cudnn and not image.frameworks and not blueprint.added:
         seen = Source("file", image.where, image.reference)
         version: Fact[str] = Known(image.cudnn, seen) if image.cudnn != "any" else _LATER
-        major = Known(image.cuda.split(".")[0], seen)
-        copy = LibraryInstall("cudnn", "/usr", "debian", library_version=version, cuda_major=major)
-        return Known((copy,), seen)
+        cuda = Known(major(image.cuda), seen)
+        return Known((LibraryInstall("cudnn", "/usr", "debian", library_version=version, cuda_major=cuda),), seen)
     told = image is not None and image.source and not image.frameworks and not blueprint.added
     return Absent((image.where,)) if told and image is not None else _LATER
 
@@ -339,8 +339,8 @@ def _without_extra(finding: Finding, context: Context, blueprint: Blueprint) -> 
 
 def _lacking(build: Build, image: Image) -> Iterator[str]:
     """Name the libraries by the major version that their file names bear."""
-    cuda, cudnn = (_major(value_of(fact) or "") for fact in (build.cuda, build.cudnn))
-    if cuda and (image.flavor not in {"runtime", "devel"} or _major(image.cuda) != cuda):
+    cuda, cudnn = (major(value_of(fact) or "") for fact in (build.cuda, build.cudnn))
+    if cuda and (image.flavor not in {"runtime", "devel"} or major(image.cuda) != cuda):
         yield f"CUDA {cuda}"
     if cudnn and image.cudnn not in {"any", cudnn}:
         yield f"cuDNN {cudnn}"
@@ -351,22 +351,14 @@ def _another_image(context: Context, image: Image) -> Fix | None:
     for build in target_builds(context):
         cuda, cudnn = value_of(build.cuda), value_of(build.cudnn)
         if cuda:
-            holds = f"CUDA {cuda}" + (f" and cuDNN {_major(cudnn)}" if cudnn else "")
+            holds = f"CUDA {cuda}" + (f" and cuDNN {major(cudnn)}" if cudnn else "")
             other = (
-                f", or a release of {build.framework} that was built for CUDA {_minor(image.cuda)}"
+                f", or a release of {build.framework} that was built for CUDA {major_minor(image.cuda)}"
                 if image.cuda
                 else ""
             )
             return Fix(f"Take a base image with {holds}{other}.")
     return None
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
-
-
-def _major(version: str) -> str:
-    return version.split(".", maxsplit=1)[0]
 
 
 _NOT_LED_TO = "cuda-wheel-not-found"  # where the file sets the loader's path, to which folders shows when it runs

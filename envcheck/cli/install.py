@@ -23,6 +23,7 @@ from envcheck.install.steps import AdaptError, Here, Taken, adapted, taken
 from envcheck.matrix.specifiers import within
 from envcheck.model import COMPATIBLE, Absent, Facts, Known, dataclass, replaced
 from envcheck.model.plans import CONDA, PIP, UV, Plan, PlannedRelease
+from envcheck.model.versions import major_minor
 from envcheck.plan.activation import EVERY_SHELL
 from envcheck.plan.existing_environment import Standing
 from envcheck.plan.paths import activation_of
@@ -197,7 +198,7 @@ def _environment_facts(asked: Asked, place: Place) -> Facts | None:
         raise UserError(f"the Python of {place.folder} does not answer: give a new folder with --env.")
     abi = facts.python.abi_tag
     threads = "t" if isinstance(abi, Known) and abi.value.endswith("t") else ""  # 3.14t: the free-threaded build
-    minor = ".".join(version.value.split(".")[:2]) + threads
+    minor = major_minor(version.value) + threads
     if asked.python and asked.python != minor:
         raise UserError(f"{place.folder} has Python {minor}, not {asked.python}: give a new folder with --env.")
     return facts

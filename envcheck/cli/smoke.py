@@ -32,6 +32,7 @@ from envcheck.model import (
     dataclass,
     replaced,
 )
+from envcheck.model.versions import numbers
 from envcheck.probes.collection import Redactor
 from envcheck.probes.cuda_libraries import cuda_data
 from envcheck.probes.gpus import collect_gpus
@@ -298,7 +299,7 @@ def _told(chosen: PythonChoice, *, named: bool) -> tuple[str, dict[str, object]]
     version = str(told.get("version", ""))
     if not isinstance(chosen.executable, Known) or not version:
         raise UserError(_why_none(chosen, named=named))
-    if "distributions" not in told or tuple(map(int, version.split(".")[:2])) < (3, 6):
+    if "distributions" not in told or numbers(version) < (3, 6):
         raise UserError(f"Python {version} is too old: the smoke test runs on Python 3.6 and newer.")
     return chosen.executable.value, told
 

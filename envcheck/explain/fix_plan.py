@@ -48,12 +48,12 @@ def _first_running(told: Told, cc: str, own: str) -> str:
 
 
 def _first_torch(told: Told, cuda: str) -> str:
-    from envcheck.rules.driver_release import at_least_cuda
+    from envcheck.model.versions import at_least_minor
 
     oldest = ""
     for version in told.log.matrix.versions("torch"):
         row = told.log.matrix.release("torch", version, "linux_x86_64")
-        if row is None or not any(at_least_cuda(item, cuda) for item in (*row.variants, row.cuda or "0")):
+        if row is None or not any(at_least_minor(item, cuda) for item in (*row.variants, row.cuda or "0")):
             break
         oldest = row.version
     return oldest

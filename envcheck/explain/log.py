@@ -10,6 +10,7 @@ from typing import Any
 from envcheck.explain.signatures import Event, compiled, noise, signatures_by_name
 from envcheck.matrix.query import Matrix
 from envcheck.model import Absent, Facts, Known, dataclass, value_of
+from envcheck.model.versions import major_minor, numbers
 
 _NOTHING = Facts()
 
@@ -134,7 +135,7 @@ class Log:
         digits = self.first("python_digits")
         if not told and digits:
             told = f"{digits[0]}.{digits[1:]}"
-        return ".".join(told.split(".")[:2])
+        return major_minor(told)
 
     @cached_property
     def cudas(self) -> tuple[str, ...]:
@@ -142,7 +143,7 @@ class Log:
         installs = value_of(self.facts.toolkits.installs) or ()
         stated = [value_of(item.version) or value_of(item.nvcc_release) or "" for item in installs]
         found = [*stated, *self.values("nvcc", "cuda_path")]
-        return tuple(dict.fromkeys(".".join(item.split(".")[:2]) for item in found if item))
+        return tuple(dict.fromkeys(major_minor(item) for item in found if item))
 
     @cached_property
     def packages(self) -> dict[str, str]:
@@ -227,11 +228,5 @@ def digits(capability: str) -> str:
 
 
 def number(version: str) -> tuple[int, ...]:
-    """Read the leading numbers of a version, for comparison: "8.3.2" and "8, 3, 2" are (8, 3, 2)."""
-    parts = version.replace(",", ".").replace(" ", "").split(".")
-    found: list[int] = []
-    for part in parts:
-        if not part.isdecimal() or len(part) > 6:
-            break
-        found.append(int(part))
-    return tuple(found)
+    """Read the leading numbers of a version as logs write it: "8.3.2" and "8, 3, 2" are (8, 3, 2)."""
+    return numbers(version.replace(",", ".").replace(" ", ""))

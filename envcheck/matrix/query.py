@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from envcheck.matrix.specifiers import matches
 from envcheck.model import Citation, replaced
 from envcheck.model.releases import (
     Architecture,
@@ -126,7 +125,7 @@ class Matrix:
     def companions_of(self, tensorflow: str, platform: str) -> tuple[FrameworkRelease, ...]:
         """List the companions' releases that go with a TensorFlow release on a platform, newest first."""
         rows = (row for name in self._document["companions"] for row in self.releases(name, platform))
-        return tuple(row for row in rows if row.tensorflow and matches(tensorflow, row.tensorflow))
+        return tuple(row for row in rows if row.tensorflow and _matches(tensorflow, row.tensorflow))
 
     def removed_distribution(self, name: str) -> RemovedDistribution | None:
         """Return why a distribution name no longer brings its framework; None for a living one."""
@@ -142,7 +141,7 @@ class Matrix:
             for cells in self._document["problems"]
             if distribution in cells["distributions"]
             and cells.get("stage", "run") == stage
-            and matches(version, cells["specifier"])
+            and _matches(version, cells["specifier"])
         )
 
     # -- CUDA and the driver --
@@ -241,6 +240,12 @@ class Matrix:
         if isinstance(cells.get("proof"), dict):
             values["proof"] = _proof_by_cell(cells)
         return kind(**{**_LEFT_OUT.get(kind, {}), **values, **key})
+
+
+def _matches(version: str, specifier: str) -> bool:
+    from envcheck.matrix.specifiers import matches  # most questions need no specifier
+
+    return matches(version, specifier)
 
 
 def _without_distributions(problem: Cells) -> Cells:

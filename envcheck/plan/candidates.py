@@ -13,6 +13,7 @@ from envcheck.matrix.specifiers import clauses, within
 from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, dataclass, replaced
 from envcheck.model.plans import CONDA, PlannedRelease
 from envcheck.model.releases import CudnnRelease, FrameworkRelease, KnownProblem
+from envcheck.model.versions import major, major_minor, numbers
 from envcheck.plan.plan_data import CudaWheelSet, SourceOnly, companion_row, plan_data
 from envcheck.plan.requests import Request
 from envcheck.rules.builds import label_cuda
@@ -160,7 +161,7 @@ def _builds(context: Context, row: FrameworkRelease) -> Iterable[str]:
     served = serves(row.version, context.platform)
     if context.goal == "cpu":
         return ("cpu",) if row.cuda_build and served else ("",)
-    own = ".".join((row.cuda or "").split(".")[:2])
+    own = major_minor(row.cuda or "")
     # Newest CUDA first, but a build whose code is known before one of which nothing tells.
     others = sorted((cuda for cuda in cuda_variants(row) if cuda != own), key=lambda cuda: not row.variants[cuda])
     labels = (f"cu{cuda.replace('.', '')}" for cuda in others)
@@ -231,16 +232,15 @@ def _same_sonames(context: Context, row: CudaWheelSet, cuda: str) -> bool:
 
 
 def _cudnn_wheel(row: CudaWheelSet, cudnn: str) -> str:
-    major = int(cudnn.partition(".")[0])
     first = max(cudnn, row.cudnn_first, key=Version)
-    return f"{row.cudnn}>={first},<{major + 1}"
+    return f"{row.cudnn}>={first},<{numbers(cudnn)[0] + 1}"
 
 
 def _packages(context: Context, candidate: Candidate) -> list[CudaSource]:
-    data, cuda = plan_data().conda_libraries, _minor(candidate.row.cuda or "")
+    data, cuda = plan_data().conda_libraries, major_minor(candidate.row.cuda or "")
     found = []
     for row in data.rows:
-        cudnn = _held_cudnn(row.cudnn, _minor(candidate.row.cudnn or ""))
+        cudnn = _held_cudnn(row.cudnn, major_minor(candidate.row.cudnn or ""))
         if cuda in row.cuda and context.platform in row.platforms and (cudnn or not candidate.row.cudnn):
             specs = (data.toolkit.format(cuda=cuda), *((data.cudnn.format(cudnn=cudnn),) if cudnn else ()))
             on_linux = context.os == "linux"
@@ -256,12 +256,8 @@ def _held_cudnn(held: Sequence[str], wanted: str) -> str:
 
     A channel whose lines are not known (none listed) is taken to hold every one.
     """
-    same = [line for line in held if line.partition(".")[0] == wanted.partition(".")[0]]
+    same = [line for line in held if major(line) == major(wanted)]
     return next((line for line in same if Version(line) >= Version(wanted)), "") if held and wanted else wanted
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
 
 
 _METAL = "tensorflow-metal"
@@ -300,7 +296,7 @@ def _source_rows(context: Context, candidate: Candidate) -> Iterator[SourceOnly]
 def python_minor(context: Context) -> str:
     """Return the planned Python's minor version: 3.11."""
     version = context.facts.python.version
-    return ".".join(version.value.split(".")[:2]) if isinstance(version, Known) else ""
+    return major_minor(version.value) if isinstance(version, Known) else ""
 
 
 def is_resolved(context: Context, candidate: Candidate, finding: Finding) -> bool:

@@ -8,6 +8,7 @@ from packaging.version import Version
 
 from envcheck.model import Facts, Known, replaced
 from envcheck.model.plans import Change
+from envcheck.model.versions import numbers
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, Judge, choose
 from envcheck.plan.requests import (
@@ -70,7 +71,7 @@ class _Tries:
     def _preference(self, item: tuple[str, list[Choice]]) -> tuple[list[Version], int]:
         """Prefer the newest releases, then the Python nearest to the one that is there."""
         here = self.context.facts.python.version
-        minors = [int(text.split(".")[1]) for text in (item[0], here.value if isinstance(here, Known) else item[0])]
+        minors = [numbers(text)[1] for text in (item[0], here.value if isinstance(here, Known) else item[0])]
         return [_version(choice) for choice in item[1]], -abs(minors[0] - minors[1])
 
     def releases(self, goal: str = "") -> Iterator[Change]:

@@ -25,6 +25,7 @@ from envcheck.model import (
 )
 from envcheck.model.plans import Clash, Rejected
 from envcheck.model.releases import FrameworkRelease
+from envcheck.model.versions import major, numbers
 from envcheck.plan.candidates import (
     NONE,
     OWN,
@@ -170,7 +171,7 @@ def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
         "conda",
         library_version=version,
         library_path=Known(f"{folder}/libcudnn.so", _PLANNED),
-        cuda_major=Known(source.cuda.partition(".")[0], _PLANNED),
+        cuda_major=Known(major(source.cuda), _PLANNED),
     )
     others = facts.cudnn.value if isinstance(facts.cudnn, Known) else ()
     return replaced(changed, cudnn=Known((copy, *others), _PLANNED))
@@ -409,12 +410,12 @@ def _pins(judge: Judge, judged: Judgement) -> tuple[str, ...]:
 
 def _of_own_index(candidate: Candidate) -> Iterator[str]:
     """Yield what a build on its own index pins: versions nobody holds, but those of its CUDA and of its cuDNN major."""
-    suffix, major = candidate.local[:4], (candidate.row.cudnn or "").partition(".")[0]
+    suffix, cudnn = candidate.local[:4], numbers(candidate.row.cudnn or "")[:1]
     yield from (f"{name}-{suffix}" for name in sharing_wheels())
     runtime = "nvidia-cuda-runtime" + (f"-{suffix}" if suffix in ("cu11", "cu12") else "")  # no suffix from 13 on
     yield f"{runtime}=={candidate.cuda}.*"
-    if major:
-        yield f"nvidia-cudnn-{suffix}>={major},<{int(major) + 1}"
+    if cudnn:
+        yield f"nvidia-cudnn-{suffix}>={cudnn[0]},<{cudnn[0] + 1}"
 
 
 def _beyond(row: FrameworkRelease) -> Iterator[str]:

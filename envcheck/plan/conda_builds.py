@@ -9,6 +9,7 @@ from packaging.version import Version
 from envcheck.matrix.specifiers import within
 from envcheck.model import dataclass, replaced
 from envcheck.model.plans import PlannedRelease
+from envcheck.model.versions import major_minor
 from envcheck.plan.candidates import PACKAGES, WHEELS, constraints, python_minor
 from envcheck.plan.choose import Choice, Judgement
 from envcheck.plan.plan_data import CondaRecipe, conda_builds_data
@@ -37,14 +38,14 @@ def conda_builds(context: Context, group: Sequence[Choice]) -> tuple[CondaBuild,
 def conda_build(context: Context, specifier: str, judged: Judgement) -> CondaBuild | None:
     """Return conda's build for a judged release, where one of its line (jax: of it) is within the specifier."""
     row = judged.candidate.row
-    line = row.version if row.framework == "jax" else _line(row.version)
+    line = row.version if row.framework == "jax" else major_minor(row.version)
     built = [version for version in _built(context, judged, line) if within(version, specifier)]
     if not built or judged.source.kind in (PACKAGES, WHEELS):
         return None
     newest = max(built, key=Version)
     # The recipes that were read are not all: a line is asked for whole where any release of it is welcome.
-    is_open = all(within(f"{_line(newest)}.{patch}", specifier) for patch in (0, 9999))
-    wanted = f"{_line(newest)}.*" if is_open and row.framework != "jax" else newest
+    is_open = all(within(f"{major_minor(newest)}.{patch}", specifier) for patch in (0, 9999))
+    wanted = f"{major_minor(newest)}.*" if is_open and row.framework != "jax" else newest
     specs = conda_builds_data().specs[row.framework]
     texts = specs.gpu if judged.candidate.is_gpu else specs.cpu
     return CondaBuild(
@@ -95,7 +96,3 @@ def _beside(context: Context, judged: Judgement) -> tuple[str, ...]:
     """List the constraints whose package bears the same name on the channel, and is not fixed by the build itself."""
     named = conda_builds_data().beside
     return tuple(text for text in constraints(context, judged.candidate, judged.source) if name_of(text) in named)
-
-
-def _line(version: str) -> str:
-    return ".".join(version.split(".")[:2])

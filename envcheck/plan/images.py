@@ -6,6 +6,7 @@ from packaging.version import Version
 
 from envcheck.model import dataclass
 from envcheck.model.plans import CONDA, UV, Environment
+from envcheck.model.versions import numbers
 from envcheck.plan.plan_data import plan_data
 
 _OWN_FLOOR = (3, 10)  # requires-python of this program
@@ -26,7 +27,7 @@ def images_for(made: Environment) -> Images:
     if made.installer == CONDA:
         return Images(images.conda)
     suite = _suite(made)
-    is_old = tuple(map(int, made.python.rstrip("t").split("."))) < _OWN_FLOOR
+    is_old = numbers(made.python) < _OWN_FLOOR
     return Images(
         _image(made.python, suite),
         checker=_image(images.checker, suite) if is_old else "",

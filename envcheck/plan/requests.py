@@ -27,6 +27,7 @@ from envcheck.model import (
     replaced,
 )
 from envcheck.model.plans import PlannedRelease
+from envcheck.model.versions import major_minor
 from envcheck.plan.activation import SH
 from envcheck.plan.plan_data import companion_row
 from envcheck.rules.context import Context
@@ -444,7 +445,7 @@ WHATIF = Source("override", "what if")
 def in_wsl(facts: Facts) -> Description:
     """Describe the Linux that WSL 2 runs beside a Windows, for the same Python."""
     version = facts.python.version
-    python = ".".join(version.value.split(".")[:2]) if isinstance(version, Known) else ""
+    python = major_minor(version.value) if isinstance(version, Known) else ""
     return Description(python=python, platform=LINUX)
 
 

@@ -17,6 +17,7 @@ from envcheck.host.interruption import held_back
 from envcheck.host.process import run_program
 from envcheck.model import Known, replaced
 from envcheck.model.plans import Environment, Plan, RequirementSet
+from envcheck.model.versions import numbers
 from envcheck.plan.indexes import Options, index_options
 from envcheck.plan.plan_data import plan_data
 
@@ -93,15 +94,11 @@ def _virtual(rattler: Any, made: Environment) -> list[Any]:
     """State the machine the environment is for: its system, its C library, its driver's CUDA."""
     versions = dict.fromkeys(_SYSTEM[made.platform.partition("_")[0]], "0")
     if made.platform.startswith("linux"):
-        versions["__glibc"] = made.machine_glibc or max(made.glibc or "0", plan_data().usual_glibc, key=_numbers)
+        versions["__glibc"] = made.machine_glibc or max(made.glibc or "0", plan_data().usual_glibc, key=numbers)
     if "CONDA_OVERRIDE_CUDA" in made.variables:
         versions["__cuda"] = made.variables["CONDA_OVERRIDE_CUDA"]
     name, version, build = rattler.PackageName, rattler.Version, rattler.BuildString("0")
     return [rattler.GenericVirtualPackage(name(item), version(text), build) for item, text in versions.items()]
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
 
 
 _DRAWN = " \u00d7\u2570\u2500\u25b6\n"  # what uv draws around its reasons

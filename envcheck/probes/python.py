@@ -24,6 +24,7 @@ from envcheck.model import (
     replaced,
     value_of,
 )
+from envcheck.model.versions import numbers
 from envcheck.probes.cuda_libraries import cuda_data, framework_names
 from envcheck.probes.loader import Loader
 from envcheck.probes.packages import Installed, duplicate_owners, read_installed
@@ -232,10 +233,10 @@ def _newest(host: Host, path: str) -> Fact[str]:
     elf = host.elf(path)
     if not isinstance(elf, Known):
         return elf
-    numbers = [tuple(map(int, name[8:].split("."))) for name in elf.value.versions_defined if _is_version(name)]
-    if not numbers:
+    defined = [numbers(name[len("GLIBCXX_") :]) for name in elf.value.versions_defined if _is_version(name)]
+    if not defined:
         return Unknown("unparsable", f"{path} defines no GLIBCXX version", (path,))
-    return Known(".".join(map(str, max(numbers))), elf.source)
+    return Known(".".join(map(str, max(defined))), elf.source)
 
 
 def _is_version(name: str) -> bool:

@@ -10,6 +10,7 @@ from envcheck import __version__
 from envcheck.model import COMPATIBLE, Citation, dataclass
 from envcheck.model.codec import encode
 from envcheck.model.releases import FrameworkRelease
+from envcheck.model.versions import numbers
 from envcheck.render.inert import inert
 from envcheck.render.json_report import document_text
 from envcheck.rules.matrix_question import Answer, TableRow
@@ -256,7 +257,7 @@ def _cells(item: Answer, sources: Sources) -> tuple[str, ...]:
 
 def _pythons(row: FrameworkRelease) -> str:
     """Write the minors as a range where none is missing: 3.9-3.12."""
-    minors = [tuple(map(int, text.split("."))) for text in row.pythons]
+    minors = [numbers(text) for text in row.pythons]
     whole = [(minors[0][0], number) for number in range(minors[0][1], minors[0][1] + len(minors))]
     text = f"{row.pythons[0]}-{row.pythons[-1]}" if len(minors) > 1 and minors == whole else " ".join(row.pythons)
     return text + (f" (free-threaded {' '.join(row.free_threaded)})" if row.free_threaded else "")

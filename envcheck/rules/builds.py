@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from envcheck.model import Citation, Fact, FrameworkBuild, Known, LibraryLookup, Source, Unknown, dataclass
 from envcheck.model.releases import FrameworkRelease
+from envcheck.model.versions import major_minor
 from envcheck.rules.context import Context
 
 T = TypeVar("T")
@@ -56,7 +57,7 @@ def build_of(release: FrameworkRelease, local: str = "") -> Build:
     row of its code if it holds that of the builds on PyTorch's own index.
     """
     nothing = Unknown("failed", f"{release.distribution} is not installed")
-    row = release if not local or label_cuda(local) == _minor(release.cuda) else None
+    row = release if not local or label_cuda(local) == major_minor(release.cuda or "") else None
     return Build(
         framework=release.framework,
         distribution=release.distribution,
@@ -79,7 +80,7 @@ def _installed(context: Context, item: FrameworkBuild) -> Build:
     public, _, local = item.version.partition("+")
     release = context.matrix.release(item.framework, public, context.platform, item.distribution)
     # A local version (+cu118) is another build than the row of the default index describes, and so is conda's.
-    same = not local or (release is not None and label_cuda(local) == _minor(release.cuda))
+    same = not local or (release is not None and label_cuda(local) == major_minor(release.cuda or ""))
     row = release if same and not is_condas(context, item.distribution) else None
     return Build(
         framework=item.framework,
@@ -148,7 +149,3 @@ def _local_build(local: str) -> Fact[bool]:
     if local.startswith(("cpu", "cu")):
         return Known(not local.startswith("cpu"), Source("file", "version label", f"+{local}"))
     return _NO_ROW
-
-
-def _minor(version: str | None) -> str:
-    return ".".join(version.split(".")[:2]) if version else ""

@@ -24,6 +24,7 @@ from envcheck.model import (
     Way,
     dataclass,
 )
+from envcheck.model.versions import major, major_minor
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
 from envcheck.rules.cuda_libraries import system_toolkits
@@ -287,8 +288,8 @@ def cuda_wheel_conflict(context: Context) -> Iterator[Finding]:
 def _rivals(context: Context, stem: str) -> list[Distribution]:
     """List the wheels of one library for several CUDA majors; empty placeholders (0.0.x) and other sonames aside."""
     found = [item for name, item in context.distributions.items() if re.fullmatch(rf"{stem}-cu\d+", name)]
-    real = [item for item in found if item.version.split(".")[:2] != ["0", "0"]]
-    majors = {item.version.partition(".")[0] for item in real}
+    real = [item for item in found if major_minor(item.version) != "0.0"]
+    majors = {major(item.version) for item in real}
     return real if stem != "nvidia-cudnn" or len(majors) == 1 else []
 
 

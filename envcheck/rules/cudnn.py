@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Known, Unknown, value_of
+from envcheck.model.versions import is_older, numbers
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import (
@@ -13,8 +14,6 @@ from envcheck.rules.cuda_libraries import (
     cudnn_lookup,
     in_environment,
     is_own,
-    numbers,
-    older,
     relies_on_system,
     row_evidence,
     unknown_release,
@@ -154,7 +153,7 @@ def _right_copy(context: Context, build: Build, loaded: Copy) -> str:
 def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
     """Doubt a cuDNN newer than the one built with that the matrix does not list."""
     version, needed = value_of(copy.version), built_with(build)
-    if version and needed and older(needed, version) and context.matrix.cudnn(version) is None:
+    if version and needed and is_older(needed, version) and context.matrix.cudnn(version) is None:
         what = f"cuDNN {version}, which {build.label} loads,"
         yield unknown_release(what, "whether it still serves these GPUs", copy.evidence)
 

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from envcheck.host.data_files import load_data
+from envcheck.matrix.specifiers import within
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
@@ -148,17 +149,15 @@ def _is_broken(specifier: str, found: Distribution | None, owner: Distribution) 
     if found is None:
         # conda may bring it under another name; what CUDA wheels need of each other the loader finds or not
         return owner.installer != "conda" and not owner.name.startswith("nvidia-")
-    return bool(specifier) and not _within(found.version, specifier)
+    return bool(specifier) and not _is_met(found.version, specifier)
 
 
 @lru_cache(maxsize=4096)
-def _within(version: str, specifier: str) -> bool:
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
+def _is_met(version: str, specifier: str) -> bool:
     try:
-        return SpecifierSet(specifier).contains(Version(version), prereleases=True)
-    except (InvalidSpecifier, InvalidVersion):
-        return True  # cannot be compared: nothing to hold against it
+        return within(version, specifier)
+    except ValueError:  # packaging's errors for what cannot be compared
+        return True
 
 
 # Without these a framework cannot even be imported.

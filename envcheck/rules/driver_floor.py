@@ -19,18 +19,11 @@ from envcheck.model import (
     replaced,
 )
 from envcheck.model.releases import DriverBranch, Toolkit
+from envcheck.model.versions import at_least, at_least_minor, major
 from envcheck.rules.architecture_targets import JIT
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, UndecidedError
-from envcheck.rules.driver_release import (
-    at_least,
-    at_least_cuda,
-    driver_floor,
-    full_driver,
-    is_windows_driver,
-    major,
-    toolkit_of,
-)
+from envcheck.rules.driver_release import driver_floor, full_driver, is_windows_driver, toolkit_of
 from envcheck.rules.fixes_system import install_driver
 from envcheck.rules.gpu_architecture import TOO_OLD, cuda_builds, verdict_on
 from envcheck.rules.gpu_facts import Judged, cuda_starts, gpu_name, judged_gpus
@@ -76,7 +69,7 @@ def _below_floor(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
 def _runs_ahead(context: Context, toolkit: Toolkit) -> bool:
     # Forward compatibility: a newer user-space driver (cuda-compat) was seen to start on this kernel module.
     found = context.facts.driver.cuda_driver_version
-    return cuda_starts(context) and isinstance(found, Known) and at_least_cuda(found.value, toolkit.version)
+    return cuda_starts(context) and isinstance(found, Known) and at_least_minor(found.value, toolkit.version)
 
 
 def _by_cuda_version(context: Context, build: Build, toolkit: Toolkit, floor: str | None) -> Finding | None:
@@ -87,8 +80,8 @@ def _by_cuda_version(context: Context, build: Build, toolkit: Toolkit, floor: st
             context.need(version, "driver.cuda_driver_version")
         return None  # no driver at all: another rule's finding
     has_minor = toolkit.minor_floor_linux is not None
-    wanted = str(major(toolkit.version)) if has_minor else toolkit.version
-    if at_least_cuda(version.value, wanted):
+    wanted = major(toolkit.version) if has_minor else toolkit.version
+    if at_least_minor(version.value, wanted):
         return None
     needs = f"needs a driver for CUDA {wanted}; this one goes up to CUDA {version.value}"
     return _too_old(context, build, toolkit, Shortfall(needs, "driver.cuda_driver_version", floor))
@@ -97,11 +90,11 @@ def _by_cuda_version(context: Context, build: Build, toolkit: Toolkit, floor: st
 def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | None:
     """Minor-version compatibility ends where PTX must be compiled: a driver reads that of its own CUDA at most."""
     ceiling = _cuda_ceiling(context)
-    if ceiling is None or at_least_cuda(ceiling, toolkit.version) or not context.gpus:
+    if ceiling is None or at_least_minor(ceiling, toolkit.version) or not context.gpus:
         return None
     for item in judged_gpus(context):
         ptx = _ptx_of(context, build, toolkit, item)
-        if ptx is None or at_least_cuda(ceiling, ptx.version):
+        if ptx is None or at_least_minor(ceiling, ptx.version):
             continue
         full = full_driver(context, ptx)
         whole = verdict_on(context, build, item).kind == JIT

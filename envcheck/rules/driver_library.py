@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 
 from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix, Known, Way
+from envcheck.model.versions import at_least, major, same_release
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import was_given_gpus
-from envcheck.rules.driver_release import at_least, same_release
 from envcheck.rules.fixes_driver import reload_driver
 from envcheck.rules.fixes_system import DEBIAN, UBUNTU, as_root, install_driver, system_family
 from envcheck.rules.gpu_facts import cuda_starts, gpu_name, is_data_center
@@ -211,7 +211,7 @@ def _show_loader(context: Context, folder: str) -> Fix:
 
 def _install_library(context: Context) -> Fix:
     release = context.facts.driver.release
-    branch = release.value.split(".")[0] if isinstance(release, Known) else ""
+    branch = major(release.value) if isinstance(release, Known) else ""
     packages = {UBUNTU: f"libnvidia-compute-{branch}", DEBIAN: "libcuda1"}
     package = packages.get(system_family(context), "")
     commands = (

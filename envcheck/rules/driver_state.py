@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from envcheck.model import ERROR, INCOMPATIBLE, Absent, Evidence, Finding, Fix, Known
 from envcheck.model.releases import Architecture
+from envcheck.model.versions import numbers
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import is_plain_linux
-from envcheck.rules.driver_release import parse_release
 from envcheck.rules.fixes_driver import load_module, other_module, rebuild_module, release_from, sign_module
 from envcheck.rules.fixes_system import install_driver
 from envcheck.rules.gpu_facts import cuda_starts, gpu_name, judged_gpus
@@ -161,7 +161,7 @@ def _missing(context: Context, message: str, fix: Fix, seen: str) -> Finding:
 def _is_driven(context: Context, row: Architecture) -> bool:
     """Say whether the running branch drives an architecture at all; where it does not, that is the cause."""
     release = context.facts.driver.release
-    branch = parse_release(release.value)[0] if isinstance(release, Known) else 0
+    branch = numbers(release.value)[0] if isinstance(release, Known) else 0
     first, last = row.first_driver_branch, row.last_driver_branch
     return not (first and branch < int(first)) and not (last and branch > int(last))
 

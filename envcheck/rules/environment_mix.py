@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Command, Distribution, Evidence, Finding, Fix, Known
+from envcheck.model.versions import major_minor
 from envcheck.rules.context import Context
 from envcheck.rules.dependencies import violations
 from envcheck.rules.fixes_python import python_program, uninstall_steps
@@ -111,7 +112,7 @@ def _foreign_python(context: Context) -> Iterator[Finding]:
     version = context.facts.python.version
     if not isinstance(version, Known):
         return
-    minor = ".".join(version.value.split(".")[:2])
+    minor = major_minor(version.value)
     for entry in context.environment.get("PYTHONPATH", "").split(";" if context.os == "windows" else ":"):
         match = re.search(r"python(\d\.\d+)/(?:site|dist)-packages", entry.replace("\\", "/"))
         if match and match.group(1) != minor:

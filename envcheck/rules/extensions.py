@@ -26,9 +26,10 @@ from envcheck.model import (
     dataclass,
     value_of,
 )
+from envcheck.model.versions import is_older, major_minor, numbers
 from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context, describe, source_of
-from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, library_name, numbers, older, row_evidence
+from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, library_name, row_evidence
 from envcheck.rules.fixes_python import python_program
 from envcheck.rules.gpu_facts import Judged, gpu_name, judged_gpus
 from envcheck.rules.host_compiler import compiling_toolkit, toolkits_with_nvcc
@@ -80,10 +81,11 @@ def label_of_another_build(context: Context) -> Iterator[Finding]:
 def _labelled_torch(torch: Build, label: str) -> str:
     """Compare the PyTorch a label names, with dots or without: torch2.2, pt21, torch230."""
     found = re.search(r"(?:torch|pt)(\d+(?:\.\d+)*)", label)
-    named, line = found.group(1) if found else "", torch.version.split(".")[:2]
-    if not named or ("." in named and named.split(".")[:2] == line):
+    named, line = found.group(1) if found else "", major_minor(torch.version)
+    if not named or ("." in named and major_minor(named) == line):
         return ""
-    fits = "." not in named and named.startswith("".join(line)) and len(named) <= len("".join(line)) + 1  # and a patch
+    digits = line.replace(".", "")
+    fits = "." not in named and named.startswith(digits) and len(named) <= len(digits) + 1  # and a patch
     return "" if fits else f"was built for PyTorch {named}"
 
 
@@ -112,7 +114,7 @@ def _other_python(context: Context, extension: Extension) -> str:
     """Compare the ABI tag in an extension's file name with the interpreter: _ext.cpython-37m-x86_64-linux-gnu.so."""
     built = re.search(r"\.cpython-(\d)(\d+)m?d?-", extension.path)
     version = value_of(context.facts.python.version)
-    if built is None or version is None or version.split(".")[:2] == [built.group(1), built.group(2)]:
+    if built is None or version is None or major_minor(version) == ".".join(built.groups()):
         return ""
     return f"was built for Python {built.group(1)}.{built.group(2)}, and this is Python {version}"
 
@@ -237,7 +239,7 @@ def nvcc_before_gpu(context: Context) -> Iterator[Finding]:
     """Find an nvcc, where CUDA code is built, that does not know this machine's GPU yet."""
     for install, version, item in _compiled_for(context):
         first = item.architecture.first_toolkit if item.architecture else None
-        if first and older(version, first):
+        if first and is_older(version, first):
             yield _not_compiled(context, "gpu-arch-too-new", install, item, f"from CUDA {first} on")
             return
 
@@ -247,7 +249,7 @@ def nvcc_after_gpu(context: Context) -> Iterator[Finding]:
     """Find an nvcc, where CUDA code is built, that no longer knows this machine's GPU."""
     for install, version, item in _compiled_for(context):
         last = item.architecture.last_toolkit if item.architecture else None
-        if last and older(last, version):
+        if last and is_older(last, version):
             yield _not_compiled(context, "gpu-arch-too-old", install, item, f"up to CUDA {last}")
             return
 

@@ -17,11 +17,12 @@ from envcheck.model import (
     Unknown,
     dataclass,
 )
+from envcheck.model.versions import at_least_minor, numbers
 from envcheck.rules.architecture_advice import known_trouble, newer_release, older_release
-from envcheck.rules.architecture_targets import JIT, NATIVE, NONE, build_targets, coverage, numbers, parse_target
+from envcheck.rules.architecture_targets import JIT, NATIVE, NONE, build_targets, coverage, parse_target
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, UndecidedError
-from envcheck.rules.driver_release import at_least_cuda, major, toolkit_of
+from envcheck.rules.driver_release import toolkit_of
 from envcheck.rules.gpu_facts import Judged, gpu_name, judged_gpus
 from envcheck.rules.known_problems import problem_findings
 from envcheck.rules.registry import rule
@@ -89,9 +90,9 @@ def _by_toolkit(context: Context, build: Build, item: Judged, cuda: str | None) 
     row = item.architecture
     if cuda is None or row is None:
         raise UndecidedError(f"{build.label}: the GPUs it has code for", _reason(build))
-    if row.last_toolkit and major(cuda) > major(row.last_toolkit):
+    if row.last_toolkit and numbers(cuda)[:1] > numbers(row.last_toolkit)[:1]:
         return Verdict(TOO_OLD, f"CUDA {row.last_toolkit} was the last with code for it")
-    if row.last_toolkit and "." in cuda and not at_least_cuda(row.last_toolkit, cuda):
+    if row.last_toolkit and "." in cuda and not at_least_minor(row.last_toolkit, cuda):
         return Verdict(TOO_OLD, f"CUDA {row.last_toolkit} was the last with code for it")
     if _older_major(cuda, item):
         return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that knows it")
@@ -116,7 +117,7 @@ def _reason(build: Build) -> Unknown:
 def _older_major(cuda: str, item: Judged) -> bool:
     # A build takes its CUDA libraries from its own major; those of an older one have no code for the GPU.
     first = item.architecture.first_toolkit if item.architecture else None
-    return first is not None and major(cuda) < major(first)
+    return first is not None and numbers(cuda)[:1] < numbers(first)[:1]
 
 
 def _is_tegra(context: Context, capability: str) -> bool:

@@ -8,6 +8,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.model import Fix, Known
 from envcheck.model.releases import FrameworkRelease
+from envcheck.model.versions import major_minor
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import conda_install, install_steps, uninstall_steps
@@ -46,9 +47,9 @@ def _newest_has_gpu(context: Context, framework: str) -> bool:
 
 def best_gpu_row(context: Context, framework: str, near: str) -> FrameworkRelease | None:
     """Choose a CUDA release for this Python and driver: of the same minor where there is one, else the newest."""
-    rows, line = gpu_rows(context, framework), near.split(".")[:2]
+    rows, line = gpu_rows(context, framework), major_minor(near)
     same = [row for row in rows if row.version == near]
-    same += [row for row in rows if row.version.split(".")[:2] == line]
+    same += [row for row in rows if major_minor(row.version) == line]
     fitting = (row for row in (*same, *rows) if supports_python(context, row) and driver_runs(context, row.cuda))
     return next((row for row in fitting if not blocks_gpu(context, row)), None)
 

@@ -22,9 +22,10 @@ from envcheck.model import (
     value_of,
 )
 from envcheck.model.releases import Toolkit
+from envcheck.model.versions import numbers
 from envcheck.rules.compiler_fixes import install_compiler, let_nvcc_use, other_visual_studio
 from envcheck.rules.context import Context, describe, source_of
-from envcheck.rules.cuda_libraries import cuda_builds, numbers, row_evidence, unknown_release
+from envcheck.rules.cuda_libraries import cuda_builds, row_evidence, unknown_release
 from envcheck.rules.registry import rule
 from envcheck.rules.toolkit_fixes import is_plain_path
 

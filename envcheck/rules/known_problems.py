@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from packaging.version import InvalidVersion
-
-from envcheck.matrix.specifiers import within
+from envcheck.matrix.specifiers import matches
 from envcheck.model import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix, Known
 from envcheck.model.releases import FrameworkRelease, KnownProblem
 from envcheck.rules.builds import Build
@@ -93,10 +91,10 @@ def _fits_machine(context: Context, problem: KnownProblem) -> bool:
     python, gpus = context.facts.python.version, context.gpus
     if problem.platforms and context.platform not in problem.platforms:
         return False
-    if problem.pythons and not (isinstance(python, Known) and _within(python.value, problem.pythons)):
+    if problem.pythons and not (isinstance(python, Known) and matches(python.value, problem.pythons)):
         return False
     found = [gpu.compute_capability.value for gpu in gpus if isinstance(gpu.compute_capability, Known)]
-    return not problem.compute_capabilities or any(_within(item, problem.compute_capabilities) for item in found)
+    return not problem.compute_capabilities or any(matches(item, problem.compute_capabilities) for item in found)
 
 
 def has_cuda_wheels(context: Context, build: Build) -> bool:
@@ -109,20 +107,13 @@ def _holds(context: Context, condition: str) -> bool:
     """Tell whether an installed distribution meets a condition such as numpy>=2, or nvidia-cudnn-cu11 alone."""
     name = name_of(condition)
     found = context.distributions.get(name)
-    return found is not None and _within(found.version, condition[len(name) :])
+    return found is not None and matches(found.version, condition[len(name) :])
 
 
 def name_of(requirement: str) -> str:
     """Cut the name off a requirement of the matrix, whose names are normalised: numpy>=2 -> numpy."""
     match = re.match(r"[a-z0-9-]+", requirement)
     return match.group() if match else ""
-
-
-def _within(version: str, specifier: str) -> bool:
-    try:
-        return within(version, specifier)
-    except InvalidVersion:
-        return False
 
 
 def _finding(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Finding:

@@ -20,8 +20,8 @@ from envcheck.model.releases import (
     TensorrtRelease,
     Toolkit,
 )
+from envcheck.model.versions import at_least, major
 from envcheck.rules.architecture_targets import JIT, NONE, build_targets, coverage
-from envcheck.rules.driver_release import at_least
 from envcheck.rules.pytorch_index import IndexVariant, variants_of
 from envcheck.rules.targets import check_requirements
 
@@ -120,7 +120,7 @@ def _toolkit(matrix: Matrix, cuda: str | None) -> Toolkit | None:
     """Find the toolkit row; a bare major ("12") means the oldest of that major."""
     if cuda is None or "." in cuda:
         return matrix.toolkit(cuda) if cuda else None
-    same = [row for row in matrix.toolkits() if row.version.split(".")[0] == cuda]
+    same = [row for row in matrix.toolkits() if major(row.version) == cuda]
     return same[-1] if same else None
 
 
@@ -132,7 +132,7 @@ def _floor(toolkit: Toolkit, *, windows: bool, full: bool) -> str | None:
 
 
 def _drives(architecture: Architecture | None, question: Question) -> tuple[str, str]:
-    branch = question.driver.split(".", maxsplit=1)[0]
+    branch = major(question.driver)
     if architecture is None or not branch.isdigit():
         return UNDETERMINED, "the GPU's architecture is not in the matrix"
     first, last = architecture.first_driver_branch, architecture.last_driver_branch

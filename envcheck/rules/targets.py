@@ -9,6 +9,7 @@ from packaging.version import InvalidVersion, Version
 from envcheck.matrix.query import Matrix
 from envcheck.model import Fact, Known, dataclass
 from envcheck.model.releases import FrameworkRelease, RemovedDistribution
+from envcheck.model.versions import major_minor
 from envcheck.rules.builds import Build, build_of, installed_builds
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_plugins import plugin_of
@@ -221,7 +222,7 @@ def supports_python(context: Context, row: FrameworkRelease) -> bool:
     implementation = context.facts.python.implementation
     if isinstance(implementation, Known) and implementation.value.lower() != "cpython":
         return False  # every framework wheel is made for CPython
-    minor = ".".join(version.value.split(".")[:2])
+    minor = major_minor(version.value)
     return minor in (row.free_threaded_pythons if is_free_threaded(context) else row.pythons)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, ToolkitInstall, value_of
+from envcheck.model.versions import numbers
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe
 from envcheck.rules.cuda_libraries import (
@@ -12,7 +13,6 @@ from envcheck.rules.cuda_libraries import (
     built_for_cuda,
     cuda_builds,
     loaded_sonames,
-    numbers,
     relies_on_system,
     system_toolkits,
     toolkit_lookups,

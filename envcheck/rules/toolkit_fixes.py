@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from envcheck.model import Command, Fix, value_of
+from envcheck.model.versions import major_minor, numbers
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
-from envcheck.rules.cuda_libraries import brings_cuda, numbers
+from envcheck.rules.cuda_libraries import brings_cuda
 from envcheck.rules.cudnn_copies import built_with
 from envcheck.rules.fixes_python import conda_install, install_steps, library_path_hook
 from envcheck.rules.packages import install
@@ -41,7 +42,7 @@ def install_cudnn(context: Context, build: Build) -> Fix:
     cudnn, cuda = built_with(build), value_of(build.cuda)
     if cudnn is None or not numbers(cudnn):
         return Fix(f"Install the cuDNN {build.label} was built with, for its CUDA. NVIDIA's archive: {_CUDNN_ARCHIVE}.")
-    wanted, major, of = f"cuDNN {_minor(cudnn)}", numbers(cudnn)[0], numbers(cuda or "")[:1]
+    wanted, major, of = f"cuDNN {major_minor(cudnn)}", numbers(cudnn)[0], numbers(cuda or "")[:1]
     of_cuda = f" for CUDA {of[0]}" if of else ""
     summary = f"Install {wanted}{of_cuda}, or a newer {major}.x; {build.label} was built with it."
     if value_of(context.facts.python.kind) == "conda":
@@ -49,7 +50,7 @@ def install_cudnn(context: Context, build: Build) -> Fix:
     wheel = f"nvidia-cudnn-cu{of[0]}" if of else ""
     if wheel and _is_published(context, wheel):
         folders = (f"{build.facts.location}/nvidia/cudnn/lib",) if build.facts and build.facts.location else ()
-        pip = install_steps(context, f"{wheel}>={_minor(cudnn)},<{major + 1}")
+        pip = install_steps(context, f"{wheel}>={major_minor(cudnn)},<{major + 1}")
         return Fix(summary, (*pip, *(() if brings_cuda(build) else library_path_hook(context, folders))))
     return Fix(f"{summary} NVIDIA's archive: {_CUDNN_ARCHIVE}.")
 
@@ -109,10 +110,6 @@ def _from_repository(context: Context, what: str, version: str, purpose: str) ->
 def _full(context: Context, cuda: str) -> str:
     """Complete a bare major version with the newest minor the matrix lists: 11 -> 11.8."""
     if len(numbers(cuda)) > 1:
-        return _minor(cuda)
+        return major_minor(cuda)
     lines = (row.version for row in context.matrix.toolkits())
     return next((line for line in lines if numbers(line)[:1] == numbers(cuda)), cuda)
-
-
-def _minor(version: str) -> str:
-    return ".".join(map(str, numbers(version)[:2]))

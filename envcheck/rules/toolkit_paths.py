@@ -19,6 +19,7 @@ from envcheck.model import (
     ToolkitInstall,
     value_of,
 )
+from envcheck.model.versions import is_older, numbers
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import (
@@ -28,8 +29,6 @@ from envcheck.rules.cuda_libraries import (
     cudnn_lookup,
     in_environment,
     is_own,
-    numbers,
-    older,
     toolkit_holding,
     toolkit_lookups,
     unfound,
@@ -78,7 +77,7 @@ def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
     cuda = value_of(build.cuda)
     for install, shown in _toolkits_ahead(context, build):
         version = value_of(install.version)
-        if not version or not cuda or older(version, cuda):
+        if not version or not cuda or is_older(version, cuda):
             yield _ahead(build, install, shown)
             return
 

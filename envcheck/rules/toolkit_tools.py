@@ -18,9 +18,10 @@ from envcheck.model import (
     value_of,
 )
 from envcheck.model.releases import Architecture
+from envcheck.model.versions import is_older
 from envcheck.rules.builds import Build, is_condas
 from envcheck.rules.context import Context, describe, source_of
-from envcheck.rules.cuda_libraries import cuda_builds, older, row_evidence
+from envcheck.rules.cuda_libraries import cuda_builds, row_evidence
 from envcheck.rules.gpu_facts import Judged, gpu_name, judged_gpus
 from envcheck.rules.registry import rule
 from envcheck.rules.toolkit_fixes import install_nvcc, is_plain_path
@@ -94,7 +95,7 @@ def ptxas_problem(context: Context) -> Iterator[Finding]:
         return
     for item in judged_gpus(context):
         row = item.architecture
-        if row is not None and row.first_toolkit is not None and older(version, row.first_toolkit):
+        if row is not None and row.first_toolkit is not None and is_older(version, row.first_toolkit):
             yield _too_old(context, builds[0], install, item, row)
             return
 

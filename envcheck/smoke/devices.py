@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envcheck.model import Distribution, Gpu, Known, dataclass, value_of
+from envcheck.model.versions import major
 from envcheck.rules.visible_devices_list import select_devices
 from envcheck.smoke.placement import Placement
 from envcheck.smoke.protocol import (
@@ -190,7 +191,7 @@ class Framework:
         """Return the ending of its scripts' names: TensorFlow 1 and 2 have each their own."""
         if self.name != "tensorflow":
             return self.name
-        return "tensorflow1" if self.version.split(".")[0] in {"0", "1"} else "tensorflow2"
+        return "tensorflow1" if major(self.version) in {"0", "1"} else "tensorflow2"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from envcheck.model.versions import numbers
+
 
 class BinaryError(Exception):
     """A binary that is broken, hostile or of a kind nobody reads here, with a few words that say why."""
@@ -142,8 +144,7 @@ def newest_versions(names: Iterable[str]) -> dict[str, str]:
     for name in names:
         parsed = re.fullmatch(r"(GLIBC|GLIBCXX|CXXABI|GCC)_(\d+(?:\.\d+)*)", name)
         if parsed:
-            number = tuple(map(int, parsed[2].split(".")))
-            found[parsed[1]] = max(number, found.get(parsed[1], ()))
+            found[parsed[1]] = max(numbers(parsed[2]), found.get(parsed[1], ()))
     return {family: ".".join(map(str, found[family])) for family in sorted(found)}
 
 

@@ -33,6 +33,7 @@ from envcheck.matrix.refresh.wheel_contents import (
     wanted_members,
 )
 from envcheck.matrix.refresh.wheels import Wheel
+from envcheck.model.versions import numbers
 
 if TYPE_CHECKING:
     import requests
@@ -317,7 +318,7 @@ def derived_cells(binaries: Binaries) -> Row:
     cells: Row = {
         "compiler": _compiler([set(item.get("compilers", ())) for item in read]),
         "compute_capabilities": ordered({target for target in targets if target.startswith(("sm_", "compute_"))}),
-        "glibc": max(asked, key=_number, default=None),
+        "glibc": max(asked, key=numbers, default=None),
     }
     return {cell: value for cell, value in cells.items() if value}
 
@@ -382,7 +383,3 @@ def known_binaries() -> Mapping[str, Binaries]:
         for row in rows
         if "binaries" in row
     }
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))

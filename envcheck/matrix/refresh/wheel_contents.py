@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from envcheck.matrix.refresh.index import plain_url, read_bounded, reason_of, refuse_downgrade, request_options
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, UnusableWheelError
 from envcheck.matrix.refresh.wheels import Wheel
+from envcheck.model.versions import numbers
 
 if TYPE_CHECKING:
     import requests
@@ -334,7 +335,7 @@ def classified_pythons(metadata: str) -> list[str]:
     Classifier: Programming Language :: Python :: 3.9
     """
     minors = re.findall(r"^Classifier: Programming Language :: Python :: (\d\.\d+)\s*$", metadata, re.MULTILINE)
-    return sorted(set(minors), key=lambda text: tuple(map(int, text.split("."))))
+    return sorted(set(minors), key=numbers)
 
 
 def extra_of(requirement: Requirement) -> str:
