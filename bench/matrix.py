@@ -22,7 +22,7 @@ from packaging.version import Version
 from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh.index import CONNECTIONS
 from envcheck.matrix.refresh.merge import canonical_text, drop_unused_citations
-from envcheck.matrix.refresh.pip_settings import pip_settings
+from envcheck.matrix.refresh.pip_settings import read_pip_settings
 from envcheck.matrix.refresh.reader import Cache, Reader
 from envcheck.matrix.refresh.refresh import list_framework, refresh
 
@@ -53,7 +53,7 @@ def main() -> int:
     document = load_document()
     emptied = without(document, options.framework, options.since)
     with tempfile.TemporaryDirectory() as folder:
-        reader = Reader(pip_settings(os.environ), Cache(Path(folder)))
+        reader = Reader(read_pip_settings(os.environ), Cache(Path(folder)))
         start = time.perf_counter()
         since = "" if options.since == "0" else options.since
         listing = list_framework(reader, options.framework, since)

@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 from envcheck.matrix.load import load_document
-from envcheck.matrix.refresh.deep import lay_binaries
-from envcheck.matrix.refresh.pip_settings import pip_settings
+from envcheck.matrix.refresh.deep import apply_binaries
+from envcheck.matrix.refresh.pip_settings import read_pip_settings
 from envcheck.matrix.refresh.reader import Cache, Reader
-from envcheck.matrix.refresh.refresh import list_framework, release_rows, save_document
+from envcheck.matrix.refresh.refresh import iterate_releases, list_framework, save_document
 from envcheck.matrix.refresh.wheels import Wheel
 
 MEGABYTE = 1e6
@@ -33,8 +33,8 @@ def main() -> int:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     document = load_document()
-    rows = dict(release_rows(document))
-    pages = Reader(pip_settings(os.environ), Cache(options.cache) if options.cache else None)
+    rows = dict(iterate_releases(document))
+    pages = Reader(read_pip_settings(os.environ), Cache(options.cache) if options.cache else None)
     deep = pages.of_binaries()
     wheels = wheels_of(pages, {name.split(":")[0] for name in options.rows})
     print("| row | binaries read | seconds | MB received |\n|---|---|---|---|")
@@ -43,7 +43,7 @@ def main() -> int:
         start, before = time.perf_counter(), deep.received
         found = deep.read(framework, wheels[distribution, version, platform])
         seconds, received = time.perf_counter() - start, (deep.received - before) / MEGABYTE
-        lay_binaries(
+        apply_binaries(
             rows[framework, version, distribution, platform], found, document["citations"], document["checked"]
         )
         sampled = f"{len(found['read'])} of {found['binaries']}"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from envcheck.matrix.images import ImageConvention, SystemRelease, base_images, parse_reference
+from envcheck.matrix.images import ImageConvention, SystemRelease, load_base_images, parse_reference
 from envcheck.model import dataclass, field
 from envcheck.model.versions import major
 
@@ -145,7 +145,7 @@ def parse_image(reference: str, where: str) -> Image:
 
 def is_for_gpu(image: Image) -> bool:
     """Tell whether an image is meant for a GPU: by the CUDA in it, or by its name where that says no release."""
-    return bool(image.cuda) or re.fullmatch(base_images().for_gpu, image.reference) is not None
+    return bool(image.cuda) or re.fullmatch(load_base_images().for_gpu, image.reference) is not None
 
 
 def _image(reference: str, where: str, row: ImageConvention, parts: dict[str, str]) -> Image:
@@ -172,7 +172,7 @@ def _framework(name: str, parts: dict[str, str]) -> str:
 
 
 def _system(name: str, version: str, codename: str) -> SystemRelease:
-    for row in base_images().systems:
+    for row in load_base_images().systems:
         by_version = row.os == name and version and (row.version or version) == version.rstrip(".")
         by_major = row.os == name and row.version and major(version) == row.version
         if by_version or by_major or (codename and row.codename == codename):

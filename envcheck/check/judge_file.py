@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 from envcheck.check.blueprint import Blueprint, Image, Line, is_for_gpu
 from envcheck.check.config import Config
 from envcheck.check.judge import ignored_for_now, of_one_module
-from envcheck.matrix.images import base_images
+from envcheck.matrix.images import load_base_images
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -257,7 +257,7 @@ def _seen(line: Line, image: Image) -> tuple[Evidence, ...]:
 
 
 def _compiling(blueprint: Blueprint) -> tuple[Line, ...]:
-    sources = base_images().compiles_cuda
+    sources = load_base_images().compiles_cuda
     here = (line for line in blueprint.requirements if line not in blueprint.built and not line.links)
     named = (line for line in here if _name(line) in sources)
     return (*blueprint.compiles, *named)

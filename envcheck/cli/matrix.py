@@ -116,14 +116,14 @@ def _question(loaded: Matrix, asked: dict[str, str], example: str) -> Question:
 
 
 def _capabilities(loaded: Matrix, gpu: str) -> tuple[str, ...]:
-    from envcheck.matrix.gpus import capabilities_named
+    from envcheck.matrix.gpus import find_capabilities
 
     if not gpu or loaded.architecture(gpu):
         return (gpu,) if gpu else ()
     if re.fullmatch(r"\d+\.\d+", gpu):
         known = ", ".join(row.compute_capability for row in loaded.architectures())
         raise UserError(f"--gpu {gpu}: the matrix knows no such compute capability; it knows {known}.")
-    found = capabilities_named(gpu)
+    found = find_capabilities(gpu)
     if not found:
         raise UserError(f"--gpu {gpu}: no such GPU is known; give its compute capability instead, such as 8.9.")
     return found

@@ -49,14 +49,14 @@ def asked_frameworks(document: dict[str, Any], frameworks: Sequence[str]) -> lis
 def index_reader(*, cached: bool = True) -> Iterator[Reader]:
     """Open the index that pip is configured for; missing libraries are the user's error."""
     from envcheck.matrix.refresh.index import require_libraries
-    from envcheck.matrix.refresh.pip_settings import MissingLibraryError, pip_settings
-    from envcheck.matrix.refresh.reader import Cache, Reader, user_cache
+    from envcheck.matrix.refresh.pip_settings import MissingLibraryError, read_pip_settings
+    from envcheck.matrix.refresh.reader import Cache, Reader, find_user_cache
 
     try:
         require_libraries()
     except MissingLibraryError as error:
         raise UserError(str(error)) from None
-    reader = Reader(pip_settings(os.environ), Cache(user_cache()) if cached else None)
+    reader = Reader(read_pip_settings(os.environ), Cache(find_user_cache()) if cached else None)
     try:
         yield reader
     finally:
@@ -122,12 +122,12 @@ def refresh(asked: RefreshRequest, style: options.Printing) -> int:
     """Renew the matrix, write it, and tell what changed; nothing is written when anything could not be read."""
     from envcheck.matrix.refresh.merge import list_changes
     from envcheck.matrix.refresh.pip_settings import ArtifactError
-    from envcheck.matrix.refresh.refresh import save_document, user_matrix
+    from envcheck.matrix.refresh.refresh import find_user_matrix, save_document
 
     document = matrix_document(asked.matrix_file)
     names = asked_frameworks(document, asked.frameworks)
     _check_version(asked.since)
-    target = Path(asked.output) if asked.output else user_matrix()
+    target = Path(asked.output) if asked.output else find_user_matrix()
     try:
         renewal = _renewed(document, names, asked, style)
         save_document(renewal.document, target)
@@ -143,17 +143,17 @@ def refresh(asked: RefreshRequest, style: options.Printing) -> int:
 
 
 def _renewed(document: dict[str, Any], names: list[str], asked: RefreshRequest, style: options.Printing) -> Renewal:
-    from envcheck.matrix.refresh.refresh import deepen, list_framework, new_rows
+    from envcheck.matrix.refresh.refresh import add_binaries, find_new_rows, list_framework
     from envcheck.matrix.refresh.refresh import refresh as renew
 
     with index_reader() as reader, progress_bar(quiet=style.quiet) as progress:
         listings = [list_framework(reader, name, asked.since) for name in names]
         renewal = renew(document, listings, reader, asked.today, progress.wheels)
         if asked.deep:
-            chosen = None if asked.since else new_rows(document, renewal.document)
+            chosen = None if asked.since else find_new_rows(document, renewal.document)
             with progress_bar("Reading binaries", quiet=style.quiet) as bar:
                 deep = reader.of_binaries(bar.received)
-                deepen(renewal.document, listings, deep, asked.today, bar.wheels, chosen=chosen)
+                add_binaries(renewal.document, listings, deep, asked.today, bar.wheels, chosen=chosen)
         return renewal
 
 
@@ -191,10 +191,10 @@ def _document(
 
 
 def _tell(changes: list[Change], renewal: Renewal, style: options.Printing) -> None:
-    from envcheck.matrix.refresh.merge import lines_of
+    from envcheck.matrix.refresh.merge import format_change
 
     for change in () if style.quiet else changes:
-        for line in lines_of(change):
+        for line in format_change(change):
             click.echo(_colored(inert(line), _COLORS[change.kind], style), color=style.color)
         if style.verbose:
             click.echo(inert(f"    read from {change.artifact}"))
@@ -247,8 +247,8 @@ def verify(asked: VerifyRequest, style: options.Printing) -> int:
 
 def _held(document: dict[str, Any], names: list[str], asked: VerifyRequest, style: options.Printing) -> Verification:
     from envcheck.matrix.refresh.refresh import list_framework
-    from envcheck.matrix.refresh.verify import hold_binaries
     from envcheck.matrix.refresh.verify import verify as hold
+    from envcheck.matrix.refresh.verify import verify_binaries
 
     with index_reader(cached=False) as reader, progress_bar(quiet=style.quiet) as progress:
         listings = [list_framework(reader, name) for name in names]
@@ -256,7 +256,7 @@ def _held(document: dict[str, Any], names: list[str], asked: VerifyRequest, styl
         if asked.deep is not None:
             with progress_bar("Reading binaries", quiet=style.quiet) as bar:
                 deep = reader.of_binaries(bar.received)
-                hold_binaries(document, listings, deep, asked.deep, bar.wheels, found=found)
+                verify_binaries(document, listings, deep, asked.deep, bar.wheels, found=found)
     return found
 
 

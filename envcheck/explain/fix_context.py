@@ -92,9 +92,9 @@ def _gpus(told: Told) -> tuple[str, ...]:
         return (stated,)  # looking names up takes longer than all the rest
     names = [name for name in told.log.values("gpu") if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ./()-]{2,60}", name)]
     if names:
-        from envcheck.matrix.gpus import capabilities_named
+        from envcheck.matrix.gpus import find_capabilities
 
-        single = [name for name in names if len(capabilities_named(name)) == 1]
+        single = [name for name in names if len(find_capabilities(name)) == 1]
         if single:
             return tuple(dict.fromkeys(single))[:4]
     return tuple(item for item in told.log.capabilities if told.log.matrix.architecture(item))[:4]

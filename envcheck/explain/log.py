@@ -174,9 +174,9 @@ class Log:
         run = {row["base_image"] for row in rows if not _only_asks(row)}
         if len(run) != 1:
             return None
-        from envcheck.matrix.images import framework_in  # reads a table
+        from envcheck.matrix.images import parse_framework  # reads a table
 
-        return framework_in(run.pop())
+        return parse_framework(run.pop())
 
     @cached_property
     def capabilities(self) -> tuple[str, ...]:
@@ -186,9 +186,9 @@ class Log:
         found = [item for item in stated if item]
         found += [digits(value) for value in self.values("cc")]
         for name in names:
-            from envcheck.matrix.gpus import capabilities_named  # reads a table
+            from envcheck.matrix.gpus import find_capabilities  # reads a table
 
-            numbers = capabilities_named(name) if len(name) > 2 else ()
+            numbers = find_capabilities(name) if len(name) > 2 else ()
             found += numbers if len(numbers) == 1 else ()
         return tuple(dict.fromkeys(found))
 

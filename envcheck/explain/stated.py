@@ -98,9 +98,9 @@ class _Told:
     def gpus(self) -> tuple[Gpu, ...]:
         found = []
         for event, name in self._log.capturing("gpu"):
-            from envcheck.matrix.gpus import capabilities_named  # reads a table
+            from envcheck.matrix.gpus import find_capabilities  # reads a table
 
-            numbers = capabilities_named(name) if len(name) > 2 else ()
+            numbers = find_capabilities(name) if len(name) > 2 else ()
             source = Source("file", f"{event.file}:{event.line}", event.text)
             cc = event.captured.get("cc")
             capability = digits(cc) if cc else (numbers[0] if len(numbers) == 1 else "")

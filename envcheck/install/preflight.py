@@ -91,17 +91,17 @@ class Page:
 
 def page_to_reach(wanted: RequirementSet, environment: Mapping[str, str]) -> Page:
     """Return the page of a set's first requirement: on its own index, else on pip's; none where pip asks no index."""
-    from envcheck.matrix.refresh.pip_settings import ArtifactError, usual_index
+    from envcheck.matrix.refresh.pip_settings import ArtifactError, find_default_index
 
     try:
-        from envcheck.matrix.refresh.pip_settings import is_on, pip_options, pip_settings
+        from envcheck.matrix.refresh.pip_settings import is_true, read_pip_options, read_pip_settings
 
-        if is_on(pip_options(environment).get("no-index", "")):
+        if is_true(read_pip_options(environment).get("no-index", "")):
             return Page()
-        settings = pip_settings(environment)
+        settings = read_pip_settings(environment)
     except (ArtifactError, ImportError):  # a folder, or nobody here who reads pip's configuration
         return Page(_page(wanted.index, wanted))
-    index = wanted.index or settings.url or usual_index()
+    index = wanted.index or settings.url or find_default_index()
     return Page(
         _page(index, wanted), settings.ca_file, settings.client_certificate, settings.proxy, settings.trusted_hosts
     )

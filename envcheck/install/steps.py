@@ -191,10 +191,10 @@ def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 def can_stand_for_pip(environment: Mapping[str, str]) -> bool:
     """Tell whether pip's configuration can be read for uv, which is told all of it but extra indexes."""
-    from envcheck.matrix.refresh.pip_settings import ArtifactError, pip_options
+    from envcheck.matrix.refresh.pip_settings import ArtifactError, read_pip_options
 
     try:
-        pip_options(environment)
+        read_pip_options(environment)
     except (ArtifactError, ImportError):
         return False
     return True
@@ -208,9 +208,9 @@ def _for_mamba(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _for_uv(environment: Mapping[str, str]) -> dict[str, str]:
     """Hand pip's index settings to uv, which reads none of them. Raises ArtifactError, ImportError."""
-    from envcheck.matrix.refresh.pip_settings import connection_settings, is_on, pip_options
+    from envcheck.matrix.refresh.pip_settings import is_true, read_connection_settings, read_pip_options
 
-    options, settings = pip_options(environment), connection_settings(environment)
+    options, settings = read_pip_options(environment), read_connection_settings(environment)
     found = {
         "UV_FIND_LINKS": ",".join(options.get("find-links", "").split()),
         "UV_DEFAULT_INDEX": options.get("index-url", "").strip(),
@@ -219,7 +219,7 @@ def _for_uv(environment: Mapping[str, str]) -> dict[str, str]:
         "SSL_CLIENT_CERT": settings.client_certificate,
         "ALL_PROXY": settings.proxy,
     }
-    if is_on(options.get("no-index", "")):
+    if is_true(options.get("no-index", "")):
         # uv has no variable for "no index": kept off the network alone, it reads what it once read of one
         found["UV_OFFLINE"], found["UV_DEFAULT_INDEX"] = "1", Path(sys.prefix, "no-index").as_uri()
     return {name: value for name, value in found.items() if value}

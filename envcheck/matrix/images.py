@@ -41,7 +41,7 @@ class BaseImages:
     compiles_cuda: tuple[str, ...]  # distributions that compile CUDA code when they are installed
 
 
-def base_images() -> BaseImages:
+def load_base_images() -> BaseImages:
     """Return the naming conventions of public images."""
     return load_data("base_images", BaseImages)
 
@@ -53,7 +53,7 @@ def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | 
     """
     name = reference.split("@", 1)[0]
     repository, _, tag = name.rpartition(":") if ":" in name.rsplit("/", 1)[-1] else (name, "", "")
-    for row in base_images().images:
+    for row in load_base_images().images:
         place = re.fullmatch(row.repository, repository)
         said = re.fullmatch(row.tag, tag)
         if place and said:
@@ -61,7 +61,7 @@ def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | 
     return None
 
 
-def framework_in(reference: str) -> tuple[str, str, str] | None:
+def parse_framework(reference: str) -> tuple[str, str, str] | None:
     """Name the distribution, its version and its CUDA that an image is made of; None where its name tells none.
 
     The CUDA is "" where the name does not tell it, and "cpu" for an image without.

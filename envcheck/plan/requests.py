@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
-from envcheck.matrix.gpus import capabilities_named
+from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import can_be_met
 from envcheck.model import (
@@ -316,7 +316,7 @@ def _gpus(named: Iterable[str], matrix: Matrix) -> Fact[tuple[Gpu, ...]]:
 def _gpu(name: str, matrix: Matrix) -> Gpu:
     if matrix.architecture(name):
         return Gpu(compute_capability=_said("--gpu", name))
-    found = capabilities_named(name)
+    found = find_capabilities(name)
     if not found:
         raise RequestError(f"--gpu {name[:40]!r}: no such GPU is known; give its compute capability, such as 8.9.")
     if len(found) > 1:

@@ -15,7 +15,7 @@ from envcheck.gpus.fits import training_memory
 from envcheck.host import data_files
 from envcheck.host.data_files import DataError, load_data
 from envcheck.install.preflight import measured_room
-from envcheck.matrix.images import base_images
+from envcheck.matrix.images import load_base_images
 from envcheck.model import Citation, dataclass, field_names
 from envcheck.model.gpu_products import GpuTable
 from envcheck.plan.plan_data import Companions, companion_row, conda_builds_data, plan_data
@@ -43,7 +43,7 @@ TABLES: list[tuple[str, type]] = [
     ("shared_modules", SharedModules),
 ]
 LOADERS: list[Callable[[], object]] = [
-    base_images,
+    load_base_images,
     catalogue,
     comparisons,
     conda_builds_data,

@@ -17,7 +17,7 @@ from envcheck.install import steps as adapt
 from envcheck.install.journal import place_of
 from envcheck.install.preflight import Preflight, measured_room, objections, page_to_reach, room_for
 from envcheck.install.steps import AdaptError, Here, can_stand_for_pip, step_variables
-from envcheck.matrix.refresh.pip_settings import usual_index
+from envcheck.matrix.refresh.pip_settings import find_default_index
 from envcheck.model import Facts, Known, PythonFacts, Source, replaced
 from envcheck.model.plans import SYSTEM, USER, Plan, RequirementSet, Step
 from envcheck.render.shells import shell_line
@@ -356,14 +356,14 @@ def test_room_for_what_pip_fetches_where_that_is_another_disk(tmp_path: Path, mo
 def test_the_usual_index_is_that_of_the_library() -> None:
     from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-    assert usual_index() == PYPI_SIMPLE_ENDPOINT
+    assert find_default_index() == PYPI_SIMPLE_ENDPOINT
 
 
 def test_without_the_library_no_index_is_usual(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "pypi_simple", None)
-    assert usual_index() == ""
+    assert find_default_index() == ""
 
 
 def test_a_library_that_says_it_otherwise_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envcheck.matrix.refresh.pip_settings._LINE", "(nowhere)")
-    assert usual_index().startswith("https://")
+    monkeypatch.setattr("envcheck.matrix.refresh.pip_settings._ENDPOINT", "(nowhere)")
+    assert find_default_index().startswith("https://")

@@ -12,7 +12,7 @@ import pytest
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.matrix.gpus import capabilities_named
+from envcheck.matrix.gpus import find_capabilities
 from tests.matrix.documents import changed_copy
 
 SCHEMA = Path(__file__).parents[2] / "envcheck" / "schemas" / "matrix-rows.schema.json"
@@ -310,4 +310,4 @@ def test_query_asks_the_matrix_it_is_given(tmp_path: Path, capsys: pytest.Captur
     ],
 )
 def test_gpus_by_the_words_people_use(words: str, capabilities: tuple[str, ...]) -> None:
-    assert capabilities_named(words) == capabilities
+    assert find_capabilities(words) == capabilities

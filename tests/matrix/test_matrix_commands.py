@@ -36,11 +36,11 @@ def test_refresh_writes_a_matrix_and_tells_what_changed(
 def test_refresh_without_output_writes_to_the_users_data(
     configured_index: LocalIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from envcheck.matrix.refresh.refresh import user_matrix
+    from envcheck.matrix.refresh.refresh import find_user_matrix
 
     assert run(["matrix", "refresh", "--framework", "torch", "--since", "2.15"]) == 0
     assert "No release, Python or requirement changed." in capsys.readouterr().out
-    assert json.loads(user_matrix().read_text(encoding="utf-8"))["releases"] == document()["releases"]
+    assert json.loads(find_user_matrix().read_text(encoding="utf-8"))["releases"] == document()["releases"]
 
 
 def test_refresh_keeps_what_it_read_for_the_next_time(configured_index: LocalIndex, tmp_path: Path) -> None:

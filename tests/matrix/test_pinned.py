@@ -110,7 +110,7 @@ def test_a_server_that_is_slow(configured_index: LocalIndex, monkeypatch: pytest
 
 
 def test_a_server_that_drips(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envcheck.matrix.refresh.index._WHOLE", 0.3)
+    monkeypatch.setattr("envcheck.matrix.refresh.index._FETCH_SECONDS", 0.3)
 
     def drip(handler: Handler) -> None:
         handler.send_response(200)
@@ -237,9 +237,9 @@ def test_every_matrix_command_refuses_an_address_without_hash(configured_index: 
 def test_a_users_matrix_overrides_only_when_it_is_named(
     configured_index: LocalIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from envcheck.matrix.refresh.refresh import user_matrix
+    from envcheck.matrix.refresh.refresh import find_user_matrix
 
-    path = user_matrix()
+    path = find_user_matrix()
     path.parent.mkdir(parents=True)
     path.write_bytes(one_release())
     assert run(["matrix", "show", "tensorflow==2.21.0"]) == 0

@@ -10,7 +10,7 @@ import pytest
 from packaging.version import Version
 
 from envcheck.matrix.refresh.merge import canonical_text
-from envcheck.matrix.refresh.pip_settings import pip_settings
+from envcheck.matrix.refresh.pip_settings import read_pip_settings
 from envcheck.matrix.refresh.reader import Reader
 from envcheck.matrix.refresh.refresh import list_framework, refresh
 from envcheck.matrix.refresh.verify import verify
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.network, pytest.mark.needs("package-index")]
 
 @pytest.fixture
 def published() -> Iterator[Reader]:
-    reader = Reader(pip_settings(os.environ), None)
+    reader = Reader(read_pip_settings(os.environ), None)
     yield reader
     reader.close()
 

@@ -59,7 +59,7 @@ def test_without_what_people_found_out_the_majors_are_still_read(
     from envcheck.matrix.refresh import merge
     from envcheck.matrix.refresh.merge import Curated
 
-    monkeypatch.setattr(merge, "curated_statement", lambda *_: Curated())
+    monkeypatch.setattr(merge, "find_curated", lambda *_: Curated())
     rows = renew(index, without("tensorflow", "2.3.0", *NEWEST), "tensorflow").document
     assert (linux(rows, "2.3.0")["cuda"], linux(rows, "2.3.0")["cudnn"]) == ("10.1", "7")
     assert (linux(rows)["cuda"], linux(rows)["cudnn"], linux(rows)["finds_cuda_wheels"]) == ("12.5.1", "9.3", True)

@@ -13,10 +13,10 @@ import pytest
 from pypi_simple import ProjectPage
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix.refresh.deep import READ, derived_cells
-from envcheck.matrix.refresh.index import _wheel, plain_url, reason_of, refuse_downgrade, request_options
-from envcheck.matrix.refresh.merge import curated_file, curated_part, curated_statement, describe_changes
-from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, pip_settings
+from envcheck.matrix.refresh.deep import READ, derive_cells
+from envcheck.matrix.refresh.index import _wheel, build_request_options, describe_error, reject_downgrade, strip_url
+from envcheck.matrix.refresh.merge import describe_changes, extract_curated, find_curated, load_curated
+from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, read_pip_settings
 from envcheck.matrix.refresh.rows import sentences
 from envcheck.matrix.refresh.wheel_contents import (
     classified_pythons,
@@ -26,7 +26,7 @@ from envcheck.matrix.refresh.wheel_contents import (
     parse_constants,
     parse_requirements,
 )
-from envcheck.matrix.refresh.wheels import glibc_of, is_version, parse_wheel, platform_of
+from envcheck.matrix.refresh.wheels import glibc_of, is_version, parse_platform, parse_wheel
 from tests.matrix.documents import changed_copy, document
 
 
@@ -79,7 +79,7 @@ def test_a_page_that_sends_to_an_open_address_is_refused() -> None:
     ],
 )
 def test_platforms(tag: str, platform: str) -> None:
-    assert platform_of(tag) == platform
+    assert parse_platform(tag) == platform
 
 
 def test_glibc_of_tags() -> None:
@@ -100,7 +100,7 @@ def configured(tmp_path: Path, text: str = "", **environment: str) -> IndexSetti
     file = tmp_path / "pip.conf"
     file.write_text(text, encoding="utf-8")
     home = {"HOME": str(tmp_path / "home"), "PIP_CONFIG_FILE": str(file), "VIRTUAL_ENV": str(tmp_path / "venv")}
-    return pip_settings({**home, **environment})
+    return read_pip_settings({**home, **environment})
 
 
 def test_the_index_pip_is_configured_for(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_the_users_own_file_is_read(tmp_path: Path) -> None:
 
 
 def test_no_configuration_at_all() -> None:
-    assert pip_settings({"PIP_CONFIG_FILE": os.devnull}) == IndexSettings()
+    assert read_pip_settings({"PIP_CONFIG_FILE": os.devnull}) == IndexSettings()
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_configurations_that_cannot_be_used(tmp_path: Path, text: str, said: str
 
 def test_certificates_and_trusted_hosts() -> None:
     settings = IndexSettings(ca_file="/our.pem", trusted_hosts=("open.example", "half.example:8443"))
-    assert request_options(settings, "https://mirror.example/x")["verify"] == "/our.pem"
-    assert request_options(settings, "https://open.example/x")["verify"] is False
-    assert request_options(settings, "https://half.example:8443/x")["verify"] is False
-    assert "verify" not in request_options(IndexSettings(), "https://mirror.example/x")
+    assert build_request_options(settings, "https://mirror.example/x")["verify"] == "/our.pem"
+    assert build_request_options(settings, "https://open.example/x")["verify"] is False
+    assert build_request_options(settings, "https://half.example:8443/x")["verify"] is False
+    assert "verify" not in build_request_options(IndexSettings(), "https://mirror.example/x")
 
 
 def test_proxy_and_client_certificate_reach_the_session() -> None:
@@ -170,7 +170,7 @@ def test_proxy_and_client_certificate_reach_the_session() -> None:
 
 
 def test_messages_hold_no_credentials() -> None:
-    assert plain_url("https://me:secret@mirror.example:8443/simple/?token=x") == "https://mirror.example:8443/simple/"
+    assert strip_url("https://me:secret@mirror.example:8443/simple/?token=x") == "https://mirror.example:8443/simple/"
 
 
 def test_a_redirect_from_https_to_http_is_refused() -> None:
@@ -179,16 +179,19 @@ def test_a_redirect_from_https_to_http_is_refused() -> None:
     first, last = requests.Response(), requests.Response()
     first.url, last.url, last.history = "https://mirror.example/simple/", "http://mirror.example/simple/", [first]
     with pytest.raises(ArtifactError, match="from https to http"):
-        refuse_downgrade(last)
+        reject_downgrade(last)
 
 
 def test_every_failure_has_words() -> None:
     from requests import exceptions
 
-    assert reason_of(exceptions.SSLError("x")) == "its certificate could not be checked"
-    assert reason_of(exceptions.ProxyError("x")) == "the proxy could not be used"
-    assert reason_of(exceptions.ConnectionError("HTTPSConnectionPool: Read timed out.")) == "it did not answer in time"
-    assert reason_of(exceptions.ChunkedEncodingError("x")) == "the answer broke off or is not what it should be"
+    assert describe_error(exceptions.SSLError("x")) == "its certificate could not be checked"
+    assert describe_error(exceptions.ProxyError("x")) == "the proxy could not be used"
+    assert (
+        describe_error(exceptions.ConnectionError("HTTPSConnectionPool: Read timed out."))
+        == "it did not answer in time"
+    )
+    assert describe_error(exceptions.ChunkedEncodingError("x")) == "the answer broke off or is not what it should be"
 
 
 # -- metadata and Python texts --
@@ -243,30 +246,30 @@ def test_sentences_of_a_note() -> None:
 
 
 def test_findings_fit_their_schema() -> None:
-    fastjsonschema.compile(json.loads(read_data("curated_releases.schema.json")))(curated_file())
+    fastjsonschema.compile(json.loads(read_data("curated_releases.schema.json")))(load_curated())
 
 
 def test_findings_and_matrix_say_the_same() -> None:
     """Every cell beyond tier 1 stands in the findings file or is read from binaries: no renewal loses it."""
     table = document()["citations"]
-    for framework in curated_file()["sources"]:
+    for framework in load_curated()["sources"]:
         for version, rows in document()["releases"][framework].items():
             for row in rows:
-                part = curated_part(row, table)
-                stated = curated_statement(framework, row["distribution"], row["platform"], version)
+                part = extract_curated(row, table)
+                stated = find_curated(framework, row["distribution"], row["platform"], version)
                 inferred = {cell: part.cells[cell] for cell in set(part.cells) - set(stated.cells)}
-                binaries = {*derived_cells(row["binaries"]), "binaries"} if "binaries" in row else set()
+                binaries = {*derive_cells(row["binaries"]), "binaries"} if "binaries" in row else set()
                 assert set(inferred) <= {"finds_cuda_wheels", "cuda_build", *binaries}, row
                 assert {**inferred, **stated.cells} == part.cells, row
                 members = tuple(name for name in part.members if not re.fullmatch(READ, name))
                 assert (stated.sentences, stated.members) == (part.sentences, members), row
                 assert set(stated.citations) == set(part.citations), row
-    cited = {name for item in curated_file()["statements"] for name in item.get("citations", ())}
-    assert {name: table[name] for name in cited} == curated_file()["citations"]
+    cited = {name for item in load_curated()["statements"] for name in item.get("citations", ())}
+    assert {name: table[name] for name in cited} == load_curated()["citations"]
 
 
 def test_every_statement_is_of_a_row_the_matrix_has() -> None:
-    for item in curated_file()["statements"]:
+    for item in load_curated()["statements"]:
         for version in item["versions"]:
             rows: list[dict[str, Any]] = document()["releases"][item["framework"]][version]
             assert (item["distribution"], item["platform"]) in [(row["distribution"], row["platform"]) for row in rows]

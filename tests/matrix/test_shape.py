@@ -12,7 +12,7 @@ from packaging.specifiers import SpecifierSet
 from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix.load import every_row
+from envcheck.matrix.load import iterate_rows
 from envcheck.matrix.refresh.merge import canonical_text
 from tests.matrix.documents import changed_copy, document, releases, text
 
@@ -46,8 +46,8 @@ def test_canonical_form_does_not_depend_on_the_order_of_what_it_reads() -> None:
 
 
 def test_every_row_cites_and_nothing_is_cited_in_vain() -> None:
-    cited = {name for row in every_row(document()) for name in row["citations"]}
-    assert all(row["citations"] for row in every_row(document()))
+    cited = {name for row in iterate_rows(document()) for name in row["citations"]}
+    assert all(row["citations"] for row in iterate_rows(document()))
     assert cited == set(document()["citations"])
 
 
@@ -62,18 +62,18 @@ def test_wheels_are_cited_with_their_hash() -> None:
 
 
 def test_every_null_has_a_note() -> None:
-    nulls = [row for row in every_row(document()) if None in row.values()]
+    nulls = [row for row in iterate_rows(document()) if None in row.values()]
     assert nulls
     assert [row for row in nulls if not row.get("note")] == []
 
 
 def test_unread_architectures_have_a_note() -> None:
-    empty = [row for row in every_row(document()) if row.get("compute_capabilities") == []]
+    empty = [row for row in iterate_rows(document()) if row.get("compute_capabilities") == []]
     assert [row for row in empty if "Compute capabilities were not read" not in row["note"]] == []
 
 
 def test_every_cell_has_its_proof() -> None:
-    for row in every_row(document()):
+    for row in iterate_rows(document()):
         proof = row.get("proof")
         if not isinstance(proof, dict):
             continue
@@ -83,7 +83,7 @@ def test_every_cell_has_its_proof() -> None:
 
 
 def test_tier_1_rows_cite_a_wheel() -> None:
-    for row in every_row(document()):
+    for row in iterate_rows(document()):
         proof = row.get("proof")
         if isinstance(proof, dict) and "tier1" in proof.values():
             assert any("sha256" in document()["citations"][name] for name in row["citations"]), row

@@ -144,7 +144,7 @@ def test_a_sample_names_every_release_the_matrix_lacks_and_every_row_without_rel
 def test_a_sample_of_an_old_matrix_reads_none_of_the_many_releases_it_lacks(
     index: LocalIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("envcheck.matrix.refresh.verify._FEW", 1)
+    monkeypatch.setattr("envcheck.matrix.refresh.verify._MAX_MISSING", 1)
     matrix = recorded_matrix()
     del matrix["releases"]["torch"]["2.15.0"]
     found = held(index, matrix, "torch", sample=1)

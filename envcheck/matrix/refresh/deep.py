@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck.host.file_changes import write_atomically
 from envcheck.matrix.load import load_document
-from envcheck.matrix.refresh.binaries import BinaryError, ordered, read_binary
-from envcheck.matrix.refresh.index import plain_url, reason_of, refuse_downgrade, request_options
+from envcheck.matrix.refresh.binaries import BinaryError, read_binary, sort_targets
+from envcheck.matrix.refresh.index import build_request_options, describe_error, reject_downgrade, strip_url
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings
 from envcheck.matrix.refresh.rows import Row, sentences
 from envcheck.matrix.refresh.wheel_contents import (
     Fetcher,
+    choose_members,
     parse_content_range,
     parse_record,
     read_member,
-    wanted_members,
 )
 from envcheck.matrix.refresh.wheels import Wheel
 from envcheck.model.versions import numbers
@@ -50,7 +50,7 @@ SAMPLED = {
 _BINARY = r".*\.(so(\.\d+)*|pyd|dll)"
 
 
-def sampled_members(members: Iterable[zipfile.ZipInfo], framework: str) -> tuple[list[zipfile.ZipInfo], int]:
+def choose_binaries(members: Iterable[zipfile.ZipInfo], framework: str) -> tuple[list[zipfile.ZipInfo], int]:
     """Return the members to read in order of their names, and how many binaries the wheel has in all.
 
     A library that a wheel holds under several names, libx.so and libx.so.1, is read once, under the longest.
@@ -126,10 +126,10 @@ class Download:
         import requests
 
         headers = {"Range": f"bytes={first}-{last}", "Accept-Encoding": "identity"}
-        options = request_options(self._settings, self._url)
+        options = build_request_options(self._settings, self._url)
         try:
             with self._session.get(self._url, headers=headers, stream=True, **options) as response:
-                refuse_downgrade(response)
+                reject_downgrade(response)
                 response.raise_for_status()
                 if response.status_code != requests.codes.partial_content:
                     raise ArtifactError("the server does not serve byte ranges")
@@ -137,7 +137,7 @@ class Download:
                     raise ArtifactError("the server sends other bytes than it was asked for")
                 self._write(part, response.iter_content(_CHUNK), last - first + 1)
         except requests.RequestException as error:
-            raise ArtifactError(f"{plain_url(self._url)}: {reason_of(error)}") from error
+            raise ArtifactError(f"{strip_url(self._url)}: {describe_error(error)}") from error
 
     def _write(self, part: Path, chunks: Iterator[bytes], size: int) -> None:
         end = time.monotonic() + self._settings.whole_timeout + size / _SLOWEST
@@ -171,7 +171,7 @@ class Download:
         member, size, checksum, hashed = self._member, 0, 0, hashlib.sha256()
         with part.open("rb") as source, target.open("wb") as unpacked:
             packed = iter(lambda: source.read(_CHUNK), b"")
-            for chunk in packed if member.compress_type == zipfile.ZIP_STORED else _inflated(packed):
+            for chunk in packed if member.compress_type == zipfile.ZIP_STORED else _inflate(packed):
                 size += len(chunk)
                 if size > member.file_size:
                     raise ArtifactError(f"{member.filename} unpacks to more than the {member.file_size} bytes declared")
@@ -187,7 +187,7 @@ class Download:
             raise ArtifactError(f"{member.filename} does not have the hash that its RECORD gives")
 
 
-def _inflated(packed: Iterator[bytes]) -> Iterator[bytes]:
+def _inflate(packed: Iterator[bytes]) -> Iterator[bytes]:
     """Unpack a raw deflate stream in pieces of at most _CHUNK bytes, however much one piece would become."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     for piece in packed:
@@ -239,7 +239,7 @@ class DeepReader:
 
     def _read(self, framework: str, wheel: Wheel, folder: Path) -> Binaries:
         members, record = self._directory(framework, wheel)
-        sampled, count = sampled_members(members, framework)
+        sampled, count = choose_binaries(members, framework)
         parts = [folder / f"{wheel.sha256}-{sha256(item.filename.encode()).hexdigest()[:16]}.part" for item in sampled]
         read = {}
         for member, part in zip(sampled, parts, strict=True):
@@ -257,7 +257,7 @@ class DeepReader:
 
         fetcher = Fetcher(wheel.url, self.session, self.settings)
         with RemoteZip(wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher) as archive:
-            record = wanted_members(archive.namelist(), framework)["RECORD"]
+            record = choose_members(archive.namelist(), framework)["RECORD"]
             digests = parse_record(read_member(archive, record).decode("utf-8"))
             members = archive.infolist()
         self.received += fetcher.received
@@ -303,27 +303,27 @@ class DeepReader:
 
 
 READ = r"\d+ of \d+ binaries"  # how a citation says it
-_ANSWERED = {  # what a note says of a cell until the binaries fill it
+_REMARK_OF = {  # what a note says of a cell until the binaries fill it
     "compiler": "The compiler was not read.",
     "compute_capabilities": "Compute capabilities were not read.",
     "glibc": "glibc was not read; the tag is not trusted.",
 }
 
 
-def derived_cells(binaries: Binaries) -> Row:
+def derive_cells(binaries: Binaries) -> Row:
     """Sum up what the sampled binaries say: GPU code, the glibc they ask for, the compiler that all of them name."""
     read = list(binaries["read"].values())
     targets = {target for item in read for target in item.get("architectures", ())}
     asked = [item["symbols"]["GLIBC"] for item in read if "GLIBC" in item.get("symbols", {})]
     cells: Row = {
-        "compiler": _compiler([set(item.get("compilers", ())) for item in read]),
-        "compute_capabilities": ordered({target for target in targets if target.startswith(("sm_", "compute_"))}),
+        "compiler": _find_compiler([set(item.get("compilers", ())) for item in read]),
+        "compute_capabilities": sort_targets({target for target in targets if target.startswith(("sm_", "compute_"))}),
         "glibc": max(asked, key=numbers, default=None),
     }
     return {cell: value for cell, value in cells.items() if value}
 
 
-def _compiler(named: list[set[str]]) -> str | None:
+def _find_compiler(named: list[set[str]]) -> str | None:
     """Return the one compiler that every binary names, as the matrix writes it; None where that is not one.
 
     {"GCC: (GNU) 11.2.1 20220127 (Red Hat 11.2.1-9)", "GCC: (GNU) 7.5.0"} -> GCC 11.2.1, if the others lack the second
@@ -340,27 +340,27 @@ def _compiler(named: list[set[str]]) -> str | None:
     return None
 
 
-def lay_binaries(row: Row, binaries: Binaries, citations: dict[str, Any], today: str = "") -> None:
+def apply_binaries(row: Row, binaries: Binaries, citations: dict[str, Any], today: str = "") -> None:
     """Put a reading into the row of its wheel: cells that tier 1 or a person filled stay as they are.
 
     `today` dates the citation anew when the wheel was read just now.
     """
-    before = derived_cells(row["binaries"]) if "binaries" in row else {}
-    cells = derived_cells(binaries)
+    before = derive_cells(row["binaries"]) if "binaries" in row else {}
+    cells = derive_cells(binaries)
     for cell in [name for name in cells if name in row]:
         ours = row["proof"].get(cell) == "tier2" and row[cell] == before.get(cell)
         if not ours and row[cell] not in (None, []):
             del cells[cell]
     row.update(cells, binaries=binaries)
     row["proof"] = {**row["proof"], **dict.fromkeys(["binaries", *cells], "tier2")}
-    answered = {_ANSWERED[cell] for cell in cells if cell in _ANSWERED}
+    answered = {_REMARK_OF[cell] for cell in cells if cell in _REMARK_OF}
     note = " ".join(item for item in sentences(row.pop("note", "")) if item not in answered)
     if note:
         row["note"] = note
-    _cite(row, binaries, citations, today)
+    _update_citations(row, binaries, citations, today)
 
 
-def _cite(row: Row, binaries: Binaries, citations: dict[str, Any], today: str) -> None:
+def _update_citations(row: Row, binaries: Binaries, citations: dict[str, Any], today: str) -> None:
     """Say in the citation of the wheel that its binaries were read, and no longer in that of an older wheel."""
     for name in [name for name in row["citations"] if "sha256" in citations[name]]:
         parts = [part for part in citations[name]["locator"].split(", ") if not re.fullmatch(READ, part)]
@@ -374,7 +374,7 @@ def _cite(row: Row, binaries: Binaries, citations: dict[str, Any], today: str) -
 
 
 @lru_cache(maxsize=1)
-def known_binaries() -> Mapping[str, Binaries]:
+def load_known_binaries() -> Mapping[str, Binaries]:
     """Map the hash of each wheel whose binaries the built-in matrix knows to what they say."""
     return {
         row["binaries"]["sha256"]: row["binaries"]

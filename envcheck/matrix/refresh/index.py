@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from envcheck import __version__
-from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, MissingLibraryError, connection_settings
+from envcheck.matrix.refresh.pip_settings import (
+    ArtifactError,
+    IndexSettings,
+    MissingLibraryError,
+    read_connection_settings,
+)
 from envcheck.matrix.refresh.wheels import Wheel, parse_wheel
 
 if TYPE_CHECKING:
@@ -21,8 +26,8 @@ if TYPE_CHECKING:
 
 
 CONNECTIONS = 8
-_BUSY = (429, 500, 502, 503, 504)  # answers worth trying again
-_LATE = "it did not answer in time"
+_RETRY_STATUS = (429, 500, 502, 503, 504)  # answers worth trying again
+_TIMED_OUT = "it did not answer in time"
 
 
 def open_session(settings: IndexSettings) -> requests.Session:
@@ -34,7 +39,7 @@ def open_session(settings: IndexSettings) -> requests.Session:
     session = requests.Session()
     session.headers["User-Agent"] = f"envcheck/{__version__}"
     session.max_redirects = 10
-    retry = Retry(settings.retries, backoff_factor=0.5, status_forcelist=_BUSY, raise_on_status=False)
+    retry = Retry(settings.retries, backoff_factor=0.5, status_forcelist=_RETRY_STATUS, raise_on_status=False)
     adapter = HTTPAdapter(pool_connections=4, pool_maxsize=CONNECTIONS, pool_block=True, max_retries=retry)
     for scheme in ("https://", "http://"):
         session.mount(scheme, adapter)
@@ -59,7 +64,7 @@ def require_libraries(
         )
 
 
-def request_options(settings: IndexSettings, url: str) -> dict[str, Any]:
+def build_request_options(settings: IndexSettings, url: str) -> dict[str, Any]:
     """Return what every request passes: timeouts, and how the server's certificate is checked."""
     options: dict[str, Any] = {"timeout": (settings.connect_timeout, settings.read_timeout)}
     if settings.trusts(url):
@@ -69,34 +74,34 @@ def request_options(settings: IndexSettings, url: str) -> dict[str, Any]:
     return options
 
 
-def read_bounded(response: requests.Response, limit: int, seconds: float) -> bytes:
+def read_limited(response: requests.Response, limit: int, seconds: float) -> bytes:
     """Read a streamed answer of at most `limit` bytes within `seconds`, however slowly it drips."""
     end, taken, size = time.monotonic() + seconds, [], 0
     for chunk in response.iter_content(1 << 16):
         taken.append(chunk)
         size += len(chunk)
         if size > limit:
-            raise ArtifactError(f"{plain_url(response.url)} answers with more than {limit >> 20} MiB; refused.")
+            raise ArtifactError(f"{strip_url(response.url)} answers with more than {limit >> 20} MiB; refused.")
         if time.monotonic() > end:
-            raise ArtifactError(f"{plain_url(response.url)} did not answer in time.")
+            raise ArtifactError(f"{strip_url(response.url)} did not answer in time.")
     return b"".join(taken)
 
 
-def refuse_downgrade(response: requests.Response) -> None:
+def reject_downgrade(response: requests.Response) -> None:
     """Refuse an answer that a secure address gave by sending us to an open one."""
     schemes = [urlsplit(item.url).scheme for item in (*response.history, response)]
     if "https" in schemes and schemes[-1] == "http":
-        raise ArtifactError(f"{plain_url(response.history[0].url)} redirects from https to http; refused.")
+        raise ArtifactError(f"{strip_url(response.history[0].url)} redirects from https to http; refused.")
 
 
-def plain_url(url: str) -> str:
+def strip_url(url: str) -> str:
     """Return an address without user name, password and query, fit for a message."""
     parts = urlsplit(url)
     host = (parts.hostname or "") + (f":{parts.port}" if parts.port else "")
     return f"{parts.scheme}://{host}{parts.path}"
 
 
-def reason_of(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Say in a few words why a request failed, without the address it carries."""
     import requests
     from requests import exceptions
@@ -104,9 +109,9 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, requests.HTTPError) and error.response is not None:
         return f"it answered with status {error.response.status_code}"
     if "timed out" in str(error):  # also how a timeout ends that was tried again
-        return _LATE
+        return _TIMED_OUT
     known = {
-        requests.Timeout: _LATE,
+        requests.Timeout: _TIMED_OUT,
         requests.TooManyRedirects: "it redirects in a circle",
         exceptions.SSLError: "its certificate could not be checked",
         exceptions.ProxyError: "the proxy could not be used",
@@ -116,7 +121,7 @@ def reason_of(error: Exception) -> str:
     return next(said, "the answer broke off or is not what it should be")
 
 
-_LIMIT = 64 << 20  # bytes; the largest real pages are below two megabytes
+_PAGE_LIMIT = 64 << 20  # bytes; the largest real pages are below two megabytes
 
 
 def read_page(session: requests.Session, settings: IndexSettings, distribution: str) -> list[Wheel] | None:
@@ -128,17 +133,17 @@ def read_page(session: requests.Session, settings: IndexSettings, distribution: 
     address = client.get_project_url(distribution)
     headers = {"Accept": pypi_simple.ACCEPT_JSON_PREFERRED}
     try:
-        with session.get(address, headers=headers, stream=True, **request_options(settings, address)) as response:
+        with session.get(address, headers=headers, stream=True, **build_request_options(settings, address)) as response:
             if response.status_code == requests.codes.not_found:
                 return None
             response.raise_for_status()
-            refuse_downgrade(response)
-            content = read_bounded(response, _LIMIT, settings.whole_timeout)
+            reject_downgrade(response)
+            content = read_limited(response, _PAGE_LIMIT, settings.whole_timeout)
     except requests.RequestException as error:
-        raise ArtifactError(f"The index page {plain_url(address)} cannot be read: {reason_of(error)}.") from error
+        raise ArtifactError(f"The index page {strip_url(address)} cannot be read: {describe_error(error)}.") from error
     packages = _parse_page(content, response, distribution)
     if not packages:
-        raise ArtifactError(f"The index page {plain_url(address)} lists no file at all.")
+        raise ArtifactError(f"The index page {strip_url(address)} lists no file at all.")
     found = (_wheel(package, response.url, distribution) for package in packages)
     return [wheel for wheel in found if wheel is not None]
 
@@ -154,9 +159,9 @@ def _parse_page(content: bytes, response: requests.Response, distribution: str) 
         if kind in {"application/vnd.pypi.simple.v1+html", "text/html"}:
             return ProjectPage.from_html(distribution, content, response.url).packages
     except (ValueError, KeyError, TypeError, RecursionError, UnsupportedRepoVersionError) as error:
-        raise ArtifactError(f"The index page {plain_url(response.url)} is not the {kind} it says it is.") from error
+        raise ArtifactError(f"The index page {strip_url(response.url)} is not the {kind} it says it is.") from error
     raise ArtifactError(
-        f"The index page {plain_url(response.url)} is {kind or 'of no stated kind'}, not an index page."
+        f"The index page {strip_url(response.url)} is {kind or 'of no stated kind'}, not an index page."
     )
 
 
@@ -180,7 +185,7 @@ def _wheel(package: Any, page: str, distribution: str) -> Wheel | None:
     )
 
 
-_WHOLE = 60.0  # seconds for all of it, however slowly it drips
+_FETCH_SECONDS = 60.0  # seconds for all of it, however slowly it drips
 
 
 def fetch_pinned(url: str, limit: int) -> bytes:
@@ -191,13 +196,13 @@ def fetch_pinned(url: str, limit: int) -> bytes:
     """
     pin = parse_pin(url)
     require_libraries(("requests", "platformdirs"), "Fetching a matrix")
-    settings = replace(connection_settings(os.environ), whole_timeout=_WHOLE)
+    settings = replace(read_connection_settings(os.environ), whole_timeout=_FETCH_SECONDS)
     address = url.partition("#")[0]
     with open_session(settings) as session:
         content = _fetch(session, settings, address, limit)
     found = hashlib.sha256(content).hexdigest()
     if found != pin:
-        raise ArtifactError(f"{plain_url(address)} has the SHA-256 {found}, not {pin} as was asked for; refused.")
+        raise ArtifactError(f"{strip_url(address)} has the SHA-256 {found}, not {pin} as was asked for; refused.")
     return content
 
 
@@ -208,8 +213,8 @@ def parse_pin(url: str) -> str:
     if pin is None:
         said = "is no SHA-256" if fragment else "is missing"
         raise ArtifactError(
-            f"{plain_url(address)} is not fetched: the hash that pins it {said}. "
-            f"Write {plain_url(address)}#sha256=HASH with the 64 hexadecimal digits of its SHA-256."
+            f"{strip_url(address)} is not fetched: the hash that pins it {said}. "
+            f"Write {strip_url(address)}#sha256=HASH with the 64 hexadecimal digits of its SHA-256."
         )
     if not urlsplit(address).hostname:
         raise ArtifactError(f"{address.partition('?')[0]} names no host.")
@@ -219,11 +224,11 @@ def parse_pin(url: str) -> str:
 def _fetch(session: requests.Session, settings: IndexSettings, address: str, limit: int) -> bytes:
     import requests
 
-    options = request_options(settings, address)
+    options = build_request_options(settings, address)
     try:
         with session.get(address, stream=True, **options) as response:
             response.raise_for_status()
-            refuse_downgrade(response)
-            return read_bounded(response, limit, settings.whole_timeout)
+            reject_downgrade(response)
+            return read_limited(response, limit, settings.whole_timeout)
     except (requests.RequestException, OSError) as error:  # OSError: a certificate file that pip names and is not there
-        raise ArtifactError(f"{plain_url(address)} cannot be read: {reason_of(error)}.") from error
+        raise ArtifactError(f"{strip_url(address)} cannot be read: {describe_error(error)}.") from error

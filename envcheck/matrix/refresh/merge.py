@@ -13,8 +13,8 @@ from typing import Any
 from packaging.version import Version
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix.load import FILES, SECTIONS, every_row
-from envcheck.matrix.refresh.deep import known_binaries, lay_binaries
+from envcheck.matrix.load import FILES, SECTIONS, iterate_rows
+from envcheck.matrix.refresh.deep import apply_binaries, load_known_binaries
 from envcheck.matrix.refresh.rows import Draft, Row, is_remark, sentences
 
 
@@ -28,13 +28,13 @@ def canonical_text(document: Mapping[str, Any]) -> str:
     return "{\n" + ",\n".join(written) + "\n}\n"
 
 
-def parts_of(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def split_document(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Part a document into the files of data/matrix, each with the citations of its rows."""
     parts = [(file, {name: document[name] for name in sections}) for file, sections in FILES.items()]
     releases = document["releases"].items()
     parts += [(f"releases/{framework}", {"releases": {framework: rows}}) for framework, rows in releases]
     for file, part in parts:
-        cited = {name for row in every_row(part) for name in row["citations"]}
+        cited = {name for row in iterate_rows(part) for name in row["citations"]}
         yield file, {**part, "citations": {name: document["citations"][name] for name in cited}}
 
 
@@ -104,7 +104,7 @@ def _items(table: Any) -> Iterator[tuple[str, Any]]:
 
 NO_CELLS = frozenset({"distribution", "platform", "citations", "note", "proof"})
 _TIER1_MEMBERS = r"METADATA.*|build_info\.py|torch/version\.py|torch/cuda/__init__\.py"
-KEPT = "-binaries"  # ends the citation of a wheel that only its binaries are cited of
+BINARIES_SUFFIX = "-binaries"  # ends the citation of a wheel that only its binaries are cited of
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,9 @@ class Curated:
     wheel: Mapping[str, str] = field(default_factory=dict)  # citation of the wheel whose members those are
 
 
-def curated_part(row: Row, table: Mapping[str, Any]) -> Curated:
+def extract_curated(row: Row, table: Mapping[str, Any]) -> Curated:
     """Take from a row what is not tier 1: cells, sentences, documents and binaries; `table` holds the citations."""
-    proof = {cell: tier_of(row, cell) for cell in row if cell not in NO_CELLS}
+    proof = {cell: get_tier(row, cell) for cell in row if cell not in NO_CELLS}
     cells = {cell: row[cell] for cell, tier in proof.items() if tier != "tier1"}
     first, *others = row["citations"]
     members = [name for name in table[first]["locator"].split(", ") if not re.fullmatch(_TIER1_MEMBERS, name)]
@@ -129,38 +129,38 @@ def curated_part(row: Row, table: Mapping[str, Any]) -> Curated:
         cells,
         {cell: proof[cell] for cell in cells},
         tuple(item for item in sentences(row.get("note", "")) if not is_remark(item)),
-        tuple(name for name in others if "sha256" not in table[name] or name.endswith(KEPT)),
+        tuple(name for name in others if "sha256" not in table[name] or name.endswith(BINARIES_SUFFIX)),
         tuple(members),
         table[first],
     )
 
 
-def tier_of(row: Row, cell: str) -> str:
+def get_tier(row: Row, cell: str) -> str:
     """Return how a cell is known: "*" stands for the cells a row's proof does not name."""
     proof: Mapping[str, str] = row["proof"]
     return proof.get(cell, proof.get("*", "documented"))
 
 
 @lru_cache(maxsize=1)
-def curated_file() -> Mapping[str, Any]:
+def load_curated() -> Mapping[str, Any]:
     """Read the findings that ship with the program: sources, documents, and statements by release."""
     found: Mapping[str, Any] = json.loads(read_data("curated_releases.json"))
     return found
 
 
-def sources(framework: str) -> tuple[tuple[str, ...], str]:
+def find_sources(framework: str) -> tuple[tuple[str, ...], str]:
     """Return the distributions to read of a framework, and its first release the matrix holds."""
-    found = curated_file()["sources"][framework]
+    found = load_curated()["sources"][framework]
     return tuple(found["distributions"]), found["first"]
 
 
-def documents() -> Mapping[str, Any]:
+def list_documents() -> Mapping[str, Any]:
     """Return the citations that the statements rest on."""
-    found: Mapping[str, Any] = curated_file()["citations"]
+    found: Mapping[str, Any] = load_curated()["citations"]
     return found
 
 
-def curated_statement(framework: str, distribution: str, platform: str, version: str) -> Curated:
+def find_curated(framework: str, distribution: str, platform: str, version: str) -> Curated:
     """Return what is stated of one row; nothing where the file has no statement."""
     for item in _statements().get((framework, distribution, platform), ()):
         if version in item["versions"]:
@@ -177,7 +177,7 @@ def curated_statement(framework: str, distribution: str, platform: str, version:
 @lru_cache(maxsize=1)
 def _statements() -> Mapping[tuple[str, str, str], list[Any]]:
     found: dict[tuple[str, str, str], list[Any]] = {}
-    for item in curated_file()["statements"]:
+    for item in load_curated()["statements"]:
         found.setdefault((item["framework"], item["distribution"], item["platform"]), []).append(item)
     return found
 
@@ -212,10 +212,10 @@ def list_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]
 
 def describe_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Write the changes, one line each."""
-    return [line for change in list_changes(old, new) for line in lines_of(change)]
+    return [line for change in list_changes(old, new) for line in format_change(change)]
 
 
-def lines_of(change: Change) -> list[str]:
+def format_change(change: Change) -> list[str]:
     """Write one change: "+ torch 2.6.0 on linux_x86_64: pythons 3.9 3.10", one line a changed cell."""
     if change.kind == ADDED:
         shown = [f"{cell} {_shown(change.cells[cell]['new'])}" for cell in _SUMMARY if _is_told(change, cell)]
@@ -290,18 +290,18 @@ def merge_release(document: Document, framework: str, drafts: Iterable[Draft], t
         rows = versions.setdefault(draft.group.version, [])
         old = next((row for row in rows if (row["distribution"], row["platform"]) == draft.key), None)
         if old is None:
-            curated = curated_statement(framework, *draft.key, draft.group.version)
+            curated = find_curated(framework, *draft.key, draft.group.version)
         else:
-            curated = curated_part(old, document["citations"])
+            curated = extract_curated(old, document["citations"])
             rows.remove(old)
-        row = finished_row(draft, curated)
+        row = build_row(draft, curated)
         rows.append(row)
         document["citations"].update(_citations(draft, curated, today))
-        if draft.wheel.sha256 in known_binaries():
-            lay_binaries(row, known_binaries()[draft.wheel.sha256], document["citations"])
+        if draft.wheel.sha256 in load_known_binaries():
+            apply_binaries(row, load_known_binaries()[draft.wheel.sha256], document["citations"])
 
 
-def finished_row(draft: Draft, curated: Curated) -> Row:
+def build_row(draft: Draft, curated: Curated) -> Row:
     """Write a row: what people found out wins over what tier 1 reads, and drops the remarks it answers."""
     laid = {cell: value for cell, value in curated.cells.items() if not _same(draft, curated, cell)}
     proof = {**draft.proof, **{cell: curated.proof[cell] for cell in laid}}
@@ -339,23 +339,23 @@ def _citations(draft: Draft, curated: Curated, today: str) -> Document:
         "sha256": draft.wheel.sha256,
     }
     kept = {name: {**curated.wheel, "locator": ", ".join(curated.members)} for name in _kept_wheel(draft, curated)}
-    stated = {name: documents()[name] for name in curated.citations if name in documents()}
+    stated = {name: list_documents()[name] for name in curated.citations if name in list_documents()}
     return {**stated, **kept, draft.citation_id: body}
 
 
 def _kept_wheel(draft: Draft, curated: Curated) -> list[str]:
     """Name the citation of an older wheel whose binaries were read, once another wheel speaks for the row."""
     moved = curated.members and curated.wheel and curated.wheel["sha256"] != draft.wheel.sha256
-    return [draft.citation_id + KEPT] if moved else []
+    return [draft.citation_id + BINARIES_SUFFIX] if moved else []
 
 
 def drop_unused_citations(document: Document) -> None:
     """Leave out what no row cites any more."""
-    cited = {name for row in every_row(document) for name in row["citations"]}
+    cited = {name for row in iterate_rows(document) for name in row["citations"]}
     document["citations"] = {name: body for name, body in document["citations"].items() if name in cited}
 
 
-def has_all(rows: Iterable[Mapping[str, Any]], citations: Mapping[str, Any], groups: Iterable[Any]) -> bool:
+def is_up_to_date(rows: Iterable[Mapping[str, Any]], citations: Mapping[str, Any], groups: Iterable[Any]) -> bool:
     """Tell whether rows already say all that the index lists of a release: wheels, Pythons, tags, what is yanked."""
     known = {(row["distribution"], row["platform"]): row for row in rows}
     return all(_is_current(known.get((group.distribution, group.platform)), citations, group) for group in groups)

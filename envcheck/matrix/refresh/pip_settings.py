@@ -25,20 +25,20 @@ class MissingLibraryError(Exception):
     """The libraries that talk to an index are not installed; the message says how to install them."""
 
 
-_LINE = r'^PYPI_SIMPLE_ENDPOINT\b[^=\n]*= "([^"\s]+)"'
+_ENDPOINT = r'^PYPI_SIMPLE_ENDPOINT\b[^=\n]*= "([^"\s]+)"'
 
 
-def usual_index() -> str:
+def find_default_index() -> str:
     """Return its address; "" where the library that knows it is not here."""
     spec = find_spec("pypi_simple")
     if spec is None or not spec.origin:
         return ""
     # To import the library takes longer than all else that is done before an installation: its source says it.
-    found = re.search(_LINE, Path(spec.origin).read_text(encoding="utf-8"), re.MULTILINE)
-    return found[1] if found else _asked()
+    found = re.search(_ENDPOINT, Path(spec.origin).read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else _import_default_index()
 
 
-def _asked() -> str:
+def _import_default_index() -> str:
     from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
     return str(PYPI_SIMPLE_ENDPOINT)
@@ -67,51 +67,51 @@ class IndexSettings:
         return parts.hostname in self.trusted_hosts or f"{parts.hostname}:{parts.port}" in self.trusted_hosts
 
 
-def pip_settings(
+def read_pip_settings(
     environment: Mapping[str, str], prefix: str = sys.prefix, schemes: tuple[str, ...] = ("http", "https")
 ) -> IndexSettings:
     """Read pip's own configuration; extra indexes and find-links are left out on purpose."""
-    options = pip_options(environment, prefix)
-    if is_on(options.get("no-index", "")):
+    options = read_pip_options(environment, prefix)
+    if is_true(options.get("no-index", "")):
         raise ArtifactError("pip is configured to use no index (no-index), so there is nothing to read.")
     url = options.get("index-url", "").strip()
     if url and urlsplit(url).scheme not in schemes:
         readable = " and ".join(schemes)
         raise ArtifactError(f"pip's index has the scheme {urlsplit(url).scheme!r}; only {readable} can be read.")
-    return replace(_connection(options), url=url)
+    return replace(_build_settings(options), url=url)
 
 
-def connection_settings(environment: Mapping[str, str], prefix: str = sys.prefix) -> IndexSettings:
+def read_connection_settings(environment: Mapping[str, str], prefix: str = sys.prefix) -> IndexSettings:
     """Read from pip's configuration how to reach servers that are no index: certificates, proxy, patience."""
-    return _connection(pip_options(environment, prefix))
+    return _build_settings(read_pip_options(environment, prefix))
 
 
-def is_on(value: str) -> bool:
+def is_true(value: str) -> bool:
     """Tell whether pip takes an option's value for yes."""
     return value.lower() in {"1", "true", "yes", "on"}
 
 
-def pip_options(environment: Mapping[str, str], prefix: str = sys.prefix) -> dict[str, str]:
+def read_pip_options(environment: Mapping[str, str], prefix: str = sys.prefix) -> dict[str, str]:
     """Read all options of pip's files and variables by their long names. Raises ArtifactError for a broken file."""
     found: dict[str, str] = {}
-    for path in _files(environment, prefix):
+    for path in _find_files(environment, prefix):
         found.update(_read(path))
-    return {**found, **_from_environment(environment)}
+    return {**found, **_read_environment(environment)}
 
 
-def _connection(options: Mapping[str, str]) -> IndexSettings:
+def _build_settings(options: Mapping[str, str]) -> IndexSettings:
     usual = IndexSettings()
     return IndexSettings(
         ca_file=options.get("cert", ""),
         client_certificate=options.get("client-cert", ""),
         proxy=options.get("proxy", ""),
         trusted_hosts=tuple(options.get("trusted-host", "").split()),
-        read_timeout=_number(options, ("timeout", "default-timeout"), usual.read_timeout),
-        retries=int(_number(options, ("retries",), usual.retries)),
+        read_timeout=_parse_number(options, ("timeout", "default-timeout"), usual.read_timeout),
+        retries=int(_parse_number(options, ("retries",), usual.retries)),
     )
 
 
-def _number(options: Mapping[str, str], names: Iterable[str], usual: float) -> float:
+def _parse_number(options: Mapping[str, str], names: Iterable[str], usual: float) -> float:
     """Read a number of seconds or tries; one that is none is reported as pip reports it."""
     named = next((name for name in names if options.get(name)), "")
     if not named:
@@ -125,7 +125,7 @@ def _number(options: Mapping[str, str], names: Iterable[str], usual: float) -> f
     return found
 
 
-def _files(environment: Mapping[str, str], prefix: str) -> Iterator[Path]:
+def _find_files(environment: Mapping[str, str], prefix: str) -> Iterator[Path]:
     """Yield pip's configuration files, the stronger ones later; PIP_CONFIG_FILE=/dev/null means none."""
     import platformdirs
 
@@ -163,7 +163,7 @@ def _read(path: Path) -> dict[str, str]:
     return {key.replace("_", "-"): value for section in sections for key, value in section.items()}
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def _read_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Read PIP_INDEX_URL and the like: an empty variable counts as not set."""
     found = {key: value for key, value in environment.items() if key.startswith("PIP_") and value}
     return {key[len("PIP_") :].lower().replace("_", "-"): value for key, value in found.items()}

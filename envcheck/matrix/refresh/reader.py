@@ -13,13 +13,13 @@ from envcheck.host.file_changes import write_atomically
 from envcheck.matrix.refresh.deep import EDITION, DeepReader
 from envcheck.matrix.refresh.index import CONNECTIONS, open_session, read_page
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, UnusableWheelError
-from envcheck.matrix.refresh.wheel_contents import Contents, from_json, read_wheel
+from envcheck.matrix.refresh.wheel_contents import Contents, parse_contents, read_wheel
 from envcheck.matrix.refresh.wheels import Group, Wheel
 
 CACHE_EDITION = "1"  # part of the folder's name: another edition reads other members
 
 
-def user_cache() -> Path:
+def find_user_cache() -> Path:
     """Return the folder under the user's cache that renewals share."""
     import platformdirs
 
@@ -36,7 +36,7 @@ class Cache:
     def get(self, sha256: str) -> Contents | None:
         """Return what is kept of a wheel."""
         try:
-            return from_json(json.loads(self._path(sha256).read_text(encoding="utf-8")))
+            return parse_contents(json.loads(self._path(sha256).read_text(encoding="utf-8")))
         except (OSError, ValueError):
             return None
 
@@ -50,7 +50,7 @@ class Cache:
         return self.folder / f"{sha256}.json"
 
 
-_TOLD = 5  # errors named in one message
+_MAX_REASONS = 5  # errors named in one message
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Reading:
         """Raise ArtifactError with the reasons when any wheel could not be read."""
         reasons = sorted(self.failed.values())
         if reasons:
-            rest = f" And {len(reasons) - _TOLD} more." if len(reasons) > _TOLD else ""
-            raise ArtifactError(" ".join(reasons[:_TOLD]) + rest)
+            rest = f" And {len(reasons) - _MAX_REASONS} more." if len(reasons) > _MAX_REASONS else ""
+            raise ArtifactError(" ".join(reasons[:_MAX_REASONS]) + rest)
 
 
 class Reader:
@@ -131,35 +131,35 @@ def read_usable(wanted: Mapping[str, Sequence[Group]], reader: Reader, progress:
     reading = Reading()
     asked = {name: list(groups) for name, groups in wanted.items()}
     while any(asked.values()):
-        found = reader.read_all(_representatives(asked), progress)
+        found = reader.read_all(_map_representatives(asked), progress)
         for part in ("contents", "unusable", "failed"):
             getattr(reading, part).update(getattr(found, part))
-        asked = {name: _next(groups, reading) for name, groups in asked.items()}
-        progress = _silent  # the bar is full: few wheels have to be replaced
+        asked = {name: _find_replacements(groups, reading) for name, groups in asked.items()}
+        progress = _ignore_progress  # the bar is full: few wheels have to be replaced
     return reading
 
 
-def usable(groups: Iterable[Group], reading: Reading) -> list[Group]:
+def drop_unusable(groups: Iterable[Group], reading: Reading) -> list[Group]:
     """Return groups without the wheels that turned out unusable; one that has no other stays as it is."""
-    return [_without_unusable(group, reading) for group in groups]
+    return [_drop_unusable_wheels(group, reading) for group in groups]
 
 
-def _next(groups: Iterable[Group], reading: Reading) -> list[Group]:
-    left = usable((group for group in groups if group.representative.sha256 in reading.unusable), reading)
+def _find_replacements(groups: Iterable[Group], reading: Reading) -> list[Group]:
+    left = drop_unusable((group for group in groups if group.representative.sha256 in reading.unusable), reading)
     return [group for group in left if group.representative.sha256 not in reading.unusable]
 
 
-def _without_unusable(group: Group, reading: Reading) -> Group:
+def _drop_unusable_wheels(group: Group, reading: Reading) -> Group:
     bad = tuple(wheel for wheel in group.wheels if wheel.sha256 in reading.unusable)
     good = tuple(wheel for wheel in group.wheels if wheel not in bad)
     return replace(group, wheels=good, left_out=bad) if bad and good else group
 
 
-def _representatives(wanted: Mapping[str, Iterable[Group]]) -> dict[str, tuple[str, Wheel]]:
+def _map_representatives(wanted: Mapping[str, Iterable[Group]]) -> dict[str, tuple[str, Wheel]]:
     """Map the SHA-256 of each wheel to read to its framework and itself."""
     pairs = ((name, group.representative) for name, groups in wanted.items() for group in groups)
     return {wheel.sha256: (name, wheel) for name, wheel in pairs}
 
 
-def _silent(_done: int, _total: int) -> None:
+def _ignore_progress(_done: int, _total: int) -> None:
     """Show no progress."""

@@ -10,24 +10,24 @@ from typing import Any
 
 from envcheck.host.file_changes import write_output
 from envcheck.matrix.load import check_document
-from envcheck.matrix.refresh.deep import SAMPLED, DeepReader, lay_binaries
+from envcheck.matrix.refresh.deep import SAMPLED, DeepReader, apply_binaries
 from envcheck.matrix.refresh.merge import (
     Document,
     canonical_text,
     drop_unused_citations,
-    has_all,
+    find_sources,
+    is_up_to_date,
     merge_release,
-    parts_of,
-    sources,
+    split_document,
 )
 from envcheck.matrix.refresh.pip_settings import ArtifactError
-from envcheck.matrix.refresh.reader import Reader, Reading, read_usable, usable
+from envcheck.matrix.refresh.reader import Reader, Reading, drop_unusable, read_usable
 from envcheck.matrix.refresh.rows import Row, draft_release
 from envcheck.matrix.refresh.wheel_contents import Contents
 from envcheck.matrix.refresh.wheels import Group, Wheel, group_wheels
 
 
-def user_matrix() -> Path:
+def find_user_matrix() -> Path:
     """Return where a renewed matrix goes unless its user names a file."""
     import platformdirs
 
@@ -49,7 +49,7 @@ def save_parts(document: dict[str, Any], folder: Path) -> None:
     check_document(document, str(folder))
     try:
         (folder / "releases").mkdir(parents=True, exist_ok=True)
-        for file, part in parts_of(document):
+        for file, part in split_document(document):
             write_output(folder / f"{file}.json", canonical_text(part))
     except OSError as error:
         raise ArtifactError(f"{folder} cannot be written: {error.strerror}.") from error
@@ -93,22 +93,22 @@ class Listing:
 
 def refresh(document: Document, listings: Sequence[Listing], reader: Reader, today: str, progress: Progress) -> Renewal:
     """Return a renewed copy of a document; raises ArtifactError, and then nothing is renewed at all."""
-    wanted = {listing.framework: _changed(document, listing) for listing in listings}
+    wanted = {listing.framework: _find_changed(document, listing) for listing in listings}
     reading = read_usable(wanted, reader, progress)
     reading.require_all()
     renewed = deepcopy(document)
     left_out: list[str] = []
     for listing in listings:
-        groups = usable(wanted[listing.framework], reading)
+        groups = drop_unusable(wanted[listing.framework], reading)
         silent = _merge(renewed, listing, groups, reading.contents, today)
-        left_out += [*_left_out(groups, reading), *silent]
+        left_out += [*_describe_unusable(groups, reading), *silent]
     drop_unused_citations(renewed)
     renewed["checked"] = today
-    vanished = [row for listing in listings for row in _vanished(document, listing)]
+    vanished = [row for listing in listings for row in _find_vanished(document, listing)]
     return Renewal(renewed, tuple(sorted(set(left_out))), tuple(vanished))
 
 
-def _left_out(groups: Iterable[Group], reading: Reading) -> Iterator[str]:
+def _describe_unusable(groups: Iterable[Group], reading: Reading) -> Iterator[str]:
     """Say which wheels no installer takes, and which was read in place of each."""
     for group in groups:
         instead = f" Read in its place: {group.representative.filename}." if group.left_out else ""
@@ -119,26 +119,28 @@ def _left_out(groups: Iterable[Group], reading: Reading) -> Iterator[str]:
 
 def list_framework(reader: Reader, framework: str, since: str = "") -> Listing:
     """Read the index pages of a framework's distributions and group the wheels from `since` on."""
-    distributions, first = sources(framework)
+    distributions, first = find_sources(framework)
     pages = [reader.page(name) for name in distributions]
     if not any(page is not None for page in pages):
         raise ArtifactError(f"The index has no page for any distribution of {framework}; its address may be wrong.")
     wheels = (wheel for page in pages for wheel in page or ())
-    return Listing(framework, tuple(group_wheels(_at_least(wheels, (first, since)))), since or "0")
+    return Listing(framework, tuple(group_wheels(_select_from(wheels, (first, since)))), since or "0")
 
 
-def _at_least(wheels: Iterable[Wheel], floors: Iterable[str]) -> list[Wheel]:
+def _select_from(wheels: Iterable[Wheel], floors: Iterable[str]) -> list[Wheel]:
     from packaging.version import Version
 
     lowest = max(Version(floor) for floor in floors if floor)
     return [wheel for wheel in wheels if Version(wheel.name.version) >= lowest]
 
 
-def _changed(document: Document, listing: Listing) -> list[Group]:
+def _find_changed(document: Document, listing: Listing) -> list[Group]:
     """List the groups of every release that the document does not show as the index lists it."""
     versions, table = document["releases"].get(listing.framework, {}), document["citations"]
     changed = (
-        groups for name, groups in listing.by_version().items() if not has_all(versions.get(name, ()), table, groups)
+        groups
+        for name, groups in listing.by_version().items()
+        if not is_up_to_date(versions.get(name, ()), table, groups)
     )
     return [group for groups in changed for group in groups]
 
@@ -158,7 +160,7 @@ def _merge(
     return silent
 
 
-def _vanished(document: Document, listing: Listing) -> list[str]:
+def _find_vanished(document: Document, listing: Listing) -> list[str]:
     from packaging.version import Version
 
     listed = {(group.distribution, group.version, group.platform) for group in listing.groups}
@@ -174,7 +176,7 @@ DocumentDeepRefresh = dict[str, Any]
 Key = tuple[str, str, str, str]  # framework, version, distribution, platform
 
 
-def deepen(
+def add_binaries(
     document: DocumentDeepRefresh,
     listings: Sequence[Listing],
     reader: DeepReader,
@@ -187,37 +189,37 @@ def deepen(
 
     Raises ArtifactError; the caller throws the document away then, and the cache keeps what was read.
     """
-    waiting = [item for listing in listings for item in _lacking(document, listing)]
+    waiting = [item for listing in listings for item in _iterate_unread_rows(document, listing)]
     waiting = [item for item in waiting if chosen is None or item[0] in chosen]
     found = []
     progress(0, len(waiting))
     for done, (key, row, wheel) in enumerate(waiting, 1):
         binaries = reader.read(key[0], wheel)
         if binaries["read"]:
-            lay_binaries(row, binaries, document["citations"], today)
+            apply_binaries(row, binaries, document["citations"], today)
             found.append(key)
         progress(done, len(waiting))
     return found
 
 
-def new_rows(old: DocumentDeepRefresh, new: DocumentDeepRefresh) -> set[Key]:
+def find_new_rows(old: DocumentDeepRefresh, new: DocumentDeepRefresh) -> set[Key]:
     """Name the rows of a renewed document that are new there or rest on another wheel than before."""
-    known = {key: _wheel(row, old["citations"]) for key, row in release_rows(old)}
-    return {key for key, row in release_rows(new) if known.get(key) != _wheel(row, new["citations"])}
+    known = {key: _get_wheel_hash(row, old["citations"]) for key, row in iterate_releases(old)}
+    return {key for key, row in iterate_releases(new) if known.get(key) != _get_wheel_hash(row, new["citations"])}
 
 
-def _lacking(document: DocumentDeepRefresh, listing: Listing) -> Iterator[tuple[Key, Row, Wheel]]:
+def _iterate_unread_rows(document: DocumentDeepRefresh, listing: Listing) -> Iterator[tuple[Key, Row, Wheel]]:
     """Yield the rows, with the wheel they rest on, whose binaries can be read and were not: ELF and PE only."""
     wheels = {group.representative.sha256: group.representative for group in listing.groups}
-    for key, row in release_rows(document):
-        wheel = wheels.get(_wheel(row, document["citations"]))
+    for key, row in iterate_releases(document):
+        wheel = wheels.get(_get_wheel_hash(row, document["citations"]))
         if wheel is None or key[0] != listing.framework or key[0] not in SAMPLED or "stub_for" in row:
             continue
         if key[3].startswith(("linux", "win")) and row.get("binaries", {}).get("sha256") != wheel.sha256:
             yield key, row, wheel
 
 
-def release_rows(document: DocumentDeepRefresh) -> Iterator[tuple[Key, Row]]:
+def iterate_releases(document: DocumentDeepRefresh) -> Iterator[tuple[Key, Row]]:
     """Yield the rows of all releases by their names."""
     for framework, versions in document["releases"].items():
         for version, rows in versions.items():
@@ -225,5 +227,5 @@ def release_rows(document: DocumentDeepRefresh) -> Iterator[tuple[Key, Row]]:
                 yield (framework, version, row["distribution"], row["platform"]), row
 
 
-def _wheel(row: Row, citations: Mapping[str, Any]) -> str:
+def _get_wheel_hash(row: Row, citations: Mapping[str, Any]) -> str:
     return str(citations[row["citations"][0]].get("sha256", ""))

@@ -8,16 +8,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from envcheck import __version__
-from envcheck.matrix.refresh.deep import Binaries, DeepReader, derived_cells
-from envcheck.matrix.refresh.merge import NO_CELLS, Document, curated_part, finished_row, tier_of
+from envcheck.matrix.refresh.deep import Binaries, DeepReader, derive_cells
+from envcheck.matrix.refresh.merge import NO_CELLS, Document, build_row, extract_curated, get_tier
 from envcheck.matrix.refresh.pip_settings import ArtifactError
-from envcheck.matrix.refresh.reader import Reader, Reading, read_usable, usable
+from envcheck.matrix.refresh.reader import Reader, Reading, drop_unusable, read_usable
 from envcheck.matrix.refresh.refresh import Listing
 from envcheck.matrix.refresh.rows import Draft, Row, draft_release
 from envcheck.matrix.refresh.wheels import Group
 
 Key = tuple[str, str, str, str]  # framework, version, distribution, platform
-_FEW = 20  # releases without a row that a sample reads, since wheels no installer takes need none
+_MAX_MISSING = 20  # releases without a row that a sample reads, since wheels no installer takes need none
 
 
 @dataclass(frozen=True)
@@ -66,90 +66,90 @@ def verify(
     document: Document, listings: Sequence[Listing], reader: Reader, sample: int, progress: Callable[[int, int], None]
 ) -> Verification:
     """Re-read `sample` rows chosen at random, or all for 0, and hold all releases against the index's pages."""
-    rows = {key for listing in listings for key in _rows(document, listing.framework)}
-    listed = {_key(listing.framework, group): group for listing in listings for group in listing.groups}
+    rows = {key for listing in listings for key in _iterate_keys(document, listing.framework)}
+    listed = {_make_key(listing.framework, group): group for listing in listings for group in listing.groups}
     chosen = rows if not sample else set(random.sample(sorted(rows), min(sample, len(rows))))
     missing = set(listed) - rows
-    found = Verification(vanished=[_label(key) for key in sorted(rows - set(listed))])
-    if len(missing) > _FEW and sample:
-        found.disagreements += [_missing(key, listed[key]) for key in sorted(missing)]
+    found = Verification(vanished=[_format_key(key) for key in sorted(rows - set(listed))])
+    if len(missing) > _MAX_MISSING and sample:
+        found.disagreements += [_report_missing(key, listed[key]) for key in sorted(missing)]
         missing = set()
-    wanted = {listing.framework: _groups(listing, chosen | missing) for listing in listings}
+    wanted = {listing.framework: _choose_groups(listing, chosen | missing) for listing in listings}
     reading = read_usable(wanted, reader, progress)
     found.unread += sorted(reading.failed.values())
     for listing in listings:
-        kept = usable(wanted[listing.framework], reading)
-        found.disagreements += _unusable(listing.framework, kept, reading, chosen)
+        kept = drop_unusable(wanted[listing.framework], reading)
+        found.disagreements += _report_unusable(listing.framework, kept, reading, chosen)
         for groups in Listing(listing.framework, tuple(kept)).by_version().values():
             drafts = draft_release(listing.framework, groups, reading.contents, listing.published)
-            _hold(document, listing.framework, drafts, chosen, found)
+            _verify_release(document, listing.framework, drafts, chosen, found)
     return found
 
 
-def _missing(key: Key, group: Group) -> Disagreement:
+def _report_missing(key: Key, group: Group) -> Disagreement:
     return Disagreement(*key, "row", "missing", group.representative.filename)
 
 
-def _unusable(
+def _report_unusable(
     framework: str, groups: Iterable[Group], reading: Reading, chosen: Collection[Key]
 ) -> Iterator[Disagreement]:
     """Yield the rows none of whose wheels an installer takes; such a release needs no row in the matrix."""
     for group in groups:
-        key, why = _key(framework, group), reading.unusable.get(group.representative.sha256)
+        key, why = _make_key(framework, group), reading.unusable.get(group.representative.sha256)
         if why is not None and key in chosen:
             yield Disagreement(*key, "wheel", "usable", why)
 
 
-def _rows(document: Document, framework: str) -> Iterator[Key]:
+def _iterate_keys(document: Document, framework: str) -> Iterator[Key]:
     for version, rows in document["releases"].get(framework, {}).items():
         for row in rows:
             yield framework, version, row["distribution"], row["platform"]
 
 
-def _key(framework: str, group: Group) -> Key:
+def _make_key(framework: str, group: Group) -> Key:
     return framework, group.version, group.distribution, group.platform
 
 
-def _label(key: Key) -> str:
+def _format_key(key: Key) -> str:
     return f"{key[2]} {key[1]} on {key[3]}"
 
 
-def _groups(listing: Listing, chosen: Collection[Key]) -> list[Group]:
+def _choose_groups(listing: Listing, chosen: Collection[Key]) -> list[Group]:
     """Choose the groups to read: those of the chosen rows, with jax itself, whose extras speak for its plugins."""
     versions = {key[1] for key in chosen if key[0] == listing.framework}
     return [
         group
         for group in listing.groups
-        if _key(listing.framework, group) in chosen or (group.distribution == "jax" and group.version in versions)
+        if _make_key(listing.framework, group) in chosen or (group.distribution == "jax" and group.version in versions)
     ]
 
 
-def _hold(
+def _verify_release(
     document: Document, framework: str, drafts: Sequence[Draft], chosen: Collection[Key], found: Verification
 ) -> None:
     """Hold the rows of one release against what was read of it."""
     versions = document["releases"].get(framework, {})
     for draft in drafts:
-        key = _key(framework, draft.group)
+        key = _make_key(framework, draft.group)
         rows = versions.get(draft.group.version, ())
         row = next((row for row in rows if (row["distribution"], row["platform"]) == draft.key), None)
         if row is None:
-            found.disagreements.append(_missing(key, draft.group))
+            found.disagreements.append(_report_missing(key, draft.group))
         elif key in chosen:
             found.rows += 1
-            found.held.append(_label(key))
-            found.cells += sum(tier_of(row, cell) == "tier1" for cell in row if cell not in NO_CELLS)
+            found.held.append(_format_key(key))
+            found.cells += sum(get_tier(row, cell) == "tier1" for cell in row if cell not in NO_CELLS)
             found.disagreements += _compare(key, row, draft, document["citations"])
 
 
 def _compare(key: Key, row: Row, draft: Draft, citations: Mapping[str, Any]) -> Iterator[Disagreement]:
     """Yield each cell of a row that its artifact does not bear out."""
-    read = finished_row(draft, curated_part(row, citations))
+    read = build_row(draft, extract_curated(row, citations))
     for cell in sorted({*row, *read} - NO_CELLS):
         if row.get(cell) != read.get(cell):
             yield Disagreement(*key, cell, row.get(cell), read.get(cell))
     for cell in ("cuda", "cudnn", "compiler", "tensorrt"):
-        if not _bears_out(row.get(cell), draft.cells.get(cell)):
+        if not _agrees(row.get(cell), draft.cells.get(cell)):
             yield Disagreement(*key, cell, row.get(cell), draft.cells.get(cell))
     stated = "cuda_build" not in draft.proof
     if stated and row["cuda_build"] != draft.cells["cuda_build"] and read["cuda_build"] == row["cuda_build"]:
@@ -160,14 +160,14 @@ def _compare(key: Key, row: Row, draft: Draft, citations: Mapping[str, Any]) -> 
         yield Disagreement(*key, "wheel", cited["url_or_artifact"], draft.wheel.filename)
 
 
-def _bears_out(found: str | None, read: str | None) -> bool:
+def _agrees(found: str | None, read: str | None) -> bool:
     """Tell whether a finding refines what an artifact says: 8.9 refines 8, and everything refines silence."""
     if found is None or read is None:
         return True
     return found == read or found.startswith(f"{read}.") or read.startswith(f"{found}.")
 
 
-def hold_binaries(
+def verify_binaries(
     document: dict[str, Any],
     listings: Sequence[Listing],
     reader: DeepReader,
@@ -180,7 +180,7 @@ def hold_binaries(
 
     What was held, what disagrees and what could not be read goes into `found`.
     """
-    rows = {key: row for listing in listings for key, row in _rows_deep_verify(document, listing.framework)}
+    rows = {key: row for listing in listings for key, row in _iterate_rows_with_binaries(document, listing.framework)}
     chosen = sorted(random.sample(sorted(rows), min(sample, len(rows))) if sample else rows)
     wheels = {wheel.sha256: wheel for listing in listings for group in listing.groups for wheel in group.wheels}
     progress(0, len(chosen))
@@ -191,7 +191,7 @@ def hold_binaries(
             found.unread.append(f"{row['binaries']['wheel']}, whose binaries were read, is no longer on the index.")
         else:
             try:
-                found.disagreements += _compare_deep_verify(key, row, reader.read(key[0], wheel))
+                found.disagreements += _compare_binaries(key, row, reader.read(key[0], wheel))
                 found.binaries += 1
                 found.held.append(f"the binaries of {wheel.filename}")
             except ArtifactError as error:
@@ -201,14 +201,14 @@ def hold_binaries(
         found.unread.append("The matrix knows no binaries of these rows, so none could be held.")
 
 
-def _rows_deep_verify(document: dict[str, Any], framework: str) -> Iterator[tuple[Key, Row]]:
+def _iterate_rows_with_binaries(document: dict[str, Any], framework: str) -> Iterator[tuple[Key, Row]]:
     for version, rows in document["releases"].get(framework, {}).items():
         for row in rows:
             if "binaries" in row:
                 yield (framework, version, row["distribution"], row["platform"]), row
 
 
-def _compare_deep_verify(key: Key, row: Row, read: Binaries) -> Iterator[Disagreement]:
+def _compare_binaries(key: Key, row: Row, read: Binaries) -> Iterator[Disagreement]:
     """Yield each fact of each binary, and each cell summed up from them, that the wheel does not bear out."""
     said, seen = row["binaries"], read
     for fact in ("wheel", "binaries"):
@@ -219,6 +219,6 @@ def _compare_deep_verify(key: Key, row: Row, read: Binaries) -> Iterator[Disagre
         for fact in sorted({*ours, *theirs}):
             if ours.get(fact) != theirs.get(fact):
                 yield Disagreement(*key, f"binaries {name} {fact}", ours.get(fact), theirs.get(fact))
-    for cell, value in derived_cells(seen).items():
+    for cell, value in derive_cells(seen).items():
         if row["proof"].get(cell) == "tier2" and row.get(cell) != value:
             yield Disagreement(*key, cell, row.get(cell), value)

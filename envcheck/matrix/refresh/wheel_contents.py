@@ -14,7 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envcheck.matrix.refresh.index import plain_url, read_bounded, reason_of, refuse_downgrade, request_options
+from envcheck.matrix.refresh.index import (
+    build_request_options,
+    describe_error,
+    read_limited,
+    reject_downgrade,
+    strip_url,
+)
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, UnusableWheelError
 from envcheck.matrix.refresh.wheels import Wheel
 from envcheck.model.versions import numbers
@@ -52,7 +58,7 @@ class Contents:
         return {**found, "altered": self.altered}
 
 
-def from_json(value: Any) -> Contents | None:
+def parse_contents(value: Any) -> Contents | None:
     """Read the plain form back; None for anything else."""
     if not isinstance(value, dict) or set(value) != {"metadata", "entries", "texts", "altered"}:
         return None
@@ -63,7 +69,7 @@ def from_json(value: Any) -> Contents | None:
     return Contents(**value)
 
 
-def wanted_members(names: list[str], framework: str) -> dict[str, str]:
+def choose_members(names: list[str], framework: str) -> dict[str, str]:
     """Choose the members to read: {"METADATA": ..., "RECORD": ..., name: name for each text}.
 
     Refuses names that would leave the folder they are unpacked in, although nothing is unpacked here.
@@ -83,14 +89,16 @@ def wanted_members(names: list[str], framework: str) -> dict[str, str]:
     return found
 
 
-def checked_contents(wheel: Wheel, chosen: Mapping[str, str], members: Mapping[str, bytes], entries: int) -> Contents:
+def build_contents(wheel: Wheel, chosen: Mapping[str, str], members: Mapping[str, bytes], entries: int) -> Contents:
     """Build the contents after comparing METADATA with what the index says of it, and Python texts with RECORD.
 
     Installers do not hold METADATA against RECORD, and in dozens of published wheels it differs: that is noted.
     """
     recorded = parse_record(members["RECORD"].decode("utf-8"))
     differing = {
-        key for key, name in chosen.items() if recorded.get(name, _digest(members[key])) != _digest(members[key])
+        key
+        for key, name in chosen.items()
+        if recorded.get(name, _compute_digest(members[key])) != _compute_digest(members[key])
     }
     texts = {name: data for name, data in members.items() if name not in {"METADATA", "RECORD"}}
     for name in sorted(differing & set(texts)):
@@ -112,7 +120,7 @@ def parse_record(text: str) -> dict[str, str]:
     return {name: digest for name, digest, _ in rows if digest.startswith("sha256=")}
 
 
-def _digest(data: bytes) -> str:
+def _compute_digest(data: bytes) -> str:
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode("ascii")
 
 
@@ -161,7 +169,7 @@ class Fetcher:
                 size = self._size()
                 answer = self._get(f"bytes={max(0, size + first)}-{size - 1}")
         except requests.RequestException as error:  # not let through: zipfile takes it for the end of the file
-            raise ArtifactError(f"{plain_url(self._url)}: {reason_of(error)}") from error
+            raise ArtifactError(f"{strip_url(self._url)}: {describe_error(error)}") from error
         if answer is None:
             raise ArtifactError("the server does not serve byte ranges")
         start, data = answer
@@ -171,22 +179,22 @@ class Fetcher:
     def _get(self, asked: str) -> tuple[int, bytes] | None:
         """Return (offset, bytes) of a range; None where the server answers without ranges."""
         headers = {"Range": asked, "Accept-Encoding": "identity"}
-        options = request_options(self._settings, self._url)
+        options = build_request_options(self._settings, self._url)
         with self._session.get(self._url, headers=headers, stream=True, **options) as response:
-            refuse_downgrade(response)
+            reject_downgrade(response)
             if response.status_code in {200, 416, 501}:
                 return None
             response.raise_for_status()
             start, size = parse_content_range(response.headers.get("Content-Range", ""))
             if size > _RANGE_LIMIT:
                 raise ArtifactError("the server answers with more than was asked for")
-            data = read_bounded(response, _RANGE_LIMIT, self._settings.whole_timeout)
+            data = read_limited(response, _RANGE_LIMIT, self._settings.whole_timeout)
         if len(data) != size:
             raise ArtifactError("the answer broke off")
         return start, data
 
     def _size(self) -> int:
-        options = request_options(self._settings, self._url)
+        options = build_request_options(self._settings, self._url)
         response = self._session.head(self._url, allow_redirects=True, **options)
         response.raise_for_status()
         return int(response.headers.get("Content-Length", "0"))
@@ -221,9 +229,9 @@ def _read(fetcher: Fetcher, wheel: Wheel, framework: str) -> Contents:
 
     with RemoteZip(wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher) as archive:
         names = archive.namelist()
-        chosen = wanted_members(names, framework)
+        chosen = choose_members(names, framework)
         members = {key: read_member(archive, name) for key, name in chosen.items()}
-        return checked_contents(wheel, chosen, members, len(names))
+        return build_contents(wheel, chosen, members, len(names))
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -248,8 +256,8 @@ def parse_constants(text: str) -> dict[str, Any]:
         raise ArtifactError("a Python text in it cannot be parsed") from error
     found: dict[str, Any] = {}
     for statement in statements:
-        name, value = _assigned(statement)
-        literals = _literals(value) if value is not None else []
+        name, value = _get_assignment(statement)
+        literals = _evaluate(value) if value is not None else []
         if name == "build_info" and literals:
             found.update(dict(literals[0]))
         elif literals:
@@ -257,7 +265,7 @@ def parse_constants(text: str) -> dict[str, Any]:
     return found
 
 
-def _assigned(statement: ast.stmt) -> tuple[str, ast.expr | None]:
+def _get_assignment(statement: ast.stmt) -> tuple[str, ast.expr | None]:
     """Return the name and value of `name = value` or `name: type = value`."""
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
         return statement.targets[0].id, statement.value
@@ -266,7 +274,7 @@ def _assigned(statement: ast.stmt) -> tuple[str, ast.expr | None]:
     return "", None
 
 
-def _literals(value: ast.expr) -> list[Any]:
+def _evaluate(value: ast.expr) -> list[Any]:
     """Return a list of the one literal, found in calls such as OrderedDict([...]) and dict(a=1) too, or of none."""
     while isinstance(value, ast.Call):
         if value.args:
@@ -311,10 +319,10 @@ def parse_requirements(metadata: str) -> list[Requirement]:
     Requires-Dist: protobuf (>=3.20) ; python_version < "3.10"
     """
     lines = re.findall(r"^Requires-Dist: *(.+)$", metadata, re.MULTILINE)
-    return [found for found in map(_requirement, lines) if found is not None]
+    return [found for found in map(_parse_requirement, lines) if found is not None]
 
 
-def _requirement(line: str) -> Requirement | None:
+def _parse_requirement(line: str) -> Requirement | None:
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
@@ -371,7 +379,7 @@ def columns(requirements: list[Requirement], platform: str, pythons: list[str]) 
     found: dict[str, str] = {}
     notes = []
     for name in COLUMNS:
-        ranges = [(python, _range(requirements, name, platform, python)) for python in pythons]
+        ranges = [(python, _join_specifiers(requirements, name, platform, python)) for python in pythons]
         stated = [(python, text) for python, text in ranges if text is not None]
         if not any(text for _, text in stated):
             continue
@@ -382,13 +390,15 @@ def columns(requirements: list[Requirement], platform: str, pythons: list[str]) 
     return found, notes
 
 
-def _range(requirements: Iterable[Requirement], name: str, platform: str, python: str) -> str | None:
+def _join_specifiers(requirements: Iterable[Requirement], name: str, platform: str, python: str) -> str | None:
     """Join the ranges of all plain requirements of a name that hold; None where none does."""
-    fitting = [item for item in named(requirements, name) if not extra_of(item) and holds(item, platform, python)]
-    return ",".join(ordered(item.specifier) for item in fitting) if fitting else None
+    fitting = [
+        item for item in select_named(requirements, name) if not extra_of(item) and holds(item, platform, python)
+    ]
+    return ",".join(format_specifier(item.specifier) for item in fitting) if fitting else None
 
 
-def named(requirements: Iterable[Requirement], name: str) -> Iterator[Requirement]:
+def select_named(requirements: Iterable[Requirement], name: str) -> Iterator[Requirement]:
     """Yield the requirements of one distribution."""
     from packaging.utils import canonicalize_name
 
@@ -400,10 +410,10 @@ def bare(requirement: Requirement) -> str:
     from packaging.utils import canonicalize_name
 
     extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
-    return canonicalize_name(requirement.name) + extras + ordered(requirement.specifier)
+    return canonicalize_name(requirement.name) + extras + format_specifier(requirement.specifier)
 
 
-def ordered(specifier: SpecifierSet) -> str:
+def format_specifier(specifier: SpecifierSet) -> str:
     """Write a specifier set in one order, the lower bound first: >=1.23.5,<2.0.0."""
     return ",".join(sorted(map(str, specifier), key=lambda text: (not text.startswith(">"), text)))
 

@@ -20,12 +20,12 @@ class WheelName:
     @property
     def platforms(self) -> tuple[str, ...]:
         """List the platforms it installs on, as the matrix names them."""
-        return tuple(sorted({name for name in map(platform_of, self.tags) if name}))
+        return tuple(sorted({name for name in map(parse_platform, self.tags) if name}))
 
     @property
     def newest_python(self) -> tuple[int, int]:
         """Return the newest Python it admits: (3, 11)."""
-        return max(map(_python, self.interpreters))
+        return max(map(_parse_python, self.interpreters))
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Group:
     def pythons(self, *, free_threaded: bool = False) -> list[str]:
         """List the Python minors that the wheels' names state; py3 states none."""
         found = {
-            _python(tag)
+            _parse_python(tag)
             for wheel in self.wheels
             if any(abi.endswith("t") for abi in wheel.name.abis) == free_threaded
             for tag in wheel.name.interpreters
@@ -111,7 +111,7 @@ def group_wheels(wheels: Iterable[Wheel]) -> list[Group]:
     ]
 
 
-def platform_of(tag: str) -> str:
+def parse_platform(tag: str) -> str:
     """Name the platform of a tag: manylinux2014_x86_64 is linux_x86_64; "" for one the matrix has no rows of."""
     if tag in {"any", "win_amd64"}:
         return tag
@@ -148,7 +148,7 @@ def glibc_of(tags: Iterable[str]) -> str | None:
     return "{}.{}".format(*min(trusted)) if trusted else None
 
 
-def _python(tag: str) -> tuple[int, int]:
+def _parse_python(tag: str) -> tuple[int, int]:
     """Read an interpreter tag: cp311 -> (3, 11), py3 -> (3, 0)."""
     named = re.match(r"[a-z]+(\d)(\d*)", tag)
     return (int(named[1]), int(named[2] or 0)) if named else (0, 0)

@@ -12,11 +12,11 @@ from envcheck.matrix.refresh.binaries import (
     DLL,
     SHARED,
     BinaryError,
-    names_among,
-    newest_versions,
-    ordered,
+    find_library_names,
+    find_newest_versions,
     parse_fatbins,
     read_binary,
+    sort_targets,
 )
 from tests.matrix.deep.portable import portable
 
@@ -68,19 +68,19 @@ def test_a_library_of_this_machines_gcc(tmp_path: Path) -> None:
 
 
 def test_machine_code_and_ptx_are_told_apart() -> None:
-    assert ordered(parse_fatbins(FATBIN, 0, len(FATBIN))) == TARGETS
+    assert sort_targets(parse_fatbins(FATBIN, 0, len(FATBIN))) == TARGETS
 
 
 def test_containers_follow_each_other_with_zeros_between() -> None:
     data = FATBIN + bytes(24) + FATBIN + bytes(7)
-    assert ordered(parse_fatbins(b"\xff" * 16 + data, 16, 16 + len(data))) == TARGETS
+    assert sort_targets(parse_fatbins(b"\xff" * 16 + data, 16, 16 + len(data))) == TARGETS
     assert parse_fatbins(b"", 0, 0) == set()
 
 
 def test_a_kind_of_code_nobody_knows_yet_is_named() -> None:
     data = bytearray(FATBIN)
     struct.pack_into("<H", data, 16, 64)
-    assert ordered(parse_fatbins(bytes(data), 0, len(data))) == [*TARGETS[1:-1], "kind64_75", "lto_90"]
+    assert sort_targets(parse_fatbins(bytes(data), 0, len(data))) == [*TARGETS[1:-1], "kind64_75", "lto_90"]
 
 
 @pytest.mark.parametrize(
@@ -190,13 +190,13 @@ def outcome(tmp_path: Path, data: bytes) -> str:
 
 def test_newest_versions_of_symbols() -> None:
     names = ["GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_PRIVATE", "GLIBCXX_3.4.9", "GLIBCXX_3.4.21", "CXXABI_TM_1", "LLVM_17"]
-    assert newest_versions(names) == {"GLIBC": "2.17", "GLIBCXX": "3.4.21"}
+    assert find_newest_versions(names) == {"GLIBC": "2.17", "GLIBCXX": "3.4.21"}
 
 
 def test_names_among_strings() -> None:
     data = b"libcuda.so.1\0libcudart.so.11.0\0not/libx.so\0libx.so \0libnccl.so\0liby.so"
-    assert list(names_among(data, 0, len(data), SHARED)) == ["libcuda.so.1", "libcudart.so.11.0", "libnccl.so"]
-    assert list(names_among(b"\0cudart64_110.dll\0x.dll", 0, 24, DLL)) == ["cudart64_110.dll"]
+    assert list(find_library_names(data, 0, len(data), SHARED)) == ["libcuda.so.1", "libcudart.so.11.0", "libnccl.so"]
+    assert list(find_library_names(b"\0cudart64_110.dll\0x.dll", 0, 24, DLL)) == ["cudart64_110.dll"]
 
 
 # -- PE --

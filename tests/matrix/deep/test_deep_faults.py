@@ -186,7 +186,7 @@ def test_unpacking_goes_on_behind_the_last_packed_byte(monkeypatch: pytest.Monke
     for size in range(0, 3000, 7):
         packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
         packed_bytes = packer.compress(b"ab" * size) + packer.flush()
-        pieces = list(deep_stream._inflated(iter([packed_bytes])))
+        pieces = list(deep_stream._inflate(iter([packed_bytes])))
         assert b"".join(pieces) == b"ab" * size
         assert max(map(len, pieces)) <= 100
 

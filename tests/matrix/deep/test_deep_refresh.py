@@ -11,10 +11,10 @@ import pytest
 
 from envcheck.matrix.load import check_document
 from envcheck.matrix.refresh import deep as deep_stream
-from envcheck.matrix.refresh.deep import derived_cells, lay_binaries, sampled_members
+from envcheck.matrix.refresh.deep import apply_binaries, choose_binaries, derive_cells
 from envcheck.matrix.refresh.merge import canonical_text
 from envcheck.matrix.refresh.pip_settings import ArtifactError
-from envcheck.matrix.refresh.refresh import new_rows
+from envcheck.matrix.refresh.refresh import find_new_rows
 from tests.matrix.deep.deep_index import (
     FILE,
     KEY,
@@ -147,10 +147,10 @@ def test_a_download_that_breaks_off_is_tried_again_at_once(index: LocalIndex) ->
 
 def test_rows_of_new_wheels_only(index: LocalIndex) -> None:
     old = without("jax", "0.12.0.1")
-    assert {key[1] for key in new_rows(old, document())} == {"0.12.0.1"}
+    assert {key[1] for key in find_new_rows(old, document())} == {"0.12.0.1"}
     moved = one_release()
     moved["citations"][row_of(moved)["citations"][0]]["sha256"] = "0" * 64
-    assert new_rows(moved, one_release()) == {KEY}
+    assert find_new_rows(moved, one_release()) == {KEY}
 
 
 def test_known_wheels_are_not_read_again_after_a_release_came_back(index: LocalIndex) -> None:
@@ -197,15 +197,15 @@ def test_cells_summed_up_from_binaries() -> None:
         "a.so": {"compilers": [shared, own], "symbols": {"GLIBC": "2.9"}, "architectures": ["compute_90", "lto_90"]},
         "b.so": {"compilers": [shared], "symbols": {"GLIBC": "2.17"}, "architectures": ["sm_90a", "sm_90"]},
     }
-    assert derived_cells({"read": read}) == {
+    assert derive_cells({"read": read}) == {
         "compiler": "GCC 11.2.1",
         "compute_capabilities": ["sm_90", "sm_90a", "compute_90"],
         "glibc": "2.17",
     }
-    assert derived_cells({"read": {"a.so": read["a.so"]}}).get("compiler") is None  # two, and which is not told
+    assert derive_cells({"read": {"a.so": read["a.so"]}}).get("compiler") is None  # two, and which is not told
     clang = {"compilers": ["Linker: LLD 18.1.8", "Ubuntu clang version 17.0.2 (++2023)", own]}
-    assert derived_cells({"read": {"a.so": clang}}) == {"compiler": "clang 17.0.2"}
-    assert derived_cells({"read": {}}) == {}
+    assert derive_cells({"read": {"a.so": clang}}) == {"compiler": "clang 17.0.2"}
+    assert derive_cells({"read": {}}) == {}
 
 
 def test_a_library_under_several_names_is_read_once() -> None:
@@ -218,9 +218,9 @@ def test_a_library_under_several_names_is_read_once() -> None:
 
     folder = "tensorflow/libtensorflow_framework.so"
     members = [entry(folder, 9), entry(f"{folder}.2", 9), entry("tensorflow/x.so", 1), entry("tensorflow/x.py", 1)]
-    chosen, count = sampled_members(members, "tensorflow")
+    chosen, count = choose_binaries(members, "tensorflow")
     assert ([item.filename for item in chosen], count) == ([f"{folder}.2"], 3)
-    assert [item.filename for item in sampled_members([*members, entry(f"{folder}.1", 9, 8)], "tensorflow")[0]] == [
+    assert [item.filename for item in choose_binaries([*members, entry(f"{folder}.1", 9, 8)], "tensorflow")[0]] == [
         f"{folder}.1",
         f"{folder}.2",
     ]
@@ -229,5 +229,5 @@ def test_a_library_under_several_names_is_read_once() -> None:
 def test_laying_twice_changes_nothing(index: LocalIndex) -> None:
     found = deepened(index, unread())
     before = deepcopy(found)
-    lay_binaries(row_of(found), row_of(found)["binaries"], found["citations"])
+    apply_binaries(row_of(found), row_of(found)["binaries"], found["citations"])
     assert found == before

@@ -13,7 +13,7 @@ import pytest
 from envcheck.cli.group import run
 from envcheck.matrix.refresh.merge import canonical_text
 from envcheck.matrix.refresh.refresh import list_framework
-from envcheck.matrix.refresh.verify import Verification, hold_binaries
+from envcheck.matrix.refresh.verify import Verification, verify_binaries
 from tests.matrix.deep.deep_index import (
     FILE,
     SAMPLE,
@@ -60,7 +60,7 @@ def held(index: LocalIndex, matrix: dict[str, Any], sample: int = 0) -> Verifica
     opened = reader(index)
     try:
         listings = [list_framework(opened, "jax")]
-        hold_binaries(matrix, listings, opened.of_binaries(), sample, lambda *_: None, found=found)
+        verify_binaries(matrix, listings, opened.of_binaries(), sample, lambda *_: None, found=found)
     finally:
         opened.close()
     return found

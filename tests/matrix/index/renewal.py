@@ -8,7 +8,7 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from envcheck.matrix.refresh.merge import drop_unused_citations, sources
+from envcheck.matrix.refresh.merge import drop_unused_citations, find_sources
 from envcheck.matrix.refresh.pip_settings import IndexSettings
 from envcheck.matrix.refresh.reader import Cache, Reader
 from envcheck.matrix.refresh.refresh import Renewal, list_framework, refresh
@@ -57,7 +57,7 @@ def spoil_all(index: LocalIndex, start: str, ending: str) -> None:
 
 def recorded_versions(framework: str) -> list[str]:
     """List the releases of a framework that the local index has."""
-    distributions, _ = sources(framework)
+    distributions, _ = find_sources(framework)
     parts = (name.split("-")[:2] for name in recorded()["wheels"])
     listed = {version for name, version in parts if canonicalize_name(name) in distributions}
     return sorted(set(document()["releases"][framework]) & listed)
