@@ -21,10 +21,11 @@ from packaging.version import Version
 
 from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh.index import CONNECTIONS
-from envcheck.matrix.refresh.merge import canonical_text, drop_unused_citations
+from envcheck.matrix.refresh.merge import drop_unused_citations
 from envcheck.matrix.refresh.pip_settings import read_pip_settings
 from envcheck.matrix.refresh.reader import Cache, Reader
 from envcheck.matrix.refresh.refresh import list_framework, refresh
+from envcheck.matrix.refresh.write import format_document
 
 
 def without(document: dict[str, Any], framework: str, since: str) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def unchecked(document: dict[str, Any]) -> str:
     plain = deepcopy(document)
     for citation in plain["citations"].values():
         citation["checked"] = ""
-    return canonical_text({**plain, "checked": ""})
+    return format_document({**plain, "checked": ""})
 
 
 def main() -> int:

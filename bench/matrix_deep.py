@@ -19,8 +19,9 @@ from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh.deep import apply_binaries
 from envcheck.matrix.refresh.pip_settings import read_pip_settings
 from envcheck.matrix.refresh.reader import Cache, Reader
-from envcheck.matrix.refresh.refresh import iterate_releases, list_framework, save_document
+from envcheck.matrix.refresh.refresh import iterate_releases, list_framework
 from envcheck.matrix.refresh.wheels import Wheel
+from envcheck.matrix.refresh.write import save_document
 
 MEGABYTE = 1e6
 
@@ -35,7 +36,7 @@ def main() -> int:
     document = load_document()
     rows = dict(iterate_releases(document))
     pages = Reader(read_pip_settings(os.environ), Cache(options.cache) if options.cache else None)
-    deep = pages.of_binaries()
+    deep = pages.open_binaries()
     wheels = wheels_of(pages, {name.split(":")[0] for name in options.rows})
     print("| row | binaries read | seconds | MB received |\n|---|---|---|---|")
     for name in options.rows:

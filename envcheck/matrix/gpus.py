@@ -16,7 +16,7 @@ def find_gpu_by_pci_id(device_id: str) -> GpuProduct | None:
 
 
 def find_gpu_by_name(name: str) -> GpuProduct | None:
-    """Return the product of a name as drivers report it; a name on several chips has several capabilities."""
+    """Return the product of a name as drivers report it; a name of several chips has several capabilities."""
     wanted = _normalise(name)
     row = _load_table().names.get(wanted)
     if row:
@@ -27,9 +27,9 @@ def find_gpu_by_name(name: str) -> GpuProduct | None:
 
 @lru_cache(maxsize=64)
 def find_capabilities(words: str) -> tuple[str, ...]:
-    """List the compute capabilities of the products people mean by words such as "RTX 4090", "gtx1080ti" or "H100"."""
-    apart = _insert_blanks(words)
-    return _find_by_words(words) or (_find_by_words(apart) if apart != words else ())
+    """List the compute capabilities of the products that a user may mean: "RTX 4090", "gtx1080ti", "H100"."""
+    separated = _insert_blanks(words)
+    return _find_by_words(words) or (_find_by_words(separated) if separated != words else ())
 
 
 def _find_by_words(words: str) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ def _find_by_words(words: str) -> tuple[str, ...]:
 
 
 def _insert_blanks(words: str) -> str:
-    """Put the blanks in that are often left out: "GTX1080Ti" -> "GTX 1080 Ti"."""
+    """Insert the blanks that users often omit: "GTX1080Ti" -> "GTX 1080 Ti"."""
     series = re.sub(r"(?i)\b(rtx|gtx|gt|quadro|tesla)(?=[a-z]?\d)", r"\1 ", words)
     return re.sub(r"(?i)(\d{3,4})(ti|super)\b", r"\1 \2", series)
 
@@ -58,11 +58,11 @@ def _make_product(row: PciProduct) -> GpuProduct:
 
 
 def _normalise(name: str) -> str:
-    """Lower the case, collapse blanks, drop the vendor and the MIG part: "NVIDIA H200 MIG 1g.18gb" -> "h200"."""
+    """Convert to lower case, collapse blanks, drop the vendor and the MIG part: "NVIDIA H200 MIG 1g.18gb" -> "h200"."""
     return " ".join(name.lower().split()).removeprefix("nvidia ").partition(" mig ")[0]
 
 
 def _separate_words(name: str) -> str:
-    """Part a name into words between blanks: "NVIDIA A100-SXM4-40GB" -> " a100 sxm4 40gb a100-sxm4-40gb "."""
+    """Put blanks around each word: "NVIDIA A100-SXM4-40GB" -> " a100 sxm4 40gb a100-sxm4-40gb "."""
     plain = _normalise(name)
     return f" {plain.replace('-', ' ')} {plain} "

@@ -1,4 +1,4 @@
-"""What the name of a public container image says of its contents, by data/base_images.json."""
+"""Read what the name of a public container image says of its contents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ImageConvention:
 
 @dataclass(frozen=True)
 class SystemRelease:
-    """A release of a Linux distribution and what it brings; "" where that is not known."""
+    """A release of a Linux distribution and what it contains; "" for what is not known."""
 
     os: str = ""
     version: str = ""
@@ -42,29 +42,28 @@ class BaseImages:
 
 
 def load_base_images() -> BaseImages:
-    """Return the naming conventions of public images."""
+    """Return data/base_images.json: the naming conventions of public images."""
     return load_data("base_images", BaseImages)
 
 
 def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | None:
-    """Read an image reference such as pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime; None for one of no known kind.
+    """Parse a reference such as pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime; None if no convention fits.
 
-    Returns the row of the table and the parts by its names: torch 2.4.0, cuda 12.4, cudnn 9, flavor runtime.
+    Returns the convention and the parts by name: torch 2.4.0, cuda 12.4, cudnn 9, flavor runtime.
     """
     name = reference.split("@", 1)[0]
     repository, _, tag = name.rpartition(":") if ":" in name.rsplit("/", 1)[-1] else (name, "", "")
     for row in load_base_images().images:
-        place = re.fullmatch(row.repository, repository)
-        said = re.fullmatch(row.tag, tag)
-        if place and said:
-            return row, {key: value or "" for key, value in {**said.groupdict(), **place.groupdict()}.items()}
+        named, tagged = re.fullmatch(row.repository, repository), re.fullmatch(row.tag, tag)
+        if named and tagged:
+            return row, {key: value or "" for key, value in {**tagged.groupdict(), **named.groupdict()}.items()}
     return None
 
 
 def parse_framework(reference: str) -> tuple[str, str, str] | None:
-    """Name the distribution, its version and its CUDA that an image is made of; None where its name tells none.
+    """Return the framework's distribution, version and CUDA that an image contains; None if its name states none.
 
-    The CUDA is "" where the name does not tell it, and "cpu" for an image without.
+    The CUDA is "" if the name does not state it, and "cpu" for an image without CUDA.
     """
     found = parse_reference(reference)
     parts = found[1] if found else {}

@@ -150,6 +150,12 @@ class Matrix:
         """Return the CUDA Toolkit line of a version such as 12.6 or 12.6.77."""
         return self._one(Toolkit, "toolkits", version=major_minor(version))
 
+    def resolve_toolkit(self, cuda: str) -> Toolkit | None:
+        """Return the line of a CUDA version; a bare major, as JAX names its builds, stands for its oldest line."""
+        if "." in cuda:
+            return self.toolkit(cuda)
+        return next((row for row in reversed(self.toolkits()) if major(row.version) == cuda), None)
+
     def toolkits(self) -> tuple[Toolkit, ...]:
         """List the CUDA Toolkit lines, newest first."""
         return tuple(row for row in map(self.toolkit, reversed([*self._document["toolkits"]])) if row)

@@ -116,6 +116,8 @@ def _get_decoder(annotation: str, owner: type) -> Decoder:
 def _make_decoder(annotation: str, owner: type) -> Decoder:
     if annotation in _PRIMITIVES:
         return _make_primitive_decoder(annotation)
+    if annotation == "Any":
+        return _keep
     if annotation.endswith(" | None"):
         return _make_optional_decoder(annotation[: -len(" | None")], owner)
     generic, _, inner = annotation.partition("[")
@@ -137,6 +139,10 @@ def _make_primitive_decoder(name: str) -> Decoder:
         return value
 
     return check
+
+
+def _keep(value: Any) -> Any:
+    return value
 
 
 def _make_optional_decoder(inner: str, owner: type) -> Decoder:

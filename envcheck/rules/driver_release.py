@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from envcheck.model import Known
 from envcheck.model.releases import Toolkit
-from envcheck.model.versions import major
 from envcheck.rules.context import Context
 
 
@@ -15,10 +14,7 @@ def is_windows_driver(context: Context) -> bool:
 
 def toolkit_of(context: Context, cuda: str) -> Toolkit | None:
     """Find the row of a CUDA version; a bare major ("12", as JAX names its builds) means the oldest of that major."""
-    if "." in cuda:
-        return context.matrix.toolkit(cuda)
-    same = [row for row in context.matrix.toolkits() if major(row.version) == cuda]
-    return same[-1] if same else None
+    return context.matrix.resolve_toolkit(cuda)
 
 
 def driver_floor(context: Context, toolkit: Toolkit) -> str | None:

@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.matrix.load import load_document
-from envcheck.matrix.refresh.merge import canonical_text
+from envcheck.matrix.refresh.changes import format_change, list_changes
+from envcheck.matrix.refresh.write import format_document
 
 Document = dict[str, Any]
 
@@ -16,7 +17,7 @@ Document = dict[str, Any]
 @lru_cache(maxsize=1)
 def text() -> str:
     """The built-in document as one file in canonical form."""
-    return canonical_text(document())
+    return format_document(document())
 
 
 @lru_cache(maxsize=1)
@@ -27,6 +28,10 @@ def document() -> Document:
 
 def changed_copy() -> Document:
     return deepcopy(document())
+
+
+def describe_changes(old: Document, new: Document) -> list[str]:
+    return [line for change in list_changes(old, new) for line in format_change(change)]
 
 
 def releases(framework: str) -> Iterator[tuple[str, Document]]:

@@ -50,7 +50,7 @@ def test_show_verbose_tells_how_cells_are_known(capsys: pytest.CaptureFixture[st
     proof = next(line for line in printed.splitlines() if line.startswith("tensorflow==2.15.0 on linux_x86_64 proof"))
     assert "pythons tier1" in proof
     assert "finds_cuda_wheels tier2" in proof
-    assert "[and-cuda] brings: nvidia-cublas-cu12==" in printed
+    assert "[and-cuda] installs: nvidia-cublas-cu12==" in printed
     assert "requires: " in printed
     assert "note: An empty wheel that requires tensorflow-intel." in printed
 
@@ -90,7 +90,7 @@ def test_show_one_release_of_torch_with_index_variants_pins_and_architectures(
     printed = capsys.readouterr().out
     assert "9.0*" in printed  # architectures are documented: no artifact was read for them
     assert "* documented, not read from an artifact." in printed
-    assert "torch==2.6.0 on linux_x86_64 brings: nvidia-cuda-nvrtc-cu12==12.4.127 " in printed
+    assert "torch==2.6.0 on linux_x86_64 installs: nvidia-cuda-nvrtc-cu12==12.4.127 " in printed
     line = next(line for line in printed.splitlines() if "linux_x86_64: PyTorch's own index has it" in line)
     for cuda in ("12.6", "12.4", "11.8"):
         assert f"{cuda} (https://download.pytorch.org/whl/cu{cuda.replace('.', '')} with code for " in line
@@ -134,7 +134,7 @@ def test_show_unknown_release_is_undetermined(capsys: pytest.CaptureFixture[str]
 
 def test_show_leads_from_a_part_without_rows_to_what_pins_it(capsys: pytest.CaptureFixture[str]) -> None:
     message = rows(capsys, "show", "jax-cuda13-pjrt==0.12.0", code=3)["message"]
-    assert message.startswith("The matrix has no rows of jax-cuda13-pjrt==0.12.0: jax-cuda13-plugin pins it.")
+    assert message.startswith("The matrix has no row for jax-cuda13-pjrt==0.12.0; jax-cuda13-plugin pins it.")
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ def test_show_marks_yanked_releases(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("requirement", "near"),
     [
-        ("torch==2.6.9", "Nearest to it: 2.6.0 and 2.7.0."),
-        ("torch==0.9", "Nearest to it: 1.0.0."),
-        ("torch==2.6.9.*", "Nearest to it: 2.6.0 and 2.7.0."),
+        ("torch==2.6.9", "Nearest releases: 2.6.0 and 2.7.0."),
+        ("torch==0.9", "Nearest releases: 1.0.0."),
+        ("torch==2.6.9.*", "Nearest releases: 2.6.0 and 2.7.0."),
     ],
 )
 def test_show_names_the_releases_around_one_it_does_not_hold(
@@ -175,7 +175,7 @@ def test_show_names_the_releases_around_one_it_does_not_hold(
 ) -> None:
     message = rows(capsys, "show", requirement, code=3)["message"]
     assert near in message
-    assert "newest release of torch is " in message
+    assert "Newest release of torch in the matrix: " in message
 
 
 @pytest.mark.parametrize("requirement", ["torch==99", "torch>=99", "torch===weird"])
@@ -184,7 +184,7 @@ def test_show_names_no_neighbour_of_what_is_newer_or_no_release(
 ) -> None:
     message = rows(capsys, "show", requirement, code=3)["message"]
     assert "Nearest" not in message
-    assert message.endswith("Renew it: envcheck matrix refresh")
+    assert message.endswith("Update it: envcheck matrix refresh")
 
 
 @pytest.mark.parametrize(
@@ -207,11 +207,11 @@ def test_what_is_misspelt_is_suggested(arguments: list[str], hint: str) -> None:
 
 def test_the_group_alone_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["matrix"]) == 0
-    assert "refresh  Learn new releases from the published wheels." in capsys.readouterr().out
+    assert "refresh  Add new releases from the published wheels." in capsys.readouterr().out
 
 
 def test_an_unknown_compute_capability_is_refused_with_those_known() -> None:
-    with pytest.raises(UserError, match=r"--gpu 9.9: .* it knows 2.0, .*8.9, 9.0"):
+    with pytest.raises(UserError, match=r"--gpu 9.9: .* The matrix has 2.0, .*8.9, 9.0"):
         run(["matrix", "query", "--gpu", "9.9"])
 
 
@@ -258,7 +258,7 @@ def test_query_says_what_could_not_be_told(capsys: pytest.CaptureFixture[str]) -
     printed = capsys.readouterr().out
     assert " ?" in printed
     assert "its compute capabilities were not read" in printed
-    assert printed.endswith("Whether they fit could not be told.\n")
+    assert printed.endswith("The matrix does not tell whether they meet all conditions.\n")
 
 
 def test_query_with_half_a_driver_release_is_undetermined(capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,14 +77,14 @@ def spoilt(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch, reques
 Fault = Callable[[LocalIndex, pytest.MonkeyPatch], None]
 FAULTS: list[tuple[Fault, str]] = [
     (down, "cannot be read: no connection"),
-    (slow, "did not answer in time"),
-    (redirecting, "redirects in a circle"),
-    (html_for_json, "it says it is"),
+    (slow, "timed out"),
+    (redirecting, "too many redirects"),
+    (html_for_json, "is not valid"),
     (no_ranges, "does not serve byte ranges"),
-    (truncated, f"{WHEEL} is no readable wheel"),
+    (truncated, f"{WHEEL} is not a readable wheel"),
     (huge_directory, WHEEL),
-    (escaping, "a path that leaves its folder"),
-    (wrong_hash, "does not have the hash that the index gives"),
+    (escaping, "a path outside its folder"),
+    (wrong_hash, "does not have the hash that the index states"),
 ]
 each_fault = pytest.mark.parametrize("spoilt", FAULTS, indirect=True, ids=[fault.__name__ for fault, _ in FAULTS])
 

@@ -13,7 +13,7 @@ import pytest
 from envcheck.host.data_files import read_data
 from envcheck.matrix import MatrixError, load, load_matrix
 from envcheck.matrix.load import FILES, SECTIONS, BuiltInDocument, load_document
-from envcheck.matrix.refresh.merge import canonical_text, split_document
+from envcheck.matrix.refresh.write import format_document, split_document
 from tests.matrix.documents import Document, changed_copy, text
 
 
@@ -37,7 +37,7 @@ DATA = Path(__file__).parents[2] / "data" / "matrix"
 
 
 def test_the_files_are_the_parts_of_one_document_in_canonical_form() -> None:
-    written = {f"{file}.json": canonical_text(part) for file, part in split_document(load_document())}
+    written = {f"{file}.json": format_document(part) for file, part in split_document(load_document())}
     held = {path.relative_to(DATA).as_posix(): path.read_text(encoding="utf-8") for path in DATA.rglob("*.json")}
     del held["matrix.schema.json"]
     assert held == written

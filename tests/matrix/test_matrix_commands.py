@@ -36,7 +36,7 @@ def test_refresh_writes_a_matrix_and_tells_what_changed(
 def test_refresh_without_output_writes_to_the_users_data(
     configured_index: LocalIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from envcheck.matrix.refresh.refresh import find_user_matrix
+    from envcheck.matrix.refresh.write import find_user_matrix
 
     assert run(["matrix", "refresh", "--framework", "torch", "--since", "2.15"]) == 0
     assert "No release, Python or requirement changed." in capsys.readouterr().out
@@ -70,12 +70,25 @@ def test_refresh_writes_nothing_when_something_could_not_be_read(
 def test_refresh_says_when_it_cannot_write(
     configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    assert run(["matrix", "refresh", "--framework", "torch", "--since", "2.15", "-o", str(folder)]) == 3
-    assert f"{folder} cannot be written" in capsys.readouterr().err
-    assert list(folder.iterdir()) == []
+    file = tmp_path / "file"
+    file.write_text("as it was", encoding="utf-8")
+    assert run(["matrix", "refresh", "--framework", "torch", "--since", "2.15", "-o", str(file / "x.json")]) == 3
+    assert f"{file / 'x.json'} cannot be written" in capsys.readouterr().err
+    assert file.read_text(encoding="utf-8") == "as it was"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("tmp")] == []
+
+
+def test_refresh_writes_the_files_of_the_matrix_to_a_folder(
+    configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["matrix", "refresh", "--framework", "torch", "--since", "2.15", "-o", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == f"Saved to {tmp_path}.\n"
+    shipped = Path(__file__).parents[2] / "data" / "matrix"
+    written = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.json")}
+    held = {path.relative_to(shipped): path.read_bytes() for path in shipped.rglob("*.json")}
+    assert {*written, Path("matrix.schema.json")} == {*held}
+    same = {name for name, text in written.items() if text == held[name]}
+    assert {*written} - same == {Path("frameworks.json")}  # the day on which it was checked
 
 
 def test_refresh_tells_what_was_left_out_and_what_vanished(

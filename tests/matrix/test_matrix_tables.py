@@ -11,7 +11,7 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.matrix.load import load_matrix
-from envcheck.rules.matrix_question import TABLES, tables_named
+from envcheck.rules.matrix_question import TABLES, find_table_rows
 
 SCHEMA = Path(__file__).parents[2] / "envcheck" / "schemas" / "matrix-tables.schema.json"
 MATRIX = load_matrix()
@@ -70,9 +70,9 @@ def test_show_a_table_as_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_frameworks_are_no_tables() -> None:
-    assert tables_named(MATRIX, "tensorflow==2.15.1") is None
-    assert tables_named(MATRIX, "torch") is None
-    assert tables_named(MATRIX, "<<") is None
+    assert find_table_rows(MATRIX, "tensorflow==2.15.1") is None
+    assert find_table_rows(MATRIX, "torch") is None
+    assert find_table_rows(MATRIX, "<<") is None
 
 
 def test_show_a_release_with_what_goes_with_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from pypi_simple import ProjectPage
 from envcheck.host.data_files import read_data
 from envcheck.matrix.refresh.deep import READ, derive_cells
 from envcheck.matrix.refresh.index import _wheel, build_request_options, describe_error, reject_downgrade, strip_url
-from envcheck.matrix.refresh.merge import describe_changes, extract_curated, find_curated, load_curated
+from envcheck.matrix.refresh.merge import extract_curated, find_curated, load_curated
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, read_pip_settings
 from envcheck.matrix.refresh.rows import sentences
 from envcheck.matrix.refresh.wheel_contents import (
@@ -27,7 +27,7 @@ from envcheck.matrix.refresh.wheel_contents import (
     parse_requirements,
 )
 from envcheck.matrix.refresh.wheels import glibc_of, is_version, parse_platform, parse_wheel
-from tests.matrix.documents import changed_copy, document
+from tests.matrix.documents import changed_copy, describe_changes, document
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_page_that_sends_to_an_open_address_is_refused() -> None:
     found = _wheel(listed(wheel, safe + wheel), page, "jax")
     assert found is not None
     assert found.filename == wheel
-    with pytest.raises(ArtifactError, match=rf"open address for {wheel}; refused"):
+    with pytest.raises(ArtifactError, match=rf"links to http for {wheel}; refused"):
         _wheel(listed(wheel, f"http://index.example/files/{wheel}"), page, "jax")
     for other in ("jaxlib-0.5.0-py3-none-any.whl", "jax-0.5.0.tar.gz"):
         assert _wheel(listed(other, safe + other), page, "jax") is None
@@ -185,13 +185,10 @@ def test_a_redirect_from_https_to_http_is_refused() -> None:
 def test_every_failure_has_words() -> None:
     from requests import exceptions
 
-    assert describe_error(exceptions.SSLError("x")) == "its certificate could not be checked"
+    assert describe_error(exceptions.SSLError("x")) == "the certificate could not be verified"
     assert describe_error(exceptions.ProxyError("x")) == "the proxy could not be used"
-    assert (
-        describe_error(exceptions.ConnectionError("HTTPSConnectionPool: Read timed out."))
-        == "it did not answer in time"
-    )
-    assert describe_error(exceptions.ChunkedEncodingError("x")) == "the answer broke off or is not what it should be"
+    assert describe_error(exceptions.ConnectionError("HTTPSConnectionPool: Read timed out.")) == "the request timed out"
+    assert describe_error(exceptions.ChunkedEncodingError("x")) == "the response is incomplete or malformed"
 
 
 # -- metadata and Python texts --
@@ -246,13 +243,15 @@ def test_sentences_of_a_note() -> None:
 
 
 def test_findings_fit_their_schema() -> None:
-    fastjsonschema.compile(json.loads(read_data("curated_releases.schema.json")))(load_curated())
+    fastjsonschema.compile(json.loads(read_data("curated_releases.schema.json")))(
+        json.loads(read_data("curated_releases.json"))
+    )
 
 
 def test_findings_and_matrix_say_the_same() -> None:
     """Every cell beyond tier 1 stands in the findings file or is read from binaries: no renewal loses it."""
     table = document()["citations"]
-    for framework in load_curated()["sources"]:
+    for framework in load_curated().sources:
         for version, rows in document()["releases"][framework].items():
             for row in rows:
                 part = extract_curated(row, table)
@@ -264,15 +263,15 @@ def test_findings_and_matrix_say_the_same() -> None:
                 members = tuple(name for name in part.members if not re.fullmatch(READ, name))
                 assert (stated.sentences, stated.members) == (part.sentences, members), row
                 assert set(stated.citations) == set(part.citations), row
-    cited = {name for item in load_curated()["statements"] for name in item.get("citations", ())}
-    assert {name: table[name] for name in cited} == load_curated()["citations"]
+    cited = {name for item in load_curated().statements for name in item.citations}
+    assert {name: table[name] for name in cited} == load_curated().citations
 
 
 def test_every_statement_is_of_a_row_the_matrix_has() -> None:
-    for item in load_curated()["statements"]:
-        for version in item["versions"]:
-            rows: list[dict[str, Any]] = document()["releases"][item["framework"]][version]
-            assert (item["distribution"], item["platform"]) in [(row["distribution"], row["platform"]) for row in rows]
+    for item in load_curated().statements:
+        for version in item.versions:
+            rows: list[dict[str, Any]] = document()["releases"][item.framework][version]
+            assert (item.distribution, item.platform) in [(row["distribution"], row["platform"]) for row in rows]
 
 
 def test_changes_are_told_cell_by_cell() -> None:
@@ -288,4 +287,4 @@ def test_changes_are_told_cell_by_cell() -> None:
     row["proof"] = {"*": "tier1"}
     known = document()["releases"]["torch"]["2.15.0"][0]["proof"]
     told = describe_changes(document(), new)
-    assert {f"  {label}: {cell} is {known[cell]} no more" for cell in known if cell != "*"} <= {*told}
+    assert {f"  {label}: proof of {cell} {known[cell]} -> none" for cell in known if cell != "*"} <= {*told}

@@ -13,7 +13,7 @@ from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from envcheck.host.data_files import read_data
 from envcheck.matrix.load import iterate_rows
-from envcheck.matrix.refresh.merge import canonical_text
+from envcheck.matrix.refresh.write import format_document
 from tests.matrix.documents import changed_copy, document, releases, text
 
 NO_CELLS = {"distribution", "platform", "citations", "note", "proof", "cuda_major", "soname", "tegra"}
@@ -42,7 +42,7 @@ def test_canonical_form_does_not_depend_on_the_order_of_what_it_reads() -> None:
     for versions in shuffled["releases"].values():
         for rows in versions.values():
             rows.reverse()
-    assert canonical_text(dict(reversed(shuffled.items()))) == text()
+    assert format_document(dict(reversed(shuffled.items()))) == text()
 
 
 def test_every_row_cites_and_nothing_is_cited_in_vain() -> None:

@@ -103,7 +103,7 @@ def test_verify_quiet_verbose_and_in_colour(
     assert capsys.readouterr().out.count("\n") == 1
     assert run([*asked, "-v", "--color", "always"]) == 1
     printed = capsys.readouterr().out
-    assert "\nheld: tensorflow 2.21.0 on linux_x86_64\n" in printed
+    assert "\ncompared: tensorflow 2.21.0 on linux_x86_64\n" in printed
     assert "\x1b[31mtensorflow 2.21.0 on linux_x86_64: tags is ['win_amd64'] in the matrix" in printed
     assert "tensorflow 2.20.0 on win_amd64 is on the index (tensorflow-2.20.0-cp313" in printed
 

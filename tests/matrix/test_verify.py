@@ -190,7 +190,7 @@ def test_verify_prints_and_ends_by_its_verdict(tmp_path: Path, capsys: pytest.Ca
     matrix = recorded_matrix()
     own = saved(tmp_path / "own.json", matrix)
     assert run(["matrix", "verify", "--all", "--framework", "tensorflow", "--matrix", own]) == 0
-    assert ": 0 disagreements, 0 no longer on the index, 0 artifacts not read." in capsys.readouterr().out
+    assert ": 0 differences, 0 no longer on the index, 0 artifacts not read." in capsys.readouterr().out
     row_of(matrix)["tags"] = ["win_amd64"]
     own = saved(tmp_path / "own.json", matrix)
     assert run(["matrix", "verify", "--all", "--framework", "tensorflow", "--matrix", own]) == 1

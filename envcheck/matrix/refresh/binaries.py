@@ -1,4 +1,4 @@
-"""Read what an ELF or PE library states: what it needs, its GPU code, and how it was compiled."""
+"""Read the facts of an ELF or PE library: what it needs, its GPU code, and its compilers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from envcheck.model.versions import numbers
 
 
 class BinaryError(Exception):
-    """A binary that is broken, hostile or of a kind nobody reads here, with a few words that say why."""
+    """A binary that is broken, hostile or of an unsupported kind; the message says why in a few words."""
 
 
 SHARED = rb"(lib[A-Za-z0-9_+.-]{1,60}\.so(?:\.\d{1,4}){0,4})(?=\0)"
@@ -23,7 +23,7 @@ DLL = rb"([A-Za-z0-9_+.-]{1,60}\.dll)(?=\0)"
 
 
 def find_library_names(data: bytes | mmap.mmap, start: int, end: int, kind: bytes) -> Iterator[str]:
-    """Yield the whole strings of a section, zeros between them, that name a library: libcuda.so.1."""
+    """Yield the zero-terminated strings of a section that name a library: libcuda.so.1."""
     first = re.compile(kind).match(data, start, end)
     if first:
         yield first[1].decode("ascii")
@@ -53,7 +53,7 @@ def parse_fatbins(data: Buffer, offset: int, stop: int) -> set[str]:
     targets: set[str] = set()
     while (offset := _skip_padding(data, offset, stop)) < stop:
         if offset + _CONTAINER.size > stop:
-            raise BinaryError("its fat binary breaks off")
+            raise BinaryError("its fat binary is incomplete")
         _, _, header, size = _CONTAINER.unpack_from(data, offset)
         start, end = offset + header, offset + header + size
         if header < _CONTAINER.size or end > stop:
@@ -64,13 +64,13 @@ def parse_fatbins(data: Buffer, offset: int, stop: int) -> set[str]:
 
 
 def _skip_padding(data: Buffer, offset: int, stop: int) -> int:
-    """Skip the zeros between containers; anything else but a container is an error."""
+    """Skip the zeros between containers; raises BinaryError for anything else."""
     while offset + 4 <= stop:
         word = int.from_bytes(data[offset : offset + 4], "little")
         if word == _MAGIC:
             return offset
         if word:
-            raise BinaryError("its fat binary section holds something that is no fat binary")
+            raise BinaryError("its fat binary section contains other data")
         offset += 4
     return stop
 
@@ -79,7 +79,7 @@ def _iterate_targets(data: Buffer, offset: int, end: int) -> Iterator[str]:
     """Yield the target of each entry of a container."""
     while offset < end:
         if offset + _ENTRY_SIZE > end:
-            raise BinaryError("an entry of its fat binary breaks off")
+            raise BinaryError("an entry of its fat binary is incomplete")
         kind, _, header, size, _, _, number, flags = _ENTRY.unpack_from(data, offset)
         if header < _ENTRY_SIZE or offset + header + size > end:
             raise BinaryError("an entry of its fat binary claims more bytes than its container has")
@@ -101,19 +101,19 @@ def sort_targets(targets: set[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Binary:
-    """Facts of an ELF or PE file; what a format cannot say stays empty."""
+    """Facts of an ELF or PE file; empty for what a format cannot state."""
 
     format: str  # elf, pe
     machine: str  # x86_64, aarch64
-    needed: tuple[str, ...]  # libraries the loader must find, in their order
-    opens: tuple[str, ...] = ()  # names of libraries among its strings, which it may open itself
-    runpath: tuple[str, ...] = ()  # folders its loader looks in, as written
+    needed: tuple[str, ...]  # libraries that the loader must find, in order
+    opens: tuple[str, ...] = ()  # names of libraries among its strings, which it may open at run time
+    runpath: tuple[str, ...] = ()  # folders that the loader searches, as written
     targets: frozenset[str] = frozenset()  # GPU code: sm_80, compute_90
-    symbols: dict[str, str] = field(default_factory=dict)  # GLIBC -> 2.17: the newest version it asks for
-    compilers: tuple[str, ...] = ()  # as they named themselves
+    symbols: dict[str, str] = field(default_factory=dict)  # GLIBC -> 2.17: the newest version that it needs
+    compilers: tuple[str, ...] = ()  # as they name themselves
 
     def to_json(self) -> dict[str, Any]:
-        """Return its plain form: what is empty is left out, but for the libraries needed."""
+        """Return the JSON form without empty facts, except the libraries needed."""
         found = {
             "format": self.format,
             "machine": self.machine,
@@ -128,7 +128,7 @@ class Binary:
 
 
 def read_binary(path: Path) -> Binary:
-    """Read an ELF or PE file, told apart by how it starts; raises BinaryError and OSError."""
+    """Read an ELF or PE file, by its first bytes; raises BinaryError and OSError."""
     with path.open("rb") as stream:
         start = stream.read(4)
     if start == b"\x7fELF":
@@ -168,14 +168,14 @@ def read_elf(path: Path) -> Binary:
         try:
             return _read_elf_facts(ELFFile(stream), data)
         except (ELFError, ConstructError, ValueError, AttributeError, AssertionError, TypeError, IndexError) as error:
-            # pyelftools meets corrupt files with any of these.
+            # pyelftools raises any of these for corrupt files.
             raise BinaryError(f"it is a corrupt ELF file ({error or type(error).__name__})") from error
 
 
 def _check_header(data: mmap.mmap) -> None:
-    """Refuse what no framework ships, and a section table that does not fit in the file or would keep us busy."""
+    """Raise BinaryError for another kind of ELF file, and for a section table that no real library has."""
     if len(data) < 64 or data[4:6] != b"\2\1":
-        raise BinaryError("it is no 64-bit little-endian ELF file")
+        raise BinaryError("it is not a 64-bit little-endian ELF file")
     (start,) = struct.unpack_from("<Q", data, 40)
     size, count, names = struct.unpack_from("<HHH", data, 58)
     if not start or not count:
@@ -196,7 +196,7 @@ def _read_elf_facts(elf: Any, data: mmap.mmap) -> Binary:
         machine=_MACHINES.get(elf["e_machine"], str(elf["e_machine"])),
         needed=tuple(needed),
         opens=tuple(sorted(opened - {*needed, *tags.get("DT_SONAME", [])})),
-        runpath=tuple(dict.fromkeys(part for part in runpath.split(":") if part)),  # a repetition finds nothing new
+        runpath=tuple(dict.fromkeys(part for part in runpath.split(":") if part)),  # without repetitions
         targets=frozenset().union(
             *(parse_fatbins(data, *_get_span(sections[name], data)) for name in _GPU_SECTIONS if name in sections)
         ),
@@ -206,7 +206,7 @@ def _read_elf_facts(elf: Any, data: mmap.mmap) -> Binary:
 
 
 def _get_span(section: Any, data: mmap.mmap) -> tuple[int, int]:
-    """Return where a section starts and ends in the file; one without bytes there is empty."""
+    """Return the start and end of a section in the file; equal for a section without bytes."""
     start, size = section["sh_offset"], section["sh_size"]
     if section["sh_type"] == "SHT_NOBITS":
         size = 0
@@ -216,7 +216,7 @@ def _get_span(section: Any, data: mmap.mmap) -> tuple[int, int]:
 
 
 def _read_dynamic(elf: Any) -> dict[str, list[str]]:
-    """Collect the names in the dynamic section by tag."""
+    """Return the names in the dynamic section by tag."""
     names = {"DT_NEEDED": "needed", "DT_SONAME": "soname", "DT_RUNPATH": "runpath", "DT_RPATH": "rpath"}
     found: dict[str, list[str]] = {}
     for segment in islice(elf.iter_segments("PT_DYNAMIC"), 1):
@@ -229,18 +229,18 @@ def _read_dynamic(elf: Any) -> dict[str, list[str]]:
 
 
 def _iterate_versions(section: Any) -> Iterator[str]:
-    """Yield the symbol versions it asks for: GLIBC_2.17."""
+    """Yield the symbol versions that it needs: GLIBC_2.17."""
     count = 0
     for _, auxiliaries in section.iter_versions() if section is not None else ():
         for auxiliary in auxiliaries:
             count += 1
             if count > _VERSIONS:
-                raise BinaryError("it asks for more symbol versions than any real library")
+                raise BinaryError("it needs more symbol versions than any real library")
             yield str(auxiliary.name)
 
 
 def _read_compilers(data: mmap.mmap, start: int, end: int) -> tuple[str, ...]:
-    """Split the comments that compilers leave, each ended by a zero: GCC: (GNU) 9.3.1 20200408 (Red Hat 9.3.1-2)."""
+    """Split the zero-terminated comments of compilers: GCC: (GNU) 9.3.1 20200408 (Red Hat 9.3.1-2)."""
     if end - start > _COMMENT:
         raise BinaryError("its .comment is larger than any real library's")
     parts = data[start:end].split(b"\0")
@@ -257,7 +257,7 @@ def read_pe(path: Path) -> Binary:
     try:
         import pefile
     except ImportError as error:
-        raise BinaryError("reading it needs pefile, which pip install 'envcheck-gpu[matrix]' brings") from error
+        raise BinaryError("reading it needs pefile: pip install 'envcheck-gpu[matrix]'") from error
     kinds = [pefile.DIRECTORY_ENTRY[f"IMAGE_DIRECTORY_ENTRY_{name}"] for name in ("IMPORT", "DELAY_IMPORT")]
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
@@ -268,7 +268,7 @@ def read_pe(path: Path) -> Binary:
             finally:
                 image.close()
         except (pefile.PEFormatError, struct.error, ValueError, AttributeError, TypeError, IndexError) as error:
-            # pefile meets corrupt files with any of these.
+            # pefile raises any of these for corrupt files.
             raise BinaryError(f"it is a corrupt PE file ({error or type(error).__name__})") from error
 
 
@@ -290,7 +290,7 @@ def _read_pe_facts(image: Any, data: mmap.mmap) -> Binary:
 
 
 def _iterate_imports(image: Any) -> Iterator[str]:
-    """Yield the libraries it imports at once or on first use."""
+    """Yield the libraries that it imports at start or on first use."""
     for table in ("DIRECTORY_ENTRY_IMPORT", "DIRECTORY_ENTRY_DELAY_IMPORT"):
         for entry in getattr(image, table, ()):
             yield entry.dll.decode("ascii", "replace")

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 CONNECTIONS = 8
 _RETRY_STATUS = (429, 500, 502, 503, 504)  # answers worth trying again
-_TIMED_OUT = "it did not answer in time"
+_TIMED_OUT = "the request timed out"
 
 
 def open_session(settings: IndexSettings) -> requests.Session:
-    """Open a session as pip's settings ask."""
+    """Open a session with pip's settings."""
     import requests
     from requests.adapters import HTTPAdapter
     from urllib3.util import Retry
@@ -53,19 +53,18 @@ def open_session(settings: IndexSettings) -> requests.Session:
 def require_libraries(
     names: Iterable[str] = ("requests", "pypi_simple", "remotezip", "platformdirs"), purpose: str = "Reading an index"
 ) -> None:
-    """Raise MissingLibraryError, which says what to install, when a library that talks to a server is missing."""
+    """Raise MissingLibraryError, which says what to install, if a library is missing."""
     from importlib.util import find_spec
 
     missing = [name for name in names if find_spec(name) is None]
     if missing:
         raise MissingLibraryError(
-            f"{purpose} needs {', '.join(missing)}, which this environment lacks. "
-            "Install the extra that brings them: pip install 'envcheck-gpu[matrix]'"
+            f"{purpose} needs {', '.join(missing)}. Install the extra: pip install 'envcheck-gpu[matrix]'"
         )
 
 
 def build_request_options(settings: IndexSettings, url: str) -> dict[str, Any]:
-    """Return what every request passes: timeouts, and how the server's certificate is checked."""
+    """Return the options of every request: timeouts, and how to check the server's certificate."""
     options: dict[str, Any] = {"timeout": (settings.connect_timeout, settings.read_timeout)}
     if settings.trusts(url):
         options["verify"] = False
@@ -75,57 +74,57 @@ def build_request_options(settings: IndexSettings, url: str) -> dict[str, Any]:
 
 
 def read_limited(response: requests.Response, limit: int, seconds: float) -> bytes:
-    """Read a streamed answer of at most `limit` bytes within `seconds`, however slowly it drips."""
-    end, taken, size = time.monotonic() + seconds, [], 0
+    """Read a streamed response of at most `limit` bytes within `seconds` in all; raises ArtifactError."""
+    end, chunks, size = time.monotonic() + seconds, [], 0
     for chunk in response.iter_content(1 << 16):
-        taken.append(chunk)
+        chunks.append(chunk)
         size += len(chunk)
         if size > limit:
-            raise ArtifactError(f"{strip_url(response.url)} answers with more than {limit >> 20} MiB; refused.")
+            raise ArtifactError(f"{strip_url(response.url)} is larger than {limit >> 20} MiB; refused.")
         if time.monotonic() > end:
-            raise ArtifactError(f"{strip_url(response.url)} did not answer in time.")
-    return b"".join(taken)
+            raise ArtifactError(f"{strip_url(response.url)} timed out.")
+    return b"".join(chunks)
 
 
 def reject_downgrade(response: requests.Response) -> None:
-    """Refuse an answer that a secure address gave by sending us to an open one."""
+    """Raise ArtifactError for a redirect from https to http."""
     schemes = [urlsplit(item.url).scheme for item in (*response.history, response)]
     if "https" in schemes and schemes[-1] == "http":
         raise ArtifactError(f"{strip_url(response.history[0].url)} redirects from https to http; refused.")
 
 
 def strip_url(url: str) -> str:
-    """Return an address without user name, password and query, fit for a message."""
+    """Return a URL without user name, password and query, for messages."""
     parts = urlsplit(url)
     host = (parts.hostname or "") + (f":{parts.port}" if parts.port else "")
     return f"{parts.scheme}://{host}{parts.path}"
 
 
 def describe_error(error: Exception) -> str:
-    """Say in a few words why a request failed, without the address it carries."""
+    """Say in a few words why a request failed, without its URL."""
     import requests
     from requests import exceptions
 
     if isinstance(error, requests.HTTPError) and error.response is not None:
-        return f"it answered with status {error.response.status_code}"
-    if "timed out" in str(error):  # also how a timeout ends that was tried again
+        return f"the server answered with status {error.response.status_code}"
+    if "timed out" in str(error):  # the last of several timeouts has no class of its own
         return _TIMED_OUT
     known = {
         requests.Timeout: _TIMED_OUT,
-        requests.TooManyRedirects: "it redirects in a circle",
-        exceptions.SSLError: "its certificate could not be checked",
+        requests.TooManyRedirects: "too many redirects",
+        exceptions.SSLError: "the certificate could not be verified",
         exceptions.ProxyError: "the proxy could not be used",
         requests.ConnectionError: "no connection",
     }
-    said = (words for kind, words in known.items() if isinstance(error, kind))
-    return next(said, "the answer broke off or is not what it should be")
+    found = (words for kind, words in known.items() if isinstance(error, kind))
+    return next(found, "the response is incomplete or malformed")
 
 
 _PAGE_LIMIT = 64 << 20  # bytes; the largest real pages are below two megabytes
 
 
 def read_page(session: requests.Session, settings: IndexSettings, distribution: str) -> list[Wheel] | None:
-    """List the wheels of final releases on a distribution's page; None where the index has no such page."""
+    """List the wheels of final releases on a distribution's page; None if the index has no such page."""
     import pypi_simple
     import requests
 
@@ -143,13 +142,13 @@ def read_page(session: requests.Session, settings: IndexSettings, distribution: 
         raise ArtifactError(f"The index page {strip_url(address)} cannot be read: {describe_error(error)}.") from error
     packages = _parse_page(content, response, distribution)
     if not packages:
-        raise ArtifactError(f"The index page {strip_url(address)} lists no file at all.")
+        raise ArtifactError(f"The index page {strip_url(address)} lists no file.")
     found = (_wheel(package, response.url, distribution) for package in packages)
     return [wheel for wheel in found if wheel is not None]
 
 
 def _parse_page(content: bytes, response: requests.Response, distribution: str) -> Sequence[Any]:
-    """Read a page as the kind its content type says it is."""
+    """Parse a page by its content type."""
     from pypi_simple import ProjectPage, UnsupportedRepoVersionError
 
     kind = response.headers.get("content-type", "text/html").partition(";")[0].strip().lower()
@@ -159,22 +158,22 @@ def _parse_page(content: bytes, response: requests.Response, distribution: str) 
         if kind in {"application/vnd.pypi.simple.v1+html", "text/html"}:
             return ProjectPage.from_html(distribution, content, response.url).packages
     except (ValueError, KeyError, TypeError, RecursionError, UnsupportedRepoVersionError) as error:
-        raise ArtifactError(f"The index page {strip_url(response.url)} is not the {kind} it says it is.") from error
+        raise ArtifactError(f"The index page {strip_url(response.url)} is not valid {kind}.") from error
     raise ArtifactError(
-        f"The index page {strip_url(response.url)} is {kind or 'of no stated kind'}, not an index page."
+        f"The index page {strip_url(response.url)} has the content type {kind or 'none'}, which is no index page."
     )
 
 
 def _wheel(package: Any, page: str, distribution: str) -> Wheel | None:
-    """Turn a line of a page into a wheel; None for source archives, pre-releases and local versions."""
+    """Build the wheel of a page entry; None for source archives, pre-releases and local versions."""
     parsed = parse_wheel(package.filename)
     if parsed is None or parsed.distribution != distribution:
         return None
     digest = package.digests.get("sha256", "")
     if len(digest) != 64:
-        raise ArtifactError(f"The index gives no SHA-256 for {package.filename}, so it cannot be cited.")
+        raise ArtifactError(f"The index gives no SHA-256 for {package.filename}, so the matrix cannot cite it.")
     if urlsplit(package.url).scheme != "https" and urlsplit(page).scheme == "https":
-        raise ArtifactError(f"The index sends to an open address for {package.filename}; refused.")
+        raise ArtifactError(f"The https index links to http for {package.filename}; refused.")
     return Wheel(
         filename=package.filename,
         url=package.url,
@@ -185,14 +184,14 @@ def _wheel(package: Any, page: str, distribution: str) -> Wheel | None:
     )
 
 
-_FETCH_SECONDS = 60.0  # seconds for all of it, however slowly it drips
+_FETCH_SECONDS = 60.0  # for the whole response
 
 
 def fetch_pinned(url: str, limit: int) -> bytes:
-    """Return what an address such as https://host/matrix.json#sha256=<64 hex digits> answers, at most `limit` bytes.
+    """Fetch a URL such as https://host/matrix.json#sha256=<64 hex digits>, at most `limit` bytes.
 
-    Raises ArtifactError for an address without a hash, a failed transfer and content of another hash,
-    MissingLibraryError where the library that fetches is not installed.
+    Raises ArtifactError for a URL without a hash, a failed transfer and another hash, MissingLibraryError if a
+    library is missing.
     """
     pin = parse_pin(url)
     require_libraries(("requests", "platformdirs"), "Fetching a matrix")
@@ -202,18 +201,18 @@ def fetch_pinned(url: str, limit: int) -> bytes:
         content = _fetch(session, settings, address, limit)
     found = hashlib.sha256(content).hexdigest()
     if found != pin:
-        raise ArtifactError(f"{strip_url(address)} has the SHA-256 {found}, not {pin} as was asked for; refused.")
+        raise ArtifactError(f"{strip_url(address)} has the SHA-256 {found}, not {pin}; refused.")
     return content
 
 
 def parse_pin(url: str) -> str:
-    """Return the SHA-256 that ends an address: https://host/matrix.json#sha256=<64 hex digits>."""
+    """Return the SHA-256 at the end of a URL: https://host/matrix.json#sha256=<64 hex digits>."""
     address, _, fragment = url.partition("#")
     pin = re.fullmatch(r"sha256[=:]([0-9a-fA-F]{64})", fragment)
     if pin is None:
-        said = "is no SHA-256" if fragment else "is missing"
+        reason = "its hash is not a SHA-256" if fragment else "it has no hash"
         raise ArtifactError(
-            f"{strip_url(address)} is not fetched: the hash that pins it {said}. "
+            f"{strip_url(address)} is not fetched: {reason}. "
             f"Write {strip_url(address)}#sha256=HASH with the 64 hexadecimal digits of its SHA-256."
         )
     if not urlsplit(address).hostname:
@@ -230,5 +229,8 @@ def _fetch(session: requests.Session, settings: IndexSettings, address: str, lim
             response.raise_for_status()
             reject_downgrade(response)
             return read_limited(response, limit, settings.whole_timeout)
-    except (requests.RequestException, OSError) as error:  # OSError: a certificate file that pip names and is not there
+    except (
+        requests.RequestException,
+        OSError,
+    ) as error:  # OSError: the certificate file does not exist
         raise ArtifactError(f"{strip_url(address)} cannot be read: {describe_error(error)}.") from error

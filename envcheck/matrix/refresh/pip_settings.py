@@ -1,4 +1,4 @@
-"""Read where pip looks for packages on this machine, and how it connects."""
+"""Read pip's settings: the index, and how to connect to it."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from urllib.parse import urlsplit
 
 
 class ArtifactError(Exception):
-    """An index page or wheel that could not be read, with one sentence that says which and why."""
+    """An index page or wheel that could not be read; the message is one sentence that says which and why."""
 
 
 class UnusableWheelError(ArtifactError):
-    """A wheel that was read and that no installer takes under its name: without metadata, or of another release."""
+    """A wheel that no installer takes under its name: it has no metadata, or that of another release."""
 
 
 class MissingLibraryError(Exception):
-    """The libraries that talk to an index are not installed; the message says how to install them."""
+    """The libraries that read an index are not installed; the message says how to install them."""
 
 
 _ENDPOINT = r'^PYPI_SIMPLE_ENDPOINT\b[^=\n]*= "([^"\s]+)"'
 
 
 def find_default_index() -> str:
-    """Return its address; "" where the library that knows it is not here."""
+    """Return the URL of the default index; "" if the library that knows it is not installed."""
     spec = find_spec("pypi_simple")
     if spec is None or not spec.origin:
         return ""
-    # To import the library takes longer than all else that is done before an installation: its source says it.
+    # Importing the library takes longer than all other checks before an installation, so its source is searched.
     found = re.search(_ENDPOINT, Path(spec.origin).read_text(encoding="utf-8"), re.MULTILINE)
     return found[1] if found else _import_default_index()
 
@@ -49,7 +49,7 @@ _SECTIONS = ("global", "download", "install")  # the later one wins, as for `pip
 
 @dataclass(frozen=True)
 class IndexSettings:
-    """The primary index and how to reach it; what is "" or empty is left to the libraries' defaults."""
+    """The primary index and how to connect; "" or empty: the default of the libraries."""
 
     url: str = ""
     ca_file: str = ""
@@ -62,7 +62,7 @@ class IndexSettings:
     retries: int = 3
 
     def trusts(self, url: str) -> bool:
-        """Tell whether pip is told to reach this host without checking its certificate."""
+        """Tell whether pip connects to this host without checking its certificate."""
         parts = urlsplit(url)
         return parts.hostname in self.trusted_hosts or f"{parts.hostname}:{parts.port}" in self.trusted_hosts
 
@@ -70,10 +70,10 @@ class IndexSettings:
 def read_pip_settings(
     environment: Mapping[str, str], prefix: str = sys.prefix, schemes: tuple[str, ...] = ("http", "https")
 ) -> IndexSettings:
-    """Read pip's own configuration; extra indexes and find-links are left out on purpose."""
+    """Read pip's configuration of the primary index; extra indexes and find-links are ignored on purpose."""
     options = read_pip_options(environment, prefix)
     if is_true(options.get("no-index", "")):
-        raise ArtifactError("pip is configured to use no index (no-index), so there is nothing to read.")
+        raise ArtifactError("pip is configured to use no index (no-index), so envcheck has nothing to read.")
     url = options.get("index-url", "").strip()
     if url and urlsplit(url).scheme not in schemes:
         readable = " and ".join(schemes)
@@ -82,17 +82,17 @@ def read_pip_settings(
 
 
 def read_connection_settings(environment: Mapping[str, str], prefix: str = sys.prefix) -> IndexSettings:
-    """Read from pip's configuration how to reach servers that are no index: certificates, proxy, patience."""
+    """Read how to connect to servers other than the index: certificates, proxy, timeouts."""
     return _build_settings(read_pip_options(environment, prefix))
 
 
 def is_true(value: str) -> bool:
-    """Tell whether pip takes an option's value for yes."""
+    """Tell whether pip reads a value as true."""
     return value.lower() in {"1", "true", "yes", "on"}
 
 
 def read_pip_options(environment: Mapping[str, str], prefix: str = sys.prefix) -> dict[str, str]:
-    """Read all options of pip's files and variables by their long names. Raises ArtifactError for a broken file."""
+    """Read all options of pip's files and variables by their long names; raises ArtifactError for a broken file."""
     found: dict[str, str] = {}
     for path in _find_files(environment, prefix):
         found.update(_read(path))
@@ -100,33 +100,33 @@ def read_pip_options(environment: Mapping[str, str], prefix: str = sys.prefix) -
 
 
 def _build_settings(options: Mapping[str, str]) -> IndexSettings:
-    usual = IndexSettings()
+    defaults = IndexSettings()
     return IndexSettings(
         ca_file=options.get("cert", ""),
         client_certificate=options.get("client-cert", ""),
         proxy=options.get("proxy", ""),
         trusted_hosts=tuple(options.get("trusted-host", "").split()),
-        read_timeout=_parse_number(options, ("timeout", "default-timeout"), usual.read_timeout),
-        retries=int(_parse_number(options, ("retries",), usual.retries)),
+        read_timeout=_parse_number(options, ("timeout", "default-timeout"), defaults.read_timeout),
+        retries=int(_parse_number(options, ("retries",), defaults.retries)),
     )
 
 
-def _parse_number(options: Mapping[str, str], names: Iterable[str], usual: float) -> float:
-    """Read a number of seconds or tries; one that is none is reported as pip reports it."""
+def _parse_number(options: Mapping[str, str], names: Iterable[str], default: float) -> float:
+    """Read a number of seconds or retries; raises ArtifactError for another value, as pip does."""
     named = next((name for name in names if options.get(name)), "")
     if not named:
-        return usual
+        return default
     try:
         found = float(options[named])
     except ValueError:
         found = -1.0
     if not 0 <= found < 1e6:
-        raise ArtifactError(f"pip is configured with {named} = {options[named]!r}, which is no number it can use.")
+        raise ArtifactError(f"pip is configured with {named} = {options[named]!r}, which is not a valid number.")
     return found
 
 
 def _find_files(environment: Mapping[str, str], prefix: str) -> Iterator[Path]:
-    """Yield pip's configuration files, the stronger ones later; PIP_CONFIG_FILE=/dev/null means none."""
+    """Yield pip's configuration files, later ones override; PIP_CONFIG_FILE=/dev/null means none."""
     import platformdirs
 
     named = environment.get("PIP_CONFIG_FILE", "")
@@ -146,7 +146,7 @@ def _find_files(environment: Mapping[str, str], prefix: str) -> Iterator[Path]:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """Read one configuration file; one that is missing says nothing, a broken one is reported.
+    """Read one configuration file, {} if it is missing; raises ArtifactError for a broken one.
 
     [global]
     index-url = https://mirror.example/simple
@@ -164,6 +164,6 @@ def _read(path: Path) -> dict[str, str]:
 
 
 def _read_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Read PIP_INDEX_URL and the like: an empty variable counts as not set."""
+    """Read PIP_INDEX_URL and the like; an empty variable counts as not set."""
     found = {key: value for key, value in environment.items() if key.startswith("PIP_") and value}
     return {key[len("PIP_") :].lower().replace("_", "-"): value for key, value in found.items()}

@@ -1,9 +1,9 @@
-"""Verify the matrix against the artifacts it cites."""
+"""Verify the matrix against the artifacts that it cites."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -12,17 +12,18 @@ from envcheck.matrix.refresh.deep import Binaries, DeepReader, derive_cells
 from envcheck.matrix.refresh.merge import NO_CELLS, Document, build_row, extract_curated, get_tier
 from envcheck.matrix.refresh.pip_settings import ArtifactError
 from envcheck.matrix.refresh.reader import Reader, Reading, drop_unusable, read_usable
-from envcheck.matrix.refresh.refresh import Listing
+from envcheck.matrix.refresh.refresh import Key, Listing, Progress, group_by_version, iterate_releases
 from envcheck.matrix.refresh.rows import Draft, Row, draft_release
 from envcheck.matrix.refresh.wheels import Group
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 
-Key = tuple[str, str, str, str]  # framework, version, distribution, platform
-_MAX_MISSING = 20  # releases without a row that a sample reads, since wheels no installer takes need none
+# Releases without a row that a sample reads: wheels that no installer takes need no row, so some are expected.
+_MAX_MISSING = 20
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One cell that says something else than its artifact; "row" and "wheel" stand for more than a cell."""
+    """One cell that differs from its artifact; "row" and "wheel" stand for more than a cell."""
 
     framework: str
     version: str
@@ -35,22 +36,22 @@ class Disagreement:
 
 @dataclass
 class Verification:
-    """What a verification found."""
+    """What a verification found; the fields are those of its JSON document."""
 
-    rows: int = 0  # held against their artifacts
+    rows: int = 0  # compared with their artifacts
     cells: int = 0  # tier 1 cells among them
     disagreements: list[Disagreement] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)  # one sentence each
-    vanished: list[str] = field(default_factory=list)  # rows whose wheels the index lists no more
-    held: list[str] = field(default_factory=list)  # the rows that were held
-    binaries: int = 0  # rows whose wheel's binaries were read anew and held, on request
+    vanished: list[str] = field(default_factory=list)  # rows whose wheels the index no longer lists
+    held: list[str] = field(default_factory=list)  # the rows that were compared
+    binaries: int = 0  # rows whose binaries were read again and compared, on request
 
     @property
     def verdict(self) -> str:
-        """Return incompatible for a disagreement, undetermined where something was not read, else compatible."""
+        """Return incompatible for a disagreement, undetermined if something could not be read, else compatible."""
         if self.disagreements:
-            return "incompatible"
-        return "undetermined" if self.unread or self.vanished or not self.rows else "compatible"
+            return INCOMPATIBLE
+        return UNDETERMINED if self.unread or self.vanished or not self.rows else COMPATIBLE
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of schema envcheck/matrix-verify/1."""
@@ -63,10 +64,10 @@ class Verification:
 
 
 def verify(
-    document: Document, listings: Sequence[Listing], reader: Reader, sample: int, progress: Callable[[int, int], None]
+    document: Document, listings: Sequence[Listing], reader: Reader, sample: int, progress: Progress
 ) -> Verification:
-    """Re-read `sample` rows chosen at random, or all for 0, and hold all releases against the index's pages."""
-    rows = {key for listing in listings for key in _iterate_keys(document, listing.framework)}
+    """Read `sample` random rows again, or all for 0, and compare all releases with the index pages."""
+    rows = {key for listing in listings for key, _ in iterate_releases(document, listing.framework)}
     listed = {_make_key(listing.framework, group): group for listing in listings for group in listing.groups}
     chosen = rows if not sample else set(random.sample(sorted(rows), min(sample, len(rows))))
     missing = set(listed) - rows
@@ -78,12 +79,20 @@ def verify(
     reading = read_usable(wanted, reader, progress)
     found.unread += sorted(reading.failed.values())
     for listing in listings:
-        kept = drop_unusable(wanted[listing.framework], reading)
-        found.disagreements += _report_unusable(listing.framework, kept, reading, chosen)
-        for groups in Listing(listing.framework, tuple(kept)).by_version().values():
-            drafts = draft_release(listing.framework, groups, reading.contents, listing.published)
+        groups = drop_unusable(wanted[listing.framework], reading)
+        found.disagreements += _report_unusable(listing.framework, groups, reading, chosen)
+        for members in group_by_version(groups).values():
+            drafts = draft_release(listing.framework, members, reading.contents, listing.published)
             _verify_release(document, listing.framework, drafts, chosen, found)
     return found
+
+
+def _make_key(framework: str, group: Group) -> Key:
+    return framework, group.version, group.distribution, group.platform
+
+
+def _format_key(key: Key) -> str:
+    return f"{key[2]} {key[1]} on {key[3]}"
 
 
 def _report_missing(key: Key, group: Group) -> Disagreement:
@@ -93,25 +102,11 @@ def _report_missing(key: Key, group: Group) -> Disagreement:
 def _report_unusable(
     framework: str, groups: Iterable[Group], reading: Reading, chosen: Collection[Key]
 ) -> Iterator[Disagreement]:
-    """Yield the rows none of whose wheels an installer takes; such a release needs no row in the matrix."""
+    """Report the chosen rows none of whose wheels an installer takes."""
     for group in groups:
-        key, why = _make_key(framework, group), reading.unusable.get(group.representative.sha256)
-        if why is not None and key in chosen:
-            yield Disagreement(*key, "wheel", "usable", why)
-
-
-def _iterate_keys(document: Document, framework: str) -> Iterator[Key]:
-    for version, rows in document["releases"].get(framework, {}).items():
-        for row in rows:
-            yield framework, version, row["distribution"], row["platform"]
-
-
-def _make_key(framework: str, group: Group) -> Key:
-    return framework, group.version, group.distribution, group.platform
-
-
-def _format_key(key: Key) -> str:
-    return f"{key[2]} {key[1]} on {key[3]}"
+        key, reason = _make_key(framework, group), reading.unusable.get(group.representative.sha256)
+        if reason is not None and key in chosen:
+            yield Disagreement(*key, "wheel", "usable", reason)
 
 
 def _choose_groups(listing: Listing, chosen: Collection[Key]) -> list[Group]:
@@ -127,7 +122,7 @@ def _choose_groups(listing: Listing, chosen: Collection[Key]) -> list[Group]:
 def _verify_release(
     document: Document, framework: str, drafts: Sequence[Draft], chosen: Collection[Key], found: Verification
 ) -> None:
-    """Hold the rows of one release against what was read of it."""
+    """Compare the rows of one release with what was read of its wheels."""
     versions = document["releases"].get(framework, {})
     for draft in drafts:
         key = _make_key(framework, draft.group)
@@ -143,7 +138,7 @@ def _verify_release(
 
 
 def _compare(key: Key, row: Row, draft: Draft, citations: Mapping[str, Any]) -> Iterator[Disagreement]:
-    """Yield each cell of a row that its artifact does not bear out."""
+    """Yield each cell of a row that differs from its artifact."""
     read = build_row(draft, extract_curated(row, citations))
     for cell in sorted({*row, *read} - NO_CELLS):
         if row.get(cell) != read.get(cell):
@@ -151,8 +146,8 @@ def _compare(key: Key, row: Row, draft: Draft, citations: Mapping[str, Any]) -> 
     for cell in ("cuda", "cudnn", "compiler", "tensorrt"):
         if not _agrees(row.get(cell), draft.cells.get(cell)):
             yield Disagreement(*key, cell, row.get(cell), draft.cells.get(cell))
-    stated = "cuda_build" not in draft.proof
-    if stated and row["cuda_build"] != draft.cells["cuda_build"] and read["cuda_build"] == row["cuda_build"]:
+    is_stated = "cuda_build" not in draft.proof
+    if is_stated and row["cuda_build"] != draft.cells["cuda_build"] and read["cuda_build"] == row["cuda_build"]:
         yield Disagreement(*key, "cuda_build", row["cuda_build"], draft.cells["cuda_build"])
     cited = citations[row["citations"][0]]
     listed = {wheel.filename: wheel.sha256 for wheel in draft.group.wheels}
@@ -160,27 +155,29 @@ def _compare(key: Key, row: Row, draft: Draft, citations: Mapping[str, Any]) -> 
         yield Disagreement(*key, "wheel", cited["url_or_artifact"], draft.wheel.filename)
 
 
-def _agrees(found: str | None, read: str | None) -> bool:
-    """Tell whether a finding refines what an artifact says: 8.9 refines 8, and everything refines silence."""
-    if found is None or read is None:
+def _agrees(curated: str | None, read: str | None) -> bool:
+    """Tell whether a curated version refines what an artifact states: 8.9 refines 8."""
+    if curated is None or read is None:
         return True
-    return found == read or found.startswith(f"{read}.") or read.startswith(f"{found}.")
+    return curated == read or curated.startswith(f"{read}.") or read.startswith(f"{curated}.")
 
 
 def verify_binaries(
-    document: dict[str, Any],
+    document: Document,
     listings: Sequence[Listing],
     reader: DeepReader,
     sample: int,
-    progress: Callable[[int, int], None],
+    progress: Progress,
     *,
     found: Verification,
 ) -> None:
-    """Read anew the binaries of `sample` rows that have some, chosen at random, or of all for 0.
-
-    What was held, what disagrees and what could not be read goes into `found`.
-    """
-    rows = {key: row for listing in listings for key, row in _iterate_rows_with_binaries(document, listing.framework)}
+    """Read the binaries of `sample` random rows that have some again, or of all for 0; add what differs to `found`."""
+    rows = {
+        key: row
+        for listing in listings
+        for key, row in iterate_releases(document, listing.framework)
+        if "binaries" in row
+    }
     chosen = sorted(random.sample(sorted(rows), min(sample, len(rows))) if sample else rows)
     wheels = {wheel.sha256: wheel for listing in listings for group in listing.groups for wheel in group.wheels}
     progress(0, len(chosen))
@@ -198,27 +195,20 @@ def verify_binaries(
                 found.unread.append(str(error))
         progress(done, len(chosen))
     if not chosen:
-        found.unread.append("The matrix knows no binaries of these rows, so none could be held.")
-
-
-def _iterate_rows_with_binaries(document: dict[str, Any], framework: str) -> Iterator[tuple[Key, Row]]:
-    for version, rows in document["releases"].get(framework, {}).items():
-        for row in rows:
-            if "binaries" in row:
-                yield (framework, version, row["distribution"], row["platform"]), row
+        found.unread.append("The matrix holds no binaries of these rows, so none can be verified.")
 
 
 def _compare_binaries(key: Key, row: Row, read: Binaries) -> Iterator[Disagreement]:
-    """Yield each fact of each binary, and each cell summed up from them, that the wheel does not bear out."""
-    said, seen = row["binaries"], read
+    """Yield each fact of each binary, and each cell derived from them, that differs from the wheel."""
+    held = row["binaries"]
     for fact in ("wheel", "binaries"):
-        if said[fact] != seen[fact]:
-            yield Disagreement(*key, f"binaries {fact}", said[fact], seen[fact])
-    for name in sorted({*said["read"], *seen["read"]}):
-        ours, theirs = said["read"].get(name, {}), seen["read"].get(name, {})
+        if held[fact] != read[fact]:
+            yield Disagreement(*key, f"binaries {fact}", held[fact], read[fact])
+    for name in sorted({*held["read"], *read["read"]}):
+        ours, theirs = held["read"].get(name, {}), read["read"].get(name, {})
         for fact in sorted({*ours, *theirs}):
             if ours.get(fact) != theirs.get(fact):
                 yield Disagreement(*key, f"binaries {name} {fact}", ours.get(fact), theirs.get(fact))
-    for cell, value in derive_cells(seen).items():
+    for cell, value in derive_cells(read).items():
         if row["proof"].get(cell) == "tier2" and row.get(cell) != value:
             yield Disagreement(*key, cell, row.get(cell), value)

@@ -65,7 +65,7 @@ def deepened(index: LocalIndex, matrix: dict[str, Any], cache: Path | None = Non
     opened = reader(index, cache, **settings)
     try:
         listings = [list_framework(opened, "jax", "0.12.0.1")]
-        found = add_binaries(matrix, listings, opened.of_binaries(), "2030-01-02", lambda *_: None, chosen={KEY})
+        found = add_binaries(matrix, listings, opened.open_binaries(), "2030-01-02", lambda *_: None, chosen={KEY})
     finally:
         opened.close()
     assert found == [KEY]

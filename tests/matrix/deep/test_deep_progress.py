@@ -16,7 +16,7 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.cli.matrix_refresh import progress_bar
-from envcheck.matrix.refresh.merge import canonical_text
+from envcheck.matrix.refresh.write import format_document
 from tests.matrix.deep.deep_index import FILE, SAMPLE, SHA256, SOLVER, WHEEL, fill, row_of, unread
 from tests.matrix.index.server import Handler, LocalIndex
 
@@ -42,13 +42,13 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def test_the_bar_counts_wheels_and_tells_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watch(monkeypatch)
     with progress_bar("Reading binaries") as bar:
-        bar.received(5_000_000)  # before it is known how many there are nothing is drawn
+        bar.count_bytes(5_000_000)  # before it is known how many there are nothing is drawn
         assert terminal.getvalue() == ""
-        bar.wheels(0, 2)
-        bar.received(400_000)
+        bar.count_wheels(0, 2)
+        bar.count_bytes(400_000)
         drawn = terminal.getvalue()
-        bar.received(700_000)
-        bar.wheels(1, 2)
+        bar.count_bytes(700_000)
+        bar.count_wheels(1, 2)
     assert "MB" not in drawn
     assert "Reading binaries, 6 MB received" in terminal.getvalue()
     assert "1/2" in terminal.getvalue()
@@ -57,11 +57,11 @@ def test_the_bar_counts_wheels_and_tells_what_has_come(monkeypatch: pytest.Monke
 def test_no_bar_where_nobody_watches_or_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watch(monkeypatch)
     with progress_bar(quiet=True) as bar:
-        bar.wheels(0, 2)
+        bar.count_wheels(0, 2)
     monkeypatch.setattr(terminal, "isatty", lambda: False)
     with progress_bar() as bar:
-        bar.wheels(0, 2)
-        bar.received(9_000_000)
+        bar.count_wheels(0, 2)
+        bar.count_bytes(9_000_000)
     assert terminal.getvalue() == ""
 
 
@@ -81,7 +81,7 @@ def large() -> bytes:
 
 def asked(tmp_path: Path) -> list[str]:
     own = tmp_path / "own.json"
-    own.write_text(canonical_text(unread()), encoding="utf-8")
+    own.write_text(format_document(unread()), encoding="utf-8")
     new = str(tmp_path / "new.json")
     words = ["matrix", "refresh", "--framework", "jax", "--matrix", str(own), "--output", new]
     return [*words, "--deep", "--since", "0.12.0.1"]

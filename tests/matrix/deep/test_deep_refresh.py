@@ -12,9 +12,9 @@ import pytest
 from envcheck.matrix.load import check_document
 from envcheck.matrix.refresh import deep as deep_stream
 from envcheck.matrix.refresh.deep import apply_binaries, choose_binaries, derive_cells
-from envcheck.matrix.refresh.merge import canonical_text
 from envcheck.matrix.refresh.pip_settings import ArtifactError
 from envcheck.matrix.refresh.refresh import find_new_rows
+from envcheck.matrix.refresh.write import format_document
 from tests.matrix.deep.deep_index import (
     FILE,
     KEY,
@@ -60,7 +60,7 @@ def test_what_the_binaries_say_stands_in_their_row(index: LocalIndex) -> None:
 
 
 def test_the_same_index_gives_the_same_bytes(index: LocalIndex) -> None:
-    first, second = (canonical_text(deepened(index, unread())) for _ in range(2))
+    first, second = (format_document(deepened(index, unread())) for _ in range(2))
     assert first == second
 
 
@@ -117,7 +117,7 @@ def broken_off(handler: Handler, ranges: list[str]) -> None:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take answers in pieces of 512 bytes: a piece that breaks off is lost."""
+    """Take answers in pieces of 512 bytes: a piece that is incomplete is lost."""
     monkeypatch.setattr(deep_stream, "_CHUNK", 512)
 
 
@@ -125,7 +125,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_download_that_broke_off_goes_on_where_it_stopped(index: LocalIndex, tmp_path: Path) -> None:
     ranges: list[str] = []
     index.answers[FILE] = lambda handler: broken_off(handler, ranges)
-    with pytest.raises(ArtifactError, match=r"_x86_64\.whl cannot be used: .*broke off"):
+    with pytest.raises(ArtifactError, match=r"_x86_64\.whl cannot be used: .*incomplete"):
         deepened(index, unread(), tmp_path)
     first, last = ranges[-1].removeprefix("bytes=").split("-")
     (part,) = (tmp_path / "binaries-1").glob("*.part")

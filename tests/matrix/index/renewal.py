@@ -8,10 +8,10 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from envcheck.matrix.refresh.merge import drop_unused_citations, find_sources
+from envcheck.matrix.refresh.merge import drop_unused_citations, load_curated
 from envcheck.matrix.refresh.pip_settings import IndexSettings
 from envcheck.matrix.refresh.reader import Cache, Reader
-from envcheck.matrix.refresh.refresh import Renewal, list_framework, refresh
+from envcheck.matrix.refresh.refresh import RefreshResult, list_framework, refresh
 from tests.matrix.documents import document
 from tests.matrix.index.server import LocalIndex, recorded
 
@@ -31,7 +31,7 @@ def renew(
     cache: Path | None = None,
     today: str = "",
     **settings: Any,
-) -> Renewal:
+) -> RefreshResult:
     opened = reader(index, cache, **settings)
     try:
         listings = [list_framework(opened, name, since) for name in frameworks or FRAMEWORKS]
@@ -57,7 +57,7 @@ def spoil_all(index: LocalIndex, start: str, ending: str) -> None:
 
 def recorded_versions(framework: str) -> list[str]:
     """List the releases of a framework that the local index has."""
-    distributions, _ = find_sources(framework)
+    distributions = load_curated().sources[framework].distributions
     parts = (name.split("-")[:2] for name in recorded()["wheels"])
     listed = {version for name, version in parts if canonicalize_name(name) in distributions}
     return sorted(set(document()["releases"][framework]) & listed)
