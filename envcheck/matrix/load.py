@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, cached_property
 from typing import Any
 
 from envcheck.host.data_files import read_data
@@ -34,6 +34,7 @@ FILES = {
     "frameworks": ("schema", "checked", "frameworks", "companions", "removed"),
     **{name: (name,) for name in ("toolkits", "drivers", "cudnn", "tensorrt", "conda", "architectures", "problems")},
 }
+_FILE_OF = {section: file for file, sections in FILES.items() for section in sections}
 LIMIT = 64 << 20  # bytes of a user's matrix; the built-in one is below two megabytes
 
 
@@ -43,13 +44,13 @@ class MatrixError(Exception):
 
 def load_matrix(path: str | None = None) -> Matrix:
     """Load the built-in matrix, or check and load the file or pinned URL `path`."""
-    return Matrix(BuiltInDocument() if path is None else load_document(path))
+    return Matrix(_open_built_in() if path is None else load_document(path))
 
 
 def load_document(path: str | None = None) -> dict[str, Any]:
     """Load the whole built-in document, or check and load the file or pinned URL `path`; raises MatrixError."""
     if path is None:
-        built_in = BuiltInDocument()
+        built_in = _open_built_in()
         return {**built_in, "releases": dict(built_in["releases"])}
     name, content = _fetch(path) if _is_url(path) else (path, _read(path))
     document = _parse(content, name)
@@ -57,60 +58,50 @@ def load_document(path: str | None = None) -> dict[str, Any]:
     return document
 
 
-class BuiltInDocument(Mapping[str, Any]):
-    """The built-in document: the file of a section is read when the section is first used.
+def _open_built_in() -> Mapping[str, Any]:
+    """Open the built-in document: the file of a section is read when the section is first used.
 
     Its citations are those of the files read so far, which are all that the rows of these files name.
     """
+    citations: dict[str, Any] = {}
 
-    def __init__(self) -> None:
-        """Read nothing yet."""
-        self._sections: dict[str, Any] = {"citations": {}, "releases": _Releases(self)}
-
-    def __getitem__(self, section: str) -> Any:
-        if section not in self._sections:
-            file = next((name for name, sections in FILES.items() if section in sections), None)
-            if file is None:
-                raise KeyError(section)
-            self._sections.update(self.read(file))
-        return self._sections[section]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(SECTIONS)
-
-    def __len__(self) -> int:
-        return len(SECTIONS)
-
-    def read(self, file: str) -> dict[str, Any]:
-        """Read a file of data/matrix: return its sections, and add its citations to those read before."""
+    @cache
+    def read_file(file: str) -> dict[str, Any]:
         part: dict[str, Any] = json.loads(read_data(f"matrix/{file}.json"))
-        self._sections["citations"].update(part.pop("citations"))
+        citations.update(part["citations"])
         return part
 
+    def list_frameworks() -> list[str]:
+        return sorted([*read_file("frameworks")["frameworks"], *read_file("frameworks")["companions"]])
 
-class _Releases(Mapping[str, Any]):
-    """The releases of the built-in document, by framework and companion."""
+    releases = _LazyTable(list_frameworks, lambda name: read_file(f"releases/{name}")["releases"][name])
+    given = {"citations": citations, "releases": releases}
+    return _LazyTable(lambda: SECTIONS, lambda name: given[name] if name in given else read_file(_FILE_OF[name])[name])
 
-    def __init__(self, document: BuiltInDocument) -> None:
-        self._document = document
-        self._tables: dict[str, Any] = {}
 
-    def __getitem__(self, framework: str) -> Any:
-        if framework not in self._names:
-            raise KeyError(framework)
-        if framework not in self._tables:
-            self._tables.update(self._document.read(f"releases/{framework}")["releases"])
-        return self._tables[framework]
+class _LazyTable(Mapping[str, Any]):
+    """A table whose values are read on first use."""
+
+    def __init__(self, list_names: Callable[[], Iterable[str]], read: Callable[[str], Any]) -> None:
+        self._list_names, self._read = list_names, read
+        self._values: dict[str, Any] = {}
+
+    @cached_property
+    def _names(self) -> dict[str, None]:
+        return dict.fromkeys(self._list_names())
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._values:
+            self._values[name] = self._read(name)
+        return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
     def __len__(self) -> int:
         return len(self._names)
-
-    @cached_property
-    def _names(self) -> list[str]:
-        return sorted([*self._document["frameworks"], *self._document["companions"]])
 
 
 def check_document(document: dict[str, Any], path: str) -> None:

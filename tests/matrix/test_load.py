@@ -12,7 +12,7 @@ import pytest
 
 from envcheck.host.data_files import read_data
 from envcheck.matrix import MatrixError, load, load_matrix
-from envcheck.matrix.load import FILES, SECTIONS, BuiltInDocument, load_document
+from envcheck.matrix.load import FILES, SECTIONS, load_document
 from envcheck.matrix.refresh.write import format_document, split_document
 from tests.matrix.documents import Document, changed_copy, text
 
@@ -62,7 +62,7 @@ def test_a_section_is_read_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch)
         return read_data(name)
 
     monkeypatch.setattr(load, "read_data", noted)
-    document = BuiltInDocument()
+    document: Any = load._open_built_in()
     assert (len(document), list(document), read) == (len(SECTIONS), list(SECTIONS), [])
     assert document["toolkits"]["12.6"] is document["toolkits"]["12.6"]
     assert read == ["matrix/toolkits.json"]
@@ -76,7 +76,7 @@ def test_a_section_is_read_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("path", [("nothing",), ("drivers", "551"), ("releases", "mxnet")])
 def test_what_is_not_there_is_a_missing_key(path: tuple[str, ...]) -> None:
-    table: Any = BuiltInDocument()
+    table: Any = load._open_built_in()
     for key in path[:-1]:
         table = table[key]
     assert path[-1] not in table

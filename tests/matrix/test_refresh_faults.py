@@ -99,7 +99,7 @@ def test_index_that_has_moved_is_followed(index: LocalIndex) -> None:
 
 def test_html_where_json_was_promised(index: LocalIndex) -> None:
     index.answers[PAGE] = answer(b"<!DOCTYPE html><html>Please log in.</html>", Content_Type=JSON)
-    assert f"is not the {JSON} is not valid" in failure(index)
+    assert f"is not valid {JSON}" in failure(index)
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING, Any
 from envcheck.host.file_changes import write_atomically
 from envcheck.matrix.load import iterate_rows, load_document
 from envcheck.matrix.refresh.binaries import BinaryError, read_binary, sort_targets
-from envcheck.matrix.refresh.index import build_request_options, describe_error, reject_downgrade, strip_url
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings
 from envcheck.matrix.refresh.rows import Row, sentences
 from envcheck.matrix.refresh.wheel_contents import (
     Fetcher,
     choose_members,
-    parse_content_range,
+    open_range,
     parse_record,
     read_member,
 )
@@ -121,21 +120,14 @@ class Download:
 
     def _append(self, part: Path, first: int, last: int) -> None:
         """Append the bytes first..last of the wheel to a file; bytes received before an error stay."""
-        import requests
-
-        headers = {"Range": f"bytes={first}-{last}", "Accept-Encoding": "identity"}
-        options = build_request_options(self._settings, self._url)
-        try:
-            with self._session.get(self._url, headers=headers, stream=True, **options) as response:
-                reject_downgrade(response)
-                response.raise_for_status()
-                if response.status_code != requests.codes.partial_content:
-                    raise ArtifactError("the server does not serve byte ranges")
-                if parse_content_range(response.headers.get("Content-Range", "")) != (first, last - first + 1):
-                    raise ArtifactError("the server sends other bytes than requested")
-                self._write(part, response.iter_content(_CHUNK), last - first + 1)
-        except requests.RequestException as error:
-            raise ArtifactError(f"{strip_url(self._url)}: {describe_error(error)}") from error
+        size = last - first + 1
+        with open_range(self._session, self._settings, self._url, f"bytes={first}-{last}") as opened:
+            if opened is None:
+                raise ArtifactError("the server does not serve byte ranges")
+            response, *served = opened
+            if served != [first, size]:
+                raise ArtifactError("the server sends other bytes than requested")
+            self._write(part, response.iter_content(_CHUNK), size)
 
     def _write(self, part: Path, chunks: Iterator[bytes], size: int) -> None:
         end = time.monotonic() + self._settings.whole_timeout + size / _SLOWEST

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from envcheck.host.data_files import load_data
@@ -72,18 +71,11 @@ class Curated:
 
 def find_curated(framework: str, distribution: str, platform: str, version: str) -> Curated:
     """Return what the curated file states about a row; an empty part if it states nothing."""
-    for item in _group_statements().get((framework, distribution, platform), ()):
-        if version in item.versions:
+    for item in load_curated().statements:
+        key = (item.framework, item.distribution, item.platform)
+        if key == (framework, distribution, platform) and version in item.versions:
             return Curated(item.cells, item.proof, item.sentences, item.citations, item.members)
     return Curated()
-
-
-@lru_cache(maxsize=1)
-def _group_statements() -> Mapping[tuple[str, str, str], list[Statement]]:
-    found: dict[tuple[str, str, str], list[Statement]] = {}
-    for item in load_curated().statements:
-        found.setdefault((item.framework, item.distribution, item.platform), []).append(item)
-    return found
 
 
 def extract_curated(row: Row, citations: Mapping[str, Any]) -> Curated:

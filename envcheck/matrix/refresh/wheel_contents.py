@@ -11,6 +11,7 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -156,20 +157,16 @@ class Fetcher:
 
     def fetch(self, data_range: tuple[int, int | None], stream: bool = False) -> PartialBuffer:  # noqa: ARG002, FBT001, FBT002 - what RemoteZip calls
         """Fetch first..last, or the last bytes for (-size, None), into a buffer that RemoteZip reads."""
-        import requests
         from remotezip import PartialBuffer
 
         first, last = data_range
         if last is not None and last - first >= _RANGE_LIMIT:
             raise ArtifactError(f"its directory claims {last - first + 1} bytes, more than any real wheel has")
         wanted = f"bytes={first}" if last is None else f"bytes={first}-{last}"
-        try:
-            answer = self._get(wanted)
-            if answer is None and last is None:  # some servers know no ranges from the end
-                size = self._size()
-                answer = self._get(f"bytes={max(0, size + first)}-{size - 1}")
-        except requests.RequestException as error:  # zipfile would take it for the end of the file
-            raise ArtifactError(f"{strip_url(self._url)}: {describe_error(error)}") from error
+        answer = self._get(wanted)
+        if answer is None and last is None:  # some servers know no ranges from the end
+            size = self._size()
+            answer = self._get(f"bytes={max(0, size + first)}-{size - 1}")
         if answer is None:
             raise ArtifactError("the server does not serve byte ranges")
         start, data = answer
@@ -178,14 +175,10 @@ class Fetcher:
 
     def _get(self, wanted: str) -> tuple[int, bytes] | None:
         """Return (offset, bytes) of a range; None if the server does not serve ranges."""
-        headers = {"Range": wanted, "Accept-Encoding": "identity"}
-        options = build_request_options(self._settings, self._url)
-        with self._session.get(self._url, headers=headers, stream=True, **options) as response:
-            reject_downgrade(response)
-            if response.status_code in {200, 416, 501}:
+        with open_range(self._session, self._settings, self._url, wanted) as opened:
+            if opened is None:
                 return None
-            response.raise_for_status()
-            start, size = parse_content_range(response.headers.get("Content-Range", ""))
+            response, start, size = opened
             if size > _RANGE_LIMIT:
                 raise ArtifactError("the server sends more than was requested")
             data = read_limited(response, _RANGE_LIMIT, self._settings.whole_timeout)
@@ -194,13 +187,38 @@ class Fetcher:
         return start, data
 
     def _size(self) -> int:
+        import requests
+
         options = build_request_options(self._settings, self._url)
-        response = self._session.head(self._url, allow_redirects=True, **options)
-        response.raise_for_status()
+        try:
+            response = self._session.head(self._url, allow_redirects=True, **options)
+            response.raise_for_status()
+        except requests.RequestException as error:
+            raise ArtifactError(f"{strip_url(self._url)}: {describe_error(error)}") from error
         return int(response.headers.get("Content-Length", "0"))
 
 
-def parse_content_range(header: str) -> tuple[int, int]:
+@contextmanager
+def open_range(
+    session: requests.Session, settings: IndexSettings, url: str, wanted: str
+) -> Iterator[tuple[requests.Response, int, int] | None]:
+    """Open a response with its offset and size for "bytes=0-99"; None if the server does not serve ranges."""
+    import requests
+
+    headers = {"Range": wanted, "Accept-Encoding": "identity"}
+    try:
+        with session.get(url, headers=headers, stream=True, **build_request_options(settings, url)) as response:
+            reject_downgrade(response)
+            if response.status_code in {200, 416, 501}:
+                yield None
+                return
+            response.raise_for_status()
+            yield response, *_parse_content_range(response.headers.get("Content-Range", ""))
+    except requests.RequestException as error:  # not left to zipfile, which takes it for the end of the file
+        raise ArtifactError(f"{strip_url(url)}: {describe_error(error)}") from error
+
+
+def _parse_content_range(header: str) -> tuple[int, int]:
     """Parse the offset and length of a range: "bytes 100-199/5000" -> (100, 100)."""
     kind, _, span = header.partition(" ")
     first, _, last = span.partition("/")[0].partition("-")
