@@ -1,9 +1,9 @@
-"""Measure the reading of wheels' binaries (tier 2) from the index that pip is configured for.
+"""Measure how long the binaries of wheels (tier 2) take to read from the index that pip is configured for.
 
     python bench/matrix_deep.py jax:jax-cuda13-plugin:0.12.0.1:linux_x86_64 ... [--cache DIR] [--output FILE]
 
-Reads one wheel of each row that is named framework:distribution:version:platform, over one connection, and prints
-a table in Markdown. Hundreds of megabytes a wheel. With --output the matrix with these readings laid in is written.
+Reads one wheel of each row, named framework:distribution:version:platform, over one connection, and prints a table
+in Markdown. A wheel is hundreds of megabytes. With --output the matrix is written with these binaries.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def wheels_of(reader: Reader, frameworks: set[str]) -> dict[tuple[str, str, str], Wheel]:
-    """Map each distribution, version and platform to the wheel that is read for it."""
+    """Map each distribution, version and platform to the wheel that represents it."""
     groups = (group for name in sorted(frameworks) for group in list_framework(reader, name).groups)
     return {(group.distribution, group.version, group.platform): group.representative for group in groups}
 

@@ -116,7 +116,7 @@ def _first(*facts: Fact[T]) -> Fact[T]:
 def _row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
     if release is None or value is None:
         return _NO_ROW
-    source = release.citations[0] if release.citations else Citation("compat_matrix.json")
+    source = release.citations[0] if release.citations else Citation("data/matrix")
     return Known(value, Source("matrix", f"{release.distribution} {release.version}", source.url_or_artifact))
 
 

@@ -1,4 +1,4 @@
-"""Each fault of an index or a wheel, through `envcheck matrix refresh` and `verify`: one sentence, nothing written."""
+"""Each fault of an index or a wheel in `envcheck matrix refresh` and `verify`: one sentence, and nothing is written."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def asked(configured_index: LocalIndex, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @each_fault
-def test_refresh_tells_in_one_sentence_and_writes_nothing(
+def test_refresh_reports_one_sentence_and_writes_nothing(
     asked: list[str], spoilt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(asked) == 3
@@ -116,7 +116,7 @@ def test_refresh_tells_in_one_sentence_and_writes_nothing(
 
 
 @each_fault
-def test_refresh_tells_it_as_json_too(
+def test_refresh_reports_it_as_json(
     asked: list[str], spoilt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*asked, "--format", "json"]) == 3

@@ -1,4 +1,4 @@
-"""Loading: the built-in matrix by its parts, a user's file checked and refused with one sentence."""
+"""Load the built-in matrix from its files; check a user's file and refuse it with one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions to the matrix, and that a row taken out is a None, never a neighbour."""
+"""Query the matrix; a missing row is None, never a neighbour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Renewing the matrix from a local index composed around recorded wheels: what it learns, keeps and repeats."""
+"""Refresh the matrix from a local index of recorded wheels: what is added, kept and repeated."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ def test_a_current_matrix_reads_no_wheel(index: LocalIndex) -> None:
     assert describe_changes(document(), found.document) == []
 
 
-def test_without_what_people_found_out_the_majors_are_still_read(
-    index: LocalIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_majors_are_read_without_curated_facts(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     from envcheck.matrix.refresh import merge
     from envcheck.matrix.refresh.merge import Curated
 
@@ -68,7 +66,7 @@ def test_without_what_people_found_out_the_majors_are_still_read(
     assert format_document(again) == format_document(rows)
 
 
-def test_a_new_python_is_learnt_and_findings_stay(index: LocalIndex) -> None:
+def test_a_new_python_is_added_and_curated_facts_stay(index: LocalIndex) -> None:
     named = CP313.replace("cp313", "cp314")
     index.wheels[named] = {**index.wheels[CP313], "sha256": "0" * 64}
     found = renew(index, document(), "tensorflow", today="2030-01-02")
@@ -120,7 +118,7 @@ def test_older_releases_than_asked_are_left_alone(index: LocalIndex) -> None:
     assert not {"2.3.0", "2.19.1"} & set(found.document["releases"]["tensorflow"])
 
 
-def test_a_users_own_rows_and_findings_are_kept(index: LocalIndex) -> None:
+def test_a_users_own_rows_and_facts_are_kept(index: LocalIndex) -> None:
     own = without("tensorflow", "2.20.0")
     own["citations"]["our-lab"] = {"url_or_artifact": "our lab's notes", "locator": "page 3", "checked": "2026-01-01"}
     row = linux(own)
@@ -177,7 +175,7 @@ def test_a_wheel_that_names_no_python_is_named(index: LocalIndex, monkeypatch: p
     assert f"{CP313} names no Python that it is for." in found.left_out
 
 
-def test_an_interrupted_renewal_goes_on_where_it_stopped(index: LocalIndex, tmp_path: Path) -> None:
+def test_an_interrupted_refresh_continues_where_it_stopped(index: LocalIndex, tmp_path: Path) -> None:
     broken = "tensorflow-2.21.0-cp313-cp313-macosx_12_0_arm64.whl"
     index.answers[f"/files/{broken}"] = lambda handler: handler.reply(503, b"")
     old = without("tensorflow", *NEWEST)
@@ -189,7 +187,7 @@ def test_an_interrupted_renewal_goes_on_where_it_stopped(index: LocalIndex, tmp_
     assert index.read() == [broken]
 
 
-def test_a_broken_cache_is_read_anew(index: LocalIndex, tmp_path: Path) -> None:
+def test_a_broken_cache_is_ignored(index: LocalIndex, tmp_path: Path) -> None:
     old = without("tensorflow", *NEWEST)
     renew(index, old, "tensorflow", cache=tmp_path)
     files = sorted(tmp_path.iterdir())
@@ -204,7 +202,7 @@ def test_a_broken_cache_is_read_anew(index: LocalIndex, tmp_path: Path) -> None:
     assert len(index.read()) == 4
 
 
-def test_an_unwritable_cache_is_no_obstacle(index: LocalIndex, tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_ignored(index: LocalIndex, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("", encoding="utf-8")
     found = renew(index, without("tensorflow", *NEWEST), "tensorflow", cache=file / "below")

@@ -1,4 +1,4 @@
-"""What goes wrong with an index or a wheel: one clear error each, in time, and nothing renewed."""
+"""Faults of an index or a wheel: one clear error each, in time, and nothing is refreshed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_index_slow(index: LocalIndex) -> None:
     assert "timed out" in failure(index, read_timeout=0.3)
 
 
-def test_index_that_drips(index: LocalIndex) -> None:
+def test_index_that_sends_slowly(index: LocalIndex) -> None:
     def drip(handler: Handler) -> None:
         handler.send_response(200)
         handler.send_header("Content-Type", "text/html")
@@ -84,7 +84,7 @@ def test_index_that_needs_a_password(index: LocalIndex) -> None:
     assert "secret" not in told
 
 
-def test_index_that_redirects_in_a_circle(index: LocalIndex) -> None:
+def test_index_with_too_many_redirects(index: LocalIndex) -> None:
     index.answers[PAGE] = answer(b"", 302, Location=PAGE)
     assert "too many redirects" in failure(index)
 
@@ -97,7 +97,7 @@ def test_index_that_has_moved_is_followed(index: LocalIndex) -> None:
     assert found.document["releases"]["tensorflow"]["2.21.0"] == known
 
 
-def test_html_where_json_was_promised(index: LocalIndex) -> None:
+def test_html_served_as_json(index: LocalIndex) -> None:
     index.answers[PAGE] = answer(b"<!DOCTYPE html><html>Please log in.</html>", Content_Type=JSON)
     assert f"is not valid {JSON}" in failure(index)
 

@@ -1,4 +1,4 @@
-"""Version clauses: what is compared as numbers comes out as packaging has it."""
+"""Specifiers: the fast comparison agrees with packaging."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def composed_version(choose: random.Random) -> str:
     return ".".join(str(choose.choice((0, 0, 1, 2, 3, 10))) for _ in range(choose.randint(1, 4)))
 
 
-def test_says_what_packaging_says_of_any_version_and_specifier() -> None:
+def test_agrees_with_packaging_for_any_version_and_specifier() -> None:
     choose, admitted, compared = random.Random(6), 0, 0
     for _ in range(6000):
         ends = [choose.choice((".*", "+cu118", "", "", "", "", "rc1")) for _ in range(choose.randint(0, 3))]
@@ -78,5 +78,5 @@ def test_plain_clauses_do_not_load_packagings_specifiers() -> None:
         ("<0", False),
     ],
 )
-def test_tells_clauses_that_no_version_can_meet(specifier: str, can: bool) -> None:
+def test_clauses_that_no_version_can_meet(specifier: str, can: bool) -> None:
     assert can_be_met(specifier) is can

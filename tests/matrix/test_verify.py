@@ -1,4 +1,4 @@
-"""Holding the matrix against a local index: what agrees, each way to disagree, and what cannot be read."""
+"""Verify the matrix against a local index: what agrees, each kind of difference, and what cannot be read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def told(found: Verification) -> list[tuple[str, Any, Any]]:
     return [(item.cell, item.matrix, item.artifact) for item in found.disagreements]
 
 
-def test_the_recorded_releases_agree(index: LocalIndex) -> None:
+def test_recorded_releases_agree(index: LocalIndex) -> None:
     matrix = recorded_matrix()
     found = held(index, matrix)
     assert (found.verdict, told(found), found.unread) == ("compatible", [], [])
@@ -173,7 +173,7 @@ def test_what_cannot_be_read_is_undetermined(index: LocalIndex) -> None:
     assert "tensorflow 2.20.0 on win_amd64" in found.vanished
 
 
-def test_nothing_held_is_never_compatible() -> None:
+def test_a_verification_of_nothing_is_not_compatible() -> None:
     assert Verification().verdict == "undetermined"
 
 

@@ -1,4 +1,4 @@
-"""A recorded wheel of the local index, filled with the built library, and the matrix before its binaries were read."""
+"""A recorded wheel of the local index that contains the built library, and the matrix before its binaries were read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What binaries say, read of a library built with gcc and nvcc (built/make.sh), and of broken and hostile ones."""
+"""Facts of binaries: of a library built with gcc and nvcc (built/make.sh), and of broken and hostile ones."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_containers_follow_each_other_with_zeros_between() -> None:
     assert parse_fatbins(b"", 0, 0) == set()
 
 
-def test_a_kind_of_code_nobody_knows_yet_is_named() -> None:
+def test_an_unknown_kind_of_code_is_named() -> None:
     data = bytearray(FATBIN)
     struct.pack_into("<H", data, 16, 64)
     assert sort_targets(parse_fatbins(bytes(data), 0, len(data))) == [*TARGETS[1:-1], "kind64_75", "lto_90"]
@@ -173,7 +173,7 @@ def test_more_than_any_real_library_has(tmp_path: Path, monkeypatch: pytest.Monk
             assert said in refused(tmp_path, SAMPLE)
 
 
-def test_no_garbled_file_ends_in_another_error(tmp_path: Path) -> None:
+def test_garbled_files_raise_no_other_error(tmp_path: Path) -> None:
     """Overwrite the file eight bytes at a time: each outcome is facts or a BinaryError."""
     places = [*range(0, 64, 4), *range(section(0), len(SAMPLE) - 8, 24), *range(64, 1500, 40)]
     garbled = (SAMPLE[:place] + b"\xff" * 8 + SAMPLE[place + 8 :] for place in places)
@@ -227,7 +227,7 @@ def test_a_broken_windows_library(tmp_path: Path, data: bytes, said: str) -> Non
     assert said in refused(tmp_path, data)
 
 
-def test_without_pefile_what_to_install_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pefile_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "pefile", None)

@@ -1,4 +1,4 @@
-"""What goes wrong with the binaries of a wheel: one clear error each, and nothing laid into the matrix."""
+"""Faults of the binaries of a wheel: one clear error each, and the matrix is unchanged."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_ranges_that_stop_being_served(index: LocalIndex, matrix: dict[str, Any]
     assert "does not serve byte ranges" in failure(index, matrix)
 
 
-def test_other_bytes_than_asked_for(index: LocalIndex, matrix: dict[str, Any]) -> None:
+def test_other_bytes_than_requested(index: LocalIndex, matrix: dict[str, Any]) -> None:
     span = "bytes 0-9/20000"
     later(index, lambda handler, _: handler.reply(206, b"x" * 10, Content_Range=span))
     assert "other bytes than requested" in failure(index, matrix)
@@ -105,7 +105,7 @@ def test_server_that_stalls(index: LocalIndex, matrix: dict[str, Any]) -> None:
     assert "timed out" in failure(index, matrix, read_timeout=0.3)
 
 
-def test_server_that_drips(index: LocalIndex, matrix: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_download_that_sends_slowly(index: LocalIndex, matrix: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def drip(handler: Handler, first: int) -> None:
         data = handler.index.archive(WHEEL)
         last = int(handler.headers["Range"].rpartition("-")[2])
@@ -248,7 +248,7 @@ def test_hostile_binaries(index: LocalIndex, matrix: dict[str, Any], data: bytes
     assert said in told
 
 
-def test_more_kept_than_there_is_starts_anew(index: LocalIndex, tmp_path: Path) -> None:
+def test_a_cached_part_that_is_too_long_is_deleted(index: LocalIndex, tmp_path: Path) -> None:
     folder = tmp_path / "binaries-1"
     folder.mkdir()
     part = folder / f"{SHA256}-{sha256(SOLVER.encode()).hexdigest()[:16]}.part"
@@ -257,7 +257,7 @@ def test_more_kept_than_there_is_starts_anew(index: LocalIndex, tmp_path: Path) 
     assert not part.exists()
 
 
-def test_no_place_to_keep_what_is_read(index: LocalIndex, matrix: dict[str, Any], tmp_path: Path) -> None:
+def test_unwritable_cache_folder(index: LocalIndex, matrix: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("", encoding="utf-8")
     assert "cannot be saved while it is read: Not a directory" in failure(index, matrix, file)

@@ -1,4 +1,4 @@
-"""A long reading of binaries: what it shows while it lasts, and what an interruption leaves."""
+"""Progress while binaries are read, and what an interruption leaves."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return shown
 
 
-def test_the_bar_counts_wheels_and_tells_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bar_counts_wheels_and_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watch(monkeypatch)
     with progress_bar("Reading binaries") as bar:
         bar.count_bytes(5_000_000)  # before it is known how many there are nothing is drawn
@@ -54,7 +54,7 @@ def test_the_bar_counts_wheels_and_tells_what_has_come(monkeypatch: pytest.Monke
     assert "1/2" in terminal.getvalue()
 
 
-def test_no_bar_where_nobody_watches_or_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_bar_without_a_terminal_or_with_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watch(monkeypatch)
     with progress_bar(quiet=True) as bar:
         bar.count_wheels(0, 2)
@@ -65,7 +65,7 @@ def test_no_bar_where_nobody_watches_or_on_request(monkeypatch: pytest.MonkeyPat
     assert terminal.getvalue() == ""
 
 
-def test_the_command_tells_how_much_has_come(
+def test_the_command_shows_the_megabytes_received(
     configured_index: LocalIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = watch(monkeypatch)
@@ -111,7 +111,7 @@ def parts(folder: Path) -> list[Path]:
 
 
 @pytest.mark.needs("posix")
-def test_an_interrupted_reading_changes_nothing_and_goes_on_where_it_stopped(
+def test_an_interruption_changes_nothing_and_the_next_run_continues(
     configured_index: LocalIndex, tmp_path: Path
 ) -> None:
     fill(configured_index, {SOLVER: large()})

@@ -1,4 +1,4 @@
-"""Reading the binaries of wheels from a local index: what is laid into the matrix, kept, and resumed."""
+"""Read the binaries of wheels from a local index: what is added to the matrix, cached and resumed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def index() -> Iterator[LocalIndex]:
         yield served
 
 
-def test_what_the_binaries_say_stands_in_their_row(index: LocalIndex) -> None:
+def test_facts_of_binaries_are_in_their_row(index: LocalIndex) -> None:
     found = deepened(index, unread())
     row = row_of(found)
     assert (row["binaries"]["wheel"], row["binaries"]["sha256"], row["binaries"]["binaries"]) == (WHEEL, SHA256, 3)
@@ -80,7 +80,7 @@ def watched(handler: Handler, ranges: list[str]) -> None:
     handler._file(handler.index.archive(WHEEL))
 
 
-def test_what_was_read_once_is_not_read_again(index: LocalIndex, tmp_path: Path) -> None:
+def test_cached_binaries_are_not_read_again(index: LocalIndex, tmp_path: Path) -> None:
     deepened(index, unread(), tmp_path)
     index.asked.clear()
     again = deepened(index, unread(), tmp_path)
@@ -91,7 +91,7 @@ def test_what_was_read_once_is_not_read_again(index: LocalIndex, tmp_path: Path)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", json.dumps({"sha256": "0" * 64, "read": {}})])
-def test_a_broken_cache_is_read_anew(index: LocalIndex, tmp_path: Path, text: str) -> None:
+def test_a_broken_cache_is_ignored(index: LocalIndex, tmp_path: Path, text: str) -> None:
     folder = tmp_path / "binaries-1"
     folder.mkdir()
     (folder / f"{SHA256}.json").write_text(text, encoding="utf-8")
@@ -122,7 +122,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_download_that_broke_off_goes_on_where_it_stopped(index: LocalIndex, tmp_path: Path) -> None:
+def test_an_interrupted_download_continues_where_it_stopped(index: LocalIndex, tmp_path: Path) -> None:
     ranges: list[str] = []
     index.answers[FILE] = lambda handler: broken_off(handler, ranges)
     with pytest.raises(ArtifactError, match=r"_x86_64\.whl cannot be used: .*incomplete"):
@@ -140,7 +140,7 @@ def test_a_download_that_broke_off_goes_on_where_it_stopped(index: LocalIndex, t
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_download_that_breaks_off_is_tried_again_at_once(index: LocalIndex) -> None:
+def test_an_interrupted_download_is_retried_at_once(index: LocalIndex) -> None:
     index.answers[FILE] = lambda handler: broken_off(handler, [])
     assert row_of(deepened(index, unread(), retries=20))["compiler"] == "GCC 12.2.0"
 
@@ -177,7 +177,7 @@ def test_a_newer_wheel_keeps_what_was_read_of_the_older_one(index: LocalIndex) -
     assert kept["citations"][row["citations"][0]]["locator"] == "METADATA, 2 of 3 binaries"
 
 
-def test_what_people_and_tier_1_say_stands(index: LocalIndex) -> None:
+def test_curated_and_tier_1_cells_stay(index: LocalIndex) -> None:
     matrix = unread()
     row = row_of(matrix)
     row["compute_capabilities"] = ["sm_52"]
@@ -191,7 +191,7 @@ def test_what_people_and_tier_1_say_stands(index: LocalIndex) -> None:
     assert "note" not in row
 
 
-def test_cells_summed_up_from_binaries() -> None:
+def test_cells_derived_from_binaries() -> None:
     shared, own = "GCC: (GNU) 11.2.1 20220127 (Red Hat 11.2.1-9)", "GCC: (GNU) 7.5.0"
     read = {
         "a.so": {"compilers": [shared, own], "symbols": {"GLIBC": "2.9"}, "architectures": ["compute_90", "lto_90"]},
@@ -226,7 +226,7 @@ def test_a_library_under_several_names_is_read_once() -> None:
     ]
 
 
-def test_laying_twice_changes_nothing(index: LocalIndex) -> None:
+def test_applying_binaries_twice_changes_nothing(index: LocalIndex) -> None:
     found = deepened(index, unread())
     before = deepcopy(found)
     apply_binaries(row_of(found), row_of(found)["binaries"], found["citations"])

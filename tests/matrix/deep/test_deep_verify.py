@@ -1,4 +1,4 @@
-"""Holding what the matrix says of binaries against the binaries, and the commands with --deep."""
+"""Verify the binaries of the matrix, and the commands with --deep."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_binaries_that_agree(index: LocalIndex, read: dict[str, Any]) -> None:
     assert held(index, read, sample=5).binaries == 1
 
 
-def test_each_wrong_fact_is_told(index: LocalIndex, read: dict[str, Any]) -> None:
+def test_each_wrong_fact_is_reported(index: LocalIndex, read: dict[str, Any]) -> None:
     row = row_of(read)
     row["binaries"]["binaries"] = 9
     facts = row["binaries"]["read"][SOLVER]
@@ -93,7 +93,7 @@ def test_each_wrong_fact_is_told(index: LocalIndex, read: dict[str, Any]) -> Non
     assert told["compiler"] == ("GCC 4.8.5", "GCC 12.2.0")
 
 
-def test_what_tier_1_says_is_not_held_against_binaries(index: LocalIndex, read: dict[str, Any]) -> None:
+def test_tier_1_cells_are_not_compared_with_binaries(index: LocalIndex, read: dict[str, Any]) -> None:
     row = row_of(read)
     row["compiler"], row["proof"]["compiler"] = "clang 18", "documented"
     assert held(index, read).disagreements == []
@@ -108,7 +108,7 @@ def test_wheels_that_cannot_be_read(index: LocalIndex, read: dict[str, Any]) -> 
     assert held(index, read).unread == [f"{WHEEL}, whose binaries were read, is no longer on the index."]
 
 
-def test_nothing_to_hold_is_undetermined(index: LocalIndex, read: dict[str, Any]) -> None:
+def test_nothing_to_verify_is_undetermined(index: LocalIndex, read: dict[str, Any]) -> None:
     del row_of(read)["binaries"]
     assert held(index, read).unread == ["The matrix holds no binaries of these rows, so none can be verified."]
 

@@ -1,4 +1,4 @@
-"""Renew the built-in matrix from the local index, as the command does, without its printing."""
+"""Refresh the built-in matrix from the local index as the command does, without printing."""
 
 from __future__ import annotations
 

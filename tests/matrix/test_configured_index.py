@@ -1,4 +1,4 @@
-"""The matrix against the index that pip is configured for, where there is one that answers."""
+"""Compare the matrix with the index that pip is configured for, if it answers."""
 
 from __future__ import annotations
 

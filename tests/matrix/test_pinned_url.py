@@ -1,4 +1,4 @@
-"""`--matrix https://…#sha256=HASH`: what is fetched, what is refused, and that every command takes it."""
+"""`--matrix https://…#sha256=HASH`: what is fetched, what is refused, and that every command has it."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ def one_release() -> bytes:
     return json.dumps(changed).encode()
 
 
-def test_a_pinned_address_is_fetched(configured_index: LocalIndex) -> None:
+def test_a_pinned_url_is_fetched(configured_index: LocalIndex) -> None:
     url = offer(configured_index, text().encode())
     assert load_document(url) == document()
     address, _, pin = url.partition("#sha256=")
     assert load_document(f"{address}#sha256:{pin.upper()}") == document()
 
 
-def test_a_moved_address_is_followed(configured_index: LocalIndex) -> None:
+def test_a_redirect_is_followed(configured_index: LocalIndex) -> None:
     url = offer(configured_index, text().encode())
     configured_index.answers["/old.json"] = lambda handler: handler.reply(302, b"", Location="/matrix.json")
     assert load_document(url.replace("/matrix.json", "/old.json")) == document()
 
 
 @pytest.mark.parametrize("pin", ["", "#", "#sha256=", "#sha256=abc", "#md5=" + "0" * 32, "#sha256=" + "g" * 64])
-def test_without_its_hash_nothing_is_asked_for(configured_index: LocalIndex, pin: str) -> None:
+def test_nothing_is_requested_without_a_hash(configured_index: LocalIndex, pin: str) -> None:
     offer(configured_index, b"{}")
     message = refused(address(configured_index) + pin)
     assert f"{address(configured_index)}#sha256=HASH" in message
@@ -83,18 +83,18 @@ def test_content_of_another_hash(configured_index: LocalIndex) -> None:
         (b'{"schema": "envcheck/matrix/1"}', "does not fit its schema"),
     ],
 )
-def test_what_is_fetched_is_checked_as_a_file_is(configured_index: LocalIndex, content: bytes, words: str) -> None:
+def test_fetched_content_is_checked_like_a_file(configured_index: LocalIndex, content: bytes, words: str) -> None:
     assert words in refused(offer(configured_index, content))
 
 
 @pytest.mark.parametrize("status", [404, 403])
-def test_an_address_that_is_not_there(configured_index: LocalIndex, status: int) -> None:
+def test_a_url_that_does_not_exist(configured_index: LocalIndex, status: int) -> None:
     url = offer(configured_index, b"{}")
     configured_index.answers["/matrix.json"] = lambda handler: handler.reply(status, b"")
     assert f"cannot be read: the server answered with status {status}" in refused(url)
 
 
-def test_an_address_that_needs_a_password_does_not_tell_it(configured_index: LocalIndex) -> None:
+def test_a_message_does_not_show_the_password_of_a_url(configured_index: LocalIndex) -> None:
     url = offer(configured_index, b"{}").replace("http://", "http://name:secret@").replace("/matrix", "/gone")
     assert "secret" not in refused(url)
 
@@ -109,7 +109,7 @@ def test_a_server_that_is_slow(configured_index: LocalIndex, monkeypatch: pytest
     assert time.monotonic() - start < 5
 
 
-def test_a_server_that_drips(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_sends_slowly(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("envcheck.matrix.refresh.index._FETCH_SECONDS", 0.3)
 
     def drip(handler: Handler) -> None:
@@ -125,7 +125,7 @@ def test_a_server_that_drips(configured_index: LocalIndex, monkeypatch: pytest.M
     assert "timed out" in refused(url)
 
 
-def test_an_answer_larger_than_any_matrix(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_larger_than_any_matrix(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("envcheck.matrix.load.LIMIT", 1 << 20)
     assert "larger than 1 MiB; refused" in refused(offer(configured_index, b" " * (1 << 21)))
 
@@ -142,9 +142,7 @@ def test_a_certificate_file_that_is_not_there(configured_index: LocalIndex, monk
     assert "cannot be read" in refused(url)
 
 
-def test_a_pip_configured_without_index_still_fetches(
-    configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pip_without_an_index_still_fetches(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     assert load_document(offer(configured_index, text().encode())) == document()
 
@@ -156,7 +154,7 @@ def test_without_the_library_the_extra_is_named(configured_index: LocalIndex, mo
     assert "pip install 'envcheck-gpu[matrix]'" in message
 
 
-def test_nothing_that_talks_is_imported_for_a_file(tmp_path: Path) -> None:
+def test_a_file_imports_no_network_library(tmp_path: Path) -> None:
     import subprocess
 
     file = tmp_path / "own.json"
@@ -170,7 +168,7 @@ def test_nothing_that_talks_is_imported_for_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seconds", ["soon", "-1", "1e9"])
-def test_a_patience_that_is_no_number(
+def test_a_timeout_that_is_not_a_number(
     configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch, seconds: str
 ) -> None:
     monkeypatch.setenv("PIP_TIMEOUT", seconds)
@@ -178,7 +176,7 @@ def test_a_patience_that_is_no_number(
     assert f"timeout = {seconds!r}, which is not a valid number" in message
 
 
-def test_show_and_query_ask_a_pinned_address(configured_index: LocalIndex, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_and_query_use_a_pinned_url(configured_index: LocalIndex, capsys: pytest.CaptureFixture[str]) -> None:
     url = offer(configured_index, one_release())
     assert run(["matrix", "show", "tensorflow", "--matrix", url, "-q"]) == 0
     printed = capsys.readouterr().out
@@ -188,7 +186,7 @@ def test_show_and_query_ask_a_pinned_address(configured_index: LocalIndex, capsy
     assert "tensorflow==2.19" not in capsys.readouterr().out
 
 
-def test_doctor_judges_by_a_pinned_address(
+def test_doctor_uses_a_pinned_url(
     configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = offer(configured_index, one_release())
@@ -214,9 +212,7 @@ def saved_machine(folder: Path, name: str = "recorded-debian-python") -> str:
 
 
 @pytest.mark.parametrize("command", [["refresh"], ["verify", "--sample", "1"]])
-def test_refresh_and_verify_take_a_pinned_address(
-    configured_index: LocalIndex, tmp_path: Path, command: list[str]
-) -> None:
+def test_refresh_and_verify_use_a_pinned_url(configured_index: LocalIndex, tmp_path: Path, command: list[str]) -> None:
     url = offer(configured_index, text().encode())
     extra = ["-o", str(tmp_path / "new.json")] if command == ["refresh"] else []
     assert run(["matrix", *command, "--framework", "torch", "--matrix", url, *extra]) in {0, 3}
@@ -228,7 +224,7 @@ def test_refresh_and_verify_take_a_pinned_address(
     [["show", "torch"], ["query", "--python", "3.12"], ["refresh"], ["verify"]],
     ids=lambda item: str(item[0]),
 )
-def test_every_matrix_command_refuses_an_address_without_hash(configured_index: LocalIndex, asked: list[str]) -> None:
+def test_every_matrix_command_refuses_a_url_without_hash(configured_index: LocalIndex, asked: list[str]) -> None:
     with pytest.raises(UserError, match="it has no hash"):
         run(["matrix", *asked, "--matrix", address(configured_index)])
     assert configured_index.asked == []

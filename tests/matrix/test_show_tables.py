@@ -1,4 +1,4 @@
-"""`envcheck matrix show` of what stands beside the frameworks: toolkits, cuDNN, TensorRT, conda, Keras."""
+"""`envcheck matrix show` of tables: toolkits, cuDNN, TensorRT, conda, companions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_show_a_whole_table(capsys: pytest.CaptureFixture[str], table: str) -> N
 
 
 @pytest.mark.parametrize("text", ["cuda==99.1", "driver==111", "architecture==1.1", "cudnn==99", "conda==numpy"])
-def test_show_what_a_table_lacks_is_undetermined(capsys: pytest.CaptureFixture[str], text: str) -> None:
+def test_show_of_a_missing_table_row_is_undetermined(capsys: pytest.CaptureFixture[str], text: str) -> None:
     assert asked(capsys, text, code=3)["verdict"] == "undetermined"
 
 

@@ -1,4 +1,4 @@
-"""`envcheck matrix refresh` as a user meets it: pip's configuration, files written, exit codes."""
+"""`envcheck matrix refresh`: pip's configuration, written files, exit codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def saved(path: Path, *versions: str) -> str:
     return str(path)
 
 
-def test_refresh_writes_a_matrix_and_tells_what_changed(
+def test_refresh_writes_a_matrix_and_lists_changes(
     configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own, new = saved(tmp_path / "own.json", "2.21.0"), tmp_path / "new.json"
@@ -43,7 +43,7 @@ def test_refresh_without_output_writes_to_the_users_data(
     assert json.loads(find_user_matrix().read_text(encoding="utf-8"))["releases"] == document()["releases"]
 
 
-def test_refresh_keeps_what_it_read_for_the_next_time(configured_index: LocalIndex, tmp_path: Path) -> None:
+def test_refresh_caches_what_it_read(configured_index: LocalIndex, tmp_path: Path) -> None:
     own, new = saved(tmp_path / "own.json", "2.21.0"), str(tmp_path / "new.json")
     asked = ["matrix", "refresh", "--framework", "tensorflow", "--matrix", own, "-o", new]
     assert run(asked) == 0
@@ -91,7 +91,7 @@ def test_refresh_writes_the_files_of_the_matrix_to_a_folder(
     assert {*written} - same == {Path("frameworks.json")}  # the day on which it was checked
 
 
-def test_refresh_tells_what_was_left_out_and_what_vanished(
+def test_refresh_names_unusable_wheels_and_vanished_rows(
     configured_index: LocalIndex, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in [name for name in configured_index.wheels if name.startswith("tensorflow-2.20.0-")]:

@@ -123,7 +123,7 @@ def test_every_tensorrt_of_tensorflow_has_a_line() -> None:
     }
 
 
-def test_every_build_of_tensorflow_says_what_compiled_it_and_its_tensorrt() -> None:
+def test_every_build_of_tensorflow_states_its_compiler_and_tensorrt() -> None:
     for version, row in releases("tensorflow"):
         empty = "stub_for" in row or row.get("note", "").startswith("An empty wheel")
         assert ("compiler" in row) != empty, (version, row)

@@ -1,4 +1,4 @@
-"""How `matrix refresh` and `verify` tell what they found: JSON, -q, -v and colour, and a reader that goes away."""
+"""How `matrix refresh` and `verify` print: JSON, -q, -v, colour, and a closed pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The built-in matrix has the shape its schema states, in canonical form, with every row backed."""
+"""The built-in matrix fits its schema, is in canonical form, and every row has its sources."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_canonical_form_does_not_depend_on_the_order_of_what_it_reads() -> None:
     assert format_document(dict(reversed(shuffled.items()))) == text()
 
 
-def test_every_row_cites_and_nothing_is_cited_in_vain() -> None:
+def test_every_row_cites_and_every_citation_is_used() -> None:
     cited = {name for row in iterate_rows(document()) for name in row["citations"]}
     assert all(row["citations"] for row in iterate_rows(document()))
     assert cited == set(document()["citations"])
@@ -89,7 +89,7 @@ def test_tier_1_rows_cite_a_wheel() -> None:
             assert any("sha256" in document()["citations"][name] for name in row["citations"]), row
 
 
-def test_what_is_known_of_toolkits_drivers_and_cudnn_by_binaries_rests_on_a_hash_or_says_that_none_was_kept() -> None:
+def test_binaries_of_toolkits_drivers_and_cudnn_have_a_hash_or_say_that_none_was_kept() -> None:
     table = document()["citations"]
     for section in ("toolkits", "drivers", "cudnn"):
         for held in document()[section].values():

@@ -1,4 +1,4 @@
-"""The parts of a renewal on their own: names, pip's configuration, metadata, Python texts, findings."""
+"""The parts of a refresh: names, pip's configuration, metadata, Python files, curated facts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def listed(filename: str, url: str) -> Any:
     return ProjectPage.from_json_data(page, "https://index.example/simple/jax/").packages[0]
 
 
-def test_a_page_that_sends_to_an_open_address_is_refused() -> None:
+def test_a_page_that_links_to_http_is_refused() -> None:
     wheel = "jax-0.5.0-py3-none-any.whl"
     safe, page = "https://index.example/files/", "https://index.example/simple/jax/"
     found = _wheel(listed(wheel, safe + wheel), page, "jax")
@@ -118,7 +118,7 @@ def test_the_index_pip_is_configured_for(tmp_path: Path) -> None:
     )
 
 
-def test_the_environment_is_stronger_than_the_files(tmp_path: Path) -> None:
+def test_the_environment_overrides_the_files(tmp_path: Path) -> None:
     text = "[global]\nindex-url = https://mirror.example/simple\n"
     text += "cert = /file.pem\n"
     found = configured(tmp_path, text, PIP_INDEX_URL="https://env.example/simple", PIP_CERT="")
@@ -182,7 +182,7 @@ def test_a_redirect_from_https_to_http_is_refused() -> None:
         reject_downgrade(last)
 
 
-def test_every_failure_has_words() -> None:
+def test_every_error_is_described() -> None:
     from requests import exceptions
 
     assert describe_error(exceptions.SSLError("x")) == "the certificate could not be verified"
@@ -242,13 +242,13 @@ def test_sentences_of_a_note() -> None:
 # -- what people found out --
 
 
-def test_findings_fit_their_schema() -> None:
+def test_curated_facts_fit_their_schema() -> None:
     fastjsonschema.compile(json.loads(read_data("curated_releases.schema.json")))(
         json.loads(read_data("curated_releases.json"))
     )
 
 
-def test_findings_and_matrix_say_the_same() -> None:
+def test_curated_facts_and_the_matrix_agree() -> None:
     """Every cell beyond tier 1 stands in the findings file or is read from binaries: no renewal loses it."""
     table = document()["citations"]
     for framework in load_curated().sources:
@@ -274,7 +274,7 @@ def test_every_statement_is_of_a_row_the_matrix_has() -> None:
             assert (item.distribution, item.platform) in [(row["distribution"], row["platform"]) for row in rows]
 
 
-def test_changes_are_told_cell_by_cell() -> None:
+def test_changes_are_listed_by_cell() -> None:
     new = changed_copy()
     rows = new["releases"]["torch"]["2.15.0"]
     gone, row = rows.pop(), rows[0]

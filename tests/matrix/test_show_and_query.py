@@ -1,4 +1,4 @@
-"""`envcheck matrix show` and `query`: what they print, in both forms, and how they end."""
+"""`envcheck matrix show` and `query`: text, JSON and exit codes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_show_names_the_release_and_its_artifact(capsys: pytest.CaptureFixture[s
     assert "\x1b" not in printed
 
 
-def test_show_verbose_tells_how_cells_are_known(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_verbose_prints_how_cells_are_known(capsys: pytest.CaptureFixture[str]) -> None:
     run(["matrix", "show", "tensorflow==2.15.0", "-v"])
     printed = capsys.readouterr().out
     proof = next(line for line in printed.splitlines() if line.startswith("tensorflow==2.15.0 on linux_x86_64 proof"))
@@ -132,7 +132,7 @@ def test_show_unknown_release_is_undetermined(capsys: pytest.CaptureFixture[str]
     assert "envcheck matrix refresh" in document["message"]
 
 
-def test_show_leads_from_a_part_without_rows_to_what_pins_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_names_the_distribution_that_pins_one_without_rows(capsys: pytest.CaptureFixture[str]) -> None:
     message = rows(capsys, "show", "jax-cuda13-pjrt==0.12.0", code=3)["message"]
     assert message.startswith("The matrix has no row for jax-cuda13-pjrt==0.12.0; jax-cuda13-plugin pins it.")
 
@@ -144,7 +144,7 @@ def test_show_leads_from_a_part_without_rows_to_what_pins_it(capsys: pytest.Capt
         ("tensorflow==2.15 2.16", "is not a requirement such as tensorflow==2.15.* "),
     ],
 )
-def test_show_says_what_is_no_requirement(text: str, said: str) -> None:
+def test_show_rejects_what_is_not_a_requirement(text: str, said: str) -> None:
     with pytest.raises(UserError) as raised:
         run(["matrix", "show", text])
     assert said in str(raised.value)
@@ -170,9 +170,7 @@ def test_show_marks_yanked_releases(capsys: pytest.CaptureFixture[str]) -> None:
         ("torch==2.6.9.*", "Nearest releases: 2.6.0 and 2.7.0."),
     ],
 )
-def test_show_names_the_releases_around_one_it_does_not_hold(
-    capsys: pytest.CaptureFixture[str], requirement: str, near: str
-) -> None:
+def test_show_names_the_nearest_releases(capsys: pytest.CaptureFixture[str], requirement: str, near: str) -> None:
     message = rows(capsys, "show", requirement, code=3)["message"]
     assert near in message
     assert "Newest release of torch in the matrix: " in message
@@ -199,7 +197,7 @@ def test_show_names_no_neighbour_of_what_is_newer_or_no_release(
         (["shwo", "torch"], "'show'"),
     ],
 )
-def test_what_is_misspelt_is_suggested(arguments: list[str], hint: str) -> None:
+def test_a_misspelt_name_gets_a_suggestion(arguments: list[str], hint: str) -> None:
     with pytest.raises(UserError) as caught:
         run(["matrix", *arguments])
     assert hint in str(caught.value)
@@ -250,7 +248,7 @@ def test_query_by_python_and_platform(capsys: pytest.CaptureFixture[str]) -> Non
     assert rows(capsys, "query", "--python", "3.14t", "--framework", "torch")["rows"]
 
 
-def test_query_says_what_could_not_be_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_query_says_what_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["query", "--gpu", "3.0", "--framework", "tensorflow", "--platform", "macosx_x86_64", "--python", "2.7"]
     document = rows(capsys, *asked, code=3)
     assert {row["fit"] for row in document["rows"]} == {"undetermined"}
@@ -309,5 +307,5 @@ def test_query_asks_the_matrix_it_is_given(tmp_path: Path, capsys: pytest.Captur
         ("Voodoo", ()),
     ],
 )
-def test_gpus_by_the_words_people_use(words: str, capabilities: tuple[str, ...]) -> None:
+def test_gpus_by_the_words_that_users_type(words: str, capabilities: tuple[str, ...]) -> None:
     assert find_capabilities(words) == capabilities
