@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from envcheck.matrix.images import ImageConvention, SystemRelease, load_base_images, parse_reference
-from envcheck.model import dataclass, field
-from envcheck.model.versions import major
+from envcheck.model import dataclass, field, major
 
 Read = Callable[[str], "str | None"]  # a file's text by its path; None: it is not there
 

@@ -27,9 +27,9 @@ from envcheck.model import (
     Report,
     Source,
     Unknown,
+    at_least,
     dataclass,
 )
-from envcheck.model.versions import at_least
 from envcheck.rules import conclude, evaluate
 from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context, UndecidedError

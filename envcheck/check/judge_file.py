@@ -37,9 +37,10 @@ from envcheck.model import (
     ToolkitFacts,
     ToolkitInstall,
     Unknown,
+    major,
+    major_minor,
     value_of,
 )
-from envcheck.model.versions import major, major_minor
 from envcheck.rules import Context, Target, conclude, evaluate
 from envcheck.rules.builds import Build
 from envcheck.rules.targets import target_builds

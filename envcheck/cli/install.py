@@ -21,9 +21,8 @@ from envcheck.install.journal import BEGUN, RESTORING, Journal, Place, place_of,
 from envcheck.install.run import UnsettledError, held_place, words_of
 from envcheck.install.steps import AdaptError, Here, Taken, adapted, taken
 from envcheck.matrix.specifiers import within
-from envcheck.model import COMPATIBLE, Absent, Facts, Known, dataclass, replaced
+from envcheck.model import COMPATIBLE, Absent, Facts, Known, dataclass, major_minor, replaced
 from envcheck.model.plans import CONDA, PIP, UV, Plan, PlannedRelease
-from envcheck.model.versions import major_minor
 from envcheck.plan.activation import EVERY_SHELL
 from envcheck.plan.existing_environment import Standing
 from envcheck.plan.paths import activation_of

@@ -30,9 +30,9 @@ from envcheck.model import (
     Known,
     Unknown,
     dataclass,
+    numbers,
     replaced,
 )
-from envcheck.model.versions import numbers
 from envcheck.probes.collection import Redactor
 from envcheck.probes.cuda_libraries import cuda_data
 from envcheck.probes.gpus import collect_gpus

@@ -48,7 +48,7 @@ def _first_running(told: Told, cc: str, own: str) -> str:
 
 
 def _first_torch(told: Told, cuda: str) -> str:
-    from envcheck.model.versions import at_least_minor
+    from envcheck.model import at_least_minor
 
     oldest = ""
     for version in told.log.matrix.versions("torch"):

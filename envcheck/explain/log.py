@@ -9,8 +9,7 @@ from typing import Any
 
 from envcheck.explain.signatures import Event, compiled, noise, signatures_by_name
 from envcheck.matrix.query import Matrix
-from envcheck.model import Absent, Facts, Known, dataclass, value_of
-from envcheck.model.versions import major_minor, numbers
+from envcheck.model import Absent, Facts, Known, dataclass, major_minor, numbers, value_of
 
 _NOTHING = Facts()
 

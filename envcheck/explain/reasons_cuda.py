@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from envcheck.explain.log import Claim, Log, digits, number
 from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.matrix.query import Matrix
-from envcheck.model import Known, dataclass, value_of
-from envcheck.model.versions import major, major_minor
+from envcheck.model import Known, dataclass, major, major_minor, value_of
 
 DRIVER, NVML, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, OTHER = (
     "driver", "nvml", "cudnn", "tensorrt", "toolkit", "profiler", "framework", "other",

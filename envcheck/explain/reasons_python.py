@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from envcheck.explain.log import Claim, Log, number
 from envcheck.explain.signatures import Event
-from envcheck.model import value_of
+from envcheck.model import numbers, value_of
 from envcheck.model.releases import FrameworkRelease
-from envcheck.model.versions import numbers
 
 PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC = (
     "python-unsupported", "python-32bit", "pip-too-old", "platform-no-gpu-wheel", "framework-package-removed",

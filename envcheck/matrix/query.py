@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from envcheck.model import Citation, replaced
+from envcheck.model import Citation, major, major_minor, replaced
 from envcheck.model.releases import (
     Architecture,
     CondaBuild,
@@ -17,7 +17,6 @@ from envcheck.model.releases import (
     TensorrtRelease,
     Toolkit,
 )
-from envcheck.model.versions import major, major_minor
 
 Cells = Mapping[str, Any]  # a row of a document
 R = TypeVar("R")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from envcheck.model.versions import numbers
+from envcheck.model import numbers
 
 _CLAUSE = re.compile(r"\s*(~=|===?|!=|<=|>=|<|>)\s*([A-Za-z0-9.*+!_-]+?)\s*")
 _LABEL = r"(?:\+([a-z][a-z0-9]*))?"  # of a build: +cu118

@@ -54,6 +54,15 @@ from envcheck.model.machine import (
     ToolkitInstall,
 )
 from envcheck.model.records import adopted, dataclass, field, field_names, replaced
+from envcheck.model.versions import (
+    at_least,
+    at_least_minor,
+    is_older,
+    major,
+    major_minor,
+    numbers,
+    same_release,
+)
 
 __all__ = [
     "COMPATIBLE",
@@ -98,12 +107,19 @@ __all__ = [
     "Unknown",
     "Way",
     "adopted",
+    "at_least",
+    "at_least_minor",
     "dataclass",
     "field",
     "field_names",
     "first_known",
+    "is_older",
+    "major",
+    "major_minor",
+    "numbers",
     "parsed",
     "replaced",
+    "same_release",
     "tried_of",
     "value_of",
 ]

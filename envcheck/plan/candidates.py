@@ -10,10 +10,20 @@ from packaging.version import Version
 
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import clauses, within
-from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, dataclass, replaced
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    Evidence,
+    Finding,
+    Known,
+    dataclass,
+    major,
+    major_minor,
+    numbers,
+    replaced,
+)
 from envcheck.model.plans import CONDA, PlannedRelease
 from envcheck.model.releases import CudnnRelease, FrameworkRelease, KnownProblem
-from envcheck.model.versions import major, major_minor, numbers
 from envcheck.plan.plan_data import CudaWheelSet, SourceOnly, companion_row, plan_data
 from envcheck.plan.requests import Request
 from envcheck.rules.builds import label_cuda

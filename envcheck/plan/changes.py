@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
-from envcheck.model import Facts, Known, replaced
+from envcheck.model import Facts, Known, numbers, replaced
 from envcheck.model.plans import Change
-from envcheck.model.versions import numbers
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, Judge, choose
 from envcheck.plan.requests import (

@@ -21,11 +21,12 @@ from envcheck.model import (
     Source,
     ToolkitInstall,
     dataclass,
+    major,
+    numbers,
     replaced,
 )
 from envcheck.model.plans import Clash, Rejected
 from envcheck.model.releases import FrameworkRelease
-from envcheck.model.versions import major, numbers
 from envcheck.plan.candidates import (
     NONE,
     OWN,

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from packaging.version import Version
 
 from envcheck.matrix.specifiers import within
-from envcheck.model import dataclass, replaced
+from envcheck.model import dataclass, major_minor, replaced
 from envcheck.model.plans import PlannedRelease
-from envcheck.model.versions import major_minor
 from envcheck.plan.candidates import PACKAGES, WHEELS, constraints, python_minor
 from envcheck.plan.choose import Choice, Judgement
 from envcheck.plan.plan_data import CondaRecipe, conda_builds_data

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from packaging.version import Version
 
-from envcheck.model import dataclass
+from envcheck.model import dataclass, numbers
 from envcheck.model.plans import CONDA, UV, Environment
-from envcheck.model.versions import numbers
 from envcheck.plan.plan_data import plan_data
 
 _OWN_FLOOR = (3, 10)  # requires-python of this program

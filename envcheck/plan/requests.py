@@ -24,10 +24,10 @@ from envcheck.model import (
     ToolkitFacts,
     Unknown,
     dataclass,
+    major_minor,
     replaced,
 )
 from envcheck.model.plans import PlannedRelease
-from envcheck.model.versions import major_minor
 from envcheck.plan.activation import SH
 from envcheck.plan.plan_data import companion_row
 from envcheck.rules.context import Context

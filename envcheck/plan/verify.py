@@ -15,9 +15,8 @@ from typing import Any
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.interruption import held_back
 from envcheck.host.process import run_program
-from envcheck.model import Known, replaced
+from envcheck.model import Known, numbers, replaced
 from envcheck.model.plans import Environment, Plan, RequirementSet
-from envcheck.model.versions import numbers
 from envcheck.plan.indexes import Options, index_options
 from envcheck.plan.plan_data import plan_data
 

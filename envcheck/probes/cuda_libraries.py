@@ -9,8 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, LibraryInstall, Source, Unknown, dataclass, value_of
-from envcheck.model.versions import major
+from envcheck.model import Absent, Fact, Known, LibraryInstall, Source, Unknown, dataclass, major, value_of
 from envcheck.probes.toolkit_places import (
     base_name,
     find_places,

@@ -21,10 +21,10 @@ from envcheck.model import (
     Source,
     Unknown,
     dataclass,
+    numbers,
     replaced,
     value_of,
 )
-from envcheck.model.versions import numbers
 from envcheck.probes.cuda_libraries import cuda_data, framework_names
 from envcheck.probes.loader import Loader
 from envcheck.probes.packages import Installed, duplicate_owners, read_installed

@@ -17,10 +17,10 @@ from envcheck.model import (
     ToolkitInstall,
     Unknown,
     dataclass,
+    major_minor,
     replaced,
     value_of,
 )
-from envcheck.model.versions import major_minor
 from envcheck.probes.compilers import read_compiler_version, version_command
 from envcheck.probes.toolkit_places import (
     ROOT_VARIABLES,

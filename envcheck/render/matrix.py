@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
-from envcheck.model import COMPATIBLE, Citation, dataclass
+from envcheck.model import COMPATIBLE, Citation, dataclass, numbers
 from envcheck.model.codec import encode
 from envcheck.model.releases import FrameworkRelease
-from envcheck.model.versions import numbers
 from envcheck.render.inert import inert
 from envcheck.render.json_report import document_text
 from envcheck.rules.matrix_question import Answer, TableRow

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from envcheck.model import dataclass, replaced
-from envcheck.model.versions import numbers
+from envcheck.model import dataclass, numbers, replaced
 
 NATIVE = "native"  # machine code that runs as it is
 JIT = "jit"  # only PTX, which the driver compiles at the first start

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import TypeVar
 
-from envcheck.model import Citation, Fact, FrameworkBuild, Known, LibraryLookup, Source, Unknown, dataclass
+from envcheck.model import Citation, Fact, FrameworkBuild, Known, LibraryLookup, Source, Unknown, dataclass, major_minor
 from envcheck.model.releases import FrameworkRelease
-from envcheck.model.versions import major_minor
 from envcheck.rules.context import Context
 
 T = TypeVar("T")

@@ -15,9 +15,9 @@ from envcheck.model import (
     LibraryLookup,
     ToolkitInstall,
     Unknown,
+    numbers,
     value_of,
 )
-from envcheck.model.versions import numbers
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
 from envcheck.rules.targets import judged_builds

@@ -23,8 +23,9 @@ from envcheck.model import (
     Unknown,
     Way,
     dataclass,
+    major,
+    numbers,
 )
-from envcheck.model.versions import major, major_minor
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
 from envcheck.rules.cuda_libraries import system_toolkits
@@ -288,7 +289,7 @@ def cuda_wheel_conflict(context: Context) -> Iterator[Finding]:
 def _rivals(context: Context, stem: str) -> list[Distribution]:
     """List the wheels of one library for several CUDA majors; empty placeholders (0.0.x) and other sonames aside."""
     found = [item for name, item in context.distributions.items() if re.fullmatch(rf"{stem}-cu\d+", name)]
-    real = [item for item in found if major_minor(item.version) != "0.0"]
+    real = [item for item in found if any(numbers(item.version)[:2])]
     majors = {major(item.version) for item in real}
     return real if stem != "nvidia-cudnn" or len(majors) == 1 else []
 

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Known, Unknown, value_of
-from envcheck.model.versions import is_older, numbers
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    WARNING,
+    Evidence,
+    Finding,
+    Fix,
+    Known,
+    Unknown,
+    is_older,
+    numbers,
+    value_of,
+)
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import (

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from envcheck.model import Absent, Evidence, Fact, Known, LibraryInstall, LibraryLookup, Source, dataclass, value_of
-from envcheck.model.versions import is_older, numbers
+from envcheck.model import (
+    Absent,
+    Evidence,
+    Fact,
+    Known,
+    LibraryInstall,
+    LibraryLookup,
+    Source,
+    dataclass,
+    is_older,
+    numbers,
+    value_of,
+)
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import in_environment, library_name

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Known, value_of
-from envcheck.model.versions import numbers
+from envcheck.model import INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Known, numbers, value_of
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_libraries import cuda_builds, relies_on_system
 from envcheck.rules.registry import rule

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, Absent, Finding, Known
-from envcheck.model.versions import same_release
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Finding, Known, same_release
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_driver import start_fabric_manager
 from envcheck.rules.gpu_facts import cuda_starts, is_data_center

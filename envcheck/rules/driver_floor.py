@@ -16,10 +16,12 @@ from envcheck.model import (
     Known,
     Unknown,
     Way,
+    at_least,
+    at_least_minor,
+    major,
     replaced,
 )
 from envcheck.model.releases import DriverBranch, Toolkit
-from envcheck.model.versions import at_least, at_least_minor, major
 from envcheck.rules.architecture_targets import JIT
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, UndecidedError

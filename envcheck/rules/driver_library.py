@@ -6,8 +6,20 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix, Known, Way
-from envcheck.model.versions import at_least, major, same_release
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    WARNING,
+    Command,
+    Evidence,
+    Finding,
+    Fix,
+    Known,
+    Way,
+    at_least,
+    major,
+    same_release,
+)
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import was_given_gpus
 from envcheck.rules.fixes_driver import reload_driver

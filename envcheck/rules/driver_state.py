@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, Absent, Evidence, Finding, Fix, Known
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Evidence, Finding, Fix, Known, numbers
 from envcheck.model.releases import Architecture
-from envcheck.model.versions import numbers
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import is_plain_linux
 from envcheck.rules.fixes_driver import load_module, other_module, rebuild_module, release_from, sign_module

@@ -5,8 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Command, Distribution, Evidence, Finding, Fix, Known
-from envcheck.model.versions import major_minor
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    WARNING,
+    Command,
+    Distribution,
+    Evidence,
+    Finding,
+    Fix,
+    Known,
+    major_minor,
+)
 from envcheck.rules.context import Context
 from envcheck.rules.dependencies import violations
 from envcheck.rules.fixes_python import python_program, uninstall_steps

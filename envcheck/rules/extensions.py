@@ -24,9 +24,11 @@ from envcheck.model import (
     Unknown,
     Way,
     dataclass,
+    is_older,
+    major_minor,
+    numbers,
     value_of,
 )
-from envcheck.model.versions import is_older, major_minor, numbers
 from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, library_name, row_evidence

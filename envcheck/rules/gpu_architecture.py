@@ -15,9 +15,10 @@ from envcheck.model import (
     Fix,
     Known,
     Unknown,
+    at_least_minor,
     dataclass,
+    numbers,
 )
-from envcheck.model.versions import at_least_minor, numbers
 from envcheck.rules.architecture_advice import known_trouble, newer_release, older_release
 from envcheck.rules.architecture_targets import JIT, NATIVE, NONE, build_targets, coverage, parse_target
 from envcheck.rules.builds import Build

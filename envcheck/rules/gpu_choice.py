@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from envcheck.model import Gpu, Known
-from envcheck.model.versions import numbers
+from envcheck.model import Gpu, Known, numbers
 from envcheck.rules.context import Context
 from envcheck.rules.visible_devices_list import Selection, select_devices
 

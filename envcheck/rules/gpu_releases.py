@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.model import Fix, Known
+from envcheck.model import Fix, Known, major_minor
 from envcheck.model.releases import FrameworkRelease
-from envcheck.model.versions import major_minor
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import conda_install, install_steps, uninstall_steps

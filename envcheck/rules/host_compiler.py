@@ -18,11 +18,11 @@ from envcheck.model import (
     Known,
     ToolkitInstall,
     dataclass,
+    numbers,
     replaced,
     value_of,
 )
 from envcheck.model.releases import Toolkit
-from envcheck.model.versions import numbers
 from envcheck.rules.compiler_fixes import install_compiler, let_nvcc_use, other_visual_studio
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import cuda_builds, row_evidence, unknown_release

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from envcheck.matrix.query import Matrix
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Citation, dataclass, field_names
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Citation, at_least, dataclass, field_names, major
 from envcheck.model.releases import (
     Architecture,
     CondaBuild,
@@ -24,7 +24,6 @@ from envcheck.model.releases import (
     TensorrtRelease,
     Toolkit,
 )
-from envcheck.model.versions import at_least, major
 from envcheck.rules.architecture_targets import JIT, NONE, build_targets, coverage
 from envcheck.rules.pytorch_index import IndexVariant, variants_of
 from envcheck.rules.targets import check_requirements

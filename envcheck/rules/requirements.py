@@ -7,8 +7,7 @@ import re
 from packaging.version import InvalidVersion
 
 from envcheck.matrix.specifiers import Clause, clauses, within
-from envcheck.model import Known, dataclass
-from envcheck.model.versions import major_minor
+from envcheck.model import Known, dataclass, major_minor
 from envcheck.rules.context import Context
 
 _NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 from packaging.version import InvalidVersion, Version
 
 from envcheck.matrix.query import Matrix
-from envcheck.model import Fact, Known, dataclass
+from envcheck.model import Fact, Known, dataclass, major_minor
 from envcheck.model.releases import FrameworkRelease, RemovedDistribution
-from envcheck.model.versions import major_minor
 from envcheck.rules.builds import Build, build_of, installed_builds
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_plugins import plugin_of

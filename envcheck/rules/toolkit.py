@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, ToolkitInstall, value_of
-from envcheck.model.versions import numbers
+from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, ToolkitInstall, numbers, value_of
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe
 from envcheck.rules.cuda_libraries import (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model import Command, Fix, value_of
-from envcheck.model.versions import major_minor, numbers
+from envcheck.model import Command, Fix, major_minor, numbers, value_of
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_libraries import brings_cuda

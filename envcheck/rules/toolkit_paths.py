@@ -17,9 +17,10 @@ from envcheck.model import (
     Known,
     LibraryLookup,
     ToolkitInstall,
+    is_older,
+    numbers,
     value_of,
 )
-from envcheck.model.versions import is_older, numbers
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import (

@@ -14,11 +14,11 @@ from envcheck.model import (
     Known,
     ToolkitInstall,
     Unknown,
+    is_older,
     replaced,
     value_of,
 )
 from envcheck.model.releases import Architecture
-from envcheck.model.versions import is_older
 from envcheck.rules.builds import Build, is_condas
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import cuda_builds, row_evidence

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from envcheck.model import Distribution, Gpu, Known, dataclass, value_of
-from envcheck.model.versions import major
+from envcheck.model import Distribution, Gpu, Known, dataclass, major, value_of
 from envcheck.rules.visible_devices_list import select_devices
 from envcheck.smoke.placement import Placement
 from envcheck.smoke.protocol import (

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from envcheck.model.versions import numbers
+from envcheck.model import numbers
 
 
 class BinaryError(Exception):

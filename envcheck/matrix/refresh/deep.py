@@ -32,7 +32,7 @@ from envcheck.matrix.refresh.wheel_contents import (
     read_member,
 )
 from envcheck.matrix.refresh.wheels import Wheel
-from envcheck.model.versions import numbers
+from envcheck.model import numbers
 
 if TYPE_CHECKING:
     import requests

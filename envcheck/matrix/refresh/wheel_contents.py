@@ -24,7 +24,7 @@ from envcheck.matrix.refresh.index import (
 )
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, UnusableWheelError
 from envcheck.matrix.refresh.wheels import Wheel
-from envcheck.model.versions import numbers
+from envcheck.model import numbers
 
 if TYPE_CHECKING:
     import requests
