@@ -149,16 +149,16 @@ def _print_rows(found: RowsFound, printing: options.Printing) -> int:
 @click.option("--platform", type=click.Choice(PLATFORMS), default=None, help="Releases for this platform.")
 @click.option("--framework", metavar="NAME", default="", help="Releases of this framework only.")
 @_add_row_options
-def query(matrix_file: str | None, printing: options.Printing, **asked: str | None) -> int:
+def query(matrix_file: str | None, printing: options.Printing, **values: str | None) -> int:
     """List the releases that meet all conditions, newest first."""
-    conditions = {name: value or "" for name, value in asked.items()}
+    conditions = {name: value or "" for name, value in values.items()}
     return _print_rows(_query(_load(matrix_file), conditions), printing)
 
 
-def _query(loaded: Matrix, asked: dict[str, str]) -> RowsFound:
-    """Find the rows that meet all conditions; `asked` maps each option to its value, "" if it is not given."""
-    found = find_releases(loaded, _make_question(loaded, asked))
-    given = {name: value for name, value in asked.items() if value}
+def _query(loaded: Matrix, conditions: dict[str, str]) -> RowsFound:
+    """Find the rows that meet all conditions; `conditions` maps each option to its value, "" if it is not given."""
+    found = find_releases(loaded, _make_question(loaded, conditions))
+    given = {name: value for name, value in conditions.items() if value}
     fits = any(item.fit == COMPATIBLE for item in found)
     verdict = COMPATIBLE if fits else UNDETERMINED if found else INCOMPATIBLE
     message = _count_rows(len(found)) if found else "No release in the matrix meets all of these conditions."
@@ -167,17 +167,19 @@ def _query(loaded: Matrix, asked: dict[str, str]) -> RowsFound:
     return RowsFound(verdict, message, loaded.checked, given, found)
 
 
-def _make_question(loaded: Matrix, asked: dict[str, str]) -> Question:
-    if not any(asked.values()):
+def _make_question(loaded: Matrix, conditions: dict[str, str]) -> Question:
+    if not any(conditions.values()):
         raise UserError(f"name at least one condition. {EXAMPLE}")
-    if asked["python"] and not re.fullmatch(r"\d+\.\d+t?", asked["python"]):
-        raise UserError(f"--python {asked['python']}: give a minor version such as 3.11.")
-    if asked["driver"] and not re.fullmatch(r"\d+(\.\d+)*", asked["driver"]):
-        raise UserError(f"--driver {asked['driver']}: give a driver release such as 535.104.05.")
-    if asked["framework"]:
-        options.check_framework(asked["framework"], loaded.frameworks())
-    capabilities = _find_capabilities(loaded, asked["gpu"])
-    return Question(asked["python"], asked["driver"], capabilities, asked["platform"], asked["framework"])
+    if conditions["python"] and not re.fullmatch(r"\d+\.\d+t?", conditions["python"]):
+        raise UserError(f"--python {conditions['python']}: give a minor version such as 3.11.")
+    if conditions["driver"] and not re.fullmatch(r"\d+(\.\d+)*", conditions["driver"]):
+        raise UserError(f"--driver {conditions['driver']}: give a driver release such as 535.104.05.")
+    if conditions["framework"]:
+        options.check_framework(conditions["framework"], loaded.frameworks())
+    capabilities = _find_capabilities(loaded, conditions["gpu"])
+    return Question(
+        conditions["python"], conditions["driver"], capabilities, conditions["platform"], conditions["framework"]
+    )
 
 
 def _find_capabilities(loaded: Matrix, gpu: str) -> tuple[str, ...]:

@@ -152,7 +152,7 @@ class ComparedFact:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """What data/diff.json holds: how each fact is compared, and the areas in the order of their weight."""
+    """The content of data/diff.json: how each fact is compared, and the areas in the order of their weight."""
 
     areas: tuple[str, ...]
     facts: Mapping[str, ComparedFact]

@@ -56,7 +56,7 @@ class Rivals:
 
 @dataclass(frozen=True)
 class SignatureTable:
-    """What data/signatures.json holds."""
+    """The content of data/signatures.json."""
 
     signatures: tuple[Signature, ...]
     rivals: tuple[Rivals, ...]

@@ -79,7 +79,7 @@ class OptimizerStates:
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """What data/training_memory.json holds, by name."""
+    """The content of data/training_memory.json, by name."""
 
     dtypes: Mapping[str, NumberSizes]
     optimizers: Mapping[str, OptimizerStates]

@@ -96,7 +96,7 @@ class GpuService:
 
 @dataclass(frozen=True)
 class GpuServices:
-    """What data/gpu_services.json holds."""
+    """The content of data/gpu_services.json."""
 
     services: tuple[GpuService, ...]
 

@@ -42,7 +42,7 @@ class MeasuredRoom:
 
 @dataclass(frozen=True)
 class InstallData:
-    """What data/install.json holds."""
+    """The content of data/install.json."""
 
     room: MeasuredRoom
 

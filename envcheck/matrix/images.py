@@ -33,7 +33,7 @@ class SystemRelease:
 
 @dataclass(frozen=True)
 class BaseImages:
-    """What data/base_images.json holds."""
+    """The content of data/base_images.json."""
 
     images: tuple[ImageConvention, ...]
     systems: tuple[SystemRelease, ...]

@@ -1,4 +1,4 @@
-"""Ask the matrix for releases, toolkits, drivers, architectures, cuDNN, TensorRT and conda builds, as typed rows."""
+"""Query the matrix: releases, toolkits, drivers, architectures, cuDNN, TensorRT and conda builds, as typed rows."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from envcheck.model.releases import (
 Cells = Mapping[str, Any]  # a row of a document
 R = TypeVar("R")
 
-_NO_CELLS = ("distribution", "platform", "citations", "note", "proof")  # what a row is called and rests on
+_NO_CELLS = ("distribution", "platform", "citations", "note", "proof")  # the name and the sources of a row
 
-# A cell that does not apply to a row is left out of the document; these stand in for it.
-_LEFT_OUT: dict[type, dict[str, Any]] = {
+# The values of cells that a document omits because they do not apply.
+_OMITTED: dict[type, dict[str, Any]] = {
     FrameworkRelease: {
         "glibc": None,
         "cuda": None,
@@ -80,14 +80,14 @@ class Matrix:
     def release(
         self, framework: str, version: str, platform: str, distribution: str | None = None
     ) -> FrameworkRelease | None:
-        """Return one release's row; without `distribution`, of the first one that has this release here."""
-        held = self._document["releases"].get(framework, {})
-        exact = next((spelling for spelling in _spellings(version) if spelling in held), None)
+        """Return the row of a release; without `distribution`, of the first distribution that has it here."""
+        versions = self._document["releases"].get(framework, {})
+        exact = next((spelling for spelling in _list_spellings(version) if spelling in versions), None)
         names = (distribution,) if distribution else self.distributions(framework)
         found = (
             cells
             for name in names
-            for cells in held.get(exact, ())
+            for cells in versions.get(exact, ())
             if cells["distribution"] == name and cells["platform"] in (platform, "any")
         )
         first = next(found, None)
@@ -100,23 +100,23 @@ class Matrix:
     def releases(
         self, framework: str, platform: str | None = None, admits: Callable[[str], bool] | None = None
     ) -> tuple[FrameworkRelease, ...]:
-        """List a framework's releases, newest first, of every distribution; `admits` is asked about each version."""
-        held = self._document["releases"].get(framework, {})
+        """List a framework's releases, newest first, of every distribution; `admits` filters by version."""
+        versions = self._document["releases"].get(framework, {})
         return tuple(
             self._row(FrameworkRelease, cells, framework=framework, version=version)
             for version in self.versions(framework)
             if admits is None or admits(version)
-            for cells in held[version]
+            for cells in versions[version]
             if platform is None or cells["platform"] in (platform, "any")
         )
 
     def cudas(self, framework: str, version: str, platform: str) -> tuple[str, ...]:
-        """List the CUDA lines of a release's builds for a platform, by its exact version, without making their rows."""
+        """List the CUDA lines of a release's builds for a platform, without building their rows."""
         rows = self._document["releases"].get(framework, {}).get(version, ())
         return tuple(cells["cuda"] for cells in rows if cells["platform"] in (platform, "any") and cells.get("cuda"))
 
     def companion_of(self, distribution: str) -> str | None:
-        """Return the companion a distribution belongs to: tf-keras to keras; its releases are asked for like others."""
+        """Return the companion of a distribution: keras for tf-keras; a companion has releases like a framework."""
         known = self._document["companions"].items()
         found = (name for name, body in known if any(item["name"] == distribution for item in body["distributions"]))
         return next(found, None)
@@ -127,13 +127,13 @@ class Matrix:
         return tuple(row for row in rows if row.tensorflow and _matches(tensorflow, row.tensorflow))
 
     def removed_distribution(self, name: str) -> RemovedDistribution | None:
-        """Return why a distribution name no longer brings its framework; None for a living one."""
+        """Return why a distribution no longer installs its framework; None if it does."""
         return self._one(RemovedDistribution, "removed", name=name)
 
     def problems(self, distribution: str, version: str, stage: str = "run") -> tuple[KnownProblem, ...]:
-        """List the known problems of a release; platform, Python and conditions are the caller's to check.
+        """List the known problems of a release; the caller checks platform, Python and conditions.
 
-        `stage`: "run" for installed releases, "install" for what does not resolve, "advice" for the rest.
+        `stage`: "run" for installed releases, "install" for requirements that do not resolve, "advice" for the rest.
         """
         return tuple(
             self._build(KnownProblem, _without_distributions(cells), distribution=distribution)
@@ -192,7 +192,7 @@ class Matrix:
         Without `cuda_major` the row joins all builds: every CUDA version, the lowest floors.
         """
         rows = [row for row in self.cudnn_builds(version) if cuda_major in (None, row.cuda_major)] if version else []
-        return _joined(rows) if rows else None
+        return _join_builds(rows) if rows else None
 
     def cudnn_builds(self, version: str = "") -> tuple[CudnnRelease, ...]:
         """List the builds of a cuDNN line, a row per CUDA major, or those of all lines, oldest first."""
@@ -210,11 +210,11 @@ class Matrix:
     # -- conda --
 
     def conda_packages(self) -> tuple[str, ...]:
-        """List the packages of which conda builds are documented."""
+        """List the packages with documented conda builds."""
         return tuple(self._document["conda"])
 
     def conda_builds(self, package: str) -> tuple[CondaBuild, ...]:
-        """List what is documented of a package's builds on the conda channels; () where nothing is."""
+        """List the documented builds of a package on the conda channels."""
         return tuple(
             self._row(CondaBuild, cells, package=package) for cells in self._document["conda"].get(package, ())
         )
@@ -241,10 +241,10 @@ class Matrix:
         """Build a row from its cells and its key; TypeError for a cell that the kind does not have."""
         citations = self._document["citations"]
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in cells.items()}
-        values["citations"] = tuple(_citation(citations[name]) for name in cells["citations"])
+        values["citations"] = tuple(_build_citation(citations[name]) for name in cells["citations"])
         if isinstance(cells.get("proof"), dict):
-            values["proof"] = _proof_by_cell(cells)
-        return kind(**{**_LEFT_OUT.get(kind, {}), **values, **key})
+            values["proof"] = _expand_proof(cells)
+        return kind(**{**_OMITTED.get(kind, {}), **values, **key})
 
 
 def _matches(version: str, specifier: str) -> bool:
@@ -257,7 +257,7 @@ def _without_distributions(problem: Cells) -> Cells:
     return {name: value for name, value in problem.items() if name != "distributions"}
 
 
-def _spellings(version: str) -> Iterator[str]:
+def _list_spellings(version: str) -> Iterator[str]:
     """Yield how the matrix may spell a version, trailing zeros aside: 2.15 -> 2.15.0."""
     yield version
     if version.count(".") == 1:
@@ -266,8 +266,8 @@ def _spellings(version: str) -> Iterator[str]:
         yield version[: -len(".0")]
 
 
-def _proof_by_cell(cells: Cells) -> dict[str, str]:
-    """Name the proof of each cell: "*" stands for the cells of a row that are not named."""
+def _expand_proof(cells: Cells) -> dict[str, str]:
+    """Return the proof of each cell: "*" stands for the cells that the row's proof does not name."""
     named = dict(cells["proof"])
     rest = named.pop("*", None)
     if rest is None:
@@ -275,14 +275,14 @@ def _proof_by_cell(cells: Cells) -> dict[str, str]:
     return {cell: named.get(cell, rest) for cell in cells if cell not in _NO_CELLS and cells[cell] is not None}
 
 
-def _citation(cells: Cells) -> Citation:
-    """Build a citation; the hash of an artifact goes behind its name in the locator."""
+def _build_citation(cells: Cells) -> Citation:
+    """Build a citation; the locator ends with the hash of an artifact."""
     digest = cells.get("sha256")
     locator = cells["locator"] + (f" (sha256 {digest})" if digest else "")
     return Citation(cells["url_or_artifact"], locator, cells["checked"])
 
 
-def _joined(builds: list[CudnnRelease]) -> CudnnRelease:
+def _join_builds(builds: list[CudnnRelease]) -> CudnnRelease:
     """Join the builds of one cuDNN line for several CUDA majors, oldest CUDA first."""
     first = builds[0]
     if len(builds) == 1:

@@ -24,7 +24,7 @@ class Clause(NamedTuple):
 
 
 def within(version: str, specifier: str, *, prereleases: bool = True) -> bool:
-    """Tell whether a version lies in a specifier, "" admitting all; packaging's errors tell what is malformed."""
+    """Tell whether a version lies in a specifier, "" admits all; raises packaging's errors for malformed input."""
     if not prereleases and _PRERELEASE.fullmatch(version):
         return False
     final = _FINAL.fullmatch(version)
@@ -53,7 +53,7 @@ def can_be_met(specifier: str) -> bool:
 
 
 def clauses(specifier: str) -> Iterator[Clause]:
-    """Yield the clauses of a specifier; what is none is left out."""
+    """Yield the clauses of a specifier; malformed clauses are skipped."""
     for text in filter(None, specifier.split(",")):
         found = _CLAUSE.fullmatch(text)
         if found:

@@ -1,4 +1,4 @@
-"""GPU products: the rows of data/gpus.json, and what is told of one product."""
+"""GPU products: the rows of data/gpus.json, and the answer about one product."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NamedProduct:
 
 @dataclass(frozen=True)
 class GpuTable:
-    """What data/gpus.json holds."""
+    """The content of data/gpus.json."""
 
     checked: str
     sources: Tuple[str, ...]

@@ -126,7 +126,7 @@ class ImageTable:
 
 @dataclass(frozen=True)
 class PlanData:
-    """What data/plan.json holds."""
+    """The content of data/plan.json."""
 
     bundled_pip: BundledPip
     cuda_wheels: tuple[CudaWheelSet, ...]
@@ -148,7 +148,7 @@ def plan_data() -> PlanData:
 
 @dataclass(frozen=True)
 class CondaSpecs:
-    """How a build of a framework is asked for: "tensorflow={version}=cuda*"."""
+    """The match specs of a framework's builds: "tensorflow={version}=cuda*"."""
 
     gpu: tuple[str, ...]
     cpu: tuple[str, ...]
@@ -167,7 +167,7 @@ class CondaRecipe:
 
 @dataclass(frozen=True)
 class CondaBuilds:
-    """What data/conda_builds.json holds."""
+    """The content of data/conda_builds.json."""
 
     specs: Mapping[str, CondaSpecs]  # by framework
     rows: tuple[CondaRecipe, ...]
@@ -206,13 +206,13 @@ class Companion:
 
 @dataclass(frozen=True)
 class Companions:
-    """What data/companions.json holds."""
+    """The content of data/companions.json."""
 
     rows: tuple[Companion, ...]
     citation: Citation
 
 
 def companion_row(name: str) -> Companion:
-    """Return what is known of a distribution that comes beside a framework; an empty row where nothing is."""
+    """Return the row of a distribution that comes beside a framework; an empty row for any other."""
     rows = load_data("companions", Companions).rows
     return next((row for row in rows if name in row.names), Companion())

@@ -255,7 +255,7 @@ class JetsonModel:
 
 @dataclass(frozen=True)
 class JetsonTable:
-    """What data/jetson.json holds."""
+    """The content of data/jetson.json."""
 
     chips: Mapping[str, JetsonChip]
     models: Tuple[JetsonModel, ...]

@@ -16,7 +16,7 @@ HIDDEN = "<set>"  # stands for the value of a variable we do not know: it might 
 
 @dataclass(frozen=True)
 class KnownVariables:
-    """What data/environment_variables.json holds."""
+    """The content of data/environment_variables.json."""
 
     prefixes: Tuple[str, ...]  # of others that begin so, the name is kept
     variables: Mapping[str, str]  # name -> what it does

@@ -22,7 +22,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What data/findings.json holds: lower layers first."""
+    """The content of data/findings.json: lower layers first."""
 
     findings: tuple[Entry, ...]
 

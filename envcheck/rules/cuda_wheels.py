@@ -46,7 +46,7 @@ from envcheck.rules.registry import rule
 
 @dataclass(frozen=True)
 class CudaWheels:
-    """What data/cuda_wheels.json says of NVIDIA's wheels."""
+    """The content of data/cuda_wheels.json."""
 
     libraries: Mapping[str, str]  # libcublasLt -> nvidia-cublas
     one_folder_for_all_majors: tuple[str, ...]

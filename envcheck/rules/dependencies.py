@@ -366,7 +366,7 @@ class SharedModule:
 
 @dataclass(frozen=True)
 class SharedModules:
-    """What data/shared_modules.json holds."""
+    """The content of data/shared_modules.json."""
 
     modules: tuple[SharedModule, ...]
     citation: Citation

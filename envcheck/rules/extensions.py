@@ -287,7 +287,7 @@ def is_compiling(context: Context) -> bool:
 
 @dataclass(frozen=True)
 class BuiltWhenUsed:
-    """What data/built_when_used.json holds."""
+    """The content of data/built_when_used.json."""
 
     packages: tuple[str, ...]
     citation: Citation

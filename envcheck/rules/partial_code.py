@@ -21,7 +21,7 @@ class PartialRelease:
 
 @dataclass(frozen=True)
 class PartialCode:
-    """What data/partial_code.json holds."""
+    """The content of data/partial_code.json."""
 
     rows: tuple[PartialRelease, ...]
     citation: Citation

@@ -26,7 +26,7 @@ class IndexVariant:
 
 @dataclass(frozen=True)
 class PytorchIndex:
-    """What data/pytorch_index.json says of PyTorch's own index."""
+    """The content of data/pytorch_index.json."""
 
     url: str
     citation: Citation

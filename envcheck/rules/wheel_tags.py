@@ -33,7 +33,7 @@ class TagRow:
 
 @dataclass(frozen=True)
 class PipTags:
-    """What data/pip_tags.json says of platform tags."""
+    """The content of data/pip_tags.json."""
 
     tags: Mapping[str, TagRow]
     glibcxx: Mapping[str, str]  # glibc of a policy -> newest GLIBCXX that it admits

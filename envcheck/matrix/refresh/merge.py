@@ -79,7 +79,7 @@ def find_curated(framework: str, distribution: str, platform: str, version: str)
 
 
 def extract_curated(row: Row, citations: Mapping[str, Any]) -> Curated:
-    """Extract from a row what is not tier 1: cells, sentences, documents and binaries."""
+    """Extract the part of a row that is not tier 1: cells, sentences, documents and binaries."""
     proof = {cell: get_tier(row, cell) for cell in row if cell not in NO_CELLS}
     cells = {cell: row[cell] for cell, tier in proof.items() if tier != "tier1"}
     first, *others = row["citations"]
@@ -141,7 +141,7 @@ def build_row(draft: Draft, curated: Curated) -> Row:
 
 
 def _is_inferred(draft: Draft, curated: Curated, cell: str) -> bool:
-    """Tell whether a curated cell says no more than the draft infers itself."""
+    """Tell whether a curated cell is the one that the draft infers itself."""
     return cell in draft.proof and (draft.cells[cell], draft.proof[cell]) == (curated.cells[cell], curated.proof[cell])
 
 

@@ -200,12 +200,12 @@ def verify_binaries(
 
 def _compare_binaries(key: Key, row: Row, read: Binaries) -> Iterator[Disagreement]:
     """Yield each fact of each binary, and each cell derived from them, that differs from the wheel."""
-    held = row["binaries"]
+    known = row["binaries"]
     for fact in ("wheel", "binaries"):
-        if held[fact] != read[fact]:
-            yield Disagreement(*key, f"binaries {fact}", held[fact], read[fact])
-    for name in sorted({*held["read"], *read["read"]}):
-        ours, theirs = held["read"].get(name, {}), read["read"].get(name, {})
+        if known[fact] != read[fact]:
+            yield Disagreement(*key, f"binaries {fact}", known[fact], read[fact])
+    for name in sorted({*known["read"], *read["read"]}):
+        ours, theirs = known["read"].get(name, {}), read["read"].get(name, {})
         for fact in sorted({*ours, *theirs}):
             if ours.get(fact) != theirs.get(fact):
                 yield Disagreement(*key, f"binaries {name} {fact}", ours.get(fact), theirs.get(fact))

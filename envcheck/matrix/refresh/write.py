@@ -62,7 +62,7 @@ def format_document(document: Mapping[str, Any]) -> str:
 
 
 def _format_value(value: Any, depth: int, indent: str) -> str:
-    """Format a value: tables down to `depth` one item a line, what is below on one line."""
+    """Format a value: tables down to `depth` with one item a line, deeper values on one line."""
     if depth == 0 or not value:
         return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     opening, closing = "{}" if isinstance(value, dict) else "[]"
