@@ -105,13 +105,13 @@ def hanging_seconds(ours: Path, work: Path) -> tuple[float, str, int]:
 
 
 def matrix_speed(ours: Path) -> float:
-    """Return the milliseconds that loading the matrix takes for each MB of its file."""
+    """Return the milliseconds that loading the whole matrix takes for each MB of it; a command loads its part."""
     code = (
         "import time, statistics\n"
-        "from envcheck.host.data_files import read_data\nfrom envcheck.matrix.load import load_matrix\n"
-        "size = len(read_data('compat_matrix.json')) / 1e6; taken = []\n"
+        "from envcheck.matrix.load import load_document\nfrom envcheck.matrix.refresh.write import format_document\n"
+        "size = len(format_document(load_document())) / 1e6; taken = []\n"
         "for _ in range(21):\n"
-        "    start = time.perf_counter(); load_matrix(); taken.append(time.perf_counter() - start)\n"
+        "    start = time.perf_counter(); load_document(); taken.append(time.perf_counter() - start)\n"
         "print(statistics.median(taken) * 1e3 / size)"
     )
     done = subprocess.run([str(ours / "python"), "-c", code], capture_output=True, text=True, timeout=60, check=True)

@@ -1,9 +1,9 @@
-"""Measure the reading of wheels' binaries (tier 2) from the index that pip is configured for.
+"""Measure how long the binaries of wheels (tier 2) take to read from the index that pip is configured for.
 
     python bench/matrix_deep.py jax:jax-cuda13-plugin:0.12.0.1:linux_x86_64 ... [--cache DIR] [--output FILE]
 
-Reads one wheel of each row that is named framework:distribution:version:platform, over one connection, and prints
-a table in Markdown. Hundreds of megabytes a wheel. With --output the matrix with these readings laid in is written.
+Reads one wheel of each row, named framework:distribution:version:platform, over one connection, and prints a table
+in Markdown. A wheel is hundreds of megabytes. With --output the matrix is written with these binaries.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import time
 from pathlib import Path
 
 from envcheck.matrix.load import load_document
-from envcheck.matrix.refresh.deep import lay_binaries
-from envcheck.matrix.refresh.pip_settings import pip_settings
+from envcheck.matrix.refresh.deep import apply_binaries
+from envcheck.matrix.refresh.pip_settings import read_pip_settings
 from envcheck.matrix.refresh.reader import Cache, Reader
-from envcheck.matrix.refresh.refresh import list_framework, release_rows, save_document
+from envcheck.matrix.refresh.refresh import iterate_releases, list_framework
 from envcheck.matrix.refresh.wheels import Wheel
+from envcheck.matrix.refresh.write import save_document
 
 MEGABYTE = 1e6
 
@@ -33,9 +34,9 @@ def main() -> int:
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     document = load_document()
-    rows = dict(release_rows(document))
-    pages = Reader(pip_settings(os.environ), Cache(options.cache) if options.cache else None)
-    deep = pages.of_binaries()
+    rows = dict(iterate_releases(document))
+    pages = Reader(read_pip_settings(os.environ), Cache(options.cache) if options.cache else None)
+    deep = pages.open_binaries()
     wheels = wheels_of(pages, {name.split(":")[0] for name in options.rows})
     print("| row | binaries read | seconds | MB received |\n|---|---|---|---|")
     for name in options.rows:
@@ -43,9 +44,8 @@ def main() -> int:
         start, before = time.perf_counter(), deep.received
         found = deep.read(framework, wheels[distribution, version, platform])
         seconds, received = time.perf_counter() - start, (deep.received - before) / MEGABYTE
-        lay_binaries(
-            rows[framework, version, distribution, platform], found, document["citations"], document["checked"]
-        )
+        row = rows[framework, version, distribution, platform]
+        apply_binaries(framework, row, found, document["citations"], document["checked"])
         sampled = f"{len(found['read'])} of {found['binaries']}"
         print(f"| {distribution} {version} {platform} | {sampled} | {seconds:.1f} | {received:.1f} |", flush=True)
     pages.close()
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 def wheels_of(reader: Reader, frameworks: set[str]) -> dict[tuple[str, str, str], Wheel]:
-    """Map each distribution, version and platform to the wheel that is read for it."""
+    """Map each distribution, version and platform to the wheel that represents it."""
     groups = (group for name in sorted(frameworks) for group in list_framework(reader, name).groups)
     return {(group.distribution, group.version, group.platform): group.representative for group in groups}
 

@@ -14,18 +14,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+from envcheck.actions import Action, SetVariables
 from envcheck.matrix.load import load_matrix
-from envcheck.model import Command, Facts, HostFacts, Known, Source, replaced
-from envcheck.plan.proofs import Proof, proof_of
+from envcheck.model import Facts, HostFacts, Known, Source, replaced
+from envcheck.remedies.situation import Situation
+from envcheck.remedies.system import install_compiler
 from envcheck.rules import Context, Target
-from envcheck.rules.compiler_fixes import install_compiler
+
+SYSTEM = "linux"
 
 KERNEL = "__global__ void k(int *p) { *p = 1; }\nint main() { k<<<1, 1>>>(nullptr); }\n"
 HERE = Source("file", "etc/os-release")
 
 
-def judged(root: Path) -> Context:
-    """Return the rules' context for a root: what its os-release says, and nothing else."""
+def situation(root: Path) -> Situation:
+    """Return what remedies know of a root: what its os-release says, and nothing else."""
     lines = (root / "etc/os-release").read_text(encoding="utf-8").splitlines()
     told = {name: value.strip('"') for name, _, value in (line.partition("=") for line in lines)}
     host = HostFacts(
@@ -35,7 +38,7 @@ def judged(root: Path) -> Context:
         distribution_id=Known(told["ID"], HERE),
         distribution_version=Known(told["VERSION_ID"], HERE),
     )
-    return Context(replaced(Facts(), host=host), load_matrix(None), Target())
+    return Situation(Context(replaced(Facts(), host=host), load_matrix(None), Target()))
 
 
 def ran(root: Path, argv: tuple[str, ...], **variables: str) -> int:
@@ -48,32 +51,32 @@ def ran(root: Path, argv: tuple[str, ...], **variables: str) -> int:
     return ended.returncode
 
 
-def proven(root: Path, command: Command, used: tuple[str, ...] = (), **variables: str) -> bool:
-    """Take a step and take it back; tell whether each check said what it must."""
-    found: Proof = proof_of(command.argv)
-    before = ran(root, found.verify) if found.verify else None
-    taken = ran(root, command.argv)
-    after = ran(root, found.verify) if found.verify else 0
+def proven(root: Path, action: Action, used: tuple[str, ...] = (), **variables: str) -> bool:
+    """Take an action and undo it; tell whether each check said what it must."""
+    check, undo = action.check(SYSTEM).argv, action.undo(SYSTEM).argv
+    before = ran(root, check) if check else None
+    taken = ran(root, action.command(SYSTEM))
+    after = ran(root, check) if check else 0
     use = ran(root, used, **variables) if used else 0
-    undone = ran(root, found.undo) if found.undo else 0
-    last = ran(root, found.verify) if found.verify and found.undo else None
+    undone = ran(root, undo) if undo else 0
+    last = ran(root, check) if check and undo else None
     return taken == after == use == undone == 0 and before != 0 and last != 0
 
 
 def compiler(root: Path) -> bool:
     """Install the compiler that is planned for an nvcc which takes GCC up to 11, let nvcc use it, and remove it."""
-    command, variable = install_compiler(judged(root), 6, 11).commands
-    name, _, value = variable.argv[1].partition("=")
+    install, variable = install_compiler(situation(root), 6, 11).actions
+    assert isinstance(variable, SetVariables)
     toolkit = Path("/usr/local/cuda")
     if not (toolkit / "bin/nvcc").exists():
-        return proven(root, command)
+        return proven(root, install)
     (root / "tmp/kernel.cu").write_text(KERNEL, encoding="utf-8")
     lent = root / "opt/cuda"
     lent.mkdir(parents=True, exist_ok=True)
     subprocess.run(("mount", "--bind", str(toolkit.resolve()), str(lent)), check=True, timeout=60)
     try:
         nvcc = ("/opt/cuda/bin/nvcc", "-arch=sm_90", "-c", "/tmp/kernel.cu", "-o", "/tmp/kernel.o")
-        return proven(root, command, nvcc, **{name: value})
+        return proven(root, install, nvcc, **dict(variable.values))
     finally:
         subprocess.run(("umount", str(lent)), check=True, timeout=60)
 

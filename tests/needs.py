@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 # Real environments that bench/smoke.py builds; the suite uses those it is told of.
-FRAMEWORKS = ("tf115", "tf210", "tf215", "tf221", "torch", "jax")
+FRAMEWORKS = ("tf115", "tf210", "tf215", "tf221", "torch", "jax", "onnxruntime")
 
 
 def _linux() -> bool:
@@ -87,10 +87,12 @@ def _package_index() -> bool:
     import requests
 
     from envcheck.matrix.refresh.index import open_session, read_page
-    from envcheck.matrix.refresh.pip_settings import ArtifactError, pip_settings
+    from envcheck.matrix.refresh.pip_settings import ArtifactError, read_pip_settings
 
     try:
-        settings = dataclasses.replace(pip_settings(os.environ), connect_timeout=20.0, read_timeout=60.0, retries=0)
+        settings = dataclasses.replace(
+            read_pip_settings(os.environ), connect_timeout=20.0, read_timeout=60.0, retries=0
+        )
         return bool(read_page(open_session(settings), settings, "tensorflow-intel"))
     except (ArtifactError, requests.RequestException):
         return False

@@ -6,10 +6,9 @@ import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
-from envcheck.matrix.images import conventions, parse_reference
-from envcheck.model import dataclass, field
+from envcheck.matrix.images import ImageConvention, SystemRelease, load_base_images, parse_reference
+from envcheck.model import dataclass, field, major
 
 Read = Callable[[str], "str | None"]  # a file's text by its path; None: it is not there
 
@@ -145,26 +144,24 @@ def parse_image(reference: str, where: str) -> Image:
 
 def is_for_gpu(image: Image) -> bool:
     """Tell whether an image is meant for a GPU: by the CUDA in it, or by its name where that says no release."""
-    return bool(image.cuda) or re.fullmatch(conventions()["for_gpu"], image.reference) is not None
+    return bool(image.cuda) or re.fullmatch(load_base_images().for_gpu, image.reference) is not None
 
 
-def _image(reference: str, where: str, row: dict[str, Any], parts: dict[str, str]) -> Image:
-    system = _system(parts.get("os") or row.get("os", ""), parts.get("os_version", ""), parts.get("codename", ""))
+def _image(reference: str, where: str, row: ImageConvention, parts: dict[str, str]) -> Image:
+    system = _system(parts.get("os") or row.os, parts.get("os_version", ""), parts.get("codename", ""))
     return Image(
         reference=reference,
         where=where,
         cuda=parts.get("cuda", ""),
-        cudnn=(parts["cudnn"] or row.get("cudnn_unnumbered", "any"))
-        if "-cudnn" in reference and "cudnn" in parts
-        else "",
+        cudnn=(parts["cudnn"] or row.cudnn_unnumbered) if "-cudnn" in reference and "cudnn" in parts else "",
         flavor=parts.get("flavor", ""),
-        os=system.get("os", ""),
-        os_version=system.get("version", ""),
-        glibc=system.get("glibc", ""),
-        python=parts.get("python") or system.get("python", ""),
-        pip=system.get("pip", ""),
+        os=system.os,
+        os_version=system.version,
+        glibc=system.glibc,
+        python=parts.get("python") or system.python,
+        pip=system.pip,
         frameworks=tuple(_framework(name, parts) for name in ("torch", "tensorflow") if parts.get(name)),
-        source=row["source"],
+        source=row.source,
     )
 
 
@@ -173,10 +170,10 @@ def _framework(name: str, parts: dict[str, str]) -> str:
     return f"{name}{'-cpu' if cpu else ''}=={parts[name]}"
 
 
-def _system(name: str, version: str, codename: str) -> dict[str, str]:
-    for row in conventions()["systems"]:
-        by_version = row["os"] == name and version and (row["version"] or version) == version.rstrip(".")
-        by_major = row["os"] == name and row["version"] and version.split(".", maxsplit=1)[0] == row["version"]
-        if by_version or by_major or (codename and row["codename"] == codename):
-            return dict(row)
-    return {"os": name, "version": version} if version else {}
+def _system(name: str, version: str, codename: str) -> SystemRelease:
+    for row in load_base_images().systems:
+        by_version = row.os == name and version and (row.version or version) == version.rstrip(".")
+        by_major = row.os == name and row.version and major(version) == row.version
+        if by_version or by_major or (codename and row.codename == codename):
+            return row
+    return SystemRelease(name, version) if version else SystemRelease()

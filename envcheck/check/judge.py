@@ -14,6 +14,8 @@ from packaging.version import Version
 
 from envcheck.check.blueprint import Line
 from envcheck.check.config import Config, Ignored
+from envcheck.diagnosis import with_remedies, with_steps
+from envcheck.diagnosis.planned import plan_to_meet
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -22,19 +24,20 @@ from envcheck.model import (
     UNDETERMINED,
     Evidence,
     Finding,
-    Fix,
     Known,
+    Problem,
+    Remedy,
     Report,
     Source,
     Unknown,
+    at_least,
     dataclass,
 )
+from envcheck.remedies import with_remedy
+from envcheck.remedies.situation import Situation
 from envcheck.rules import conclude, evaluate
 from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context, UndecidedError
-from envcheck.rules.driver_release import at_least
-from envcheck.rules.fixes_python import install_steps, is_requirement
-from envcheck.rules.fixes_system import install_driver
 from envcheck.rules.gpu_facts import gpu_name, judged_gpus
 from envcheck.rules.requirements import marker_holds
 
@@ -44,7 +47,7 @@ class Missing:
     """What is known of the requirements that are not installed."""
 
     blocked: tuple[str, ...] = ()  # the findings against what pip would choose for them
-    planned: Fix | None = None  # what brings them all, where a plan does
+    planned: Remedy | None = None  # what brings them all, where a plan does
 
 
 def gate_findings(context: Context, config: Config, where: str, missing: Missing) -> list[Finding]:
@@ -103,23 +106,22 @@ def _not_installed(context: Context, text: str, where: str, missing: Missing) ->
     seen = context.seen("python.frameworks", shown=", ".join(build.label for build in others) or "none of it")
     evidence = (_demand(f"requires = {text}", where), seen)
     name = "dependency-conflict" if others else "framework-missing"
-    return Finding(name, INCOMPATIBLE, ERROR, message, evidence, _installation(context, text, missing))
+    return Finding(
+        name, INCOMPATIBLE, ERROR, message, evidence, fix=missing.planned, problem=_installation(context, text, missing)
+    )
 
 
-def _installation(context: Context, text: str, missing: Missing) -> Fix:
+def _installation(context: Context, text: str, missing: Missing) -> Problem:
     requirement, wanted = Requirement(text), without_marker(text)
     known = context.matrix.versions(context.matrix.framework_of(canonicalize_name(requirement.name)) or "")
     asked = SpecifierSet(re.sub(r"\+[\w.]+", "", str(requirement.specifier)))  # the matrix counts builds as one release
     if known and not any(asked.contains(version, prereleases=True) for version in known):
-        return Fix(
-            f"Require a release that there is: envcheck knows none that {wanted} admits; the newest is {known[0]}."
-        )
-    if missing.planned is not None:
-        return missing.planned
+        none = f"envcheck knows none that {wanted} admits; the newest is {known[0]}."
+        return Problem(advice=f"Require a release that there is: {none}")
     if missing.blocked:
         against = f"what pip would choose does not work here ({', '.join(missing.blocked)})"
-        return Fix(f"Let `envcheck plan '{wanted}'` choose a release that this machine runs: {against}.")
-    return Fix(f"Install {wanted}.", install_steps(context, wanted) if is_requirement(wanted) else ())
+        return Problem(advice=f"Let `envcheck plan '{wanted}'` choose a release that this machine runs: {against}.")
+    return Problem(requirements=(wanted,))
 
 
 def _driver(context: Context, config: Config, where: str) -> Iterator[Finding]:
@@ -136,9 +138,8 @@ def _driver(context: Context, config: Config, where: str) -> Iterator[Finding]:
     if not reached:
         message = f"The project requires driver >= {config.min_driver}; this machine runs {release}."
         evidence = (_demand(f"min-driver = {config.min_driver}", where), context.seen("driver.release"))
-        yield Finding(
-            "driver-too-old", INCOMPATIBLE, ERROR, message, evidence, install_driver(context, config.min_driver)
-        )
+        problem = Problem(driver=config.min_driver)
+        yield Finding("driver-too-old", INCOMPATIBLE, ERROR, message, evidence, problem=problem)
 
 
 def _capability(context: Context, config: Config, where: str) -> Iterator[Finding]:
@@ -150,8 +151,8 @@ def _capability(context: Context, config: Config, where: str) -> Iterator[Findin
             continue
         message = f"The project requires compute capability {floor} or higher; {gpu_name(gpu)} has {capability}."
         evidence = (_demand(f"min-compute-capability = {floor}", where), context.seen("gpus", gpu.compute_capability))
-        fix = Fix("Use another GPU, or hide this one with CUDA_VISIBLE_DEVICES.")
-        yield Finding("gpu-arch-too-old", INCOMPATIBLE, ERROR, message, evidence, fix)
+        problem = Problem(("left-out",))
+        yield Finding("gpu-arch-too-old", INCOMPATIBLE, ERROR, message, evidence, problem=problem)
 
 
 def _demand(shown: str, where: str) -> Evidence:
@@ -195,44 +196,39 @@ def _clash(module: str, named: dict[str, Line]) -> Finding:
         f"{' and '.join(named)} both bring the module {module}: their files overwrite each other, and which build "
         "remains depends on the order of installation."
     )
-    return Finding("framework-duplicate-dists", INCOMPATIBLE, ERROR, message, seen, Fix("Name one of them only."))
+    return Finding("framework-duplicate-dists", INCOMPATIBLE, ERROR, message, seen, problem=Problem(("files",)))
 
 
 NOTHING = "framework-missing"
 IGNORED = "tool.envcheck.ignore"
 
 
-@dataclass(frozen=True)
-class Planner:
-    """Who makes plans: `mend` for what a report found, `bring` for requirements, with what speaks against them."""
+def judge_project(context: Context, config: Config, where: str, today: date, inspected: tuple[str, ...] = ()) -> Report:
+    """Return the report a project is gated on; an ignored finding is told as a note and does not count.
 
-    mend: Callable[[Report, Context], Report]
-    bring: Callable[[Context, tuple[str, ...], tuple[str, ...]], Fix | None]
-
-
-_NO_PLANNER = Planner(lambda report, _: report, lambda *_: None)
-
-
-def judge_project(context: Context, config: Config, where: str, today: date, planner: Planner = _NO_PLANNER) -> Report:
-    """Return the report a project is gated on; an ignored finding is told as a note and does not count."""
+    `inspected` are the options that say what was looked at.
+    """
     wanted = [text for text in config.requires if applies(context, text)]
     missing = [text for text in wanted if not is_installed(context, text)]
     there = tuple(text for text in wanted if text not in missing)
     # What pip would choose for a missing requirement is not what the project asks for: any release it admits may do.
     installed = Context(context.facts, context.matrix, replace(context.target, requirements=there))
-    judged = planner.mend(evaluate(installed), installed)
-    gated = gate_findings(context, config, where, _missing(context, missing, judged, planner))
-    findings = [*_told_otherwise(judged.findings, config, gated), *gated]
+    situation = Situation(installed)
+    judged = with_remedies(evaluate(installed), situation, strictly=True)
+    gated = gate_findings(context, config, where, _missing(context, missing, judged))
+    findings = [*_told_otherwise(judged.findings, config, gated), *(with_remedy(item, situation) for item in gated)]
     standing = [_once(findings, finding) for finding in findings]
     kept = [finding for finding in standing if finding is not None]
-    return conclude(installed, [ignored_for_now(finding, kept, config, today) for finding in kept], judged.checked)
+    counted = [ignored_for_now(finding, kept, config, today) for finding in kept]
+    report = conclude(installed, counted, judged.checked)
+    return with_steps(replace(report, inspected=inspected))
 
 
-def _missing(context: Context, texts: list[str], judged: Report, planner: Planner) -> Missing:
+def _missing(context: Context, texts: list[str], judged: Report) -> Missing:
     if not texts:
         return Missing()
     blocked = _would_not_work(context, judged)
-    return Missing(blocked, planner.bring(context, tuple(map(without_marker, texts)), blocked))
+    return Missing(blocked, plan_to_meet(context, tuple(map(without_marker, texts)), blocked))
 
 
 def _would_not_work(context: Context, judged: Report) -> tuple[str, ...]:
@@ -259,7 +255,7 @@ def _told_otherwise(findings: Sequence[Finding], config: Config, gated: list[Fin
 
 def _note(finding: Finding) -> Finding:
     said = "No requirement of the project is for this system, and no framework is installed."
-    return replace(finding, verdict=COMPATIBLE, severity=NOTE, message=said, fix=None)
+    return replace(finding, verdict=COMPATIBLE, severity=NOTE, message=said, fix=None, problem=None)
 
 
 def expired(config: Config, today: date) -> tuple[Ignored, ...]:
@@ -284,7 +280,8 @@ def ignored_for_now(finding: Finding, findings: Sequence[Finding], config: Confi
             message = f"Ignored until {item.until} ({item.reason}): {finding.message}"
             verdict = finding.verdict if finding.verdict == UNDETERMINED else COMPATIBLE
             evidence = (told, *finding.evidence)
-            return replace(finding, verdict=verdict, severity=NOTE, message=message, evidence=evidence, fix=None)
+            note = replace(finding, verdict=verdict, severity=NOTE, message=message, evidence=evidence)
+            return replace(note, fix=None, problem=None)
     return finding
 
 

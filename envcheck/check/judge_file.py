@@ -13,7 +13,8 @@ from packaging.utils import canonicalize_name
 from envcheck.check.blueprint import Blueprint, Image, Line, is_for_gpu
 from envcheck.check.config import Config
 from envcheck.check.judge import ignored_for_now, of_one_module
-from envcheck.matrix.images import conventions
+from envcheck.diagnosis import with_steps
+from envcheck.matrix.images import load_base_images
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -27,18 +28,22 @@ from envcheck.model import (
     Fact,
     Facts,
     Finding,
-    Fix,
     HostFacts,
     Known,
     LibraryInstall,
+    Problem,
     PythonFacts,
     Report,
     Source,
     ToolkitFacts,
     ToolkitInstall,
     Unknown,
+    major,
+    major_minor,
     value_of,
 )
+from envcheck.remedies import with_remedy
+from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, conclude, evaluate
 from envcheck.rules.builds import Build
 from envcheck.rules.targets import target_builds
@@ -103,7 +108,7 @@ def _toolkits(blueprint: Blueprint) -> Fact[tuple[ToolkitInstall, ...]]:
     if image is None or not image.source or blueprint.added or image.frameworks:
         return Known(tuple(installs), installs[0].version.source) if installs else _LATER  # type: ignore[union-attr]
     if image.cuda and image.flavor in _LIBRARIES:
-        version = _known(".".join(image.cuda.split(".")[:2]), image)
+        version = _known(major_minor(image.cuda), image)
         nvcc = _known(f"{ROOT}/bin/nvcc", image) if image.flavor == "devel" else Absent((image.where,))
         installs.insert(0, ToolkitInstall(ROOT, "usr-local", version=version, nvcc_path=nvcc))
     return Known(tuple(installs), Source("file", image.where)) if installs else Absent((image.where,))
@@ -118,9 +123,8 @@ def _cudnn(blueprint: Blueprint) -> Fact[tuple[LibraryInstall, ...]]:
     if image is not None and image.cudnn and not image.frameworks and not blueprint.added:
         seen = Source("file", image.where, image.reference)
         version: Fact[str] = Known(image.cudnn, seen) if image.cudnn != "any" else _LATER
-        major = Known(image.cuda.split(".")[0], seen)
-        copy = LibraryInstall("cudnn", "/usr", "debian", library_version=version, cuda_major=major)
-        return Known((copy,), seen)
+        cuda = Known(major(image.cuda), seen)
+        return Known((LibraryInstall("cudnn", "/usr", "debian", library_version=version, cuda_major=cuda),), seen)
     told = image is not None and image.source and not image.frameworks and not blueprint.added
     return Absent((image.where,)) if told and image is not None else _LATER
 
@@ -219,7 +223,14 @@ def _brought(image: Image | None) -> list[Finding]:
 def _cpu_image(image: Image, name: str) -> Finding:
     message = f"{image.reference} holds {name.replace('==', ' ')}, a build for the CPU; this environment is for a GPU."
     seen = Evidence("base image", image.reference, Source("file", image.where, image.reference))
-    return Finding("framework-cpu-build", INCOMPATIBLE, ERROR, message, (seen,), Fix("Take the tag that ends in -gpu."))
+    return Finding(
+        "framework-cpu-build",
+        INCOMPATIBLE,
+        ERROR,
+        message,
+        (seen,),
+        problem=Problem(advice="Take the tag that ends in -gpu."),
+    )
 
 
 def _is_plain_jax(line: Line, blueprint: Blueprint) -> bool:
@@ -231,22 +242,24 @@ def _is_plain_jax(line: Line, blueprint: Blueprint) -> bool:
 
 def _no_plugin(line: Line) -> Finding:
     message = f"{line.text} is installed without its CUDA plugin, so JAX runs on the CPU only."
-    fix = Fix("Name the extra that brings it: jax[cuda12], or jax[cuda13] for a driver that runs CUDA 13.")
+    problem = Problem(
+        advice="Name the extra that brings it: jax[cuda12], or jax[cuda13] for a driver that runs CUDA 13."
+    )
     seen = Evidence("requirement", line.text, Source("file", line.where, line.text))
-    return Finding("framework-cuda-extra-missing", INCOMPATIBLE, ERROR, message, (seen,), fix)
+    return Finding("framework-cuda-extra-missing", INCOMPATIBLE, ERROR, message, (seen,), problem=problem)
 
 
 def _cpu_conda(line: Line) -> Finding:
     message = "cpuonly makes conda choose PyTorch's build for the CPU; this environment is for a GPU."
     seen = Evidence("conda spec", line.text, Source("file", line.where, line.text))
-    fix = Fix("Name pytorch-cuda, or pytorch-gpu of conda-forge, instead of cpuonly.")
-    return Finding("framework-cpu-build", INCOMPATIBLE, ERROR, message, (seen,), fix)
+    problem = Problem(advice="Name pytorch-cuda, or pytorch-gpu of conda-forge, instead of cpuonly.")
+    return Finding("framework-cpu-build", INCOMPATIBLE, ERROR, message, (seen,), problem=problem)
 
 
 def _perhaps(line: Line, image: Image) -> Finding:
     message = f"`{line.text}` builds an extension; where that is CUDA code, {image.reference} has no nvcc for it."
-    fix = Fix("If it is, build in a stage from the devel variant of the image.")
-    return Finding("toolkit-missing", COMPATIBLE, WARNING, message, _seen(line, image), fix)
+    problem = Problem(advice="If it is, build in a stage from the devel variant of the image.")
+    return Finding("toolkit-missing", COMPATIBLE, WARNING, message, _seen(line, image), problem=problem)
 
 
 def _seen(line: Line, image: Image) -> tuple[Evidence, ...]:
@@ -257,7 +270,7 @@ def _seen(line: Line, image: Image) -> tuple[Evidence, ...]:
 
 
 def _compiling(blueprint: Blueprint) -> tuple[Line, ...]:
-    sources = conventions()["compiles_cuda"]
+    sources = load_base_images().compiles_cuda
     here = (line for line in blueprint.requirements if line not in blueprint.built and not line.links)
     named = (line for line in here if _name(line) in sources)
     return (*blueprint.compiles, *named)
@@ -275,16 +288,18 @@ def _cpu_wheels(line: Line) -> Finding:
         f"{line.text} is installed from an index that has wheels for the CPU alone; this environment is for a GPU."
     )
     seen = Evidence("requirement", line.text, Source("file", line.where, line.text))
-    fix = Fix("Name PyTorch's index of the CUDA variant you want (…/whl/cu126), or none: its usual wheels bring CUDA.")
-    return Finding("framework-cpu-build", INCOMPATIBLE, ERROR, message, (seen,), fix)
+    problem = Problem(
+        advice="Name PyTorch's index of the CUDA variant you want (…/whl/cu126), or none: its usual wheels bring CUDA."
+    )
+    return Finding("framework-cpu-build", INCOMPATIBLE, ERROR, message, (seen,), problem=problem)
 
 
 def _no_compiler(line: Line, image: Image) -> Finding:
     why = "only its devel variant has" if image.cuda else "it is no image of a CUDA Toolkit"
     message = f"{line.text} compiles CUDA code, and {image.reference} has no nvcc: {why}."
     devel = image.reference.replace(f"-{image.flavor}", "-devel") if image.cuda else "a devel image of nvidia/cuda"
-    fix = Fix(f"Build in a stage FROM {devel}, and copy the result into the image that runs.")
-    return Finding("toolkit-missing", INCOMPATIBLE, ERROR, message, _seen(line, image), fix)
+    problem = Problem(advice=f"Build in a stage FROM {devel}, and copy the result into the image that runs.")
+    return Finding("toolkit-missing", INCOMPATIBLE, ERROR, message, _seen(line, image), problem=problem)
 
 
 def _no_request(line: Line) -> Finding:
@@ -293,9 +308,8 @@ def _no_request(line: Line) -> Finding:
         "Docker's default runtime is NVIDIA's."
     )
     seen = Evidence("compose service", line.text, Source("file", line.where, line.text))
-    return Finding(
-        "driver-not-in-container", INCOMPATIBLE, ERROR, message, (seen,), Fix("Add `gpus: all` to the service.")
-    )
+    problem = Problem(advice="Add `gpus: all` to the service.")
+    return Finding("driver-not-in-container", INCOMPATIBLE, ERROR, message, (seen,), problem=problem)
 
 
 def _unread(line: Line) -> Finding:
@@ -316,8 +330,8 @@ def in_the_image(finding: Finding, line: Line, context: Context, blueprint: Blue
         return None  # the index has builds for another CUDA than the release's usual one
     if finding.id == WITHOUT_EXTRA and finding.severity != ERROR:
         return _without_extra(finding, context, blueprint)
-    if finding.id in _OF_THE_IMAGE and finding.fix is not None and blueprint.image is not None:
-        return replace(finding, fix=_another_image(context, blueprint.image) or finding.fix)
+    if finding.id in _OF_THE_IMAGE and finding.problem is not None and blueprint.image is not None:
+        return replace(finding, problem=_another_image(context, blueprint.image) or finding.problem)
     return finding
 
 
@@ -339,34 +353,26 @@ def _without_extra(finding: Finding, context: Context, blueprint: Blueprint) -> 
 
 def _lacking(build: Build, image: Image) -> Iterator[str]:
     """Name the libraries by the major version that their file names bear."""
-    cuda, cudnn = (_major(value_of(fact) or "") for fact in (build.cuda, build.cudnn))
-    if cuda and (image.flavor not in {"runtime", "devel"} or _major(image.cuda) != cuda):
+    cuda, cudnn = (major(value_of(fact) or "") for fact in (build.cuda, build.cudnn))
+    if cuda and (image.flavor not in {"runtime", "devel"} or major(image.cuda) != cuda):
         yield f"CUDA {cuda}"
     if cudnn and image.cudnn not in {"any", cudnn}:
         yield f"cuDNN {cudnn}"
 
 
-def _another_image(context: Context, image: Image) -> Fix | None:
+def _another_image(context: Context, image: Image) -> Problem | None:
     """Name the image that the build takes its CUDA from: packages laid over another one do not make it."""
     for build in target_builds(context):
         cuda, cudnn = value_of(build.cuda), value_of(build.cudnn)
         if cuda:
-            holds = f"CUDA {cuda}" + (f" and cuDNN {_major(cudnn)}" if cudnn else "")
+            holds = f"CUDA {cuda}" + (f" and cuDNN {major(cudnn)}" if cudnn else "")
             other = (
-                f", or a release of {build.framework} that was built for CUDA {_minor(image.cuda)}"
+                f", or a release of {build.framework} that was built for CUDA {major_minor(image.cuda)}"
                 if image.cuda
                 else ""
             )
-            return Fix(f"Take a base image with {holds}{other}.")
+            return Problem(advice=f"Take a base image with {holds}{other}.")
     return None
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
-
-
-def _major(version: str) -> str:
-    return version.split(".", maxsplit=1)[0]
 
 
 _NOT_LED_TO = "cuda-wheel-not-found"  # where the file sets the loader's path, to which folders shows when it runs
@@ -390,10 +396,10 @@ class _Told:
         self.findings += findings
         self.checked += checked
 
-    def take(self, checks: Iterable[tuple[str, list[Finding]]]) -> None:
+    def take(self, checks: Iterable[tuple[str, list[Finding]]], context: Context) -> None:
         """Add what the file itself shows; what it leaves open ("") decides nothing."""
         for finding_id, found in checks:
-            self.add(found, (finding_id,) if finding_id else ())
+            self.add(_with_remedies(found, context), (finding_id,) if finding_id else ())
 
 
 def judge_blueprints(
@@ -405,7 +411,7 @@ def judge_blueprints(
     required = _requiring(blueprints, matrix)
     for item in blueprints:
         if item.kind == "stage":
-            told.take(of_the_stage(item, config.expect))
+            told.take(of_the_stage(item, config.expect), Context(planned_facts(item), matrix))
             continue
         if item not in required and not (item.asks_gpu or item.compiles):
             continue  # the database beside them
@@ -414,7 +420,7 @@ def judge_blueprints(
     asking = [context for context in contexts if context.goal == "gpu"]
     found = _once([_later(finding) for finding in told.findings])
     kept = [ignored_for_now(finding, found, config, today) for finding in found]
-    report = conclude((asking or contexts)[0], kept, told.checked)
+    report = with_steps(conclude((asking or contexts)[0], kept, told.checked))
     return replace(report, headline=_headline(report, blueprints[0].path.split(" (")[0]))
 
 
@@ -466,14 +472,19 @@ def _judged(blueprint: Blueprint, matrix: Matrix, wanted: list[Line], expect: st
         alone = Context(facts, matrix, Target(_goal_of(line, wanted, goal), (line.text,)))
         report = evaluate(alone, decidable)
         meant = (in_the_image(finding, line, alone, blueprint) for finding in report.findings)
-        told.add([_placed(finding, line, blueprint) for finding in meant if finding], report.checked)
+        placed = [_placed(finding, line, blueprint) for finding in meant if finding]
+        told.add(_with_remedies(placed, alone), report.checked)
     context = Context(facts, matrix, Target(goal, tuple(line.text for line in wanted)))
     if len(wanted) > 1:
         report = evaluate(context, TOGETHER)
-        told.add(report.findings, report.checked)
-        told.add(of_one_module(wanted, context), ("framework-duplicate-dists",))
-    told.take(of_the_file(blueprint, wanted, goal))
+        told.add(_with_remedies(report.findings, context), report.checked)
+        told.add(_with_remedies(of_one_module(wanted, context), context), ("framework-duplicate-dists",))
+    told.take(of_the_file(blueprint, wanted, goal), context)
     return context
+
+
+def _with_remedies(findings: Sequence[Finding], context: Context) -> list[Finding]:
+    return [with_remedy(item, Situation(context)) for item in findings]
 
 
 def _framework(line: Line, matrix: Matrix) -> str:

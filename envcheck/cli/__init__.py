@@ -131,7 +131,7 @@ def _fail(message: str, code: int) -> int:
         document = {"schema": "envcheck/error/1", "error": message, "exit_code": code}
         sys.stdout.write(json.dumps(document) + "\n")
     else:
-        from envcheck.render.inert import inert
+        from envcheck.model.text import inert
 
         sys.stderr.write(f"envcheck: {inert(message)}\n")
     return code

@@ -8,7 +8,7 @@ import click
 
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, UserError
-from envcheck.cli.report import FORMATS, Style, brought, mended, print_report
+from envcheck.cli.report import FORMATS, Style, print_report
 from envcheck.model import Report, Snapshot, dataclass
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def check(
         report, snapshot = _judge_file(gate, _from_here(file))
     else:
         snapshot = inspect.saved_snapshot(snapshot_file) if snapshot_file else inspect.live_snapshot(python, env)
-        report = inspect.looked_at(_judge(gate, snapshot), python, env)
+        report = _judge(gate, snapshot, inspect.looked_at(python, env))
     judged = _from_here(file) if file is not None else gate.path
     style = Style(printing, no_snapshot, judged, gate.ignored(), gate.ignored(ended=True))
     print_report(report, snapshot, style)
@@ -86,15 +86,12 @@ def _gate(path: str | None, matrix_file: str | None, *, needed: bool) -> _Gate:
     return gate
 
 
-def _judge(gate: _Gate, snapshot: Snapshot) -> Report:
-    from functools import partial
-
-    from envcheck.check.judge import Planner, judge_project
+def _judge(gate: _Gate, snapshot: Snapshot, inspected: tuple[str, ...]) -> Report:
+    from envcheck.check.judge import judge_project
     from envcheck.rules import Context, Target
 
     context = Context(snapshot.facts, gate.matrix, Target(gate.config.expect, gate.config.requires))
-    planner = Planner(partial(mended, strictly=True), brought)
-    return judge_project(context, gate.config, gate.path, gate.today, planner)
+    return judge_project(context, gate.config, gate.path, gate.today, inspected)
 
 
 def _config(path: str, matrix_file: str | None) -> tuple[Config, Matrix]:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
-from envcheck.cli.report import FORMATS, Style, mended, print_report, told_of_folders
-from envcheck.cli.smoke import SmokeOptions, run_session
+from envcheck.cli.report import FORMATS, Style, print_report
+from envcheck.cli.smoke import SmokeOptions, run_session, with_findings
+from envcheck.diagnosis import diagnose, with_steps
 from envcheck.model import ERROR, INCOMPATIBLE, UNDETERMINED, Finding, Report, Snapshot
 from envcheck.rules.ranking import rank_findings
 from envcheck.smoke.devices import Session
-from envcheck.smoke.verdict import UNEXPLAINED, findings_of, headline_of, verdict_of
+from envcheck.smoke.verdict import UNEXPLAINED, headline_of, verdict_of
+
+if TYPE_CHECKING:
+    from envcheck.rules.context import Context
 
 
-def with_smoke(report: Report, wanted: SmokeOptions) -> tuple[Report, Session, bool]:
+def with_smoke(report: Report, wanted: SmokeOptions, context: Context) -> tuple[Report, Session, bool]:
     """Run a quick smoke test; return the report with what it found, the test, and whether it failed."""
-    session = run_session(wanted)
+    session = with_findings(run_session(wanted), context)
     return _judged(report, session), session, verdict_of(session) == INCOMPATIBLE
 
 
 def _judged(report: Report, session: Session) -> Report:
     verdict = verdict_of(session)
-    found = findings_of(session)
+    found = list(session.findings)
     if verdict != UNDETERMINED and not found and verdict != INCOMPATIBLE:
         headline = f"{report.headline} Smoke test: {headline_of(session)}"
         return replace(report, headline=headline, checked=(*report.checked, UNEXPLAINED))
@@ -40,7 +46,8 @@ def _merged(report: Report, found: list[Finding], verdict: str, headline: str) -
     ranked = rank_findings([*before, *(_caused(item, roots) for item in found)])
     worst = INCOMPATIBLE if INCOMPATIBLE in {report.verdict, verdict} else UNDETERMINED
     said = f"{report.headline} Smoke test: {headline}"
-    return replace(report, verdict=worst, headline=said, findings=ranked, checked=(*report.checked, UNEXPLAINED))
+    merged = replace(report, verdict=worst, headline=said, findings=ranked, checked=(*report.checked, UNEXPLAINED))
+    return with_steps(merged)
 
 
 def _caused(finding: Finding, roots: list[str]) -> Finding:
@@ -86,22 +93,22 @@ def doctor(
     if smoke and snapshot_file:
         raise UserError("--smoke computes on this machine, --snapshot judges another one: choose one of them.")
     snapshot = inspect.saved_snapshot(snapshot_file) if snapshot_file else inspect.live_snapshot(python, env)
-    report = _judge(snapshot, expect, requirements, only, matrix_file)
-    report = inspect.looked_at(report if snapshot_file else told_of_folders(report), python, env)
+    context, wanted = _question(snapshot, expect, requirements, only, matrix_file)
+    report = _diagnosis(context, wanted, inspect.looked_at(python, env), here=not snapshot_file)
     session, failed = None, False
     if smoke:
-        from envcheck.cli.smoke import SmokeOptions
-
-        report, session, failed = with_smoke(report, SmokeOptions(python, env, expect=expect, quiet=printing.quiet))
+        asked = SmokeOptions(python, env, expect=expect, quiet=printing.quiet)
+        report, session, failed = with_smoke(report, asked, context)
     print_report(report, snapshot, Style(printing, no_snapshot), session)
     return STEP_FAILED if failed else OF_VERDICT[report.verdict]
 
 
-def _judge(
+def _question(
     snapshot: Snapshot, expect: str, requirements: tuple[str, ...], only: str, matrix_file: str | None
-) -> Report:
+) -> tuple[Context, frozenset[str]]:
+    """Return what is asked of a machine, and the finding ids the checks are limited to."""
     from envcheck.matrix.load import MatrixError, load_matrix
-    from envcheck.rules import Context, Target, TargetError, catalogue, evaluate
+    from envcheck.rules import Context, Target, catalogue
 
     wanted = frozenset(name.strip() for name in only.split(",") if name.strip())
     unknown = wanted - set(catalogue())
@@ -109,8 +116,15 @@ def _judge(
         raise UserError(f"--only: no finding has the id {', '.join(sorted(unknown))}; the README lists them.")
     try:
         matrix = load_matrix(matrix_file)
-        context = Context(snapshot.facts, matrix, Target(expect, requirements))
-        report = evaluate(context, wanted)
-    except (MatrixError, TargetError) as error:
+    except MatrixError as error:
         raise UserError(str(error)) from None
-    return mended(report, context)
+    return Context(snapshot.facts, matrix, Target(expect, requirements)), wanted
+
+
+def _diagnosis(context: Context, wanted: frozenset[str], inspected: tuple[str, ...], *, here: bool) -> Report:
+    from envcheck.rules import TargetError
+
+    try:
+        return diagnose(context, wanted, inspected=inspected, exists=os.path.lexists if here else None)
+    except TargetError as error:
+        raise UserError(str(error)) from None

@@ -10,7 +10,6 @@ import click
 
 from envcheck.cli import options
 from envcheck.cli.exits import INTERRUPTED, OF_VERDICT, UserError
-from envcheck.cli.report import mended
 from envcheck.explain.judge import Reading
 from envcheck.explain.scan import Scan, Scanner
 
@@ -67,7 +66,7 @@ class Judge:
         """Judge one scan."""
         from envcheck.explain.judge import judge_log
 
-        report = judge_log(scan.events, self._matrix, self._facts, mended)
+        report = judge_log(scan.events, self._matrix, self._facts)
         return Reading(report, scan, files, tuple(notes), with_machine=self._facts is not None)
 
 

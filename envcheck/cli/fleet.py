@@ -12,7 +12,6 @@ import click
 
 from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT, UserError
-from envcheck.cli.report import mended
 
 if TYPE_CHECKING:
     from envcheck.fleet.report import Row
@@ -40,14 +39,14 @@ class _Watcher:
         self._say(f"{_hosts(len(hosts))} to ask")
 
     def warned(self, words: str) -> None:
-        from envcheck.render.inert import inert
+        from envcheck.model.text import inert
 
         if words.strip():
             click.echo(inert(words), err=True)
 
     def told(self, result: HostResult) -> None:
         from envcheck.fleet.results import Failure
-        from envcheck.render.inert import inert
+        from envcheck.model.text import inert
 
         answer = result.answer if isinstance(result.answer, Failure) else None
         self.answers[result.host] = answer
@@ -61,8 +60,8 @@ class _Watcher:
 
 def ask(output: str, asked: Mapping[str, Any], *, again: bool, form: str, quiet: bool) -> int:
     """Run an engine into a folder; 0 when every host answered, 3 when one did not."""
+    from envcheck.actions.shells import shell_line
     from envcheck.render.fleet import render_run_json
-    from envcheck.render.shells import shell_line
 
     watcher = _Watcher(quiet=quiet)
     before = _run(watcher, output, asked, again=again)
@@ -127,7 +126,7 @@ def _rows(folder: str, asked: Mapping[str, Any]) -> list[Row]:
         matrix = load_matrix(asked["matrix_file"])
         check_requirements(asked["requirements"], matrix)
         target = Target(asked["expect"], asked["requirements"])
-        return judge_folder(Path(folder), matrix, target, asked["golden"], mended)
+        return judge_folder(Path(folder), matrix, target, asked["golden"])
     except (MatrixError, TargetError) as error:
         raise UserError(str(error)) from None
     except LookupError:

@@ -16,7 +16,7 @@ from click.core import ParameterSource
 from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.cli.inspect import slow_programs
-from envcheck.gpus.fits import Job, fits, parse_count, tables, trains
+from envcheck.gpus.fits import Job, fits, parse_count, training_memory, trains
 from envcheck.gpus.holders import blind_spots, listed_pids, views
 from envcheck.gpus.listing import COLUMNS, Listing, Row, Sampler, judge
 from envcheck.host.local import LocalHost
@@ -166,7 +166,7 @@ def _line(cells: Row) -> str:
 
 
 EXAMPLE = "Example: envcheck gpus --fits 340M --dtype fp32 --optimizer adam --batch 32 --activations 12M"
-DTYPES, OPTIMIZERS = (tuple(tables()[name]) for name in ("dtypes", "optimizers"))
+DTYPES, OPTIMIZERS = (tuple(table) for table in (training_memory().dtypes, training_memory().optimizers))
 
 
 @click.command(epilog=EXAMPLE)

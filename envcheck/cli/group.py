@@ -94,6 +94,12 @@ def run(arguments: list[str]) -> int:
         raise BrokenPipeError from None
     except click.ClickException as error:
         raise UserError(_with_usage(error)) from None
+    except LookupError as error:
+        from envcheck.frameworks import UnknownFrameworkError
+
+        if isinstance(error, UnknownFrameworkError):  # of a matrix or a snapshot that another edition wrote
+            raise UserError(str(error)) from None
+        raise
     return code if isinstance(code, int) else 0
 
 

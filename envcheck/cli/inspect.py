@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from envcheck.cli.exits import UserError
-from envcheck.model import SCHEMA_VERSION, Known, Report, Snapshot, Unknown
+from envcheck.model import SCHEMA_VERSION, Known, Snapshot, Unknown
 
 _PATIENCE = 1.0  # seconds until something is said
 
@@ -62,13 +62,9 @@ def live_snapshot(python: str, env: str, without: Collection[str] = (), *, alone
     return snapshot
 
 
-def looked_at(report: Report, python: str, env: str) -> Report:
-    """Note in a report by which options another command looks at the same environment."""
-    from envcheck.model import replaced
-
-    options = (*(("--python", python) if python else ()), *(("--env", env) if env else ()))
-    noted: Report = replaced(report, inspected=options)
-    return noted
+def looked_at(python: str, env: str) -> tuple[str, ...]:
+    """Return the options by which another command looks at the same environment."""
+    return (*(("--python", python) if python else ()), *(("--env", env) if env else ()))
 
 
 def _tried(fact: object) -> str:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import click
 
+from envcheck.actions import ActivateEnvironment
+from envcheck.actions.activation import EVERY_SHELL
+from envcheck.actions.shells import action_line
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.cli.options import typed_here
@@ -20,16 +23,14 @@ from envcheck.install.change import NEW, ChangeError, UndoError, changed_since, 
 from envcheck.install.journal import BEGUN, RESTORING, Journal, Place, place_of, places_in, resume_line
 from envcheck.install.run import UnsettledError, held_place, words_of
 from envcheck.install.steps import AdaptError, Here, Taken, adapted, taken
-from envcheck.matrix.versions import within
-from envcheck.model import COMPATIBLE, Absent, Facts, Known, dataclass, replaced
-from envcheck.model.plans import CONDA, PIP, UV, Plan, PlannedRelease
-from envcheck.plan.activation import EVERY_SHELL
+from envcheck.matrix.specifiers import within
+from envcheck.model import COMPATIBLE, Absent, Facts, Known, dataclass, major_minor, replaced
+from envcheck.model.actions import CONDA, PIP, UV
+from envcheck.model.plans import Plan, PlannedRelease
+from envcheck.model.text import inert
 from envcheck.plan.existing_environment import Standing
-from envcheck.plan.paths import activation_of
 from envcheck.plan.requests import Description, Wish
-from envcheck.render.inert import inert
 from envcheck.render.plan_files import Result, render_install_json
-from envcheck.render.shells import shell_line
 from envcheck.rules import Context
 
 
@@ -64,6 +65,7 @@ def tell(result: Result, manner: Manner, plan: Plan | None = None) -> None:
         click.echo(render_install_json(result, plan_document(plan, verdict_on(plan)) if plan else None))
 
 
+_SHELLS = "windows" if os.name == "nt" else ""
 _WIDTH = 100  # characters of a step's last line
 _TAIL = 15  # lines of a failed step
 
@@ -106,7 +108,7 @@ class InstallProgress:
             kept = "the one before" if existed else "none"
             back = typed_here(("envcheck", "install", "--rollback", "--env", str(place.folder)))
             self._say(f"{place.folder} is the new environment. Back to {kept}: {back}")
-            self._say(f"To use it, in each shell: {typed_here(_activation(place.folder))}")
+            self._say(f"To use it, in each shell: {action_line(_activation(place.folder), _SHELLS)}")
             return
         if not self._verbose:
             for line in self._tail:
@@ -141,10 +143,8 @@ class InstallProgress:
             sys.stderr.flush()
 
 
-def _activation(folder: Path) -> tuple[str, ...]:
-    if (folder / "conda-meta").is_dir():
-        return ("conda", "activate", str(folder))
-    return activation_of(str(folder), windows=os.name == "nt")
+def _activation(folder: Path) -> ActivateEnvironment:
+    return ActivateEnvironment(str(folder), CONDA if (folder / "conda-meta").is_dir() else PIP)
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def _environment_facts(asked: Asked, place: Place) -> Facts | None:
         raise UserError(f"the Python of {place.folder} does not answer: give a new folder with --env.")
     abi = facts.python.abi_tag
     threads = "t" if isinstance(abi, Known) and abi.value.endswith("t") else ""  # 3.14t: the free-threaded build
-    minor = ".".join(version.value.split(".")[:2]) + threads
+    minor = major_minor(version.value) + threads
     if asked.python and asked.python != minor:
         raise UserError(f"{place.folder} has Python {minor}, not {asked.python}: give a new folder with --env.")
     return facts
@@ -269,11 +269,10 @@ def _here(plan: Plan, facts: Facts | None, asked: Asked) -> Here:
         programs["uv"] = _uv(os.environ) or "uv"
     if made.installer == CONDA and not program_path("conda", os.environ):
         programs["conda"] = next((name for name in ("mamba", "micromamba") if program_path(name, os.environ)), "conda")
-    if not program_path("sudo", os.environ):
-        programs["sudo"] = "env"  # root in a container: what sudo would do is no more than to run the command
     found = python_of(made.python, os.environ) if facts is None and asked.python and made.installer != CONDA else ""
     has_pip = facts is None or not isinstance(facts.python.pip_version, Absent)
-    return Here(facts is not None, has_pip, tuple(programs.items()), (found,) if found else ())
+    has_sudo = bool(program_path("sudo", os.environ))
+    return Here(facts is not None, has_pip, tuple(programs.items()), (found,) if found else (), has_sudo)
 
 
 @dataclass(frozen=True)
@@ -347,12 +346,12 @@ def _newly_broken(before: Facts | None, now: Context) -> str:
 
 def _smoke(wanted: Judged) -> str:
     from envcheck.cli.smoke import SmokeOptions, run_session
-    from envcheck.smoke.protocol import FRAMEWORKS
+    from envcheck.frameworks import framework_names
     from envcheck.smoke.verdict import headline_of, verdict_of
 
     # Not what one of them brings for itself: TensorFlow 2.12 requires JAX, and no jaxlib to compute with.
     meant = {*(item.framework for item in wanted.plan.releases), *(item.framework for item in wanted.kept)}
-    named = tuple(name for name in FRAMEWORKS if name in meant)
+    named = tuple(name for name in framework_names() if name in meant)
     asked = SmokeOptions(env=str(wanted.folder), frameworks=named, expect=wanted.plan.goal, quiet=wanted.quiet)
     session = run_session(asked)
     return "" if verdict_of(session) == COMPATIBLE else f"the smoke test: {headline_of(session).rstrip('.')}"
@@ -476,7 +475,7 @@ def _install(planned: Planned, place: Place, asked: Asked, manner: Manner) -> in
         plan, place.folder, asked.matrix_file, manner.smoke, manner.quiet, before=planned.facts, kept=planned.kept
     )
     marked = plan.environments[0].installer != CONDA or planned.facts is not None
-    job = Job(plan.steps, plan.requirements, step_variables(os.environ), lambda: judge(wanted), marked)
+    job = Job(plan.steps, plan.requirements, step_variables(os.environ), lambda: judge(wanted), marked, plan.system)
     try:
         done = install(place, job, progress)
     except HeldError as error:
@@ -496,9 +495,9 @@ def _install(planned: Planned, place: Place, asked: Asked, manner: Manner) -> in
 def activation_hint(installer: str, place: Place) -> str:
     """Say that a program finds the CUDA libraries where the environment is activated, and only there."""
     folder = str(place.folder)
-    argv = ("conda", "activate", folder) if installer == CONDA else (".", f"{folder}/bin/activate")
+    activate = ActivateEnvironment(folder, installer)
     shells = "(fish, csh and PowerShell: by the script of theirs)"
-    return f"Its CUDA libraries are found once it is activated {shells}; in sh, bash or zsh: {shell_line(argv)}"
+    return f"Its CUDA libraries are found once it is activated {shells}; in sh, bash or zsh: {action_line(activate)}"
 
 
 def held(place: Place, process: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TextIO, TypeVar, cast
 
@@ -19,7 +19,7 @@ def typed_here(argv: tuple[str, ...]) -> str:
     """Quote a command for the shells of this machine."""
     import os
 
-    from envcheck.render.shells import shell_line
+    from envcheck.actions.shells import shell_line
 
     return shell_line(argv, "windows" if os.name == "nt" else "")
 
@@ -103,6 +103,17 @@ def matrix(words: str) -> Callable[[F], F]:
     """Add --matrix: another matrix than the built-in one, a file or an address with its hash."""
     named = f"{words} A file, or https://HOST/FILE#sha256=HASH."
     return click.option("--matrix", "matrix_file", metavar="FILE_OR_URL", default=None, help=named)
+
+
+def check_framework(name: str, known: Iterable[str]) -> None:
+    """Raise UserError for a framework that the matrix does not know, and suggest a similar name."""
+    from difflib import get_close_matches
+
+    names = list(known)
+    if name not in names:
+        similar = get_close_matches(name.lower(), names, n=1)
+        hint = f" Did you mean {similar[0]}?" if similar else ""
+        raise UserError(f"--framework {name}: unknown framework. The matrix has {', '.join(names)}.{hint}")
 
 
 def color(command: F) -> F:

@@ -8,13 +8,13 @@ from typing import TextIO
 
 import click
 
+from envcheck.actions.activation import shells_of
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, replaced
 from envcheck.model.plans import Plan
-from envcheck.plan.activation import shells_of
 from envcheck.plan.requests import PLATFORMS, Description, Wish
-from envcheck.plan.taken import beside_what_is_there
+from envcheck.plan.steps import mark_existing
 
 _USUAL = 80  # columns
 FORMATS = ("text", "json", "script", "requirements", "dockerfile", "environment-yml")
@@ -152,7 +152,7 @@ def plan(
     shells = shells_of(os.environ if here else {})
     wish = Wish(expect, installer or "", folder, form == "dockerfile", said, repeated, shells=shells)
     made = plan_for(requirements, wish, snapshot_file, matrix_file)
-    made = beside_what_is_there(made, _is_there) if here else made
+    made = mark_existing(made, _is_there) if here else made
     made, told = verified(made) if verify and made.releases else (made, "")
     verdict = told or verdict_on(made)
     if told and form not in ("text", "json"):

@@ -9,12 +9,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
+from envcheck.frameworks import framework_names
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.local import LocalHost
 from envcheck.host.process import interrupted_when_told, start_thread
@@ -30,28 +31,32 @@ from envcheck.model import (
     Known,
     Unknown,
     dataclass,
+    numbers,
     replaced,
 )
+from envcheck.model.text import inert
 from envcheck.probes.collection import Redactor
-from envcheck.probes.cuda_libraries import cuda_data
 from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.packages import read_installed
 from envcheck.probes.python import PythonChoice, PythonSelection, choose_python
-from envcheck.render.inert import inert
 from envcheck.smoke.devices import (
+    DRIVER,
     DeviceChoice,
     DeviceError,
-    Framework,
     Job,
     Run,
     Session,
+    Subject,
     choose_devices,
     hidden_folders,
     installed_frameworks,
 )
-from envcheck.smoke.protocol import FRAMEWORKS, LEVELS
+from envcheck.smoke.protocol import LEVELS
 from envcheck.smoke.runner import TEMPORARY, Task, jobs_of, run_jobs, usual_limits
-from envcheck.smoke.verdict import verdict_of
+from envcheck.smoke.verdict import findings_of, verdict_of
+
+if TYPE_CHECKING:
+    from envcheck.rules.context import Context
 
 
 def explain_words(text: str) -> tuple[str, ...]:
@@ -181,7 +186,7 @@ def run(
 ) -> Session:
     """Run every job and redact what came of it."""
     choice = _choice(gpus.value if isinstance(gpus, Known) else (), wanted)
-    frameworks = _chosen(_frameworks(inspected.distributions), choice, wanted)
+    frameworks = _chosen(installed_frameworks(inspected.distributions), choice, wanted)
     unread = gpus.detail if isinstance(gpus, Unknown) else ""
     titles = tuple(item.title for item in frameworks)
     session = Session(wanted.level, (), choice.left_out, unread, wanted.expect, titles, inspected.system)
@@ -189,12 +194,29 @@ def run(
     with interrupted_when_told():  # else what the processes wrote would stay
         session = _run(session, wanted, inspected, jobs, while_it_runs)
     redacted: Session = Redactor.of(os.environ).value(session)
-    return redacted
+    return with_findings(redacted)
 
 
-def _frameworks(distributions: tuple[Distribution, ...]) -> tuple[Framework, ...]:
-    named = {name: cuda_data()[name]["distributions"] for name in FRAMEWORKS if name in cuda_data()}
-    return installed_frameworks(distributions, named)
+def with_findings(session: Session, context: Context | None = None) -> Session:
+    """Give a session the findings of what failed, with remedies for the machine as far as it is known."""
+    found = findings_of(session)
+    if not found:
+        return session
+    from envcheck.remedies import with_remedy
+    from envcheck.remedies.situation import Situation
+
+    situation = Situation(context or _unread_machine(session.system))
+    told: Session = replaced(session, findings=tuple(with_remedy(item, situation) for item in found))
+    return told
+
+
+def _unread_machine(system: str) -> Context:
+    from envcheck.matrix.load import load_matrix
+    from envcheck.model import Facts, HostFacts, Source
+    from envcheck.rules.context import Context
+
+    known = Known(system, Source("command", "envcheck smoke"))
+    return Context(Facts(host=HostFacts(os=known)), load_matrix(None))
 
 
 def _choice(gpus: tuple[Gpu, ...], wanted: SmokeOptions) -> DeviceChoice:
@@ -205,10 +227,10 @@ def _choice(gpus: tuple[Gpu, ...], wanted: SmokeOptions) -> DeviceChoice:
         raise UserError(str(error)) from None
 
 
-def _chosen(installed: tuple[Framework, ...], choice: DeviceChoice, wanted: SmokeOptions) -> tuple[Framework, ...]:
+def _chosen(installed: tuple[Subject, ...], choice: DeviceChoice, wanted: SmokeOptions) -> tuple[Subject, ...]:
     if not wanted.frameworks:
-        return installed or ((Framework("driver"),) if choice.devices else ())
-    there = {framework.name: framework for framework in (*installed, Framework("driver"))}
+        return installed or ((Subject(DRIVER),) if choice.devices else ())
+    there = {framework.name: framework for framework in (*installed, Subject(DRIVER))}
     missing = [name for name in wanted.frameworks if name not in there]
     if missing:
         has = ", ".join(item.title for item in installed) or "none"
@@ -298,7 +320,7 @@ def _told(chosen: PythonChoice, *, named: bool) -> tuple[str, dict[str, object]]
     version = str(told.get("version", ""))
     if not isinstance(chosen.executable, Known) or not version:
         raise UserError(_why_none(chosen, named=named))
-    if "distributions" not in told or tuple(map(int, version.split(".")[:2])) < (3, 6):
+    if "distributions" not in told or numbers(version) < (3, 6):
         raise UserError(f"Python {version} is too old: the smoke test runs on Python 3.6 and newer.")
     return chosen.executable.value, told
 
@@ -323,7 +345,11 @@ def _finite(_context: click.Context, _option: click.Parameter, value: float | No
 @click.command(epilog=EXAMPLE)
 @options.inspected_python
 @click.option(
-    "--framework", "frameworks", multiple=True, type=click.Choice(FRAMEWORKS), help="Test this one [what is there]."
+    "--framework",
+    "frameworks",
+    multiple=True,
+    type=click.Choice((*framework_names(), DRIVER)),
+    help="Test this one [what is there].",
 )
 @click.option(
     "--gpu",

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from envcheck.diff.facts import Difference, Led, compare_facts, table
+from envcheck.actions import InstallPackages
+from envcheck.diff.facts import Difference, Led, compare_facts, comparisons
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -20,6 +21,8 @@ from envcheck.model import (
     Snapshot,
     dataclass,
 )
+from envcheck.remedies import with_remedy
+from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.registry import RULES
 
@@ -77,9 +80,9 @@ def _findings(a: Report, b: Report) -> Iterator[Told]:
 
 def _installs(finding: Finding) -> Iterator[str]:
     """Name what a fix would install: `pip install 'numpy<2'` names numpy."""
-    for command in finding.fix.commands if finding.fix else ():
-        _, _, behind = "\n".join(command.argv).partition("\ninstall\n")
-        yield from (_words(word)[0] for word in behind.split("\n") if word[:1].isalpha())
+    for action in finding.fix.actions if finding.fix else ():
+        if isinstance(action, InstallPackages):
+            yield from (_words(text)[0] for text in action.requirements)
 
 
 def _leads_to(item: Difference, told: Told) -> bool:
@@ -98,7 +101,7 @@ def _speaks(evidence: Evidence, item: Difference) -> bool:
     part = evidence.fact.removeprefix(f"{item.fact}.")
     if part != evidence.fact and item.key:  # gpus.kernel_driver is "1 kernel driver" of gpus
         return part.replace("_", " ") in item.key
-    return evidence.fact.startswith(tuple(table()["facts"][item.fact].get("evidence", ())) or "\0")
+    return evidence.fact.startswith(comparisons().facts[item.fact].evidence or "\0")
 
 
 def _names_key(shown: str, item: Difference) -> bool:
@@ -144,10 +147,16 @@ class Comparison:
 
 def compare(a: Snapshot, b: Snapshot, matrix: Matrix, target: Target) -> Comparison:
     """Compare two machines, judged by the same rules, matrix and target. Raises TargetError for a requirement."""
-    machines = [Machine(item, evaluate(Context(item.facts, matrix, target))) for item in (a, b)]
+    machines = [Machine(item, _judged(Context(item.facts, matrix, target))) for item in (a, b)]
     found, left = leads(compare_facts(a.facts, b.facts), machines[0].report, machines[1].report)
     ranked = tuple(sorted(found, key=_order))
     return Comparison(machines[0], machines[1], _verdict(ranked, left, machines), ranked, tuple(left))
+
+
+def _judged(context: Context) -> Report:
+    """Judge a machine; what its remedies would install tells which difference a finding is about."""
+    report, situation = evaluate(context), Situation(context)
+    return replace(report, findings=tuple(with_remedy(item, situation) for item in report.findings))
 
 
 def _order(item: Difference) -> tuple[int, int, int, str, str]:
@@ -163,8 +172,7 @@ def _order(item: Difference) -> tuple[int, int, int, str, str]:
 
 
 def _area(item: Difference) -> int:
-    areas: list[str] = table()["areas"]
-    return areas.index(item.area)
+    return comparisons().areas.index(item.area)
 
 
 def _verdict(differences: tuple[Difference, ...], left: list[Led], machines: list[Machine]) -> str:

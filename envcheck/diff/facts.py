@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-from envcheck.host.data_files import read_data
+from envcheck.host.data_files import load_data
 from envcheck.model import (
     Absent,
     DeviceNode,
@@ -142,11 +140,27 @@ def differ(subject: Subject, a: Side, b: Side) -> list[Difference]:
     ]
 
 
-@lru_cache(maxsize=1)
-def table() -> dict[str, Any]:
-    """Read how each fact is compared."""
-    loaded: dict[str, Any] = json.loads(read_data("diff.json"))
-    return loaded
+@dataclass(frozen=True)
+class ComparedFact:
+    """How a fact is compared."""
+
+    area: str
+    comparison: str  # value, presence, set, table ...
+    label: str
+    evidence: tuple[str, ...] = ()  # beginnings of what evidence about it may be called
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """The content of data/diff.json: how each fact is compared, and the areas in the order of their weight."""
+
+    areas: tuple[str, ...]
+    facts: Mapping[str, ComparedFact]
+
+
+def comparisons() -> Comparisons:
+    """Return how each fact is compared."""
+    return load_data("diff", Comparisons)
 
 
 # What is compared of a GPU; its number, address, use and processes are its own.
@@ -350,24 +364,19 @@ def _required(requires: Iterable[str]) -> Iterator[str]:
 def compare_facts(a: Facts, b: Facts) -> list[Difference]:
     """List every difference, in the order of the facts."""
     needed = needed_names(a) | needed_names(b)
-    same_system = not _one(("host.os", _row("host.os")), (a.host.os, b.host.os))
+    same_system = not _one(("host.os", comparisons().facts["host.os"]), (a.host.os, b.host.os))
     found: list[Difference] = []
-    for name, row in table()["facts"].items():
+    for name, row in comparisons().facts.items():
         pair = (_fact(a, name), _fact(b, name))
-        if row["as"] == "frameworks":
+        if row.comparison == "frameworks":
             found += compare_frameworks(pair, libraries=same_system)
-        elif row["as"] == "distributions":
+        elif row.comparison == "distributions":
             found += _distributions((name, row), pair, needed)
-        elif row["as"] in {"root", "roots"}:
+        elif row.comparison in {"root", "roots"}:
             found += _one((name, row), (rooted(a, pair[0]), rooted(b, pair[1])))
         else:
-            found += _COMPARE[row["as"]]((name, row), pair)
+            found += _COMPARE[row.comparison]((name, row), pair)
     return found
-
-
-def _row(name: str) -> dict[str, str]:
-    row: dict[str, str] = table()["facts"][name]
-    return row
 
 
 def _fact(facts: Facts, name: str) -> Fact[Any]:
@@ -377,12 +386,12 @@ def _fact(facts: Facts, name: str) -> Fact[Any]:
     return value  # type: ignore[no-any-return]  # every leaf of Facts is a fact
 
 
-Named = tuple[str, dict[str, str]]
+Named = tuple[str, ComparedFact]
 
 
 def _whole(named: Named) -> Subject:
     name, row = named
-    return Subject(name, "", row["label"], row["area"])
+    return Subject(name, "", row.label, row.area)
 
 
 def _one(named: Named, pair: Pair, say: Callable[[Fact[Any]], Side] = side_of) -> list[Difference]:
@@ -418,8 +427,8 @@ def _by_key(
     found: list[Difference] = []
     for key in sorted({*mine, *other}):
         sides = [Side(said(items[key])) if key in items else Side(NONE) for items in (mine, other)]
-        area = "needed" if key in needed else row["area"]
-        found += differ(Subject(name, key, f"{row['label']} {key}", area), *sides)
+        area = "needed" if key in needed else row.area
+        found += differ(Subject(name, key, f"{row.label} {key}", area), *sides)
     return found
 
 

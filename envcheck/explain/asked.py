@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envcheck.explain.log import Log
-from envcheck.explain.told import COMPILING
+from envcheck.explain.problem import COMPILING
 from envcheck.rules.context import Target
 from envcheck.rules.targets import TargetError, check_requirements
 

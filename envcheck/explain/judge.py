@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from envcheck.explain.fixes import fix_for, joined_fix
+from envcheck.actions import Action, InstallPackages, RunEnvcheck, Show
+from envcheck.diagnosis import with_remedies, with_steps
 from envcheck.explain.log import Claim, Log
+from envcheck.explain.problem import Told, machine_situation, problem_of, situation_of
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
 from envcheck.explain.reasons_driver import driver_claims, harmless_without_gpu, memory_claims
-from envcheck.explain.reasons_python import pip_claims, python_claims
+from envcheck.explain.reasons_python import pip_claims, python_claims, requirement_parts
 from envcheck.explain.scan import Scan
 from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.explain.signatures import rivals as rival_rows
 from envcheck.explain.stated import stated_facts
-from envcheck.explain.told import Told
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -24,22 +25,23 @@ from envcheck.model import (
     NOTE,
     UNDETERMINED,
     WARNING,
-    Command,
+    Alternative,
     Evidence,
     Facts,
     Finding,
-    Fix,
+    Remedy,
     Report,
     Source,
     dataclass,
     replaced,
 )
+from envcheck.model.actions import ENVIRONMENT
+from envcheck.remedies import for_system, remedy_for
 from envcheck.rules.catalogue import catalogue
-from envcheck.rules.fixes_shell import fitted
 from envcheck.rules.ranking import rank_findings
 
 if TYPE_CHECKING:
-    from envcheck.rules.context import Context, Target
+    from envcheck.rules.context import Target
 
 
 NOISE = "benign-noise"
@@ -139,7 +141,7 @@ def evidence(claim: Claim) -> tuple[Evidence, ...]:
     )
 
 
-def finding_of(claim: Claim, root: Claim, fix: Fix | None) -> Finding:
+def finding_of(claim: Claim, root: Claim, fix: Remedy | None) -> Finding:
     """Turn a claim into a finding; what the root explains is linked to it, the rest is a warning beside it."""
     if claim is root:
         severity = ERROR if claim.severity == ERROR else WARNING
@@ -149,7 +151,7 @@ def finding_of(claim: Claim, root: Claim, fix: Fix | None) -> Finding:
     return Finding(claim.id, INCOMPATIBLE, beside, claim.message, evidence(claim), fix, caused_by=cause)
 
 
-def rival_findings(root: Claim, known: Iterable[str]) -> tuple[Finding, ...]:
+def rival_findings(root: Claim, known: Iterable[str], system: str) -> tuple[Finding, ...]:
     """Name each cause that fits the root's messages as well, with the command that tells them apart."""
     seen = set(known)
     return tuple(
@@ -159,25 +161,22 @@ def rival_findings(root: Claim, known: Iterable[str]) -> tuple[Finding, ...]:
             WARNING,
             f"Fits the same lines. {catalogue()[other].headline}",
             (),
-            _question(root, other),
+            _question(root, other, system),
         )
         for other in dict.fromkeys(root.rivals)
         if other not in seen
     )
 
 
-def _question(root: Claim, other: str) -> Fix | None:
+def _question(root: Claim, other: str, system: str) -> Remedy | None:
     for row in rival_rows():
-        if other in row["either"] and (root.id in row["or"] or not row["or"]):
-            return Fix(str(row["tells"]), (Command(tuple(row["command"]), "environment", "tells the two apart"),))
-        if root.id in row["either"] and other in row["or"]:
-            return Fix(str(row["tells"]), (Command(tuple(row["command"]), "environment", "tells the two apart"),))
+        forward = other in row.either and (root.id in row.or_ or not row.or_)
+        if forward or (root.id in row.either and other in row.or_):
+            look = Show(row.command, "tells the two apart", ENVIRONMENT, row.systems)
+            return for_system(Remedy(row.tells, (look,)), system)
     return None
 
 
-Mend = Callable[
-    ["Report", "Context"], "Report"
-]  # puts the planner's commands in the place of fixes, as the doctor does
 _ALONE = 68  # what the machine's facts show, where the log does not speak of it
 _EXPLAINS = 97  # ... where they explain what the log complains about
 _WARNING = 40
@@ -217,8 +216,8 @@ class Machine:
         return _ALONE + (12 if supported else 0)
 
 
-def machine_findings(log: Log, mend: Mend | None = None, target: Target | None = None) -> Machine:
-    """Run the rules where the facts, or the log itself, say something of the machine; `mend` gives them the plan."""
+def machine_findings(log: Log, target: Target | None = None) -> Machine:
+    """Run the rules where the facts, or the log itself, say something of the machine."""
     facts = stated_facts(log)
     if facts is None:
         return Machine(())
@@ -226,9 +225,7 @@ def machine_findings(log: Log, mend: Mend | None = None, target: Target | None =
     from envcheck.rules import Context, evaluate
 
     context = Context(facts, log.matrix, target_of(log, target))
-    report = evaluate(context)
-    if mend is not None:
-        report = mend(report, context)
+    report = with_remedies(evaluate(context), machine_situation(log, context))
     found = tuple(item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE)
     return Machine(found, log.with_facts, report.checked)
 
@@ -249,12 +246,11 @@ def judge_log(
     events: Sequence[Event],
     matrix: Matrix,
     facts: Facts | None,
-    mend: Mend | None = None,
     target: Target | None = None,
 ) -> Report:
     """Name the root cause of what `events` report, with the lines that show it; `target` is what was to be done."""
     log = Log(events, matrix, facts)
-    machine = machine_findings(log, mend, target)
+    machine = machine_findings(log, target)
     claims = [*_direct(log), *(claim for reason in _REASONS for claim in reason(log))]
     excused: list[Claim] = []
     standing: list[Claim] = []
@@ -265,23 +261,50 @@ def judge_log(
     root = root_of(ordered)
     notes = [*(_noise_note(noise) or _healthy_note(log)), *_remedies(log)]
     if root is None:
-        return fitted(_without_cause(log, ordered, notes, has_noise=bool(noise)), log.os)
+        return replaced(_without_cause(log, ordered, notes, has_noise=bool(noise)), system=log.os)
     found = [_finding(log, machine, claim, root) for claim in ordered if not second_reading(claim, root)]
     known = {finding.id for finding in found}
-    ranked = rank_findings([*found, *rival_findings(root, known), *notes])
-    report = Report(INCOMPATIBLE, "gpu", catalogue()[root.id].headline, ranked, machine.checked)
-    return fitted(report, Told(log, root).system)
+    system = next(filter(None, (Told(log, claim).system for claim in (root, *ordered))), "")
+    ranked = rank_findings([*found, *rival_findings(root, known, system), *notes])
+    headline = catalogue()[root.id].headline
+    return with_steps(Report(INCOMPATIBLE, "gpu", headline, ranked, machine.checked, system=system))
 
 
 def _finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:
     """Make the finding of a claim, joined with what the doctor's rules say of the same cause."""
-    own = finding_of(claim, root, fix_for(log, claim))
+    problem, situation = problem_of(log, claim), situation_of(log, claim)
+    own = finding_of(claim, root, remedy_for(claim.id, problem, situation))
     ruled = machine.finding(claim.id)
     if ruled is None:
-        return own
-    fix = joined_fix(ruled.fix, own.fix)
-    joined: Finding = replaced(own, evidence=(*own.evidence, *ruled.evidence), fix=fix)
+        return replaced(own, problem=problem)
+    described = situation.plan_command(problem.framework) if _installs_framework(ruled.fix, log.matrix) else ()
+    fix = _joined(ruled.fix, own.fix, described)
+    joined: Finding = replaced(own, evidence=(*own.evidence, *ruled.evidence), fix=fix, problem=ruled.problem)
     return joined
+
+
+def _installs_framework(fix: Remedy | None, matrix: Matrix) -> bool:
+    actions = fix.actions if fix else ()
+    texts = (text for item in actions if isinstance(item, InstallPackages) for text in item.requirements)
+    names = (parts[0] for text in texts if (parts := requirement_parts(text)) is not None)
+    return any(matrix.framework_of(name) for name in names)
+
+
+def _joined(ruled: Remedy | None, own: Remedy | None, described: tuple[Action, ...]) -> Remedy | None:
+    """Return the remedy for what the facts show; where it has no action, with those for what the log says.
+
+    The line that plans for the machine as the log describes it (`described`) stays in any case, as another way.
+    """
+    if ruled is None or own is None:
+        return ruled or own
+    asked = [item for item in (*own.actions, *described) if isinstance(item, RunEnvcheck)]
+    if not ruled.actions:
+        steps = tuple(item for item in own.actions if item not in asked or item.words[0] != "doctor")
+        return replaced(ruled, actions=steps, alternatives=own.alternatives)
+    given = {*ruled.actions, *(item for way in ruled.alternatives for item in way.actions)}
+    planned = [item for item in asked if item.words[0] == "plan" and len(item.words) > 2 and item not in given]
+    ways = (Alternative("Plan for the machine as the log describes it.", tuple(planned[:1])),) if planned else ()
+    return replaced(ruled, alternatives=(*ruled.alternatives, *ways)) if ways else ruled
 
 
 def _without_cause(log: Log, claims: tuple[Claim, ...], notes: list[Finding], *, has_noise: bool) -> Report:

@@ -9,7 +9,7 @@ from typing import Any
 
 from envcheck.explain.signatures import Event, compiled, noise, signatures_by_name
 from envcheck.matrix.query import Matrix
-from envcheck.model import Absent, Facts, Known, dataclass, value_of
+from envcheck.model import Absent, Facts, Known, dataclass, major_minor, numbers, value_of
 
 _NOTHING = Facts()
 
@@ -134,7 +134,7 @@ class Log:
         digits = self.first("python_digits")
         if not told and digits:
             told = f"{digits[0]}.{digits[1:]}"
-        return ".".join(told.split(".")[:2])
+        return major_minor(told)
 
     @cached_property
     def cudas(self) -> tuple[str, ...]:
@@ -142,7 +142,7 @@ class Log:
         installs = value_of(self.facts.toolkits.installs) or ()
         stated = [value_of(item.version) or value_of(item.nvcc_release) or "" for item in installs]
         found = [*stated, *self.values("nvcc", "cuda_path")]
-        return tuple(dict.fromkeys(".".join(item.split(".")[:2]) for item in found if item))
+        return tuple(dict.fromkeys(major_minor(item) for item in found if item))
 
     @cached_property
     def packages(self) -> dict[str, str]:
@@ -173,9 +173,9 @@ class Log:
         run = {row["base_image"] for row in rows if not _only_asks(row)}
         if len(run) != 1:
             return None
-        from envcheck.matrix.images import framework_in  # reads a table
+        from envcheck.matrix.images import parse_framework  # reads a table
 
-        return framework_in(run.pop())
+        return parse_framework(run.pop())
 
     @cached_property
     def capabilities(self) -> tuple[str, ...]:
@@ -185,9 +185,9 @@ class Log:
         found = [item for item in stated if item]
         found += [digits(value) for value in self.values("cc")]
         for name in names:
-            from envcheck.matrix.gpus import capabilities_named  # reads a table
+            from envcheck.matrix.gpus import find_capabilities  # reads a table
 
-            numbers = capabilities_named(name) if len(name) > 2 else ()
+            numbers = find_capabilities(name) if len(name) > 2 else ()
             found += numbers if len(numbers) == 1 else ()
         return tuple(dict.fromkeys(found))
 
@@ -227,11 +227,5 @@ def digits(capability: str) -> str:
 
 
 def number(version: str) -> tuple[int, ...]:
-    """Read the leading numbers of a version, for comparison: "8.3.2" and "8, 3, 2" are (8, 3, 2)."""
-    parts = version.replace(",", ".").replace(" ", "").split(".")
-    found: list[int] = []
-    for part in parts:
-        if not part.isdecimal() or len(part) > 6:
-            break
-        found.append(int(part))
-    return tuple(found)
+    """Read the leading numbers of a version as logs write it: "8.3.2" and "8, 3, 2" are (8, 3, 2)."""
+    return numbers(version.replace(",", ".").replace(" ", ""))

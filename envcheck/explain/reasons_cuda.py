@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from envcheck.explain.log import Claim, Log, digits, number
 from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.matrix.query import Matrix
-from envcheck.model import Known, dataclass, value_of
+from envcheck.model import Known, dataclass, major, major_minor, value_of
 
 DRIVER, NVML, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, OTHER = (
     "driver", "nvml", "cudnn", "tensorrt", "toolkit", "profiler", "framework", "other",
@@ -115,12 +115,12 @@ def _driver(log: Log, event: Event, library: Library) -> Claim:
 
 def _cudnn(log: Log, event: Event, library: Library, *, alone: bool) -> Claim:
     held = [parse_library(name) for name in log.values("opened")]
-    majors = {item.version.split(".")[0] for item in held if item.family == CUDNN}
+    majors = {major(item.version) for item in held if item.family == CUDNN}
     majors |= _cudnn_listed(log)
     for copy in value_of(log.facts.cudnn) or ():
         stated = value_of(copy.library_version) or value_of(copy.header_version) or value_of(copy.package_version)
-        majors |= {stated.split(".")[0]} if stated else set()
-    wanted = library.version.split(".")[0]
+        majors |= {major(stated)} if stated else set()
+    wanted = major(library.version)
     if wanted and majors and wanted not in majors:
         means = f"This build loads cuDNN {wanted}; cuDNN {', '.join(sorted(majors))} is installed."
         return Claim("cudnn-wrong-major", 84, means, (event,))
@@ -136,7 +136,7 @@ def _cudnn(log: Log, event: Event, library: Library, *, alone: bool) -> Claim:
 def _cudnn_listed(log: Log) -> set[str]:
     """List the majors of the cuDNN that a list of packages, of the loader or of a folder shows."""
     wheels = (version for name, version in log.packages.items() if re.fullmatch(r"nvidia-cudnn-cu\d+", name))
-    return {version.split(".")[0] for version in (*wheels, *log.values("cudnn_listed", "cudnn_file"))}
+    return {major(version) for version in (*wheels, *log.values("cudnn_listed", "cudnn_file"))}
 
 
 def _cudnn_loader(log: Log) -> Iterator[Claim]:
@@ -178,7 +178,7 @@ def _toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[Claim]:
     shown = f"{wanted[-1]} to {wanted[0]}" if len(wanted) > 1 else "".join(wanted)
     asks = f"This build asks for {names}" + (f", which CUDA {shown} holds" if shown else "")
     of_torch = _torch_cuda(log)
-    if wanted and of_torch and of_torch.split(".")[0] not in {line.split(".")[0] for line in wanted}:
+    if wanted and of_torch and major(of_torch) not in set(map(major, wanted)):
         means = f"{asks}; torch itself is built for CUDA {of_torch}: a compiled extension was built for another one."
         yield Claim("extension-build-mismatch", 84, means, events)
         return
@@ -203,6 +203,11 @@ def _toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[Claim]:
 
 def _nothing_installed_told(log: Log, events: tuple[Event, ...], missing: list[Library], asks: str) -> Claim:
     """Judge by which libraries are missing: where the runtime was found, CUDA is there in another version."""
+    provider = log.of("onnxruntime-cuda")
+    if provider:  # its loader stops at the first library that it misses, so that no other is named says nothing
+        means = f"{asks}; ONNX Runtime's CUDA provider needs it, and the loader finds none of that name."
+        rivals = ("toolkit-wrong-version", "framework-cuda-extra-missing", "toolkit-path-conflict")
+        return Claim("toolkit-missing", 68, means, (*events, provider[0]), rivals=rivals)
     opened = [parse_library(name) for name in log.values("opened")]
     runtime = any(item.stem == "cudart" for item in opened)
     stems = {item.stem for item in missing}
@@ -354,7 +359,7 @@ def _apex(log: Log) -> Iterator[Claim]:
     """Read a build that refuses its toolkit beside the one that torch was built with, which is installed as well."""
     torch = log.first("torch_cuda")
     shown = log.of("apex-cuda-mismatch")
-    releases = {".".join(value.split(".")[:2]) for value in log.values("nvcc")}
+    releases = {major_minor(value) for value in log.values("nvcc")}
     if shown and torch in log.cudas and releases and torch not in releases:
         means = (
             f"nvcc is of CUDA {', '.join(sorted(releases))}; CUDA {torch}, which torch was built with, is installed."

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from envcheck.explain.log import Claim, Log, number
 from envcheck.explain.signatures import Event
-from envcheck.model import value_of
+from envcheck.model import numbers, value_of
 from envcheck.model.releases import FrameworkRelease
 
 PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC = (
@@ -185,7 +185,7 @@ def _pip_needed(rows: Iterable[FrameworkRelease]) -> str:
     from envcheck.rules.wheel_tags import easiest_for_pip
 
     needs = [need.pip for need in map(easiest_for_pip, rows) if need is not None]
-    return min(needs, key=_parts) if needs else ""
+    return min(needs, key=numbers) if needs else ""
 
 
 def _has_glibc(log: Log, rows: Iterable[FrameworkRelease]) -> bool:
@@ -196,12 +196,8 @@ def _has_glibc(log: Log, rows: Iterable[FrameworkRelease]) -> bool:
     return bool(told) and any(not _older(told, wheel_glibc(row)) for row in rows)
 
 
-def _parts(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
-
-
 def _older(one: str, other: str) -> bool:
-    return _parts(one) < _parts(other)
+    return numbers(one)[:3] < numbers(other)[:3]
 
 
 def _wheel(log: Log, event: Event) -> Claim:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Any
 
-from envcheck.host.data_files import read_data
-from envcheck.model import adopted, dataclass
+from envcheck.host.data_files import load_data
+from envcheck.model import dataclass
 
 
 @dataclass(frozen=True)
@@ -45,10 +44,29 @@ class Event:
         return dict(self.captures)
 
 
-@lru_cache(maxsize=1)
+@dataclass(frozen=True)
+class Rivals:
+    """Two groups of causes that one message may have, and how to tell them apart."""
+
+    either: tuple[str, ...]  # finding ids
+    or_: tuple[str, ...]
+    command: tuple[str, ...]
+    tells: str  # what its output means
+    systems: tuple[str, ...] = ()  # where the command runs; empty: anywhere
+
+
+@dataclass(frozen=True)
+class SignatureTable:
+    """The content of data/signatures.json."""
+
+    signatures: tuple[Signature, ...]
+    rivals: tuple[Rivals, ...]
+    driver_errors: Mapping[str, str]  # number with which CUDA's start ends -> finding id
+
+
 def load_signatures() -> tuple[Signature, ...]:
-    """Read data/signatures.json; patterns stay text, see `compiled`."""
-    return tuple(map(_signature, _document()["signatures"]))
+    """Return the signatures; patterns stay text, see `compiled`."""
+    return _table().signatures
 
 
 @lru_cache(maxsize=1)
@@ -69,23 +87,15 @@ def noise() -> tuple[Signature, ...]:
     return tuple(item for item in load_signatures() if item.role == "noise")
 
 
-def rivals() -> tuple[dict[str, Any], ...]:
+def rivals() -> tuple[Rivals, ...]:
     """List the pairs of causes that one message may have, with the command that tells them apart."""
-    return tuple(_document()["rivals"])
+    return _table().rivals
 
 
-def driver_errors() -> dict[str, str]:
+def driver_errors() -> Mapping[str, str]:
     """Map the numbers with which CUDA's start may end to finding ids."""
-    return dict(_document()["driver_errors"])
+    return _table().driver_errors
 
 
-@lru_cache(maxsize=1)
-def _document() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(read_data("signatures.json"))
-    return loaded
-
-
-def _signature(row: dict[str, Any]) -> Signature:
-    row["fragments"] = tuple(row["fragments"])
-    row["proves"] = tuple(row.get("proves", ()))
-    return adopted(Signature, row)
+def _table() -> SignatureTable:
+    return load_data("signatures", SignatureTable)

@@ -98,15 +98,20 @@ class _Told:
     def gpus(self) -> tuple[Gpu, ...]:
         found = []
         for event, name in self._log.capturing("gpu"):
-            from envcheck.matrix.gpus import capabilities_named  # reads a table
-
-            numbers = capabilities_named(name) if len(name) > 2 else ()
             source = Source("file", f"{event.file}:{event.line}", event.text)
-            cc = event.captured.get("cc")
-            capability = digits(cc) if cc else (numbers[0] if len(numbers) == 1 else "")
+            stated = event.captured.get("cc") or event.captured.get("sm")
+            capability = digits(stated) if stated else _capability_named(name)
             if capability:
                 found.append(Gpu(name=Known(name, source), compute_capability=Known(capability, source)))
         return tuple(found[:16])
+
+
+def _capability_named(name: str) -> str:
+    """Return the compute capability of a GPU by its name; "" where the name is not known, or fits several."""
+    from envcheck.matrix.gpus import find_capabilities  # reads a table
+
+    numbers = find_capabilities(name) if len(name) > 2 else ()
+    return numbers[0] if len(numbers) == 1 else ""
 
 
 def _or(fact: Fact[Any], other: Fact[Any]) -> Fact[Any]:

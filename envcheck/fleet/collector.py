@@ -12,13 +12,13 @@ from pathlib import Path
 
 import envcheck
 
-ROOMS = ("model", "host", "probes")
+ROOMS = ("model", "host", "probes", "frameworks")
 DEPENDENCIES = ("pynvml", "elftools")
 MARK = "ENVCHECK-SNAPSHOT "  # begins the line that holds the answer: login scripts may print around it
 FLOOR = (3, 8)
 
 # What the probes read; the matrix stays here, with the rules.
-_DATA = ("cuda_libraries.json", "environment_variables.json", "gpus.json", "jetson.json")
+_DATA = ("cuda_libraries.json", "environment_variables.json", "frameworks.json", "gpus.json", "jetson.json")
 
 # A shell reads this far and never comes to the archive behind it; Python finds an archive by its end.
 _LAUNCHER = """#!/bin/sh

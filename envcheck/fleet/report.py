@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from envcheck.diagnosis import with_remedies
 from envcheck.fleet.results import Failure, HostResult, read_result, result_files
 from envcheck.host.processor import in_processes
 from envcheck.matrix.query import Matrix
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Finding, Fix, Report, Snapshot, dataclass
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Finding, Remedy, Report, Snapshot, dataclass
+from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.overview import overview
-
-Mend = Callable[[Report, Context], Report]  # puts the planner's commands in the place of fixes, as the doctor does
 
 # The worst verdict names the fleet's.
 WORST_FIRST = (INCOMPATIBLE, UNDETERMINED, COMPATIBLE)
@@ -32,7 +32,7 @@ class Row:
     message: str
     machine: tuple[tuple[str, str], ...] = ()  # the overview's labels and texts
     drift: tuple[str, ...] = ()  # where it differs from the golden host
-    fix: Fix | None = None  # of the cause, as the doctor proposes it there
+    fix: Remedy | None = None  # of the cause, as the doctor proposes it there
     system: str = ""  # whose shells the fix is for
 
 
@@ -44,12 +44,12 @@ class Group:
     cause: str
     message: str
     hosts: tuple[str, ...]
-    fixes: tuple[tuple[Fix, str], ...] = ()  # what mends them, each with its system, the most frequent first
+    fixes: tuple[tuple[Remedy, str], ...] = ()  # what mends them, each with its system, the most frequent first
 
 
-def judge_folder(folder: Path, matrix: Matrix, target: Target, golden: str = "", mend: Mend | None = None) -> list[Row]:
+def judge_folder(folder: Path, matrix: Matrix, target: Target, golden: str = "") -> list[Row]:
     """Judge every host of a folder; LookupError where the golden host has no snapshot there."""
-    judge = _Judge(matrix, target, mend)
+    judge = _Judge(matrix, target)
     rows = list(in_processes(lambda path: _row(read_result(path), judge), result_files(folder)))
     if golden:
         rows = _with_drift(rows, golden)
@@ -74,7 +74,7 @@ def groups_of(rows: Iterable[Row]) -> list[Group]:
     return sorted(groups, key=lambda group: (_ORDER[group.verdict], -len(group.hosts), group.cause))
 
 
-def _fixes(rows: list[Row]) -> tuple[tuple[Fix, str], ...]:
+def _fixes(rows: list[Row]) -> tuple[tuple[Remedy, str], ...]:
     counted = Counter((row.fix, row.system) for row in rows if row.fix is not None)
     return tuple((fix, system) for (fix, system), _ in counted.most_common() if fix is not None)
 
@@ -82,18 +82,18 @@ def _fixes(rows: list[Row]) -> tuple[tuple[Fix, str], ...]:
 class _Judge:
     """Judges machines; those that are alike to the planner are planned for once."""
 
-    def __init__(self, matrix: Matrix, target: Target, mend: Mend | None) -> None:
-        self._matrix, self._target, self._mend = matrix, target, mend
+    def __init__(self, matrix: Matrix, target: Target) -> None:
+        self._matrix, self._target = matrix, target
         self._known: dict[bytes, Report] = {}
 
     def __call__(self, snapshot: Snapshot) -> Report:
         context = Context(snapshot.facts, self._matrix, self._target)
         report = evaluate(context)
-        if self._mend is None or not any(item.verdict == INCOMPATIBLE for item in report.findings):
+        if all(item.problem is None for item in report.findings):
             return report
         alike = pickle.dumps((report, *_planned_by(context)))
         if alike not in self._known:
-            self._known[alike] = self._mend(report, context)
+            self._known[alike] = with_remedies(report, Situation(context))
         return self._known[alike]
 
 

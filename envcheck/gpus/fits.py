@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Mapping
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any
 
 from envcheck.gpus.holders import GpuView
-from envcheck.host.data_files import read_data
+from envcheck.host.data_files import load_data
 from envcheck.model import Absent, Fact, Known, dataclass
 
 _LARGEST = 10**18  # numbers; what is larger is a slip
@@ -58,10 +56,38 @@ class Fit:
     largest_batch: int | None  # None: unknown, or any (no activations given)
 
 
-@lru_cache(maxsize=1)
-def tables() -> dict[str, Any]:
-    """Read data/training_memory.json: dtypes and optimizers."""
-    return dict(json.loads(read_data("training_memory.json")))
+@dataclass(frozen=True)
+class NumberSizes:
+    """The bytes of one number of a dtype."""
+
+    values: int  # weights and gradients
+    states: int  # what the optimizer keeps
+    activations: int
+    what: str
+    trains: bool = True  # False: for inference alone
+
+
+@dataclass(frozen=True)
+class OptimizerStates:
+    """The numbers that an optimizer keeps for each weight."""
+
+    gradients: int
+    states: int
+    what: str
+    bytes: int | None = None  # of one number that it keeps; None: as the dtype says
+
+
+@dataclass(frozen=True)
+class TrainingMemory:
+    """The content of data/training_memory.json, by name."""
+
+    dtypes: Mapping[str, NumberSizes]
+    optimizers: Mapping[str, OptimizerStates]
+
+
+def training_memory() -> TrainingMemory:
+    """Return what training takes, by dtype and optimizer."""
+    return load_data("training_memory", TrainingMemory)
 
 
 def parse_count(text: str) -> int:
@@ -77,23 +103,23 @@ def parse_count(text: str) -> int:
 
 def trains(dtype: str) -> bool:
     """Tell whether weights of this kind are trained, not only used."""
-    return bool(tables()["dtypes"][dtype].get("trains", True))
+    return training_memory().dtypes[dtype].trains
 
 
-def _sizes(job: Job) -> tuple[dict[str, Any], dict[str, Any], int]:
+def _sizes(job: Job) -> tuple[NumberSizes, OptimizerStates, int]:
     """Return the rows of a job's dtype and optimizer, and the bytes of one number that the optimizer keeps."""
-    sizes, kept = tables()["dtypes"][job.dtype], tables()["optimizers"][job.optimizer]
-    return sizes, kept, kept.get("bytes", sizes["states"])
+    sizes, kept = training_memory().dtypes[job.dtype], training_memory().optimizers[job.optimizer]
+    return sizes, kept, sizes.states if kept.bytes is None else kept.bytes
 
 
 def need_of(job: Job) -> Need:
     """Count the bytes a job takes."""
     sizes, kept, state = _sizes(job)
     return Need(
-        weights=job.parameters * sizes["values"],
-        gradients=job.parameters * sizes["values"] * kept["gradients"],
-        states=job.parameters * state * kept["states"],
-        sample=job.activations * sizes["activations"],
+        weights=job.parameters * sizes.values,
+        gradients=job.parameters * sizes.values * kept.gradients,
+        states=job.parameters * state * kept.states,
+        sample=job.activations * sizes.activations,
         batch=job.batch,
     )
 
@@ -102,13 +128,13 @@ def formula(job: Job) -> str:
     """Show how the bytes are counted, with the job's own numbers."""
     sizes, kept, state = _sizes(job)
     count = f"{job.parameters:,}"
-    terms = [f"weights {count} x {sizes['values']}"]
-    if kept["gradients"]:
-        terms.append(f"gradients {count} x {sizes['values']}")
-    if kept["states"]:
-        terms.append(f"{job.optimizer} {count} x {kept['states']} x {state}")
+    terms = [f"weights {count} x {sizes.values}"]
+    if kept.gradients:
+        terms.append(f"gradients {count} x {sizes.values}")
+    if kept.states:
+        terms.append(f"{job.optimizer} {count} x {kept.states} x {state}")
     if job.activations:
-        terms.append(f"activations {job.activations:,} x {sizes['activations']} x batch {job.batch}")
+        terms.append(f"activations {job.activations:,} x {sizes.activations} x batch {job.batch}")
     return " + ".join(terms) + " bytes"
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 
-from envcheck.host.data_files import read_data
+from envcheck.host.data_files import load_data
 from envcheck.model import Absent, Fact, GpuProcess, Known, dataclass
 from envcheck.model.activity import GpuActivity, ProcessReading, SeenProcess
 
@@ -43,8 +42,8 @@ def _service(seen: SeenProcess, reading: ProcessReading) -> Ending | None:
     known = _services().get(seen.name)
     if known is None:
         return None
-    stop = (*_as_root(reading), "systemctl", "stop", known["unit"]) if known["unit"] else ()
-    return Ending(SERVICE, stop, f"It {known['is']}.")
+    stop = (*_as_root(reading), "systemctl", "stop", known.unit) if known.unit else ()
+    return Ending(SERVICE, stop, f"It {known.what}.")
 
 
 def _alive(seen: SeenProcess, reading: ProcessReading) -> Ending:
@@ -86,10 +85,26 @@ def _as_root(reading: ProcessReading) -> tuple[str, ...]:
     return () if reading.own_user == 0 else ("sudo",)  # in a container root often has no sudo
 
 
+@dataclass(frozen=True)
+class GpuService:
+    """A process that belongs on a machine with a GPU."""
+
+    name: str
+    what: str  # "is the monitoring service DCGM"
+    unit: str  # systemd unit that stops it; "" where there is none
+
+
+@dataclass(frozen=True)
+class GpuServices:
+    """The content of data/gpu_services.json."""
+
+    services: tuple[GpuService, ...]
+
+
 @lru_cache(maxsize=1)
-def _services() -> dict[str, dict[str, str]]:
-    rows = json.loads(read_data("gpu_services.json"))["services"]
-    return {row["name"][:15]: row for row in rows}  # the kernel keeps fifteen characters of a name
+def _services() -> dict[str, GpuService]:
+    rows = load_data("gpu_services", GpuServices).services
+    return {row.name[:15]: row for row in rows}  # the kernel keeps fifteen characters of a name
 
 
 _UNLISTED = Absent(("NVML's list of processes",))

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from envcheck.actions.shells import quoted
 from envcheck.host.file_changes import append_durably
 from envcheck.model import dataclass
-from envcheck.model.quoting import quoted
 
 MARKER = ".envcheck-incomplete"  # in an environment that is not whole yet
 _STATE = ".envcheck-"

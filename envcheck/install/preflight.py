@@ -2,53 +2,77 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from envcheck.host.data_files import read_data
+from envcheck.actions import CreateEnvironment
+from envcheck.host.data_files import load_data
 from envcheck.host.file_changes import free_bytes, tree_size
 from envcheck.host.prerequisites import program_path, says_yes, starts_as, why_unreachable
 from envcheck.install.journal import MARKER, Place
-from envcheck.model import Facts, Known, dataclass
-from envcheck.model.plans import CONDA, PIP, SYSTEM, UV, Environment, Plan, PlannedRelease, RequirementSet, Step
+from envcheck.model import Citation, Facts, Known, dataclass
+from envcheck.model.actions import CONDA, PIP, SYSTEM, UV, Step
+from envcheck.model.plans import Environment, Plan, PlannedRelease, RequirementSet
 
 _MIB = 1 << 20
 
 
-@lru_cache(maxsize=1)
-def install_data() -> dict[str, Any]:
-    """Read data/install.json."""
-    loaded: dict[str, Any] = json.loads(read_data("install.json"))
-    return loaded
+@dataclass(frozen=True)
+class MeasuredRelease:
+    """The room that a release and all that it requires take."""
+
+    framework: str
+    build: str  # cpu, gpu
+    release: str
+    wheels_mib: int
+    unpacked_mib: int
+
+
+@dataclass(frozen=True)
+class MeasuredRoom:
+    """The room that releases take, and what Python compiles of them in per cent."""
+
+    rows: tuple[MeasuredRelease, ...]
+    compiled_percent: int
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class InstallData:
+    """The content of data/install.json."""
+
+    room: MeasuredRoom
+
+
+def measured_room() -> MeasuredRoom:
+    """Return the room that releases take, as it was measured."""
+    return load_data("install", InstallData).room
 
 
 def room_for(plan: Plan) -> int:
     """Return the bytes that a plan's packages take, packed and unpacked: of the release, or the largest measured."""
-    compiled = 1 + install_data()["room"]["compiled_percent"] / 100
+    compiled = 1 + measured_room().compiled_percent / 100
     return sum(
-        max(int(row["wheels_mib"] + row["unpacked_mib"] * compiled) for row in _measured(release)) * _MIB
+        max(int(row.wheels_mib + row.unpacked_mib * compiled) for row in _measured(release)) * _MIB
         for release in plan.releases
     )
 
 
 def packed_room_for(plan: Plan) -> int:
     """Return the bytes that the wheels of a plan's packages take by themselves."""
-    return sum(max(int(row["wheels_mib"]) for row in _measured(release)) * _MIB for release in plan.releases)
+    return sum(max(row.wheels_mib for row in _measured(release)) * _MIB for release in plan.releases)
 
 
-def _measured(release: PlannedRelease) -> list[dict[str, Any]]:
+def _measured(release: PlannedRelease) -> list[MeasuredRelease]:
     """List the rows of a release, or where it was not measured those of its kind."""
-    rows = install_data()["room"]["rows"]
-    same = [row for row in rows if (row["framework"], row["build"]) == (release.framework, release.build)]
-    return [row for row in same if row["release"] == release.version.partition("+")[0]] or same
+    rows = measured_room().rows
+    same = [row for row in rows if (row.framework, row.build) == (release.framework, release.build)]
+    return [row for row in same if row.release == release.version.partition("+")[0]] or same
 
 
 @dataclass(frozen=True)
@@ -69,17 +93,17 @@ class Page:
 
 def page_to_reach(wanted: RequirementSet, environment: Mapping[str, str]) -> Page:
     """Return the page of a set's first requirement: on its own index, else on pip's; none where pip asks no index."""
-    from envcheck.matrix.refresh.pip_settings import ArtifactError, usual_index
+    from envcheck.matrix.refresh.pip_settings import ArtifactError, find_default_index
 
     try:
-        from envcheck.matrix.refresh.pip_settings import is_on, pip_options, pip_settings
+        from envcheck.matrix.refresh.pip_settings import is_true, read_pip_options, read_pip_settings
 
-        if is_on(pip_options(environment).get("no-index", "")):
+        if is_true(read_pip_options(environment).get("no-index", "")):
             return Page()
-        settings = pip_settings(environment)
+        settings = read_pip_settings(environment)
     except (ArtifactError, ImportError):  # a folder, or nobody here who reads pip's configuration
         return Page(_page(wanted.index, wanted))
-    index = wanted.index or settings.url or usual_index()
+    index = wanted.index or settings.url or find_default_index()
     return Page(
         _page(index, wanted), settings.ca_file, settings.client_certificate, settings.proxy, settings.trusted_hosts
     )
@@ -116,8 +140,9 @@ def objections(asked: Preflight) -> Iterator[str]:
     yield from _room_to_unpack(asked)
     yield from _machine(asked)
     made = asked.plan.environments[0]
-    for step in filter(lambda each: each.argv, asked.plan.steps):
-        yield from _program(step, made, asked.environment)
+    for step in asked.plan.steps:
+        program = step.action.program_on(asked.plan.system)
+        yield from _program(program, step, made, asked.environment) if program else ()
     yield from _index(made, asked.environment)
 
 
@@ -179,7 +204,7 @@ def _runs_from(place: Place) -> bool:
 
 def _machine(asked: Preflight) -> Iterator[str]:
     """See that steps that change the machine can be run: nobody can type a password while they do."""
-    needed = [step for step in asked.plan.steps if step.scope == SYSTEM and step.argv[:1] == ("sudo",)]
+    needed = [step for step in asked.plan.steps if step.scope == SYSTEM and step.action.program_on() == "sudo"]
     if needed and not says_yes(("sudo", "-n", "id"), asked.environment):
         yield "sudo would ask for a password, which --system cannot type: run the system steps by hand first."
 
@@ -207,30 +232,29 @@ def _room_to_unpack(asked: Preflight) -> Iterator[str]:
         yield f"pip puts what it fetches into {temporary}, which {room}: set TMPDIR to a folder with more."
 
 
-def _program(step: Step, made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
+def _program(program: str, step: Step, made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
     """See that what a step starts is here, where the environment itself does not bring it."""
-    program = step.argv[0]
-    if step.id != "create-environment":
+    if not isinstance(step.action, CreateEnvironment):
         if os.sep not in program and not program_path(program, environment):
             yield f"{program} is not here: {step.purpose}"
     elif made.installer == CONDA:
         if not program_path(program, environment):
             yield "conda is not here, nor mamba nor micromamba: install one of them, or choose --installer pip or uv."
     elif made.installer == UV:
-        yield from _uv_python(step, made, environment)
+        yield from _uv_python(program, step.action, environment)
     elif not starts_as(program, made.python, environment):
         yield f"Python {made.python} is not here ({program} does not start): install it, or choose another --python."
 
 
-def _uv_python(step: Step, made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
-    uv, wanted = step.argv[0], step.argv[step.argv.index("--python") + 1]
+def _uv_python(uv: str, action: CreateEnvironment, environment: Mapping[str, str]) -> Iterator[str]:
+    wanted = action.starter[-1] if action.starter else action.python
     if os.sep in wanted:
-        if not starts_as(wanted, made.python, environment):
-            yield f"Python {made.python} is not here: {wanted} does not start."
+        if not starts_as(wanted, action.python, environment):
+            yield f"Python {action.python} is not here: {wanted} does not start."
     elif not says_yes((uv, "python", "find", wanted), environment) and not says_yes(
         (uv, "python", "list", "--only-downloads", wanted), environment
     ):
-        yield f"Python {made.python} is not here, and uv knows none to fetch: choose another --python."
+        yield f"Python {action.python} is not here, and uv knows none to fetch: choose another --python."
 
 
 def _index(made: Environment, environment: Mapping[str, str]) -> Iterator[str]:

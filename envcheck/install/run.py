@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from envcheck.actions import AskPerson
 from envcheck.host.file_changes import exclusive
 from envcheck.host.process import interrupted_when_told
 from envcheck.host.steps import Ended, Guard, Stepping, run_step, undisturbed
@@ -15,7 +16,7 @@ from envcheck.install.change import NEW, BrokenJournalError, ChangeError, begin,
 from envcheck.install.journal import DONE_STEP, STEP, VERIFYING, Journal, Place, new_identity, resume_line
 from envcheck.install.steps import written_down
 from envcheck.model import dataclass
-from envcheck.model.plans import SYSTEM, Step
+from envcheck.model.actions import SYSTEM, Step
 
 PATIENCE = 1.5  # seconds for a guard that is just putting things back
 SECONDS = 7200.0  # for a step; a GPU build is gigabytes over a slow line
@@ -52,6 +53,7 @@ class Job:
     environment: dict[str, str]  # variables of every step
     judge: Callable[[], str]
     marked: bool = True  # False: the installer makes the folder itself
+    system: str = ""  # linux, windows, darwin: on which the commands run
 
 
 def install(place: Place, job: Job, watch: Watch) -> bool:
@@ -134,15 +136,16 @@ def _work(journal: Journal, job: Job, watch: Watch, guard: Guard) -> None:
     own = [step for step in job.steps if step.scope != SYSTEM]
     with _logged(journal, watch) as heard:
         how = Stepping(job.environment, heard, SECONDS, guard.name_group)
+        taking = Taking(journal, how, watch, guard, job.system)
         for step in machine:
-            if not step.argv:
+            if isinstance(step.action, AskPerson):
                 raise StepError(step.purpose.rstrip("."))  # what only a person can do: a restart
-            _take(journal, step, how, watch, guard)
+            _take(step, taking)
         if journal.place.is_taken:
             watch.begins("Copy the environment.")
         put_in_place(journal, marked=job.marked)
         for step in own:
-            _take(journal, step, how, watch, guard)
+            _take(step, taking)
     journal.write(VERIFYING)
     watch.begins("Judge the environment.")
     problem = job.judge()
@@ -164,26 +167,37 @@ def _logged(journal: Journal, watch: Watch) -> Iterator[Callable[[str], None]]:
         yield heard
 
 
-def _take(journal: Journal, step: Step, how: Stepping, watch: Watch, guard: Guard) -> None:
+@dataclass(frozen=True)
+class Taking:
+    """What every step of an installation is taken with."""
+
+    journal: Journal
+    how: Stepping
+    watch: Watch
+    guard: Guard
+    system: str
+
+
+def _take(step: Step, taking: Taking) -> None:
     """Take one step and see that it worked."""
-    if not step.argv:
-        return
-    check = step.verify if step.verify != step.argv else ()
+    command, checked = step.action.command(taking.system), step.checked(taking.system).argv
+    check = checked if checked != command else ()
     of_machine = {}
     if step.scope == SYSTEM:
-        was_there = bool(check) and _ran(check, _VERIFY, step, how, guard).code == 0
-        of_machine = written_down(step, was_there=was_there)
-    journal.write(STEP, id=step.id, argv=list(step.argv), **of_machine)
-    watch.begins(step.purpose)
-    for argv, seconds, what in ((step.argv, SECONDS, "failed"), (check, _VERIFY, "did not bring what it must")):
-        if argv and (ended := _ran(argv, seconds, step, how, guard)).code != 0:
+        was_there = bool(check) and _ran(check, _VERIFY, step, taking).code == 0
+        of_machine = written_down(step, taking.system, was_there=was_there)
+    taking.journal.write(STEP, id=step.id, argv=list(command), **of_machine)
+    taking.watch.begins(step.purpose)
+    for argv, seconds, what in ((command, SECONDS, "failed"), (check, _VERIFY, "did not bring what it must")):
+        if argv and (ended := _ran(argv, seconds, step, taking)).code != 0:
             raise StepError(f"the step {step.id} {what}: {_told(ended)}")
-    journal.write(DONE_STEP, id=step.id)
+    taking.journal.write(DONE_STEP, id=step.id)
 
 
-def _ran(argv: tuple[str, ...], seconds: float, step: Step, how: Stepping, guard: Guard) -> Ended:
-    ended = run_step(argv, Stepping(how.environment, how.heard, seconds, how.begins), step.env)
-    guard.group_ended()
+def _ran(argv: tuple[str, ...], seconds: float, step: Step, taking: Taking) -> Ended:
+    how = Stepping(taking.how.environment, taking.how.heard, seconds, taking.how.begins)
+    ended = run_step(argv, how, step.action.variables())
+    taking.guard.group_ended()
     return ended
 
 

@@ -7,23 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from envcheck.actions import AddPip, AskPerson, CreateEnvironment
+from envcheck.actions.shells import action_line
 from envcheck.install.journal import STEP, Journal
 from envcheck.model import dataclass, replaced
-from envcheck.model.plans import CONDA, PIP, SYSTEM, Environment, Plan, Step
-from envcheck.plan.paths import interpreter
-
-_ENDS_THE_SESSION = ("reboot", "wsl.exe")
-_UNASKED = {"pacman": ("--noconfirm",), "zypper": ("--non-interactive",)}  # what still asks, such as a licence, fails
-_DEBCONF = ("env", "DEBIAN_FRONTEND=noninteractive")
-
-
-_OF_A_SHELL = frozenset(("export", "unset", "set", "ulimit", "cd", "source", "."))  # no process can do it for another
-_STANDS_FOR_YOURS = frozenset(("IMAGE", "CONTAINER", "COMMAND", "DISTRIBUTION"))
+from envcheck.model.actions import CONDA, PIP, SYSTEM, Step
+from envcheck.model.plans import Environment, Plan
+from envcheck.plan.steps import interpreter
 
 
 def is_for_a_person(step: Step) -> bool:
     """Tell whether nobody but a person can take a step: by hand, in their shell, with a name of theirs."""
-    return not step.argv or step.argv[0] in _OF_A_SHELL or not _STANDS_FOR_YOURS.isdisjoint(step.argv)
+    return step.action.by_person or step.action.in_shell
 
 
 @dataclass(frozen=True)
@@ -36,11 +31,12 @@ class Taken:
     lasting: str = ""  # why there is no undo
 
 
-def written_down(step: Step, *, was_there: bool) -> dict[str, Any]:
+def written_down(step: Step, system: str, *, was_there: bool) -> dict[str, Any]:
     """Say for the journal how a step of the machine is taken back; what was there before is left alone."""
     if was_there:
         return {"undo": [], "lasting": "what it brings was there before: it is left"}
-    return {"undo": list(step.undo), "lasting": step.lasting}
+    undo = step.action.undo(system)
+    return {"undo": list(undo.argv), "lasting": undo.reason}
 
 
 def taken(journal: Journal) -> tuple[Taken, ...]:
@@ -51,29 +47,16 @@ def taken(journal: Journal) -> tuple[Taken, ...]:
     )
 
 
-def unattended(step: Step) -> Step:
-    """Have a system step ask nothing: it runs without a terminal."""
-    sudo, words = (step.argv[:1], step.argv[1:]) if step.argv[0] == "sudo" else ((), step.argv)
-    program, *rest = words
-    if program == "apt-get":
-        words = (*_DEBCONF, *words)
-    elif program in _UNASKED:
-        words = (program, *_UNASKED[program], *rest)
-    quiet: Step = replaced(step, argv=(*sudo, *words))
-    return quiet
-
-
-def before_restart(steps: Sequence[Step]) -> tuple[Step, ...]:
+def before_restart(steps: Sequence[Step], system: str) -> tuple[Step, ...]:
     """Return the steps; where one restarts the machine, those of the machine before it, and what to do then."""
     for place, step in enumerate(steps):
-        if step.scope == SYSTEM and any(word in _ENDS_THE_SESSION for word in step.argv[:2]):
-            told = f"Restart the machine ({' '.join(step.argv)}), then type the same command again."
+        if step.scope == SYSTEM and step.action.ends_session:
+            told = f"Restart the machine ({action_line(step.action, system)}), then type the same command again."
             first = tuple(each for each in steps[:place] if each.scope == SYSTEM)
-            return (*first, Step("restart", told, (), scope=SYSTEM))
+            return (*first, Step("restart", AskPerson(told, SYSTEM)))
     return tuple(steps)
 
 
-_CREATE = "create-environment"
 Typed = Callable[[tuple[str, ...]], str]  # how a command is written for who has to type it
 
 
@@ -85,6 +68,7 @@ class Here:
     has_pip: bool = True  # in that environment
     programs: tuple[tuple[str, str], ...] = ()  # name in the plan -> what to type here: conda -> micromamba
     python: tuple[str, ...] = ()  # starts the Python a new environment is made with; () as planned
+    has_sudo: bool = True  # without it this is root in a container, who needs none
 
 
 class AdaptError(ValueError):
@@ -96,11 +80,12 @@ def adapted(plan: Plan, here: Here, *, system: bool, typed: Typed) -> Plan:
     made = _one_environment(plan, typed)
     by_hand = [step for step in plan.steps if is_for_a_person(step) or (step.scope == SYSTEM and not system)]
     if by_hand:
-        raise AdaptError(_first_by_hand(by_hand, typed, system=system))
-    steps = [step for each in before_restart(plan.steps) for step in _fitted(each, made, here)]
+        raise AdaptError(_first_by_hand(by_hand, plan.system, system=system))
+    steps = [step for each in before_restart(plan.steps, plan.system) for step in _fitted(each, made, here)]
     if here.exists and not here.has_pip and made.installer == PIP:
-        steps = [_bring_pip(made), *steps]
-    fitted: Plan = replaced(plan, steps=tuple(_renamed(step, dict(here.programs)) for step in steps))
+        bring = AddPip(interpreter(made), "Bring pip into the environment.")
+        steps = [Step("bring-pip", bring, environment=made.folder), *steps]
+    fitted: Plan = replaced(plan, steps=tuple(_for_this_machine(step, here) for step in steps))
     return fitted
 
 
@@ -111,8 +96,9 @@ def _one_environment(plan: Plan, typed: Typed) -> Environment:
     return plan.environments[0]
 
 
-def _first_by_hand(steps: list[Step], typed: Typed, *, system: bool) -> str:
-    told = "; ".join(step.purpose.rstrip(".") + (f": `{typed(step.argv)}`" if step.argv else "") for step in steps)
+def _first_by_hand(steps: list[Step], shells: str, *, system: bool) -> str:
+    lines = ((step.purpose.rstrip("."), action_line(step.action, shells)) for step in steps)
+    told = "; ".join(what + (f": `{line}`" if line else "") for what, line in lines)
     could = "" if system or any(map(is_for_a_person, steps)) else ", or add --system to have it done"
     who = " as an administrator" if any(step.scope == SYSTEM for step in steps) else ""
     hint = f"Do that{who}{could}; --expect cpu plans without a GPU."
@@ -120,44 +106,22 @@ def _first_by_hand(steps: list[Step], typed: Typed, *, system: bool) -> str:
 
 
 def _fitted(step: Step, made: Environment, here: Here) -> tuple[Step, ...]:
-    if step.scope == SYSTEM and step.argv:
-        return (unattended(step),)
-    if step.id != _CREATE:
+    action = step.action
+    if step.scope == SYSTEM:
+        return (replaced(step, action=action.unattended()),)
+    if not isinstance(action, CreateEnvironment):
         return (step,)
     if not here.exists:
-        return (_started(step, here.python),)
+        return (replaced(step, action=replaced(action, starter=here.python)) if here.python else step,)
     if made.installer != CONDA:
         return ()
-    argv = (step.argv[0], "install", *step.argv[2:])
-    return (replaced(step, purpose="Bring conda's packages into the environment.", argv=argv, undo=()),)
+    return (replaced(step, action=action.into_existing("Bring conda's packages into the environment.")),)
 
 
-def _started(step: Step, python: tuple[str, ...]) -> Step:
-    """Start another interpreter than the plan names, for the same Python."""
-    if not python or "venv" not in step.argv:
-        return step
-    if "-m" in step.argv:
-        argv = (*python, *step.argv[step.argv.index("-m") :])
-    else:
-        place = step.argv.index("--python") + 1
-        argv = (*step.argv[:place], python[-1], *step.argv[place + 1 :])
-    started: Step = replaced(step, argv=argv)
-    return started
-
-
-def _bring_pip(made: Environment) -> Step:
-    python = interpreter(made)
-    argv = (python, "-m", "ensurepip", "--upgrade")
-    verify = (python, "-m", "pip", "--version")
-    return Step("bring-pip", "Bring pip into the environment.", argv, verify=verify, environment=made.folder)
-
-
-def _renamed(step: Step, programs: dict[str, str]) -> Step:
-    def named(argv: tuple[str, ...]) -> tuple[str, ...]:
-        return (programs.get(argv[0], argv[0]), *argv[1:]) if argv else argv
-
-    renamed: Step = replaced(step, argv=named(step.argv), verify=named(step.verify), undo=named(step.undo))
-    return renamed
+def _for_this_machine(step: Step, here: Here) -> Step:
+    action = step.action.with_programs(dict(here.programs))
+    changed: Step = replaced(step, action=action if here.has_sudo else action.without_sudo())
+    return changed
 
 
 # They put packages elsewhere, or make another Python's packages seem to be there.
@@ -191,10 +155,10 @@ def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 def can_stand_for_pip(environment: Mapping[str, str]) -> bool:
     """Tell whether pip's configuration can be read for uv, which is told all of it but extra indexes."""
-    from envcheck.matrix.refresh.pip_settings import ArtifactError, pip_options
+    from envcheck.matrix.refresh.pip_settings import ArtifactError, read_pip_options
 
     try:
-        pip_options(environment)
+        read_pip_options(environment)
     except (ArtifactError, ImportError):
         return False
     return True
@@ -208,9 +172,9 @@ def _for_mamba(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _for_uv(environment: Mapping[str, str]) -> dict[str, str]:
     """Hand pip's index settings to uv, which reads none of them. Raises ArtifactError, ImportError."""
-    from envcheck.matrix.refresh.pip_settings import connection_settings, is_on, pip_options
+    from envcheck.matrix.refresh.pip_settings import is_true, read_connection_settings, read_pip_options
 
-    options, settings = pip_options(environment), connection_settings(environment)
+    options, settings = read_pip_options(environment), read_connection_settings(environment)
     found = {
         "UV_FIND_LINKS": ",".join(options.get("find-links", "").split()),
         "UV_DEFAULT_INDEX": options.get("index-url", "").strip(),
@@ -219,7 +183,7 @@ def _for_uv(environment: Mapping[str, str]) -> dict[str, str]:
         "SSL_CLIENT_CERT": settings.client_certificate,
         "ALL_PROXY": settings.proxy,
     }
-    if is_on(options.get("no-index", "")):
+    if is_true(options.get("no-index", "")):
         # uv has no variable for "no index": kept off the network alone, it reads what it once read of one
         found["UV_OFFLINE"], found["UV_DEFAULT_INDEX"] = "1", Path(sys.prefix, "no-index").as_uri()
     return {name: value for name, value in found.items() if value}

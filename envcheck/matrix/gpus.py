@@ -2,74 +2,67 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
 
-from envcheck.host.data_files import read_data
-from envcheck.model.releases import GpuProduct
+from envcheck.host.data_files import load_data
+from envcheck.model.gpu_products import GpuProduct, GpuTable, PciProduct
 
 
-def gpu_by_pci_id(device_id: str) -> GpuProduct | None:
+def find_gpu_by_pci_id(device_id: str) -> GpuProduct | None:
     """Return the product of a PCI device id such as 2684 (hexadecimal, any case)."""
-    row = _table()["pci"].get(device_id.lower())
-    return _product(row) if row else None
+    row = _load_table().pci.get(device_id.lower())
+    return _make_product(row) if row else None
 
 
-def gpu_by_name(name: str) -> GpuProduct | None:
-    """Return the product of a name as drivers report it; a name on several chips has several capabilities."""
-    wanted = _normal(name)
-    row = _table()["names"].get(wanted)
+def find_gpu_by_name(name: str) -> GpuProduct | None:
+    """Return the product of a name as drivers report it; a name of several chips has several capabilities."""
+    wanted = _normalise(name)
+    row = _load_table().names.get(wanted)
     if row:
-        return GpuProduct(name, None, None, tuple(row["cc"]), row.get("data_center"))
-    rows = (row for row in _table()["pci"].values() if _normal(row["name"]) == wanted)
-    found = next(rows, None)
-    return _product(found) if found else None
+        return GpuProduct(name, None, None, row.cc, row.data_center)
+    found = next((product for product in _load_table().pci.values() if _normalise(product.name) == wanted), None)
+    return _make_product(found) if found else None
 
 
 @lru_cache(maxsize=64)
-def capabilities_named(words: str) -> tuple[str, ...]:
-    """List the compute capabilities of the products people mean by words such as "RTX 4090", "gtx1080ti" or "H100"."""
-    apart = _apart(words)
-    return _named(words) or (_named(apart) if apart != words else ())
+def find_capabilities(words: str) -> tuple[str, ...]:
+    """List the compute capabilities of the products that a user may mean: "RTX 4090", "gtx1080ti", "H100"."""
+    separated = _insert_blanks(words)
+    return _find_by_words(words) or (_find_by_words(separated) if separated != words else ())
 
 
-def _named(words: str) -> tuple[str, ...]:
-    exact = gpu_by_name(words)
+def _find_by_words(words: str) -> tuple[str, ...]:
+    exact = find_gpu_by_name(words)
     if exact:
         return exact.compute_capabilities
-    wanted = f" {_normal(words)} "
-    named = [(name, row["cc"]) for name, row in _table()["names"].items()]
-    named += [(row["name"], [row["cc"]]) for row in _table()["pci"].values()]
-    found = {number for name, numbers in named if wanted in _tokens(name) for number in numbers}
+    wanted = f" {_normalise(words)} "
+    named = [(name, row.cc) for name, row in _load_table().names.items()]
+    named += [(row.name, (row.cc,)) for row in _load_table().pci.values()]
+    found = {number for name, numbers in named if wanted in _separate_words(name) for number in numbers}
     return tuple(sorted(found, key=float))
 
 
-def _apart(words: str) -> str:
-    """Put the blanks in that are often left out: "GTX1080Ti" -> "GTX 1080 Ti"."""
+def _insert_blanks(words: str) -> str:
+    """Insert the blanks that users often omit: "GTX1080Ti" -> "GTX 1080 Ti"."""
     series = re.sub(r"(?i)\b(rtx|gtx|gt|quadro|tesla)(?=[a-z]?\d)", r"\1 ", words)
     return re.sub(r"(?i)(\d{3,4})(ti|super)\b", r"\1 \2", series)
 
 
-@lru_cache(maxsize=1)
-def _table() -> Mapping[str, Any]:
-    table: Mapping[str, Any] = json.loads(read_data("gpus.json"))
-    return table
+def _load_table() -> GpuTable:
+    return load_data("gpus", GpuTable)
 
 
-def _product(row: Mapping[str, Any]) -> GpuProduct:
-    architecture = _table()["chips"].get(row["chip"])
-    return GpuProduct(row["name"], row["chip"], architecture, (row["cc"],), row.get("data_center"))
+def _make_product(row: PciProduct) -> GpuProduct:
+    return GpuProduct(row.name, row.chip, _load_table().chips.get(row.chip), (row.cc,), row.data_center)
 
 
-def _normal(name: str) -> str:
-    """Lower the case, collapse blanks, drop the vendor and the MIG part: "NVIDIA H200 MIG 1g.18gb" -> "h200"."""
+def _normalise(name: str) -> str:
+    """Convert to lower case, collapse blanks, drop the vendor and the MIG part: "NVIDIA H200 MIG 1g.18gb" -> "h200"."""
     return " ".join(name.lower().split()).removeprefix("nvidia ").partition(" mig ")[0]
 
 
-def _tokens(name: str) -> str:
-    """Part a name into words between blanks: "NVIDIA A100-SXM4-40GB" -> " a100 sxm4 40gb a100-sxm4-40gb "."""
-    plain = _normal(name)
+def _separate_words(name: str) -> str:
+    """Put blanks around each word: "NVIDIA A100-SXM4-40GB" -> " a100 sxm4 40gb a100-sxm4-40gb "."""
+    plain = _normalise(name)
     return f" {plain.replace('-', ' ')} {plain} "

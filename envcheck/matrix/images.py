@@ -1,47 +1,78 @@
-"""What the name of a public container image says of its contents, by data/base_images.json."""
+"""Read what the name of a public container image says of its contents."""
 
 from __future__ import annotations
 
-import json
 import re
-from functools import lru_cache
-from typing import Any
 
-from envcheck.host.data_files import read_data
-
-
-@lru_cache(maxsize=1)
-def conventions() -> dict[str, Any]:
-    """Return the table of naming conventions."""
-    table: dict[str, Any] = json.loads(read_data("base_images.json"))
-    return table
+from envcheck.frameworks import framework, framework_names
+from envcheck.host.data_files import load_data
+from envcheck.model import dataclass
 
 
-def parse_reference(reference: str) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """Read an image reference such as pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime; None for one of no known kind.
+@dataclass(frozen=True)
+class ImageConvention:
+    """How the images of a repository are named; patterns name the parts."""
 
-    Returns the row of the table and the parts by its names: torch 2.4.0, cuda 12.4, cudnn 9, flavor runtime.
+    repository: str
+    tag: str
+    source: str
+    os: str = ""
+    cudnn_unnumbered: str = "any"  # the cuDNN major behind a tag that names cuDNN without a number
+
+
+@dataclass(frozen=True)
+class SystemRelease:
+    """A release of a Linux distribution and what it contains; "" for what is not known."""
+
+    os: str = ""
+    version: str = ""
+    codename: str = ""
+    glibc: str = ""
+    python: str = ""
+    pip: str = ""
+
+
+@dataclass(frozen=True)
+class BaseImages:
+    """The content of data/base_images.json."""
+
+    images: tuple[ImageConvention, ...]
+    systems: tuple[SystemRelease, ...]
+    for_gpu: str  # pattern of the names of images for a GPU
+    compiles_cuda: tuple[str, ...]  # distributions that compile CUDA code when they are installed
+
+
+def load_base_images() -> BaseImages:
+    """Return data/base_images.json: the naming conventions of public images."""
+    return load_data("base_images", BaseImages)
+
+
+def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | None:
+    """Parse a reference such as pytorch/pytorch:2.4.0-cuda12.4-cudnn9-runtime; None if no convention fits.
+
+    Returns the convention and the parts by name: torch 2.4.0, cuda 12.4, cudnn 9, flavor runtime.
     """
     name = reference.split("@", 1)[0]
     repository, _, tag = name.rpartition(":") if ":" in name.rsplit("/", 1)[-1] else (name, "", "")
-    for row in conventions()["images"]:
-        place = re.fullmatch(row["repository"], repository)
-        said = re.fullmatch(row["tag"], tag)
-        if place and said:
-            return row, {key: value or "" for key, value in {**said.groupdict(), **place.groupdict()}.items()}
+    for row in load_base_images().images:
+        named, tagged = re.fullmatch(row.repository, repository), re.fullmatch(row.tag, tag)
+        if named and tagged:
+            return row, {key: value or "" for key, value in {**tagged.groupdict(), **named.groupdict()}.items()}
     return None
 
 
-def framework_in(reference: str) -> tuple[str, str, str] | None:
-    """Name the distribution, its version and its CUDA that an image is made of; None where its name tells none.
+def parse_framework(reference: str) -> tuple[str, str, str] | None:
+    """Return the framework's distribution, version and CUDA that an image contains; None if its name states none.
 
-    The CUDA is "" where the name does not tell it, and "cpu" for an image without.
+    The CUDA is "" if the name does not state it, and "cpu" for an image without CUDA.
     """
     found = parse_reference(reference)
     parts = found[1] if found else {}
-    if parts.get("torch"):
-        return "torch", parts["torch"], parts.get("cuda", "")
-    if not parts.get("tensorflow"):
+    name = next((name for name in framework_names() if parts.get(name)), "")
+    if not name:
         return None
-    version, is_for_gpu = parts["tensorflow"], bool(parts.get("gpu"))
-    return f"tensorflow{'-gpu' if is_for_gpu and version[:2] == '1.' else ''}", version, "" if is_for_gpu else "cpu"
+    is_for_gpu = bool(parts.get("gpu") or parts.get("cuda"))
+    known = framework(name)
+    if known.index:
+        return name, parts[name], parts.get("cuda", "")
+    return known.distribution_in_image(parts[name], for_gpu=is_for_gpu), parts[name], "" if is_for_gpu else "cpu"

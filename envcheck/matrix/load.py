@@ -1,16 +1,40 @@
-"""Load the built-in matrix, or a user's file after checking it against the schema."""
+"""Load the built-in matrix from its files, or a user's matrix after checking it against the schema."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, cached_property
 from typing import Any
 
 from envcheck.host.data_files import read_data
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.rows import Sections
 
 SCHEMA_ID = "envcheck/matrix/1"
+# Section of a document -> levels of tables above its rows.
+SECTIONS = {
+    "schema": 0,
+    "checked": 0,
+    "citations": 1,
+    "frameworks": 1,
+    "companions": 1,
+    "releases": 3,
+    "removed": 1,
+    "toolkits": 1,
+    "drivers": 1,
+    "cudnn": 2,
+    "tensorrt": 2,
+    "conda": 2,
+    "architectures": 1,
+    "problems": 1,
+}
+# File of data/matrix -> its sections. The releases of each framework have a file of their own, and each file holds
+# the citations of its rows.
+FILES = {
+    "frameworks": ("schema", "checked", "frameworks", "companions", "removed"),
+    **{name: (name,) for name in ("toolkits", "drivers", "cudnn", "tensorrt", "conda", "architectures", "problems")},
+}
+_FILE_OF = {section: file for file, sections in FILES.items() for section in sections}
 LIMIT = 64 << 20  # bytes of a user's matrix; the built-in one is below two megabytes
 
 
@@ -19,51 +43,107 @@ class MatrixError(Exception):
 
 
 def load_matrix(path: str | None = None) -> Matrix:
-    """Load the built-in matrix, or the file or pinned address `path`, whose shape is checked first."""
-    if path is None:
-        return Matrix(Sections(read_data("compat_matrix.json").decode("utf-8")))
-    return Matrix(load_document(path))
+    """Load the built-in matrix, or check and load the file or pinned URL `path`."""
+    return Matrix(_open_built_in() if path is None else load_document(path))
 
 
 def load_document(path: str | None = None) -> dict[str, Any]:
-    """Decode a whole matrix document, the built-in one, a file's or that of an address with its hash, checked."""
+    """Load the whole built-in document, or check and load the file or pinned URL `path`; raises MatrixError."""
     if path is None:
-        built_in: dict[str, Any] = json.loads(read_data("compat_matrix.json"))
-        return built_in
-    name, content = _fetched(path) if is_address(path) else (path, _read(path))
-    data = _parse(_text(content, name), name)
-    check_document(data, name)
-    return data
+        built_in = _open_built_in()
+        return {**built_in, "releases": dict(built_in["releases"])}
+    name, content = _fetch(path) if _is_url(path) else (path, _read(path))
+    document = _parse(content, name)
+    check_document(document, name)
+    return document
 
 
-def is_address(path: str) -> bool:
-    """Tell whether a matrix is to be fetched: https://host/matrix.json#sha256=..."""
+def _open_built_in() -> Mapping[str, Any]:
+    """Open the built-in document: the file of a section is read when the section is first used.
+
+    Its citations are those of the files read so far, which are all that the rows of these files name.
+    """
+    citations: dict[str, Any] = {}
+
+    @cache
+    def read_file(file: str) -> dict[str, Any]:
+        part: dict[str, Any] = json.loads(read_data(f"matrix/{file}.json"))
+        citations.update(part["citations"])
+        return part
+
+    def list_frameworks() -> list[str]:
+        return sorted([*read_file("frameworks")["frameworks"], *read_file("frameworks")["companions"]])
+
+    releases = _LazyTable(list_frameworks, lambda name: read_file(f"releases/{name}")["releases"][name])
+    given = {"citations": citations, "releases": releases}
+    return _LazyTable(lambda: SECTIONS, lambda name: given[name] if name in given else read_file(_FILE_OF[name])[name])
+
+
+class _LazyTable(Mapping[str, Any]):
+    """A table whose values are read on first use."""
+
+    def __init__(self, list_names: Callable[[], Iterable[str]], read: Callable[[str], Any]) -> None:
+        self._list_names, self._read = list_names, read
+        self._values: dict[str, Any] = {}
+
+    @cached_property
+    def _names(self) -> dict[str, None]:
+        return dict.fromkeys(self._list_names())
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._values:
+            self._values[name] = self._read(name)
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def check_document(document: dict[str, Any], path: str) -> None:
+    """Raise MatrixError for a document of another schema, or whose rows cite what it does not hold."""
+    _check_schema_id(document, path)
+    _check_shape(document, path)
+    for row in iterate_rows(document):
+        for citation in row["citations"]:
+            if citation not in document["citations"]:
+                raise MatrixError(f"The matrix file {path} has a row that cites {citation!r}, which it does not hold.")
+
+
+def iterate_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield each row of a matrix document, or of a part of one."""
+    for versions in document.get("releases", {}).values():
+        for rows in versions.values():
+            yield from rows
+    for section in ("toolkits", "drivers", "architectures", "removed"):
+        yield from document.get(section, {}).values()
+    for section in ("cudnn", "tensorrt", "conda"):
+        for rows in document.get(section, {}).values():
+            yield from rows
+    yield from document.get("problems", ())
+
+
+def _is_url(path: str) -> bool:
     return path.lower().startswith(("http://", "https://"))
 
 
-def check_document(data: dict[str, Any], path: str) -> None:
-    """Raise MatrixError for a document that is no matrix of this edition, or whose rows cite what it lacks."""
-    _check_schema_id(data, path)
-    _check_shape(data, path)
-    _check_citations(data, path)
-
-
-def _fetched(address: str) -> tuple[str, bytes]:
-    """Fetch a user's matrix, whose hash the address must name; return it behind a name fit for messages."""
-    from envcheck.matrix.refresh.index import fetch_pinned, plain_url
-    from envcheck.matrix.refresh.pip_settings import (  # only an address needs a network
-        ArtifactError,
-        MissingLibraryError,
-    )
+def _fetch(url: str) -> tuple[str, bytes]:
+    """Fetch a matrix from https://host/matrix.json#sha256=...; return it after its URL without credentials."""
+    from envcheck.matrix.refresh.index import fetch_pinned, strip_url  # only a URL needs the network
+    from envcheck.matrix.refresh.pip_settings import ArtifactError, MissingLibraryError
 
     try:
-        return plain_url(address), fetch_pinned(address, LIMIT)
+        return strip_url(url), fetch_pinned(url, LIMIT)
     except (ArtifactError, MissingLibraryError) as error:
         raise MatrixError(f"The matrix cannot be fetched. {error}") from error
 
 
 def _read(path: str) -> bytes:
-    """Read a user's file; directories, devices and files no matrix is as large as are refused."""
+    """Read a user's file; raises MatrixError for folders, devices and files that are larger than any matrix."""
     from pathlib import Path  # only a user's file needs it
 
     if not path:
@@ -75,7 +155,7 @@ def _read(path: str) -> bytes:
         if not file.is_file():
             raise MatrixError(f"The matrix file {path} is not a regular file.")
         if file.stat().st_size > LIMIT:
-            raise MatrixError(f"The matrix file {path} is larger than {LIMIT >> 20} MiB: no matrix is.")
+            raise MatrixError(f"The matrix file {path} is larger than {LIMIT >> 20} MiB, the most that is read.")
         return file.read_bytes()
     except OSError as error:
         raise MatrixError(f"The matrix file {path} cannot be read: {error.strerror}.") from error
@@ -83,28 +163,22 @@ def _read(path: str) -> bytes:
         raise MatrixError("The matrix file has a name that no file can have.") from error
 
 
-def _text(data: bytes, path: str) -> str:
-    """Decode a file's bytes; what is not UTF-8 is refused."""
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise MatrixError(f"The matrix file {path} is not UTF-8 text.") from error
-
-
-def _parse(text: str, path: str) -> dict[str, Any]:
+def _parse(content: bytes, path: str) -> dict[str, Any]:
     """Decode JSON whose top level must be an object."""
     try:
-        data = json.loads(text)
+        document = json.loads(content.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise MatrixError(f"The matrix file {path} is not UTF-8 text.") from error
     except (ValueError, RecursionError) as error:
         raise MatrixError(f"The matrix file {path} is not valid JSON: {error}.") from error
-    if not isinstance(data, dict):
+    if not isinstance(document, dict):
         raise MatrixError(f"The matrix file {path} is not a JSON object.")
-    return data
+    return document
 
 
-def _check_schema_id(data: dict[str, Any], path: str) -> None:
-    """Refuse another document, and an older or newer edition of this one."""
-    found = data.get("schema")
+def _check_schema_id(document: dict[str, Any], path: str) -> None:
+    """Reject another kind of document, and an older or newer edition of this one."""
+    found = document.get("schema")
     if found == SCHEMA_ID:
         return
     name, _, edition = str(found).rpartition("/")
@@ -114,33 +188,12 @@ def _check_schema_id(data: dict[str, Any], path: str) -> None:
     raise MatrixError(f"The matrix file {path} has the {age} schema {found!r}; this program reads {SCHEMA_ID!r}.")
 
 
-def _check_shape(data: dict[str, Any], path: str) -> None:
-    """Validate against the JSON schema that ships beside the built-in matrix."""
-    import fastjsonschema  # compiles a schema, for user files only
+def _check_shape(document: dict[str, Any], path: str) -> None:
+    """Validate against the JSON schema that is shipped with the built-in matrix."""
+    import fastjsonschema  # compiles a schema; only user files need it
 
-    validate = fastjsonschema.compile(json.loads(read_data("compat_matrix.schema.json")))
+    validate = fastjsonschema.compile(json.loads(read_data("matrix/matrix.schema.json")))
     try:
-        validate(data)
+        validate(document)
     except fastjsonschema.JsonSchemaValueException as error:
         raise MatrixError(f"The matrix file {path} does not fit its schema: {error.message}.") from error
-
-
-def _check_citations(data: dict[str, Any], path: str) -> None:
-    """Refuse rows that cite what the file does not hold."""
-    for row in every_row(data):
-        for citation in row["citations"]:
-            if citation not in data["citations"]:
-                raise MatrixError(f"The matrix file {path} has a row that cites {citation!r}, which it does not hold.")
-
-
-def every_row(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield each row of each section of a matrix document."""
-    for versions in data["releases"].values():
-        for rows in versions.values():
-            yield from rows
-    for section in ("toolkits", "drivers", "architectures", "removed"):
-        yield from data[section].values()
-    for section in ("cudnn", "tensorrt", "conda"):
-        for rows in data[section].values():
-            yield from rows
-    yield from data["problems"]

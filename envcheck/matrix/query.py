@@ -1,11 +1,11 @@
-"""Ask the matrix for releases, toolkits, drivers, architectures, cuDNN, TensorRT and conda builds."""
+"""Query the matrix: releases, toolkits, drivers, architectures, cuDNN, TensorRT and conda builds, as typed rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from envcheck.matrix.rows import Raw, build_row, join_builds
+from envcheck.model import Citation, major, major_minor, replaced
 from envcheck.model.releases import (
     Architecture,
     CondaBuild,
@@ -18,133 +18,39 @@ from envcheck.model.releases import (
     Toolkit,
 )
 
+Cells = Mapping[str, Any]  # a row of a document
+R = TypeVar("R")
 
-class CudaTables:
-    """The tables of a matrix document beside its releases."""
+_NO_CELLS = ("distribution", "platform", "citations", "note", "proof")  # the name and the sources of a row
 
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        """Wrap a decoded document of schema envcheck/matrix/1."""
-        self._document = document
-        self._citations: Raw = document["citations"]
-        self._lines_of_toolkit: tuple[Toolkit, ...] | None = None
-
-    def toolkit(self, version: str) -> Toolkit | None:
-        """Return the CUDA Toolkit line of a version such as 12.6 or 12.6.77."""
-        return self._toolkit(_line(version))
-
-    def toolkits(self) -> tuple[Toolkit, ...]:
-        """List the CUDA Toolkit lines, newest first."""
-        if self._lines_of_toolkit is None:
-            rows = map(self._toolkit, reversed([*self._document["toolkits"]]))
-            self._lines_of_toolkit = tuple(row for row in rows if row)
-        return self._lines_of_toolkit
-
-    def newest_toolkit(self) -> Toolkit | None:
-        """Return the newest CUDA Toolkit line; None when the matrix has none."""
-        return next(iter(self.toolkits()), None)
-
-    def _toolkit(self, line: str) -> Toolkit | None:
-        raw = self._document["toolkits"].get(line)
-        return build_row(Toolkit, raw, self._citations, version=line) if raw else None
-
-    def cuda_sonames(self, cuda_version: str) -> Mapping[str, str]:
-        """Map each CUDA library to its soname in that toolkit: cudart to libcudart.so.12; empty when unknown."""
-        found = self.toolkit(cuda_version)
-        return found.sonames if found else {}
-
-    def toolkits_with(self, library: str, soname: str) -> tuple[str, ...]:
-        """List the toolkit lines, newest first, whose `library`, such as cublas, has this soname."""
-        rows = self._document["toolkits"]
-        return tuple(line for line in reversed([*rows]) if rows[line]["sonames"].get(library) == soname)
-
-    def driver_branch(self, release: str) -> DriverBranch | None:
-        """Return the branch of a Linux driver release such as 550.163.01, or of 550."""
-        branch = release.split(".", maxsplit=1)[0]
-        raw = self._document["drivers"].get(branch)
-        return build_row(DriverBranch, raw, self._citations, branch=branch) if raw else None
-
-    def driver_branches(self) -> tuple[DriverBranch, ...]:
-        """List the driver branches, newest first."""
-        found = map(self.driver_branch, reversed([*self._document["drivers"]]))
-        return tuple(row for row in found if row)
-
-    def architecture(self, compute_capability: str) -> Architecture | None:
-        """Return the GPU architecture of a compute capability such as 8.9."""
-        raw = self._document["architectures"].get(compute_capability)
-        known = {"compute_capability": compute_capability}
-        return build_row(Architecture, raw, self._citations, **known) if raw else None
-
-    def architectures(self) -> tuple[Architecture, ...]:
-        """List the GPU architectures, oldest first."""
-        return tuple(row for row in map(self.architecture, self._document["architectures"]) if row)
-
-    # -- cuDNN --
-
-    def cudnn(self, version: str, cuda_major: str | None = None) -> CudnnRelease | None:
-        """Return the cuDNN line of a version such as 9.1.0.70, built for one CUDA major if that is given.
-
-        Without `cuda_major` the row joins all builds: every CUDA version, the lowest floors.
-        """
-        line = _line(version)
-        rows = [
-            build_row(CudnnRelease, raw, self._citations, version=line)
-            for raw in self._document["cudnn"].get(line, ())
-            if cuda_major is None or raw["cuda_major"] == cuda_major
-        ]
-        return join_builds(rows) if rows else None
-
-    def cudnn_builds(self, version: str = "") -> tuple[CudnnRelease, ...]:
-        """List the builds of a cuDNN line, a row per CUDA major, or those of all lines, oldest first."""
-        return tuple(
-            build_row(CudnnRelease, raw, self._citations, version=line)
-            for line, raws in self._lines("cudnn", version)
-            for raw in raws
-        )
-
-    def cudnn_soname(self, version: str) -> str | None:
-        """Return the soname of a cuDNN version: libcudnn.so.9."""
-        found = self.cudnn(version)
-        return found.soname if found else None
-
-    # -- TensorRT --
-
-    def tensorrt(self, version: str = "") -> tuple[TensorrtRelease, ...]:
-        """List the builds of the TensorRT line of a version such as 8.6.1, a row per CUDA major, or of all lines."""
-        return tuple(
-            build_row(TensorrtRelease, raw, self._citations, version=line)
-            for line, raws in self._lines("tensorrt", version)
-            for raw in raws
-        )
-
-    def _lines(self, section: str, version: str) -> list[tuple[str, list[Raw]]]:
-        table = self._document[section]
-        lines = (_line(version),) if version else tuple(table)
-        return [(line, table.get(line, ())) for line in lines]
-
-    # -- conda --
-
-    def conda_packages(self) -> tuple[str, ...]:
-        """List the packages of which conda builds are documented."""
-        return tuple(self._document["conda"])
-
-    def conda_builds(self, package: str) -> tuple[CondaBuild, ...]:
-        """List what is documented of a package's builds on the conda channels; () where nothing is."""
-        raws = self._document["conda"].get(package, ())
-        return tuple(build_row(CondaBuild, raw, self._citations, package=package) for raw in raws)
+# The values of cells that a document omits because they do not apply.
+_OMITTED: dict[type, dict[str, Any]] = {
+    FrameworkRelease: {
+        "glibc": None,
+        "cuda": None,
+        "cudnn": None,
+        "compute_capabilities": (),
+        "cpu_features": (),
+        "gpu_extra": None,
+        "cuda_wheels": (),
+        "finds_cuda_wheels": False,
+        "requires": {},
+        "yanked": False,
+    },
+    Toolkit: {"minor_floor_linux": None, "minor_floor_windows": None},
+    CondaBuild: {"platforms": (), "cuda": ()},
+    Architecture: {"last_toolkit": None, "first_driver_branch": None, "last_driver_branch": None},
+    KnownProblem: {"platforms": (), "pythons": "", "requires_extra": None, "condition": "", "fix": ""},
+}
 
 
-def _line(version: str) -> str:
-    """Cut a version to major.minor: 12.6.77 -> 12.6."""
-    return ".".join(version.split(".")[:2])
-
-
-class Matrix(CudaTables):
+class Matrix:
     """A loaded matrix document."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         """Wrap a decoded document of schema envcheck/matrix/1."""
-        super().__init__(document)
-        self._built: dict[int, FrameworkRelease] = {}  # by the identity of the raw row, which the document holds
+        self._document = document
+        self._built: dict[int, Any] = {}  # rows by the identity of their cells, which the document holds
 
     @property
     def checked(self) -> str:
@@ -168,25 +74,24 @@ class Matrix(CudaTables):
 
     def module_of(self, distribution: str) -> str | None:
         """Return the top-level module a framework distribution owns."""
-        for known in self._document["frameworks"].values():
-            for item in known["distributions"]:
-                if item["name"] == distribution:
-                    return str(item["module"])
-        return None
+        items = (item for known in self._document["frameworks"].values() for item in known["distributions"])
+        return next((str(item["module"]) for item in items if item["name"] == distribution), None)
 
     def release(
         self, framework: str, version: str, platform: str, distribution: str | None = None
     ) -> FrameworkRelease | None:
-        """Return one release's row; without `distribution`, of the first one that has this release here."""
+        """Return the row of a release; without `distribution`, of the first distribution that has it here."""
         versions = self._document["releases"].get(framework, {})
-        exact = _spelling(version, versions)
-        if exact is None:
-            return None
-        for name in (distribution,) if distribution else self.distributions(framework):
-            for raw in versions[exact]:
-                if raw["distribution"] == name and raw["platform"] in (platform, "any"):
-                    return self._framework_release(framework, exact, raw)
-        return None
+        exact = next((spelling for spelling in _list_spellings(version) if spelling in versions), None)
+        names = (distribution,) if distribution else self.distributions(framework)
+        found = (
+            cells
+            for name in names
+            for cells in versions.get(exact, ())
+            if cells["distribution"] == name and cells["platform"] in (platform, "any")
+        )
+        first = next(found, None)
+        return self._row(FrameworkRelease, first, framework=framework, version=exact) if first else None
 
     def versions(self, framework: str) -> tuple[str, ...]:
         """List the versions of a framework's releases, newest first."""
@@ -195,23 +100,23 @@ class Matrix(CudaTables):
     def releases(
         self, framework: str, platform: str | None = None, admits: Callable[[str], bool] | None = None
     ) -> tuple[FrameworkRelease, ...]:
-        """List a framework's releases, newest first, of every distribution; `admits` is asked about each version."""
-        held = self._document["releases"].get(framework, {})
+        """List a framework's releases, newest first, of every distribution; `admits` filters by version."""
+        versions = self._document["releases"].get(framework, {})
         return tuple(
-            self._framework_release(framework, version, raw)
+            self._row(FrameworkRelease, cells, framework=framework, version=version)
             for version in self.versions(framework)
             if admits is None or admits(version)
-            for raw in held[version]
-            if platform is None or raw["platform"] in (platform, "any")
+            for cells in versions[version]
+            if platform is None or cells["platform"] in (platform, "any")
         )
 
     def cudas(self, framework: str, version: str, platform: str) -> tuple[str, ...]:
-        """List the CUDA lines of a release's builds for a platform, by its exact version, without making their rows."""
+        """List the CUDA lines of a release's builds for a platform, without building their rows."""
         rows = self._document["releases"].get(framework, {}).get(version, ())
-        return tuple(raw["cuda"] for raw in rows if raw["platform"] in (platform, "any") and raw.get("cuda"))
+        return tuple(cells["cuda"] for cells in rows if cells["platform"] in (platform, "any") and cells.get("cuda"))
 
     def companion_of(self, distribution: str) -> str | None:
-        """Return the companion a distribution belongs to: tf-keras to keras; its releases are asked for like others."""
+        """Return the companion of a distribution: keras for tf-keras; a companion has releases like a framework."""
         known = self._document["companions"].items()
         found = (name for name, body in known if any(item["name"] == distribution for item in body["distributions"]))
         return next(found, None)
@@ -219,43 +124,141 @@ class Matrix(CudaTables):
     def companions_of(self, tensorflow: str, platform: str) -> tuple[FrameworkRelease, ...]:
         """List the companions' releases that go with a TensorFlow release on a platform, newest first."""
         rows = (row for name in self._document["companions"] for row in self.releases(name, platform))
-        return tuple(row for row in rows if row.tensorflow and _matches(row.tensorflow, tensorflow))
-
-    def _framework_release(self, framework: str, version: str, raw: Raw) -> FrameworkRelease:
-        if id(raw) not in self._built:
-            self._built[id(raw)] = build_row(
-                FrameworkRelease, raw, self._citations, framework=framework, version=version
-            )
-        return self._built[id(raw)]
+        return tuple(row for row in rows if row.tensorflow and _matches(tensorflow, row.tensorflow))
 
     def removed_distribution(self, name: str) -> RemovedDistribution | None:
-        """Return why a distribution name no longer brings its framework; None for a living one."""
-        raw = self._document["removed"].get(name)
-        return build_row(RemovedDistribution, raw, self._citations, name=name) if raw else None
+        """Return why a distribution no longer installs its framework; None if it does."""
+        return self._one(RemovedDistribution, "removed", name=name)
 
     def problems(self, distribution: str, version: str, stage: str = "run") -> tuple[KnownProblem, ...]:
-        """List the known problems of a release; platform, Python and conditions are the caller's to check.
+        """List the known problems of a release; the caller checks platform, Python and conditions.
 
-        `stage`: "run" for installed releases, "install" for what does not resolve, "advice" for the rest.
+        `stage`: "run" for installed releases, "install" for requirements that do not resolve, "advice" for the rest.
         """
         return tuple(
-            build_row(KnownProblem, _without(raw, "distributions"), self._citations, distribution=distribution)
-            for raw in self._document["problems"]
-            if distribution in raw["distributions"]
-            and raw.get("stage", "run") == stage
-            and _matches(raw["specifier"], version)
+            self._build(KnownProblem, _without_distributions(cells), distribution=distribution)
+            for cells in self._document["problems"]
+            if distribution in cells["distributions"]
+            and cells.get("stage", "run") == stage
+            and _matches(version, cells["specifier"])
         )
 
+    # -- CUDA and the driver --
 
-def _spelling(version: str, known: Mapping[str, Any]) -> str | None:
-    """Find how the matrix spells a version, trailing zeros aside: 2.15 -> 2.15.0."""
-    for candidate in _spellings(version):
-        if candidate in known:
-            return candidate
-    return None
+    def toolkit(self, version: str) -> Toolkit | None:
+        """Return the CUDA Toolkit line of a version such as 12.6 or 12.6.77."""
+        return self._one(Toolkit, "toolkits", version=major_minor(version))
+
+    def resolve_toolkit(self, cuda: str) -> Toolkit | None:
+        """Return the line of a CUDA version; a bare major, as JAX names its builds, stands for its oldest line."""
+        if "." in cuda:
+            return self.toolkit(cuda)
+        return next((row for row in reversed(self.toolkits()) if major(row.version) == cuda), None)
+
+    def toolkits(self) -> tuple[Toolkit, ...]:
+        """List the CUDA Toolkit lines, newest first."""
+        return tuple(row for row in map(self.toolkit, reversed([*self._document["toolkits"]])) if row)
+
+    def cuda_sonames(self, cuda_version: str) -> Mapping[str, str]:
+        """Map each CUDA library to its soname in that toolkit: cudart to libcudart.so.12; empty when unknown."""
+        found = self.toolkit(cuda_version)
+        return found.sonames if found else {}
+
+    def toolkits_with(self, library: str, soname: str) -> tuple[str, ...]:
+        """List the toolkit lines, newest first, whose `library`, such as cublas, has this soname."""
+        return tuple(row.version for row in self.toolkits() if row.sonames.get(library) == soname)
+
+    def driver_branch(self, release: str) -> DriverBranch | None:
+        """Return the branch of a Linux driver release such as 550.163.01, or of 550."""
+        return self._one(DriverBranch, "drivers", branch=major(release))
+
+    def driver_branches(self) -> tuple[DriverBranch, ...]:
+        """List the driver branches, newest first."""
+        return tuple(row for row in map(self.driver_branch, reversed([*self._document["drivers"]])) if row)
+
+    def architecture(self, compute_capability: str) -> Architecture | None:
+        """Return the GPU architecture of a compute capability such as 8.9."""
+        return self._one(Architecture, "architectures", compute_capability=compute_capability)
+
+    def architectures(self) -> tuple[Architecture, ...]:
+        """List the GPU architectures, oldest first."""
+        return tuple(row for row in map(self.architecture, self._document["architectures"]) if row)
+
+    # -- cuDNN and TensorRT --
+
+    def cudnn(self, version: str, cuda_major: str | None = None) -> CudnnRelease | None:
+        """Return the cuDNN line of a version such as 9.1.0.70, built for one CUDA major if that is given.
+
+        Without `cuda_major` the row joins all builds: every CUDA version, the lowest floors.
+        """
+        rows = [row for row in self.cudnn_builds(version) if cuda_major in (None, row.cuda_major)] if version else []
+        return _join_builds(rows) if rows else None
+
+    def cudnn_builds(self, version: str = "") -> tuple[CudnnRelease, ...]:
+        """List the builds of a cuDNN line, a row per CUDA major, or those of all lines, oldest first."""
+        return self._lines(CudnnRelease, "cudnn", version)
+
+    def cudnn_soname(self, version: str) -> str | None:
+        """Return the soname of a cuDNN version: libcudnn.so.9."""
+        found = self.cudnn(version)
+        return found.soname if found else None
+
+    def tensorrt(self, version: str = "") -> tuple[TensorrtRelease, ...]:
+        """List the builds of the TensorRT line of a version such as 8.6.1, a row per CUDA major, or of all lines."""
+        return self._lines(TensorrtRelease, "tensorrt", version)
+
+    # -- conda --
+
+    def conda_packages(self) -> tuple[str, ...]:
+        """List the packages with documented conda builds."""
+        return tuple(self._document["conda"])
+
+    def conda_builds(self, package: str) -> tuple[CondaBuild, ...]:
+        """List the documented builds of a package on the conda channels."""
+        return tuple(
+            self._row(CondaBuild, cells, package=package) for cells in self._document["conda"].get(package, ())
+        )
+
+    # -- rows --
+
+    def _one(self, kind: type[R], section: str, **key: str) -> R | None:
+        """Return the row of a section by its key, given under the name of its field."""
+        cells = self._document[section].get(*key.values())
+        return self._row(kind, cells, **key) if cells else None
+
+    def _lines(self, kind: type[R], section: str, version: str) -> tuple[R, ...]:
+        table = self._document[section]
+        lines = (major_minor(version),) if version else tuple(table)
+        return tuple(self._row(kind, cells, version=line) for line in lines for cells in table.get(line, ()))
+
+    def _row(self, kind: type[R], cells: Cells, **key: Any) -> R:
+        if id(cells) not in self._built:
+            self._built[id(cells)] = self._build(kind, cells, **key)
+        found: R = self._built[id(cells)]
+        return found
+
+    def _build(self, kind: type[R], cells: Cells, **key: Any) -> R:
+        """Build a row from its cells and its key; TypeError for a cell that the kind does not have."""
+        citations = self._document["citations"]
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in cells.items()}
+        values["citations"] = tuple(_build_citation(citations[name]) for name in cells["citations"])
+        if isinstance(cells.get("proof"), dict):
+            values["proof"] = _expand_proof(cells)
+        return kind(**{**_OMITTED.get(kind, {}), **values, **key})
 
 
-def _spellings(version: str) -> Iterator[str]:
+def _matches(version: str, specifier: str) -> bool:
+    from envcheck.matrix.specifiers import matches  # most questions need no specifier
+
+    return matches(version, specifier)
+
+
+def _without_distributions(problem: Cells) -> Cells:
+    return {name: value for name, value in problem.items() if name != "distributions"}
+
+
+def _list_spellings(version: str) -> Iterator[str]:
+    """Yield how the matrix may spell a version, trailing zeros aside: 2.15 -> 2.15.0."""
     yield version
     if version.count(".") == 1:
         yield version + ".0"
@@ -263,17 +266,31 @@ def _spellings(version: str) -> Iterator[str]:
         yield version[: -len(".0")]
 
 
-def _without(raw: Raw, name: str) -> Raw:
-    return {key: value for key, value in raw.items() if key != name}
+def _expand_proof(cells: Cells) -> dict[str, str]:
+    """Return the proof of each cell: "*" stands for the cells that the row's proof does not name."""
+    named = dict(cells["proof"])
+    rest = named.pop("*", None)
+    if rest is None:
+        return named
+    return {cell: named.get(cell, rest) for cell in cells if cell not in _NO_CELLS and cells[cell] is not None}
 
 
-def _matches(specifier: str, version: str) -> bool:
-    """Tell whether a version lies in a specifier set; a malformed version lies in none."""
-    from packaging.version import InvalidVersion
+def _build_citation(cells: Cells) -> Citation:
+    """Build a citation; the locator ends with the hash of an artifact."""
+    digest = cells.get("sha256")
+    locator = cells["locator"] + (f" (sha256 {digest})" if digest else "")
+    return Citation(cells["url_or_artifact"], locator, cells["checked"])
 
-    from envcheck.matrix.versions import within
 
-    try:
-        return within(version, specifier)
-    except InvalidVersion:
-        return False
+def _join_builds(builds: list[CudnnRelease]) -> CudnnRelease:
+    """Join the builds of one cuDNN line for several CUDA majors, oldest CUDA first."""
+    first = builds[0]
+    if len(builds) == 1:
+        return first
+    return replaced(
+        first,
+        cuda=tuple(cuda for row in builds for cuda in row.cuda),
+        citations=tuple(dict.fromkeys(citation for row in builds for citation in row.citations)),
+        note=" ".join(dict.fromkeys(row.note for row in builds if row.note)),
+        cuda_major=None,
+    )

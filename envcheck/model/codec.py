@@ -1,26 +1,32 @@
-"""Turn facts and snapshots into plain JSON values and back, refusing what does not fit the types."""
+"""Convert facts, snapshots and data files to plain JSON values and back; reject values that do not fit the types."""
 
 from __future__ import annotations
 
-import re
 import sys
-from typing import Any, Callable, Collection, Dict, Mapping, Tuple, Type, TypeVar, cast
+from typing import Any, Callable, Collection, Dict, List, Mapping, Tuple, Type, TypeVar, cast
 
 from envcheck.model.facts import NOT_STATED, UNKNOWN_REASONS, Absent, Known, Source, Unknown
-from envcheck.model.records import field_names
+from envcheck.model.records import adopted, constant_defaults, field_names
 
 M = TypeVar("M")
-Decoder = Callable[[Any, str], Any]
-_PRIMITIVES: Dict[str, Tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "float": (int, float)}
-_decoders: Dict[Tuple[str, str], Decoder] = {}
+Decoder = Callable[[Any], Any]
 
 
 class CodecError(ValueError):
-    """A JSON value does not have the shape its type asks for; the message says where."""
+    """A JSON value does not have the shape of its type; the message names the place."""
+
+    def __init__(self, reason: str, place: str = "") -> None:
+        """Keep the place apart from the reason: it grows as the error leaves nested values."""
+        super().__init__(f"{place}: {reason}")
+        self.reason, self.place = reason, place
+
+    def within(self, place: str) -> CodecError:
+        """Return this error as seen from the value that holds `place`: ".driver", "[3]"."""
+        return CodecError(self.reason, place + self.place)
 
 
-def encode(value: Any) -> Any:  # noqa: PLR0911 - one return a kind of value
-    """Return the JSON form of a fact, a model value or a container of them."""
+def encode(value: Any) -> Any:  # noqa: PLR0911 - one return per kind of value
+    """Return the JSON form of a fact, a record or a container of them."""
     if isinstance(value, Known):
         return {"known": encode(value.value), "source": _encode_fields(value.source)}
     if isinstance(value, Absent):
@@ -42,113 +48,189 @@ def _encode_fields(value: Any) -> Dict[str, Any]:
 
 
 def decode(model: Type[M], value: Any) -> M:
-    """Build `model` from its JSON form; raises CodecError where a name or type does not fit."""
-    return cast("M", _decode_model(model, value, model.__name__))
+    """Build a record from its JSON form; raises CodecError for an unknown or missing field, or a wrong type.
+
+    A field with a trailing underscore reads the key without it: `or_` reads "or".
+    """
+    try:
+        return cast("M", _get_record_decoder(model)(value))
+    except CodecError as error:
+        raise error.within(model.__name__) from None
 
 
 def decode_as(annotation: str, owner: type, value: Any) -> Any:
-    """Build a value from an annotation such as "Fact[Tuple[Gpu, ...]]", names taken from `owner`'s module."""
-    return _decoder(annotation, owner)(value, annotation)
-
-
-def _decode_model(model: type, value: Any, where: str) -> Any:
-    if not isinstance(value, dict):
-        raise CodecError(f"{where}: expected an object, found {type(value).__name__}")
-    known = {name: str(model.__annotations__[name]) for name in field_names(model)}
-    _refuse_others(value, known, where)
-    arguments = {name: _decoder(known[name], model)(item, f"{where}.{name}") for name, item in value.items()}
+    """Build a value of an annotation such as "Fact[Tuple[Gpu, ...]]"; names resolve in `owner`'s module."""
     try:
-        return model(**arguments)
-    except TypeError as error:
-        raise CodecError(f"{where}: {error}") from None
+        return _get_decoder(annotation, owner)(value)
+    except CodecError as error:
+        raise error.within(annotation) from None
 
 
-def _refuse_others(value: Mapping[str, Any], known: Collection[str], where: str) -> None:
-    for name in value:
-        if name not in known:
-            raise CodecError(f"{where}: unknown field {name!r}")
+_record_decoders: Dict[type, Decoder] = {}
+_decoders: Dict[Tuple[str, str], Decoder] = {}
 
 
-def _decoder(annotation: str, owner: type) -> Decoder:
+def _get_record_decoder(model: type) -> Decoder:
+    if model not in _record_decoders:
+        _record_decoders[model] = _make_record_decoder(model)
+    return _record_decoders[model]
+
+
+def _make_record_decoder(model: type) -> Decoder:
+    """Look up once what the type says: some files have a thousand rows."""
+    columns = {
+        name.rstrip("_"): (name, _EXACT.get(annotation), _get_decoder(annotation, model))
+        for name, annotation in ((name, str(model.__annotations__[name])) for name in field_names(model))
+    }
+    defaults = constant_defaults(model)
+
+    def build(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise CodecError(f"expected an object, found {type(value).__name__}")
+        cells, key = dict(defaults), ""
+        try:
+            for key, item in value.items():
+                name, exact, decoder = columns[key]
+                cells[name] = item if type(item) is exact else decoder(item)
+        except KeyError:
+            raise CodecError(f"unknown field {key!r}") from None
+        except CodecError as error:
+            raise error.within(f".{key}") from None
+        if len(cells) == len(columns):
+            return adopted(model, cells)
+        try:
+            return model(**cells)  # fills in the other defaults, or says what is missing
+        except TypeError as error:
+            raise CodecError(str(error)) from None
+
+    return build
+
+
+def _get_decoder(annotation: str, owner: type) -> Decoder:
     key = (owner.__module__, annotation)
     if key not in _decoders:
-        _decoders[key] = _compile(annotation, owner)
+        _decoders[key] = _make_decoder(annotation, owner)
     return _decoders[key]
 
 
-def _compile(annotation: str, owner: type) -> Decoder:
+def _make_decoder(annotation: str, owner: type) -> Decoder:
     if annotation in _PRIMITIVES:
-        return _primitive(annotation)
-    generic = re.match(r"(\w+)\[(.*)\]$", annotation)
-    if generic is None:
-        model = getattr(sys.modules[owner.__module__], annotation)
-        return lambda value, where: _decode_model(model, value, where)
-    return _GENERICS[generic.group(1)](generic.group(2), owner)
+        return _make_primitive_decoder(annotation)
+    if annotation == "Any":
+        return _keep
+    if annotation.endswith(" | None"):
+        return _make_optional_decoder(annotation[: -len(" | None")], owner)
+    generic, _, inner = annotation.partition("[")
+    if inner:
+        return _GENERICS[generic.lower()](inner[:-1], owner)
+    return _get_record_decoder(getattr(sys.modules[owner.__module__], annotation))
 
 
-def _primitive(name: str) -> Decoder:
+_PRIMITIVES: Dict[str, Tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "float": (int, float)}
+_EXACT: Dict[str, type] = {"str": str, "int": int, "bool": bool, "float": float}  # values that need no further check
+
+
+def _make_primitive_decoder(name: str) -> Decoder:
     accepted = _PRIMITIVES[name]
 
-    def check(value: Any, where: str) -> Any:
+    def check(value: Any) -> Any:
         if not isinstance(value, accepted) or (isinstance(value, bool) and name != "bool"):
-            raise CodecError(f"{where}: expected {name}, found {type(value).__name__}")
+            raise CodecError(f"expected {name}, found {type(value).__name__}")
         return value
 
     return check
 
 
-def _fact(inner: str, owner: type) -> Decoder:
-    item = _decoder(inner, owner)
+def _keep(value: Any) -> Any:
+    return value
 
-    def build(value: Any, where: str) -> Any:
+
+def _make_optional_decoder(inner: str, owner: type) -> Decoder:
+    item = _get_decoder(inner, owner)
+    return lambda value: None if value is None else item(value)
+
+
+def _make_fact_decoder(inner: str, owner: type) -> Decoder:
+    item, source = _get_decoder(inner, owner), _get_record_decoder(Source)
+
+    def build(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise CodecError(f"{where}: expected a fact, found {type(value).__name__}")
+            raise CodecError(f"expected a fact, found {type(value).__name__}")
         if "known" in value:
-            _refuse_others(value, ("known", "source"), where)
-            source = _decode_model(Source, value.get("source"), f"{where}.source")
-            return Known(item(value["known"], where), source)
+            _reject_unknown_fields(value, ("known", "source"))
+            try:
+                origin = source(value.get("source"))
+            except CodecError as error:
+                raise error.within(".source") from None
+            return Known(item(value["known"]), origin)
         if "absent" in value:
-            _refuse_others(value, ("absent",), where)
-            return Absent(_strings(value["absent"], where))
-        return _unknown(value, where)
+            _reject_unknown_fields(value, ("absent",))
+            return Absent(_decode_strings(value["absent"]))
+        return _decode_unknown(value)
 
     return build
 
 
-def _unknown(value: Dict[str, Any], where: str) -> Unknown:
-    _refuse_others(value, ("unknown", "detail", "tried"), where)
+def _decode_unknown(value: Dict[str, Any]) -> Unknown:
+    _reject_unknown_fields(value, ("unknown", "detail", "tried"))
     why, detail = value.get("unknown"), value.get("detail", "")
     if why not in UNKNOWN_REASONS or not isinstance(detail, str):
-        raise CodecError(f"{where}: a fact is known, absent or unknown for one of {', '.join(UNKNOWN_REASONS)}")
-    return Unknown(str(why), detail, _strings(value.get("tried", []), where))
+        raise CodecError(f"a fact is known, absent or unknown for one of {', '.join(UNKNOWN_REASONS)}")
+    return Unknown(str(why), detail, _decode_strings(value.get("tried", [])))
 
 
-def _strings(value: Any, where: str) -> Tuple[str, ...]:
+def _reject_unknown_fields(value: Mapping[str, Any], fields: Collection[str]) -> None:
+    for name in value:
+        if name not in fields:
+            raise CodecError(f"unknown field {name!r}")
+
+
+def _decode_strings(value: Any) -> Tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise CodecError(f"{where}: expected a list of strings")
+        raise CodecError("expected a list of strings")
     return tuple(value)
 
 
-def _tuple(inner: str, owner: type) -> Decoder:
-    item = _decoder(inner.rsplit(",", 1)[0], owner)
+def _make_tuple_decoder(inner: str, owner: type) -> Decoder:
+    annotation = inner.rsplit(",", 1)[0]
+    item, exact = _get_decoder(annotation, owner), _EXACT.get(annotation)
 
-    def build(value: Any, where: str) -> Any:
+    def build(value: Any) -> Any:
         if not isinstance(value, list):
-            raise CodecError(f"{where}: expected a list, found {type(value).__name__}")
-        return tuple(item(entry, f"{where}[{index}]") for index, entry in enumerate(value))
+            raise CodecError(f"expected a list, found {type(value).__name__}")
+        if exact and all(type(entry) is exact for entry in value):
+            return tuple(value)
+        items: List[Any] = []
+        try:
+            items.extend(map(item, value))
+        except CodecError as error:
+            raise error.within(f"[{len(items)}]") from None
+        return tuple(items)
 
     return build
 
 
-def _mapping(inner: str, owner: type) -> Decoder:
-    item = _decoder(inner.split(",", 1)[1].strip(), owner)
+def _make_mapping_decoder(inner: str, owner: type) -> Decoder:
+    annotation = inner.split(",", 1)[1].strip()
+    item, exact = _get_decoder(annotation, owner), _EXACT.get(annotation)
 
-    def build(value: Any, where: str) -> Any:
+    def build(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise CodecError(f"{where}: expected an object, found {type(value).__name__}")
-        return {str(key): item(entry, f"{where}[{key}]") for key, entry in value.items()}
+            raise CodecError(f"expected an object, found {type(value).__name__}")
+        items, key = {}, ""
+        try:
+            for key, entry in value.items():
+                items[key] = entry if type(entry) is exact else item(entry)
+        except CodecError as error:
+            raise error.within(f"[{key}]") from None
+        return items
 
     return build
 
 
-_GENERICS: Dict[str, Callable[[str, type], Decoder]] = {"Fact": _fact, "Tuple": _tuple, "Mapping": _mapping}
+_GENERICS: Dict[str, Callable[[str, type], Decoder]] = {
+    "fact": _make_fact_decoder,
+    "mapping": _make_mapping_decoder,
+    "optional": _make_optional_decoder,
+    "tuple": _make_tuple_decoder,
+}

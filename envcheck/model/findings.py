@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Optional, Tuple
 
+from envcheck.model.actions import Action, Step
 from envcheck.model.facts import Source
 from envcheck.model.records import dataclass
 
@@ -36,29 +37,46 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Command:
-    """A command to type, as arguments; `scope` is environment, user or system."""
+class Alternative:
+    """Another way to the same end, taken instead of the remedy's own actions."""
 
-    argv: Tuple[str, ...]
-    scope: str = "environment"
-    purpose: str = ""
+    summary: str
+    actions: Tuple[Action, ...] = ()
 
 
 @dataclass(frozen=True)
-class Way:
-    """Another way to the same end: a sentence and its commands, taken in place of those before it."""
+class Remedy:
+    """What to do about a finding: a sentence and the actions, one after the other."""
 
     summary: str
-    commands: Tuple[Command, ...] = ()
+    actions: Tuple[Action, ...] = ()
+    alternatives: Tuple[Alternative, ...] = ()  # to do instead: never a next step
 
 
 @dataclass(frozen=True)
-class Fix:
-    """What to do about a finding: a sentence and the exact commands, one after the other."""
+class Problem:
+    """What a finding is about, in values: what its remedy is made from. Rules and logs fill the same fields."""
 
-    summary: str
-    commands: Tuple[Command, ...] = ()
-    alternatives: Tuple[Way, ...] = ()  # to do instead: never a next step
+    cases: Tuple[str, ...] = ()  # which of the finding's remedies fits: a rule's case, or the messages of a log
+    framework: str = ""  # tensorflow, torch, jax ...
+    distribution: str = ""
+    release: str = ""  # the release it is about: 2.15.1, 2.7.1+cu118
+    requirements: Tuple[str, ...] = ()  # what to install: numpy<2
+    names: Tuple[str, ...] = ()  # distributions, packages or processes it is about
+    folders: Tuple[str, ...] = ()
+    cuda: str = ""
+    cudnn: str = ""
+    driver: str = ""  # the lowest driver that serves
+    capability: str = ""  # compute capability of the GPU it is about
+    python: str = ""  # the minor that serves
+    advice: str = ""  # one sentence to do beside or instead of the requirements
+    exact: bool = False  # the driver or release must be this very one
+    compiles: bool = False  # a build of CUDA code fails, not a program
+    values: Tuple[Tuple[str, str], ...] = ()  # further values by name, for the sentences of data/remedies.json
+
+    def value(self, name: str) -> str:
+        """Return a further value; "" where there is none."""
+        return dict(self.values).get(name, "")
 
 
 @dataclass(frozen=True)
@@ -70,9 +88,10 @@ class Finding:
     severity: str
     message: str
     evidence: Tuple[Evidence, ...] = ()
-    fix: Optional[Fix] = None
+    fix: Optional[Remedy] = None  # attached by remedies, see Problem
     primary: bool = False
     caused_by: Optional[str] = None
+    problem: Optional[Problem] = None  # None: nothing to do about it
 
 
 @dataclass(frozen=True)
@@ -88,3 +107,19 @@ class Report:
     system: str = ""  # whose shells the commands are for: linux, windows, darwin; "" not told
     wanted: Tuple[str, ...] = ()  # the options that say what must work: --expect gpu --for torch
     inspected: Tuple[str, ...] = ()  # the options that say what was looked at: --env .venv
+    steps: Tuple[Step, ...] = ()  # of the plan that mends what was found
+
+    def steps_for(self, finding: Finding) -> Tuple[str, ...]:
+        """Name the steps that resolve a finding: its own, or those of its cause."""
+        wanted = self._root_of(finding)
+        return tuple(step.id for step in self.steps if wanted in step.resolves)
+
+    def _root_of(self, finding: Finding) -> str:
+        """Follow a finding to the id of the cause that is nobody's consequence."""
+        causes = {item.id: item.caused_by for item in self.findings if item.caused_by is not None}
+        roots = {item.id for item in self.findings if item.caused_by is None}
+        wanted, seen = finding.caused_by or finding.id, {finding.id}
+        while wanted not in roots and wanted in causes and wanted not in seen:
+            seen.add(wanted)
+            wanted = causes[wanted]
+        return wanted

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from typing import Mapping, Optional, Tuple
 
+from envcheck.model.actions import Step
 from envcheck.model.findings import Citation, Finding
 from envcheck.model.records import dataclass, field
-
-ENVIRONMENT = "environment"  # changes nothing but the plan's own environment
-USER = "user"  # changes what belongs to this user
-SYSTEM = "system"  # changes the machine: printed, and run only when asked for
-
-PIP = "pip"
-UV = "uv"
-CONDA = "conda"
-
-
-# Why a step inside an environment has no undo of its own.
-IN_ENVIRONMENT = "it goes with the environment, which envcheck install brings back as it was"
 
 
 @dataclass(frozen=True)
@@ -78,27 +67,6 @@ class Environment:
     macos: str = ""  # lowest macOS its wheels are for; "" elsewhere
     pip_too_old: str = ""  # the pip its wheels need, where the bundled one may be older: "20.3"
     solved: Tuple[str, ...] = ()  # what conda's specs come to, once verified: cudatoolkit=10.0.130=0
-
-
-@dataclass(frozen=True)
-class Step:
-    """One command with what it is for, how to see that it worked, and how to take it back.
-
-    `argv` is empty for what only a person can do; `purpose` then says it. `verify` exits 0 where the step's
-    effect is there; `undo` takes it back. Where there is no such command, `unverified` and `lasting` say why.
-    """
-
-    id: str
-    purpose: str
-    argv: Tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
-    scope: str = ENVIRONMENT
-    verify: Tuple[str, ...] = ()
-    undo: Tuple[str, ...] = ()
-    resolves: Tuple[str, ...] = ()  # finding ids
-    environment: str = ""  # folder of the environment it changes
-    unverified: str = ""  # why no command tells that it worked
-    lasting: str = ""  # why no command takes it back
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, Tuple, Type, TypeVar
 
-__all__ = ["adopted", "dataclass", "field", "field_names", "replaced"]
+__all__ = ["adopted", "constant_defaults", "dataclass", "field", "field_names", "replaced"]
 
 R = TypeVar("R")
+
+
+class _Factory:
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
 
 if TYPE_CHECKING:
     from dataclasses import dataclass, field
 else:
-
-    class _Factory:
-        def __init__(self, make: Callable[[], Any]) -> None:
-            self.make = make
 
     def field(*, default_factory: Callable[[], Any]) -> Any:
         """Give a field a default that is made anew for each record."""
@@ -111,6 +113,12 @@ def field_names(record: object) -> Tuple[str, ...]:
     """List the fields of a record or of its class, in their order; () for what is no record."""
     names: Tuple[str, ...] = getattr(record, "__record_fields__", ())
     return names
+
+
+def constant_defaults(kind: type) -> Dict[str, Any]:
+    """Map the fields of a record's class to their defaults, but for those that are made anew for each record."""
+    given = ((name, vars(kind)[name]) for name in field_names(kind) if name in vars(kind))
+    return {name: value for name, value in given if not isinstance(value, _Factory)}
 
 
 def adopted(kind: Type[R], cells: Dict[str, Any]) -> R:

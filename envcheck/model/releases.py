@@ -180,14 +180,3 @@ class RemovedDistribution:
     replacement: str  # requirement to use instead: "tensorflow[and-cuda]"
     citations: Tuple[Citation, ...]
     note: str = ""
-
-
-@dataclass(frozen=True)
-class GpuProduct:
-    """A GPU product by PCI device id or name; several compute capabilities when the name is ambiguous."""
-
-    name: str
-    chip: Optional[str]  # AD102; None when looked up by name
-    architecture: Optional[str]  # Ada; None when looked up by name
-    compute_capabilities: Tuple[str, ...]
-    data_center: Optional[bool]  # forward compatibility is offered there; None: the name does not tell

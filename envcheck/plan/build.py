@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable
-from importlib import import_module
 
 from envcheck.matrix.query import Matrix
 from envcheck.model import Facts, Known, replaced
-from envcheck.model.plans import CONDA, Clash, Environment, Plan, PlannedRelease, Step
-from envcheck.plan.activation import activation_steps
+from envcheck.model.actions import CONDA, Step
+from envcheck.model.plans import Clash, Environment, Plan, PlannedRelease
 from envcheck.plan.candidates import SYSTEM, Candidate, beside, newest_with_metal
 from envcheck.plan.choose import Choice, Judge, choose
 from envcheck.plan.environments import environment_of, planned_release
 from envcheck.plan.requests import AS_USUAL, Request, Wish, assumptions, elsewhere, stated_machine
-from envcheck.plan.smoke_line import verification_step
-from envcheck.plan.system import blockers, other_ways, system_steps
+from envcheck.plan.steps import (
+    blockers,
+    container_toolkit_steps,
+    environment_steps,
+    machine_steps,
+    other_ways,
+    with_remedies,
+)
 from envcheck.rules import Context, Target
-from envcheck.rules.fixes_python import python_program
 
 _NATIVE = (
     "conda's own builds take the CUDA that conda solves. The channel's recipes were built for this release; whether it "
@@ -58,7 +62,7 @@ def choose_all(
 
 def unmet(judge: Judge, choices: list[Choice], wish: Wish) -> Plan | None:
     """Return the plan that says what is in the way and what would help; None where all were chosen."""
-    in_the_way = blockers(judge.own_findings())
+    in_the_way = blockers(judge.own_findings(), judge.context)
     if not in_the_way and all(choice.best is not None for choice in choices):
         return None
     from envcheck.plan.changes import possible_changes  # where a plan is possible, nobody asks
@@ -68,7 +72,7 @@ def unmet(judge: Judge, choices: list[Choice], wish: Wish) -> Plan | None:
         judge.context.goal,
         (),
         (),
-        blocked_by=in_the_way,
+        blocked_by=with_remedies(in_the_way, judge.context),
         requirements=tuple(text for request in requests for text in request.texts),
         system=judge.context.os,
         changes=possible_changes(judge.context, requests, wish),
@@ -81,7 +85,7 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
     """Put choices that were all made into environments, and write the steps."""
     context = judge.context
     groups = _groups(choices, clashes)
-    environments, releases, steps = [], [], [*system_steps(judge.own_findings())]
+    environments, releases, steps = [], [], [*machine_steps(judge.own_findings(), context)]
     for group in groups:
         judged = tuple(choice.best for choice in group if choice.best is not None)
         made = environment_of(context, group, wish)
@@ -92,11 +96,10 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
         environments.append(made)
         releases += [planned_release(context, choice, made) for choice in group]
         missing = [item for one in judged for item in one.mended if one.source.kind == SYSTEM]
-        steps += system_steps(missing, consequences=True)
-        steps += _environment_steps(context, made, wish, tuple(choice.request.framework for choice in group))
+        steps += machine_steps(missing, context, consequences=True)
+        frameworks = tuple(choice.request.framework for choice in group)
+        steps += environment_steps(made, frameworks, context.goal, _base_python(context, wish), wish.shells)
     if wish.in_container and context.goal == "gpu":
-        from envcheck.plan.container_host import container_toolkit_steps  # for an image alone
-
         steps = [*container_toolkit_steps(context), *steps]
     steps = _numbered(steps)
     notes = [*_of_what_is_beside(context, choices), *assumptions(context, releases, wish)]
@@ -109,7 +112,7 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
         requirements=tuple(text for choice in choices for text in choice.request.texts),
         environments=tuple(environments),
         clashes=tuple(clashes),
-        notes=tuple(dict.fromkeys([*other_ways(judge.own_findings(), context.os), *notes])),
+        notes=tuple(dict.fromkeys([*other_ways(judge.own_findings(), context), *notes])),
         system=context.os,
         machine=stated_machine(context),
     )
@@ -154,15 +157,11 @@ def _notes(context: Context, made: Environment, releases: list[PlannedRelease]) 
     return [*native, *([f"The wheels are for macOS {made.macos} or newer."] if made.macos else [])]
 
 
-def _environment_steps(
-    context: Context, made: Environment, wish: Wish, frameworks: tuple[str, ...]
-) -> tuple[Step, ...]:
+def _base_python(context: Context, wish: Wish) -> str:
+    """Return the interpreter that an environment is made with; "" where another one, or machine, is planned for."""
     said = wish.described
     known = isinstance(context.facts.python.executable, Known) and not said.python and not said.platform
-    base = python_program(context) if known else ""
-    installer = import_module(f"envcheck.plan.{made.installer}")
-    create: tuple[Step, ...] = installer.environment_steps(made, base)
-    return (*create, *activation_steps(made, wish.shells), verification_step(made, frameworks, context.goal))
+    return context.python_program if known else ""
 
 
 def _own_folder(folder: str, framework: str) -> str:

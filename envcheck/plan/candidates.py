@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
 
 from packaging.version import Version
 
+from envcheck.frameworks import framework
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.rows import build_citation
-from envcheck.matrix.versions import clauses, within
-from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, dataclass, replaced
-from envcheck.model.plans import CONDA, PlannedRelease
+from envcheck.matrix.specifiers import clauses, within
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    Evidence,
+    Finding,
+    Known,
+    dataclass,
+    major,
+    major_minor,
+    numbers,
+    replaced,
+)
+from envcheck.model.actions import CONDA
+from envcheck.model.plans import PlannedRelease
 from envcheck.model.releases import CudnnRelease, FrameworkRelease, KnownProblem
-from envcheck.plan.plan_data import plan_data
-from envcheck.plan.requests import Request, companion_row
+from envcheck.plan.plan_data import CudaWheelSet, SourceOnly, companion_row, plan_data
+from envcheck.plan.requests import Request
 from envcheck.rules.builds import label_cuda
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.cuda_plugins import plugin_of
@@ -63,11 +74,12 @@ class Candidate:
 
 def candidates(context: Context, request: Request) -> Iterator[Candidate]:
     """Yield the releases a request admits on this platform, newest first, the better build of each first."""
-    ways = {"jax": _jax, "torch": _torch}
+    known = framework(request.framework)
+    builds = _by_plugin if known.plugins else _by_label if known.index else _by_distribution
     for rows in _by_version(context, request):
         beside = _beside(context, request, rows[0])
         if beside is not None:
-            for found in ways.get(request.framework, _tensorflow)(context, request, rows):
+            for found in builds(context, request, rows):
                 if not beside:
                     yield found
                 elif _on_index(context, found, beside):
@@ -102,7 +114,7 @@ def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRe
                 yield usable
 
 
-def _tensorflow(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
+def _by_distribution(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
     names = _distributions(context, request)
     usable = [row for name in names for row in rows if row.distribution == name]
     if context.goal == "cpu":  # what others require by its name keeps it
@@ -111,8 +123,8 @@ def _tensorflow(context: Context, request: Request, rows: list[FrameworkRelease]
     # An empty wheel stands for another distribution: the usual name's problems are the known ones.
     usable.sort(key=lambda row: (row.cuda_build != (context.goal == "gpu"), row.distribution != request.distribution))
     for row in (wanted or usable)[:1]:
-        extra = row.gpu_extra if context.goal == "gpu" else None
-        extras = sorted({*request.extras, *([extra] if extra else [])})
+        brought = (row.gpu_extra or "").split(",") if context.goal == "gpu" else []
+        extras = sorted({*request.extras, *filter(None, brought)})
         yield Candidate(row, text := _text(row.distribution, extras, row.version), (text,))
 
 
@@ -120,40 +132,41 @@ def _distributions(context: Context, request: Request) -> tuple[str, ...]:
     """List the names a release may come under; a name that is asked for by itself stands."""
     if request.distribution != request.framework:
         return (request.distribution,)
-    if context.goal == "gpu":
-        return ("tensorflow", "tensorflow-gpu", "tensorflow-cpu")
-    return ("tensorflow-cpu", "tensorflow", "tensorflow-macos")
+    known = framework(request.framework)
+    return known.gpu_distributions if context.goal == "gpu" else known.cpu_distributions
 
 
-def _jax(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
-    row = next((row for row in rows if row.distribution == "jax"), None)
+def _by_plugin(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
+    known = framework(request.framework)
+    row = next((row for row in rows if row.distribution == known.main), None)
     if row is None:
         return
-    library = next((item for item in rows if item.distribution == "jaxlib"), None) or _library(context, row)
+    library = next((item for item in rows if item.distribution == known.library), None) or _library(context, row)
     asked = [extra for extra in request.extras if extra.startswith("cuda")]
     if not set(asked) <= set(row.extras):
         return  # pip would go on without what an extra that is not there was to bring
     ways: list[str] = (asked or sorted(row.extras, reverse=True)) if context.goal == "gpu" else []
-    alone = "" if "jaxlib" in row.requires else "cpu"  # releases up to 0.4.29 brought no jaxlib by themselves
+    alone = "" if known.library in row.requires else "cpu"  # releases up to 0.4.29 brought no jaxlib by themselves
     for extra in ways or [alone]:
         extras = sorted({*request.extras, *([extra] if extra else [])})
-        text, plugin = _text("jax", extras, row.version), plugin_of(context, row, extra) if extra else None
-        judged = f"jaxlib=={(library or row).version}"
+        text, plugin = _text(known.main, extras, row.version), plugin_of(context, row, extra) if extra else None
+        judged = f"{known.library}=={(library or row).version}"
         yield Candidate(row, text, (text, judged), plugin=plugin, library=library)
 
 
 def _library(context: Context, row: FrameworkRelease) -> FrameworkRelease | None:
     """Return the newest jaxlib that a release of jax without one of its own takes."""
-    bounds = row.requires.get("jaxlib", f"=={row.version}")
-    found = context.matrix.releases("jax", context.platform, admits=lambda version: within(version, bounds))
-    return next((item for item in found if item.distribution == "jaxlib"), None)
+    name = framework(row.framework).library
+    bounds = row.requires.get(name, f"=={row.version}")
+    found = context.matrix.releases(row.framework, context.platform, admits=lambda version: within(version, bounds))
+    return next((item for item in found if item.distribution == name), None)
 
 
-def _torch(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
+def _by_label(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
     row = rows[0]
     asked = next((item.version.partition("+")[2] for item in clauses(request.specifier)), "")
     for local in (asked,) if asked else _builds(context, row):
-        text = _text("torch", request.extras, row.version + (f"+{local}" if local else ""))
+        text = _text(row.distribution, request.extras, row.version + (f"+{local}" if local else ""))
         yield Candidate(row, text, (text,), local, _torch_index(local))
 
 
@@ -162,7 +175,7 @@ def _builds(context: Context, row: FrameworkRelease) -> Iterable[str]:
     served = serves(row.version, context.platform)
     if context.goal == "cpu":
         return ("cpu",) if row.cuda_build and served else ("",)
-    own = ".".join((row.cuda or "").split(".")[:2])
+    own = major_minor(row.cuda or "")
     # Newest CUDA first, but a build whose code is known before one of which nothing tells.
     others = sorted((cuda for cuda in cuda_variants(row) if cuda != own), key=lambda cuda: not row.variants[cuda])
     labels = (f"cu{cuda.replace('.', '')}" for cuda in others)
@@ -202,7 +215,7 @@ def cuda_sources(context: Context, candidate: Candidate, installer: str) -> tupl
     row = candidate.cuda_row
     if not candidate.is_gpu or (context.goal == "cpu" and row.gpu_extra):  # without its extra it brings none
         return (CudaSource(NONE),)
-    if candidate.row.framework != "tensorflow" or row.gpu_extra or row.cuda_wheels:
+    if not framework(candidate.row.framework).takes_system_cuda or row.gpu_extra or row.cuda_wheels:
         return (CudaSource(OWN, needs_hook=not row.finds_cuda_wheels and bool(row.gpu_extra)),)
     if context.goal == "cpu":
         return (CudaSource(NONE),)  # a CUDA build that finds no CUDA computes on the CPU
@@ -216,55 +229,49 @@ def _wheels(context: Context, candidate: Candidate) -> list[CudaSource]:
     return [
         CudaSource(
             WHEELS,
-            (*row["requirements"], _cudnn_wheel(row, cudnn)),
+            (*row.requirements, _cudnn_wheel(row, cudnn)),
             cuda=cuda,
             cudnn=cudnn,
             needs_hook=True,
         )
-        for row in plan_data()["cuda_wheels"]
-        if context.platform in row["platforms"] and _same_sonames(context, row, cuda)
+        for row in plan_data().cuda_wheels
+        if context.platform in row.platforms and _same_sonames(context, row, cuda)
     ]
 
 
-def _same_sonames(context: Context, row: dict[str, Any], cuda: str) -> bool:
+def _same_sonames(context: Context, row: CudaWheelSet, cuda: str) -> bool:
     """Tell whether libraries of one CUDA bear the names that builds for another load."""
-    there, wanted = context.matrix.cuda_sonames(row["cuda"]), context.matrix.cuda_sonames(cuda)
-    return bool(wanted) and all(there.get(name) == wanted.get(name) for name in row["libraries"] if name in wanted)
+    there, wanted = context.matrix.cuda_sonames(row.cuda), context.matrix.cuda_sonames(cuda)
+    return bool(wanted) and all(there.get(name) == wanted.get(name) for name in row.libraries if name in wanted)
 
 
-def _cudnn_wheel(row: dict[str, Any], cudnn: str) -> str:
-    major = int(cudnn.partition(".")[0])
-    first = max(cudnn, str(row["cudnn_first"]), key=Version)
-    return f"{row['cudnn']}>={first},<{major + 1}"
+def _cudnn_wheel(row: CudaWheelSet, cudnn: str) -> str:
+    first = max(cudnn, row.cudnn_first, key=Version)
+    return f"{row.cudnn}>={first},<{numbers(cudnn)[0] + 1}"
 
 
 def _packages(context: Context, candidate: Candidate) -> list[CudaSource]:
-    data, cuda = plan_data()["conda_libraries"], _minor(candidate.row.cuda or "")
+    data, cuda = plan_data().conda_libraries, major_minor(candidate.row.cuda or "")
     found = []
-    for row in data["rows"]:
-        cudnn = _held_cudnn(row["cudnn"], _minor(candidate.row.cudnn or ""))
-        if cuda in row["cuda"] and context.platform in row["platforms"] and (cudnn or not candidate.row.cudnn):
-            specs = (data["toolkit"].format(cuda=cuda), *((data["cudnn"].format(cudnn=cudnn),) if cudnn else ()))
+    for row in data.rows:
+        cudnn = _held_cudnn(row.cudnn, major_minor(candidate.row.cudnn or ""))
+        if cuda in row.cuda and context.platform in row.platforms and (cudnn or not candidate.row.cudnn):
+            specs = (data.toolkit.format(cuda=cuda), *((data.cudnn.format(cudnn=cudnn),) if cudnn else ()))
             on_linux = context.os == "linux"
-            channels = tuple(row["channels"])
             source = CudaSource(
-                PACKAGES, packages=specs, channels=channels, cuda=cuda, cudnn=cudnn, needs_hook=on_linux
+                PACKAGES, packages=specs, channels=row.channels, cuda=cuda, cudnn=cudnn, needs_hook=on_linux
             )
             found.append(source)
     return found
 
 
-def _held_cudnn(held: list[str], wanted: str) -> str:
+def _held_cudnn(held: Sequence[str], wanted: str) -> str:
     """Return the lowest cuDNN line a channel holds that is no older than the one built with, of the same major.
 
     A channel whose lines are not known (none listed) is taken to hold every one.
     """
-    same = [line for line in held if line.partition(".")[0] == wanted.partition(".")[0]]
+    same = [line for line in held if major(line) == major(wanted)]
     return next((line for line in same if Version(line) >= Version(wanted)), "") if held and wanted else wanted
-
-
-def _minor(version: str) -> str:
-    return ".".join(version.split(".")[:2])
 
 
 _METAL = "tensorflow-metal"
@@ -289,27 +296,27 @@ def _worked_out(context: Context, candidate: Candidate, source: CudaSource) -> t
 
 def source_only(context: Context, candidate: Candidate) -> tuple[str, ...]:
     """List the dependencies of a release that exist as source distributions only."""
-    return tuple(name for entry in _source_rows(context, candidate) for name in entry["names"])
+    return tuple(name for entry in _source_rows(context, candidate) for name in entry.names)
 
 
-def _source_rows(context: Context, candidate: Candidate) -> Iterator[dict[str, Any]]:
+def _source_rows(context: Context, candidate: Candidate) -> Iterator[SourceOnly]:
     row, minor = candidate.row, python_minor(context)
-    for entry in plan_data()["source_only"]["rows"]:
-        of_it = row.distribution in entry["distributions"] and within(row.version, entry["specifier"])
-        if of_it and within(minor, entry.get("pythons", "")):
+    for entry in plan_data().source_only.rows:
+        of_it = row.distribution in entry.distributions and within(row.version, entry.specifier)
+        if of_it and within(minor, entry.pythons):
             yield entry
 
 
 def python_minor(context: Context) -> str:
     """Return the planned Python's minor version: 3.11."""
     version = context.facts.python.version
-    return ".".join(version.value.split(".")[:2]) if isinstance(version, Known) else ""
+    return major_minor(version.value) if isinstance(version, Known) else ""
 
 
 def is_resolved(context: Context, candidate: Candidate, finding: Finding) -> bool:
     """Tell whether the constraints of a release, or what is built for it, take away what a finding warns of."""
     taken = {problem.id for problem, _ in _bounding_problems(context, candidate)}
-    taken |= {entry["answers"] for entry in _source_rows(context, candidate) if "answers" in entry}
+    taken |= {entry.answers for entry in _source_rows(context, candidate) if entry.answers}
     return any(item.fact.removeprefix("problems ") in taken for item in finding.evidence)
 
 
@@ -415,21 +422,21 @@ def old_libc(context: Context, candidate: Candidate, source: CudaSource) -> Iter
     there = re.match(r"\d+\.\d+", libc.value) if isinstance(libc, Known) and context.os == "linux" else None
     if source.kind != OWN or candidate.local or there is None:
         return
-    data = plan_data()["wheel_glibc"]
-    for row in data["rows"]:
-        asked = next((item for item in candidate.cuda_row.cuda_wheels if item.startswith(row["wheel"])), "")
+    data = plan_data().wheel_glibc
+    for row in data.rows:
+        asked = next((item for item in candidate.cuda_row.cuda_wheels if item.startswith(row.wheel)), "")
         lowest = re.search(r"[>=]=(\d+(?:\.\d+)*)", asked)
-        if lowest and Version(lowest[1]) >= Version(row["first"]) and Version(there[0]) < Version(row["glibc"]):
-            shown = f"{asked}: glibc {row['glibc']}"
+        if lowest and Version(lowest[1]) >= Version(row.first) and Version(there[0]) < Version(row.glibc):
+            shown = f"{asked}: glibc {row.glibc}"
             yield Finding(
                 "glibc-too-old",
                 INCOMPATIBLE,
                 ERROR,
-                f"{candidate.requirement} asks for {asked}, whose wheels need glibc {row['glibc']} or newer; this "
+                f"{candidate.requirement} asks for {asked}, whose wheels need glibc {row.glibc} or newer; this "
                 f"system has glibc {there[0]}.",
                 (
                     context.seen("host.libc_version"),
-                    Evidence("CUDA wheels", shown, citation=build_citation(data["citation"])),
+                    Evidence("CUDA wheels", shown, citation=data.citation),
                 ),
             )
             return
@@ -441,9 +448,7 @@ def fitting(context: Context, release: FrameworkRelease, texts: Iterable[str]) -
     for text in texts:
         name = name_of(text)
         asked, known = text.removeprefix(name), _known(context, release, name)
-        fits = (
-            not (asked and companion_row(name)["fits"]) if known is None else any(within(item, asked) for item in known)
-        )
+        fits = not (asked and companion_row(name).fits) if known is None else any(within(item, asked) for item in known)
         if not fits:
             return None
         # The one that fits is named; what leaves several is left to their own requirement on the framework.
@@ -461,8 +466,8 @@ def on_index(context: Context, release: FrameworkRelease, texts: Iterable[str], 
 
 
 def _built_for(context: Context, name: str, version: str) -> Iterable[str]:
-    fits = companion_row(name)["fits"]
-    first = next((torch for torch in reversed(fits) if version in fits[torch]), "")
+    fits = companion_row(name).fits
+    first = next((torch for torch in reversed([*fits]) if version in fits[torch]), "")
     row = context.matrix.release("torch", first, context.platform, "torch")
     return row.variants if row else ()
 
@@ -474,7 +479,7 @@ def unknown(context: Context, release: FrameworkRelease, texts: Iterable[str]) -
 
 def _known(context: Context, release: FrameworkRelease, name: str) -> tuple[str, ...] | None:
     """List the versions that go with a release here, newest first; None where nothing tells."""
-    listed = companion_row(name)["fits"].get(release.version)
+    listed = companion_row(name).fits.get(release.version)
     if listed:
         return tuple(item for item in listed if _has_wheel(context, name, item))
     if release.framework != "tensorflow":
@@ -494,9 +499,9 @@ def _going_with(matrix: Matrix, name: str, tensorflow: str, platform: str) -> tu
 
 def _has_wheel(context: Context, name: str, version: str) -> bool:
     """Tell whether a release of it has a wheel for this platform and Python; what is not listed has all."""
-    listed = [row for row in companion_row(name).get("wheels", ()) if version in row["versions"]]
-    here = (row for row in listed if context.platform in row["platforms"])
-    return not listed or any(python_minor(context) in row["pythons"] for row in here)
+    listed = [row for row in companion_row(name).wheels if version in row.versions]
+    here = (row for row in listed if context.platform in row.platforms)
+    return not listed or any(python_minor(context) in row.pythons for row in here)
 
 
 @lru_cache(maxsize=16)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
-from envcheck.model import Facts, Known, replaced
+from envcheck.model import Facts, Known, numbers, replaced
 from envcheck.model.plans import Change
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, Judge, choose
@@ -27,7 +27,7 @@ from envcheck.plan.requests import (
     with_python,
     without_cuda,
 )
-from envcheck.plan.system import blockers
+from envcheck.plan.steps import blockers
 from envcheck.rules import Context, Target
 from envcheck.rules.driver_release import driver_floor, full_driver
 from envcheck.rules.gpu_releases import driver_runs
@@ -47,8 +47,7 @@ def possible_changes(context: Context, requests: tuple[Request, ...], wish: Wish
 
 def another_python(context: Context, requests: tuple[Request, ...], wish: Wish) -> str:
     """Name the Python with which every request can be met by its newest release; "" where there is none."""
-    change = next(_Tries(context, requests, wish).pythons(), None)
-    return change.argv[change.argv.index("--python") + 1] if change else ""
+    return _Tries(context, requests, wish).best_python(context.facts, context.goal, requests)[0]
 
 
 class _Tries:
@@ -59,18 +58,21 @@ class _Tries:
         self, facts: Facts | None = None, goal: str = "", requests: Requests = (), **said: str
     ) -> Iterator[Change]:
         """Try every Python that some admitted release has a wheel for, and keep the one with the newest release."""
-        start, asked = facts or self.context.facts, requests or self.requests
-        found = [(minor, self._met(with_python(start, minor), goal, asked)) for minor in self._minors()]
-        working = [(minor, met) for minor, met in found if met]
-        if working:
-            minor, met = max(working, key=self._preference)
+        asked = requests or self.requests
+        minor, met = self.best_python(facts or self.context.facts, goal, asked)
+        if minor:
             what, expect = _python_named(self.context, minor), goal or self.wish.expect
             yield self._change(what, PYTHON, met, python=minor, expect=expect, requests=asked, **said)
+
+    def best_python(self, facts: Facts, goal: str, requests: Requests) -> tuple[str, list[Choice]]:
+        """Return the Python with the newest releases of all requests, and these; "" where there is none."""
+        found = [(minor, self._met(with_python(facts, minor), goal, requests)) for minor in self._minors()]
+        return max((item for item in found if item[1]), key=self._preference, default=("", []))
 
     def _preference(self, item: tuple[str, list[Choice]]) -> tuple[list[Version], int]:
         """Prefer the newest releases, then the Python nearest to the one that is there."""
         here = self.context.facts.python.version
-        minors = [int(text.split(".")[1]) for text in (item[0], here.value if isinstance(here, Known) else item[0])]
+        minors = [numbers(text)[1] for text in (item[0], here.value if isinstance(here, Known) else item[0])]
         return [_version(choice) for choice in item[1]], -abs(minors[0] - minors[1])
 
     def releases(self, goal: str = "") -> Iterator[Change]:
@@ -149,7 +151,7 @@ class _Tries:
 
     def _met(self, facts: Facts, goal: str = "", requests: Requests = ()) -> list[Choice]:
         judge = Judge(Context(facts, self.context.matrix, Target(goal or self.context.goal)))
-        if blockers(judge.own_findings()):
+        if blockers(judge.own_findings(), judge.context):
             return []
         choices = []
         for request in requests or self.requests:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from envcheck.matrix.versions import can_be_met, within
+from envcheck.matrix.specifiers import can_be_met, within
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
@@ -21,6 +21,8 @@ from envcheck.model import (
     Source,
     ToolkitInstall,
     dataclass,
+    major,
+    numbers,
     replaced,
 )
 from envcheck.model.plans import Clash, Rejected
@@ -141,7 +143,7 @@ def _is_mended(finding: Finding, source: CudaSource) -> bool:
     if finding.id == _HOOKED:
         return source.needs_hook
     in_toolkit = catalogue()[finding.id].layer == "toolkit"
-    return source.kind == SYSTEM and in_toolkit and finding.fix is not None and finding.verdict != UNDETERMINED
+    return source.kind == SYSTEM and in_toolkit and finding.problem is not None and finding.verdict != UNDETERMINED
 
 
 def _is_unstated(finding: Finding) -> bool:
@@ -170,7 +172,7 @@ def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
         "conda",
         library_version=version,
         library_path=Known(f"{folder}/libcudnn.so", _PLANNED),
-        cuda_major=Known(source.cuda.partition(".")[0], _PLANNED),
+        cuda_major=Known(major(source.cuda), _PLANNED),
     )
     others = facts.cudnn.value if isinstance(facts.cudnn, Known) else ()
     return replaced(changed, cudnn=Known((copy, *others), _PLANNED))
@@ -409,19 +411,19 @@ def _pins(judge: Judge, judged: Judgement) -> tuple[str, ...]:
 
 def _of_own_index(candidate: Candidate) -> Iterator[str]:
     """Yield what a build on its own index pins: versions nobody holds, but those of its CUDA and of its cuDNN major."""
-    suffix, major = candidate.local[:4], (candidate.row.cudnn or "").partition(".")[0]
+    suffix, cudnn = candidate.local[:4], numbers(candidate.row.cudnn or "")[:1]
     yield from (f"{name}-{suffix}" for name in sharing_wheels())
     runtime = "nvidia-cuda-runtime" + (f"-{suffix}" if suffix in ("cu11", "cu12") else "")  # no suffix from 13 on
     yield f"{runtime}=={candidate.cuda}.*"
-    if major:
-        yield f"nvidia-cudnn-{suffix}>={major},<{int(major) + 1}"
+    if cudnn:
+        yield f"nvidia-cudnn-{suffix}>={cudnn[0]},<{cudnn[0] + 1}"
 
 
 def _beyond(row: FrameworkRelease) -> Iterator[str]:
     """Yield what a release shares with other frameworks beyond the columns of the matrix."""
-    for entry in plan_data()["shared_requirements"]["rows"]:
-        if row.framework == entry["framework"] and within(row.version, entry["specifier"]):
-            yield from entry["requires"]
+    for entry in plan_data().shared_requirements.rows:
+        if row.framework == entry.framework and within(row.version, entry.specifier):
+            yield from entry.requires
 
 
 def _meet(first: SpecifierSet, second: SpecifierSet) -> bool:

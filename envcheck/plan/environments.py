@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from packaging.version import Version
 
 from envcheck.model import Known, replaced
-from envcheck.model.plans import CONDA, PIP, Environment, PlannedRelease, RequirementSet
+from envcheck.model.actions import CONDA, PIP
+from envcheck.model.plans import Environment, PlannedRelease, RequirementSet
 from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.candidates import OWN, PACKAGES, WHEELS, constraints, is_resolved, python_minor, source_only
 from envcheck.plan.choose import Choice, Judgement
-from envcheck.plan.plan_data import plan_data
+from envcheck.plan.plan_data import conda_builds_data, plan_data
 from envcheck.plan.requests import Wish
-from envcheck.rules.context import Context
+from envcheck.plan.steps import with_remedies
+from envcheck.rules.context import Context, Target
 from envcheck.rules.targets import is_free_threaded
 from envcheck.rules.wheel_tags import easiest_for_pip, wheel_glibc
 
@@ -26,6 +28,8 @@ def planned_release(context: Context, choice: Choice, made: Environment) -> Plan
     judged = choice.best
     assert judged is not None  # noqa: S101 - asked for choices that were made
     candidate, row = judged.candidate, judged.candidate.cuda_row
+    asked = Context(context.facts, context.matrix, Target(context.goal, candidate.judged))
+    warnings = [item for item in judged.warnings if not is_resolved(context, candidate, item)]
     planned = PlannedRelease(
         framework=candidate.row.framework,
         distribution=candidate.row.distribution,
@@ -38,8 +42,8 @@ def planned_release(context: Context, choice: Choice, made: Environment) -> Plan
         environment=made.folder,
         constraints=constraints(context, candidate, judged.source),
         rejected=choice.rejected,
-        warnings=tuple(item for item in judged.warnings if not is_resolved(context, candidate, item)),
-        doubts=judged.doubts,
+        warnings=with_remedies(warnings, asked),
+        doubts=with_remedies(judged.doubts, asked),
         citations=row.citations,
     )
     if made.sets or not made.packages:
@@ -91,7 +95,7 @@ def _native(context: Context, made: Environment, group: Sequence[Choice]) -> Env
     native: Environment = replaced(
         made,
         packages=(f"python={made.python}", *specs),
-        channels=tuple(plan_data()["conda_builds"]["channels"]),
+        channels=conda_builds_data().channels,
         variables=_variables(context, CONDA, _judged(group)),
     )
     return native if builds else None
@@ -149,7 +153,7 @@ def _macos(rows: list[FrameworkRelease]) -> str:
 
 def _pip_needed(context: Context, rows: list[FrameworkRelease]) -> str:
     """Return the pip that a release's wheels need where a new environment may begin with an older one."""
-    bundled = plan_data()["bundled_pip"]["rows"].get(python_minor(context), "0")
+    bundled = plan_data().bundled_pip.rows.get(python_minor(context), "0")
     needs = [need.pip for need in map(easiest_for_pip, rows) if need]
     wanted = max(needs, key=Version, default="0")
     return wanted if Version(wanted) > Version(bundled) else ""

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from envcheck.actions import RemoveCondaPackages, UninstallPackages
+from envcheck.actions.environments import is_requirement
+from envcheck.actions.shells import quoted
 from envcheck.matrix.query import Matrix
 from envcheck.model import ERROR, Distribution, Facts, Known, dataclass, replaced
-from envcheck.model.plans import CONDA, IN_ENVIRONMENT, PIP, UV, Clash, Environment, Plan, PlannedRelease, Step
-from envcheck.model.quoting import quoted
+from envcheck.model.actions import CONDA, PIP, UV, Step, Trace
+from envcheck.model.plans import Clash, Environment, Plan, PlannedRelease
 from envcheck.plan.build import choose_all, goal_of, plan_of, unmet
 from envcheck.plan.choose import Choice, Judge
-from envcheck.plan.paths import interpreter, prefix
-from envcheck.plan.plan_data import plan_data
+from envcheck.plan.plan_data import conda_builds_data
 from envcheck.plan.requests import Description, Request, Wish, planned_facts
+from envcheck.plan.steps import CREATE, interpreter
 from envcheck.rules import Target, evaluate
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import bare_wheel, sharing_wheels
 from envcheck.rules.dependencies import broken_pins, requirements_of
-from envcheck.rules.fixes_python import is_requirement
 from envcheck.rules.framework_state import judged_frameworks
 from envcheck.rules.known_problems import name_of
 from envcheck.rules.requirements import canonical_name, read_requirement
@@ -147,21 +148,11 @@ def _is_of_extra(line: str, extra: str) -> bool:
 
 
 _NAME = r"[a-z0-9][a-z0-9._-]*"
-# Exits 0 where no distribution of these names is left; for every Python that a framework was made for.
-_GONE = (
-    "import os, re, sys; "
-    "found = [n for p in sys.path if p.startswith(sys.prefix) and os.path.isdir(p) for n in os.listdir(p)]; "
-    "found = [n.split('-')[0] for n in found if n.endswith(('.dist-info', '.egg-info'))]; "
-    "left = {re.sub('[-_.]+', '-', n).lower() for n in found} & set(sys.argv[1:]); "
-    "sys.exit('still there: ' + ' '.join(left) if left else 0)"
-)
 
 
 def removal_steps(context: Context, made: Environment, releases: Iterable[PlannedRelease]) -> tuple[Step, ...]:
     """Remove what is in the way of planned releases by the environment's installer; () where nothing is."""
     if made.installer == CONDA:
-        # for conda's environments alone
-
         return removal_steps_of_conda(context, made, tuple(releases))
     return uninstall_steps(made, (name for item in releases for name in in_the_way(context, item)))
 
@@ -171,15 +162,8 @@ def uninstall_steps(
 ) -> tuple[Step, ...]:
     """Remove distributions by pip, or uv; () where there are none."""
     names = tuple(name for name in dict.fromkeys(found) if re.fullmatch(_NAME, name))
-    installer, python = import_module(f"envcheck.plan.{UV if made.installer == UV else PIP}"), interpreter(made)
-    argv = installer.uninstall_argv(python, names)
-    return (removal_step(made, argv, names, purpose),) if names else ()
-
-
-def removal_step(made: Environment, argv: tuple[str, ...], names: tuple[str, ...], purpose: str) -> Step:
-    """Describe the removal of distributions from an environment that is there."""
-    gone = (interpreter(made), "-c", _GONE, *names)
-    return Step("remove", purpose, argv, verify=gone, environment=made.folder, lasting=IN_ENVIRONMENT)
+    action = UninstallPackages(names, interpreter(made), UV if made.installer == UV else PIP, purpose=purpose)
+    return (Step("remove", action, environment=made.folder),) if names else ()
 
 
 def in_the_way(context: Context, release: PlannedRelease) -> tuple[str, ...]:
@@ -252,12 +236,11 @@ def removal_steps_of_conda(
     else:
         pips = [name for item in releases for name in _pips(context, item, recorded)]
         steps = uninstall_steps(made, pips, _BY_PIP)
-    packages = plan_data()["conda_builds"]["packages"]
+    packages = conda_builds_data().packages
     held = {name for item in releases for name in packages[item.framework] if name in recorded}
     condas = tuple(sorted(held)) if made.sets or steps else ()
-    # --force: what depends on it stays, for the framework comes again
-    argv = ("conda", "remove", "-y", "-p", prefix(made), "--force", *condas)
-    gone = replaced(removal_step(made, argv, condas, _BY_CONDA), id="remove-conda")
+    # What depends on it stays: the framework comes again.
+    gone = Step("remove-conda", RemoveCondaPackages(condas, made.folder, purpose=_BY_CONDA), environment=made.folder)
     return (*steps, *((gone,) if condas else ()))
 
 
@@ -286,9 +269,6 @@ def _pips(context: Context, release: PlannedRelease, recorded: frozenset[str]) -
         new = [each for each in needed if each not in seen | recorded]
         seen.update(new)
         queue += new
-
-
-_CREATE = "create-environment"
 
 
 class OccupiedError(Exception):
@@ -377,12 +357,11 @@ def _fitted(here: Context, plan: Plan, kept: tuple[Standing, ...]) -> Plan:
     made = plan.environments[0]
     gone = removal_steps(here, made, plan.releases)
     by_conda = made.installer == CONDA and not made.sets  # conda's first step brings all
-    first = next(
-        place for place, step in enumerate(plan.steps) if step.environment and (step.id != _CREATE or by_conda)
-    )
+    first = next(place for place, step in enumerate(plan.steps) if step.environment and (step.id != CREATE or by_conda))
     steps = (*plan.steps[:first], *gone, *plan.steps[first:])
     if broken_pins(here):
-        steps = tuple(replaced(step, verify=()) if step.id.startswith("install") else step for step in steps)
+        unchecked = Trace(reason="the environment held what was broken before")
+        steps = tuple(replaced(step, check=unchecked) if step.id.startswith("install") else step for step in steps)
     notes = tuple(f"{there.label} is there, works, and stays as it is." for there in kept)
     fitted: Plan = replaced(plan, steps=steps, notes=(*plan.notes, *notes))
     return fitted

@@ -16,9 +16,9 @@ def index_options(wanted: RequirementSet, environment: Mapping[str, str]) -> Opt
 
     Raises ArtifactError for a configuration of pip that nothing can be read with.
     """
-    from envcheck.matrix.refresh.pip_settings import pip_settings
+    from envcheck.matrix.refresh.pip_settings import read_pip_settings
 
-    settings = pip_settings(environment, schemes=_SCHEMES)
+    settings = read_pip_settings(environment, schemes=_SCHEMES)
     index = wanted.index or settings.url
     hosts = tuple(part for host in settings.trusted_hosts for part in ("--allow-insecure-host", host))
     named = {

@@ -1,16 +1,218 @@
-"""What the planner knows beside the matrix: where older CUDA libraries come from, images, exceptions."""
+"""What the planner knows beside the matrix: older CUDA libraries, conda's builds, companions, images, exceptions."""
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
-from typing import Any
+from collections.abc import Mapping
 
-from envcheck.host.data_files import read_data
+from envcheck.host.data_files import load_data
+from envcheck.model import Citation, dataclass, field
 
 
-@lru_cache(maxsize=1)
-def plan_data() -> dict[str, Any]:
-    """Read data/plan.json."""
-    loaded: dict[str, Any] = json.loads(read_data("plan.json"))
-    return loaded
+@dataclass(frozen=True)
+class BundledPip:
+    """The pip that a new environment begins with, and the last one for old Pythons."""
+
+    rows: Mapping[str, str]  # Python minor -> pip
+    last: Mapping[str, str]  # Python minor -> requirement: "pip<21"
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class CudaWheelSet:
+    """NVIDIA's wheels whose libraries bear the names that builds for other CUDA versions load."""
+
+    cuda: str
+    platforms: tuple[str, ...]
+    requirements: tuple[str, ...]
+    cudnn: str  # nvidia-cudnn-cu11
+    cudnn_first: str  # its first release
+    libraries: tuple[str, ...]  # cudart, cublas
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class CondaLibrary:
+    """A CUDA that conda channels hold; no cuDNN listed: not known which."""
+
+    cuda: tuple[str, ...]
+    channels: tuple[str, ...]
+    platforms: tuple[str, ...]
+    cudnn: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CondaLibraries:
+    """The CUDA libraries that come from conda channels."""
+
+    rows: tuple[CondaLibrary, ...]
+    toolkit: str  # cudatoolkit={cuda}
+    cudnn: str  # cudnn={cudnn}
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class ChannelNames:
+    """The channels that a name such as defaults stands for."""
+
+    rows: Mapping[str, tuple[str, ...]]
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class WheelFloor:
+    """The glibc that a CUDA wheel needs from one release on."""
+
+    wheel: str
+    first: str
+    glibc: str
+
+
+@dataclass(frozen=True)
+class WheelFloors:
+    """The glibc that CUDA wheels need."""
+
+    rows: tuple[WheelFloor, ...]
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class SharedRequirement:
+    """What releases of a framework require beyond the columns of the matrix, and share with other frameworks."""
+
+    framework: str
+    specifier: str
+    requires: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SharedRequirements:
+    """What frameworks require beyond the columns of the matrix."""
+
+    rows: tuple[SharedRequirement, ...]
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class SourceOnly:
+    """Dependencies of releases that exist as source distributions only."""
+
+    distributions: tuple[str, ...]
+    specifier: str
+    names: tuple[str, ...]
+    pythons: str = ""  # specifier; "" for all
+    answers: str = ""  # id of the known problem that this takes into account
+
+
+@dataclass(frozen=True)
+class SourceOnlyTable:
+    """The dependencies that exist as source distributions only."""
+
+    rows: tuple[SourceOnly, ...]
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class ImageTable:
+    """The container images that a Dockerfile may build upon."""
+
+    suites: Mapping[str, str]  # bookworm -> glibc
+    pythons: Mapping[str, tuple[str, ...]]  # Python minor -> suites
+    python: str  # name with {python} and {suite}
+    conda: str
+    uv: str
+    checker: str  # a Python that this program runs on
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class PlanData:
+    """The content of data/plan.json."""
+
+    bundled_pip: BundledPip
+    cuda_wheels: tuple[CudaWheelSet, ...]
+    conda_libraries: CondaLibraries
+    channel_names: ChannelNames
+    wheel_glibc: WheelFloors
+    shared_requirements: SharedRequirements
+    source_only: SourceOnlyTable
+    images: ImageTable
+    usual_glibc: str
+    platform_glibc: tuple[str, ...]
+    platform_tags: Mapping[str, str]  # platform -> its name for uv, with {glibc}
+
+
+def plan_data() -> PlanData:
+    """Return data/plan.json."""
+    return load_data("plan", PlanData)
+
+
+@dataclass(frozen=True)
+class CondaSpecs:
+    """The match specs of a framework's builds: "tensorflow={version}=cuda*"."""
+
+    gpu: tuple[str, ...]
+    cpu: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CondaRecipe:
+    """Releases of a framework that were built alike on conda-forge; no CUDA listed: for the CPU."""
+
+    framework: str
+    versions: tuple[str, ...]
+    platforms: tuple[str, ...]
+    pythons: tuple[str, ...]
+    cuda: tuple[str, ...]  # majors
+
+
+@dataclass(frozen=True)
+class CondaBuilds:
+    """The content of data/conda_builds.json."""
+
+    specs: Mapping[str, CondaSpecs]  # by framework
+    rows: tuple[CondaRecipe, ...]
+    beside: tuple[str, ...]  # packages that bear the same name on the channel and on the index
+    packages: Mapping[str, tuple[str, ...]]  # framework -> its packages
+    channels: tuple[str, ...]
+    citation: Citation
+
+
+def conda_builds_data() -> CondaBuilds:
+    """Return data/conda_builds.json."""
+    return load_data("conda_builds", CondaBuilds)
+
+
+@dataclass(frozen=True)
+class CompanionWheels:
+    """Where releases of a companion have wheels."""
+
+    versions: tuple[str, ...]
+    platforms: tuple[str, ...]
+    pythons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Companion:
+    """Distributions that come beside a framework, and which of their releases go with which of its releases."""
+
+    names: tuple[str, ...] = ()
+    frameworks: tuple[str, ...] = ()  # the usual one first
+    fits: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # release of the framework -> theirs, newest first
+    wheels: tuple[CompanionWheels, ...] = ()  # releases that are not listed have all wheels
+    requires: str = ""  # the one name under which it requires its framework
+
+
+@dataclass(frozen=True)
+class Companions:
+    """The content of data/companions.json."""
+
+    rows: tuple[Companion, ...]
+    citation: Citation
+
+
+def companion_row(name: str) -> Companion:
+    """Return the row of a distribution that comes beside a framework; an empty row for any other."""
+    rows = load_data("companions", Companions).rows
+    return next((row for row in rows if name in row.names), Companion())

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
-from typing import Any
 
 from packaging.version import Version
 
-from envcheck.host.data_files import read_data
-from envcheck.matrix.gpus import capabilities_named
+from envcheck.actions.activation import SH
+from envcheck.actions.environments import is_requirement
+from envcheck.frameworks import framework as known_framework
+from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.query import Matrix
-from envcheck.matrix.versions import can_be_met
+from envcheck.matrix.specifiers import can_be_met
 from envcheck.model import (
     NOT_STATED,
     Absent,
@@ -28,13 +27,13 @@ from envcheck.model import (
     ToolkitFacts,
     Unknown,
     dataclass,
+    major_minor,
     replaced,
 )
 from envcheck.model.plans import PlannedRelease
-from envcheck.plan.activation import SH
+from envcheck.plan.plan_data import companion_row
 from envcheck.rules.context import Context
 from envcheck.rules.driver_release import driver_floor, toolkit_of
-from envcheck.rules.fixes_python import is_requirement
 from envcheck.rules.known_problems import name_of
 from envcheck.rules.requirements import canonical_name, read_requirement
 from envcheck.rules.targets import TargetError, check_requirements
@@ -106,25 +105,17 @@ def _read(text: str, matrix: Matrix) -> Request:
     except TargetError as error:
         raise RequestError(str(error)) from None
     name, extras, specifier = _parts(text)
-    if name == "jax":
-        extras = _jax_extras(extras)
+    framework = matrix.framework_of(name) or ""
+    if framework:
+        try:
+            extras = known_framework(framework).read_extras(extras)
+        except ValueError as error:
+            raise RequestError(str(error)) from None
     plain = name + (f"[{','.join(extras)}]" if extras else "") + specifier
     removed = matrix.removed_distribution(name)
-    framework = matrix.framework_of(name) or (removed.framework if removed else "")
-    held = name if extras and name == "tensorflow" else ""  # tensorflow[and-cuda] is no tensorflow-cpu
+    framework = framework or (removed.framework if removed else "")
+    held = name if extras and name == framework else ""  # tensorflow[and-cuda] is no tensorflow-cpu
     return Request(plain, name, framework, extras, specifier, held)
-
-
-def _jax_extras(extras: tuple[str, ...]) -> tuple[str, ...]:
-    """Write extras by the names of today: cuda12_pip is cuda12; raises RequestError for CUDA from the system."""
-    local = next((extra for extra in extras if re.fullmatch(r"cuda\d+-local", extra)), "")
-    if local:
-        brought = local.partition("-")[0]
-        raise RequestError(
-            f"jax[{local}] takes CUDA and cuDNN from the system, where no plan can bring what fits it: ask for "
-            f"jax[{brought}], which brings its own, or install the system's toolkit and cuDNN by hand."
-        )
-    return tuple(sorted({re.sub(r"^(cuda\d+)-pip$", r"\1", extra) for extra in extras}))
 
 
 def _companion(text: str, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:
@@ -318,7 +309,7 @@ def _gpus(named: Iterable[str], matrix: Matrix) -> Fact[tuple[Gpu, ...]]:
 def _gpu(name: str, matrix: Matrix) -> Gpu:
     if matrix.architecture(name):
         return Gpu(compute_capability=_said("--gpu", name))
-    found = capabilities_named(name)
+    found = find_capabilities(name)
     if not found:
         raise RequestError(f"--gpu {name[:40]!r}: no such GPU is known; give its compute capability, such as 8.9.")
     if len(found) > 1:
@@ -427,7 +418,7 @@ def elsewhere(context: Context) -> tuple[str, ...]:
 
 def frameworks_beside(name: str) -> tuple[str, ...]:
     """List the frameworks that a distribution comes beside, the usual one first; () for any other."""
-    return tuple(companion_row(name).get("frameworks", ()))
+    return companion_row(name).frameworks
 
 
 def required_name(text: str) -> str:
@@ -435,18 +426,7 @@ def required_name(text: str) -> str:
 
     tf-keras requires tensorflow: beside tensorflow-cpu it would bring a second one into the same folder.
     """
-    return str(companion_row(name_of(text)).get("requires", ""))
-
-
-def companion_row(name: str) -> dict[str, Any]:
-    """Return the row of data/companions.json about a distribution; {} where there is none."""
-    return next((row for row in _companion_rows() if name in row["names"]), {})
-
-
-@lru_cache(maxsize=1)
-def _companion_rows() -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = json.loads(read_data("companions.json"))["rows"]
-    return rows
+    return companion_row(name_of(text)).requires
 
 
 LINUX = "linux_x86_64"
@@ -458,7 +438,7 @@ WHATIF = Source("override", "what if")
 def in_wsl(facts: Facts) -> Description:
     """Describe the Linux that WSL 2 runs beside a Windows, for the same Python."""
     version = facts.python.version
-    python = ".".join(version.value.split(".")[:2]) if isinstance(version, Known) else ""
+    python = major_minor(version.value) if isinstance(version, Known) else ""
     return Description(python=python, platform=LINUX)
 
 

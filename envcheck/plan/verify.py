@@ -15,7 +15,7 @@ from typing import Any
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.interruption import held_back
 from envcheck.host.process import run_program
-from envcheck.model import Known, replaced
+from envcheck.model import Known, numbers, replaced
 from envcheck.model.plans import Environment, Plan, RequirementSet
 from envcheck.plan.indexes import Options, index_options
 from envcheck.plan.plan_data import plan_data
@@ -78,8 +78,8 @@ def in_words(spec: str) -> str:
 
 async def _records(rattler: Any, made: Environment, alias: str) -> list[Any]:
     config = rattler.ChannelConfig(alias.rstrip("/") + "/") if alias else rattler.ChannelConfig()
-    own = plan_data()["channel_names"]["rows"]
-    names = [part for name in made.channels for part in own.get(name, [name])]
+    own = plan_data().channel_names.rows
+    names = [part for name in made.channels for part in own.get(name, (name,))]
     found: list[Any] = await rattler.solve(
         sources=[rattler.Channel(name, config) for name in names],
         specs=[in_words(spec) for spec in made.packages],
@@ -93,15 +93,11 @@ def _virtual(rattler: Any, made: Environment) -> list[Any]:
     """State the machine the environment is for: its system, its C library, its driver's CUDA."""
     versions = dict.fromkeys(_SYSTEM[made.platform.partition("_")[0]], "0")
     if made.platform.startswith("linux"):
-        versions["__glibc"] = made.machine_glibc or max(made.glibc or "0", plan_data()["usual_glibc"], key=_numbers)
+        versions["__glibc"] = made.machine_glibc or max(made.glibc or "0", plan_data().usual_glibc, key=numbers)
     if "CONDA_OVERRIDE_CUDA" in made.variables:
         versions["__cuda"] = made.variables["CONDA_OVERRIDE_CUDA"]
     name, version, build = rattler.PackageName, rattler.Version, rattler.BuildString("0")
     return [rattler.GenericVirtualPackage(name(item), version(text), build) for item, text in versions.items()]
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
 
 
 _DRAWN = " \u00d7\u2570\u2500\u25b6\n"  # what uv draws around its reasons
@@ -220,10 +216,10 @@ def platform_name(made: Environment) -> str:
     """Name an environment's platform as uv does, on Linux with the newest glibc it has a name for that is there."""
     from packaging.version import InvalidVersion, Version
 
-    pattern = str(plan_data()["platform_tags"][made.platform])
-    floors = plan_data()["platform_glibc"]
+    pattern = plan_data().platform_tags[made.platform]
+    floors = plan_data().platform_glibc
     try:
-        there = Version(made.machine_glibc or max(made.glibc or "0", plan_data()["usual_glibc"], key=Version))
+        there = Version(made.machine_glibc or max(made.glibc or "0", plan_data().usual_glibc, key=Version))
     except InvalidVersion:
         there = Version(made.glibc or "0")
     glibc = max((floor for floor in floors if Version(floor) <= there), key=Version, default=floors[0])

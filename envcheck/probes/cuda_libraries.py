@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, LibraryInstall, Source, Unknown, dataclass, value_of
+from envcheck.model import Absent, Fact, Known, LibraryInstall, Source, Unknown, dataclass, major, value_of
 from envcheck.probes.toolkit_places import (
     base_name,
     find_places,
@@ -26,12 +26,6 @@ def cuda_data() -> Mapping[str, Any]:
     """Return data/cuda_libraries.json."""
     table: Mapping[str, Any] = json.loads(read_data("cuda_libraries.json"))
     return table
-
-
-def framework_names() -> Tuple[str, ...]:
-    """Return the names of all distributions that hold a framework; JAX's CUDA plugins are jax-cuda* besides."""
-    data = cuda_data()
-    return (*data["tensorflow"]["distributions"], *data["torch"]["distributions"], *data["jax"]["distributions"])
 
 
 @dataclass(frozen=True)
@@ -111,8 +105,8 @@ def read_headers(host: Host, kind: LibraryKind, folders: Tuple[str, ...]) -> Dic
             text = host.read_text(path, _HEADER_BYTES)
             version = parse_version_macros(text.value, kind.macros) if isinstance(text, Known) else None
             if version is not None:
-                fact = Known(version, Source("file", path, f"{kind.macros[0][0]} {version.split('.')[0]} ..."))
-                found.setdefault(version.split(".")[0], (path, fact))
+                fact = Known(version, Source("file", path, f"{kind.macros[0][0]} {major(version)} ..."))
+                found.setdefault(major(version), (path, fact))
             elif isinstance(text, Unknown):
                 unread.append((path, text))
             elif isinstance(text, Known) and name == kind.headers[0]:
@@ -423,7 +417,7 @@ def _install(
     version, library_path = library
     header_path, header_version = header
     told = version or (header_version.value if isinstance(header_version, Known) else "")
-    package = find_package(host, kind, place, told.split(".")[0])
+    package = find_package(host, kind, place, major(told))
     return LibraryInstall(
         library=kind.name,
         root=place.root,
@@ -456,9 +450,9 @@ def _libraries(survey: Survey, kind: LibraryKind, place: LibraryPlace) -> Dict[s
             if isinstance(real, Absent):
                 real = Absent((f"{path} is a link that leads nowhere",))
             version = parse_library_name(base_name(real.value) if isinstance(real, Known) else name, kind)
-            major = version.split(".")[0]
-            if major not in found or isinstance(found[major][1], Absent):
-                found[major] = (version, real)
+            line = major(version)
+            if line not in found or isinstance(found[line][1], Absent):
+                found[line] = (version, real)
     if len(found) > 1:
         found.pop("", None)  # the bare link of a folder whose other names tell more
     return found

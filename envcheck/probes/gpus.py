@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from envcheck.host.data_files import read_data
+from envcheck.host.data_files import load_data
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Gpu, Known, Source, Unknown, field_names, replaced, tried_of, value_of
+from envcheck.model import (
+    Absent,
+    Fact,
+    Gpu,
+    Known,
+    Source,
+    Unknown,
+    dataclass,
+    field_names,
+    replaced,
+    tried_of,
+    value_of,
+)
+from envcheck.model.gpu_products import GpuTable, PciProduct
 from envcheck.probes.driver_libraries import find_libraries
 from envcheck.probes.nvml import read_nvml, read_smi
 
@@ -107,7 +119,7 @@ def named(host: Host, gpus: Sequence[Gpu]) -> Tuple[Gpu, ...]:
     """Fill in name and compute capability where no driver told them."""
     if all(_is_told(gpu) for gpu in gpus):
         return tuple(gpus)
-    rows = json.loads(read_data("gpus.json"))["pci"]
+    rows = load_data("gpus", GpuTable).pci
     return tuple(gpu if _is_told(gpu) else _filled(host, gpu, _row_of(rows, gpu)) for gpu in gpus)
 
 
@@ -115,7 +127,7 @@ def _is_told(gpu: Gpu) -> bool:
     return isinstance(gpu.name, Known) and isinstance(gpu.compute_capability, Known)
 
 
-def _filled(host: Host, gpu: Gpu, row: Optional[Mapping[str, Any]]) -> Gpu:
+def _filled(host: Host, gpu: Gpu, row: Optional[PciProduct]) -> Gpu:
     if not isinstance(gpu.name, Known):
         gpu = replaced(gpu, name=_name(host, gpu, row))
     if not isinstance(gpu.compute_capability, Known):
@@ -123,20 +135,20 @@ def _filled(host: Host, gpu: Gpu, row: Optional[Mapping[str, Any]]) -> Gpu:
     return gpu
 
 
-def _row_of(rows: Mapping[str, Dict[str, Any]], gpu: Gpu) -> Optional[Mapping[str, Any]]:
+def _row_of(rows: Mapping[str, PciProduct], gpu: Gpu) -> Optional[PciProduct]:
     if isinstance(gpu.pci_id, Known):
         return rows.get(gpu.pci_id.value)
     if not isinstance(gpu.name, Known):
         return None
     # One product name may stand for several chips; only an unambiguous one tells the capability.
-    same = [row for row in rows.values() if row["name"].lower() == gpu.name.value.lower()]
-    return same[0] if len({row["cc"] for row in same}) == 1 else None
+    same = [row for row in rows.values() if row.name.lower() == gpu.name.value.lower()]
+    return same[0] if len({row.cc for row in same}) == 1 else None
 
 
-def _name(host: Host, gpu: Gpu, row: Optional[Mapping[str, Any]]) -> Fact[str]:
+def _name(host: Host, gpu: Gpu, row: Optional[PciProduct]) -> Fact[str]:
     # Sources: the program's own table, then the system's pci.ids (newer, perhaps), which has no capability.
     if row is not None:
-        return Known(str(row["name"]), Source("file", _TABLE, _shown(gpu)))
+        return Known(row.name, Source("file", _TABLE, _shown(gpu)))
     if not isinstance(gpu.pci_id, Known):
         return gpu.name
     for path in _PCI_IDS:
@@ -147,9 +159,9 @@ def _name(host: Host, gpu: Gpu, row: Optional[Mapping[str, Any]]) -> Fact[str]:
     return Unknown("failed", f"no table names PCI id {_shown(gpu)}", (_TABLE, *_PCI_IDS))
 
 
-def _capability(gpu: Gpu, row: Optional[Mapping[str, Any]]) -> Fact[str]:
+def _capability(gpu: Gpu, row: Optional[PciProduct]) -> Fact[str]:
     if row is not None:
-        return Known(str(row["cc"]), Source("file", _TABLE, _shown(gpu)))
+        return Known(row.cc, Source("file", _TABLE, _shown(gpu)))
     return Unknown("failed", f"{_TABLE} has no compute capability for {_shown(gpu)}", (_TABLE,))
 
 
@@ -225,39 +237,63 @@ def find_jetson(host: Host) -> Fact[Gpu]:
     return Known(_gpu(chip, source or traces[-1].source, model), source or traces[-1].source)
 
 
-def _chip(compatible: Fact[str], model: Fact[str]) -> Tuple[Optional[Dict[str, Any]], Optional[Source]]:
-    table = json.loads(read_data("jetson.json"))
+@dataclass(frozen=True)
+class JetsonChip:
+    """A chip of Jetson modules."""
+
+    name: str
+    compute_capability: str
+
+
+@dataclass(frozen=True)
+class JetsonModel:
+    """Words in a board's model that tell its chip."""
+
+    contains: str
+    chip: str
+
+
+@dataclass(frozen=True)
+class JetsonTable:
+    """The content of data/jetson.json."""
+
+    chips: Mapping[str, JetsonChip]
+    models: Tuple[JetsonModel, ...]
+
+
+def _chip(compatible: Fact[str], model: Fact[str]) -> Tuple[Optional[JetsonChip], Optional[Source]]:
+    table = load_data("jetson", JetsonTable)
     for text, parse in ((compatible, parse_compatible), (model, parse_model)):
         chip = parse(text.value, table) if isinstance(text, Known) else None
         if chip is not None and isinstance(text, Known):
             shown = text.value.strip("\0\n").replace("\0", " ")
-            return table["chips"][chip], Source("file", text.source.where, shown)
+            return table.chips[chip], Source("file", text.source.where, shown)
     return None, None
 
 
-def parse_compatible(text: str, table: Dict[str, Any]) -> Optional[str]:
+def parse_compatible(text: str, table: JetsonTable) -> Optional[str]:
     r"""Read the chip in the device tree's compatible list.
 
     "nvidia,p3737-0000+p3701-0000\0nvidia,p3701-0000\0nvidia,tegra234\0" -> "tegra234"
     """
     names = [name.partition(",")[2] for name in text.split("\0")]
-    return next((name for name in names if name in table["chips"]), None)
+    return next((name for name in names if name in table.chips), None)
 
 
-def parse_model(text: str, table: Dict[str, Any]) -> Optional[str]:
+def parse_model(text: str, table: JetsonTable) -> Optional[str]:
     r"""Read the chip out of the board's model: "NVIDIA Jetson Orin Nano Developer Kit\0" -> "tegra234"."""
     if "jetson" not in text.lower():
         return None
-    return next((row["chip"] for row in table["models"] if row["contains"] in text), None)
+    return next((row.chip for row in table.models if row.contains in text), None)
 
 
-def _gpu(chip: Optional[Dict[str, Any]], source: Source, model: Fact[str]) -> Gpu:
+def _gpu(chip: Optional[JetsonChip], source: Source, model: Fact[str]) -> Gpu:
     untold = Unknown("failed", "an integrated GPU: only NVML could tell, where it serves this board", (_MODEL,))
     board = model.value.strip("\0\n ") if isinstance(model, Known) else "Jetson"
     capability: Fact[str] = Unknown("failed", f"which chip {board} has is not known", (_COMPATIBLE, _MODEL))
     if chip is not None:
-        capability = Known(chip["compute_capability"], source)
-    name = Known(chip["name"] if chip is not None else board, source)
+        capability = Known(chip.compute_capability, source)
+    name = Known(chip.name if chip is not None else board, source)
     none = Absent(("integrated: no PCI device",))
     return Gpu(
         nvml_index=untold, name=name, uuid=untold, pci_address=none, pci_id=none, compute_capability=capability,
@@ -295,7 +331,7 @@ def registered_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     ids = parse_registry(done.value.stdout)
     if not ids:
         return Absent((_WINDOWS_DEVICES,))
-    rows = json.loads(read_data("gpus.json"))["pci"]
+    rows = load_data("gpus", GpuTable).pci
     gpus = tuple(_windows_gpu(device) for device in ids if device in rows)
     if not gpus:  # its sound or USB device, or a GPU newer than the table
         return Unknown("failed", f"which NVIDIA device this is, is not known: {', '.join(ids)}", (_WINDOWS_DEVICES,))

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from envcheck.host.data_files import read_data
+from envcheck.host.data_files import load_data
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown, dataclass
 from envcheck.probes.installers import conda_configuration, pip_configuration
 from envcheck.probes.toolkit_places import base_name, multiarch_triple
 
-_DATA = "environment_variables.json"
 HIDDEN = "<set>"  # stands for the value of a variable we do not know: it might be anything
+
+
+@dataclass(frozen=True)
+class KnownVariables:
+    """The content of data/environment_variables.json."""
+
+    prefixes: Tuple[str, ...]  # of others that begin so, the name is kept
+    variables: Mapping[str, str]  # name -> what it does
 
 
 def relevant_environment(host: Host) -> Fact[Mapping[str, str]]:
     """Return the known variables with their values, and by name only others that bear a known prefix."""
-    data = json.loads(read_data(_DATA))
-    known, prefixes = data["variables"], tuple(data["prefixes"])
+    data = load_data("environment_variables", KnownVariables)
     kept: Dict[str, str] = {}
     for name, value in sorted(host.environment().items()):
-        if name in known:
+        if name in data.variables:
             kept[name] = value
-        elif name.startswith(prefixes):
+        elif name.startswith(data.prefixes):
             kept[name] = HIDDEN
     return Known(kept, Source("env", "environment"))
 

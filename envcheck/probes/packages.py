@@ -155,7 +155,7 @@ def _earlier_folders(host: Host, installed: Installed, location: str) -> Iterato
 _PREFIX = '"$prefix"'
 
 
-_LAUNCHER = "bin/envcheck-cuda"  # as envcheck/plan/activation.py names it
+_LAUNCHER = "bin/envcheck-cuda"  # as envcheck/actions/activation.py names it
 
 
 def activated_folders(host: Host, prefix: str, known: Sequence[str]) -> Tuple[str, ...]:

@@ -8,6 +8,7 @@ import posixpath
 import re
 from typing import Any, Dict, Iterator, List, Mapping, Tuple
 
+from envcheck.frameworks import distribution_names, framework, framework_names, framework_of
 from envcheck.host.protocol import Host
 from envcheck.model import (
     Absent,
@@ -21,10 +22,11 @@ from envcheck.model import (
     Source,
     Unknown,
     dataclass,
+    numbers,
     replaced,
     value_of,
 )
-from envcheck.probes.cuda_libraries import cuda_data, framework_names
+from envcheck.probes.cuda_libraries import cuda_data
 from envcheck.probes.loader import Loader
 from envcheck.probes.packages import Installed, duplicate_owners, read_installed
 
@@ -232,10 +234,10 @@ def _newest(host: Host, path: str) -> Fact[str]:
     elf = host.elf(path)
     if not isinstance(elf, Known):
         return elf
-    numbers = [tuple(map(int, name[8:].split("."))) for name in elf.value.versions_defined if _is_version(name)]
-    if not numbers:
+    defined = [numbers(name[len("GLIBCXX_") :]) for name in elf.value.versions_defined if _is_version(name)]
+    if not defined:
         return Unknown("unparsable", f"{path} defines no GLIBCXX version", (path,))
-    return Known(".".join(map(str, max(numbers))), elf.source)
+    return Known(".".join(map(str, max(defined))), elf.source)
 
 
 def _is_version(name: str) -> bool:
@@ -306,12 +308,13 @@ def _installation(host: Host, told: Mapping[str, Any], source: Source) -> Dict[s
 
 
 def _frameworks(host: Host, installed: Installed) -> Fact[Tuple[FrameworkBuild, ...]]:
-    names = framework_names()
-    if not any(each.name in names or each.name.startswith("jax-cuda") for each in installed.distributions):
-        return Absent((f"distributions {', '.join(names)}, jax-cuda*",))
-    from envcheck.probes.frameworks import collect_frameworks  # not loaded where there is nothing to read
+    there = {framework_of(each.name) for each in installed.distributions} - {""}
+    if not there:
+        return Absent((f"distributions {', '.join(distribution_names())}",))
+    from envcheck.frameworks.installed import collect_frameworks  # not loaded where there is nothing to read
 
-    return Known(collect_frameworks(host, installed), Source("file", installed.prefix))
+    known = tuple(framework(name) for name in framework_names() if name in there)
+    return Known(collect_frameworks(host, installed, known), Source("file", installed.prefix))
 
 
 def _version_of(installed: Installed, name: str, source: Source) -> Fact[str]:

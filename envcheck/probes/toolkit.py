@@ -17,6 +17,7 @@ from envcheck.model import (
     ToolkitInstall,
     Unknown,
     dataclass,
+    major_minor,
     replaced,
     value_of,
 )
@@ -480,7 +481,7 @@ def _to_run(install: ToolkitInstall, on_path: NvccOnPath) -> Optional[str]:
 def _without_running(install: ToolkitInstall) -> ToolkitInstall:
     build = install.nvcc_build
     if isinstance(build, Known):  # version.json lists nvcc as a component
-        release = ".".join(build.value.split(".")[:2])
+        release = major_minor(build.value)
         return _with_nvcc(install, Known(release, build.source), build)
     if not isinstance(install.nvcc_path, Known):
         return _with_nvcc(install, install.nvcc_path, install.nvcc_path)
@@ -503,7 +504,7 @@ def _best_version(install: ToolkitInstall) -> Fact[str]:
     readings = (install.nvcc_release, install.version_file, install.header_version, cudart_version(install.cudart_path))
     for fact in readings:
         if isinstance(fact, Known):
-            return Known(".".join(fact.value.split(".")[:2]), fact.source)
+            return Known(major_minor(fact.value), fact.source)
     return next((fact for fact in readings if isinstance(fact, Unknown)), Absent((install.root,)))
 
 

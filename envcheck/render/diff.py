@@ -11,7 +11,7 @@ from envcheck.diff.compare import Comparison, Machine
 from envcheck.diff.facts import Difference, Led
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE
 from envcheck.model.codec import encode
-from envcheck.render.inert import inert
+from envcheck.model.text import inert
 from envcheck.render.json_report import document_text
 from envcheck.render.report_text import VERDICT_STYLES, Line, print_lines
 

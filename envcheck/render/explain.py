@@ -6,13 +6,13 @@ import sys
 from typing import Any
 
 from envcheck import __version__
+from envcheck.actions.shells import action_line
 from envcheck.explain.judge import NOISE, Reading, harmless_lines, line_that_matters, main_finding, where
 from envcheck.explain.signatures import Event
 from envcheck.model import UNDETERMINED, Finding, replaced
-from envcheck.render.inert import inert
+from envcheck.model.text import inert
 from envcheck.render.json_report import document_text, planned
 from envcheck.render.report_text import Line, finding_lines, numbered_steps, print_lines, verdict_line
-from envcheck.render.shells import shell_line
 
 _HARMLESS_SHOWN = 3
 _SHOWN_OF_A_LINE = 110
@@ -99,7 +99,7 @@ def _rivals(findings: list[Finding], system: str) -> list[Line]:
     told = list(dict.fromkeys(item.fix for item in findings if item.fix is not None))
     for fix in told:
         lines.append(("  to tell: ", inert(fix.summary), ""))
-        lines += [("    $ ", shell_line(command.argv, system, folded=True), "bold") for command in fix.commands]
+        lines += [("    $ ", action_line(action, system, folded=True), "bold") for action in fix.actions]
     return lines
 
 

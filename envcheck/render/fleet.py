@@ -14,9 +14,9 @@ from envcheck import __version__
 from envcheck.fleet.report import Group, Row, groups_of, verdict_of
 from envcheck.fleet.results import Failure
 from envcheck.host.data_files import read_packaged
-from envcheck.model.codec import encode
+from envcheck.model.text import inert
 from envcheck.render.html import page
-from envcheck.render.inert import inert
+from envcheck.render.json_report import remedy_document
 from envcheck.render.report_text import VERDICT_STYLES, Line, fix_lines, print_lines
 
 # What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection).
@@ -33,7 +33,7 @@ def render_fleet_json(rows: list[Row], golden: str) -> str:
         "golden": golden or None,
         "groups": [
             {"verdict": group.verdict, "cause": group.cause, "message": group.message, "hosts": list(group.hosts)}
-            | {"fixes": [encode(fix) for fix, _ in group.fixes]}
+            | {"fixes": [remedy_document(fix, system) for fix, system in group.fixes]}
             for group in groups_of(rows)
         ],
         "hosts": [host_data(row) for row in rows],
@@ -58,7 +58,7 @@ def host_data(row: Row) -> dict[str, Any]:
         "verdict": row.verdict,
         "cause": row.cause,
         "message": row.message,
-        "fix": encode(row.fix) if row.fix else None,
+        "fix": remedy_document(row.fix, row.system) if row.fix else None,
         "machine": dict(row.machine),
         "drift": list(row.drift),
     }

@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
+from envcheck.actions.shells import shell_line
 from envcheck.gpus.fits import Fit, Job, formula, need_of, title
 from envcheck.gpus.holders import GpuView, Holder, is_held_by_nobody_seen
 from envcheck.gpus.listing import Listing, judge
 from envcheck.model import Absent, Fact, Known, value_of
 from envcheck.model.activity import GpuActivity
 from envcheck.model.codec import encode
-from envcheck.render.inert import inert
-from envcheck.render.shells import shell_line
+from envcheck.model.text import inert
 
 if TYPE_CHECKING:
     from rich.console import Console, Group

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
+from envcheck.actions.shells import action_line
 from envcheck.model import INCOMPATIBLE, NOTE, Report, Snapshot
-from envcheck.plan.repair import repair_plan
-from envcheck.render.inert import inert
+from envcheck.model.text import inert
 from envcheck.render.report_text import layers
-from envcheck.render.shells import shell_line
 from envcheck.rules.overview import overview
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ def render_html(report: Report, snapshot: Snapshot) -> str:
         layers=layers(report, snapshot.facts),
         roots=roots,
         following=[finding for finding in report.findings if finding.caused_by is not None],
-        plan=repair_plan(report),
         advised={item.id for item in roots if item.severity == NOTE or item.verdict != INCOMPATIBLE},
     )
 
@@ -48,5 +46,5 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters["inert"] = inert
-    environment.filters["shell"] = shell_line
+    environment.filters["shell"] = action_line
     return environment

@@ -6,9 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
-from envcheck.model import Report, Snapshot
+from envcheck.actions.shells import typed_words
+from envcheck.model import Finding, Remedy, Report, Snapshot, replaced
+from envcheck.model.actions import Action, Step
 from envcheck.model.codec import encode
-from envcheck.render.inert import escaped_in_json
+from envcheck.model.text import escaped_in_json
 
 if TYPE_CHECKING:
     from envcheck.smoke.devices import Session
@@ -54,11 +56,50 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def planned(report: Report) -> dict[str, Any]:
-    """Give the plan that mends the findings, and each finding the steps that resolve it."""
-    from envcheck.plan.repair import repair_plan, steps_for  # only a report with fixes has steps
-
-    plan = repair_plan(report)
+    """Give each finding with the steps that resolve it, and all steps."""
     findings = [
-        {**encode(item), "resolved_by": list(steps_for(plan, item, report.findings))} for item in report.findings
+        {**finding_document(item, report.system), "resolved_by": list(report.steps_for(item))}
+        for item in report.findings
     ]
-    return {"findings": findings, "plan": {"steps": encode(plan.steps), "resolves": list(plan.resolves)}}
+    steps = [step_document(step, report.system) for step in report.steps]
+    resolves = list(dict.fromkeys(name for step in report.steps for name in step.resolves))
+    return {"findings": findings, "plan": {"steps": steps, "resolves": resolves}}
+
+
+def finding_document(finding: Finding, system: str) -> dict[str, Any]:
+    """Return a finding with its remedy as it is typed on a system."""
+    document: dict[str, Any] = encode(replaced(finding, fix=None, problem=None))
+    del document["problem"]
+    document["fix"] = remedy_document(finding.fix, system) if finding.fix else None
+    return document
+
+
+def remedy_document(remedy: Remedy, system: str) -> dict[str, Any]:
+    """Return a remedy as it is typed on a system."""
+    ways = [{"summary": way.summary, "commands": _commands(way.actions, system)} for way in remedy.alternatives]
+    return {"summary": remedy.summary, "commands": _commands(remedy.actions, system), "alternatives": ways}
+
+
+def _commands(actions: tuple[Action, ...], system: str) -> list[dict[str, Any]]:
+    return [
+        {"argv": list(typed_words(item, system)), "scope": item.scope, "purpose": item.purpose_on(system)}
+        for item in actions
+    ]
+
+
+def step_document(step: Step, system: str) -> dict[str, Any]:
+    """Return a step as it is typed on a system, with what checks it and what takes it back, or why nothing does."""
+    check, undo = step.checked(system), step.action.undo(system)
+    return {
+        "id": step.id,
+        "purpose": step.action.purpose_on(system),
+        "argv": list(step.action.command(system)),
+        "env": step.action.variables(),
+        "scope": step.scope,
+        "verify": list(check.argv),
+        "unverified": check.reason,
+        "undo": list(undo.argv),
+        "lasting": undo.reason,
+        "resolves": list(step.resolves),
+        "environment": step.environment,
+    }

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree as ET  # only writes: nothing foreign is parsed
 
-from envcheck.model import ERROR, UNDETERMINED, Finding, Fix, Report, Way, dataclass, replaced
-from envcheck.render.inert import inert
-from envcheck.render.shells import shell_line
+from envcheck.actions.shells import action_line
+from envcheck.model import ERROR, UNDETERMINED, Alternative, Finding, Remedy, Report, dataclass, replaced
+from envcheck.model.text import inert
 from envcheck.smoke.devices import Run, Session
 from envcheck.smoke.protocol import CRASHED, HUNG, PASSED, RAISED, SKIPPED, Result
 from envcheck.smoke.verdict import headline_of
@@ -98,8 +98,8 @@ def _details(finding: Finding, system: str) -> str:
     return "\n".join(inert(line) for line in lines)  # a line of its own could command the CI that prints it
 
 
-def _way(word: str, way: Fix | Way, system: str) -> list[str]:
-    return [f"{word}: {way.summary}", *(f"  $ {shell_line(command.argv, system)}" for command in way.commands)]
+def _way(word: str, way: Remedy | Alternative, system: str) -> list[str]:
+    return [f"{word}: {way.summary}", *(f"  $ {action_line(action, system)}" for action in way.actions)]
 
 
 def _clean(text: str) -> str:

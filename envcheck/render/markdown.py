@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model import ERROR, UNDETERMINED, WARNING, Command, Finding, Fix, Report, Snapshot, Way
-from envcheck.render.inert import inert
-from envcheck.render.shells import shell_line
+from envcheck.actions.shells import action_line
+from envcheck.model import ERROR, UNDETERMINED, WARNING, Alternative, Finding, Remedy, Report, Snapshot
+from envcheck.model.actions import Action
+from envcheck.model.text import inert
 from envcheck.rules.overview import overview
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!&@$])")  # & begins an entity, $ a formula
@@ -49,14 +50,14 @@ def _details(finding: Finding, system: str) -> list[str]:
         where += f" [{item.citation.url_or_artifact}]" if item.citation is not None else ""
         lines.append(f"- {escaped(f'{item.fact}: {item.shown}{where}')}")
     if finding.fix is not None:
-        lines += ["", *_way(f"Fix: {finding.fix.summary}", finding.fix.commands, system)]
+        lines += ["", *_way(f"Fix: {finding.fix.summary}", finding.fix.actions, system)]
         for way in finding.fix.alternatives:
-            lines += ["", *_way(f"Or: {way.summary}", way.commands, system)]
+            lines += ["", *_way(f"Or: {way.summary}", way.actions, system)]
     return [*lines, ""]
 
 
-def _way(said: str, commands: tuple[Command, ...], system: str) -> list[str]:
-    typed = [shell_line(command.argv, system, folded=True) for command in commands]
+def _way(said: str, actions: tuple[Action, ...], system: str) -> list[str]:
+    typed = [action_line(action, system, folded=True) for action in actions]
     return [escaped(said), *(["", *fenced(typed, "sh")] if typed else [])]
 
 
@@ -86,8 +87,8 @@ def _annotation(finding: Finding, judged: str, system: str) -> str:
     return f"::{level} {place}title={_property(title)}::{_data(text)}"
 
 
-def _annotated_way(word: str, way: Fix | Way, system: str) -> str:
-    typed = "".join(f"\n$ {shell_line(command.argv, system)}" for command in way.commands)
+def _annotated_way(word: str, way: Remedy | Alternative, system: str) -> str:
+    typed = "".join(f"\n$ {action_line(action, system)}" for action in way.actions)
     return f"\n{word}: {inert(way.summary)}{typed}"
 
 

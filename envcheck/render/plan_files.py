@@ -7,17 +7,19 @@ import re
 from typing import Any
 
 from envcheck import __version__
-from envcheck.model import dataclass
+from envcheck.actions import AskPerson, CreateEnvironment, ImportFrameworks, InstallPackages, UpgradePip
+from envcheck.actions.activation import launcher_path
+from envcheck.actions.environments import conda_prefix
+from envcheck.actions.shells import HEADING, STOP, action_line, script_line, shell_line, typed_words
+from envcheck.model import dataclass, replaced
+from envcheck.model.actions import CONDA, SYSTEM, Action, Step
 from envcheck.model.codec import encode
-from envcheck.model.plans import CONDA, SYSTEM, Environment, Plan, RequirementSet, Step
+from envcheck.model.plans import Environment, Plan, PlannedRelease, RequirementSet
+from envcheck.model.text import inert
 from envcheck.plan.images import Images
-from envcheck.plan.paths import prefix
-from envcheck.render.inert import inert
-from envcheck.render.json_report import document_text
-from envcheck.render.plan_text import is_windows, step_line
-from envcheck.render.shells import HEADING, STOP, here_document, powershell_line, shell_line
+from envcheck.render.json_report import document_text, finding_document, step_document
+from envcheck.render.plan_text import is_windows
 from envcheck.rules.catalogue import catalogue
-from envcheck.rules.loader_hook import launcher_path
 
 
 def paths_hint(made: Environment) -> list[str]:
@@ -57,8 +59,8 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
     ]
     lines += [_run(("useradd", "--create-home", "--uid", "10001", "app")), "USER app", f"WORKDIR {_HOME}"]
     for step in plan.steps:
-        if step.scope != SYSTEM and step.argv and step.id != "verify":
-            lines += [f"# {inert(step.purpose)}", _step(made, step, folder)]
+        if step.scope != SYSTEM and not isinstance(step.action, (AskPerson, ImportFrameworks)):
+            lines += [f"# {inert(step.purpose)}", _step(made, step.action, folder)]
     return "\n".join([*lines, *_paths(made, folder, plan.goal), *_gate(plan, made, images, folder)]) + "\n"
 
 
@@ -74,23 +76,16 @@ def _host(plan: Plan) -> list[str]:
     for step in plan.steps:
         if step.scope == SYSTEM:
             lines.append(f"# On the host: {inert(step.purpose)}")
-            lines += [f"#   {shell_line(step.argv)}"] if step.argv else []
+            lines += [] if isinstance(step.action, AskPerson) else [f"#   {action_line(step.action)}"]
     return lines
 
 
-def _step(made: Environment, step: Step, folder: str) -> str:
-    argv = tuple(_moved(word, made.folder, folder) for word in step.argv)
-    if step.id == "create-environment" and made.installer != CONDA:
-        argv = ("python", "-m", "venv", folder)
-    if step.env:
-        argv = ("env", *(f"{name}={value}" for name, value in step.env.items()), *argv)
-    return _run(argv, _CACHE if step.id.startswith(("install", "upgrade")) else "")
-
-
-def _moved(word: str, folder: str, target: str) -> str:
-    if word == folder or word.startswith(f"{folder}/"):
-        return target + word[len(folder) :]
-    return target if word == f"./{folder}" else word
+def _step(made: Environment, action: Action, folder: str) -> str:
+    there = action.moved(made.folder, folder)
+    if isinstance(there, CreateEnvironment) and made.installer != CONDA:
+        there = CreateEnvironment(folder, starter=("python",))
+    installs = isinstance(there, (InstallPackages, UpgradePip))
+    return _run(typed_words(there), _CACHE if installs else "")
 
 
 def _paths(made: Environment, folder: str, goal: str) -> list[str]:
@@ -169,8 +164,12 @@ def _environment_name(made: Environment) -> str:
 
 def _hints(made: Environment) -> list[str]:
     settings = "".join(f"{name}={value} " for name, value in made.variables.items())
-    create = shell_line(("conda", "env", "create", "-p", prefix(made), "-f", "environment.yml"))
+    create = shell_line(("conda", "env", "create", "-p", _prefix(made), "-f", "environment.yml"))
     return [f"# {settings}{create}", *paths_hint(made)]
+
+
+def _prefix(made: Environment) -> str:
+    return conda_prefix(made.folder, windows=made.platform.startswith("win"))
 
 
 def _pip_lines(made: Environment) -> list[str]:
@@ -218,12 +217,12 @@ def render_script(plan: Plan) -> str:
 
 
 def _command(plan: Plan, step: Step) -> list[str]:
-    if not step.argv:
+    if isinstance(step.action, AskPerson):
         return ["# (by hand)"]
-    line = powershell_line(step.argv, step.env) if is_windows(plan) else here_document(step.argv)
-    line = line or step_line(plan, step)
+    line = script_line(step.action, plan.system)
     if step.scope == SYSTEM:
-        undo = [f"# takes it back: {shell_line(step.undo, plan.system)}"] if step.undo else []
+        taken_back = step.action.undo(plan.system).argv
+        undo = [f"# takes it back: {shell_line(taken_back, plan.system)}"] if taken_back else []
         return [*(f"# as an administrator: {part}" for part in line.splitlines()), *undo]
     return [line, STOP] if is_windows(plan) else [line]
 
@@ -233,7 +232,21 @@ SCHEMA = "envcheck/plan/1"
 
 def plan_document(plan: Plan, verdict: str) -> dict[str, Any]:
     """Return a plan's JSON document, schema envcheck/plan/1."""
-    return {"schema": SCHEMA, "tool_version": __version__, "verdict": verdict, **encode(plan)}
+    return {
+        "schema": SCHEMA,
+        "tool_version": __version__,
+        "verdict": verdict,
+        **encode(replaced(plan, releases=(), steps=(), blocked_by=())),
+        "releases": [_release_document(item, plan.system) for item in plan.releases],
+        "steps": [step_document(step, plan.system) for step in plan.steps],
+        "blocked_by": [finding_document(item, plan.system) for item in plan.blocked_by],
+    }
+
+
+def _release_document(release: PlannedRelease, system: str) -> dict[str, Any]:
+    told = {"warnings": release.warnings, "doubts": release.doubts}
+    findings = {name: [finding_document(item, system) for item in found] for name, found in told.items()}
+    return {**encode(replaced(release, warnings=(), doubts=())), **findings}
 
 
 def render_plan_json(plan: Plan, verdict: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model.plans import SYSTEM, Clash, Environment, Plan, PlannedRelease, Rejected, Step
-from envcheck.model.writing import read_writing
-from envcheck.plan.paths import activation
-from envcheck.render.inert import inert
-from envcheck.render.shells import shell_line, windows_line
+from envcheck.actions import ActivateEnvironment, AskPerson, WriteFile
+from envcheck.actions.shells import action_line, shell_line
+from envcheck.model.actions import SYSTEM, Step
+from envcheck.model.plans import Clash, Environment, Plan, PlannedRelease, Rejected
+from envcheck.model.text import inert
 
 _SHOWN = 6  # rejected releases before the rest is counted; -v shows all
 
@@ -55,14 +55,6 @@ def _wrapped(line: str, width: int) -> list[str]:
 def is_windows(plan: Plan) -> bool:
     """Tell whether a plan's commands are typed on Windows."""
     return plan.system == "windows"
-
-
-def step_line(plan: Plan, step: Step) -> str:
-    """Write a step's command for the shells of the plan's system."""
-    if is_windows(plan):
-        return windows_line(tuple(map(inert, step.argv)), step.env)
-    prefix = "".join(f"{name}={shell_line((value,))} " for name, value in step.env.items())
-    return prefix + shell_line(step.argv, folded=True)
 
 
 def _clashes(plan: Plan, *, verbose: bool) -> list[str]:
@@ -147,12 +139,12 @@ def _blocked(plan: Plan, *, verbose: bool) -> list[str]:
 def _step(plan: Plan, step: Step, *, verbose: bool, typed: bool) -> list[str]:
     scope = f" [{step.scope}: as an administrator]" if step.scope == SYSTEM else ""
     solves = f" (resolves {', '.join(step.resolves)})" if step.resolves else ""
-    lines = [f"# {plan.steps.index(step) + 1}. {_sentence(inert(step.purpose))}{scope}{solves}"]
-    writing = None if typed else read_writing(step.argv)
-    if writing:
-        lines.append(f"  {'adds' if writing.appends else 'writes'} {len(writing.lines)} lines: {inert(writing.path)}")
-    elif step.argv:
-        lines.append(f"$ {step_line(plan, step)}")
+    action = step.action
+    lines = [f"# {plan.steps.index(step) + 1}. {_sentence(inert(action.purpose_on(plan.system)))}{scope}{solves}"]
+    if isinstance(action, WriteFile) and not typed:
+        lines.append(f"  {'adds' if action.appends else 'writes'} {len(action.lines)} lines: {inert(action.path)}")
+    elif not isinstance(action, AskPerson):
+        lines.append(f"$ {action_line(action, plan.system, folded=True)}")
     return lines + (_traces(plan, step) if verbose or step.scope == SYSTEM else [])
 
 
@@ -163,12 +155,15 @@ def _sentence(purpose: str) -> str:
 
 def _use(plan: Plan, made: Environment) -> list[str]:
     which = "it" if len(plan.environments) == 1 else inert(made.folder)
-    return ["", f"# To use {which}, in each shell:", f"$ {shell_line(activation(made), plan.system)}"]
+    activate = ActivateEnvironment(made.folder, made.installer)
+    return ["", f"# To use {which}, in each shell:", f"$ {action_line(activate, plan.system)}"]
 
 
 def _traces(plan: Plan, step: Step) -> list[str]:
     """Say how a step is seen to have worked and how it is taken back, or why neither."""
-    lines = [f"#    check: {shell_line(step.verify, plan.system)}"] if step.verify and step.verify != step.argv else []
-    lines += [f"#    not checked: {inert(step.unverified)}"] if step.unverified else []
-    lines += [f"#    undo: {shell_line(step.undo, plan.system)}"] if step.undo else []
-    return [*lines, *([f"#    not undone: {inert(step.lasting)}"] if step.lasting else [])]
+    check, undo = step.checked(plan.system), step.action.undo(plan.system)
+    is_own_check = check.argv == step.action.command(plan.system)
+    lines = [f"#    check: {shell_line(check.argv, plan.system)}"] if check.argv and not is_own_check else []
+    lines += [f"#    not checked: {inert(check.reason)}"] if check.reason else []
+    lines += [f"#    undo: {shell_line(undo.argv, plan.system)}"] if undo.argv else []
+    return [*lines, *([f"#    not undone: {inert(undo.reason)}"] if undo.reason else [])]

@@ -6,6 +6,8 @@ import re
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from envcheck.actions import AskPerson
+from envcheck.actions.shells import action_line
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -16,20 +18,20 @@ from envcheck.model import (
     Evidence,
     Facts,
     Finding,
-    Fix,
     FrameworkBuild,
     Known,
+    Remedy,
     Report,
     dataclass,
+    replaced,
     value_of,
 )
-from envcheck.render.inert import inert
-from envcheck.render.shells import shell_line
+from envcheck.model.text import inert
 from envcheck.rules.overview import overview
 
 if TYPE_CHECKING:
     from envcheck.model import Snapshot
-    from envcheck.model.plans import Step
+    from envcheck.model.actions import Action, Step
 
 
 BROKEN, WARNED, UNREAD, SOUND, ABSENT, NEEDLESS = "error", "warning", "undetermined", "ok", "not there", "not needed"
@@ -193,11 +195,9 @@ def numbered_steps(report: Report) -> tuple[Step, ...]:
     """List the steps of the plan that mends a report; () where there is nothing to number or to join."""
     causes = (item for item in report.findings if item.caused_by is None and item.severity != NOTE)
     fixes = [item.fix for item in causes if item.fix]
-    if len(fixes) < 2 and not any(fix.commands for fix in fixes):
+    if len(fixes) < 2 and not any(fix.actions for fix in fixes):
         return ()
-    from envcheck.plan.repair import repair_plan  # a report without fixes does without the planner
-
-    return repair_plan(report).steps
+    return report.steps
 
 
 def _is_shown(finding: Finding, *, verbose: bool, quiet: bool) -> bool:
@@ -231,20 +231,20 @@ def finding_lines(finding: Finding, system: str, *, verbose: bool, steps: tuple[
     return lines + (fix_lines(finding.fix, system) if finding.fix else [])
 
 
-def fix_lines(fix: Fix, system: str) -> list[Line]:
+def fix_lines(fix: Remedy, system: str) -> list[Line]:
     """Say a fix with its commands and the other ways, for the shells of `system`."""
     lines: list[Line] = [("  fix: ", inert(fix.summary), "")]
-    for command in fix.commands:
-        lines += _command(command.purpose, command.argv, system)
+    for action in fix.actions:
+        lines += _command(action.purpose_on(system), action, system)
     return lines + _other_ways(fix, system)
 
 
-def _other_ways(fix: Fix, system: str) -> list[Line]:
+def _other_ways(fix: Remedy, system: str) -> list[Line]:
     lines: list[Line] = []
     for way in fix.alternatives:
         lines.append(("  or: ", inert(way.summary), ""))
-        for command in way.commands:
-            lines += _command(command.purpose, command.argv, system)
+        for action in way.actions:
+            lines += _command(action.purpose_on(system), action, system)
     return lines
 
 
@@ -258,14 +258,16 @@ def _planned(finding: Finding, system: str, steps: tuple[Step, ...]) -> list[Lin
         return [(f"  fix{numbers}: ", f"goes with {wanted}", "dim")] if own else []
     lines: list[Line] = [(f"  fix{numbers}: ", inert(finding.fix.summary), "")]
     for _, step in own:
-        if step.argv and step.resolves[0] == finding.id:
-            lines += _command("" if step.purpose == finding.fix.summary else step.purpose, step.argv, system)
+        if step.resolves[0] == finding.id and not isinstance(step.action, AskPerson):
+            said = step.purpose == finding.fix.summary
+            action = replaced(step.action, purpose="") if said else step.action
+            lines += _command(action.purpose_on(system), step.action, system)
     return lines
 
 
-def _command(purpose: str, argv: tuple[str, ...], system: str) -> list[Line]:
+def _command(purpose: str, action: Action, system: str) -> list[Line]:
     said: list[Line] = [("    # ", inert(purpose), "dim")] if purpose else []
-    return [*said, ("    $ ", shell_line(argv, system, folded=True), "bold")]
+    return [*said, ("    $ ", action_line(action, system, folded=True), "bold")]
 
 
 def _label(item: Evidence) -> str:

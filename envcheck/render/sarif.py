@@ -9,9 +9,10 @@ from typing import Any
 from urllib.parse import quote
 
 from envcheck import __version__
-from envcheck.model import UNDETERMINED, Command, Evidence, Finding, Report
-from envcheck.render.inert import inert
-from envcheck.render.shells import shell_line
+from envcheck.actions.shells import action_line
+from envcheck.model import UNDETERMINED, Evidence, Finding, Report
+from envcheck.model.actions import Action
+from envcheck.model.text import inert
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _NUMBERED = re.compile(r"[^\s,]+:\d+")  # a line of a file that was judged
@@ -48,20 +49,20 @@ def _rule(finding_id: str) -> dict[str, Any]:
     }
 
 
-def _typed(commands: tuple[Command, ...], system: str) -> list[str]:
-    return [shell_line(command.argv, system) for command in commands]
+def _typed(actions: tuple[Action, ...], system: str) -> list[str]:
+    return [action_line(action, system) for action in actions]
 
 
 def _result(finding: Finding, index: int, judged: str, system: str) -> dict[str, Any]:
-    text = inert(finding.message) + (f" Fix: {inert(finding.fix.summary)}" if finding.fix else "")
+    text = inert(finding.message) + (f" Remedy: {inert(finding.fix.summary)}" if finding.fix else "")
     properties: dict[str, Any] = {"primary": finding.primary, "verdict": finding.verdict, "severity": finding.severity}
     if finding.caused_by:
         properties["causedBy"] = finding.caused_by
-    if finding.fix and finding.fix.commands:
-        properties["commands"] = _typed(finding.fix.commands, system)
+    if finding.fix and finding.fix.actions:
+        properties["commands"] = _typed(finding.fix.actions, system)
     if finding.fix and finding.fix.alternatives:
         properties["alternatives"] = [
-            {"text": inert(way.summary), "commands": _typed(way.commands, system)} for way in finding.fix.alternatives
+            {"text": inert(way.summary), "commands": _typed(way.actions, system)} for way in finding.fix.alternatives
         ]
     # A result that is not a failure must have the level "none" (section 3.27.10).
     kind = "open" if finding.verdict == UNDETERMINED else "fail"

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from envcheck import __version__
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Command
-from envcheck.model.codec import encode
-from envcheck.render.inert import inert
-from envcheck.render.shells import shell_line
+from envcheck.actions.shells import action_line
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
+from envcheck.model.actions import Action
+from envcheck.model.text import inert
+from envcheck.render.json_report import finding_document
 from envcheck.smoke.devices import Run, Session
 from envcheck.smoke.protocol import PASSED, SKIPPED, Measure, Result
-from envcheck.smoke.verdict import findings_of, headline_of, proven_gpus, verdict_of
+from envcheck.smoke.verdict import headline_of, proven_gpus, verdict_of
 
 
 def render_smoke_json(session: Session) -> str:
@@ -35,15 +36,15 @@ def smoke_document(session: Session) -> dict[str, Any]:
         "runs": [_run(run) for run in session.runs],
         "left_out": [vars(item) for item in session.left_out],
         "gpus_unread": session.gpus_unread,
-        "findings": [encode(finding) for finding in findings_of(session)],
+        "findings": [finding_document(finding, session.system) for finding in session.findings],
     }
 
 
 def _run(run: Run) -> dict[str, Any]:
     device = run.job.device
     return {
-        "framework": run.job.framework.name,
-        "version": run.job.framework.version,
+        "framework": run.job.subject.name,
+        "version": run.job.subject.version,
         "device": {
             "kind": device.kind,
             "label": device.label,
@@ -119,20 +120,20 @@ def _measures(measures: tuple[Measure, ...]) -> Iterator[str]:
 
 
 def _findings(session: Session) -> Iterator[str]:
-    for finding in {item.id: item for item in findings_of(session)}.values():
+    for finding in {item.id: item for item in session.findings}.values():
         if finding.fix is None:
             continue
         yield inert(f"fix for {finding.id}: {finding.fix.summary}")
-        yield from _commands(finding.fix.commands, session.system)
+        yield from _commands(finding.fix.actions, session.system)
         for way in finding.fix.alternatives:
             yield inert(f"  or: {way.summary}")
-            yield from _commands(way.commands, session.system)
+            yield from _commands(way.actions, session.system)
 
 
-def _commands(commands: tuple[Command, ...], system: str) -> Iterator[str]:
-    for command in commands:
-        yield inert(f"    # {command.purpose}")
-        yield f"    $ {shell_line(command.argv, system)}"
+def _commands(actions: tuple[Action, ...], system: str) -> Iterator[str]:
+    for action in actions:
+        yield inert(f"    # {action.purpose_on(system)}")
+        yield f"    $ {action_line(action, system)}"
 
 
 def placement_lines(session: Session) -> Iterator[str]:

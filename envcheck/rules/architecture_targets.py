@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from envcheck.model import dataclass, replaced
+from envcheck.model import dataclass, numbers, replaced
 
 NATIVE = "native"  # machine code that runs as it is
 JIT = "jit"  # only PTX, which the driver compiles at the first start
@@ -26,7 +26,7 @@ class ArchitectureTarget:
         """Return the compute capability it was made for: "8.6"."""
         return f"{self.major}.{self.minor}"
 
-    def reaches(self, wanted: tuple[int, int]) -> bool:
+    def reaches(self, wanted: tuple[int, ...]) -> bool:
         """Say whether code for this target may run on a capability, tegra apart."""
         own = (self.major, self.minor)
         if self.suffix == "a":
@@ -52,12 +52,6 @@ def build_targets(framework: str, texts: Iterable[str]) -> tuple[ArchitectureTar
     if framework != "tensorflow":
         return named
     return named + tuple(replaced(target, kind="sm") for target in named if target.kind == "compute")
-
-
-def numbers(capability: str) -> tuple[int, int]:
-    """Split a compute capability: "12.0" -> (12, 0)."""
-    first, _, second = capability.partition(".")
-    return int(first), int(second or 0)
 
 
 def coverage(targets: Iterable[ArchitectureTarget], capability: str, is_tegra: Callable[[str], bool]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TypeVar
 
-from envcheck.model import Citation, Fact, FrameworkBuild, Known, LibraryLookup, Source, Unknown, dataclass
+from envcheck.model import Citation, Fact, FrameworkBuild, Known, LibraryLookup, Source, Unknown, dataclass, major_minor
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.context import Context
 
@@ -56,7 +56,7 @@ def build_of(release: FrameworkRelease, local: str = "") -> Build:
     row of its code if it holds that of the builds on PyTorch's own index.
     """
     nothing = Unknown("failed", f"{release.distribution} is not installed")
-    row = release if not local or label_cuda(local) == _minor(release.cuda) else None
+    row = release if not local or label_cuda(local) == major_minor(release.cuda or "") else None
     return Build(
         framework=release.framework,
         distribution=release.distribution,
@@ -79,7 +79,7 @@ def _installed(context: Context, item: FrameworkBuild) -> Build:
     public, _, local = item.version.partition("+")
     release = context.matrix.release(item.framework, public, context.platform, item.distribution)
     # A local version (+cu118) is another build than the row of the default index describes, and so is conda's.
-    same = not local or (release is not None and label_cuda(local) == _minor(release.cuda))
+    same = not local or (release is not None and label_cuda(local) == major_minor(release.cuda or ""))
     row = release if same and not is_condas(context, item.distribution) else None
     return Build(
         framework=item.framework,
@@ -115,7 +115,7 @@ def _first(*facts: Fact[T]) -> Fact[T]:
 def _row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
     if release is None or value is None:
         return _NO_ROW
-    source = release.citations[0] if release.citations else Citation("compat_matrix.json")
+    source = release.citations[0] if release.citations else Citation("data/matrix")
     return Known(value, Source("matrix", f"{release.distribution} {release.version}", source.url_or_artifact))
 
 
@@ -148,7 +148,3 @@ def _local_build(local: str) -> Fact[bool]:
     if local.startswith(("cpu", "cu")):
         return Known(not local.startswith("cpu"), Source("file", "version label", f"+{local}"))
     return _NO_ROW
-
-
-def _minor(version: str | None) -> str:
-    return ".".join(version.split(".")[:2]) if version else ""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 
-from envcheck.host.data_files import read_data
-from envcheck.model import dataclass
+from envcheck.host.data_files import load_data
+from envcheck.model import dataclass, replaced
 
 
 @dataclass(frozen=True)
@@ -18,11 +17,18 @@ class Entry:
     headline: str  # what is wrong, one plain sentence
     means: str  # what belongs to it
     explains: tuple[str, ...]
-    rank: int
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The content of data/findings.json: lower layers first."""
+
+    findings: tuple[Entry, ...]
 
 
 @lru_cache(maxsize=1)
 def catalogue() -> dict[str, Entry]:
     """Read data/findings.json."""
-    rows = json.loads(read_data("findings.json"))["findings"]
-    return {row["id"]: Entry(rank=rank, **{**row, "explains": tuple(row["explains"])}) for rank, row in enumerate(rows)}
+    entries = load_data("findings", Catalogue).findings
+    return {entry.id: replaced(entry, rank=rank) for rank, entry in enumerate(entries)}

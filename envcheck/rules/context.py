@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -133,6 +134,14 @@ class Context:
             return f"macosx_{machine or 'arm64'}"
         return f"linux_{machine or 'x86_64'}"
 
+    @cached_property
+    def python_program(self) -> str:
+        """Return the inspected interpreter as it can be typed."""
+        found = self._text(self.facts.python.executable)
+        if is_typeable(found):
+            return found
+        return "python" if self.os == "windows" else "python3"
+
     @staticmethod
     def _text(fact: Fact[str]) -> str:
         return fact.value if isinstance(fact, Known) else ""
@@ -141,6 +150,11 @@ class Context:
         """Make evidence of a fact, by default the one called `name`."""
         found = self.fact(name) if fact is None else fact
         return Evidence(name, shown or describe(found), source_of(found))
+
+
+def is_typeable(path: str) -> bool:
+    """Tell whether a path needs no more than quotes to stand in a command."""
+    return re.fullmatch(r"[~\w./+:\\ @()-]+", path) is not None and not path.startswith("-")
 
 
 def describe(fact: Fact[Any]) -> str:

@@ -15,6 +15,7 @@ from envcheck.model import (
     LibraryLookup,
     ToolkitInstall,
     Unknown,
+    numbers,
     value_of,
 )
 from envcheck.rules.builds import Build
@@ -41,19 +42,6 @@ def brings_cuda(build: Build) -> bool:
         return True
     release = build.release
     return release is not None and bool(release.gpu_extra or release.cuda_wheels or release.finds_cuda_wheels)
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """Read the leading numbers of a version: "12.4.1-1+x" -> (12, 4, 1), "12.x" -> (12,)."""
-    match = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(int(part) for part in match.group().split(".")) if match else ()
-
-
-def older(version: str, than: str) -> bool:
-    """Compare major and minor as far as both tell them."""
-    left, right = numbers(version)[:2], numbers(than)[:2]
-    length = min(len(left), len(right))
-    return left[:length] < right[:length]
 
 
 def library_name(soname: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.matrix.versions import within
+from envcheck.matrix.specifiers import within
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.context import Context
 from envcheck.rules.requirements import canonical_name, read_requirement

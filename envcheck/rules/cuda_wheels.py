@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
-from collections.abc import Iterator
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from envcheck.host.data_files import read_data
-from envcheck.matrix.rows import build_citation
+from envcheck.host.data_files import load_data
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -20,18 +16,19 @@ from envcheck.model import (
     Distribution,
     Evidence,
     Finding,
-    Fix,
     Known,
     LibraryLookup,
+    Problem,
     Source,
     Unknown,
-    Way,
+    dataclass,
+    major,
+    numbers,
 )
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
 from envcheck.rules.cuda_libraries import system_toolkits
 from envcheck.rules.dependencies import pin_findings
-from envcheck.rules.fixes_python import activate, install_steps, library_path_hook, uninstall_steps
 from envcheck.rules.framework_state import (
     Framework,
     has_no_gpu,
@@ -39,20 +36,33 @@ from envcheck.rules.framework_state import (
     judged_frameworks,
     unfound_libraries,
 )
-from envcheck.rules.gpu_releases import best_gpu_row, gpu_install, gpu_requirement, gpu_rows
+from envcheck.rules.gpu_releases import best_gpu_row, gpu_requirement, gpu_rows
 from envcheck.rules.known_problems import has_cuda_wheels, name_of, problem_findings
 from envcheck.rules.pytorch_index import local_index
 from envcheck.rules.registry import rule
 
 
+@dataclass(frozen=True)
+class CudaWheels:
+    """The content of data/cuda_wheels.json."""
+
+    libraries: Mapping[str, str]  # libcublasLt -> nvidia-cublas
+    one_folder_for_all_majors: tuple[str, ...]
+    citation: Citation
+
+
+def _data() -> CudaWheels:
+    return load_data("cuda_wheels", CudaWheels)
+
+
 def wheel_of(soname: str) -> str:
     """Name the wheel of a library without its CUDA suffix: libcublasLt.so.12 -> nvidia-cublas; "" for none."""
-    return str(_data()["libraries"].get(soname.partition(".so")[0], ""))
+    return _data().libraries.get(soname.partition(".so")[0], "")
 
 
 def sharing_wheels() -> tuple[str, ...]:
     """List the wheels, without CUDA suffix, whose builds for all CUDA majors lie in one folder."""
-    return tuple(_data()["one_folder_for_all_majors"])
+    return _data().one_folder_for_all_majors
 
 
 def bare_wheel(name: str) -> tuple[str, str]:
@@ -66,13 +76,7 @@ def bare_wheel(name: str) -> tuple[str, str]:
 
 def wheels_citation() -> Citation:
     """Return what these names rest on."""
-    return build_citation(_data()["citation"])
-
-
-@lru_cache(maxsize=1)
-def _data() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(read_data("cuda_wheels.json"))
-    return loaded
+    return _data().citation
 
 
 _IN_WHEEL = r"/(?:site|dist)-packages/nvidia/"
@@ -105,7 +109,7 @@ def _no_plugin(context: Context, framework: Framework) -> Finding:
             context.seen("python.frameworks", build.cuda_build, f"{build.label}: no CUDA plugin"),
             Evidence(f"{row.distribution} {row.version}", "brings CUDA to JAX", citation=row.citations[0]),
         ),
-        gpu_install(context, framework),
+        problem=Problem(("no-plugin",), framework.name),
     )
 
 
@@ -143,14 +147,13 @@ def _bare(context: Context, build: Build, why: str, seen: tuple[Evidence, ...]) 
     row = build.release
     wheels = ", ".join(row.cuda_wheels[:3]) if row else ""
     cited = Evidence(f"{build.distribution} {build.version}", wheels, citation=build.citations[0])
-    steps = install_steps(context, wanted, index=local_index(build))
     return Finding(
         "framework-cuda-extra-missing",
         INCOMPATIBLE,
         ERROR,
         f"{build.label} is installed without its CUDA libraries: {why} that {wanted} brings are not installed.",
         (*seen, cited),
-        Fix(f"Install {wanted}; no CUDA Toolkit is needed.", steps),
+        problem=Problem(requirements=(wanted,), values=(("index", local_index(build)),)),
     )
 
 
@@ -171,7 +174,7 @@ def _asked_without_extra(context: Context, framework: Framework, build: Build) -
             context.seen("python.distributions", shown="asked with --for, not installed"),
             Evidence(build.label, f"extra {extra}", citation=build.citations[0]),
         ),
-        Fix(f"Install {wanted}.", install_steps(context, wanted)),
+        problem=Problem(requirements=(wanted,)),
     )
 
 
@@ -205,7 +208,7 @@ def cuda_wheel_not_found(context: Context) -> Iterator[Finding]:
             if hidden:
                 yield _hidden_wheels(context, framework, build, hidden)
             elif _needing_activation(build):
-                yield _found_when_activated(context, build, _needing_activation(build))
+                yield _found_when_activated(build, _needing_activation(build))
     yield from problem_findings(context, "cuda-wheel-not-found", lambda build: isinstance(build.libraries, Unknown))
 
 
@@ -214,7 +217,7 @@ def _needing_activation(build: Build) -> list[LibraryLookup]:
     return [item for item in lookups if item.mandatory and item.via == "activation"]
 
 
-def _found_when_activated(context: Context, build: Build, items: list[LibraryLookup]) -> Finding:
+def _found_when_activated(build: Build, items: list[LibraryLookup]) -> Finding:
     names = ", ".join(item.soname for item in items[:4])
     return Finding(
         "cuda-wheel-not-found",
@@ -226,7 +229,7 @@ def _found_when_activated(context: Context, build: Build, items: list[LibraryLoo
             *(Evidence(f"library {item.soname}", "found once activated", _looked(item)) for item in items[:3]),
             *_row_evidence(build),
         ),
-        Fix("Activate the environment before you start a program in it.", activate(context)),
+        problem=Problem(("needs-activation",)),
     )
 
 
@@ -240,7 +243,6 @@ def _hidden_wheels(context: Context, framework: Framework, build: Build, hidden:
     known = next(problem_findings(context, "cuda-wheel-not-found", lambda other: other is build), None)
     row = best_gpu_row(context, framework.name, build.version) if known else None
     wanted = gpu_requirement(context, row) if row else ""
-    other = (Way(f"Install {wanted}, which finds them by itself.", install_steps(context, wanted)),) if wanted else ()
     cited = tuple(item for item in known.evidence if item.citation) if known else _row_evidence(build)
     return Finding(
         "cuda-wheel-not-found",
@@ -255,11 +257,7 @@ def _hidden_wheels(context: Context, framework: Framework, build: Build, hidden:
             ),
             *cited,
         ),
-        Fix(
-            "Put the wheels' folders on the loader's path when the environment is activated.",
-            library_path_hook(context, folders),
-            other,
-        ),
+        problem=Problem(folders=tuple(dict.fromkeys(folders)), requirements=(wanted,) if wanted else ()),
     )
 
 
@@ -283,8 +281,8 @@ def cuda_wheel_conflict(context: Context) -> Iterator[Finding]:
 def _rivals(context: Context, stem: str) -> list[Distribution]:
     """List the wheels of one library for several CUDA majors; empty placeholders (0.0.x) and other sonames aside."""
     found = [item for name, item in context.distributions.items() if re.fullmatch(rf"{stem}-cu\d+", name)]
-    real = [item for item in found if item.version.split(".")[:2] != ["0", "0"]]
-    majors = {item.version.partition(".")[0] for item in real}
+    real = [item for item in found if any(numbers(item.version)[:2])]
+    majors = {major(item.version) for item in real}
     return real if stem != "nvidia-cudnn" or len(majors) == 1 else []
 
 
@@ -293,12 +291,8 @@ def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Fin
     folder = "nvidia/" + stem.partition("-")[2]
     needed = _asked_by_frameworks(context, rivals)
     kept = needed or [rivals[-1]]
-    gone = [item.name for item in rivals if item not in kept]
-    steps = uninstall_steps(context, *gone) + install_steps(
-        context, *(f"{item.name}=={item.version}" for item in kept[:1]), force=True
-    )
-    apart = Fix("Put the frameworks that need different CUDA majors into environments of their own.")
-    repair = Fix(f"Remove {', '.join(gone)}, then install {kept[0].name} again, whose files were overwritten.", steps)
+    gone = tuple(item.name for item in rivals if item not in kept)
+    repair = Problem(names=gone, requirements=(f"{kept[0].name}=={kept[0].version}",))
     return Finding(
         "cuda-wheel-conflict",
         INCOMPATIBLE,
@@ -310,7 +304,7 @@ def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Fin
             *_owners(context, rivals),
             Evidence("cuda wheels", folder, citation=wheels_citation()),
         ),
-        apart if len(needed) > 1 else repair,
+        problem=Problem(("apart",)) if len(needed) > 1 else repair,
     )
 
 

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Known, Unknown, value_of
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    WARNING,
+    Evidence,
+    Finding,
+    Known,
+    Problem,
+    Unknown,
+    is_older,
+    numbers,
+    replaced,
+    value_of,
+)
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import (
@@ -13,8 +26,6 @@ from envcheck.rules.cuda_libraries import (
     cudnn_lookup,
     in_environment,
     is_own,
-    numbers,
-    older,
     relies_on_system,
     row_evidence,
     unknown_release,
@@ -35,7 +46,6 @@ from envcheck.rules.cudnn_copies import (
 )
 from envcheck.rules.gpu_facts import gpu_name
 from envcheck.rules.registry import rule
-from envcheck.rules.toolkit_fixes import install_cudnn, older_cudnn
 
 MISSING = "cudnn-missing"
 SHADOWED = "cudnn-shadowed"
@@ -154,21 +164,26 @@ def _right_copy(context: Context, build: Build, loaded: Copy) -> str:
 def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
     """Doubt a cuDNN newer than the one built with that the matrix does not list."""
     version, needed = value_of(copy.version), built_with(build)
-    if version and needed and older(needed, version) and context.matrix.cudnn(version) is None:
+    if version and needed and is_older(needed, version) and context.matrix.cudnn(version) is None:
         what = f"cuDNN {version}, which {build.label} loads,"
         yield unknown_release(what, "whether it still serves these GPUs", copy.evidence)
 
 
 def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname: str) -> Finding:
-    needed, fix = built_with(build), install_cudnn(context, build)
+    needed, problem = built_with(build), _problem(build)
     others = [copy for copy in copies if value_of(copy.version)]
     if others:
         there = " and ".join(dict.fromkeys(describe(copy.version) for copy in others))
         message = f"{build.label} loads {soname} (built with cuDNN {needed}); this machine has cuDNN {there}."
         evidence = (*(copy.evidence for copy in others), *_row(build))
-        return Finding(OTHER_MAJOR, INCOMPATIBLE, ERROR, message, evidence, fix)
+        return Finding(OTHER_MAJOR, INCOMPATIBLE, ERROR, message, evidence, problem=problem)
     message = f"{build.label} loads {soname}, and there is no cuDNN on this machine that it could load."
-    return Finding(MISSING, INCOMPATIBLE, ERROR, message, (context.seen("cudnn"), *_row(build)), fix)
+    evidence = (context.seen("cudnn"), *_row(build))
+    return Finding(MISSING, INCOMPATIBLE, ERROR, message, evidence, problem=problem)
+
+
+def _problem(build: Build) -> Problem:
+    return Problem(framework=build.framework, distribution=build.distribution)
 
 
 def _fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
@@ -182,7 +197,7 @@ def _fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
         message = f"{build.label} {verb} cuDNN {needed} and would load {version} from {copy.path}."
         evidence = ()
     shown = (copy.evidence, *evidence, *_row(build))
-    return Finding(fault, INCOMPATIBLE, ERROR, message, shown, install_cudnn(context, build))
+    return Finding(fault, INCOMPATIBLE, ERROR, message, shown, problem=_problem(build))
 
 
 def _other_cuda(build: Build, copy: Copy, version: str) -> tuple[str, tuple[Evidence, ...]]:
@@ -205,8 +220,8 @@ def _dropped(context: Context, build: Build, copy: Copy, version: str) -> Findin
     severity = ERROR if len(dropped) == len(context.gpus) else WARNING
     floor = row_evidence(f"cuDNN {version}", f"from {lowest} on", row.citations if row else ())
     evidence = (copy.evidence, context.seen("gpus", shown=names), floor)
-    fix = older_cudnn(context, build, version, dropped[0].capability)
-    return Finding(DROPPED, INCOMPATIBLE, severity, message, evidence, fix)
+    problem = replaced(_problem(build), cases=("dropped-gpu",), cudnn=version, capability=dropped[0].capability)
+    return Finding(DROPPED, INCOMPATIBLE, severity, message, evidence, problem=problem)
 
 
 def _shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
@@ -214,8 +229,9 @@ def _shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
     built = f", built with cuDNN {needed}," if needed else ""
     via = f" ({copy.via})" if copy.via else ""
     message = f"{build.label}{built} loads cuDNN {describe(copy.version)} from {copy.path}{via} ahead of {right}."
-    fix = Fix(f"Take {copy.path.rpartition('/lib')[0] or copy.path} out of LD_LIBRARY_PATH where it is set.")
-    return Finding(SHADOWED, INCOMPATIBLE, severity, message, (copy.evidence, *_row(build)), fix)
+    advice = f"Take {copy.path.rpartition('/lib')[0] or copy.path} out of LD_LIBRARY_PATH where it is set."
+    evidence = (copy.evidence, *_row(build))
+    return Finding(SHADOWED, INCOMPATIBLE, severity, message, evidence, problem=Problem(advice=advice))
 
 
 def _on_library_path(context: Context, copy: Copy) -> bool:

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from envcheck.model import Absent, Evidence, Fact, Known, LibraryInstall, LibraryLookup, Source, dataclass, value_of
+from envcheck.model import (
+    Absent,
+    Evidence,
+    Fact,
+    Known,
+    LibraryInstall,
+    LibraryLookup,
+    Source,
+    dataclass,
+    is_older,
+    numbers,
+    value_of,
+)
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
-from envcheck.rules.cuda_libraries import in_environment, library_name, numbers, older
+from envcheck.rules.cuda_libraries import in_environment, library_name
 from envcheck.rules.gpu_facts import Judged, judged_gpus
 
 OLDER = "cudnn-too-old"
@@ -89,7 +101,7 @@ def fault_of(context: Context, build: Build, copy: Copy) -> str:
         return OTHER_MAJOR
     if cuda and copy.cuda_major and not in_environment(copy.path) and numbers(copy.cuda_major) != numbers(cuda)[:1]:
         return OTHER_CUDA
-    if needed and version and older(version, needed):
+    if needed and version and is_older(version, needed):
         return OLDER
     return DROPPED if version and dropped_gpus(context, version) else ""
 

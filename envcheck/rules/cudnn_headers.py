@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Known, value_of
+from envcheck.model import INCOMPATIBLE, WARNING, Evidence, Finding, Known, Problem, numbers, value_of
 from envcheck.rules.context import Context
-from envcheck.rules.cuda_libraries import cuda_builds, numbers, relies_on_system
+from envcheck.rules.cuda_libraries import cuda_builds, relies_on_system
 from envcheck.rules.registry import rule
 
 
@@ -30,5 +30,5 @@ def cudnn_header_of_another(context: Context) -> Iterator[Finding]:
             Evidence("cuDNN header", header.value, header.source),
             Evidence("cuDNN library", library.value, library.source),
         )
-        fix = Fix(f"Install header and library of one cuDNN release in {copy.root}, and remove the other.")
-        yield Finding("cudnn-shadowed", INCOMPATIBLE, WARNING, message, evidence, fix)
+        advice = f"Install header and library of one cuDNN release in {copy.root}, and remove the other."
+        yield Finding("cudnn-shadowed", INCOMPATIBLE, WARNING, message, evidence, problem=Problem(advice=advice))

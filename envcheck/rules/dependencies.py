@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from envcheck.host.data_files import read_data
+from envcheck.host.data_files import load_data
+from envcheck.matrix.specifiers import within
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     WARNING,
-    Command,
+    Citation,
     Distribution,
     Evidence,
     Finding,
-    Fix,
+    Problem,
     Unknown,
-    Way,
     dataclass,
 )
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.context import Context
-from envcheck.rules.fixes_python import install_steps, uninstall_steps
 from envcheck.rules.framework_state import judged_frameworks, unfound_libraries
 from envcheck.rules.known_problems import constraints_on, problem_findings
 from envcheck.rules.registry import rule
@@ -148,17 +146,15 @@ def _is_broken(specifier: str, found: Distribution | None, owner: Distribution) 
     if found is None:
         # conda may bring it under another name; what CUDA wheels need of each other the loader finds or not
         return owner.installer != "conda" and not owner.name.startswith("nvidia-")
-    return bool(specifier) and not _within(found.version, specifier)
+    return bool(specifier) and not _is_met(found.version, specifier)
 
 
 @lru_cache(maxsize=4096)
-def _within(version: str, specifier: str) -> bool:
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
+def _is_met(version: str, specifier: str) -> bool:
     try:
-        return SpecifierSet(specifier).contains(Version(version), prereleases=True)
-    except (InvalidSpecifier, InvalidVersion):
-        return True  # cannot be compared: nothing to hold against it
+        return within(version, specifier)
+    except ValueError:  # packaging's errors for what cannot be compared
+        return True
 
 
 # Without these a framework cannot even be imported.
@@ -196,7 +192,7 @@ def _finding(context: Context, item: Violation, found: Distribution) -> Finding:
         _severity(context, item, found),
         f"{owner} requires {needed}, but {item.name} {found.version} is installed.",
         (context.seen("python.distributions", shown=f"{owner}: Requires-Dist {needed}"), *_cited(context, item)),
-        _fix(context, item, found),
+        problem=_problem(context, item, found),
     )
 
 
@@ -208,7 +204,6 @@ def _missing(context: Context, items: list[Violation]) -> Finding:
     grave = context.matrix.framework_of(owner.name) is not None and not _IMPORTED.isdisjoint(names)
     version = owner.version.partition("+")[0]
     public, kept = f"{owner.name}=={version}", constraints_on(context, owner.name, version, names)
-    beside = f", with {' and '.join(kept)}" if kept else ""
     return Finding(
         OTHER,
         INCOMPATIBLE,
@@ -218,7 +213,7 @@ def _missing(context: Context, items: list[Violation]) -> Finding:
             context.seen("python.distributions", shown=f"{owner.name} {owner.version}: Requires-Dist {shown}"),
             *_cited(context, items[0]),
         ),
-        Fix(f"Install {public} again{beside}: pip then brings what is missing.", install_steps(context, public, *kept)),
+        problem=Problem(("missing-requirements",), requirements=(public, *kept)),
     )
 
 
@@ -231,16 +226,14 @@ def _cited(context: Context, item: Violation) -> tuple[Evidence, ...]:
     return (Evidence(f"{name} {version}", f"{item.name} {row.requires[item.name]}", citation=row.citations[0]),)
 
 
-def _fix(context: Context, item: Violation, found: Distribution) -> Fix:
+def _problem(context: Context, item: Violation, found: Distribution) -> Problem:
     if _within_framework(context, item):
         whole = f"{item.owner.name}{_extra(context, item)}=={item.owner.version.partition('+')[0]}"
-        return Fix(f"Install {whole} again: pip then brings the parts that fit.", install_steps(context, whole))
+        return Problem(("part",), requirements=(whole,))
     if context.matrix.framework_of(item.name):  # the framework stays, its dependant moves
         kept = f"{item.name}=={found.version.partition('+')[0]}"
-        steps = install_steps(context, kept, item.owner.name)
-        return Fix(f"Install the release of {item.owner.name} made for it.", steps)
-    specifier = item.specifier.replace(" ", "")
-    return Fix(f"Install {item.name}{specifier}.", install_steps(context, f"{item.name}{specifier}"))
+        return Problem(("dependant",), names=(item.owner.name,), requirements=(kept, item.owner.name))
+    return Problem(requirements=(item.name + item.specifier.replace(" ", ""),))
 
 
 def _severity(context: Context, item: Violation, found: Distribution) -> str:
@@ -288,11 +281,6 @@ def _is_far(version: str, specifier: str, parts: int) -> bool:
         ):
             return True
     return False
-
-
-_USE_KERAS_3 = Way(
-    "Use Keras 3.", (Command(("unset", "TF_USE_LEGACY_KERAS"), "user", "in the shell that starts the program"),)
-)
 
 
 @rule("numpy-abi", goal="any")
@@ -349,11 +337,28 @@ def _legacy_keras(context: Context) -> Iterator[Finding]:
                 context.seen("host.environment", shown="TF_USE_LEGACY_KERAS is set"),
                 Evidence(build.label, f"keras{needs_keras}", citation=build.citations[0]),
             ),
-            Fix(f"Install {wanted}.", install_steps(context, wanted), (_USE_KERAS_3,)),
+            problem=Problem(("legacy-keras",), requirements=(wanted,)),
         )
 
 
-_STARTS = ("cupy", "onnxruntime")  # without one of these the table need not be read
+_STARTS = ("cupy",)  # without one of these the table need not be read
+
+
+@dataclass(frozen=True)
+class SharedModule:
+    """A module that several distributions bring."""
+
+    module: str
+    distributions: str  # pattern of their names
+    for_gpu: str  # the one to keep where a GPU is meant to work; "" where none stands out
+
+
+@dataclass(frozen=True)
+class SharedModules:
+    """The content of data/shared_modules.json."""
+
+    modules: tuple[SharedModule, ...]
+    citation: Citation
 
 
 @rule("framework-duplicate-dists", goal="any")
@@ -363,21 +368,20 @@ def shared_module(context: Context) -> Iterator[Finding]:
     candidates = [item for item in installed if item.name.startswith(_STARTS) and item.scope != "conda"]
     if len(candidates) < 2:
         return
-    for row in json.loads(read_data("shared_modules.json"))["modules"]:
-        rivals = [item for item in candidates if re.fullmatch(row["distributions"], item.name)]
+    for row in load_data("shared_modules", SharedModules).modules:
+        rivals = [item for item in candidates if re.fullmatch(row.distributions, item.name)]
         if len(rivals) > 1:
-            yield _shared(context, row["module"], rivals, row["for_gpu"])
+            yield _shared(context, row.module, rivals, row.for_gpu)
 
 
 def _shared(context: Context, module: str, rivals: list[Distribution], for_gpu: str) -> Finding:
     shown = " and ".join(f"{item.name} {item.version}" for item in rivals)
-    names = [item.name for item in rivals]
+    names = tuple(item.name for item in rivals)
     kept = for_gpu if context.goal == "gpu" and for_gpu in names else ""
-    advice = f"Remove them all, then install {kept or 'the one you mean'} alone."
-    steps = uninstall_steps(context, *names) + (install_steps(context, kept) if kept else ())
+    problem = Problem(names=names, requirements=(kept,) if kept else ())
     message = (
         f"{shown} both bring the module {module}: their files overwrite each other, and which build remains depends on "
         "the order of installation."
     )
     seen = context.seen("python.distributions", shown=shown)
-    return Finding("framework-duplicate-dists", INCOMPATIBLE, WARNING, message, (seen,), Fix(advice, steps))
+    return Finding("framework-duplicate-dists", INCOMPATIBLE, WARNING, message, (seen,), problem=problem)

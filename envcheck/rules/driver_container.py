@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, Absent, DeviceNode, Evidence, Finding, Known
+from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, Absent, DeviceNode, Evidence, Finding, Known, Problem
 from envcheck.rules.context import Context
-from envcheck.rules.fixes_container import give_to_container
 from envcheck.rules.gpu_facts import cuda_starts
 from envcheck.rules.registry import rule
 from envcheck.rules.targets import judged_builds
@@ -81,7 +80,7 @@ def _not_given(context: Context, wants: Evidence | None) -> Finding:
         verdict, severity = INCOMPATIBLE, ERROR
     else:
         verdict, severity = COMPATIBLE, NOTE
-    return Finding("driver-not-in-container", verdict, severity, message, tuple(evidence), give_to_container(context))
+    return Finding("driver-not-in-container", verdict, severity, message, tuple(evidence), problem=Problem())
 
 
 def _no_library(context: Context) -> Finding:
@@ -94,10 +93,7 @@ def _no_library(context: Context) -> Finding:
         ERROR,
         f"This container has the GPU's devices but not the driver's library libcuda.so.1{why}.",
         (context.seen("driver.libcuda_path"), context.seen("driver.device_nodes")),
-        give_to_container(
-            context,
-            "Start the container with NVIDIA_DRIVER_CAPABILITIES=compute,utility through NVIDIA's container runtime.",
-        ),
+        problem=Problem(("no-library",)),
     )
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, Absent, Finding, Known
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Finding, Known, Problem, same_release
 from envcheck.rules.context import Context
-from envcheck.rules.driver_release import same_release
-from envcheck.rules.fixes_driver import start_fabric_manager
 from envcheck.rules.gpu_facts import cuda_starts, is_data_center
 from envcheck.rules.registry import rule
 
@@ -57,13 +55,11 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
 
 
 def _fabric(context: Context, message: str, seen: str) -> Finding:
-    release = context.facts.driver.release
-    fix = start_fabric_manager(context, release.value if isinstance(release, Known) else "")
     return Finding(
         "fabric-manager",
         INCOMPATIBLE,
         ERROR,
         message,
         (context.seen(seen), context.seen("driver.nvswitch_present")),
-        fix,
+        problem=Problem(),
     )

@@ -12,29 +12,21 @@ from envcheck.model import (
     Citation,
     Evidence,
     Finding,
-    Fix,
     Known,
+    Problem,
     Unknown,
-    Way,
+    at_least,
+    at_least_minor,
+    major,
     replaced,
 )
 from envcheck.model.releases import DriverBranch, Toolkit
 from envcheck.rules.architecture_targets import JIT
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, UndecidedError
-from envcheck.rules.driver_release import (
-    at_least,
-    at_least_cuda,
-    driver_floor,
-    full_driver,
-    is_windows_driver,
-    major,
-    toolkit_of,
-)
-from envcheck.rules.fixes_system import install_driver
+from envcheck.rules.driver_release import driver_floor, full_driver, is_windows_driver, toolkit_of
 from envcheck.rules.gpu_architecture import TOO_OLD, cuda_builds, verdict_on
 from envcheck.rules.gpu_facts import Judged, cuda_starts, gpu_name, judged_gpus
-from envcheck.rules.gpu_releases import release_for_driver
 from envcheck.rules.partial_code import compiled_partly, partial_code_citation
 from envcheck.rules.registry import rule
 
@@ -76,7 +68,7 @@ def _below_floor(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
 def _runs_ahead(context: Context, toolkit: Toolkit) -> bool:
     # Forward compatibility: a newer user-space driver (cuda-compat) was seen to start on this kernel module.
     found = context.facts.driver.cuda_driver_version
-    return cuda_starts(context) and isinstance(found, Known) and at_least_cuda(found.value, toolkit.version)
+    return cuda_starts(context) and isinstance(found, Known) and at_least_minor(found.value, toolkit.version)
 
 
 def _by_cuda_version(context: Context, build: Build, toolkit: Toolkit, floor: str | None) -> Finding | None:
@@ -87,8 +79,8 @@ def _by_cuda_version(context: Context, build: Build, toolkit: Toolkit, floor: st
             context.need(version, "driver.cuda_driver_version")
         return None  # no driver at all: another rule's finding
     has_minor = toolkit.minor_floor_linux is not None
-    wanted = str(major(toolkit.version)) if has_minor else toolkit.version
-    if at_least_cuda(version.value, wanted):
+    wanted = major(toolkit.version) if has_minor else toolkit.version
+    if at_least_minor(version.value, wanted):
         return None
     needs = f"needs a driver for CUDA {wanted}; this one goes up to CUDA {version.value}"
     return _too_old(context, build, toolkit, Shortfall(needs, "driver.cuda_driver_version", floor))
@@ -97,11 +89,11 @@ def _by_cuda_version(context: Context, build: Build, toolkit: Toolkit, floor: st
 def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | None:
     """Minor-version compatibility ends where PTX must be compiled: a driver reads that of its own CUDA at most."""
     ceiling = _cuda_ceiling(context)
-    if ceiling is None or at_least_cuda(ceiling, toolkit.version) or not context.gpus:
+    if ceiling is None or at_least_minor(ceiling, toolkit.version) or not context.gpus:
         return None
     for item in judged_gpus(context):
         ptx = _ptx_of(context, build, toolkit, item)
-        if ptx is None or at_least_cuda(ceiling, ptx.version):
+        if ptx is None or at_least_minor(ceiling, ptx.version):
             continue
         full = full_driver(context, ptx)
         whole = verdict_on(context, build, item).kind == JIT
@@ -151,16 +143,10 @@ def _too_old(context: Context, build: Build, toolkit: Toolkit, lack: Shortfall) 
         built = f"built with CUDA {toolkit.version}"
         evidence.append(Evidence(f"matrix {build.label}", built, citation=build.citations[0]))
     message = f"{build.label} was built with CUDA {toolkit.version} and {lack.needs}."
-    return Finding(_ID, INCOMPATIBLE, ERROR, message, tuple(evidence), _newer_driver(context, build, lack.floor))
-
-
-def _newer_driver(context: Context, build: Build, floor: str | None) -> Fix:
-    """Say how to get the driver, and which release would do with the one that is there."""
-    fix = install_driver(context, floor)
-    instead = release_for_driver(context, build)
-    instead = "" if build.version in instead else instead  # the driver reaches its floor, and lacks something else
-    keep = Way(f"Keep the driver and install {instead}.")
-    return Fix(fix.summary, fix.commands, (keep, *fix.alternatives) if instead else fix.alternatives)
+    problem = Problem(
+        framework=build.framework, distribution=build.distribution, cuda=toolkit.version, driver=lack.floor or ""
+    )
+    return Finding(_ID, INCOMPATIBLE, ERROR, message, tuple(evidence), problem=problem)
 
 
 @rule(_ID)
@@ -173,7 +159,7 @@ def driver_before_gpu(context: Context) -> Iterator[Finding]:
         first = item.architecture.first_driver_branch if item.architecture else None
         if first and int(branch.branch) < int(first):
             why = f"the first branch that drives it is {first}"
-            yield _undriven(context, _ID, item, f"{branch.branch}: {why}", install_driver(context, first))
+            yield _undriven(context, _ID, item, f"{branch.branch}: {why}", Problem(driver=first))
 
 
 @rule(TOO_OLD)
@@ -183,9 +169,8 @@ def gpu_dropped_by_driver(context: Context) -> Iterator[Finding]:
         last = item.architecture.last_driver_branch if item.architecture else None
         if last and int(branch.branch) > int(last):
             why = f"the last branch that drives it is {last}"
-            yield _undriven(
-                context, TOO_OLD, item, f"{branch.branch}: {why}", install_driver(context, last, exact=True)
-            )
+            problem = Problem(("driver",), driver=last, exact=True)
+            yield _undriven(context, TOO_OLD, item, f"{branch.branch}: {why}", problem)
 
 
 def _has_branch(context: Context) -> bool:
@@ -208,13 +193,13 @@ def _driven(context: Context) -> Iterator[tuple[DriverBranch, Judged]]:
             yield branch, item
 
 
-def _undriven(context: Context, finding_id: str, item: Judged, why: str, fix: Fix) -> Finding:
+def _undriven(context: Context, finding_id: str, item: Judged, why: str, problem: Problem) -> Finding:
     number, _, reason = why.partition(": ")
     gpu = f"{gpu_name(item.gpu)} (compute capability {item.capability})"
     citation = item.architecture.citations[0] if item.architecture else None
     evidence = (context.seen("driver.release"), Evidence(f"architectures {item.capability}", reason, citation=citation))
     message = f"Driver branch {number} does not drive {gpu}: {reason}."
-    return Finding(finding_id, INCOMPATIBLE, ERROR, message, evidence, fix)
+    return Finding(finding_id, INCOMPATIBLE, ERROR, message, evidence, problem=problem)
 
 
 def _unknown_row(what: str, citations: tuple[Citation, ...], *seen: Evidence) -> Finding:
@@ -225,5 +210,5 @@ def _unknown_row(what: str, citations: tuple[Citation, ...], *seen: Evidence) ->
         ERROR,
         f"{what} is not in the matrix: what it works with is not known.",
         evidence,
-        Fix("Update envcheck, or renew its matrix: envcheck matrix refresh."),
+        problem=Problem(),
     )

@@ -6,12 +6,19 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix, Known, Way
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    WARNING,
+    Evidence,
+    Finding,
+    Known,
+    Problem,
+    at_least,
+    same_release,
+)
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import was_given_gpus
-from envcheck.rules.driver_release import at_least, same_release
-from envcheck.rules.fixes_driver import reload_driver
-from envcheck.rules.fixes_system import DEBIAN, UBUNTU, as_root, install_driver, system_family
 from envcheck.rules.gpu_facts import cuda_starts, gpu_name, is_data_center
 from envcheck.rules.registry import rule
 
@@ -46,21 +53,13 @@ def forward_compat_misused(context: Context) -> Iterator[Finding]:
             if is_compat(path)
             else "A forward-compatibility libcuda is loaded before the driver's own"
         )
-        where = (
-            f"Take {folder} off LD_LIBRARY_PATH and out of /etc/ld.so.conf.d"
-            if folder
-            else "Take the cuda-compat folder off the loader's path"
-        )
         yield Finding(
             "forward-compat-misused",
             INCOMPATIBLE,
             ERROR,
             f"{what}, and {why}.",
             tuple(evidence),
-            Fix(
-                f"{where}; where the build needs that newer CUDA, install a newer driver instead.",
-                install_driver(context, None).commands,
-            ),
+            problem=Problem(folders=(folder,) if folder else ()),
         )
 
 
@@ -110,7 +109,7 @@ def driver_library_mismatch(context: Context) -> Iterator[Finding]:
     if isinstance(kernel, Known) and differs:
         told = f"The loaded kernel module is {kernel.value}, the driver's libraries are {differs[0].value}"
     message = f"{told}: the driver was updated and the old module still runs."
-    yield Finding("driver-library-mismatch", INCOMPATIBLE, ERROR, message, evidence, reload_driver(context))
+    yield Finding("driver-library-mismatch", INCOMPATIBLE, ERROR, message, evidence, problem=Problem())
 
 
 def _cuda_fits(context: Context) -> bool:
@@ -126,8 +125,8 @@ def _nvml_alone(context: Context, signal: tuple[Evidence, ...]) -> Iterator[Find
             "nvidia-smi, NCCL and memory reports fail."
         )
         evidence = (*signal, context.seen("driver.cuda_init_result"), context.seen("driver.libnvidia_ml_path"))
-        fix = Fix("Remove the stray copy of libnvidia-ml.so.1; the driver itself needs no reinstall.")
-        yield Finding("driver-library-mismatch", INCOMPATIBLE, WARNING, message, evidence, fix)
+        problem = Problem(("stray-nvml",))
+        yield Finding("driver-library-mismatch", INCOMPATIBLE, WARNING, message, evidence, problem=problem)
 
 
 def _mismatch_signal(context: Context) -> tuple[Evidence, ...]:
@@ -146,17 +145,9 @@ def _stray(context: Context, kernel: str, cuda: str, path: str, evidence: tuple[
         f"The loader finds libcuda {cuda} in {folder}, but the driver is {kernel}: a stray copy lies before the "
         "driver's own."
     )
-    return Finding(
-        "driver-library-mismatch",
-        INCOMPATIBLE,
-        ERROR,
-        message,
-        (*evidence, context.seen("driver.libcuda_path")),
-        Fix(
-            f"Take {folder} off LD_LIBRARY_PATH, or remove the package that left the copy there; the driver "
-            "itself needs no reinstall."
-        ),
-    )
+    evidence = (*evidence, context.seen("driver.libcuda_path"))
+    problem = Problem(("stray-libcuda",), folders=(folder,))
+    return Finding("driver-library-mismatch", INCOMPATIBLE, ERROR, message, evidence, problem=problem)
 
 
 @rule("libcuda-not-on-path")
@@ -180,12 +171,16 @@ def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
     evidence = [context.seen("driver.libcuda_path")]
     if not others:
         message = "The kernel driver runs, but its library libcuda.so.1 is not installed."
-        yield Finding("libcuda-not-on-path", INCOMPATIBLE, ERROR, message, tuple(evidence), _install_library(context))
+        yield _no_libcuda(message, evidence, Problem(("not-installed",)))
         return
     folder = posixpath.dirname(others[0])
     message = f"libcuda.so.1 lies in {folder}, where the loader does not look."
     evidence.append(context.seen("driver.libcuda_elsewhere", shown=", ".join(others)))
-    yield Finding("libcuda-not-on-path", INCOMPATIBLE, ERROR, message, tuple(evidence), _show_loader(context, folder))
+    yield _no_libcuda(message, evidence, Problem(folders=(folder,)))
+
+
+def _no_libcuda(message: str, evidence: list[Evidence], problem: Problem) -> Finding:
+    return Finding("libcuda-not-on-path", INCOMPATIBLE, ERROR, message, tuple(evidence), problem=problem)
 
 
 def _driver_there(context: Context) -> bool:
@@ -193,30 +188,3 @@ def _driver_there(context: Context) -> bool:
     return bool(context.gpus) and (
         isinstance(driver.release, Known) or isinstance(context.facts.host.wsl_version, Known)
     )
-
-
-def _show_loader(context: Context, folder: str) -> Fix:
-    if not re.fullmatch(r"[\w./+-]+", folder):
-        return Fix("Add the folder to LD_LIBRARY_PATH.")
-    write = as_root(
-        context,
-        "sh",
-        "-c",
-        f"echo {folder} > /etc/ld.so.conf.d/nvidia-driver.conf && ldconfig",
-        purpose="for all users",
-    )
-    export = Command(("export", f"LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH"), "user", "for this shell only")
-    return Fix(f"Let the loader look in {folder}.", (write,), (Way("Let one shell look there.", (export,)),))
-
-
-def _install_library(context: Context) -> Fix:
-    release = context.facts.driver.release
-    branch = release.value.split(".")[0] if isinstance(release, Known) else ""
-    packages = {UBUNTU: f"libnvidia-compute-{branch}", DEBIAN: "libcuda1"}
-    package = packages.get(system_family(context), "")
-    commands = (
-        (as_root(context, "apt-get", "install", "-y", package, purpose="the driver's CUDA library"),)
-        if package and branch.isdigit()
-        else ()
-    )
-    return Fix("Install the driver's user-space libraries in the same release as the kernel module.", commands)

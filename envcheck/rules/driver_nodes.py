@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, Command, DeviceNode, Finding, Fix, Known, Way
+from envcheck.model import ERROR, INCOMPATIBLE, DeviceNode, Evidence, Finding, Known, Problem
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import gpu_nodes, was_given_gpus
-from envcheck.rules.fixes_container import start_anew
-from envcheck.rules.fixes_driver import create_nodes, reload_uvm
-from envcheck.rules.fixes_system import as_root
 from envcheck.rules.gpu_facts import cuda_starts
 from envcheck.rules.registry import rule
 
 _ID = "driver-device-nodes"
+_UVM = "/dev/nvidia-uvm"
 _NO_DEVICE, _UNKNOWN_ERROR = 100, 999  # of cuInit; NVML has the second one, too
 
 
@@ -40,7 +38,7 @@ def driver_device_nodes(context: Context) -> Iterator[Finding]:
 def _missing(context: Context, paths: tuple[str, ...]) -> str:
     """Name the first node that CUDA cannot do without; any one of a GPU will do, as in a container."""
     gpus = {node.path for node in gpu_nodes(context)}
-    needed = ("/dev/nvidia-uvm", next(iter(gpus), "/dev/nvidia0"), "/dev/nvidiactl")
+    needed = (_UVM, next(iter(gpus), "/dev/nvidia0"), "/dev/nvidiactl")
     return next((path for path in needed if path not in paths), "")
 
 
@@ -70,12 +68,7 @@ def _is_closed(node: DeviceNode) -> bool:
 
 def _closed(context: Context, node: DeviceNode) -> Finding:
     message = f"This user may not open {node.path} ({node.mode or 'mode unknown'}); CUDA needs to read and write it."
-    fix = Fix(
-        "Let this user open the driver's device nodes; on clusters, ask for a GPU in the job.",
-        (as_root(context, "chmod", "a+rw", node.path, purpose="until the next start"),),
-        (Way("For good: join the group that owns the node (sudo usermod -aG GROUP $USER), then log in anew."),),
-    )
-    return Finding(_ID, INCOMPATIBLE, ERROR, message, (context.seen(node.path, node.accessible),), fix)
+    return _finding(message, (context.seen(node.path, node.accessible),), "closed", node.path)
 
 
 def _barred(context: Context, paths: tuple[str, ...]) -> Finding:
@@ -87,13 +80,9 @@ def _barred(context: Context, paths: tuple[str, ...]) -> Finding:
     told = "but neither NVML (Unknown Error) nor CUDA (no device) gets through to a GPU: the kernel bars the way"
     if isinstance(context.facts.host.container, Known):
         message = f"The device nodes are there, {told}. A container loses its devices when systemd reloads on the host."
-        command = Command(("docker", "restart", "CONTAINER"), "system", "on the host; CONTAINER stands for yours")
-        lasting = 'with "exec-opts": ["native.cgroupdriver=cgroupfs"] in /etc/docker/daemon.json it does not come back'
-        return Finding(
-            _ID, INCOMPATIBLE, ERROR, message, evidence, Fix(f"Restart the container; {lasting}.", (command,))
-        )
-    message = f"The device nodes are there, {told}, as a job system does for a job without a GPU."
-    return Finding(_ID, INCOMPATIBLE, ERROR, message, evidence, Fix("Ask for a GPU in the job; elsewhere, restart."))
+    else:
+        message = f"The device nodes are there, {told}, as a job system does for a job without a GPU."
+    return _finding(message, evidence, "barred")
 
 
 def _failing(context: Context, missing: str, paths: tuple[str, ...], result: int | None) -> Finding:
@@ -106,8 +95,10 @@ def _failing(context: Context, missing: str, paths: tuple[str, ...], result: int
         context.seen("driver.cuda_init_result"),
         context.seen("driver.uvm_loaded"),
     )
-    if isinstance(context.facts.host.container, Known):
-        fix = start_anew(missing or "/dev/nvidia-uvm")
-    else:
-        fix = create_nodes(context, missing) if missing else reload_uvm(context)
-    return Finding(_ID, INCOMPATIBLE, ERROR, message, evidence, fix)
+    in_container = isinstance(context.facts.host.container, Known)
+    return _finding(message, evidence, "missing" if missing or in_container else "bad-state", missing or _UVM)
+
+
+def _finding(message: str, evidence: tuple[Evidence, ...], case: str, node: str = "") -> Finding:
+    problem = Problem((case,), values=(("node", node),))
+    return Finding(_ID, INCOMPATIBLE, ERROR, message, evidence, problem=problem)

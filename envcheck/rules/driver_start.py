@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, Absent, Command, Finding, Fix, Known
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Finding, Known, Problem
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import driver_not_in_container
 from envcheck.rules.driver_fabric import fabric_manager
@@ -54,7 +54,7 @@ def stub_library(context: Context) -> Iterator[Finding]:
             ERROR,
             f"The loader finds a stub of libcuda in {where}, which serves linking only, before the driver's library.",
             (context.seen("driver.libcuda_path"), context.seen("driver.cuda_init_result")),
-            Fix(f"Take {where} off LD_LIBRARY_PATH."),
+            problem=Problem(advice=f"Take {where} off LD_LIBRARY_PATH."),
         )
 
 
@@ -74,10 +74,7 @@ def devices_busy(context: Context) -> Iterator[Finding]:
             "CUDA calls the GPUs busy or unavailable (46): another process has them for itself, or one that "
             "died still holds them.",
             (context.seen("driver.cuda_init_result"),),
-            Fix(
-                "End the process that holds the GPU.",
-                (Command(("fuser", "-v", "/dev/nvidia0"), "user", "who has it open"),),
-            ),
+            problem=Problem(("busy",)),
         )
 
 
@@ -102,11 +99,7 @@ def cuda_does_not_start(context: Context) -> Iterator[Finding]:
         ERROR,
         message,
         (context.seen("driver.cuda_init_result"), context.seen("driver.release")),
-        Fix(
-            "Look for NVRM lines in the kernel log, which name the reason; then restart, and install the "
-            "driver anew if it stays.",
-            (Command(("sudo", "dmesg"), "system", "lines with NVRM"),),
-        ),
+        problem=Problem(("does-not-start",)),
     )
 
 

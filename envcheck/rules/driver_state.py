@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, Absent, Evidence, Finding, Fix, Known
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Evidence, Finding, Known, Problem, numbers
 from envcheck.model.releases import Architecture
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import is_plain_linux
-from envcheck.rules.driver_release import parse_release
-from envcheck.rules.fixes_driver import load_module, other_module, rebuild_module, release_from, sign_module
-from envcheck.rules.fixes_system import install_driver
 from envcheck.rules.gpu_facts import cuda_starts, gpu_name, judged_gpus
 from envcheck.rules.registry import rule
 
@@ -36,7 +33,7 @@ def driver_nouveau(context: Context) -> Iterator[Finding]:
                 ERROR,
                 f"{gpu_name(gpu)} is owned by {what}.",
                 (context.seen("gpus.kernel_driver", owner),),
-                release_from(context, owner.value),
+                problem=Problem((owner.value,)),
             )
             return
     loaded = context.facts.driver.nouveau_loaded
@@ -52,7 +49,7 @@ def driver_nouveau(context: Context) -> Iterator[Finding]:
             ERROR,
             "The open-source display driver nouveau is loaded, which has no CUDA, and NVIDIA's driver is not.",
             (context.seen("driver.nouveau_loaded"),),
-            release_from(context, "nouveau"),
+            problem=Problem(("nouveau",)),
         )
 
 
@@ -85,7 +82,7 @@ def driver_secure_boot(context: Context) -> Iterator[Finding]:
                 context.seen("driver.module_file"),
                 context.seen("driver.module_file_signed"),
             ),
-            sign_module(context),
+            problem=Problem(),
         )
 
 
@@ -111,9 +108,7 @@ def driver_missing(context: Context) -> Iterator[Finding]:
         return
     if context.os == "windows":
         context.need(context.facts.driver.release, "driver.release")
-        yield _missing(
-            context, "No NVIDIA driver runs on this machine.", install_driver(context, None), "driver.release"
-        )
+        yield _missing(context, "No NVIDIA driver runs on this machine.", Problem(), "driver.release")
         return
     if not is_plain_linux(context) or _is_foreign(context) or _is_unsigned(context):
         return
@@ -131,7 +126,7 @@ def _by_remains(context: Context) -> Finding:
         return _missing(
             context,
             "The NVIDIA driver is installed for this kernel, but its module is not loaded.",
-            load_module(context),
+            Problem(("not-loaded",)),
             "driver.module_file",
         )
     if failed:
@@ -139,29 +134,25 @@ def _by_remains(context: Context) -> Finding:
             f"Building the NVIDIA driver {failed[0].version} for the running kernel {running} failed (make.log "
             "under /var/lib/dkms tells why)."
         )
-        return _missing(context, what, rebuild_module(context, running), "driver.dkms")
+        return _missing(context, what, Problem(("not-built",)), "driver.dkms")
     if modules:
         built = ", ".join(item.kernel_release or "no kernel" for item in modules)
         what = f"The NVIDIA driver {modules[0].version} is built for {built}, not for the running kernel {running}."
-        return _missing(context, what, rebuild_module(context, running), "driver.dkms")
+        return _missing(context, what, Problem(("not-built",)), "driver.dkms")
     name = gpu_name(context.gpus[0])
-    return _missing(
-        context,
-        f"{name} is there, but no NVIDIA driver is loaded.",
-        install_driver(context, None),
-        "driver.kernel_module_version",
-    )
+    message = f"{name} is there, but no NVIDIA driver is loaded."
+    return _missing(context, message, Problem(), "driver.kernel_module_version")
 
 
-def _missing(context: Context, message: str, fix: Fix, seen: str) -> Finding:
+def _missing(context: Context, message: str, problem: Problem, seen: str) -> Finding:
     evidence = (context.seen(seen), context.seen("gpus", shown=", ".join(gpu_name(gpu) for gpu in context.gpus)))
-    return Finding("driver-missing", INCOMPATIBLE, ERROR, message, evidence, fix)
+    return Finding("driver-missing", INCOMPATIBLE, ERROR, message, evidence, problem=problem)
 
 
 def _is_driven(context: Context, row: Architecture) -> bool:
     """Say whether the running branch drives an architecture at all; where it does not, that is the cause."""
     release = context.facts.driver.release
-    branch = parse_release(release.value)[0] if isinstance(release, Known) else 0
+    branch = numbers(release.value)[0] if isinstance(release, Known) else 0
     first, last = row.first_driver_branch, row.last_driver_branch
     return not (first and branch < int(first)) and not (last and branch > int(last))
 
@@ -186,11 +177,5 @@ def driver_kind(context: Context) -> Iterator[Finding]:
                 f"architectures {item.capability}", f"{row.kernel_module} kernel module", citation=row.citations[0]
             ),
         )
-        yield Finding(
-            "driver-missing",
-            INCOMPATIBLE,
-            ERROR,
-            message,
-            evidence,
-            other_module(context, row.kernel_module),
-        )
+        problem = Problem(("other-module",), values=(("module_kind", row.kernel_module),))
+        yield Finding("driver-missing", INCOMPATIBLE, ERROR, message, evidence, problem=problem)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, Absent, Command, Finding, Fix, Known
+from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, Absent, Finding, Known, Problem
 from envcheck.rules.context import Context
 from envcheck.rules.driver_library import is_compat
-from envcheck.rules.fixes_system import WSL, as_root, install_driver, system_family
 from envcheck.rules.gpu_facts import cuda_starts
 from envcheck.rules.registry import rule
 
@@ -23,7 +22,9 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
         return
     if version.value == 1:
         severity = ERROR if context.target.expect == "gpu" else NOTE
-        yield _wsl(context, severity, "This is WSL 1, which has no GPU; WSL 2 has.", "host.wsl_version")
+        yield _wsl(
+            context, severity, "This is WSL 1, which has no GPU; WSL 2 has.", "host.wsl_version", Problem(("wsl-1",))
+        )
         return
     if (
         isinstance(context.facts.gpus, Absent)
@@ -44,7 +45,7 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
             ERROR,
             f"A Linux driver is installed inside WSL{what}: its {path.value} hides the one Windows hands in.",
             "driver.libcuda_path",
-            installed,
+            Problem(("linux-driver",), names=tuple(installed)),
         )
     elif isinstance(path, Absent) and not isinstance(driver.libcuda_elsewhere, Known):
         context.need(driver.libcuda_elsewhere, "driver.libcuda_elsewhere")
@@ -54,27 +55,11 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
             "Windows hands a GPU in, but no driver library: /usr/lib/wsl/lib has no libcuda.so.1. The Windows "
             "driver is missing or too old for WSL.",
             "driver.libcuda_path",
+            Problem(("no-windows-driver",)),
         )
 
 
-def _wsl(context: Context, severity: str, message: str, seen: str, installed: list[str] | None = None) -> Finding:
-    fix = install_driver(context, None) if system_family(context) == WSL else Fix("Install NVIDIA's driver in Windows.")
-    if seen == "host.wsl_version":
-        fix = Fix(
-            "Convert this distribution to WSL 2 (from Windows).",
-            (
-                Command(
-                    ("wsl.exe", "--set-version", "DISTRIBUTION", "2"), "system", "DISTRIBUTION as wsl.exe -l names it"
-                ),
-            ),
-        )
-    names = [name for name in installed or [] if re.fullmatch(r"[a-z0-9.+-]+", name)]
-    if names:
-        fix = Fix(
-            "Remove the Linux driver from WSL; the driver in Windows is the only one needed.",
-            (as_root(context, "apt-get", "purge", "-y", *names, purpose="remove the Linux driver"),),
-        )
+def _wsl(context: Context, severity: str, message: str, seen: str, problem: Problem) -> Finding:
     verdict = COMPATIBLE if severity == NOTE else INCOMPATIBLE
-    return Finding(
-        "driver-wsl", verdict, severity, message, (context.seen("host.wsl_version"), context.seen(seen)), fix
-    )
+    evidence = (context.seen("host.wsl_version"), context.seen(seen))
+    return Finding("driver-wsl", verdict, severity, message, evidence, problem=problem)

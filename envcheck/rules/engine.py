@@ -20,7 +20,6 @@ from envcheck.rules import register_rules
 from envcheck.rules.builds import Build
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context, Target, UndecidedError
-from envcheck.rules.fixes_shell import fitted
 from envcheck.rules.ranking import rank_findings
 from envcheck.rules.registry import RULES, Rule
 from envcheck.rules.targets import target_builds, wanted_releases
@@ -47,10 +46,16 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
     verdict = _verdict(ranked, checked)
     headline = _headline(verdict, context, ranked)
     asked = tuple(_asked(build) for build in target_builds(context) if not build.installed)
-    report = Report(
-        verdict, context.goal, headline, ranked, tuple(dict.fromkeys(checked)), asked, wanted=_wanted(context.target)
+    return Report(
+        verdict,
+        context.goal,
+        headline,
+        ranked,
+        tuple(dict.fromkeys(checked)),
+        asked,
+        system=context.os,
+        wanted=_wanted(context.target),
     )
-    return fitted(report, context.os)
 
 
 def _wanted(target: Target) -> tuple[str, ...]:

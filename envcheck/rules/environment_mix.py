@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Command, Distribution, Evidence, Finding, Fix, Known
+from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Distribution, Finding, Known, Problem, major_minor
 from envcheck.rules.context import Context
 from envcheck.rules.dependencies import violations
-from envcheck.rules.fixes_python import python_program, uninstall_steps
 from envcheck.rules.registry import rule
 
 # Compiled or closely tied parts of the frameworks: a second copy of one of these breaks the first.
@@ -63,10 +62,6 @@ def _outside(context: Context, name: str, found: list[Distribution]) -> Finding:
     outer = next(item for item in found if item.scope in _OUTSIDE and item.version != inner.version)
     winner = found[0]
     broken = any(item.name == name for item in violations(context))
-    command = ("conda", "env", "config", "vars", "set", "PYTHONNOUSERSITE=1")
-    conda = isinstance(context.facts.python.kind, Known) and context.facts.python.kind.value == "conda"
-    steps = (Command(command),) if conda and outer.scope == "user" else ()
-    variable = "set PYTHONNOUSERSITE=1" if outer.scope == "user" else "unset PYTHONPATH"
     return Finding(
         "env-mixed",
         INCOMPATIBLE,
@@ -77,7 +72,7 @@ def _outside(context: Context, name: str, found: list[Distribution]) -> Finding:
             context.seen("python.distributions", shown=f"{item.name} {item.version} in {item.location or item.scope}")
             for item in found
         ),
-        Fix(f"Keep the other copy out: {variable} for this environment.", steps),
+        problem=Problem(("user-site" if outer.scope == "user" else "python-path",)),
     )
 
 
@@ -94,16 +89,8 @@ def _overlaid(context: Context, name: str, found: list[Distribution]) -> Finding
             context.seen("python.distributions", shown=f"{name} {by_conda.version} by conda"),
             context.seen("python.distributions", shown=f"{name} {by_pip.version} by {by_pip.installer}"),
         ),
-        Fix(
-            f"Remove the copy of {by_pip.installer}, then let conda install it again.",
-            uninstall_steps(context, name) + _conda_again(name),
-        ),
+        problem=Problem(("two-installers",), names=(name,), values=(("installer", by_pip.installer),)),
     )
-
-
-def _conda_again(name: str) -> tuple[Command, ...]:
-    plain = re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name)
-    return (Command(("conda", "install", "--force-reinstall", name)),) if plain else ()
 
 
 def _foreign_python(context: Context) -> Iterator[Finding]:
@@ -111,7 +98,7 @@ def _foreign_python(context: Context) -> Iterator[Finding]:
     version = context.facts.python.version
     if not isinstance(version, Known):
         return
-    minor = ".".join(version.value.split(".")[:2])
+    minor = major_minor(version.value)
     for entry in context.environment.get("PYTHONPATH", "").split(";" if context.os == "windows" else ":"):
         match = re.search(r"python(\d\.\d+)/(?:site|dist)-packages", entry.replace("\\", "/"))
         if match and match.group(1) != minor:
@@ -123,7 +110,7 @@ def _foreign_python(context: Context) -> Iterator[Finding]:
                 (
                     context.seen("host.environment", shown=f"PYTHONPATH names {entry}"),
                     context.seen("python.version"),
-                    Evidence("python.executable", python_program(context)),
+                    context.seen("python.executable"),
                 ),
-                Fix("Unset PYTHONPATH, or take that entry out of it."),
+                problem=Problem(("other-python",)),
             )

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 
-from envcheck.host.data_files import read_data
+from envcheck.host.data_files import load_data
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     NOTE,
     WARNING,
-    Command,
+    Citation,
     Distribution,
     Evidence,
     Extension,
     Finding,
-    Fix,
     Known,
+    Problem,
     Source,
     ToolkitInstall,
     Unknown,
-    Way,
+    dataclass,
+    is_older,
+    major_minor,
+    numbers,
     value_of,
 )
 from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context, describe, source_of
-from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, library_name, numbers, older, row_evidence
-from envcheck.rules.fixes_python import python_program
+from envcheck.rules.cuda_libraries import built_for_cuda, cuda_builds, library_name, row_evidence
 from envcheck.rules.gpu_facts import Judged, gpu_name, judged_gpus
 from envcheck.rules.host_compiler import compiling_toolkit, toolkits_with_nvcc
 from envcheck.rules.registry import rule
 from envcheck.rules.targets import wanted_releases
-from envcheck.rules.toolkit_fixes import install_nvcc
 
 _MISMATCH = "extension-build-mismatch"
 
@@ -57,10 +57,8 @@ def tensorrt_missing(context: Context) -> Iterator[Finding]:
             message = (
                 f"TensorRT, asked for with {build.label}, is not on this machine; all but TensorFlow-TensorRT works."
             )
-            fix = Fix("Install the TensorRT release that this TensorFlow release names.")
-            yield Finding(
-                "tensorrt-missing", INCOMPATIBLE, NOTE, message, (context.seen("tensorrt"), *built_for_cuda(build)), fix
-            )
+            evidence = (context.seen("tensorrt"), *built_for_cuda(build))
+            yield Finding("tensorrt-missing", INCOMPATIBLE, NOTE, message, evidence, problem=Problem())
 
 
 @rule(_MISMATCH)
@@ -79,10 +77,11 @@ def label_of_another_build(context: Context) -> Iterator[Finding]:
 def _labelled_torch(torch: Build, label: str) -> str:
     """Compare the PyTorch a label names, with dots or without: torch2.2, pt21, torch230."""
     found = re.search(r"(?:torch|pt)(\d+(?:\.\d+)*)", label)
-    named, line = found.group(1) if found else "", torch.version.split(".")[:2]
-    if not named or ("." in named and named.split(".")[:2] == line):
+    named, line = found.group(1) if found else "", major_minor(torch.version)
+    if not named or ("." in named and major_minor(named) == line):
         return ""
-    fits = "." not in named and named.startswith("".join(line)) and len(named) <= len("".join(line)) + 1  # and a patch
+    digits = line.replace(".", "")
+    fits = "." not in named and named.startswith(digits) and len(named) <= len(digits) + 1  # and a patch
     return "" if fits else f"was built for PyTorch {named}"
 
 
@@ -103,15 +102,15 @@ def _extends_torch(item: Distribution, label: str) -> bool:
 def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -> Finding:
     message = f"{item.name} {item.version} {reason}, and {torch.label} is installed: what it compiled does not fit."
     seen = context.seen("python.distributions", shown=f"{item.name} {item.version}")
-    fix = Fix(f"Install the {item.name} that was made for {torch.label}.")
-    return Finding(_MISMATCH, INCOMPATIBLE, WARNING, message, (seen, *built_for_cuda(torch)), fix)
+    problem = Problem(("labelled",), names=(item.name,), values=(("label", torch.label),))
+    return Finding(_MISMATCH, INCOMPATIBLE, WARNING, message, (seen, *built_for_cuda(torch)), problem=problem)
 
 
 def _other_python(context: Context, extension: Extension) -> str:
     """Compare the ABI tag in an extension's file name with the interpreter: _ext.cpython-37m-x86_64-linux-gnu.so."""
     built = re.search(r"\.cpython-(\d)(\d+)m?d?-", extension.path)
     version = value_of(context.facts.python.version)
-    if built is None or version is None or version.split(".")[:2] == [built.group(1), built.group(2)]:
+    if built is None or version is None or major_minor(version) == ".".join(built.groups()):
         return ""
     return f"was built for Python {built.group(1)}.{built.group(2)}, and this is Python {version}"
 
@@ -140,18 +139,8 @@ def _mismatch(context: Context, extension: Extension, torch: Build | None, reaso
         WARNING,
         message,
         (seen, *(built_for_cuda(torch) if torch else ())),
-        _rebuild(context, extension),
+        problem=Problem(("compiled",), names=(extension.distribution,)),
     )
-
-
-def _rebuild(context: Context, extension: Extension) -> Fix:
-    summary = "Rebuild it against the installed framework."
-    wheel = (Way("Install its wheel for this framework, CUDA and Python, where there is one."),)
-    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", extension.distribution):
-        return Fix(summary, (), wheel)
-    pip = (python_program(context), "-m", "pip", "install", "--force-reinstall", "--no-deps", "--no-build-isolation")
-    argv = (*pip, "--no-cache-dir", "--no-binary", extension.distribution, extension.distribution)
-    return Fix(summary, (Command(argv, "environment", f"build {extension.distribution} anew"),), wheel)
 
 
 def _source(context: Context) -> Source | None:
@@ -207,7 +196,10 @@ def _other_major(context: Context, build: Build, install: ToolkitInstall, right:
     )
     advice = f"Where extensions are compiled, let CUDA_HOME name {right.root if right else _toolkit_of(cuda)}."
     evidence = (_seen(install), *([_seen(right)] if right else []), *built_for_cuda(build))
-    return Finding(_PATH if right else _WRONG, INCOMPATIBLE, _severity(context, NOTE), message, evidence, Fix(advice))
+    severity = _severity(context, NOTE)
+    return Finding(
+        _PATH if right else _WRONG, INCOMPATIBLE, severity, message, evidence, problem=Problem(advice=advice)
+    )
 
 
 def _toolkit_of(cuda: str) -> str:
@@ -225,10 +217,11 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
         if build.framework != "torch" or not reason or not cuda:
             continue
         message = f"{reason}, which needs the nvcc of a CUDA {numbers(cuda)[0]} toolkit; there is none on this machine."
-        fix = install_nvcc(context, build, cuda, f"Install nvcc of CUDA {cuda}, and let CUDA_HOME name its folder.")
+        advice = f"Install nvcc of CUDA {cuda}, and let CUDA_HOME name its folder."
+        problem = Problem(("nvcc",), build.framework, build.distribution, cuda=cuda, advice=advice)
         evidence = (context.seen("toolkits.installs"), *built_for_cuda(build))
         severity = ERROR if context.target.compiles else NOTE  # much of such a package works without
-        yield Finding(_MISSING, INCOMPATIBLE, severity, message, evidence, fix)
+        yield Finding(_MISSING, INCOMPATIBLE, severity, message, evidence, problem=problem)
 
 
 @rule("gpu-arch-too-new")
@@ -236,7 +229,7 @@ def nvcc_before_gpu(context: Context) -> Iterator[Finding]:
     """Find an nvcc, where CUDA code is built, that does not know this machine's GPU yet."""
     for install, version, item in _compiled_for(context):
         first = item.architecture.first_toolkit if item.architecture else None
-        if first and older(version, first):
+        if first and is_older(version, first):
             yield _not_compiled(context, "gpu-arch-too-new", install, item, f"from CUDA {first} on")
             return
 
@@ -246,7 +239,7 @@ def nvcc_after_gpu(context: Context) -> Iterator[Finding]:
     """Find an nvcc, where CUDA code is built, that no longer knows this machine's GPU."""
     for install, version, item in _compiled_for(context):
         last = item.architecture.last_toolkit if item.architecture else None
-        if last and older(last, version):
+        if last and is_older(last, version):
             yield _not_compiled(context, "gpu-arch-too-old", install, item, f"up to CUDA {last}")
             return
 
@@ -269,8 +262,9 @@ def _not_compiled(context: Context, finding_id: str, install: ToolkitInstall, it
     )
     row = item.architecture
     cited = row_evidence(f"compute capability {item.capability}", known, row.citations if row else ())
-    fix = Fix(f"Build with a CUDA Toolkit that knows it, {known}: let CUDA_HOME and PATH name that one.")
-    return Finding(finding_id, INCOMPATIBLE, _severity(context, WARNING), message, (_seen(install), cited), fix)
+    problem = Problem(capability=item.capability, compiles=True)
+    severity = _severity(context, WARNING)
+    return Finding(finding_id, INCOMPATIBLE, severity, message, (_seen(install), cited), problem=problem)
 
 
 def is_compiling(context: Context) -> bool:
@@ -280,9 +274,17 @@ def is_compiling(context: Context) -> bool:
     return said or any(isinstance(fact, Known) for fact in facts) or bool(_compiled_when_used(context))
 
 
+@dataclass(frozen=True)
+class BuiltWhenUsed:
+    """The content of data/built_when_used.json."""
+
+    packages: tuple[str, ...]
+    citation: Citation
+
+
 def _compiled_when_used(context: Context) -> str:
     """Name an installed package that builds its CUDA code where it is used: "deepspeed 0.15.1 builds ..."."""
-    found = (context.distributions.get(name) for name in json.loads(read_data("built_when_used.json"))["packages"])
+    found = (context.distributions.get(name) for name in load_data("built_when_used", BuiltWhenUsed).packages)
     first = next((item for item in found if item), None)
     return f"{first.name} {first.version} builds its CUDA code when it is first used" if first else ""
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
+from envcheck.frameworks import framework as known_framework
+from envcheck.frameworks import framework_names
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -15,12 +17,11 @@ from envcheck.model import (
     Distribution,
     Evidence,
     Finding,
-    Fix,
     Known,
+    Problem,
     Unknown,
 )
 from envcheck.rules.context import Context, UndecidedError
-from envcheck.rules.fixes_python import install_steps, uninstall_steps
 from envcheck.rules.framework_state import judged_frameworks
 from envcheck.rules.known_problems import empty_wheels
 from envcheck.rules.registry import rule
@@ -48,7 +49,7 @@ def framework_missing(context: Context) -> Iterator[Finding]:
         ERROR if expected else NOTE,
         f"None of {', '.join(names)} is installed in the inspected Python environment.",
         (context.seen("python.frameworks"), context.seen("python.executable")),
-        Fix("Install the framework you want to use, or name it with --for to judge it before."),
+        problem=Problem(("none-installed",)),
     )
 
 
@@ -69,9 +70,7 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
         if len(clashing) < 2:
             continue
         shown = " and ".join(f"{item.name} {item.version}".strip() for item in clashing)
-        names = [item.name for item in clashing]
-        kept = _kept(context, clashing)
-        steps = uninstall_steps(context, *names) + install_steps(context, kept)
+        names = tuple(item.name for item in clashing)
         yield Finding(
             "framework-duplicate-dists",
             INCOMPATIBLE,
@@ -79,7 +78,7 @@ def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
             f"{shown} both bring the module {module}: their files overwrite each other, and which build "
             f"remains depends on the order of installation.",
             (context.seen("python.distributions", shown=shown), *_duplicate_evidence(context, module)),
-            Fix(f"Remove them all, then install one: {kept}.", steps),
+            problem=Problem(names=names, requirements=(_kept(context, clashing),)),
         )
 
 
@@ -112,6 +111,10 @@ def _is_stub(context: Context, item: Distribution, names: set[str]) -> bool:
 def _kept(context: Context, clashing: list[Distribution]) -> str:
     """Choose what to install again: the framework's usual distribution, of the newest version among them."""
     usual = context.matrix.framework_of(clashing[0].name) or clashing[0].name
+    twin = known_framework(usual).gpu_twin if usual in framework_names() and context.goal == "gpu" else ""
+    for_gpu = next((item for item in clashing if item.name == twin), None)
+    if for_gpu is not None:
+        return f"{twin}=={for_gpu.version.partition('+')[0]}"
     try:
         newest = max(clashing, key=lambda item: Version(item.version))
     except InvalidVersion:
@@ -143,5 +146,5 @@ def local_module_shadowing(context: Context) -> Iterator[Finding]:
                     ERROR,
                     f"{shadow.value} is imported in place of {build.label}, because it has the same name.",
                     (Evidence("python.frameworks", f"{framework.name}: {shadow.value}", shadow.source),),
-                    Fix(f"Rename {shadow.value}, and delete the __pycache__ folder beside it."),
+                    problem=Problem(("read",), values=(("path", shadow.value),)),
                 )

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Known, Way, replaced
+from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Known, Problem, replaced
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.dependencies import breaks_framework
-from envcheck.rules.fixes_python import install_steps, new_environment
 from envcheck.rules.framework_state import Framework, has_no_gpu, is_conda_build, judged_frameworks
-from envcheck.rules.gpu_releases import gpu_install, gpu_rows, has_gpu_build
+from envcheck.rules.gpu_releases import gpu_rows, has_gpu_build
 from envcheck.rules.known_problems import problem_findings
 from envcheck.rules.registry import rule
 from envcheck.rules.targets import (
@@ -27,8 +26,6 @@ from envcheck.rules.targets import (
     wanted_releases,
 )
 
-_ELSEWHERE = "Use a platform that has GPU wheels, or a container image or build made for this one"
-
 
 @rule("python-unsupported", goal="any")
 def python_unsupported(context: Context) -> Iterator[Finding]:
@@ -40,7 +37,6 @@ def python_unsupported(context: Context) -> Iterator[Finding]:
             continue
         pythons = _pythons(wanted.near[:1])
         other = _other_release(context, wanted)
-        ways = (Way(f"Ask for {other}, which has a wheel for this Python."),) if other else ()
         yield Finding(
             "python-unsupported",
             INCOMPATIBLE,
@@ -55,7 +51,11 @@ def python_unsupported(context: Context) -> Iterator[Finding]:
                     citation=wanted.near[0].citations[0],
                 ),
             ),
-            Fix(f"Create an environment with Python {pythons[-1]}.", new_environment(context, pythons[-1]), ways),
+            problem=Problem(
+                framework=wanted.framework,
+                requirements=(wanted.text.replace(" ", ""),),
+                values=(("pythons", " ".join(pythons)), ("other_release", other)),
+            ),
         )
     yield from problem_findings(context, "python-unsupported")
 
@@ -112,7 +112,7 @@ def framework_package_removed(context: Context) -> Iterator[Finding]:
                 context.seen("host.os", shown=f"{wanted.text} on {context.platform}"),
                 Evidence(f"removed {row.name}", row.reason, citation=row.citations[0]),
             ),
-            Fix(f"Install {instead} instead.", install_steps(context, instead)),
+            problem=Problem(framework=wanted.framework, requirements=(instead,)),
         )
 
 
@@ -159,13 +159,6 @@ def _no_wheel(
     cited = (
         rows[:1] or context.matrix.releases(framework, context.platform)[:1] or context.matrix.releases(framework)[:1]
     )
-    musl = isinstance(context.facts.host.libc_kind, Known) and context.facts.host.libc_kind.value == "musl"
-    older = None if musl else next(iter(gpu_rows(context, framework)), None)
-    advice = {
-        "windows": "Use WSL2, where the Linux wheels run on the GPU",
-        "darwin": "Use a Linux machine with an NVIDIA GPU",
-    }.get(context.os, "Use a system or container image with glibc" if musl else _ELSEWHERE)
-    also = f"; or {older.distribution} {older.version}, the last release with a GPU wheel here" if older else ""
     return Finding(
         "platform-no-gpu-wheel",
         INCOMPATIBLE,
@@ -182,7 +175,7 @@ def _no_wheel(
                 for row in cited
             ),
         ),
-        Fix(f"{advice}{also}."),
+        problem=Problem(framework=framework),
     )
 
 
@@ -206,7 +199,7 @@ def framework_cpu_build(context: Context) -> Iterator[Finding]:
             ERROR if asked or not others else WARNING,
             f"{build.label} is {_kind(build)}: it does not use {whose} GPU.",
             _cpu_evidence(context, build),
-            gpu_install(context, framework),
+            problem=Problem(framework=framework.name, distribution=build.distribution),
         )
 
 

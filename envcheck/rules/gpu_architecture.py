@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from packaging.version import Version
+
 from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
@@ -12,16 +14,18 @@ from envcheck.model import (
     WARNING,
     Evidence,
     Finding,
-    Fix,
     Known,
+    Problem,
     Unknown,
+    at_least_minor,
     dataclass,
+    numbers,
 )
-from envcheck.rules.architecture_advice import known_trouble, newer_release, older_release
-from envcheck.rules.architecture_targets import JIT, NATIVE, NONE, build_targets, coverage, numbers, parse_target
+from envcheck.model.releases import KnownProblem
+from envcheck.rules.architecture_targets import JIT, NATIVE, NONE, build_targets, coverage, parse_target
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, UndecidedError
-from envcheck.rules.driver_release import at_least_cuda, major, toolkit_of
+from envcheck.rules.driver_release import toolkit_of
 from envcheck.rules.gpu_facts import Judged, gpu_name, judged_gpus
 from envcheck.rules.known_problems import problem_findings
 from envcheck.rules.registry import rule
@@ -89,9 +93,9 @@ def _by_toolkit(context: Context, build: Build, item: Judged, cuda: str | None) 
     row = item.architecture
     if cuda is None or row is None:
         raise UndecidedError(f"{build.label}: the GPUs it has code for", _reason(build))
-    if row.last_toolkit and major(cuda) > major(row.last_toolkit):
+    if row.last_toolkit and numbers(cuda)[:1] > numbers(row.last_toolkit)[:1]:
         return Verdict(TOO_OLD, f"CUDA {row.last_toolkit} was the last with code for it")
-    if row.last_toolkit and "." in cuda and not at_least_cuda(row.last_toolkit, cuda):
+    if row.last_toolkit and "." in cuda and not at_least_minor(row.last_toolkit, cuda):
         return Verdict(TOO_OLD, f"CUDA {row.last_toolkit} was the last with code for it")
     if _older_major(cuda, item):
         return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that knows it")
@@ -116,7 +120,7 @@ def _reason(build: Build) -> Unknown:
 def _older_major(cuda: str, item: Judged) -> bool:
     # A build takes its CUDA libraries from its own major; those of an older one have no code for the GPU.
     first = item.architecture.first_toolkit if item.architecture else None
-    return first is not None and major(cuda) < major(first)
+    return first is not None and numbers(cuda)[:1] < numbers(first)[:1]
 
 
 def _is_tegra(context: Context, capability: str) -> bool:
@@ -144,8 +148,12 @@ def _findings(context: Context, build: Build, judged: tuple[Judged, ...], wanted
         WARNING if served else ERROR,
         message,
         _evidence(context, build, item),
-        newer_release(context, build, item) if wanted == TOO_NEW else older_release(context, build, item),
+        problem=_problem(build, item),
     )
+
+
+def _problem(build: Build, item: Judged) -> Problem:
+    return Problem(framework=build.framework, distribution=build.distribution, capability=item.capability)
 
 
 def _targets_in_words(build: Build) -> str:
@@ -173,7 +181,7 @@ def _slow_or_unread(context: Context, build: Build, judged: tuple[Judged, ...]) 
     for item in judged:
         kind = verdict_on(context, build, item).kind if item.architecture else NATIVE
         if kind == JIT:
-            trouble = known_trouble(context, build, item)
+            trouble = _known_trouble(context, build, item)
             message = (
                 f"{build.label} has no machine code for {gpu_name(item.gpu)} (compute capability {item.capability}), "
                 "only PTX (CUDA's portable assembly) that the driver must compile: the first start is slow, up to half "
@@ -185,7 +193,7 @@ def _slow_or_unread(context: Context, build: Build, judged: tuple[Judged, ...]) 
                 WARNING,
                 message + "".join(f" {row.what}" for row in trouble),
                 _evidence(context, build, item),
-                newer_release(context, build, item),
+                problem=_problem(build, item),
             )
             return
         if kind == UNREAD:
@@ -195,6 +203,20 @@ def _slow_or_unread(context: Context, build: Build, judged: tuple[Judged, ...]) 
             )
             yield Finding("release-unknown", UNDETERMINED, NOTE, message, _evidence(context, build, item))
             return
+
+
+def _known_trouble(context: Context, build: Build, item: Judged) -> tuple[KnownProblem, ...]:
+    """List what is known to go wrong with a build on a GPU of this compute capability."""
+    from packaging.specifiers import SpecifierSet
+
+    rows = context.matrix.problems(build.distribution, build.version, stage="advice")
+    return tuple(
+        row
+        for row in rows
+        if row.finding == "gpu-arch-too-new"
+        and row.compute_capabilities
+        and SpecifierSet(row.compute_capabilities).contains(Version(item.capability))
+    )
 
 
 def _no_architecture(build: Build, item: Judged) -> Finding:
@@ -209,5 +231,5 @@ def _no_architecture(build: Build, item: Judged) -> Finding:
         ERROR,
         message,
         (Evidence("gpus", f"compute capability {item.capability}", source),),
-        Fix("Update envcheck, or renew its matrix: envcheck matrix refresh."),
+        problem=Problem(),
     )

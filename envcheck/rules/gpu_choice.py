@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from envcheck.model import Gpu, Known
+from envcheck.model import Gpu, Known, numbers
 from envcheck.rules.context import Context
 from envcheck.rules.visible_devices_list import Selection, select_devices
 
@@ -63,4 +63,4 @@ def _same_or_slower(one: Gpu, other: Gpu) -> bool:
 
 def _capability(gpu: Gpu) -> tuple[int, ...]:
     fact = gpu.compute_capability
-    return tuple(int(part) for part in fact.value.split(".")) if isinstance(fact, Known) else ()
+    return numbers(fact.value) if isinstance(fact, Known) else ()

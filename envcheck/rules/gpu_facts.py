@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from envcheck.matrix.gpus import gpu_by_name, gpu_by_pci_id
+from envcheck.matrix.gpus import find_gpu_by_name, find_gpu_by_pci_id
 from envcheck.model import Gpu, Known, Unknown
-from envcheck.model.releases import Architecture, GpuProduct
+from envcheck.model.gpu_products import GpuProduct
+from envcheck.model.releases import Architecture
 from envcheck.rules.context import Context
 from envcheck.rules.gpu_choice import usable_gpus
 
@@ -27,12 +28,12 @@ def gpu_name(gpu: Gpu) -> str:
 def product_of(gpu: Gpu) -> GpuProduct | None:
     """Look the product up by PCI id, then by name; reports often leave the brand out ("RTX 3090")."""
     if isinstance(gpu.pci_id, Known):
-        found = gpu_by_pci_id(gpu.pci_id.value)
+        found = find_gpu_by_pci_id(gpu.pci_id.value)
         if found is not None:
             return found
     if not isinstance(gpu.name, Known):
         return None
-    return gpu_by_name(gpu.name.value) or gpu_by_name(f"GeForce {gpu.name.value}")
+    return find_gpu_by_name(gpu.name.value) or find_gpu_by_name(f"GeForce {gpu.name.value}")
 
 
 def capability_of(context: Context, gpu: Gpu) -> str | None:

@@ -6,17 +6,14 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.model import Fix, Known
+from envcheck.frameworks import framework as known_framework
+from envcheck.model import Known, major_minor
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
-from envcheck.rules.fixes_python import conda_install, install_steps, uninstall_steps
-from envcheck.rules.framework_state import Framework, is_conda_build
 from envcheck.rules.known_problems import blocks_gpu
-from envcheck.rules.pytorch_index import cuda_variants, index_url, serves
+from envcheck.rules.pytorch_index import cuda_variants, serves
 from envcheck.rules.targets import supports_python
-
-_CONDA_SPECS = {"tensorflow": "tensorflow=*=cuda*", "torch": "pytorch=*=cuda*", "jax": "jaxlib=*=*cuda*"}
 
 
 def gpu_rows(context: Context, framework: str) -> tuple[FrameworkRelease, ...]:
@@ -35,6 +32,9 @@ def has_gpu_build(context: Context, build: Build) -> bool:
     same = context.matrix.releases(build.framework, context.platform, admits=build.version.__eq__)
     if any(row.cuda_build and not row.yanked for row in same):
         return True
+    twin = known_framework(build.framework).gpu_twin
+    if twin and build.distribution != twin:
+        return bool(gpu_rows(context, build.framework))
     # Not a release of the matrix: it counts as its nearest elder does.
     return build.release is None and _newest_has_gpu(context, build.framework)
 
@@ -46,9 +46,9 @@ def _newest_has_gpu(context: Context, framework: str) -> bool:
 
 def best_gpu_row(context: Context, framework: str, near: str) -> FrameworkRelease | None:
     """Choose a CUDA release for this Python and driver: of the same minor where there is one, else the newest."""
-    rows, line = gpu_rows(context, framework), near.split(".")[:2]
+    rows, line = gpu_rows(context, framework), major_minor(near)
     same = [row for row in rows if row.version == near]
-    same += [row for row in rows if row.version.split(".")[:2] == line]
+    same += [row for row in rows if major_minor(row.version) == line]
     fitting = (row for row in (*same, *rows) if supports_python(context, row) and driver_runs(context, row.cuda))
     return next((row for row in fitting if not blocks_gpu(context, row)), None)
 
@@ -75,29 +75,10 @@ def release_for_driver(context: Context, build: Build) -> str:
     if not isinstance(context.facts.driver.release, Known):
         return ""
     if build.framework == "torch":
-        version, variant = _torch_choice(context, build.version)
+        version, variant = torch_choice(context, build.version)
         return f"torch {version} for CUDA {variant}" if variant else ""
     row = best_gpu_row(context, build.framework, build.version)
     return gpu_requirement(context, row) if row is not None else ""
-
-
-def gpu_install(context: Context, framework: Framework) -> Fix:
-    """Say how to replace a CPU build by the GPU build that fits this Python and driver."""
-    build = framework.main
-    if is_conda_build(context, build):
-        spec = conda_install(_CONDA_SPECS[framework.name])
-        return Fix(f"Install the CUDA build of {framework.name} with conda.", (spec,))
-    if framework.name == "torch":
-        return _torch_install(context, build)
-    row = best_gpu_row(context, framework.name, build.version)
-    if row is None:
-        return Fix(
-            f"No GPU release of {framework.name} fits this Python and driver: use another Python or a newer driver."
-        )
-    removed = () if row.distribution in _names(framework) or row.distribution.startswith("jax") else _names(framework)
-    requirement = gpu_requirement(context, row)
-    steps = uninstall_steps(context, *removed) + install_steps(context, requirement)
-    return Fix(f"Install the GPU build: {requirement}.", steps)
 
 
 def gpu_requirement(context: Context, row: FrameworkRelease) -> str:
@@ -115,17 +96,7 @@ def _jax_requirement(context: Context, plugin: FrameworkRelease) -> str:
     return f"jax[{extra}]=={plugin.version}" if extra else f"{plugin.distribution}=={plugin.version}"
 
 
-def _torch_install(context: Context, build: Build) -> Fix:
-    version, variant = _torch_choice(context, build.version)
-    if not variant:
-        return Fix(
-            "Install a CUDA build from PyTorch's own package index, as its installation page tells for this driver."
-        )
-    steps = install_steps(context, f"torch=={version}", index=index_url(variant), force=build.installed)
-    return Fix(f"Install torch {version} for CUDA {variant} from PyTorch's own package index.", steps)
-
-
-def _torch_choice(context: Context, near: str) -> tuple[str, str]:
+def torch_choice(context: Context, near: str) -> tuple[str, str]:
     """Choose release and CUDA variant for this Python and driver: `near` itself where it has one, else the newest."""
     for version in (near, *_served_versions(context)):
         row = context.matrix.release("torch", version, context.platform)
@@ -141,7 +112,3 @@ def _served_versions(context: Context) -> Iterator[str]:
         runs = any(driver_runs(context, cuda) for cuda in cuda_variants(row))
         if runs and serves(row.version, context.platform) and supports_python(context, row):
             yield row.version
-
-
-def _names(framework: Framework) -> tuple[str, ...]:
-    return tuple(build.distribution for build in framework.builds if build.installed)

@@ -15,9 +15,9 @@ from envcheck.model import (
     Evidence,
     Fact,
     Finding,
-    Fix,
     Gpu,
     Known,
+    Problem,
     Unknown,
 )
 from envcheck.rules.context import Context
@@ -48,10 +48,7 @@ def gpu_absent(context: Context) -> Iterator[Finding]:
             ERROR,
             "This machine has no NVIDIA GPU, and one is expected.",
             seen,
-            Fix(
-                "Run on a machine with an NVIDIA GPU, attach one to this virtual machine, or judge CPU work: "
-                "--expect cpu."
-            ),
+            problem=Problem(("expected",)),
         )
     else:
         yield Finding("gpu-absent", COMPATIBLE, NOTE, "This machine has no NVIDIA GPU; frameworks use the CPU.", seen)
@@ -72,10 +69,7 @@ def gpu_hardware_fault(context: Context) -> Iterator[Finding]:
         severity,
         f"{_which(lost)} fails: {what}.",
         (evidence,),
-        Fix(
-            "Switch the machine fully off and on again. If it comes back: reseat the card and its power "
-            "cables, and look for Xid lines in the kernel log (dmesg)."
-        ),
+        problem=Problem(("lost",)),
     )
 
 
@@ -139,15 +133,5 @@ def cpu_missing_avx(context: Context) -> Iterator[Finding]:
                     context.seen("host.cpu_flags", shown=f"no {', '.join(missing)} among {len(flags)} flags"),
                     Evidence(f"matrix {build.label}", f"needs {', '.join(wanted)}", citation=build.citations[0]),
                 ),
-                Fix(_avx_advice(context, build.framework, missing)),
+                problem=Problem(framework=build.framework, names=tuple(missing)),
             )
-
-
-def _avx_advice(context: Context, framework: str, missing: list[str]) -> str:
-    plain = [
-        row for row in context.matrix.releases(framework, context.platform) if not set(row.cpu_features) & set(missing)
-    ]
-    advice = "In a virtual machine, pass the host's CPU through (AVX included); else use a machine whose CPU has AVX"
-    return (
-        f"{advice}, or {framework} {plain[0].version}, the newest release built without it." if plain else f"{advice}."
-    )

@@ -14,19 +14,17 @@ from envcheck.model import (
     Evidence,
     Fact,
     Finding,
-    Fix,
     Known,
+    Problem,
     ToolkitInstall,
     dataclass,
-    replaced,
+    numbers,
     value_of,
 )
 from envcheck.model.releases import Toolkit
-from envcheck.rules.compiler_fixes import install_compiler, let_nvcc_use, other_visual_studio
 from envcheck.rules.context import Context, describe, source_of
-from envcheck.rules.cuda_libraries import cuda_builds, numbers, row_evidence, unknown_release
+from envcheck.rules.cuda_libraries import cuda_builds, row_evidence, unknown_release
 from envcheck.rules.registry import rule
-from envcheck.rules.toolkit_fixes import is_plain_path
 
 TOO_NEW = "host-compiler-too-new"
 TOO_OLD = "host-compiler-too-old"
@@ -150,25 +148,15 @@ def _finding(context: Context, finding_id: str, install: ToolkitInstall, compile
         row_evidence(f"CUDA Toolkit {cuda}", limit, row.citations if row else ()),
     )
     severity = ERROR if context.target.compiles else WARNING
-    return Finding(finding_id, INCOMPATIBLE, severity, message, evidence, _fix(context, compiler, row) if row else None)
+    problem = _problem(compiler, row) if row else None
+    return Finding(finding_id, INCOMPATIBLE, severity, message, evidence, problem=problem)
 
 
-def _fix(context: Context, compiler: HostCompiler, row: Toolkit) -> Fix | None:
-    """Point nvcc to a fitting compiler that is there, else install one."""
-    if compiler.kind == "msvc":
-        return other_visual_studio(_highest(row, "msvc"))
-    known = context.facts.compilers
-    gcc = {value_of(known.gcc_path) or "": value_of(known.gcc_version) or ""} if compiler.kind == "clang" else {}
-    there = {**(value_of(known.others) or {}), **gcc}
-    for path, version in sorted(there.items(), key=lambda item: numbers(item[1]), reverse=True):
-        fits = not _above(version, row.gcc_max or version) and numbers(version) >= numbers(row.gcc_min or "0")
-        if version and fits and re.search(r"/(?:gcc|g\+\+)(?:-[\d.]+)?$", path) and is_plain_path(path):
-            return Fix(f"Let nvcc use {path}, which CUDA {row.version} accepts.", (let_nvcc_use(path),))
-    highest, lowest = numbers(row.gcc_max or ""), numbers(row.gcc_min or "")
-    if not highest and not lowest:
-        return None
-    fix = install_compiler(context, (lowest or (0,))[0], (highest or lowest)[0])
-    return replaced(fix, summary=f"{fix.summary} A {compiler.kind} that it accepts would do, too.") if gcc else fix
+def _problem(compiler: HostCompiler, row: Toolkit) -> Problem:
+    """State what nvcc accepts; where it calls clang, a GCC would do as well."""
+    limits = "msvc" if compiler.kind == "msvc" else "gcc"
+    bounds = (("highest", _highest(row, limits)), ("lowest", _lowest(row, limits)))
+    return Problem(cuda=row.version, values=(*bounds, ("kind", compiler.kind), ("version", compiler.version)))
 
 
 def _seen(install: ToolkitInstall) -> Evidence:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from packaging.version import InvalidVersion
-
-from envcheck.matrix.versions import within
-from envcheck.model import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Fix, Known
+from envcheck.matrix.specifiers import matches
+from envcheck.model import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Known, Problem
 from envcheck.model.releases import FrameworkRelease, KnownProblem
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
-from envcheck.rules.fixes_python import install_steps
 from envcheck.rules.framework_state import is_conda_build, judged_frameworks
 
 
@@ -36,15 +33,14 @@ def empty_wheels(context: Context) -> Iterator[Finding]:
         for problem in (row for rows in known for row in rows if row.finding == "framework-missing"):
             if _fits_machine(context, problem) and problem.absent not in context.distributions:
                 said = Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0])
-                wanted = problem.fix.split() or [f"{name}=={item.version}"]
-                summary = " ".join(filter(None, (f"Install {', '.join(wanted)}.", problem.remedy)))
+                wanted = tuple(problem.fix.split()) or (f"{name}=={item.version}",)
                 yield Finding(
                     problem.finding,
                     INCOMPATIBLE,
                     problem.severity,
                     f"{name} {item.version}: {problem.what}",
                     (context.seen("python.distributions", shown=f"{name} {item.version}"), said),
-                    Fix(summary, install_steps(context, *wanted)),
+                    problem=Problem(requirements=wanted, advice=problem.remedy),
                 )
 
 
@@ -93,10 +89,10 @@ def _fits_machine(context: Context, problem: KnownProblem) -> bool:
     python, gpus = context.facts.python.version, context.gpus
     if problem.platforms and context.platform not in problem.platforms:
         return False
-    if problem.pythons and not (isinstance(python, Known) and _within(python.value, problem.pythons)):
+    if problem.pythons and not (isinstance(python, Known) and matches(python.value, problem.pythons)):
         return False
     found = [gpu.compute_capability.value for gpu in gpus if isinstance(gpu.compute_capability, Known)]
-    return not problem.compute_capabilities or any(_within(item, problem.compute_capabilities) for item in found)
+    return not problem.compute_capabilities or any(matches(item, problem.compute_capabilities) for item in found)
 
 
 def has_cuda_wheels(context: Context, build: Build) -> bool:
@@ -109,20 +105,13 @@ def _holds(context: Context, condition: str) -> bool:
     """Tell whether an installed distribution meets a condition such as numpy>=2, or nvidia-cudnn-cu11 alone."""
     name = name_of(condition)
     found = context.distributions.get(name)
-    return found is not None and _within(found.version, condition[len(name) :])
+    return found is not None and matches(found.version, condition[len(name) :])
 
 
 def name_of(requirement: str) -> str:
     """Cut the name off a requirement of the matrix, whose names are normalised: numpy>=2 -> numpy."""
     match = re.match(r"[a-z0-9-]+", requirement)
     return match.group() if match else ""
-
-
-def _within(version: str, specifier: str) -> bool:
-    try:
-        return within(version, specifier)
-    except InvalidVersion:
-        return False
 
 
 def _finding(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Finding:
@@ -139,7 +128,7 @@ def _finding(context: Context, problem: KnownProblem, build: Build, extras: tupl
             context.seen("python.frameworks" if build.installed else "python.version", shown=build.label),
             Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0]),
         ),
-        _fix(context, problem, build, extras),
+        problem=_problem(problem, build, extras),
     )
 
 
@@ -150,17 +139,14 @@ def _severity(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> s
     return problem.severity if certain else (WARNING if problem.severity == ERROR else NOTE)
 
 
-def _fix(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Fix | None:
+def _problem(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Problem | None:
     constraints = [_with_extra(item, problem, build) for item in problem.fix.split()]
     if not constraints and not problem.remedy:
         return None
     if not build.installed and constraints and not constraints[0].startswith(build.distribution):
         extra = f"[{','.join(extras)}]" if extras else ""
         constraints = [f"{build.distribution}{extra}=={build.version}", *constraints]
-    summary = " ".join(
-        part for part in (f"Install {', '.join(constraints)}." if constraints else "", problem.remedy) if part
-    )
-    return Fix(summary, install_steps(context, *constraints))
+    return Problem((), build.framework, build.distribution, requirements=tuple(constraints), advice=problem.remedy)
 
 
 def _with_extra(constraint: str, problem: KnownProblem, build: Build) -> str:

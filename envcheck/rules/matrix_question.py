@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from envcheck.matrix.query import Matrix
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Citation, dataclass
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Citation, at_least, dataclass, field_names, major
 from envcheck.model.releases import (
     Architecture,
     CondaBuild,
@@ -21,17 +25,13 @@ from envcheck.model.releases import (
     Toolkit,
 )
 from envcheck.rules.architecture_targets import JIT, NONE, build_targets, coverage
-from envcheck.rules.driver_release import at_least
 from envcheck.rules.pytorch_index import IndexVariant, variants_of
 from envcheck.rules.targets import check_requirements
-
-if TYPE_CHECKING:
-    from packaging.version import Version
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked for; what is "" or empty is not asked."""
+    """What the user asks for; "" or empty: not asked."""
 
     python: str = ""  # 3.11, or 3.13t for the free-threaded build
     driver: str = ""  # driver release version
@@ -41,13 +41,13 @@ class Question:
 
     @property
     def is_about_gpus(self) -> bool:
-        """Say whether only builds that use a GPU can answer."""
+        """Tell whether only builds that use a GPU can answer."""
         return bool(self.driver or self.capabilities)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One release with how it fits; `why` says what could not be told."""
+    """One release with how it fits; `why` names what the matrix does not tell."""
 
     release: FrameworkRelease
     fit: str  # compatible, undetermined
@@ -57,57 +57,54 @@ class Answer:
     companions: tuple[str, ...] = ()  # requirements of what goes with it: "tf-keras==2.15.1"
 
 
-def answer(matrix: Matrix, question: Question) -> tuple[Answer, ...]:
-    """List the releases that fit or may fit, newest first; stubs and yanked releases never do."""
+def find_releases(matrix: Matrix, question: Question) -> tuple[Answer, ...]:
+    """List the releases that fit or may fit, newest first, without stubs and yanked releases."""
     frameworks = (question.framework,) if question.framework else matrix.frameworks()
     rows = (row for name in frameworks for row in matrix.releases(name, question.platform or None))
-    judged = (judge(matrix, question, row) for row in rows if not row.yanked and not row.stub_for)
+    judged = (_judge(matrix, question, row) for row in rows if not row.yanked and not row.stub_for)
     return tuple(item for item in judged if item.fit != INCOMPATIBLE)
 
 
-def judge(matrix: Matrix, question: Question, row: FrameworkRelease) -> Answer:
-    """Judge one release by what is asked."""
-    if question.python and question.python not in (*row.pythons, *(f"{minor}t" for minor in row.free_threaded_pythons)):
+def _judge(matrix: Matrix, question: Question, row: FrameworkRelease) -> Answer:
+    pythons = (*row.pythons, *(f"{minor}t" for minor in row.free_threaded_pythons))
+    if (question.python and question.python not in pythons) or (question.is_about_gpus and not row.cuda_build):
         return Answer(row, INCOMPATIBLE)
-    if question.is_about_gpus and not row.cuda_build:
+    checks = tuple(_check_gpu(matrix, question, row))
+    if any(verdict == INCOMPATIBLE for verdict, _ in checks):
         return Answer(row, INCOMPATIBLE)
-    doubts: list[str] = []
-    for verdict, doubt in _gpu_checks(matrix, question, row):
-        if verdict == INCOMPATIBLE:
-            return Answer(row, INCOMPATIBLE)
-        doubts += [doubt] if verdict == UNDETERMINED else []
-    return Answer(row, UNDETERMINED if doubts else COMPATIBLE, tuple(doubts))
+    doubts = tuple(doubt for verdict, doubt in checks if verdict == UNDETERMINED)
+    return Answer(row, UNDETERMINED if doubts else COMPATIBLE, doubts)
 
 
-def _gpu_checks(matrix: Matrix, question: Question, row: FrameworkRelease) -> Iterator[tuple[str, str]]:
-    served = [_coverage(matrix, row, capability) for capability in question.capabilities]
-    if served:
-        yield _architecture(row, served)
+def _check_gpu(matrix: Matrix, question: Question, row: FrameworkRelease) -> Iterator[tuple[str, str]]:
+    """Yield a verdict, and what is not known, for the code of a build, its driver and the driver of the GPU."""
+    found = [_cover(matrix, row, capability) for capability in question.capabilities]
+    if found:
+        yield _check_architecture(row, found)
     if question.driver:
-        yield _driver(matrix, question, row, needs_jit=bool(served) and set(served) == {JIT})
-        yield from (_drives(matrix.architecture(item), question) for item in question.capabilities)
+        yield _check_driver(matrix, question, row, needs_jit=bool(found) and set(found) == {JIT})
+        yield from (_check_branch(matrix.architecture(item), question) for item in question.capabilities)
 
 
-def _coverage(matrix: Matrix, row: FrameworkRelease, capability: str) -> str:
+def _cover(matrix: Matrix, row: FrameworkRelease, capability: str) -> str:
     def is_tegra(number: str) -> bool:
         found = matrix.architecture(number)
         return found is not None and found.tegra
 
-    targets = build_targets(row.framework, row.compute_capabilities)
-    return coverage(targets, capability, is_tegra)
+    return coverage(build_targets(row.framework, row.compute_capabilities), capability, is_tegra)
 
 
-def _architecture(row: FrameworkRelease, served: list[str]) -> tuple[str, str]:
+def _check_architecture(row: FrameworkRelease, found: list[str]) -> tuple[str, str]:
     if not row.compute_capabilities:
         return UNDETERMINED, "its compute capabilities were not read"
-    if set(served) == {NONE}:
+    if set(found) == {NONE}:
         return INCOMPATIBLE, ""
-    return (UNDETERMINED, "not every GPU of that name") if NONE in served else (COMPATIBLE, "")
+    return (UNDETERMINED, "not every GPU of that name") if NONE in found else (COMPATIBLE, "")
 
 
-def _driver(matrix: Matrix, question: Question, row: FrameworkRelease, *, needs_jit: bool) -> tuple[str, str]:
-    toolkit = _toolkit(matrix, row.cuda)
-    floor = _floor(toolkit, windows=row.platform == "win_amd64", full=needs_jit) if toolkit else None
+def _check_driver(matrix: Matrix, question: Question, row: FrameworkRelease, *, needs_jit: bool) -> tuple[str, str]:
+    toolkit = matrix.resolve_toolkit(row.cuda) if row.cuda else None
+    floor = _find_floor(toolkit, windows=row.platform == "win_amd64", full=needs_jit) if toolkit else None
     if floor is None:
         return UNDETERMINED, f"the driver that CUDA {row.cuda} needs is not known"
     reached = at_least(question.driver, floor)
@@ -116,67 +113,48 @@ def _driver(matrix: Matrix, question: Question, row: FrameworkRelease, *, needs_
     return (COMPATIBLE, "") if reached else (INCOMPATIBLE, "")
 
 
-def _toolkit(matrix: Matrix, cuda: str | None) -> Toolkit | None:
-    """Find the toolkit row; a bare major ("12") means the oldest of that major."""
-    if cuda is None or "." in cuda:
-        return matrix.toolkit(cuda) if cuda else None
-    same = [row for row in matrix.toolkits() if row.version.split(".")[0] == cuda]
-    return same[-1] if same else None
-
-
-def _floor(toolkit: Toolkit, *, windows: bool, full: bool) -> str | None:
-    """Return the lowest driver: that of the toolkit where PTX is compiled, else under minor-version compatibility."""
-    whole = toolkit.min_driver_windows if windows else toolkit.min_driver_linux
+def _find_floor(toolkit: Toolkit, *, windows: bool, full: bool) -> str | None:
+    """Return the lowest driver: the toolkit's own where PTX is compiled, else that of minor-version compatibility."""
+    own = toolkit.min_driver_windows if windows else toolkit.min_driver_linux
     minor = toolkit.minor_floor_windows if windows else toolkit.minor_floor_linux
-    return whole if full else minor or whole
+    return own if full else minor or own
 
 
-def _drives(architecture: Architecture | None, question: Question) -> tuple[str, str]:
-    branch = question.driver.split(".", maxsplit=1)[0]
+def _check_branch(architecture: Architecture | None, question: Question) -> tuple[str, str]:
+    branch = major(question.driver)
     if architecture is None or not branch.isdigit():
         return UNDETERMINED, "the GPU's architecture is not in the matrix"
     first, last = architecture.first_driver_branch, architecture.last_driver_branch
-    outside = (first and int(branch) < int(first)) or (last and int(branch) > int(last))
-    return (INCOMPATIBLE, "") if outside else (COMPATIBLE, "")
+    is_outside = (first and int(branch) < int(first)) or (last and int(branch) > int(last))
+    return (INCOMPATIBLE, "") if is_outside else (COMPATIBLE, "")
 
 
-def look_up(matrix: Matrix, text: str) -> tuple[Answer, ...]:
-    """List the rows a requirement admits, newest first, each with its known problems; raises TargetError.
+def find_rows(matrix: Matrix, text: str) -> tuple[Answer, ...]:
+    """List the rows that a requirement admits, newest first, each with its known problems; raises TargetError.
 
-    A build of PyTorch's own index, torch==2.6.0+cu118, is found with the release it is a build of.
+    A build of PyTorch's own index, torch==2.6.0+cu118, is found with the release that it is a build of.
     """
-    from packaging.requirements import Requirement
-    from packaging.specifiers import SpecifierSet
-
     check_requirements((text,), matrix)
     public, _, local = str(Requirement(text).specifier).partition("+")
-    specifier = SpecifierSet(public if _is_index_build(local) else str(Requirement(text).specifier))
-    admitted = (
-        row
-        for row in _held(matrix, text)
-        if specifier.contains(row.version, prereleases=True) and (not local or _has_variant(row, local))
-    )
+    specifier = SpecifierSet(public if re.fullmatch(r"cu\d{2,3}", local) else str(Requirement(text).specifier))
     return tuple(
         Answer(
             row,
             COMPATIBLE,
-            problems=_problems(matrix, row),
+            problems=_list_problems(matrix, row),
             variants=variants_of(row),
-            companions=_companions(matrix, row),
+            companions=_list_companions(matrix, row),
         )
-        for row in admitted
+        for row in _list_releases(matrix, text)
+        if specifier.contains(row.version, prereleases=True) and (not local or _has_variant(row, local))
     )
-
-
-def _is_index_build(local: str) -> bool:
-    return re.fullmatch(r"cu\d{2,3}", local) is not None
 
 
 def _has_variant(row: FrameworkRelease, local: str) -> bool:
     return any(variant.index_url.endswith(f"/{local}") for variant in variants_of(row))
 
 
-def _companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
+def _list_companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
     """Name the newest release of each distribution that goes with a TensorFlow: Keras, tf-keras, tensorflow-metal."""
     if row.framework != "tensorflow":
         return ()
@@ -187,38 +165,33 @@ def _companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
     return tuple(f"{name}=={version}" for name, version in newest.items())
 
 
-def removed(matrix: Matrix, text: str) -> RemovedDistribution | None:
-    """Return why the distribution of a requirement brings nothing any more; None where it still does."""
-    return matrix.removed_distribution(_name(text))
+def find_removed(matrix: Matrix, text: str) -> RemovedDistribution | None:
+    """Return why the distribution of a requirement no longer installs a framework; None if it does."""
+    return matrix.removed_distribution(_parse_name(text))
 
 
-def required_by(matrix: Matrix, text: str) -> str:
-    """Name who asks for a distribution without rows of its own, as jax-cuda12-plugin for its pjrt; "" for nobody."""
-    name = _name(text)
+def find_requirer(matrix: Matrix, text: str) -> str:
+    """Name the distribution that pins one without rows of its own, such as jax-cuda12-pjrt; "" for none."""
+    name = _parse_name(text)
     framework = matrix.framework_of(name)
-    rows = matrix.releases(framework) if framework and not any(_held(matrix, text)) else ()
+    rows = matrix.releases(framework) if framework and not any(_list_releases(matrix, text)) else ()
     return next((row.distribution for row in rows if name in row.requires), "")
 
 
-def nearest(matrix: Matrix, text: str) -> tuple[str, tuple[str, ...], str]:
-    """Return the distribution a requirement names, the releases held around the one it pins, and the newest held."""
-    from packaging.version import Version
-
-    versions = list(dict.fromkeys(row.version for row in _held(matrix, text)))
-    asked = _pinned(text)
+def find_nearest(matrix: Matrix, text: str) -> tuple[str, tuple[str, ...], str]:
+    """Return the distribution of a requirement, the releases around the one that it pins, and the newest."""
+    versions = list(dict.fromkeys(row.version for row in _list_releases(matrix, text)))
+    pinned = _parse_pin(text)
     newest = versions[0] if versions else ""
-    if asked is None or not versions or asked > Version(newest):
-        return _name(text), (), newest
-    below = [version for version in versions if Version(version) < asked][:1]
-    above = [version for version in versions if Version(version) > asked][-1:]
-    return _name(text), (*below, *above), newest
+    if pinned is None or not versions or pinned > Version(newest):
+        return _parse_name(text), (), newest
+    below = [version for version in versions if Version(version) < pinned][:1]
+    above = [version for version in versions if Version(version) > pinned][-1:]
+    return _parse_name(text), (*below, *above), newest
 
 
-def _pinned(text: str) -> Version | None:
+def _parse_pin(text: str) -> Version | None:
     """Return the release that a requirement such as torch==2.6.9 pins."""
-    from packaging.requirements import Requirement
-    from packaging.version import InvalidVersion, Version
-
     pins = [item.version for item in Requirement(text).specifier if item.operator in {"==", "~=", "==="}]
     try:
         return Version(pins[0].removesuffix(".*")) if len(pins) == 1 else None
@@ -226,31 +199,29 @@ def _pinned(text: str) -> Version | None:
         return None
 
 
-def _held(matrix: Matrix, text: str) -> Iterator[FrameworkRelease]:
-    name = _name(text)
+def _list_releases(matrix: Matrix, text: str) -> Iterator[FrameworkRelease]:
+    """Yield the releases of the distribution that a requirement names."""
+    name = _parse_name(text)
     framework = matrix.framework_of(name)
     rows = matrix.releases(framework) if framework else ()
     return (row for row in rows if row.distribution == name)
 
 
-def _name(text: str) -> str:
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
-
+def _parse_name(text: str) -> str:
     return canonicalize_name(Requirement(text).name)
 
 
-def _problems(matrix: Matrix, row: FrameworkRelease) -> tuple[KnownProblem, ...]:
+def _list_problems(matrix: Matrix, row: FrameworkRelease) -> tuple[KnownProblem, ...]:
     stages = ("install", "run", "advice")
     found = (item for stage in stages for item in matrix.problems(row.distribution, row.version, stage))
     return tuple(item for item in found if not item.platforms or row.platform in (*item.platforms, "any"))
 
 
-Held: TypeAlias = Architecture | CondaBuild | CudnnRelease | DriverBranch | FrameworkRelease | TensorrtRelease | Toolkit
-_ASIDE = ("citations", "note", "proof")  # told beside the cells
+Row: TypeAlias = Architecture | CondaBuild | CudnnRelease | DriverBranch | FrameworkRelease | TensorrtRelease | Toolkit
+_NO_CELLS = ("citations", "note", "proof")  # shown beside the cells
 _EMPTY: tuple[Any, ...] = (None, "", (), {}, False)
 
-# Row -> the cells that make its name, its table, and the name.
+# Kind of row -> the cells that make its name, its table, and the name.
 _NAMES: Mapping[type, tuple[tuple[str, ...], str, str]] = {
     Toolkit: (("version",), "cuda", "CUDA Toolkit {version}"),
     DriverBranch: (("branch",), "driver", "driver branch {branch}"),
@@ -268,7 +239,7 @@ _NAMES: Mapping[type, tuple[tuple[str, ...], str, str]] = {
 
 @dataclass(frozen=True)
 class TableRow:
-    """One row of a table of the matrix; `cells` maps the name of each cell that says something to its value."""
+    """One row of a table of the matrix; `cells` maps the name of each cell that is not empty to its value."""
 
     table: str  # cuda, driver, architecture, cudnn, tensorrt, conda, release
     name: str  # "cuDNN 9.10 for CUDA 12"
@@ -278,76 +249,73 @@ class TableRow:
     proof: Mapping[str, str]
 
 
-def tables_named(matrix: Matrix, text: str) -> tuple[TableRow, ...] | None:
-    """List the rows that a name with or without a version asks for; None where it names no table.
+def find_table_rows(matrix: Matrix, text: str) -> tuple[TableRow, ...] | None:
+    """List the rows of the table that a name, with or without a version, asks for; None if it names no table.
 
     cuda==12.6, driver==550.54.15, architecture==8.9, cudnn==9.10, tensorrt==8.6.1, conda==cudatoolkit; the
     distributions that go with TensorFlow take a requirement: tf-keras==2.15.*
     """
-    asked = re.fullmatch(r"\s*([A-Za-z][\w.-]*?)\s*(?:==?\s*([\w.-]+))?\s*", text)
-    name, value = (asked[1].lower(), asked[2] or "") if asked else ("", "")
-    found = list(map(_row, _TABLES[name](matrix, value))) if name in _TABLES else None
-    releases = _companion_rows(matrix, text)
-    if found is None and releases is None:
+    parsed = re.fullmatch(r"\s*([A-Za-z][\w.-]*?)\s*(?:==?\s*([\w.-]+))?\s*", text)
+    name, value = (parsed[1].lower(), parsed[2] or "") if parsed else ("", "")
+    rows = _TABLES[name](matrix, value) if name in _TABLES else None
+    companions = _list_companion_releases(matrix, text)
+    if rows is None and companions is None:
         return None
-    return (*(found or ()), *(releases or ()))
+    return tuple(map(_make_table_row, (*(rows or ()), *(companions or ()))))
 
 
-def _toolkits(matrix: Matrix, version: str) -> Iterable[Held]:
+def _list_toolkits(matrix: Matrix, version: str) -> Iterable[Row]:
     found = matrix.toolkit(version)
     return (found,) if found else () if version else matrix.toolkits()
 
 
-def _drivers(matrix: Matrix, version: str) -> Iterable[Held]:
+def _list_drivers(matrix: Matrix, version: str) -> Iterable[Row]:
     found = matrix.driver_branch(version)
     return (found,) if found else () if version else matrix.driver_branches()
 
 
-def _architectures(matrix: Matrix, version: str) -> Iterable[Held]:
+def _list_architectures(matrix: Matrix, version: str) -> Iterable[Row]:
     found = matrix.architecture(version)
     return (found,) if found else () if version else matrix.architectures()
 
 
-def _conda(matrix: Matrix, package: str) -> Iterable[Held]:
+def _list_conda(matrix: Matrix, package: str) -> Iterable[Row]:
     names = (package,) if package else matrix.conda_packages()
     return (row for name in names for row in matrix.conda_builds(name))
 
 
-_TABLES: Mapping[str, Callable[[Matrix, str], Iterable[Held]]] = {
-    "cuda": _toolkits,
-    "driver": _drivers,
-    "architecture": _architectures,
+_TABLES: Mapping[str, Callable[[Matrix, str], Iterable[Row]]] = {
+    "cuda": _list_toolkits,
+    "driver": _list_drivers,
+    "architecture": _list_architectures,
     "cudnn": lambda matrix, version: matrix.cudnn_builds(version),
     "tensorrt": lambda matrix, version: matrix.tensorrt(version),
-    "conda": _conda,
+    "conda": _list_conda,
 }
 TABLES = tuple(_TABLES)
 
 
-def _companion_rows(matrix: Matrix, text: str) -> Iterator[TableRow] | None:
-    """List the releases of a companion that a requirement admits; None where it names no companion."""
-    from packaging.requirements import InvalidRequirement, Requirement
-    from packaging.utils import canonicalize_name
-
+def _list_companion_releases(matrix: Matrix, text: str) -> Iterator[FrameworkRelease] | None:
+    """List the releases of a companion that a requirement admits; None if it names no companion."""
     try:
-        asked = Requirement(text)
+        requirement = Requirement(text)
     except InvalidRequirement:
         return None
-    name = canonicalize_name(asked.name)
+    name = canonicalize_name(requirement.name)
     companion = matrix.companion_of(name)
     if companion is None:
         return None
     return (
-        _row(row)
+        row
         for row in matrix.releases(companion)
-        if row.distribution == name and asked.specifier.contains(row.version, prereleases=True)
+        if row.distribution == name and requirement.specifier.contains(row.version, prereleases=True)
     )
 
 
-def _row(held: Held) -> TableRow:
-    keys, table, name = _NAMES[type(held)]
-    proof = {"*": held.proof} if isinstance(held.proof, str) else held.proof
-    cells = {item.name: getattr(held, item.name) for item in fields(held) if item.name not in (*keys, *_ASIDE)}
-    said = {cell: value for cell, value in cells.items() if value not in _EMPTY}
-    named = name.format(**{key: getattr(held, key) for key in keys})
-    return TableRow(table, named, said, held.citations, held.note, proof)
+def _make_table_row(row: Row) -> TableRow:
+    keys, table, name = _NAMES[type(row)]
+    proof = {"*": row.proof} if isinstance(row.proof, str) else row.proof
+    cells = {cell: getattr(row, cell) for cell in field_names(row) if cell not in (*keys, *_NO_CELLS)}
+    stated = {cell: value for cell, value in cells.items() if value not in _EMPTY}
+    title = name.format(**{key: getattr(row, key) for key in keys})
+    return TableRow(table, title, stated, row.citations, row.note, proof)

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-import json
-from functools import lru_cache
-from typing import Any
-
-from envcheck.host.data_files import read_data
-from envcheck.matrix.rows import build_citation
-from envcheck.matrix.versions import within
-from envcheck.model import Citation, Known
+from envcheck.host.data_files import load_data
+from envcheck.matrix.specifiers import within
+from envcheck.model import Citation, Known, dataclass
 from envcheck.rules.architecture_targets import JIT, coverage, parse_target
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
+
+
+@dataclass(frozen=True)
+class PartialRelease:
+    """Releases that hold PTX alone in some kernels."""
+
+    framework: str
+    specifier: str
+    cuda: str  # of that PTX: "12.3"
+
+
+@dataclass(frozen=True)
+class PartialCode:
+    """The content of data/partial_code.json."""
+
+    rows: tuple[PartialRelease, ...]
+    citation: Citation
+
+
+def _data() -> PartialCode:
+    return load_data("partial_code", PartialCode)
 
 
 def compiled_partly(context: Context, build: Build, capability: str) -> str:
@@ -32,15 +48,9 @@ def compiled_partly(context: Context, build: Build, capability: str) -> str:
 
 def partial_code_citation() -> Citation:
     """Return what the PTX of releases was read from."""
-    return build_citation(_data()["citation"])
+    return _data().citation
 
 
 def _cuda_of_its_ptx(build: Build) -> str:
-    rows = (row for row in _data()["rows"] if row["framework"] == build.framework)
-    return next((str(row["cuda"]) for row in rows if within(build.version, row["specifier"])), "")
-
-
-@lru_cache(maxsize=1)
-def _data() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(read_data("partial_code.json"))
-    return loaded
+    rows = (row for row in _data().rows if row.framework == build.framework)
+    return next((row.cuda for row in rows if within(build.version, row.specifier)), "")

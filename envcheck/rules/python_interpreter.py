@@ -6,22 +6,10 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.model import (
-    ERROR,
-    INCOMPATIBLE,
-    WARNING,
-    Absent,
-    Citation,
-    Command,
-    Evidence,
-    Finding,
-    Fix,
-    Known,
-    Unknown,
-)
+from envcheck.frameworks import identities
+from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Absent, Citation, Evidence, Finding, Known, Problem, Unknown
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
-from envcheck.rules.fixes_python import conda_install, install_steps, python_program
 from envcheck.rules.framework_state import is_conda_build
 from envcheck.rules.registry import rule
 from envcheck.rules.targets import BITS, GLIBC, judged_builds, target_builds, wanted_releases
@@ -37,7 +25,7 @@ def python_32bit(context: Context) -> Iterator[Finding]:
     works = any(build.installed for build in judged_builds(context))
     if bits != 32 or (works and not any(wanted.obstacle == BITS for wanted in wanted_releases(context))):
         return
-    names = ", ".join(context.matrix.frameworks())
+    names = ", ".join(item.name for item in identities() if not item.has_32bit_wheels)
     wheel = next(iter(context.matrix.releases(context.matrix.frameworks()[0], context.platform)), None)
     citations = wheel.citations if wheel else ()
     yield Finding(
@@ -49,7 +37,7 @@ def python_32bit(context: Context) -> Iterator[Finding]:
             context.seen("python.bits"),
             *(Evidence("framework releases", "64-bit wheels only", citation=each) for each in citations[:1]),
         ),
-        Fix("Install a 64-bit Python and create the environment anew with it."),
+        problem=Problem(("read",)),
     )
 
 
@@ -67,7 +55,7 @@ def python_wrong_arch(context: Context) -> Iterator[Finding]:
         f"This Python is built for {python}, the machine is {machine}: pip installs {python} wheels, "
         f"which run emulated, without the GPU and without some CPU instructions they need.",
         (context.seen("python.architecture"), context.seen("host.architecture")),
-        Fix(f"Install a Python for {machine} and create the environment anew with it."),
+        problem=Problem(("read",)),
     )
 
 
@@ -87,7 +75,6 @@ def pip_too_old(context: Context) -> Iterator[Finding]:
         pip = context.need(context.facts.python.pip_version, "python.pip_version")
         if pip is None or not _older(pip, need.pip):
             continue
-        steps = (Command((python_program(context), "-m", "pip", "install", "--upgrade", "pip")),)
         yield Finding(
             "pip-too-old",
             INCOMPATIBLE,
@@ -99,10 +86,7 @@ def pip_too_old(context: Context) -> Iterator[Finding]:
                 Evidence(f"{build.distribution} {build.version}", need.tag, citation=build.citations[0]),
                 Evidence("pip tags", f"{need.tag} needs pip >= {need.pip}", citation=need.citation),
             ),
-            Fix(
-                "Upgrade pip, then install again.",
-                steps + install_steps(context, f"{build.distribution}=={build.version}"),
-            ),
+            problem=Problem(requirements=(f"{build.distribution}=={build.version}",)),
         )
 
 
@@ -137,7 +121,7 @@ def _glibc_finding(context: Context, label: str, floor: str, citations: tuple[Ci
             context.seen("host.libc_version"),
             *(Evidence(label, f"needs glibc >= {floor}", citation=each) for each in citations[:1]),
         ),
-        Fix(f"Use a newer system or a container image with glibc {floor} or newer, or an older release."),
+        problem=Problem(values=(("glibc_wanted", floor),)),
     )
 
 
@@ -157,8 +141,6 @@ def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
         need = _glibcxx_need(context, build)
         if not need or not _older(provided.value, need):
             continue
-        conda = isinstance(python.kind, Known) and python.kind.value == "conda"
-        steps = (conda_install("libstdcxx-ng"),) if conda else ()
         yield Finding(
             "libstdcxx-mismatch",
             INCOMPATIBLE,
@@ -170,7 +152,7 @@ def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
                 context.seen("python.libstdcxx_glibcxx"),
                 *(Evidence(build.label, f"tag admits GLIBCXX_{need}", citation=each) for each in build.citations[:1]),
             ),
-            Fix("Update the environment's libstdc++.", steps),
+            problem=Problem(("older-than-tag",)),
         )
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from functools import lru_cache
-from typing import Any
+from collections.abc import Mapping
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.host.data_files import read_data
-from envcheck.matrix.rows import build_citation
+from envcheck.host.data_files import load_data
 from envcheck.model import Citation, dataclass
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
@@ -27,9 +24,23 @@ class IndexVariant:
     proof: str = "documented"
 
 
+@dataclass(frozen=True)
+class PytorchIndex:
+    """The content of data/pytorch_index.json."""
+
+    url: str
+    citation: Citation
+    served: Mapping[str, str]  # platform -> first release with CUDA builds
+    proposed_from: str  # first release to propose
+
+
+def _data() -> PytorchIndex:
+    return load_data("pytorch_index", PytorchIndex)
+
+
 def serves(version: str, platform: str) -> bool:
     """Tell whether the index has CUDA builds of a torch release for a platform."""
-    first = _data()["served"].get(platform)
+    first = _data().served.get(platform)
     try:
         return first is not None and Version(version) >= Version(first)
     except InvalidVersion:
@@ -41,7 +52,7 @@ def cuda_variants(row: FrameworkRelease | None) -> tuple[str, ...]:
 
     Releases before the recorded first one are told of, but never proposed: their pages were laid out differently.
     """
-    if row is None or Version(row.version) < Version(_data()["proposed_from"]):
+    if row is None or Version(row.version) < Version(_data().proposed_from):
         return ()
     return tuple(sorted(row.variants, key=Version, reverse=True))
 
@@ -55,27 +66,21 @@ def variants_of(row: FrameworkRelease) -> tuple[IndexVariant, ...]:
 
 
 def _cited(row: FrameworkRelease) -> Citation:
-    usual = build_citation(_data()["citation"])
+    usual = _data().citation
     return next((item for item in row.citations if item.url_or_artifact == usual.url_or_artifact), usual)
 
 
 def index_url(cuda: str) -> str:
     """Return the index of a CUDA variant: 12.6 -> .../cu126."""
-    return f"{_data()['url']}cu{cuda.replace('.', '')}"
+    return f"{_data().url}cu{cuda.replace('.', '')}"
 
 
 def cpu_index_url() -> str:
     """Return the index of the builds without CUDA."""
-    return f"{_data()['url']}cpu"
+    return f"{_data().url}cpu"
 
 
 def local_index(build: Build) -> str:
     """Return the index that a torch build with a local version such as +cu126 came from; "" for the default one."""
     match = re.fullmatch(r"cu\d{2,3}", build.local)
-    return f"{_data()['url']}{match.group()}" if match and build.framework == "torch" else ""
-
-
-@lru_cache(maxsize=1)
-def _data() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(read_data("pytorch_index.json"))
-    return loaded
+    return f"{_data().url}{match.group()}" if match and build.framework == "torch" else ""

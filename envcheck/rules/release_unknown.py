@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
 
-from envcheck.model import ERROR, NOTE, UNDETERMINED, Command, Evidence, Finding, Fix, Known
+from envcheck.model import ERROR, NOTE, UNDETERMINED, Evidence, Finding, Known, Problem
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.dependencies import requirements_of
@@ -104,8 +104,7 @@ def _unknown_release(context: Context, label: str, framework: str, fact: str) ->
         ERROR,
         f"The compatibility matrix does not hold {label} for {context.platform}, so it cannot be judged.{known}",
         (seen, *cited),
-        Fix(
-            "Refresh the matrix from the published wheels, or ask about a release it holds.",
-            (Command(("envcheck", "matrix", "refresh", "--framework", framework), "user"),),
+        problem=Problem(
+            framework=framework, advice="Refresh the matrix from the published wheels, or ask about a release it holds."
         ),
     )

@@ -6,8 +6,8 @@ import re
 
 from packaging.version import InvalidVersion
 
-from envcheck.matrix.versions import Clause, clauses, within
-from envcheck.model import Known, dataclass
+from envcheck.matrix.specifiers import Clause, clauses, within
+from envcheck.model import Known, dataclass, major_minor
 from envcheck.rules.context import Context
 
 _NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
@@ -83,7 +83,7 @@ def _environment(context: Context) -> dict[str, str]:
     systems = {"windows": ("win32", "Windows", "nt"), "darwin": ("darwin", "Darwin", "posix")}
     platform, system, name = systems.get(context.os, ("linux", "Linux", "posix"))
     return {
-        "python_version": ".".join(version.split(".")[:2]) or "3",
+        "python_version": major_minor(version) or "3",
         "python_full_version": version or "3",
         "implementation_name": implementation,
         "platform_python_implementation": {"cpython": "CPython", "pypy": "PyPy"}.get(implementation, implementation),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Command, Evidence, Finding, Fix, Gpu, Known, Way
+from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Gpu, Known, Problem
 from envcheck.rules.context import Context
-from envcheck.rules.fixes_system import as_root
 from envcheck.rules.gpu_choice import numbered_gpus
 from envcheck.rules.gpu_facts import gpu_name
 from envcheck.rules.registry import rule
@@ -35,7 +33,7 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
             WARNING,
             message,
             (_seen(context, gpu, "memory_used_bytes"),),
-            _free(context, gpu),
+            problem=_holding(gpu),
         )
     for gpu in closed:
         mode = gpu.compute_mode.value if isinstance(gpu.compute_mode, Known) else ""
@@ -47,14 +45,13 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
         )
         severity = ERROR if len(closed) == len(context.gpus) and prohibited else WARNING
         index = str(gpu.nvml_index.value) if isinstance(gpu.nvml_index, Known) else "0"
-        reset = as_root(context, "nvidia-smi", "-i", index, "-c", "DEFAULT", purpose="share the GPU again")
         yield Finding(
             "gpu-memory-held",
             INCOMPATIBLE,
             severity,
             f"{_numbered(gpu)} {what}.",
             (_seen(context, gpu, "compute_mode"),),
-            Fix("Set the default compute mode.", (reset,), (Way("Wait for the other process to end."),)),
+            problem=Problem(("compute-mode",), values=(("index", index),)),
         )
 
 
@@ -96,16 +93,11 @@ def _most_is_hidden(gpu: Gpu) -> bool:
     return len(shares) == len(listed) and sum(shares) < _bytes(gpu)[0] / 2
 
 
-def _free(context: Context, gpu: Gpu) -> Fix:
+def _holding(gpu: Gpu) -> Problem:
     listed = gpu.processes.value if isinstance(gpu.processes, Known) else ()
-    every = Command(("envcheck", "gpus"), "user", "every process on each GPU, hidden ones too, and how to end it")
     if listed and not _most_is_hidden(gpu):
-        whose = Command(("ps", "-o", "user,pid,etime,cmd", "-p", str(listed[0].pid)), "user", "whose it is")
-        return Fix(
-            "End the process that holds the memory, if it is yours and done.",
-            (every,) if context.os == "windows" else (whose, every),
-        )
-    return Fix("Find the process that holds the memory, as root where others' are hidden, and end it.", (every,))
+        return Problem(("listed",), names=(str(listed[0].pid),))
+    return Problem(("hidden",))
 
 
 def _seen(context: Context, gpu: Gpu, name: str) -> Evidence:
@@ -134,16 +126,10 @@ def _instances(context: Context, gpu: Gpu) -> int:
 
 def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
     index = str(gpu.nvml_index.value) if isinstance(gpu.nvml_index, Known) else "0"
-    sizes = as_root(context, "nvidia-smi", "mig", "-i", index, "-lgip", purpose="list the sizes an instance can have")
-    off = as_root(context, "nvidia-smi", "-i", index, "-mig", "0", purpose="turn MIG off")
     message = f"{_numbered(gpu)} is in MIG mode (split into instances) and has no instance: CUDA sees no device on it."
-    fix = Fix(
-        f"Create a GPU instance with a compute instance of a size you choose (nvidia-smi mig -i {index} -cgi SIZE -C).",
-        (sizes,),
-        (Way("Turn MIG off: the GPU is one again.", (off,)),),
-    )
     evidence = (_seen(context, gpu, "mig_enabled"), context.seen("gpus.mig_devices", gpu.mig_devices))
-    return Finding("mig-config", INCOMPATIBLE, ERROR if only else WARNING, message, evidence, fix)
+    problem = Problem(("without-instance",), values=(("index", index),))
+    return Finding("mig-config", INCOMPATIBLE, ERROR if only else WARNING, message, evidence, problem=problem)
 
 
 def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:
@@ -152,11 +138,6 @@ def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:
         f"There are {total} MIG instances and CUDA_VISIBLE_DEVICES is not set: a CUDA program uses one instance "
         "only, and programs that count more GPUs than that fail."
     )
-    commands = (
-        (Command(("export", f"CUDA_VISIBLE_DEVICES={first.uuid}"), "user", "one instance for each process"),)
-        if re.fullmatch(r"MIG-[0-9A-Za-z/-]+", first.uuid)
-        else ()
-    )
     evidence = (_seen(context, split[0], "mig_enabled"), context.seen("gpus.mig_devices", split[0].mig_devices))
     return Finding(
         "mig-config",
@@ -164,7 +145,7 @@ def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:
         WARNING,
         message,
         evidence,
-        Fix("Give each process one instance by its UUID.", commands),
+        problem=Problem(("one-of-many",), names=(first.uuid,)),
     )
 
 
@@ -179,14 +160,11 @@ def small_shared_memory(context: Context) -> Iterator[Finding]:
             f"The shared memory of this container (/dev/shm) holds {shm.value >> 20} MiB: NCCL between "
             f"{len(context.gpus)} GPUs and data loaders share memory there and fail when it is full."
         )
-        run, yours = ("docker", "run", "--gpus", "all"), "IMAGE stands for yours"
-        larger = Command((*run, "--shm-size=8g", "IMAGE"), "system", yours)
-        hosts = Way("Let it share the memory of the host.", (Command((*run, "--ipc=host", "IMAGE"), "system", yours),))
         yield Finding(
             "os-limit",
             INCOMPATIBLE,
             WARNING,
             message,
             (context.seen("host.shm_bytes"),),
-            Fix("Start the container with a larger /dev/shm.", (larger,), (hosts,)),
+            problem=Problem(("small-shm",)),
         )

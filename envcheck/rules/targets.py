@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from packaging.version import InvalidVersion, Version
 
 from envcheck.matrix.query import Matrix
-from envcheck.model import Fact, Known, dataclass
+from envcheck.model import Fact, Known, dataclass, major_minor
 from envcheck.model.releases import FrameworkRelease, RemovedDistribution
 from envcheck.rules.builds import Build, build_of, installed_builds
 from envcheck.rules.context import Context
@@ -221,7 +221,7 @@ def supports_python(context: Context, row: FrameworkRelease) -> bool:
     implementation = context.facts.python.implementation
     if isinstance(implementation, Known) and implementation.value.lower() != "cpython":
         return False  # every framework wheel is made for CPython
-    minor = ".".join(version.value.split(".")[:2])
+    minor = major_minor(version.value)
     return minor in (row.free_threaded_pythons if is_free_threaded(context) else row.pythons)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, ToolkitInstall, value_of
+from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, Problem, ToolkitInstall, numbers, value_of
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe
 from envcheck.rules.cuda_libraries import (
@@ -12,7 +12,6 @@ from envcheck.rules.cuda_libraries import (
     built_for_cuda,
     cuda_builds,
     loaded_sonames,
-    numbers,
     relies_on_system,
     system_toolkits,
     toolkit_lookups,
@@ -20,7 +19,6 @@ from envcheck.rules.cuda_libraries import (
     unknown_release,
 )
 from envcheck.rules.registry import rule
-from envcheck.rules.toolkit_fixes import install_toolkit
 
 
 @rule("toolkit-missing")
@@ -44,7 +42,7 @@ def toolkit_wrong_version(context: Context) -> Iterator[Finding]:
             if not brings_cuda(build):
                 yield from _judge_versions(context, build)
         elif missing and _of_another_version(context, missing):
-            yield _wrong_version(context, build, system_toolkits(context) or (), missing)
+            yield _wrong_version(build, system_toolkits(context) or (), missing)
 
 
 def _missing_sonames(context: Context, build: Build) -> tuple[str, ...] | None:
@@ -88,7 +86,7 @@ def _judge_versions(context: Context, build: Build) -> Iterator[Finding]:
     if unlisted:
         yield _unlisted(context, build, cuda, unlisted[0])
     else:
-        yield _wrong_version(context, build, installs, ())
+        yield _wrong_version(build, installs, ())
 
 
 def _serves(context: Context, cuda: str, version: str) -> bool | None:
@@ -112,21 +110,24 @@ def _missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Findin
     needs = f"the CUDA {cuda} libraries" if cuda else "CUDA libraries"
     names = f" ({', '.join(sonames[:4])})" if sonames else ""
     message = f"{build.label} needs {needs} from the system and brings none; they are nowhere on this machine{names}."
-    fix = install_toolkit(context, build, cuda) if cuda else None
     seen = context.seen("toolkits.installs")
-    return Finding("toolkit-missing", INCOMPATIBLE, ERROR, message, (seen, *built_for_cuda(build)), fix)
+    return Finding(
+        "toolkit-missing", INCOMPATIBLE, ERROR, message, (seen, *built_for_cuda(build)), problem=_problem(build)
+    )
 
 
-def _wrong_version(
-    context: Context, build: Build, installs: tuple[ToolkitInstall, ...], missing: tuple[str, ...]
-) -> Finding:
+def _wrong_version(build: Build, installs: tuple[ToolkitInstall, ...], missing: tuple[str, ...]) -> Finding:
     cuda = value_of(build.cuda)
     there = " and ".join(dict.fromkeys(describe(item.version) for item in installs))
     loads = f" and loads {', '.join(missing[:4])}" if missing else ""
     message = f"{build.label} was built for CUDA {cuda or 'of another version'}{loads}; this machine has CUDA {there}."
-    fix = install_toolkit(context, build, cuda) if cuda else None
     evidence = (*map(_seen, installs), *built_for_cuda(build))
-    return Finding("toolkit-wrong-version", INCOMPATIBLE, ERROR, message, evidence, fix)
+    return Finding("toolkit-wrong-version", INCOMPATIBLE, ERROR, message, evidence, problem=_problem(build))
+
+
+def _problem(build: Build) -> Problem | None:
+    cuda = value_of(build.cuda)
+    return Problem(framework=build.framework, distribution=build.distribution, cuda=cuda) if cuda else None
 
 
 def _seen(install: ToolkitInstall) -> Evidence:

@@ -13,10 +13,12 @@ from envcheck.model import (
     Evidence,
     Fact,
     Finding,
-    Fix,
     Known,
     LibraryLookup,
+    Problem,
     ToolkitInstall,
+    is_older,
+    numbers,
     value_of,
 )
 from envcheck.rules.builds import Build
@@ -28,13 +30,10 @@ from envcheck.rules.cuda_libraries import (
     cudnn_lookup,
     in_environment,
     is_own,
-    numbers,
-    older,
     toolkit_holding,
     toolkit_lookups,
     unfound,
 )
-from envcheck.rules.fixes_python import library_path_hook
 from envcheck.rules.registry import rule
 
 _ID = "toolkit-path-conflict"
@@ -63,12 +62,16 @@ def _unreached(context: Context, build: Build) -> Iterator[Finding]:
     folders = tuple(dict.fromkeys(path.rpartition("/")[0] for item in passed for path in item.elsewhere[:1]))
     names = ", ".join(item.soname for item in passed[:3]) + (" and more" if len(passed) > 3 else "")
     message = f"{build.label} loads {names}; the loader does not look in {folders[0]}, where it lies."
-    fix = Fix(
-        f"Let the environment's activation put {' and '.join(folders)} on LD_LIBRARY_PATH.",
-        library_path_hook(context, folders),
-    )
+    advice = f"Let the environment's activation put {' and '.join(folders)} on LD_LIBRARY_PATH."
     seen = Evidence(first.soname, f"not found by the loader, but at {first.elsewhere[0]}", source_of(first.found))
-    yield Finding(_ID, INCOMPATIBLE, ERROR, message, (seen, *built_for_cuda(build)), fix)
+    yield Finding(
+        _ID,
+        INCOMPATIBLE,
+        ERROR,
+        message,
+        (seen, *built_for_cuda(build)),
+        problem=Problem(advice=advice, folders=folders),
+    )
 
 
 def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
@@ -78,7 +81,7 @@ def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
     cuda = value_of(build.cuda)
     for install, shown in _toolkits_ahead(context, build):
         version = value_of(install.version)
-        if not version or not cuda or older(version, cuda):
+        if not version or not cuda or is_older(version, cuda):
             yield _ahead(build, install, shown)
             return
 
@@ -94,7 +97,8 @@ def _ahead(build: Build, install: ToolkitInstall, shown: Evidence) -> Finding:
         f"Take the folders of {install.root} out of LD_LIBRARY_PATH where it is set; {build.label} needs none of them."
     )
     severity = ERROR if version and cuda else WARNING
-    return Finding(_ID, INCOMPATIBLE, severity, message, (shown, _seen(install), *built_for_cuda(build)), Fix(advice))
+    evidence = (shown, _seen(install), *built_for_cuda(build))
+    return Finding(_ID, INCOMPATIBLE, severity, message, evidence, problem=Problem(advice=advice))
 
 
 def _toolkits_ahead(context: Context, build: Build) -> Iterator[tuple[ToolkitInstall, Evidence]]:
@@ -131,8 +135,8 @@ def _home_nowhere(context: Context) -> Iterator[Finding]:
     if isinstance(facts.cuda_home, Known) and isinstance(facts.cuda_home_root, Absent):
         name = facts.cuda_home.source.where
         message = f"{name} names {facts.cuda_home.value}, which is not there: what is built or compiled with it fails."
-        fix = Fix(f"Unset {name}, or set it to a CUDA Toolkit that is installed.")
-        yield Finding(_ID, INCOMPATIBLE, WARNING, message, (context.seen("toolkits.cuda_home"),), fix)
+        problem = Problem(advice=f"Unset {name}, or set it to a CUDA Toolkit that is installed.")
+        yield Finding(_ID, INCOMPATIBLE, WARNING, message, (context.seen("toolkits.cuda_home"),), problem=problem)
 
 
 def _torn_installs(context: Context) -> Iterator[Finding]:
@@ -151,7 +155,7 @@ def _torn_installs(context: Context) -> Iterator[Finding]:
             "Install the one toolkit you mean into a folder of its own and point PATH and CUDA_HOME to that folder."
         )
         evidence = tuple(Evidence(f"{name} in {install.root}", fact.value, fact.source) for name, fact in parts)
-        yield Finding(_ID, INCOMPATIBLE, WARNING, message, evidence, Fix(advice))
+        yield Finding(_ID, INCOMPATIBLE, WARNING, message, evidence, problem=Problem(advice=advice))
 
 
 def _two_compilers(context: Context) -> Iterator[Finding]:
@@ -176,9 +180,9 @@ def _disagree(context: Context, root: Fact[str], name: str, severity: str) -> It
         f"{name} is CUDA {versions[0]}, but nvcc on PATH is CUDA {versions[1]} ({on_path.root}): "
         "CUDA code compiled here may mix them."
     )
-    fix = Fix("Where CUDA code is compiled, let CUDA_HOME and PATH name the same toolkit.")
+    problem = Problem(advice="Where CUDA code is compiled, let CUDA_HOME and PATH name the same toolkit.")
     evidence = (Evidence(name, other.root, source_of(root)), _seen(other), _seen(on_path))
-    yield Finding(_ID, INCOMPATIBLE, severity, message, evidence, fix)
+    yield Finding(_ID, INCOMPATIBLE, severity, message, evidence, problem=problem)
 
 
 def describe_home(context: Context) -> str:

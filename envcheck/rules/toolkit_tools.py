@@ -7,23 +7,21 @@ from collections.abc import Iterator
 from envcheck.model import (
     INCOMPATIBLE,
     WARNING,
-    Command,
     Evidence,
     Finding,
-    Fix,
     Known,
+    Problem,
     ToolkitInstall,
     Unknown,
-    replaced,
+    is_older,
     value_of,
 )
 from envcheck.model.releases import Architecture
 from envcheck.rules.builds import Build, is_condas
 from envcheck.rules.context import Context, describe, source_of
-from envcheck.rules.cuda_libraries import cuda_builds, older, row_evidence
+from envcheck.rules.cuda_libraries import cuda_builds, row_evidence
 from envcheck.rules.gpu_facts import Judged, gpu_name, judged_gpus
 from envcheck.rules.registry import rule
-from envcheck.rules.toolkit_fixes import install_nvcc, is_plain_path
 
 _DATA_DIR = "--xla_gpu_cuda_data_dir="
 
@@ -53,28 +51,16 @@ def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitIn
     if holding:
         root = holding[0].root
         message = f"XLA in {build.label} does not look for libdevice.10.bc in {root}, the only place that has it."
-        named = Command(("export", f"XLA_FLAGS={_DATA_DIR}{root}"), "user", "in the environment's activation script")
-        steps = (*_in_place(holding[0]), named) if is_plain_path(root) else ()
-        fix: Fix | None = Fix("Name that folder in XLA_FLAGS, in the environment's activation script.", steps)
+        path = value_of(holding[0].libdevice_path) or ""
+        problem: Problem | None = Problem(("elsewhere",), folders=(root,), values=(("path", path),))
     else:
         message = (
             f"XLA in {build.label} needs libdevice.10.bc to compile kernels; neither a wheel nor a toolkit brings it."
         )
-        fix = install_nvcc(context, build, cuda, "Install the part of CUDA that holds libdevice.") if cuda else None
+        problem = Problem(cuda=cuda) if cuda else None
     seen = tuple(Evidence(f"libdevice in {item.root}", describe(item.libdevice_path)) for item in installs)
     shown = seen or (context.seen("toolkits.installs"),)
-    yield Finding("libdevice-missing", INCOMPATIBLE, WARNING, message, shown, fix)
-
-
-def _in_place(install: ToolkitInstall) -> tuple[Command, ...]:
-    """Link a libdevice that lies elsewhere in its toolkit, as in conda's cudatoolkit, to where XLA looks below it."""
-    path, folder = value_of(install.libdevice_path) or "", f"{install.root}/nvvm/libdevice"
-    if path.startswith(folder + "/") or not (is_plain_path(path) and is_plain_path(folder)):
-        return ()
-    return (
-        Command(("mkdir", "-p", folder), "environment", "where XLA looks below the folder it is given"),
-        Command(("ln", "-s", path, f"{folder}/libdevice.10.bc"), "environment"),
-    )
+    yield Finding("libdevice-missing", INCOMPATIBLE, WARNING, message, shown, problem=problem)
 
 
 def _is_searched(context: Context, install: ToolkitInstall) -> bool:
@@ -94,12 +80,12 @@ def ptxas_problem(context: Context) -> Iterator[Finding]:
         return
     for item in judged_gpus(context):
         row = item.architecture
-        if row is not None and row.first_toolkit is not None and older(version, row.first_toolkit):
-            yield _too_old(context, builds[0], install, item, row)
+        if row is not None and row.first_toolkit is not None and is_older(version, row.first_toolkit):
+            yield _too_old(builds[0], install, item, row)
             return
 
 
-def _too_old(context: Context, build: Build, install: ToolkitInstall, item: Judged, row: Architecture) -> Finding:
+def _too_old(build: Build, install: ToolkitInstall, item: Judged, row: Architecture) -> Finding:
     first = str(row.first_toolkit)
     message = (
         f"The ptxas that XLA calls is of CUDA {describe(install.version)} ({install.root}); {gpu_name(item.gpu)} "
@@ -109,11 +95,8 @@ def _too_old(context: Context, build: Build, install: ToolkitInstall, item: Judg
         Evidence("ptxas", describe(install.ptxas_path), source_of(install.ptxas_path)),
         row_evidence(f"compute capability {item.capability}", f"from CUDA {first} on", row.citations),
     )
-    fix = install_nvcc(context, build, first, f"Put a ptxas of CUDA {first} or newer first on PATH.")
-    if any(command.scope == "system" for command in fix.commands):  # it comes to lie beside the one that is called
-        before = Command(("export", f"PATH=/usr/local/cuda-{first}/bin:$PATH"), "user", "where training is started")
-        fix = replaced(fix, commands=(*fix.commands, before))
-    return Finding("ptxas-problem", INCOMPATIBLE, WARNING, message, evidence, fix)
+    problem = Problem(framework=build.framework, distribution=build.distribution, capability=item.capability)
+    return Finding("ptxas-problem", INCOMPATIBLE, WARNING, message, evidence, problem=problem)
 
 
 def _ptxas_install(context: Context) -> ToolkitInstall | None:

@@ -11,16 +11,13 @@ from envcheck.model import (
     NOTE,
     UNDETERMINED,
     Absent,
-    Command,
     Finding,
-    Fix,
     Known,
+    Problem,
     Unknown,
-    Way,
 )
 from envcheck.rules.context import Context
 from envcheck.rules.driver_container import gpu_nodes, hidden_by_runtime, wants_gpu, was_given_gpus
-from envcheck.rules.fixes_container import give_to_container
 from envcheck.rules.gpu_choice import numbered_gpus, visible_selection
 from envcheck.rules.gpu_facts import gpu_name
 from envcheck.rules.registry import rule
@@ -64,13 +61,7 @@ def _finding(context: Context, verdict: str, severity: str, message: str) -> Fin
     )
     if severity == NOTE:
         return Finding(_ID, verdict, severity, message, evidence)
-    unset = ("set", f"{_VARIABLE}=") if context.os == "windows" else ("unset", _VARIABLE)
-    fix = Fix(
-        f"Unset {_VARIABLE}; scripts and job systems set it too.",
-        (Command(unset, "user", "in the shell that starts the program"),),
-        (Way(f"Set it to numbers from 0 to {len(numbered_gpus(context)) - 1}."),),
-    )
-    return Finding(_ID, verdict, severity, message, evidence, fix)
+    return Finding(_ID, verdict, severity, message, evidence, problem=Problem(("variable",)))
 
 
 @rule(_ID, goal="any")
@@ -99,5 +90,4 @@ def _told_to_hide(context: Context, value: str) -> Finding:
     )
     if wants is None:
         return Finding(_ID, COMPATIBLE, NOTE, message + " Nothing here asks for one.", evidence)
-    summary = "Start the container with NVIDIA_VISIBLE_DEVICES=all (or the GPUs wanted) and the GPUs handed in."
-    return Finding(_ID, INCOMPATIBLE, ERROR, message, (*evidence, wants), give_to_container(context, summary))
+    return Finding(_ID, INCOMPATIBLE, ERROR, message, (*evidence, wants), problem=Problem(("container",)))

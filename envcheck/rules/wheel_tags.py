@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from packaging.version import Version
 
-from envcheck.host.data_files import read_data
-from envcheck.matrix.rows import build_citation
+from envcheck.host.data_files import load_data
 from envcheck.model import Citation, dataclass
 from envcheck.model.releases import FrameworkRelease
 
@@ -26,17 +22,39 @@ class TagNeed:
     citation: Citation
 
 
+@dataclass(frozen=True)
+class TagRow:
+    """One kind of manylinux tag."""
+
+    glibc: str  # "" where the tag names it
+    pip: str
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class PipTags:
+    """The content of data/pip_tags.json."""
+
+    tags: Mapping[str, TagRow]
+    glibcxx: Mapping[str, str]  # glibc of a policy -> newest GLIBCXX that it admits
+    glibcxx_citation: Citation
+
+
+def _data() -> PipTags:
+    return load_data("pip_tags", PipTags)
+
+
 def tag_need(tag: str) -> TagNeed | None:
     """Read a platform tag such as manylinux2014_x86_64 or manylinux_2_27_x86_64; None when it is no manylinux tag."""
     match = re.match(r"manylinux(\d+|_(\d+)_(\d+))_", tag)
     if match is None:
         return None
     perennial = match.group(2) is not None
-    row = _rows().get("manylinux_x_y" if perennial else "manylinux" + match.group(1))
+    row = _data().tags.get("manylinux_x_y" if perennial else "manylinux" + match.group(1))
     if row is None:
         return None
-    glibc = f"{match.group(2)}.{match.group(3)}" if perennial else str(row["glibc"])
-    return TagNeed(tag, row["pip"], glibc, build_citation(row["citation"]))
+    glibc = f"{match.group(2)}.{match.group(3)}" if perennial else row.glibc
+    return TagNeed(tag, row.pip, glibc, row.citation)
 
 
 def easiest_for_pip(release: FrameworkRelease) -> TagNeed | None:
@@ -63,16 +81,4 @@ def tag_glibcxx(release: FrameworkRelease) -> str:
     if not glibc:
         return ""
     lowest = Version(glibc)
-    floors: dict[str, str] = _data()["glibcxx"]
-    return next((found for glibc, found in reversed(floors.items()) if Version(glibc) <= lowest), "")
-
-
-def _rows() -> dict[str, dict[str, Any]]:
-    rows: dict[str, dict[str, Any]] = _data()["tags"]
-    return rows
-
-
-@lru_cache(maxsize=1)
-def _data() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(read_data("pip_tags.json"))
-    return loaded
+    return next((found for glibc, found in reversed([*_data().glibcxx.items()]) if Version(glibc) <= lowest), "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, Absent, Finding, Fix
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Finding, Problem
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.framework_state import is_conda_build
@@ -22,9 +22,8 @@ def msvc_runtime_missing(context: Context) -> Iterator[Finding]:
         f"{wheels[0].label} is linked with Microsoft's Visual C++ runtime, which is not installed: importing it ends "
         "with 'DLL load failed'."
     )
-    fix = Fix("Install the newest Microsoft Visual C++ Redistributable for Visual Studio 2015-2022 (x64).")
     evidence = (context.seen("host.msvc_runtime"),)
-    yield Finding("msvc-runtime-missing", INCOMPATIBLE, ERROR, message, evidence, fix)
+    yield Finding("msvc-runtime-missing", INCOMPATIBLE, ERROR, message, evidence, problem=Problem())
 
 
 def _brings_runtime(context: Context, build: Build) -> bool:

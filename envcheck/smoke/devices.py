@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from envcheck.model import Distribution, Gpu, Known, dataclass, value_of
+from envcheck.frameworks import Framework, framework, framework_names, framework_of
+from envcheck.model import Distribution, Finding, Gpu, Known, dataclass, value_of
 from envcheck.rules.visible_devices_list import select_devices
 from envcheck.smoke.placement import Placement
 from envcheck.smoke.protocol import (
     BAD_OUTCOMES,
     CRASHED,
     FAILED,
-    FRAMEWORKS,
     HUNG,
     OUT_OF_MEMORY,
     PASSED,
@@ -170,43 +170,40 @@ def _named(name: str, devices: list[Device], left_out: list[LeftOut]) -> list[De
 
 
 _WORST_FIRST = (CRASHED, HUNG, OUT_OF_MEMORY, FAILED, RAISED, PASSED, SKIPPED)
-_TITLES = {"tensorflow": "TensorFlow", "torch": "PyTorch", "jax": "JAX", "driver": "CUDA driver"}
+DRIVER = "driver"  # tested without a framework
 
 
 @dataclass(frozen=True)
-class Framework:
-    """A framework to test: what is installed in the inspected environment, or the driver with none."""
+class Subject:
+    """What is tested: a framework as it is installed in the inspected environment, or the driver without any."""
 
-    name: str  # tensorflow, torch, jax, driver
+    name: str  # tensorflow, torch, jax, DRIVER
     version: str = ""
+
+    @property
+    def framework(self) -> Framework | None:
+        """Return what is known of the framework; None for the driver."""
+        return None if self.name == DRIVER else framework(self.name)
 
     @property
     def title(self) -> str:
         """Name it for people."""
-        return f"{_TITLES.get(self.name, self.name)} {self.version}".rstrip()
-
-    @property
-    def family(self) -> str:
-        """Return the ending of its scripts' names: TensorFlow 1 and 2 have each their own."""
-        if self.name != "tensorflow":
-            return self.name
-        return "tensorflow1" if self.version.split(".")[0] in {"0", "1"} else "tensorflow2"
+        title = self.framework.title if self.framework else "CUDA driver"
+        return f"{title} {self.version}".rstrip()
 
 
 @dataclass(frozen=True)
 class Job:
     """One process: a framework on a device."""
 
-    framework: Framework
+    subject: Subject
     device: Device
     part: str = ""  # "share": what needs a start of its own, with only a share of the card's memory
 
     @property
     def title(self) -> str:
         """Name it for people."""
-        return f"{self.framework.title} on {self.device.title}" + (
-            ", with a quarter of its memory" if self.part else ""
-        )
+        return f"{self.subject.title} on {self.device.title}" + (", with a quarter of its memory" if self.part else "")
 
 
 @dataclass(frozen=True)
@@ -241,6 +238,7 @@ class Session:
     expect: str = "auto"
     frameworks: tuple[str, ...] = ()  # what was to be tested, in words
     system: str = ""  # on which it ran, and what is to be typed is typed: linux, windows, darwin
+    findings: tuple[Finding, ...] = ()  # what failed, with its remedies
 
 
 def worst(results: tuple[Result, ...]) -> str:
@@ -249,20 +247,17 @@ def worst(results: tuple[Result, ...]) -> str:
     return next((outcome for outcome in _WORST_FIRST if outcome in found), SKIPPED)
 
 
-def installed_frameworks(
-    distributions: Sequence[Distribution], named: Mapping[str, Sequence[str]]
-) -> tuple[Framework, ...]:
+def installed_frameworks(distributions: Sequence[Distribution]) -> tuple[Subject, ...]:
     """List the frameworks of an environment; of two copies of one, the first in the order of import.
 
-    `named` maps a framework to the distributions it comes in. One that brings no module of that name is an empty shell.
+    A distribution that brings no module is an empty shell, and one that is a part of its framework does not count.
     """
-    found: dict[str, Framework] = {}
+    found: dict[str, Subject] = {}
     for item in distributions:
-        for name, names in named.items():
-            owns = name in item.modules or not item.modules
-            if owns and item.name in names and not (name == "jax" and item.name != "jax"):  # jaxlib counts on its own
-                found.setdefault(name, Framework(name, item.version))
-    return tuple(found[name] for name in FRAMEWORKS if name in found)
+        name = framework_of(item.name)
+        if name and framework(name).is_whole(item.name, item.modules):
+            found.setdefault(name, Subject(name, item.version))
+    return tuple(found[name] for name in framework_names() if name in found)
 
 
 def hidden_folders(distributions: Sequence[Distribution]) -> tuple[str, ...]:

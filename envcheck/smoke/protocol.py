@@ -1,12 +1,15 @@
 """What a smoke script and the runner say to each other.
 
-A script is a module of `envcheck/smoke/children/` with `run(report)`; it needs Python 3.6, the standard library and one
-framework (none for `driver_*`). In a process and session of its own, one for each device, it is started as
+A script is a module of `envcheck/smoke/children/`, one for each framework and one for the driver: `check_torch`. It
+needs Python 3.6, the standard library and its framework; what scripts share is `smoke_*`. In a process and session of
+its own, one for each device, it is started as
 
-    <python> -I -B .../children/start.py --script NAME... --fd N --gpu WHAT --count N --level LEVEL [--path FOLDER]...
+    <python> -I -B .../children/start.py --script NAME [--part share] --fd N --gpu WHAT --count N --level LEVEL
+        [--path FOLDER]...
 
-Of several scripts the first one's `run(report)` returns what the `more(report, opened)` of the others gets; None ends
-it. `WHAT` is `cpu` (no GPU is visible: CUDA_VISIBLE_DEVICES=-1), `all` (every GPU chosen is visible), or the UUID or
+`run(report)` is the quick level and returns what `full(report, opened)` or `bench(report, opened)` goes on with; None
+ends it. `share(report)`, where a framework takes its memory at the start, is a process of its own.
+`WHAT` is `cpu` (no GPU is visible: CUDA_VISIBLE_DEVICES=-1), `all` (every GPU chosen is visible), or the UUID or
 index of the one GPU that CUDA_VISIBLE_DEVICES shows: the script's own index of it is 0. `--count` is how many GPUs are
 visible, LEVEL one of LEVELS. `--fd` is an open file descriptor (Windows: `--file PATH` instead); one JSON object a line
 is written to it and flushed. `--path` names a folder to import from that -I hides (user site, PYTHONPATH). Standard
@@ -47,7 +50,6 @@ OUTCOMES = (*SCRIPT_OUTCOMES, HUNG, CRASHED)  # the last two only the runner can
 BAD_OUTCOMES = (FAILED, RAISED, OUT_OF_MEMORY, HUNG, CRASHED)
 
 LEVELS = ("quick", "full", "bench")
-FRAMEWORKS = ("tensorflow", "torch", "jax", "driver")
 STEP_MARK = "##### envcheck step"
 
 

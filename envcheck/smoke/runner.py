@@ -11,8 +11,8 @@ from envcheck.host.process import end_running
 from envcheck.host.usage import available_memory
 from envcheck.host.watched import EXITED, MEMORY, NOT_STARTED, TIME, Limits, Watched, run_watched
 from envcheck.model import Known, dataclass
-from envcheck.smoke.devices import CPU, CPU_DEVICE, Device, Framework, Job, Run, all_together, worst
-from envcheck.smoke.placement import Placement, judge_placements, parse_placements
+from envcheck.smoke.devices import CPU, CPU_DEVICE, DRIVER, Device, Job, Run, Subject, all_together, worst
+from envcheck.smoke.placement import Placement
 from envcheck.smoke.protocol import CRASHED, HUNG, OUT_OF_MEMORY, RAISED, STEP_MARK, Result, Spoken, parse_events
 from envcheck.smoke.verdict import Explain, with_findings
 
@@ -87,7 +87,6 @@ SECONDS = {"quick": 180.0, "full": 600.0, "bench": 900.0}  # for one process; th
 TEMPORARY = "tmp"  # beside the logs: a process that is killed leaves its temporary files, TensorFlow always does
 _SHARE = 0.9  # of the memory that is free when the test begins
 _LOG_LIMIT = 8 << 20  # bytes of a log that are looked at
-_SHARES = ("tensorflow", "jax")  # PyTorch can be told at any time
 
 Heard = Callable[[Job, str, str], None]
 
@@ -112,17 +111,21 @@ def usual_limits(level: str, seconds: float | None = None, memory: int | None = 
     return Limits(seconds or SECONDS[level], memory or share)
 
 
-def jobs_of(frameworks: tuple[Framework, ...], gpus: tuple[Device, ...], level: str, *, cpu: bool) -> tuple[Job, ...]:
+def jobs_of(subjects: tuple[Subject, ...], gpus: tuple[Device, ...], level: str, *, cpu: bool) -> tuple[Job, ...]:
     """List the processes: for each framework the CPU, each GPU alone, and all GPUs together.
 
     At the full level a GPU gets one more, with a share of its memory: most frameworks take that only from the start.
     """
     together = all_together(gpus)
     devices = (*((CPU_DEVICE,) if cpu else ()), *gpus, *((together,) if together else ()))
-    made = [Job(framework, device) for framework in frameworks for device in devices]
+    made = [Job(subject, device) for subject in subjects for device in devices]
     if level == "full":
-        made += [Job(item, gpu, "share") for item in frameworks for gpu in gpus if item.name in _SHARES]
-    return tuple(job for job in made if job.framework.name != "driver" or job.device.kind != CPU)
+        made += [Job(item, gpu, "share") for item in subjects for gpu in gpus if _starts_with_share(item)]
+    return tuple(job for job in made if job.subject.name != DRIVER or job.device.kind != CPU)
+
+
+def _starts_with_share(subject: Subject) -> bool:
+    return subject.framework is not None and subject.framework.takes_memory_at_start
 
 
 def run_jobs(task: Task, jobs: tuple[Job, ...], heard: Heard) -> Iterator[Run]:
@@ -162,7 +165,7 @@ def _gpus_of(job: Job) -> list[str]:
 
 def run_job(task: Task, job: Job, heard: Heard) -> Run:
     """Run one job to its end, whatever that is."""
-    name = "-".join(filter(None, (job.framework.name, _slug(job.device.label), job.part)))
+    name = "-".join(filter(None, (job.subject.name, _slug(job.device.label), job.part)))
     log = f"{task.folder}/{name}.log"
     argv, environment = _argv(task, job), _environment(task, job)
     watched = run_watched(argv, environment, log, task.limits, lambda line: _hear(job, line, heard))
@@ -171,11 +174,8 @@ def run_job(task: Task, job: Job, heard: Heard) -> Run:
 
 def _gather(task: Task, job: Job, watched: Watched, log: str) -> Run:
     spoken, text = parse_events(watched.said), _read(log)
-    results = spoken.results
-    placements: tuple[Placement, ...] = ()
-    if job.framework.name == "tensorflow":
-        placements = parse_placements(text)
-        results += tuple(judge_placements(placements, spoken.results))
+    placements, judged = _read_placements(job, text, spoken.results)
+    results = (*spoken.results, *judged)
     last = ending(watched, spoken, text, task.limits)
     results = with_findings((*results, *((last,) if last else ())), job, text, task.explain)
     return Run(
@@ -192,6 +192,18 @@ def _gather(task: Task, job: Job, watched: Watched, log: str) -> Run:
     )
 
 
+def _read_placements(
+    job: Job, log: str, results: tuple[Result, ...]
+) -> tuple[tuple[Placement, ...], tuple[Result, ...]]:
+    """Read where a framework's own log says that it computed, and judge the results by it."""
+    if job.subject.framework is None or not job.subject.framework.logs_placement:
+        return (), ()
+    from envcheck.smoke.placement import judge_placements, parse_placements
+
+    placements = parse_placements(log)
+    return placements, tuple(judge_placements(placements, results))
+
+
 def _told(spoken: Spoken) -> dict[str, object]:
     return {key: value for key, value in spoken.framework.items() if key != "event"}
 
@@ -204,35 +216,26 @@ def _said_places(spoken: Spoken) -> tuple[Placement, ...]:
 
 def _argv(task: Task, job: Job) -> tuple[str, ...]:
     start = f"{os.path.dirname(os.path.abspath(__file__))}/children/start.py"  # noqa: PTH100, PTH120 - pathlib is slow to import
-    scripts = [word for name in scripts_of(job, task.level) for word in ("--script", name)]
+    part = ("--part", job.part) if job.part else ()
     paths = [word for path in task.paths for word in ("--path", path)]
     device = job.device
     gpu = device.visible if device.kind == "gpu" else device.kind
     about = ("--gpu", gpu, "--count", str(device.count), "--level", task.level)
-    return (task.python, "-I", "-B", start, *scripts, *about, *paths)
+    return (task.python, "-I", "-B", start, "--script", script_of(job.subject), *part, *about, *paths)
 
 
-def scripts_of(job: Job, level: str) -> tuple[str, ...]:
-    """Return the scripts of a job: placing comes first, the level's own builds on it."""
-    framework = job.framework
-    if framework.name == "driver":
-        return ("driver_matmul",) if level == "quick" else ("driver_matmul", f"driver_{level}")
-    if job.part:
-        return (f"{job.part}_{framework.name}",)
-    first = f"place_{framework.family}"
-    return (first,) if level == "quick" else (first, f"{level}_{framework.family}")
+def script_of(subject: Subject) -> str:
+    """Name the script that tests a subject at every level."""
+    return subject.framework.smoke_script(subject.version) if subject.framework else f"check_{subject.name}"
 
 
 def _environment(task: Task, job: Job) -> dict[str, str]:
-    made = {**task.environment, "CUDA_VISIBLE_DEVICES": job.device.visible, "TF_CPP_MIN_LOG_LEVEL": "0"}
+    made = {**task.environment, "CUDA_VISIBLE_DEVICES": job.device.visible}
     made.update(dict.fromkeys(("TMPDIR", "TEMP", "TMP"), _made(f"{task.folder}/{TEMPORARY}")))
     if not job.device.in_cuda_order:
         made["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # numbers as nvidia-smi and this program count them
-    platforms = made.get("JAX_PLATFORMS", "")
-    if job.device.kind == CPU:
-        made["JAX_PLATFORMS"] = "cpu"
-    elif platforms and "cpu" not in platforms:
-        made["JAX_PLATFORMS"] = f"{platforms},cpu"  # sums come home to the CPU
+    if job.subject.framework:
+        made.update(job.subject.framework.smoke_variables(made, on_cpu=job.device.kind == CPU))
     return made
 
 

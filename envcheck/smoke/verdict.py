@@ -9,14 +9,12 @@ from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     UNDETERMINED,
-    Command,
     Evidence,
     Finding,
-    Fix,
+    Problem,
     Source,
     replaced,
 )
-from envcheck.rules.fixes_shell import fitted_finding
 from envcheck.smoke import protocol
 from envcheck.smoke.devices import ALL, CPU, GPU, Job, Run, Session
 from envcheck.smoke.protocol import BAD_OUTCOMES, CRASHED, FAILED, HUNG, OUT_OF_MEMORY, PASSED, Result
@@ -78,13 +76,7 @@ def _is_between_gpus(result: Result, job: Job) -> bool:
     return job.device.kind == ALL and result.check.startswith(_BETWEEN)
 
 
-_XID = Command(("sudo", "dmesg"), "system", "look for lines with NVRM and Xid, and what they say of this GPU")
-FIXES = {
-    "gpu-hardware-fault": Fix("Take this GPU out of use until it is checked: it computes wrong.", (_XID,)),
-    "gpu-memory-held": Fix(
-        "End what holds the memory, or wait for it.", (Command(("envcheck", "gpus"), "user", "who holds it"),)
-    ),
-}
+_CASES = {"gpu-hardware-fault": ("computes-wrong",), "gpu-memory-held": ("held-by-others",)}
 
 
 def proven_gpus(session: Session) -> tuple[str, ...]:
@@ -145,18 +137,18 @@ def findings_of(session: Session) -> list[Finding]:
     for run in session.runs:
         for result in run.bad:
             grouped.setdefault((result.finding, run.job.title), []).append((run, result))
-    made = (_finding(finding, title, found) for (finding, title), found in grouped.items())
-    return [fitted_finding(finding, session.system) for finding in made]
+    return [_finding(finding, title, found) for (finding, title), found in grouped.items()]
 
 
 def _finding(finding: str, title: str, found: list[tuple[Run, Result]]) -> Finding:
     run, first = found[0]
     message = f"Smoke test, {title}: {first.check} {first.outcome}: {first.message}."
     evidence = tuple(
-        Evidence(f"smoke {run.job.framework.name} {result.check}", _shown(result), Source("command", run.log))
+        Evidence(f"smoke {run.job.subject.name} {result.check}", _shown(result), Source("command", run.log))
         for _, result in found
     )
-    return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, FIXES.get(finding))
+    problem = Problem(_CASES.get(finding, ()), run.job.subject.name)
+    return Finding(finding, INCOMPATIBLE, ERROR, message, evidence, problem=problem)
 
 
 def _shown(result: Result) -> str:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from envcheck.matrix.images import framework_in
+from envcheck.frameworks.jax import parse_local_version
+from envcheck.matrix.images import parse_framework
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
@@ -25,7 +26,6 @@ from envcheck.model import (
     MigDevice,
     PythonFacts,
 )
-from envcheck.probes.frameworks import parse_local_version
 from envcheck.rules.context import Target
 from envcheck.rules.requirements import canonical_name
 from tests.cases.case_cuda import SOURCE, cudnn_of, driver_of, first_number, known, toolkits_of
@@ -153,7 +153,9 @@ def _python(stated: Mapping[str, Any]) -> PythonFacts:
 
 def _of_image(stated: Mapping[str, Any]) -> list[FrameworkBuild]:
     """Read the build out of the image a container was made of, where it is stated and nothing else is."""
-    told = [found for word in re.split(r"[ ,()]+", str(stated.get("container", ""))) if (found := framework_in(word))]
+    told = [
+        found for word in re.split(r"[ ,()]+", str(stated.get("container", ""))) if (found := parse_framework(word))
+    ]
     if len(told) != 1 or any(matrix().framework_of(canonical_name(name)) for name in stated.get("packages") or {}):
         return []
     name, version, cuda = told[0]

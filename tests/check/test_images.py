@@ -46,7 +46,7 @@ def test_an_image_is_mended_by_another_image() -> None:
     assert fix.summary.startswith(
         "Take a base image with CUDA 11.2 and cuDNN 8, or a release of tensorflow that was built for CUDA 12.3."
     )
-    assert fix.commands == ()
+    assert fix.actions == ()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from envcheck.rules import Context, Target
 from tests.hosts.test_hosts import snapshot_of
 from tests.rules.factory_machine import matrix
 from tests.scenarios.machine import RTX4090, Machine, context_of, torch
+from tests.typed import argv
 
 TODAY = date(2026, 11, 21)
 SERVER = Machine()
@@ -45,7 +46,7 @@ def test_a_required_framework_that_is_not_installed_fails_with_its_command() -> 
     assert found.evidence[0].source is not None
     assert found.evidence[0].source.where == "pyproject.toml"
     assert found.fix is not None
-    assert found.fix.commands[-1].argv[-1] == "torch>=2.5"
+    assert argv(found.fix.actions[-1])[-1].startswith("torch==")
 
 
 @pytest.mark.parametrize("text", ["torch>=2.4,<2.2", "torch>=999"])
@@ -53,7 +54,7 @@ def test_no_command_installs_a_release_that_there_is_not(text: str) -> None:
     found = primary(judged(Config((text,)), machine=NEWEST))
     assert found.fix is not None
     assert "envcheck knows none that torch" in found.fix.summary
-    assert found.fix.commands == ()
+    assert found.fix.actions == ()
 
 
 def test_another_release_than_the_required_one_is_a_broken_pin() -> None:
@@ -137,9 +138,16 @@ def test_a_missing_requirement_is_not_judged_by_its_newest_release() -> None:
     ]
     found = primary(report)
     assert found.fix is not None
-    assert found.fix.summary.startswith("Let `envcheck plan 'torch>=1.10'` choose a release that this machine runs")
+    assert found.fix.summary.endswith("as `envcheck plan 'torch>=1.10'` chooses.")
+    assert "torch==2.7.1+cu118" in argv(found.fix.actions[-1])
+
+
+def test_where_no_plan_is_possible_the_planner_says_why() -> None:
+    found = primary(judged(Config(("torch>=2.8",), "gpu"), machine=OLD))
+    assert found.fix is not None
+    assert found.fix.summary.startswith("Let `envcheck plan 'torch>=2.8'` choose a release that this machine runs")
     assert "driver-too-old" in found.fix.summary
-    assert not found.fix.commands
+    assert not found.fix.actions
 
 
 def test_the_rest_is_judged_beside_a_missing_requirement() -> None:

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 from datetime import date
-from functools import partial
 
 from envcheck.check.config import Config
-from envcheck.check.judge import Planner, judge_project
-from envcheck.cli.report import brought, mended
+from envcheck.check.judge import judge_project
+from envcheck.diagnosis import diagnose
 from envcheck.model import Facts, Report
-from envcheck.rules import Context, Target, evaluate
+from envcheck.rules import Context, Target
+from tests.diagnosis.test_planned import with_python
 from tests.hosts.test_hosts import matrix, snapshot_of
-from tests.plan.test_remedy import with_python
 from tests.rules.factory_machine import NONE
+from tests.typed import argv, judged
 
 TODAY = date(2026, 11, 21)
-PLANNER = Planner(partial(mended, strictly=True), brought)
 
 
 def gated(facts: Facts, *requires: str) -> Report:
     config = Config(requires, "gpu")
     context = Context(facts, matrix(), Target(config.expect, config.requires))
-    return judge_project(context, config, "pyproject.toml", TODAY, PLANNER)
+    return judge_project(context, config, "pyproject.toml", TODAY)
 
 
 def commands(report: Report) -> list[str]:
     fix = report.findings[0].fix
-    return [" ".join(command.argv[1:]) for command in fix.commands] if fix else []
+    return [" ".join(argv(command)[1:]) for command in fix.actions] if fix else []
 
 
 def test_what_is_wrong_is_mended_as_the_doctor_mends_it() -> None:
     facts = snapshot_of("torch-cpu-beside-gpu").facts
     context = Context(facts, matrix(), Target("gpu"))
-    report, told = gated(facts, "torch>=2.5"), mended(evaluate(context), context)
+    report, told = gated(facts, "torch>=2.5"), diagnose(context)
     assert report.findings[0].fix == told.findings[0].fix
     assert commands(report)[-1] == "-m pip install --only-binary=:all: torch==2.8.0"
 
@@ -44,7 +43,7 @@ def test_no_release_is_proposed_that_the_project_does_not_admit() -> None:
     assert free.fix is not None
     assert "Install torch==1.2.0 with what it needs" in free.fix.summary
     context = Context(facts, matrix(), Target("gpu"))
-    assert strict.fix == evaluate(context).findings[0].fix
+    assert strict.fix == judged(context).findings[0].fix, "no plan: the remedy of the machine itself"
 
 
 def test_what_is_missing_is_planned_for_together() -> None:
@@ -54,4 +53,4 @@ def test_what_is_missing_is_planned_for_together() -> None:
     assert first == second
     assert first is not None
     assert "as `envcheck plan 'torch>=2.5' 'jax>=0.4'` chooses" in first.summary
-    assert any("torch==" in word for command in first.commands for word in command.argv)
+    assert any("torch==" in word for command in first.actions for word in argv(command))

@@ -17,7 +17,7 @@ import pytest
 
 import envcheck as envcheck_package
 from envcheck.cli.smoke import explain_words
-from envcheck.smoke.devices import Framework, Job
+from envcheck.smoke.devices import Job, Subject
 from envcheck.smoke.protocol import Result
 from envcheck.smoke.verdict import with_findings
 from tests.cli.test_doctor import document, envcheck
@@ -77,7 +77,7 @@ def test_a_warning_of_tensorflow_2_21_is_not_taken_for_a_full_card() -> None:
         "W0000 00:00:1795245977.953337   29362 gpu_device.cc:2365] Cannot dlopen some GPU libraries. Please make sure "
         "the missing libraries mentioned above are installed properly if you would like to use GPU.\n"
     )
-    job = Job(Framework("tensorflow", "2.21.0"), GPUS[0])
+    job = Job(Subject("tensorflow", "2.21.0"), GPUS[0])
     failed = (Result("devices", "", "error", "TensorFlow lists 0 of 1 GPUs"),)
     (found,) = with_findings(failed, job, log, explain_words)
     assert found.finding not in {"gpu-memory-exhausted", "smoke-failed"}  # libraries that cannot be opened

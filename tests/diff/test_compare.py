@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.diff.compare import Comparison, compare
-from envcheck.diff.facts import Difference, needed_names, table
+from envcheck.diff.facts import Difference, comparisons, needed_names
 from envcheck.model import (
     Absent,
     DeviceNode,
@@ -252,8 +252,8 @@ def leaves(kind: Any, path: str = "") -> list[str]:
 
 
 def test_every_fact_of_a_snapshot_is_compared() -> None:
-    assert list(table()["facts"]) == leaves(Facts) or set(table()["facts"]) == set(leaves(Facts))
-    assert {row["area"] for row in table()["facts"].values()} <= set(table()["areas"])
+    assert list(comparisons().facts) == leaves(Facts) or set(comparisons().facts) == set(leaves(Facts))
+    assert {row.area for row in comparisons().facts.values()} <= set(comparisons().areas)
 
 
 def test_every_area_is_one_the_schema_names() -> None:
@@ -261,7 +261,7 @@ def test_every_area_is_one_the_schema_names() -> None:
     from pathlib import Path
 
     schema = json.loads((Path(__file__).parents[2] / "envcheck/schemas/diff.schema.json").read_text(encoding="utf-8"))
-    assert schema["definitions"]["difference"]["properties"]["area"]["enum"] == table()["areas"]
+    assert schema["definitions"]["difference"]["properties"]["area"]["enum"] == [*comparisons().areas]
     assert set(schema["definitions"]["difference"]["properties"]) <= {
         *dir(Difference),
         *(f.name for f in fields(Difference)),

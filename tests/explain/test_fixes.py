@@ -11,32 +11,33 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.explain.fixes import findings_with_builders
+from envcheck.actions import Action
+from envcheck.actions.shells import action_line
+from envcheck.diagnosis import diagnose
 from envcheck.explain.judge import judge_log
-from envcheck.explain.remedies import document
-from envcheck.model import Command, Fix, Way
-from envcheck.plan.proofs import Proof, proof_of
-from envcheck.plan.remedy import remedied
+from envcheck.explain.problem import _FILLS
+from envcheck.model import Alternative, Remedy
 from envcheck.plan.requests import Description, check_description, planned_facts, read_requests
-from envcheck.render.shells import shell_line
-from envcheck.rules import Context, catalogue, evaluate
+from envcheck.remedies.rows import document
+from envcheck.rules import Context, catalogue
 from tests.cases.case_facts import matrix
 from tests.cases.judged import judge_text, judged_cases
 from tests.hosts.test_hosts import snapshot_of
+from tests.typed import argv, lasting, undo, unverified, verify
 
 # A finding, a composed log, and what the fix must say: in its sentence or a command.
 TOLD = [json.loads(line) for line in (Path(__file__).parent / "fixes.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
-def fix_of(finding: str, log: str) -> Fix:
+def fix_of(finding: str, log: str) -> Remedy:
     found = next(item for item in judge_text(log).report.findings if item.id == finding)
     assert found.fix is not None
     return found.fix
 
 
-def shown(fix: Fix) -> str:
-    ways: tuple[Fix | Way, ...] = (fix, *fix.alternatives)
-    lines = [f"{shell_line(command.argv)}  # {command.purpose}" for way in ways for command in way.commands]
+def shown(fix: Remedy) -> str:
+    ways: tuple[Remedy | Alternative, ...] = (fix, *fix.alternatives)
+    lines = [f"{action_line(action)}  # {action.purpose}" for way in ways for action in way.actions]
     return "\n".join([*(way.summary for way in ways), *lines])
 
 
@@ -46,33 +47,35 @@ def test_a_fix_says_what_the_log_told(row: dict[str, str]) -> None:
 
 
 def test_each_cause_whose_fix_holds_values_of_the_log_is_in_the_table() -> None:
-    filled = {row["finding"] for row in document()["remedies"] if re.search(r"\{[a-z_][a-z_0-9]*\}", json.dumps(row))}
-    without_values = {"driver-missing", "driver-nouveau", "driver-secure-boot"}  # built of the machine's facts alone
-    assert (filled | findings_with_builders()) - {row["finding"] for row in TOLD} == without_values
+    shown = r"\{(?!python\})[a-z_][a-z_0-9]*\}"  # which Python is the situation's to say
+    filled = {row["finding"] for row in document()["remedies"] if re.search(shown, json.dumps(row))}
+    without_values = {"driver-nouveau"}  # states who holds the GPU, which picks another remedy
+    assert (filled | set(_FILLS)) - {row["finding"] for row in TOLD} == without_values
 
 
 @cache
-def all_commands() -> tuple[Command, ...]:
-    """List every command that is printed for the project's cases, each once."""
+def all_actions() -> tuple[Action, ...]:
+    """List every action that is printed for the project's cases, each once."""
     reports = [item.report for name in ("reported", "composed") for item in judged_cases(name)]
     fixes = [finding.fix for report in reports for finding in report.findings if finding.fix]
-    ways: list[Fix | Way] = [*fixes, *(way for fix in fixes for way in fix.alternatives)]
-    return tuple(dict.fromkeys(command for way in ways for command in way.commands))
+    ways: list[Remedy | Alternative] = [*fixes, *(way for fix in fixes for way in fix.alternatives)]
+    return tuple(dict.fromkeys(action for way in ways for action in way.actions))
 
 
 def test_every_command_parses_in_a_shell() -> None:
-    script = "\n".join(shell_line(command.argv) for command in all_commands())
-    assert len(all_commands()) > 200
+    script = "\n".join(action_line(action) for action in all_actions())
+    assert len(all_actions()) > 200
     checked = subprocess.run(["sh", "-n"], input=script, text=True, check=False, capture_output=True)
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
-def test_every_command_is_one_whose_traces_are_known() -> None:
-    assert [command.argv for command in all_commands() if proof_of(command.argv) == Proof()] == []
+def test_every_action_says_how_it_is_checked_and_undone() -> None:
+    assert [item for item in all_actions() if not (verify(item) or unverified(item))] == []
+    assert [item for item in all_actions() if not (undo(item) or lasting(item))] == []
 
 
 def test_every_line_for_the_planner_is_accepted() -> None:
-    lines = {command.argv[2:] for command in all_commands() if command.argv[:2] == ("envcheck", "plan")}
+    lines = {argv(action)[2:] for action in all_actions() if argv(action)[:2] == ("envcheck", "plan")}
     assert len(lines) > 30
     for line in lines:
         options: dict[str, list[str]] = {}
@@ -111,8 +114,8 @@ TEMPLATES = (
 def test_nothing_hostile_enters_a_command(template: str) -> None:
     for text in HOSTILE:
         for finding in judge_text(template.format(text)).report.findings:
-            for command in finding.fix.commands if finding.fix else ():
-                words = "\n".join(command.argv)
+            for action in finding.fix.actions if finding.fix else ():
+                words = "\n".join(argv(action))
                 assert "reboot" not in words.replace("sudo\nreboot", "")
                 assert not re.search(r"^--break|\x1b|a'b|etc\|sh", words, re.MULTILINE)
 
@@ -125,12 +128,12 @@ def test_headlines_are_plain_sentences() -> None:
 
 def test_with_the_machine_the_doctors_commands_come_first() -> None:
     context = Context(snapshot_of("torch-cpu-beside-gpu").facts, matrix())
-    doctors = remedied(evaluate(context), context).findings[0]
+    doctors = diagnose(context).findings[0]
     log = judge_text("AssertionError: Torch not compiled with CUDA enabled")
-    report = judge_log(log.events, matrix(), context.facts, remedied)
+    report = judge_log(log.events, matrix(), context.facts)
     assert report.findings[0].id == doctors.id == "framework-cpu-build"
     assert report.findings[0].fix == doctors.fix
-    assert any("torch==2.8.0" in command.argv for command in (doctors.fix.commands if doctors.fix else ()))
+    assert any("torch==2.8.0" in argv(action) for action in (doctors.fix.actions if doctors.fix else ()))
     assert report.findings[0].fix != log.report.findings[0].fix
 
 
@@ -144,9 +147,9 @@ def test_with_the_machine_the_doctors_commands_come_first() -> None:
 )
 def test_a_name_out_of_a_log_alone_is_not_installed(log: str) -> None:
     fixes = [finding.fix for finding in judge_text(log).report.findings if finding.fix]
-    commands = [command.argv for fix in fixes for command in fix.commands]
+    commands = [argv(action) for fix in fixes for action in fix.actions]
     assert commands
-    assert not [argv for argv in commands if "install" in argv and "evil" in " ".join(argv)]
+    assert not [words for words in commands if "install" in words and "evil" in " ".join(words)]
 
 
 def test_a_log_that_tells_the_whole_machine_is_planned_for() -> None:
@@ -157,11 +160,13 @@ def test_a_log_that_tells_the_whole_machine_is_planned_for() -> None:
         "GPU models and configuration: GPU 0: NVIDIA GeForce RTX 3090", "Nvidia driver version: 535.171.04",
         "[pip3] torch==2.3.0+cpu", "AssertionError: Torch not compiled with CUDA enabled",
     )  # fmt: skip
-    report = judge_log(judge_text("\n".join(lines)).events, matrix(), None, remedied)
+    report = judge_log(judge_text("\n".join(lines)).events, matrix(), None)
     (cause,) = [item for item in report.findings if item.primary]
     assert cause.fix is not None
-    assert [shlex.join(command.argv[1:]) for command in cause.fix.commands] == [
+    assert [shlex.join(argv(action)[1:]) for action in cause.fix.actions] == [
         "-m pip uninstall -y torch", "-m pip install --only-binary=:all: torch==2.3.0",
     ]  # fmt: skip
-    (line,) = cause.fix.alternatives[-1].commands
-    assert shlex.join(line.argv).startswith("envcheck plan torch --python 3.10 --driver 535.171.04 --glibc 2.35 --gpu ")
+    (line,) = cause.fix.alternatives[-1].actions
+    assert shlex.join(argv(line)).startswith(
+        "envcheck plan torch --python 3.10 --driver 535.171.04 --glibc 2.35 --gpu "
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.matrix.images import framework_in
+from envcheck.matrix.images import parse_framework
 from tests.cases.judged import judge_text
 
 BANNER = "| NVIDIA-SMI 510.108.03   Driver Version: 510.108.03   CUDA Version: 11.6     |\n"
@@ -76,4 +76,4 @@ def test_an_image_without_cuda_is_a_build_for_the_cpu() -> None:
     ],
 )
 def test_the_name_of_an_image_tells_its_framework(reference: str, told: tuple[str, str, str] | None) -> None:
-    assert framework_in(reference) == told
+    assert parse_framework(reference) == told

@@ -26,6 +26,7 @@ from envcheck.model import (
 )
 from tests.cases.case_facts import facts_of, matrix
 from tests.cases.judged import judge_text
+from tests.typed import argv
 
 MISSING = (
     "Could not load dynamic library '{0}'; dlerror: {0}: cannot open shared object file: No such file or directory"
@@ -220,7 +221,7 @@ def test_two_causes_that_fit_are_both_named_with_what_tells_them_apart() -> None
     rival = named(report, "gpu-arch-too-old")
     assert (report.findings[0].id, rival.verdict, rival.severity) == ("gpu-arch-too-new", UNDETERMINED, WARNING)
     assert rival.fix is not None
-    assert rival.fix.commands[0].argv[0] == "nvidia-smi"
+    assert argv(rival.fix.actions[0])[0] == "nvidia-smi"
 
 
 def test_nothing_known_is_undetermined() -> None:
@@ -238,7 +239,7 @@ def test_a_dangerous_remedy_is_named_and_never_proposed() -> None:
     log = f"$ sudo ln -s libcusolver.so.11 libcusolver.so.10\n{MISSING.format('libcusolver.so.10')}"
     report = judge_text(log).report
     assert any("Do not follow" in finding.message for finding in report.findings)
-    commands = [c.argv for finding in report.findings if finding.fix for c in finding.fix.commands]
+    commands = [argv(c) for finding in report.findings if finding.fix for c in finding.fix.actions]
     assert not any("ln" in argv for argv in commands)
 
 

@@ -7,11 +7,11 @@ import re
 
 import fastjsonschema
 
-from envcheck.explain.fixes import findings_with_builders
-from envcheck.explain.remedies import document, findings_with_remedies, rows_of
+from envcheck.explain.problem import answerable
 from envcheck.explain.signatures import load_signatures
-from envcheck.explain.told import answerable
 from envcheck.host.data_files import read_data
+from envcheck.remedies import findings_with_functions
+from envcheck.remedies.rows import document, findings_with_rows, named_values, rows_of
 from envcheck.rules import catalogue
 
 ROWS = document()["remedies"]
@@ -27,15 +27,15 @@ def test_the_file_fits_its_schema() -> None:
 
 def test_each_cause_has_a_remedy_for_any_log() -> None:
     pointed_at = {item.finding for item in SIGNATURES.values() if item.finding and item.role != "noise"}
-    assert pointed_at - findings_with_remedies() - findings_with_builders() == set()
-    assert {row["finding"] for row in ROWS} | findings_with_builders() <= set(catalogue())
+    assert pointed_at - findings_with_rows() - set(findings_with_functions()) == set()
+    assert {row["finding"] for row in ROWS} | set(findings_with_functions()) <= set(catalogue())
 
 
 def test_rows_name_signatures_and_values_that_there_are() -> None:
-    named = {name for row in ROWS for name in row.get("signatures", ())}
+    named = {name for row in ROWS for name in row.get("cases", ())}
     assert named - set(SIGNATURES) == set()
-    asked = {name for row in ROWS for name in re.findall(r"\{([a-z_][a-z_0-9]*)\}", json.dumps(row))}
-    asked |= {name for row in ROWS for name in row.get("where", ())}
+    asked = {name for row in ROWS for name in named_values(row["finding"])}
+    assert asked
     assert {name for name in asked if not answerable(name)} == set()
 
 

@@ -68,7 +68,7 @@ def test_fragments_are_rare_in_a_training_log() -> None:
 
 def test_rivals_and_numbers_name_findings() -> None:
     for row in rivals():
-        assert {*row["either"], *row["or"]} <= set(catalogue())
+        assert {*row.either, *row.or_} <= set(catalogue())
     assert set(driver_errors().values()) <= set(catalogue())
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 LOG = "RuntimeError: NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch installation.\n"  # noqa: E501
 UNNEEDED = (
-    "zlib", "envcheck.cli.inspect", "envcheck.matrix.versions", "envcheck.matrix.gpus", "envcheck.plan.choose",
-    "envcheck.rules.engine", "envcheck.rules.loader_hook",
-    "envcheck.rules.packages", "packaging", "rich",
+    "zlib", "envcheck.cli.inspect", "envcheck.diagnosis.planned", "envcheck.plan.choose", "envcheck.plan.requests",
+    "envcheck.probes", "envcheck.rules.driver_state", "envcheck.rules.engine", "envcheck.rules.registry", "rich",
 )  # fmt: skip
 
 

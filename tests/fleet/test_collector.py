@@ -68,7 +68,7 @@ def test_it_holds_what_a_host_needs_and_no_rules(collector: Path) -> None:
     names = zipfile.ZipFile(collector).namelist()
     assert {"__main__.py", "pynvml.py", "elftools/__init__.py", "envcheck/data/gpus.json"} <= set(names)
     rooms = {name.split("/")[1] for name in names if name.startswith("envcheck/") and name.count("/") > 1}
-    assert rooms == {"model", "host", "probes", "data"}
+    assert rooms == {"model", "host", "probes", "frameworks", "data"}
     assert len(collector_bytes()) < 2 << 20
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.cli.report import mended
+from envcheck.diagnosis import diagnose, with_remedies
 from envcheck.fleet.report import judge_folder
 from envcheck.fleet.results import (
     BROKEN,
@@ -32,8 +32,9 @@ from envcheck.fleet.results import (
 from envcheck.fleet.run import run_fleet
 from envcheck.matrix.load import load_matrix
 from envcheck.model import Report, Snapshot
+from envcheck.remedies.situation import Situation
 from envcheck.render.fleet import print_fleet, render_fleet_csv, render_fleet_html, render_fleet_json
-from envcheck.rules import Context, Target, evaluate
+from envcheck.rules import Context, Target
 from tests.fleet.hostile import document, mutated
 from tests.hosts.test_hosts import snapshot_of
 from tests.work import assert_linear
@@ -224,21 +225,24 @@ def test_an_interrupted_write_leaves_nothing_that_counts(tmp_path: Path) -> None
     assert SNAPSHOT == "envcheck/snapshot/1"
 
 
-def test_each_host_is_mended_as_the_doctor_mends_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_host_is_mended_as_the_doctor_mends_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = ("torch-cpu-beside-gpu", "no-driver", "torch-wheels-need-no-toolkit")
     for name in names:
         write_result(tmp_path, HostResult(name, snapshot_of(name)))
     write_result(tmp_path, HostResult("twin", snapshot_of(names[0])))
     planned: list[Report] = []
 
-    def counted(report: Report, context: Context) -> Report:
+    def counted(report: Report, situation: Situation) -> Report:
         planned.append(report)
-        return mended(report, context)
+        return with_remedies(report, situation)
 
-    rows = {row.host: row for row in judge_folder(tmp_path, load_matrix(), Target(), mend=counted)}
+    monkeypatch.setattr("envcheck.fleet.report.with_remedies", counted)
+    rows = {row.host: row for row in judge_folder(tmp_path, load_matrix(), Target())}
     for name in names:
         context = Context(snapshot_of(name).facts, load_matrix(), Target())
-        first = next(iter(mended(evaluate(context), context).findings), None)
+        first = next(iter(diagnose(context).findings), None)
         assert rows[name].fix == (first.fix if first and rows[name].cause else None), name
     assert rows["twin"].fix == rows["torch-cpu-beside-gpu"].fix
     assert len(planned) == 2, "alike machines are planned for once, healthy ones not at all"

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from envcheck.gpus.fits import Job, fits, formula, need_of, parse_count, tables, trains
+from envcheck.gpus.fits import Job, fits, formula, need_of, parse_count, training_memory, trains
 from envcheck.gpus.holders import views
 from envcheck.model import Absent, value_of
 from envcheck.model.activity import GpuActivity
@@ -91,7 +91,7 @@ def terms(job: Job) -> list[str]:
 
 
 def test_only_what_can_be_trained_is() -> None:
-    assert [name for name in tables()["dtypes"] if not trains(name)] == ["int8"]
+    assert [name for name in training_memory().dtypes if not trains(name)] == ["int8"]
 
 
 def test_a_gpu_without_memory_of_its_own_takes_the_machines() -> None:
@@ -141,6 +141,6 @@ def test_the_free_memory_is_what_is_left() -> None:
 
 
 def test_every_choice_of_the_tables_can_be_counted() -> None:
-    for dtype in tables()["dtypes"]:
-        for optimizer in tables()["optimizers"]:
+    for dtype in training_memory().dtypes:
+        for optimizer in training_memory().optimizers:
             assert need_of(Job(5, dtype, optimizer, 2, 3)).total > 0

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from envcheck.diagnosis import diagnose
 from envcheck.host.recorded import RecordedHost
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
@@ -42,12 +43,21 @@ def snapshot_of(name: str) -> Snapshot:
     return collect(host, PythonSelection(**data.get("selection", {})))
 
 
+def context_of(name: str, facts: Facts | None = None) -> Context:
+    """Return what a machine is judged by; with other facts where some are given."""
+    target = recording(name).get("target", {})
+    wanted = Target(target.get("expect", "auto"), tuple(target.get("for", ())))
+    return Context(facts or snapshot_of(name).facts, matrix(), wanted)
+
+
 @cache
 def judged(name: str) -> Report:
-    target = recording(name).get("target", {})
-    return evaluate(
-        Context(snapshot_of(name).facts, matrix(), Target(target.get("expect", "auto"), tuple(target.get("for", ()))))
-    )
+    return evaluate(context_of(name))
+
+
+@cache
+def diagnosed(name: str) -> Report:
+    return diagnose(context_of(name))
 
 
 def test_every_recording_says_where_it_comes_from() -> None:
@@ -73,9 +83,7 @@ def test_doctor_names_the_cause(name: str) -> None:
 def judged_again(name: str) -> Report:
     """Judge a recording after it was saved and read back."""
     again = decode(Snapshot, json.loads(json.dumps(encode(snapshot_of(name)))))
-    target = recording(name).get("target", {})
-    context = Context(again.facts, matrix(), Target(target.get("expect", "auto"), tuple(target.get("for", ()))))
-    return evaluate(context)
+    return evaluate(context_of(name, again.facts))
 
 
 def test_saved_snapshots_give_the_same_findings() -> None:

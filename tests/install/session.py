@@ -9,9 +9,10 @@ from pathlib import Path
 from envcheck.host.file_changes import HeldError
 from envcheck.install.journal import Journal, place_of
 from envcheck.install.run import Job, install
-from envcheck.model.plans import Step
+from envcheck.model.actions import Step
 from tests.install.wheels import PARTS, site_packages
 from tests.patience import wait_for
+from tests.typed import command_step
 
 HELD = 9
 
@@ -36,11 +37,11 @@ def unpacking(folder: Path, wheels: Path) -> tuple[Step, ...]:
     return (
         *first,
         *(
-            Step(
+            command_step(
                 f"install-{name}",
-                f"Install {name}.",
-                (sys.executable, "-m", "zipfile", "-e", str(wheels / f"{name}-2.0-py3-none-any.whl"), target),
-                verify=(str(folder / "bin/python"), "-c", f"import {name}; assert {name}.VERSION == '2.0'"),
+                *(sys.executable, "-m", "zipfile", "-e", str(wheels / f"{name}-2.0-py3-none-any.whl"), target),
+                purpose=f"Install {name}.",
+                check=(str(folder / "bin/python"), "-c", f"import {name}; assert {name}.VERSION == '2.0'"),
             )
             for name in PARTS
         ),
@@ -49,7 +50,8 @@ def unpacking(folder: Path, wheels: Path) -> tuple[Step, ...]:
 
 def creating(folder: Path) -> Step:
     argv = (sys.executable, "-m", "venv", "--without-pip", str(folder))
-    return Step("create-environment", "Create it.", argv, verify=(str(folder / "bin/python"), "-c", "pass"))
+    check = (str(folder / "bin/python"), "-c", "pass")
+    return command_step("create-environment", *argv, purpose="Create it.", check=check)
 
 
 def with_pip(folder: Path, source: tuple[str, ...]) -> tuple[Step, ...]:
@@ -57,7 +59,8 @@ def with_pip(folder: Path, source: tuple[str, ...]) -> tuple[Step, ...]:
     python = str(folder / "bin/python")
     pip = (sys.executable, "-m", "pip", "--python", python, "install", "-q", "--retries", "0", *source)
     first = () if folder.exists() else (creating(folder),)
-    return (*first, Step("install", "Install both parts.", (*pip, *(f"{name}==2.0" for name in PARTS))))
+    requirements = (f"{name}==2.0" for name in PARTS)
+    return (*first, command_step("install", *pip, *requirements, purpose="Install both parts."))
 
 
 def judging(how: str, folder: Path) -> str:

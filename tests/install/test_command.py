@@ -21,6 +21,7 @@ from envcheck.model import replaced
 from envcheck.model.plans import Plan
 from envcheck.render.plan_text import render_plan_text
 from tests.install.wheels import make_wheel, site_packages, tree_hash
+from tests.typed import argv
 
 pytestmark = [pytest.mark.needs("posix"), pytest.mark.usefixtures("here")]
 ROOT = Path(__file__).parents[2]
@@ -152,11 +153,10 @@ def test_refused_before_anything_starts(
 
 
 def without_python(found: Planned) -> Planned:
-    from dataclasses import replace
-
     first, *others = found.plan.steps
-    gone = replace(first, argv=("python3.99", *first.argv[1:]))
-    return replace(found, plan=replace(found.plan, steps=(gone, *others)))
+    gone = replaced(first, action=replaced(first.action, starter=("python3.99",)))
+    changed: Planned = replaced(found, plan=replaced(found.plan, steps=(gone, *others)))
+    return changed
 
 
 @pytest.mark.parametrize(("asked", "code"), [("tensorflow==2.0.0", 1), ("jax==0.0.1", 3)])  # refuted; not known
@@ -177,15 +177,15 @@ def test_an_environment_without_pip_gets_it_first(here: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], check=True)
     steps = planned().plan.steps
     assert [step.id for step in steps] == ["bring-pip", "install", "verify"]
-    assert steps[0].argv == ("env/bin/python", "-m", "ensurepip", "--upgrade")
+    assert argv(steps[0]) == ("env/bin/python", "-m", "ensurepip", "--upgrade")
 
 
 def test_uv_is_taken_where_it_is_here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(install_session, "_uv", lambda _: "/opt/uv")
     monkeypatch.setenv("PATH", "/nowhere")
-    assert planned("").plan.steps[0].argv[:2] == ("/opt/uv", "venv")
+    assert argv(planned("").plan.steps[0])[:2] == ("/opt/uv", "venv")
     monkeypatch.setattr(install_session, "_uv", lambda _: "")
-    assert planned("").plan.steps[0].argv[1:3] == ("-m", "venv")
+    assert argv(planned("").plan.steps[0])[1:3] == ("-m", "venv")
 
 
 def test_pip_does_it_too_in_an_environment_that_is_there(here: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,25 +14,27 @@ from envcheck.cli.install import InstallProgress
 from envcheck.install.journal import Journal, Place, place_of
 from envcheck.install.run import Job, install
 from envcheck.install.steps import Taken, taken
-from envcheck.model.plans import SYSTEM, Step
+from envcheck.model.actions import SYSTEM, Step
 from envcheck.render.plan_files import render_install_json
 from tests.install.session import creating
 from tests.model.test_schemas import SCHEMAS
+from tests.typed import argv, command_step
 
 pytestmark = pytest.mark.needs("posix")
 
 
 def touching(name: str, path: Path) -> Step:
     """Write a step that stands in for one of the machine's: it makes a file."""
-    argv = (sys.executable, "-c", f"open({str(path)!r}, 'w')")
+    words = (sys.executable, "-c", f"open({str(path)!r}, 'w')")
     undo = ("sudo", "rm", "-f", str(path))
-    return Step(name, "Make it.", argv, scope=SYSTEM, verify=("test", "-e", str(path)), undo=undo)
+    check = ("test", "-e", str(path))
+    return command_step(name, *words, purpose="Make it.", scope=SYSTEM, check=check, undo=undo)
 
 
 def failed(tmp_path: Path, *machine: Step) -> tuple[Journal, InstallProgress]:
     """Install with steps of the machine, and a step of the environment that fails."""
     place: Place = place_of(tmp_path / "env")
-    broken = Step("install", "Fail.", (sys.executable, "-c", "raise SystemExit(3)"))
+    broken = command_step("install", sys.executable, "-c", "raise SystemExit(3)")
     progress = InstallProgress(5)
     job = Job((*machine, creating(place.folder), broken), ("demo",), dict(os.environ), str)
     assert not install(place, job, progress)
@@ -43,12 +45,12 @@ def test_what_was_done_to_the_machine_is_told_where_a_later_step_fails(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    restart = Step("lists", "Read lists.", ("true",), scope=SYSTEM, lasting="it reads lists alone")
+    restart = command_step("lists", "true", scope=SYSTEM, lasting="it reads lists alone")
     journal, progress = failed(tmp_path, touching("one", first), restart, touching("two", second))
     assert first.exists()
     assert second.exists()
     assert [item.id for item in taken(journal)] == ["two", "lists", "one"]
-    assert taken(journal)[0] == Taken("two", touching("two", second).argv, ("sudo", "rm", "-f", str(second)))
+    assert taken(journal)[0] == Taken("two", argv(touching("two", second)), ("sudo", "rm", "-f", str(second)))
     told = capfd.readouterr().err
     assert "Done to this machine, newest first" in told
     assert told.index(f"undo: sudo rm -f {second}") < told.index(f"undo: sudo rm -f {first}")
@@ -63,13 +65,13 @@ def test_what_was_there_before_is_not_taken_away(tmp_path: Path, capfd: pytest.C
     there.touch()
     journal, _ = failed(tmp_path, touching("one", there))
     assert taken(journal) == (
-        Taken("one", touching("one", there).argv, (), "what it brings was there before: it is left"),
+        Taken("one", argv(touching("one", there)), (), "what it brings was there before: it is left"),
     )
     assert "undo:" not in capfd.readouterr().err
 
 
 def test_a_step_of_the_machine_that_brings_nothing_fails(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    idle = Step("idle", "Do nothing.", ("true",), scope=SYSTEM, verify=("test", "-e", str(tmp_path / "x")), undo=("x",))
+    idle = command_step("idle", "true", scope=SYSTEM, check=("test", "-e", str(tmp_path / "x")), undo=("x",))
     journal, progress = failed(tmp_path, idle)
     assert progress.result.why == "the step idle did not bring what it must: exit status 1"
     assert [item.id for item in taken(journal)] == ["idle"]

@@ -11,17 +11,30 @@ from threading import Thread
 
 import pytest
 
+from envcheck.actions import (
+    Action,
+    AskPerson,
+    CreateEnvironment,
+    InstallSystemPackages,
+    Reboot,
+    RemoveSystemPackages,
+    RunCommand,
+    SetVariables,
+    UnsetVariable,
+)
+from envcheck.actions.shells import shell_line
 from envcheck.host.prerequisites import why_unreachable
 from envcheck.install import preflight
 from envcheck.install import steps as adapt
 from envcheck.install.journal import place_of
-from envcheck.install.preflight import Preflight, install_data, objections, page_to_reach, room_for
+from envcheck.install.preflight import Preflight, measured_room, objections, page_to_reach, room_for
 from envcheck.install.steps import AdaptError, Here, can_stand_for_pip, step_variables
-from envcheck.matrix.refresh.pip_settings import usual_index
+from envcheck.matrix.refresh.pip_settings import find_default_index
 from envcheck.model import Facts, Known, PythonFacts, Source, replaced
-from envcheck.model.plans import SYSTEM, USER, Plan, RequirementSet, Step
-from envcheck.render.shells import shell_line
+from envcheck.model.actions import SYSTEM, Step
+from envcheck.model.plans import Plan, RequirementSet
 from tests.plan.machines import machine, planned
+from tests.typed import argv, command_step, undo
 
 pytestmark = pytest.mark.needs("posix")
 MANAGED = Facts(python=PythonFacts(externally_managed=Known(value=True, source=Source("file", "EXTERNALLY-MANAGED"))))
@@ -90,10 +103,10 @@ def test_a_disk_with_too_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_the_room_is_that_of_the_release_or_the_largest_that_was_measured() -> None:
-    rows = install_data()["room"]["rows"]
-    (measured,) = [row for row in rows if (row["framework"], row["release"]) == ("tensorflow", "2.20.0")]
+    rows = measured_room().rows
+    (measured,) = [row for row in rows if (row.framework, row.release) == ("tensorflow", "2.20.0")]
     plan = planned("tensorflow[and-cuda]==2.20.0", on=machine("3.12", "580.65.06", "8.0"))
-    needed = measured["wheels_mib"] + measured["unpacked_mib"] * 1.2
+    needed = measured.wheels_mib + measured.unpacked_mib * 1.2
     assert room_for(plan) == int(needed) << 20
     other = replaced(plan.releases[0], version="2.99.0")
     assert room_for(replaced(plan, releases=(other,))) >= room_for(plan)
@@ -115,8 +128,11 @@ def test_a_read_only_file_system_is_refused_and_the_environment_works_on(tmp_pat
 @pytest.mark.parametrize(
     ("step", "why"),
     [
-        (Step("create-environment", "Make it.", ("python3.99", "-m", "venv", "env")), "Python 3.* is not here"),
-        (Step("hook", "Write the hook.", ("nosuchprogram",)), "nosuchprogram is not here: Write the hook."),
+        (Step("create-environment", CreateEnvironment("env", python="3.99")), "Python 3.* is not here"),
+        (
+            command_step("hook", "nosuchprogram", purpose="Write the hook."),
+            "nosuchprogram is not here: Write the hook.",
+        ),
     ],
 )
 def test_programs_that_are_not_here(tmp_path: Path, step: Step, why: str) -> None:
@@ -196,24 +212,29 @@ def test_a_broken_address_or_certificate_file_is_a_reason() -> None:
     assert why_unreachable("no address")
 
 
-def with_driver_step(*argv: str) -> Plan:
+def with_driver_step(action: Action) -> Plan:
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="pip", folder="env")
-    return replaced(plan, steps=(Step("driver", "Install the driver.", argv, scope=SYSTEM), *plan.steps))
+    first = Step("driver", replaced(action, purpose="Install the driver."))
+    return replaced(plan, steps=(first, *plan.steps))
+
+
+def driver(manager: str = "apt-get", *, sudo: bool = True) -> InstallSystemPackages:
+    return InstallSystemPackages(manager, ("driver",), sudo)
 
 
 def test_steps_of_the_machine_are_run_when_asked_for_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = with_driver_step("sudo", "apt-get", "install", "driver")
-    with pytest.raises(AdaptError, match=r"Install the driver: `sudo apt-get install driver`.*or add --system"):
+    plan = with_driver_step(driver())
+    with pytest.raises(AdaptError, match=r"Install the driver: `sudo apt-get install -y driver`.*or add --system"):
         adapted(plan, Here(), system=False)
     asked = adapted(plan, Here(), system=True)
-    assert asked.steps[0].argv[0] == "sudo"
-    in_container = adapted(plan, Here(programs=(("sudo", "env"),)), system=True)
-    assert in_container.steps[0].argv == (
-        "env",
+    assert argv(asked.steps[0])[0] == "sudo"
+    in_container = adapted(plan, Here(has_sudo=False), system=True)
+    assert argv(in_container.steps[0]) == (
         "env",
         "DEBIAN_FRONTEND=noninteractive",
         "apt-get",
         "install",
+        "-y",
         "driver",
     )
     monkeypatch.setattr(preflight, "says_yes", lambda *_: False)
@@ -224,48 +245,48 @@ def test_steps_of_the_machine_are_run_when_asked_for_only(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize(
-    ("argv", "asks_nothing"),
+    ("action", "asks_nothing"),
     [
-        (("apt-get", "update"), ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "update")),
-        (("sudo", "zypper", "install", "x"), ("sudo", "zypper", "--non-interactive", "install", "x")),
-        (("sudo", "pacman", "-S", "x"), ("sudo", "pacman", "--noconfirm", "-S", "x")),
-        (("dnf", "install", "-y", "x"), ("dnf", "install", "-y", "x")),
+        (driver(sudo=False), "env DEBIAN_FRONTEND=noninteractive apt-get install -y driver"),
+        (RemoveSystemPackages(("driver",)), "sudo env DEBIAN_FRONTEND=noninteractive apt-get purge -y driver"),
+        (driver("zypper"), "sudo zypper --non-interactive install -y driver"),
+        (driver("pacman"), "sudo pacman --noconfirm -S --needed driver"),
+        (driver("dnf", sudo=False), "dnf install -y driver"),
     ],
 )
-def test_steps_of_the_machine_ask_nothing(argv: tuple[str, ...], asks_nothing: tuple[str, ...]) -> None:
-    assert adapted(with_driver_step(*argv), Here(), system=True).steps[0].argv == asks_nothing
+def test_steps_of_the_machine_ask_nothing(action: Action, asks_nothing: str) -> None:
+    assert " ".join(argv(adapted(with_driver_step(action), Here(), system=True).steps[0])) == asks_nothing
 
 
 def test_nothing_is_planned_beyond_a_restart(tmp_path: Path) -> None:
-    plan = with_driver_step("sudo", "apt-get", "install", "driver")
-    restart = Step("driver-2", "Restart.", ("sudo", "reboot"), scope=SYSTEM)
+    plan = with_driver_step(driver())
+    restart = Step("driver-2", Reboot(purpose="Restart."))
     cut = adapted(replaced(plan, steps=(plan.steps[0], restart, *plan.steps[1:])), Here(), system=True)
     assert [step.id for step in cut.steps] == ["driver", "restart"]
-    assert cut.steps[1].argv == ()
+    assert argv(cut.steps[1]) == ()
     assert "sudo would ask" in "".join(said(tmp_path / "env", plan=cut, environment={**OFFLINE, "PATH": "/nowhere"}))
     assert cut.steps[1].purpose == "Restart the machine (sudo reboot), then type the same command again."
 
 
 def test_what_only_a_person_can_do_comes_first() -> None:
     with pytest.raises(AdaptError, match=r"lacks something first: Install the driver\. Do that as an administrator;"):
-        adapted(with_driver_step(), Here(), system=True)
+        adapted(with_driver_step(AskPerson("", SYSTEM)), Here(), system=True)
 
 
 @pytest.mark.parametrize(
-    ("scope", "argv", "words"),
+    ("action", "words"),
     [
-        (USER, ("unset", "CUDA_VISIBLE_DEVICES"), r"`unset CUDA_VISIBLE_DEVICES`\. Do that; --expect cpu"),
-        (USER, ("export", "PATH=/my cuda:$PATH"), r"""`export 'PATH=/my cuda:'"\$PATH"`\. Do that;"""),
-        (SYSTEM, ("docker", "run", "IMAGE"), r"`docker run IMAGE`\. Do that as an administrator; --expect cpu"),
+        (UnsetVariable("CUDA_VISIBLE_DEVICES"), r"`unset CUDA_VISIBLE_DEVICES`\. Do that; --expect cpu"),
+        (SetVariables((("PATH", "/my cuda:$PATH"),)), r"""`export 'PATH=/my cuda:'"\$PATH"`\. Do that;"""),
+        (
+            RunCommand(("docker", "run", "IMAGE"), scope=SYSTEM, by_person=True),
+            r"`docker run IMAGE`\. Do that as an administrator; --expect cpu",
+        ),
     ],
 )
-def test_what_a_shell_or_a_name_of_yours_is_needed_for_comes_first(
-    scope: str, argv: tuple[str, ...], words: str
-) -> None:
-    plan = with_driver_step(*argv)
-    first = replaced(plan.steps[0], scope=scope)
+def test_what_a_shell_or_a_name_of_yours_is_needed_for_comes_first(action: Action, words: str) -> None:
     with pytest.raises(AdaptError, match=words):
-        adapted(replaced(plan, steps=(first, *plan.steps[1:])), Here(), system=True)
+        adapted(with_driver_step(action), Here(), system=True)
 
 
 def test_two_environments_are_two_installations() -> None:
@@ -277,8 +298,8 @@ def test_two_environments_are_two_installations() -> None:
 def test_a_conda_environment_that_is_there_is_not_made_again() -> None:
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="conda", folder="env")
     first = adapted(plan, Here(exists=True, programs=(("conda", "micromamba"),)), system=False).steps[0]
-    assert first.argv[:4] == ("micromamba", "install", "-y", "-p")
-    assert first.undo == ()
+    assert argv(first)[:4] == ("micromamba", "install", "-y", "-p")
+    assert undo(first) == ()
 
 
 def test_uv_is_told_what_pip_is_configured_with() -> None:
@@ -356,14 +377,14 @@ def test_room_for_what_pip_fetches_where_that_is_another_disk(tmp_path: Path, mo
 def test_the_usual_index_is_that_of_the_library() -> None:
     from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-    assert usual_index() == PYPI_SIMPLE_ENDPOINT
+    assert find_default_index() == PYPI_SIMPLE_ENDPOINT
 
 
 def test_without_the_library_no_index_is_usual(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "pypi_simple", None)
-    assert usual_index() == ""
+    assert find_default_index() == ""
 
 
 def test_a_library_that_says_it_otherwise_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envcheck.matrix.refresh.pip_settings._LINE", "(nowhere)")
-    assert usual_index().startswith("https://")
+    monkeypatch.setattr("envcheck.matrix.refresh.pip_settings._ENDPOINT", "(nowhere)")
+    assert find_default_index().startswith("https://")

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.actions import AskPerson
 from envcheck.install.change import ChangeError
 from envcheck.install.journal import Journal, place_of
 from envcheck.install.run import Job, UnsettledError, install, words_of
-from envcheck.model.plans import SYSTEM, Step
+from envcheck.model.actions import SYSTEM, Step
 from tests.install.session import Told, unpacking
 from tests.install.wheels import PARTS, held_by, make_environment, tree_hash
+from tests.typed import command_step
 
 pytestmark = pytest.mark.needs("posix")
 ROOT = Path(__file__).parents[2]
@@ -107,17 +109,17 @@ def job(*steps: Step, judged: str = "") -> Job:
     return Job(steps, ("demo",), dict(os.environ), lambda: judged)
 
 
-def fails(**changed: object) -> Step:
-    return Step(**{"id": "fails", "purpose": "Fail.", "argv": (sys.executable, "-c", "raise SystemExit(3)"), **changed})  # type: ignore[arg-type]
+def fails(*words: str, check: tuple[str, ...] = ()) -> Step:
+    return command_step("fails", *(words or (sys.executable, "-c", "raise SystemExit(3)")), check=check)
 
 
 @pytest.mark.parametrize(
     ("step", "why"),
     [
         (fails(), "the step fails failed: exit status 3"),
-        (fails(argv=("/nowhere/program",)), "the step fails failed: /nowhere/program could not be started"),
-        (fails(argv=("sh", "-c", "kill -9 $$")), "the step fails failed: ended by signal 9"),
-        (fails(argv=("true",), verify=("false",)), "the step fails did not bring what it must: exit status 1"),
+        (fails("/nowhere/program"), "the step fails failed: /nowhere/program could not be started"),
+        (fails("sh", "-c", "kill -9 $$"), "the step fails failed: ended by signal 9"),
+        (fails("true", check=("false",)), "the step fails did not bring what it must: exit status 1"),
     ],
 )
 def test_a_step_that_fails(environment: Path, step: Step, why: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -128,7 +130,7 @@ def test_a_step_that_fails(environment: Path, step: Step, why: str, capfd: pytes
 
 
 def test_what_a_step_prints_is_heard_and_logged(environment: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    step = Step("say", "Say.", ("sh", "-c", "echo out; echo err >&2"))
+    step = command_step("say", "sh", "-c", "echo out; echo err >&2")
     assert install(place_of(environment), job(step), Told())
     assert "hears out\nhears err\n" in capfd.readouterr().out
     place = place_of(environment)
@@ -136,15 +138,15 @@ def test_what_a_step_prints_is_heard_and_logged(environment: Path, capfd: pytest
 
 
 def test_steps_of_the_machine_come_before_the_environment_is_touched(environment: Path) -> None:
-    step = Step("driver", "Driver.", ("sh", "-c", f"test ! -e {environment}/.envcheck-incomplete"), scope=SYSTEM)
-    after = Step("own", "Own.", ("test", "-e", f"{environment}/.envcheck-incomplete"))
+    step = command_step("driver", "sh", "-c", f"test ! -e {environment}/.envcheck-incomplete", scope=SYSTEM)
+    after = command_step("own", "test", "-e", f"{environment}/.envcheck-incomplete")
     assert install(place_of(environment), job(after, step), Told())
 
 
 def test_a_restart_is_left_to_a_person(environment: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = tree_hash(environment)
-    first = Step("driver", "Driver.", ("touch", f"{environment.parent}/driver"), scope=SYSTEM)
-    restart = Step("restart", "Restart the machine, then type the same command again.", (), scope=SYSTEM)
+    first = command_step("driver", "touch", f"{environment.parent}/driver", scope=SYSTEM)
+    restart = Step("restart", AskPerson("Restart the machine, then type the same command again.", SYSTEM))
     assert not install(place_of(environment), job(first, restart), Told())
     assert "settled old Restart the machine, then type the same command again\n" in capfd.readouterr().out
     assert (environment.parent / "driver").exists()
@@ -154,7 +156,7 @@ def test_a_restart_is_left_to_a_person(environment: Path, capfd: pytest.CaptureF
 def test_an_empty_folder_is_an_empty_folder_again(stock: Path, tmp_path: Path) -> None:
     folder = tmp_path / "env"
     folder.mkdir()
-    steps = (Step("create", "", (sys.executable, "-m", "venv", "--without-pip", str(folder))), fails())
+    steps = (command_step("create", sys.executable, "-m", "venv", "--without-pip", str(folder)), fails())
     assert not install(place_of(folder), job(*steps), Told())
     assert list(folder.iterdir()) == []
 

@@ -7,26 +7,32 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from envcheck.host.data_files import read_data
+from envcheck.matrix.load import load_document
+from envcheck.matrix.refresh.changes import format_change, list_changes
+from envcheck.matrix.refresh.write import format_document
 
 Document = dict[str, Any]
 
 
 @lru_cache(maxsize=1)
 def text() -> str:
-    return read_data("compat_matrix.json").decode("utf-8")
+    """The built-in document as one file in canonical form."""
+    return format_document(document())
 
 
 @lru_cache(maxsize=1)
 def document() -> Document:
     """The document as it is; use `changed_copy` to alter it."""
-    parsed: Document = json.loads(text())
-    return parsed
+    return load_document()
 
 
 def changed_copy() -> Document:
     changed: Document = json.loads(text())  # several times quicker than a deep copy
     return changed
+
+
+def describe_changes(old: Document, new: Document) -> list[str]:
+    return [line for change in list_changes(old, new) for line in format_change(change)]
 
 
 def releases(framework: str) -> Iterator[tuple[str, Document]]:

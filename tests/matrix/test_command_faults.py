@@ -1,4 +1,4 @@
-"""Each fault of an index or a wheel, through `envcheck matrix refresh` and `verify`: one sentence, nothing written."""
+"""Each fault of an index or a wheel in `envcheck matrix refresh` and `verify`: one sentence, and nothing is written."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def spoilt(configured_index: LocalIndex, monkeypatch: pytest.MonkeyPatch, reques
 Fault = Callable[[LocalIndex, pytest.MonkeyPatch], None]
 FAULTS: list[tuple[Fault, str]] = [
     (down, "cannot be read: no connection"),
-    (slow, "did not answer in time"),
-    (redirecting, "redirects in a circle"),
-    (html_for_json, "it says it is"),
+    (slow, "timed out"),
+    (redirecting, "too many redirects"),
+    (html_for_json, "is not valid"),
     (no_ranges, "does not serve byte ranges"),
-    (truncated, f"{WHEEL} is no readable wheel"),
+    (truncated, f"{WHEEL} is not a readable wheel"),
     (huge_directory, WHEEL),
-    (escaping, "a path that leaves its folder"),
-    (wrong_hash, "does not have the hash that the index gives"),
+    (escaping, "a path outside its folder"),
+    (wrong_hash, "does not have the hash that the index states"),
 ]
 each_fault = pytest.mark.parametrize("spoilt", FAULTS, indirect=True, ids=[fault.__name__ for fault, _ in FAULTS])
 
@@ -99,7 +99,7 @@ def asked(configured_index: LocalIndex, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @each_fault
-def test_refresh_tells_in_one_sentence_and_writes_nothing(
+def test_refresh_reports_one_sentence_and_writes_nothing(
     asked: list[str], spoilt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(asked) == 3
@@ -115,7 +115,7 @@ def test_refresh_tells_in_one_sentence_and_writes_nothing(
 
 
 @each_fault
-def test_refresh_tells_it_as_json_too(
+def test_refresh_reports_it_as_json(
     asked: list[str], spoilt: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*asked, "--format", "json"]) == 3

@@ -7,11 +7,11 @@ import json
 import pytest
 
 from envcheck.host.data_files import read_data
-from envcheck.matrix.gpus import capabilities_named, gpu_by_name, gpu_by_pci_id
+from envcheck.matrix.gpus import find_capabilities, find_gpu_by_name, find_gpu_by_pci_id
 
 
 def test_by_pci_id() -> None:
-    row = gpu_by_pci_id("2684")
+    row = find_gpu_by_pci_id("2684")
     assert row
     assert (row.name, row.chip, row.architecture, row.compute_capabilities, row.data_center) == (
         "NVIDIA GeForce RTX 4090",
@@ -20,8 +20,8 @@ def test_by_pci_id() -> None:
         ("8.9",),
         False,
     )
-    assert gpu_by_pci_id("20B0") == gpu_by_pci_id("20b0")
-    assert gpu_by_pci_id("ffff") is None
+    assert find_gpu_by_pci_id("20B0") == find_gpu_by_pci_id("20b0")
+    assert find_gpu_by_pci_id("ffff") is None
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_by_pci_id() -> None:
     ],
 )
 def test_by_name(name: str, capabilities: tuple[str, ...], data_center: bool) -> None:
-    row = gpu_by_name(name)
+    row = find_gpu_by_name(name)
     assert row
     assert (row.compute_capabilities, row.data_center) == (capabilities, data_center)
 
 
 def test_unknown_name() -> None:
-    assert gpu_by_name("Radeon RX 7900 XTX") is None
+    assert find_gpu_by_name("Radeon RX 7900 XTX") is None
 
 
 def test_table_is_small_and_its_rows_are_alike() -> None:
@@ -68,4 +68,4 @@ def test_table_is_small_and_its_rows_are_alike() -> None:
     ],
 )
 def test_names_are_read_without_their_blanks_too(words: str, capabilities: tuple[str, ...]) -> None:
-    assert capabilities_named(words) == capabilities
+    assert find_capabilities(words) == capabilities

@@ -1,4 +1,4 @@
-"""Loading: unchecked for the built-in matrix, checked and refused with one sentence for a user's file."""
+"""Load the built-in matrix from its files; check a user's file and refuse it with one sentence."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from envcheck.matrix import MatrixError, load_matrix
+from envcheck.host.data_files import read_data
+from envcheck.matrix import MatrixError, load, load_matrix
+from envcheck.matrix.load import FILES, SECTIONS, load_document
+from envcheck.matrix.refresh.write import format_document, split_document
 from tests.matrix.documents import Document, changed_copy, text
 
 
@@ -27,6 +31,57 @@ def written(folder: Path, document: object) -> Path:
     path = folder / "matrix.json"
     path.write_text(json.dumps(document), encoding="utf-8")
     return path
+
+
+DATA = Path(__file__).parents[2] / "data" / "matrix"
+
+
+def test_the_files_are_the_parts_of_one_document_in_canonical_form() -> None:
+    written = {f"{file}.json": format_document(part) for file, part in split_document(load_document())}
+    held = {path.relative_to(DATA).as_posix(): path.read_text(encoding="utf-8") for path in DATA.rglob("*.json")}
+    del held["matrix.schema.json"]
+    assert held == written
+
+
+def test_every_section_is_in_one_file() -> None:
+    named = [section for sections in FILES.values() for section in sections]
+    assert sorted([*named, "citations", "releases"]) == sorted(SECTIONS)
+
+
+def test_citations_of_several_files_agree() -> None:
+    parts = [json.loads(path.read_text(encoding="utf-8")) for path in DATA.rglob("*.json")]
+    cited = [item for part in parts for item in part.get("citations", {}).items()]
+    assert len({name for name, _ in cited}) == len({json.dumps(item) for item in cited})
+
+
+def test_a_section_is_read_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def noted(name: str) -> bytes:
+        read.append(name)
+        return read_data(name)
+
+    monkeypatch.setattr(load, "read_data", noted)
+    document: Any = load._open_built_in()
+    assert (len(document), list(document), read) == (len(SECTIONS), list(SECTIONS), [])
+    assert document["toolkits"]["12.6"] is document["toolkits"]["12.6"]
+    assert read == ["matrix/toolkits.json"]
+    assert "2.6.0" in document["releases"]["torch"]
+    assert read[1:] == ["matrix/frameworks.json", "matrix/releases/torch.json"]
+    assert document["removed"]
+    assert len(read) == 3
+    assert set(document["releases"]) == {*document["frameworks"], *document["companions"]}
+    assert len(document["releases"]) == len(set(document["releases"]))
+
+
+@pytest.mark.parametrize("path", [("nothing",), ("drivers", "551"), ("releases", "mxnet")])
+def test_what_is_not_there_is_a_missing_key(path: tuple[str, ...]) -> None:
+    table: Any = load._open_built_in()
+    for key in path[:-1]:
+        table = table[key]
+    assert path[-1] not in table
+    with pytest.raises(KeyError):
+        table[path[-1]]
 
 
 def test_user_file_answers_like_the_built_in_one(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Renewing the matrix from a local index composed around recorded wheels: what it learns, keeps and repeats."""
+"""Refresh the matrix from a local index of recorded wheels: what is added, kept and repeated."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.matrix.refresh.merge import canonical_text, describe_changes
 from envcheck.matrix.refresh.pip_settings import ArtifactError
-from tests.matrix.documents import document, text
+from envcheck.matrix.refresh.write import format_document
+from tests.matrix.documents import describe_changes, document, text
 from tests.matrix.index.renewal import FRAMEWORKS, recorded_versions, renew, spoil_all, without
 from tests.matrix.index.server import LocalIndex, serve
 
@@ -34,7 +34,7 @@ def linux(found: dict[str, Any], version: str = "2.21.0") -> dict[str, Any]:
 def test_the_newest_three_releases_come_back_as_they_were(index: LocalIndex) -> None:
     old = without("tensorflow", *NEWEST)
     assert "2.21.0" not in old["releases"]["tensorflow"]
-    assert canonical_text(renew(index, old, "tensorflow").document) == text()
+    assert format_document(renew(index, old, "tensorflow").document) == text()
 
 
 @pytest.mark.parametrize("form", ["html", "json"])
@@ -43,32 +43,30 @@ def test_every_recorded_release_comes_back_as_it_was(index: LocalIndex, framewor
     index.form = form
     versions = recorded_versions(framework)
     assert len(versions) >= 3
-    assert canonical_text(renew(index, without(framework, *versions), framework).document) == text()
+    assert format_document(renew(index, without(framework, *versions), framework).document) == text()
 
 
 def test_a_current_matrix_reads_no_wheel(index: LocalIndex) -> None:
     found = renew(index, document())
     assert index.read() == []
-    assert canonical_text(found.document) == text()
+    assert format_document(found.document) == text()
     assert describe_changes(document(), found.document) == []
 
 
-def test_without_what_people_found_out_the_majors_are_still_read(
-    index: LocalIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_majors_are_read_without_curated_facts(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     from envcheck.matrix.refresh import merge
     from envcheck.matrix.refresh.merge import Curated
 
-    monkeypatch.setattr(merge, "curated_statement", lambda *_: Curated())
+    monkeypatch.setattr(merge, "find_curated", lambda *_: Curated())
     rows = renew(index, without("tensorflow", "2.3.0", *NEWEST), "tensorflow").document
     assert (linux(rows, "2.3.0")["cuda"], linux(rows, "2.3.0")["cudnn"]) == ("10.1", "7")
     assert (linux(rows)["cuda"], linux(rows)["cudnn"], linux(rows)["finds_cuda_wheels"]) == ("12.5.1", "9.3", True)
     assert "That it finds the wheels of its extra was not read." in linux(rows)["note"]
     again = renew(index, rows, "tensorflow").document
-    assert canonical_text(again) == canonical_text(rows)
+    assert format_document(again) == format_document(rows)
 
 
-def test_a_new_python_is_learnt_and_findings_stay(index: LocalIndex) -> None:
+def test_a_new_python_is_added_and_curated_facts_stay(index: LocalIndex) -> None:
     named = CP313.replace("cp313", "cp314")
     index.wheels[named] = {**index.wheels[CP313], "sha256": "0" * 64}
     found = renew(index, document(), "tensorflow", today="2030-01-02")
@@ -87,7 +85,7 @@ def test_a_new_python_is_learnt_and_findings_stay(index: LocalIndex) -> None:
         assert row[cell] == old[cell]
     changes = describe_changes(document(), found.document)
     assert changes == ["  tensorflow 2.21.0 on linux_x86_64: pythons 3.10 3.11 3.12 3.13 -> 3.10 3.11 3.12 3.13 3.14"]
-    assert canonical_text(renew(index, found.document, "tensorflow", today="2030-01-02").document) == canonical_text(
+    assert format_document(renew(index, found.document, "tensorflow", today="2030-01-02").document) == format_document(
         found.document
     )
 
@@ -120,7 +118,7 @@ def test_older_releases_than_asked_are_left_alone(index: LocalIndex) -> None:
     assert not {"2.3.0", "2.19.1"} & set(found.document["releases"]["tensorflow"])
 
 
-def test_a_users_own_rows_and_findings_are_kept(index: LocalIndex) -> None:
+def test_a_users_own_rows_and_facts_are_kept(index: LocalIndex) -> None:
     own = without("tensorflow", "2.20.0")
     own["citations"]["our-lab"] = {"url_or_artifact": "our lab's notes", "locator": "page 3", "checked": "2026-01-01"}
     row = linux(own)
@@ -145,9 +143,7 @@ def test_wheels_that_no_installer_takes_are_left_out_and_named(index: LocalIndex
     }
     assert platforms == {"linux_x86_64", "linux_aarch64", "macosx_arm64"}
     assert len(found.left_out) == 4
-    assert all(
-        "another release than its file name says" in line and "Read in its" not in line for line in found.left_out
-    )
+    assert all("another release than its file name" in line and "Read in its" not in line for line in found.left_out)
 
 
 def test_one_bad_wheel_does_not_lose_its_release(index: LocalIndex) -> None:
@@ -159,10 +155,10 @@ def test_one_bad_wheel_does_not_lose_its_release(index: LocalIndex) -> None:
     assert row["pythons"] == ["3.10", "3.11", "3.12"]
     assert found.document["citations"][row["citations"][0]]["url_or_artifact"] == older
     assert f"Left out, since no installer takes it: {newest}." in row["note"]
-    told = f"{newest} cannot be used: its METADATA is of another release than its file name says."
+    told = f"{newest} cannot be used: its METADATA is of another release than its file name."
     assert found.left_out == (f"{told} Read in its place: {older}.",)
     again = renew(index, found.document, "tensorflow")
-    assert (canonical_text(again.document), again.left_out) == (canonical_text(found.document), found.left_out)
+    assert (format_document(again.document), again.left_out) == (format_document(found.document), found.left_out)
     del index.archives[newest]  # once it is repaired, it speaks for the release again
     repaired = renew(index, found.document, "tensorflow").document
     assert linux(repaired)["pythons"] == linux(document())["pythons"]
@@ -176,10 +172,10 @@ def test_a_wheel_that_names_no_python_is_named(index: LocalIndex, monkeypatch: p
     monkeypatch.setattr(draft, "_admitted", lambda metadata: [])
     monkeypatch.setattr(wheels.Group, "pythons", lambda self, free_threaded=False: [])
     found = renew(index, without("tensorflow", "2.21.0"), "tensorflow", since="2.21")
-    assert f"{CP313} names no Python it is for." in found.left_out
+    assert f"{CP313} names no Python that it is for." in found.left_out
 
 
-def test_an_interrupted_renewal_goes_on_where_it_stopped(index: LocalIndex, tmp_path: Path) -> None:
+def test_an_interrupted_refresh_continues_where_it_stopped(index: LocalIndex, tmp_path: Path) -> None:
     broken = "tensorflow-2.21.0-cp313-cp313-macosx_12_0_arm64.whl"
     index.answers[f"/files/{broken}"] = lambda handler: handler.reply(503, b"")
     old = without("tensorflow", *NEWEST)
@@ -187,11 +183,11 @@ def test_an_interrupted_renewal_goes_on_where_it_stopped(index: LocalIndex, tmp_
         renew(index, old, "tensorflow", cache=tmp_path / "kept")
     index.answers.clear()
     index.asked.clear()
-    assert canonical_text(renew(index, old, "tensorflow", cache=tmp_path / "kept").document) == text()
+    assert format_document(renew(index, old, "tensorflow", cache=tmp_path / "kept").document) == text()
     assert index.read() == [broken]
 
 
-def test_a_broken_cache_is_read_anew(index: LocalIndex, tmp_path: Path) -> None:
+def test_a_broken_cache_is_ignored(index: LocalIndex, tmp_path: Path) -> None:
     old = without("tensorflow", *NEWEST)
     renew(index, old, "tensorflow", cache=tmp_path)
     files = sorted(tmp_path.iterdir())
@@ -202,15 +198,15 @@ def test_a_broken_cache_is_read_anew(index: LocalIndex, tmp_path: Path) -> None:
     whole = json.loads(files[3].read_text(encoding="utf-8"))
     files[3].write_text(json.dumps({**whole, "texts": {"a": 1}}), encoding="utf-8")
     index.asked.clear()
-    assert canonical_text(renew(index, old, "tensorflow", cache=tmp_path).document) == text()
+    assert format_document(renew(index, old, "tensorflow", cache=tmp_path).document) == text()
     assert len(index.read()) == 4
 
 
-def test_an_unwritable_cache_is_no_obstacle(index: LocalIndex, tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_ignored(index: LocalIndex, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("", encoding="utf-8")
     found = renew(index, without("tensorflow", *NEWEST), "tensorflow", cache=file / "below")
-    assert canonical_text(found.document) == text()
+    assert format_document(found.document) == text()
 
 
 def test_the_document_given_is_not_changed(index: LocalIndex) -> None:
@@ -222,4 +218,4 @@ def test_the_document_given_is_not_changed(index: LocalIndex) -> None:
 
 def test_servers_without_ranges_from_the_end_are_read(index: LocalIndex) -> None:
     index.ranges = "no-suffix"
-    assert canonical_text(renew(index, without("tensorflow", "2.21.0"), "tensorflow").document) == text()
+    assert format_document(renew(index, without("tensorflow", "2.21.0"), "tensorflow").document) == text()

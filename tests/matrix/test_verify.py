@@ -1,4 +1,4 @@
-"""Holding the matrix against a local index: what agrees, each way to disagree, and what cannot be read."""
+"""Verify the matrix against a local index: what agrees, each kind of difference, and what cannot be read."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def told(found: Verification) -> list[tuple[str, Any, Any]]:
     return [(item.cell, item.matrix, item.artifact) for item in found.disagreements]
 
 
-def test_the_recorded_releases_agree(index: LocalIndex) -> None:
+def test_recorded_releases_agree(index: LocalIndex) -> None:
     matrix = recorded_matrix()
     found = held(index, matrix)
     assert (found.verdict, told(found), found.unread) == ("compatible", [], [])
@@ -143,7 +143,7 @@ def test_a_sample_names_every_release_the_matrix_lacks_and_every_row_without_rel
 def test_a_sample_of_an_old_matrix_reads_none_of_the_many_releases_it_lacks(
     index: LocalIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("envcheck.matrix.refresh.verify._FEW", 1)
+    monkeypatch.setattr("envcheck.matrix.refresh.verify._MAX_MISSING", 1)
     matrix = recorded_matrix()
     del matrix["releases"]["torch"]["2.15.0"]
     found = held(index, matrix, "torch", sample=1)
@@ -172,7 +172,7 @@ def test_what_cannot_be_read_is_undetermined(index: LocalIndex) -> None:
     assert "tensorflow 2.20.0 on win_amd64" in found.vanished
 
 
-def test_nothing_held_is_never_compatible() -> None:
+def test_a_verification_of_nothing_is_not_compatible() -> None:
     assert Verification().verdict == "undetermined"
 
 
@@ -189,7 +189,7 @@ def test_verify_prints_and_ends_by_its_verdict(tmp_path: Path, capsys: pytest.Ca
     matrix = recorded_matrix()
     own = saved(tmp_path / "own.json", matrix)
     assert run(["matrix", "verify", "--all", "--framework", "tensorflow", "--matrix", own]) == 0
-    assert ": 0 disagreements, 0 no longer on the index, 0 artifacts not read." in capsys.readouterr().out
+    assert ": 0 differences, 0 no longer on the index, 0 artifacts not read." in capsys.readouterr().out
     row_of(matrix)["tags"] = ["win_amd64"]
     own = saved(tmp_path / "own.json", matrix)
     assert run(["matrix", "verify", "--all", "--framework", "tensorflow", "--matrix", own]) == 1

@@ -9,18 +9,19 @@ from typing import Any
 import fastjsonschema
 import pytest
 
+from envcheck.actions import Reboot
+from envcheck.diagnosis import with_steps
 from envcheck.model import (
     SCHEMA_VERSION,
     Absent,
     Citation,
-    Command,
     DriverFacts,
     Evidence,
     Facts,
     Finding,
-    Fix,
     Gpu,
     Known,
+    Remedy,
     Report,
     Snapshot,
     Source,
@@ -61,10 +62,10 @@ def test_snapshot_schema_refuses_other_documents(change: dict[str, Any]) -> None
 
 
 def test_report_document_fits_its_schema() -> None:
-    fix = Fix("Reboot.", (Command(("sudo", "reboot"), "system", "load the new module"),))
+    fix = Remedy("Reboot.", (Reboot(purpose="load the new module"),))
     evidence = (Evidence("driver.release", "550", Source("file", "x")), Evidence("row", "y", citation=Citation("doc")))
     finding = Finding("driver-too-old", "incompatible", "error", "Too old.", evidence, fix, primary=True)
-    report = Report("incompatible", "gpu", "No.", (finding,), ("driver-too-old",))
+    report = with_steps(Report("incompatible", "gpu", "No.", (finding,), ("driver-too-old",)))
     document = json.loads(render_json(report, snapshot()))
     check("report", document)
     (step,) = document["plan"]["steps"]

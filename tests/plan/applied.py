@@ -27,13 +27,18 @@ from envcheck.model import (
     ToolkitInstall,
     value_of,
 )
-from envcheck.model.plans import Step
+from envcheck.model.actions import Step
 from tests.plan.applied_system import effect
 from tests.rules.factory_machine import NONE, known
+from tests.typed import argv
 
 # What pip takes where nothing holds it back: releases that break those made before them.
 NEWEST = {"numpy": "2.3.4", "protobuf": "6.33.0", "keras": "3.12.0", "setuptools": "82.0.0", "h5py": "3.15.1"}
 SITE = "/planned/lib/python/site-packages"
+
+
+# What a wheel of NVIDIA requires itself, by its METADATA.
+BRINGS = {"nvidia-cudnn-cu12": "nvidia-cublas-cu12"}
 
 
 class NotAppliedError(Exception):
@@ -57,7 +62,7 @@ class Applied:
 
     def take(self, step: Step) -> None:
         """Do what a step does; raises NotAppliedError."""
-        words = step.argv[1:] if step.argv[:1] == ("sudo",) else step.argv
+        words = argv(step)[1:] if argv(step)[:1] == ("sudo",) else argv(step)
         if words[1:3] == ("-m", "pip"):
             self._pip(words[3:])
         elif words[1:3] == ("-m", "venv"):
@@ -185,6 +190,8 @@ class Applied:
         self.facts = replace(self.facts, python=replace(self.facts.python, extensions=known(built) if built else NONE))
         if name.startswith("nvidia-"):
             self._fresh[name] = version
+        if name in BRINGS and BRINGS[name] not in self._there:
+            self._distribution(BRINGS[name], [SpecifierSet(">=12")])
 
     def _cudnn(self, version: str, cuda: str) -> None:
         path = f"{SITE}/nvidia/cudnn/lib/libcudnn.so.{version.partition('.')[0]}"

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.model.plans import Environment, Plan, Step
-from envcheck.plan.activation import activation_steps, shells_of
-from envcheck.render.plan_text import step_line
-from envcheck.render.shells import here_document
+from envcheck.actions.activation import shells_of
+from envcheck.actions.shells import action_line, script_line
+from envcheck.model.actions import Step
+from envcheck.model.plans import Environment
+from envcheck.plan.steps import activation_steps
+from tests.typed import argv, undo, verify
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="loader paths are for POSIX shells")
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -35,7 +37,6 @@ SHELLS = {
     "tcsh": (("tcsh", "-f"), "csh"),
     "pwsh": (("pwsh", "-NoProfile", "-NonInteractive", "-File"), "ps1"),
 }
-PLAN = Plan("gpu", (), ())
 SHOW = 'if [ -n "${LD_LIBRARY_PATH+x}" ]; then echo "[$LD_LIBRARY_PATH]"; else echo none; fi'
 PROMPT = {"csh": ["set prompt = '% '"]}  # which activate.csh takes for granted
 
@@ -45,20 +46,20 @@ def shells(*names: str) -> list[object]:
 
 
 def run(
-    *argv: str, variables: dict[str, str] | None = None, cwd: Path | None = None, script: str = ""
+    *command: str, variables: dict[str, str] | None = None, cwd: Path | None = None, script: str = ""
 ) -> subprocess.CompletedProcess[str]:
     env = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "LC_ALL": "C.UTF-8", "OSTYPE": "linux", **(variables or {})}
-    return subprocess.run(argv, capture_output=True, text=True, check=False, env=env, cwd=cwd, input=script or None)
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd=cwd, input=script or None)
 
 
 def read_by(shell: str, lines: list[str], folder: Path, **variables: str) -> list[str]:
     """Let a shell read lines; return what it printed. Nothing but that may come of it."""
-    argv, suffix = SHELLS[shell]
+    started, suffix = SHELLS[shell]
     show, script = folder / "show", folder / f"read.{suffix}"
     show.write_text(SHOW, encoding="utf-8")
     text = "\n".join([*PROMPT.get(suffix, []), *lines, ""])
     script.write_text(text.replace("show", f"sh '{show}'"), encoding="utf-8")
-    done = run(*argv, str(script), variables=variables)
+    done = run(*started, str(script), variables=variables)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
 
@@ -78,7 +79,7 @@ def with_libraries(folder: Path, *names: str, by_uv: bool = False) -> Environmen
         (folder / SITE / name / "lib").mkdir(parents=True)
     made = made_at(folder)
     for step in activation_steps(made, EVERY):
-        assert run(*step.argv).returncode == 0
+        assert run(*argv(step)).returncode == 0
     return made
 
 
@@ -151,8 +152,8 @@ def test_condas_hooks_lie_where_conda_reads_them(shell: str, tmp_path: Path) -> 
     (folder / "lib").mkdir(parents=True)
     (folder / "bin").mkdir()
     for step in activation_steps(made_at(folder, "lib", installer="conda"), (suffix,)):
-        assert run(*step.argv).returncode == 0
-        assert run(*step.verify).returncode == 0
+        assert run(*argv(step)).returncode == 0
+        assert run(*verify(step)).returncode == 0
     on, off = (
         reading(suffix, f"etc/conda/{kind}.d/envcheck-cuda.{suffix}", "CONDA_PREFIX")
         for kind in ("activate", "deactivate")
@@ -169,9 +170,9 @@ def test_condas_hooks_lie_where_conda_reads_them(shell: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("installer", ["pip", "conda"])
 def test_what_is_typed_writes_what_the_command_writes(shell: str, installer: str, tmp_path: Path) -> None:
     steps = activation_steps(made_at(Path(NAME), installer=installer), EVERY)
-    ways: list[Callable[[Step], str]] = [lambda step: step_line(PLAN, step)]
+    ways: list[Callable[[Step], str]] = [lambda step: action_line(step.action, folded=True)]
     if SHELLS[shell][1] == "sh":
-        ways.append(lambda step: here_document(step.argv))
+        ways.append(lambda step: script_line(step.action))
     trees = []
     for number, typed in enumerate([None, *ways]):
         root = tmp_path / str(number)
@@ -179,8 +180,8 @@ def test_what_is_typed_writes_what_the_command_writes(shell: str, installer: str
         for name in ("activate", "activate.csh", "activate.fish", "activate.ps1"):
             (root / NAME / "bin" / name).write_text("# as it was\n")
         for step in (*steps, *steps):
-            argv = SHELLS[shell][0] if typed else step.argv
-            done = run(*argv, cwd=root, script=typed(step) + "\n" if typed else "")
+            started = SHELLS[shell][0] if typed else argv(step)
+            done = run(*started, cwd=root, script=typed(step) + "\n" if typed else "")
             assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
         trees.append({path.relative_to(root): path.read_text() for path in root.rglob("*") if path.is_file()})
     assert all(tree == trees[0] for tree in trees)
@@ -194,11 +195,11 @@ def test_every_step_is_verified_and_taken_back(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in (folder / "bin").iterdir() if path.suffix and path.is_file()}
     steps = activation_steps(made_at(folder), EVERY)
     for step in (*steps, *steps):
-        assert run(*step.argv).returncode == 0
-        assert run(*step.verify).returncode == 0
+        assert run(*argv(step)).returncode == 0
+        assert run(*verify(step)).returncode == 0
     assert sum(path.read_bytes() != text for path, text in before.items()) >= 2
     for step in reversed(steps):
-        assert run(*step.undo).returncode == 0
+        assert run(*undo(step)).returncode == 0
     assert {path: path.read_bytes() for path in before} == before
     assert "envcheck" not in (folder / "bin/activate").read_text(encoding="utf-8")
     assert not (folder / "bin/envcheck-cuda").exists()

@@ -12,6 +12,7 @@ from envcheck.plan.requests import Description, Wish, planned_facts, read_reques
 from envcheck.rules import Context, Target, evaluate
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import A100, LAPTOP, OLD_DRIVER, V100, WINDOWS, chosen, machine, matrix, planned
+from tests.typed import argv
 
 
 def test_the_newest_release_without_a_known_fault_is_chosen() -> None:
@@ -174,7 +175,7 @@ def test_what_one_python_lacks_is_not_said_of_an_older_one() -> None:
 )
 def test_pip_is_renewed_to_one_that_runs_on_that_python(text: str, python: str, pip: str) -> None:
     (step,) = [item for item in planned(text, on=machine(python=python)).steps if item.id == "upgrade-pip"]
-    assert step.argv[-1] == pip
+    assert argv(step)[-1] == pip
 
 
 def test_libraries_that_dropped_a_gpu_count_as_much_as_the_build() -> None:
@@ -224,9 +225,9 @@ def test_a_release_that_the_plugin_cannot_be_loaded_into_goes_without_and_says_s
 
 def test_a_system_toolkit_is_not_installed_into_the_python_that_makes_the_environment() -> None:
     plan = planned("tensorflow==2.4.*", on=machine("3.8", "535.104.05", "7.5"), installer="pip")
-    assert not [step for step in plan.steps if step.argv[:1] == ("python3",)]
+    assert not [step for step in plan.steps if argv(step)[:1] == ("python3",)]
     (cudnn,) = [step for step in plan.steps if "cudnn-missing" in step.resolves]
-    assert (cudnn.scope, cudnn.argv) == ("system", ())
+    assert (cudnn.scope, argv(cudnn)) == ("system", ())
 
 
 def test_work_on_the_cpu_needs_no_cuda_even_where_the_newest_release_is_a_cuda_build() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from envcheck.model import Facts, Known, Source, replaced
-from envcheck.plan.container_host import container_toolkit_steps
 from envcheck.plan.requests import planned_facts
+from envcheck.plan.steps import container_toolkit_steps
 from envcheck.rules import Context
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import WINDOWS, machine, matrix
+from tests.typed import argv, verify
 
 SEEN = Source("file", "composed")
 
@@ -17,7 +18,7 @@ SEEN = Source("file", "composed")
 def steps(facts: Facts) -> list[tuple[str, bool]]:
     found = container_toolkit_steps(Context(facts, matrix()))
     assert all(step.scope == "system" for step in found)
-    return [(step.id, bool(step.argv)) for step in found]
+    return [(step.id, bool(argv(step))) for step in found]
 
 
 def test_a_known_distribution_gets_commands() -> None:
@@ -39,7 +40,7 @@ def on(distribution: str, like: str = "", root: bool = False) -> list[tuple[str,
         distribution_like=Known(like, SEEN),
         is_root=Known(root, SEEN),
     )
-    return [step.argv for step in container_toolkit_steps(Context(replaced(facts, host=host), matrix()))]
+    return [argv(step) for step in container_toolkit_steps(Context(replaced(facts, host=host), matrix()))]
 
 
 @pytest.mark.parametrize(
@@ -65,10 +66,10 @@ def test_windows_is_told_of_docker_desktop() -> None:
     facts = planned_facts(None, WINDOWS, matrix(), expects_gpu=True)
     (step,) = container_toolkit_steps(Context(facts, matrix()))
     assert "Docker Desktop" in step.purpose
-    assert step.argv == ()
+    assert argv(step) == ()
 
 
 def test_an_unknown_system_is_told_what_to_see() -> None:
     facts = planned_facts(None, machine(), matrix(), expects_gpu=True)
     (step,) = container_toolkit_steps(Context(facts, matrix()))
-    assert step.verify == ("nvidia-ctk", "--version")
+    assert verify(step) == ("nvidia-ctk", "--version")

@@ -12,18 +12,20 @@ import pytest
 import yaml
 
 import envcheck
+from envcheck.actions import AskPerson, CreateEnvironment, RunCommand, Show, WriteFile
+from envcheck.actions.shells import powershell_line, script_line
 from envcheck.cli.group import run
 from envcheck.model import replaced
-from envcheck.model.plans import Environment, Plan, RequirementSet, Step
-from envcheck.model.writing import read_writing
+from envcheck.model.actions import SYSTEM, Step
+from envcheck.model.plans import Environment, Plan, RequirementSet
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import Description, planned_facts, read_requests
 from envcheck.render.plan_files import render_environment_file, render_plan_json, render_requirements, render_script
 from envcheck.render.plan_text import render_plan_text
-from envcheck.render.shells import here_document, powershell_line
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.goldens import FILES, PLANS, golden, text_of
 from tests.plan.machines import A100, machine, matrix, planned
+from tests.typed import argv, env, lasting, words
 
 SCHEMA = Path(envcheck.__file__).parent / "schemas" / "plan.schema.json"
 
@@ -40,29 +42,30 @@ def test_the_document_fits_its_schema(name: str) -> None:
     validate = fastjsonschema.compile(json.loads(SCHEMA.read_text(encoding="utf-8")))
     document = json.loads(render_plan_json(PLANS[name], "compatible"))
     validate(document)
-    assert [step["argv"] for step in document["steps"]] == [list(step.argv) for step in PLANS[name].steps]
+    system = PLANS[name].system
+    assert [step["argv"] for step in document["steps"]] == [list(argv(step, system)) for step in PLANS[name].steps]
 
 
 @pytest.mark.parametrize("name", [name for name in PLANS if name not in ("windows", "blocked")])
 def test_a_shell_reads_the_commands_back(name: str) -> None:
     script = render_script(PLANS[name])
-    assert subprocess.run(["sh", "-n"], input=script, text=True, check=False).returncode == 0
-    expected = [step for step in PLANS[name].steps if step.argv and step.scope != "system"]
-    for written in [here_document(step.argv) for step in expected if read_writing(step.argv)]:
+    assert subprocess.run(["sh", "-n"], input=script, text=True, timeout=10, check=False).returncode == 0
+    expected = [step for step in PLANS[name].steps if argv(step) and step.scope != "system"]
+    for written in [script_line(step.action) for step in expected if isinstance(step.action, WriteFile)]:
         assert script.count(written) == 1  # tests/plan/test_activation.py has shells run them
         script = script.replace(written, "")
     lines = [line for line in script.splitlines() if line and not line.startswith(("#", "set ", "trap "))]
-    others = [step for step in expected if not read_writing(step.argv)]
-    assert [shlex.split(line)[len(step.env) :] for line, step in zip(lines, others, strict=True)] == [
-        list(step.argv) for step in others
-    ]
+    others = [step for step in expected if not isinstance(step.action, WriteFile)]
+    assert [shlex.split(line) for line in lines] == [list(words(step)) for step in others]
 
 
 @pytest.mark.parametrize("shell", ["sh", pytest.param("zsh", marks=pytest.mark.needs("zsh"))])
 def test_a_script_stops_at_the_first_failure_and_says_so(tmp_path: Path, shell: str) -> None:
-    steps = tuple(Step(name, name, argv) for name, argv in (("a", ("true",)), ("b", ("sh", "-c", "exit 3"))))
-    plan = replaced(PLANS["torch-of-its-index"], steps=(*steps, Step("c", "c", ("touch", "reached"))))
-    for failing, told in ((plan, "Stopped: "), (replaced(plan, steps=steps[:1]), "")):
+    first = Step("a", Show(("true",), "Do nothing."))
+    failing_one = Step("b", RunCommand(("sh", "-c", "exit 3"), "Fail."))
+    last = Step("c", RunCommand(("touch", "reached"), "Touch it."))
+    plan = replaced(PLANS["torch-of-its-index"], steps=(first, failing_one, last))
+    for failing, told in ((plan, "Stopped: "), (replaced(plan, steps=(first,)), "")):
         done = subprocess.run(
             [shell], input=render_script(failing), cwd=tmp_path, capture_output=True, text=True, check=False
         )
@@ -72,9 +75,9 @@ def test_a_script_stops_at_the_first_failure_and_says_so(tmp_path: Path, shell: 
 
 def test_conda_is_told_the_drivers_cuda() -> None:
     (create, *_) = PLANS["conda-builds"].steps
-    assert create.env == {"CONDA_OVERRIDE_CUDA": "12.4"}
-    assert "pytorch=2.5.1=cuda*" in create.argv
-    assert "--override-channels" in create.argv
+    assert env(create) == {"CONDA_OVERRIDE_CUDA": "12.4"}
+    assert "pytorch=2.5.1=cuda*" in argv(create)
+    assert "--override-channels" in argv(create)
 
 
 def test_powershell_takes_nothing_for_code() -> None:
@@ -92,7 +95,7 @@ def test_powershell_takes_nothing_for_code() -> None:
 
 
 def test_texts_of_a_data_file_cannot_leave_their_line() -> None:
-    step = Step("x", "purpose\nrm -rf ~", ("echo", "a\nrm -rf ~"))
+    step = Step("x", Show(("echo", "a\nrm -rf ~"), "purpose\nrm -rf ~"))
     made = Environment(".venv", "pip", "3.11", "linux_x86_64", (RequirementSet(("torch==2.0",)),))
     plan = Plan("cpu", PLANS["windows"].releases, (step,), requirements=("torch\nevil",), environments=(made,))
     for text in (render_script(plan), render_requirements(plan)):
@@ -129,7 +132,7 @@ def test_pins_stand_in_the_requirements_with_their_hashes() -> None:
 def test_a_script_tells_what_only_a_person_can_do() -> None:
     facts = planned_facts(snapshot_of("rtx5090-with-driver-560").facts, Description(), matrix(), expects_gpu=True)
     plan = build_plan(facts, matrix(), read_requests(("torch<2.14",), matrix()))
-    by_hand = Step("x", "Do it yourself.", (), scope="system")
+    by_hand = Step("x", AskPerson("Do it yourself.", SYSTEM))
     lines = render_script(replaced(plan, steps=(by_hand, *plan.steps))).splitlines()
     assert lines[lines.index("# Do it yourself.") + 1] == "# (by hand)"
     assert "# as an administrator: sudo apt-get update" in lines
@@ -145,26 +148,25 @@ def test_steps_of_the_machine_say_how_they_are_seen_and_taken_back() -> None:
     assert "#    not undone: a restart is not taken back" in shown
     assert "#    check: nvidia-smi" in shown
     library = next(step for step in plan.steps if step.scope == "environment" and step.id == "install")
-    assert f"#    not undone: {library.lasting}" not in shown
-    assert f"#    not undone: {library.lasting}" in render_plan_text(plan, verbose=True).splitlines()
+    assert f"#    not undone: {lasting(library)}" not in shown
+    assert f"#    not undone: {lasting(library)}" in render_plan_text(plan, verbose=True).splitlines()
 
 
 def test_another_way_than_the_steps_of_the_machine_is_a_note() -> None:
     facts = planned_facts(snapshot_of("updated-driver-not-reloaded").facts, Description(), matrix(), expects_gpu=False)
     plan = build_plan(facts, matrix(), read_requests(("torch<2.14",), matrix()))
-    assert [step.argv[-1] for step in plan.steps if step.scope == "system"] == ["nvidia", "nvidia"]
+    assert [argv(step)[-1] for step in plan.steps if step.scope == "system"] == ["nvidia", "nvidia"]
     (note,) = (item for item in plan.notes if item.startswith("In place of the steps for driver-library-mismatch: "))
     assert note.endswith("$ sudo reboot")
 
 
 def test_what_takes_a_step_back_is_written_for_the_same_shell() -> None:
     plan = PLANS["windows"]
-    made = replaced(plan, environments=tuple(replaced(item, folder="a b") for item in plan.environments))
-    steps = tuple(
-        replaced(step, undo=("powershell", "-LiteralPath", "a b")) if step.undo else step for step in plan.steps
-    )
-    shown = render_plan_text(replaced(made, steps=steps), verbose=True)
-    assert '#    undo: powershell -LiteralPath "a b"' in shown
+    (create, *others) = plan.steps
+    assert isinstance(create.action, CreateEnvironment)
+    moved = replaced(create, action=replaced(create.action, folder="a b"))
+    shown = render_plan_text(replaced(plan, steps=(moved, *others)), verbose=True)
+    assert '#    undo: cmd /c rmdir /s /q "a b"' in shown
 
 
 @pytest.mark.parametrize("form", ["script", "requirements", "dockerfile", "environment-yml"])

@@ -6,7 +6,7 @@ from envcheck.model import Distribution, Facts, FrameworkBuild, Known, Source, r
 from envcheck.model.plans import Plan
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import matrix
-from tests.plan.test_into import argv, into, plan_of
+from tests.plan.test_into import argv_of, into, plan_of
 
 SEEN = Source("file", "composed")
 NUMPY = Distribution("numpy", "1.26.4", installer="pip")
@@ -41,13 +41,13 @@ def test_what_pip_brought_goes_with_what_it_needs_before_condas_build_comes() ->
     einsum, own = Distribution("opt-einsum", "3.4.0", installer="uv"), Distribution("einops", "0.8", installer="pip")
     plan = condas("jax==0.6.2", jax, jaxlib, einsum, NUMPY, own)
     assert [step.id for step in plan.steps] == ["remove", "create-environment", "verify"]
-    assert argv(plan, "remove")[1:] == ("-m", "pip", "uninstall", "-y", "jax", "jaxlib", "opt-einsum", "numpy")
+    assert argv_of(plan, "remove")[1:] == ("-m", "pip", "uninstall", "-y", "jax", "jaxlib", "opt-einsum", "numpy")
 
 
 def test_what_conda_lists_itself_stays_for_conda_to_change() -> None:
     jaxlib = Distribution("jaxlib", "0.5.3", installer="pip", requires=("numpy>=1.25",))
     plan = condas("jax==0.6.2", jaxlib, CONDAS_NUMPY)
-    assert argv(plan, "remove")[5:] == ("jaxlib",)
+    assert argv_of(plan, "remove")[5:] == ("jaxlib",)
 
 
 def test_condas_own_build_is_changed_by_conda_alone() -> None:
@@ -62,13 +62,13 @@ def test_condas_build_goes_before_pips_comes() -> None:
     plan = condas("tensorflow==2.20.*", there, base, CONDAS_NUMPY)
     assert [step.id for step in plan.steps] == ["create-environment", "remove-conda", "install", "verify"]
     told = ("conda", "remove", "-y", "-p", "./env", "--force", "tensorflow", "tensorflow-base")
-    assert argv(plan, "remove-conda") == told
+    assert argv_of(plan, "remove-conda") == told
 
 
 def test_a_build_that_pip_has_overwritten_goes_from_condas_list_too() -> None:
     pips = Distribution("torch", "2.9.0", installer="pip")
     listed = Distribution("pytorch", "2.5.1", installer="conda", scope="conda", build="cpu_mkl_py311h0_0")
     plan = condas("torch==2.5.1", pips, listed)
-    assert argv(plan, "remove")[-1] == "torch"
-    assert argv(plan, "remove-conda")[-1] == "pytorch"
+    assert argv_of(plan, "remove")[-1] == "torch"
+    assert argv_of(plan, "remove-conda")[-1] == "pytorch"
     assert [step.id for step in plan.steps][:3] == ["remove", "remove-conda", "create-environment"]

@@ -6,14 +6,26 @@ import re
 
 import pytest
 
+from envcheck.actions import InstallCondaPackages
+from envcheck.model.actions import Step
 from envcheck.model.plans import Environment, RequirementSet
-from envcheck.plan import conda, pip, uv
 from envcheck.plan.images import Images, images_for
-from envcheck.plan.paths import interpreter, removal, starter
-from envcheck.plan.smoke_line import verification_step
+from envcheck.plan.steps import environment_steps, interpreter, verification_step
 from tests.plan.machines import machine, planned
+from tests.typed import argv, undo, verify
 
 MADE = Environment("e", "conda", "3.11", "linux_x86_64", channels=("conda-forge",), packages=("python=3.11",))
+
+
+def creation(made: Environment) -> Step:
+    """Return the step that makes an environment."""
+    return environment_steps(made, ("jax",), "cpu")[0]
+
+
+def installation(wanted: RequirementSet, installer: str) -> Step:
+    """Return the step that installs requirements."""
+    made = Environment("e", installer, "3.11", "linux_x86_64", (wanted,))
+    return next(step for step in environment_steps(made, ("torch",), "cpu") if step.id == "install")
 
 
 @pytest.mark.parametrize(
@@ -26,19 +38,21 @@ def test_what_is_no_conda_spec_gets_into_no_command(spec: str) -> None:
         Environment("e", "conda", "3.11", "linux_x86_64", channels=(spec,), packages=("python=3.11",)),
     ):
         with pytest.raises(ValueError, match=re.escape(spec)):
-            conda.environment_steps(made)
+            creation(made)
+        with pytest.raises(ValueError, match=re.escape(spec)):
+            argv(InstallCondaPackages(made.packages, made.channels))
 
 
 def test_conda_makes_an_environment_at_a_path_and_never_by_a_name() -> None:
-    (step,) = conda.environment_steps(MADE)
-    assert step.argv == (
+    step = creation(MADE)
+    assert argv(step) == (
         *("conda", "create", "-y", "-p", "./e", "--override-channels", "-c", "conda-forge"),
         "python=3.11",
     )
-    assert step.undo == ("rm", "-rf", "--", "e")
-    assert step.verify == ("e/bin/python", "--version")
-    (far,) = conda.environment_steps(Environment("/srv/e", "conda", "3.11", "linux_x86_64", packages=("python=3.11",)))
-    assert far.argv[4] == "/srv/e"
+    assert undo(step) == ("rm", "-rf", "--", "e")
+    assert verify(step) == ("e/bin/python", "--version")
+    far = creation(Environment("/srv/e", "conda", "3.11", "linux_x86_64", packages=("python=3.11",)))
+    assert argv(far)[4] == "/srv/e"
 
 
 @pytest.mark.parametrize(
@@ -54,26 +68,27 @@ def test_conda_makes_an_environment_at_a_path_and_never_by_a_name() -> None:
 def test_a_folder_is_never_taken_for_a_name(folder: str, platform: str, path: str) -> None:
     """To mamba and micromamba what has no separator is the name of an environment elsewhere."""
     made = Environment(folder, "conda", "3.11", platform, packages=("python=3.11",), library_folders=("lib",))
-    assert conda.environment_steps(made)[0].argv[4] == path
-    assert verification_step(made, ("jax",), "cpu").argv[:4] == ("conda", "run", "-p", path)
+    system = "windows" if platform == "win_amd64" else "linux"
+    assert argv(creation(made), system)[4] == path
+    assert argv(verification_step(made, ("jax",), "cpu"), system)[:4] == ("conda", "run", "-p", path)
 
 
 @pytest.mark.parametrize("text", ["numpy; id", "-r x", "--index-url=https://example.org", "numpy @ file:///x", "Numpy"])
 def test_what_is_no_requirement_gets_into_no_command(text: str) -> None:
-    wanted = RequirementSet(("torch==2.7.1", text))
-    for installer in (pip, uv):
-        with pytest.raises(ValueError, match=re.escape(text)):
-            installer.install_argv("python", wanted)
+    for wanted in (RequirementSet(("torch==2.7.1", text)), RequirementSet(("torch==2.7.1",), kept=(text,))):
+        for installer in ("pip", "uv"):
+            with pytest.raises(ValueError, match=re.escape(text)):
+                installation(wanted, installer)
 
 
 def test_an_index_of_its_own_is_the_only_one() -> None:
     wanted = RequirementSet(("torch==2.7.1+cu118",), "https://download.pytorch.org/whl/cu118", ("x",))
-    assert pip.install_argv("p", wanted) == (
-        *("p", "-m", "pip", "install", "--only-binary=:all:", "--no-binary=x"),
+    assert argv(installation(wanted, "pip")) == (
+        *("e/bin/python", "-m", "pip", "install", "--only-binary=:all:", "--no-binary=x"),
         *("--index-url", wanted.index, "torch==2.7.1+cu118"),
     )
-    assert uv.install_argv("p", wanted) == (
-        *("uv", "pip", "install", "--python", "p", "--only-binary", ":all:", "--no-binary", "x"),
+    assert argv(installation(wanted, "uv")) == (
+        *("uv", "pip", "install", "--python", "e/bin/python", "--only-binary", ":all:", "--no-binary", "x"),
         *("--default-index", wanted.index, "torch==2.7.1+cu118"),
     )
 
@@ -87,8 +102,8 @@ def test_several_frameworks_are_named_by_the_step_that_brings_them() -> None:
 def test_windows_has_paths_and_programs_of_its_own() -> None:
     made = Environment("e", "pip", "3.10", "win_amd64")
     assert interpreter(made) == "e\\Scripts\\python.exe"
-    assert starter(made, "") == ("py", "-3.10")
-    assert removal(made) == ("cmd", "/c", "rmdir", "/s", "/q", "e")
+    assert argv(creation(made), "windows") == ("py", "-3.10", "-m", "venv", "e")
+    assert undo(creation(made), "windows") == ("cmd", "/c", "rmdir", "/s", "/q", "e")
 
 
 def image(python: str, glibc: str = "", installer: str = "pip") -> Images:

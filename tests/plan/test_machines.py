@@ -16,6 +16,7 @@ from envcheck.plan.requests import Description, planned_facts, read_requests
 from envcheck.render.json_report import render_snapshot
 from tests.hosts.test_hosts import NAMES, snapshot_of
 from tests.plan.machines import chosen, machine, matrix, planned
+from tests.typed import argv, lasting, undo, unverified, verify
 
 FRAMEWORKS = ("tensorflow", "torch", "jax")
 
@@ -31,9 +32,9 @@ def test_a_recorded_machine_gets_a_plan_or_a_reason(name: str) -> None:
     for step in plan.steps:
         assert step.scope in ("environment", "user", "system")
         assert step.purpose
-        assert step.argv or step.scope == "system"
-        assert step.verify or step.unverified, step
-        assert step.undo or step.lasting, step
+        assert argv(step) or step.scope == "system"
+        assert verify(step) or unverified(step), step
+        assert undo(step) or lasting(step), step
     for release in plan.releases:
         assert not release.index or "--extra-index-url" not in str(plan.steps)
 

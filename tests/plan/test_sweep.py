@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 
-from envcheck.explain.remedies import document
-from envcheck.model import Command, Fix, Report, Way
-from envcheck.model.plans import SYSTEM, Step
-from envcheck.plan.container_host import container_toolkit_steps
-from envcheck.plan.proofs import Proof, proof_of
-from envcheck.plan.repair import repair_plan
-from envcheck.rules.compiler_fixes import compiler_anywhere, install_compiler, other_visual_studio
-from envcheck.rules.fixes_driver import other_module, reload_driver, reload_uvm, sign_module, start_fabric_manager
-from envcheck.rules.fixes_system import install_driver
-from tests.hosts.test_hosts import NAMES, judged
-from tests.rules.factory_machine import NONE, context, known
+from envcheck.actions import Action
+from envcheck.diagnosis import with_steps
+from envcheck.model import Alternative, Problem, Remedy, Report
+from envcheck.model.actions import CHANGES_NOTHING, SYSTEM, Step
+from envcheck.plan.steps import container_toolkit_steps
+from envcheck.remedies import remedy_for
+from envcheck.remedies.rows import _MAKERS, document
+from envcheck.remedies.situation import Situation
+from envcheck.remedies.system import install_compiler, install_driver, other_visual_studio
+from tests.hosts.test_hosts import NAMES, context_of, diagnosed
+from tests.rules.factory_machine import NONE, UNREAD, context, known
+from tests.typed import argv, judged, lasting, undo, unverified, verify
 
 # How a command says that it is not the next one but another way to the same end.
 ANOTHER_WAY = re.compile(
@@ -30,85 +31,104 @@ ANOTHER_WAY = re.compile(
 FAMILIES = ("debian", "ubuntu", "fedora", "rocky", "opensuse-leap", "arch", "nixos")
 
 
-def is_told(step: Step) -> bool:
-    return bool(step.verify or step.unverified) and bool(step.undo or step.lasting)
+def has_check_and_undo(item: Action | Step, system: str = "linux") -> bool:
+    checked = verify(item, system) or unverified(item, system)
+    return bool(checked) and bool(undo(item, system) or lasting(item, system))
 
 
-def only_shows(argv: tuple[str, ...]) -> bool:
-    return proof_of(argv).lasting == "it changes nothing"
+def only_shows(action: Action) -> bool:
+    return lasting(action) == CHANGES_NOTHING
 
 
-def test_every_step_of_a_machine_is_seen_and_taken_back_or_says_why_not() -> None:
-    steps = [(name, step) for name in NAMES for step in repair_plan(judged(name)).steps]
-    assert steps
-    assert [found for found in steps if not is_told(found[1])] == []
+def other_ways_among(actions: Iterable[Action]) -> list[str]:
+    """List the purposes of the steps that are another way to the same end."""
+    return [item.purpose for item in actions if ANOTHER_WAY.search(item.purpose) and not only_shows(item)]
 
 
-def test_no_step_of_a_machine_is_another_way() -> None:
-    fixes = [(name, finding.fix) for name in NAMES for finding in judged(name).findings if finding.fix]
-    assert fixes
-    for name, fix in fixes:
-        wrong = [
-            item.purpose for item in fix.commands if ANOTHER_WAY.search(item.purpose) and not only_shows(item.argv)
-        ]
-        assert wrong == [], name
-        for command in (*fix.commands, *(item for way in fix.alternatives for item in way.commands)):
-            assert proof_of(command.argv) != Proof(), (name, command)  # so that a shell's words are the table's
+def reports(name: str) -> tuple[Report, ...]:
+    """Return a machine's report by the remedies alone, and with the plan of what replaces a framework."""
+    return with_steps(judged(context_of(name))), diagnosed(name)
 
 
-def of_families() -> Iterator[Fix]:
-    for name in FAMILIES:
-        here = context(host={"distribution_id": known(name), "distribution_like": NONE})
-        yield from (install_driver(here, None), install_driver(here, "470", exact=True), reload_driver(here))
-        yield from (reload_uvm(here), sign_module(here), start_fabric_manager(here, "550.90.07"))
-        yield from (other_module(here, "open"), other_module(here, "proprietary"))
-        yield from (install_compiler(here, 6, 12), compiler_anywhere(here, 12))
-    yield other_visual_studio("19.39")
+@pytest.mark.parametrize("name", NAMES)
+def test_every_step_of_a_machine_is_seen_and_taken_back_or_says_why_not(name: str) -> None:
+    for report in reports(name):
+        assert report.steps or not any(finding.fix for finding in report.findings)
+        for step in report.steps:
+            assert has_check_and_undo(step, report.system), step
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_step_of_a_machine_is_another_way(name: str) -> None:
+    for report in reports(name):
+        for fix in (finding.fix for finding in report.findings if finding.fix):
+            assert other_ways_among(fix.actions) == []
+            for action in (*fix.actions, *(item for way in fix.alternatives for item in way.actions)):
+                assert has_check_and_undo(action, report.system), action
+
+
+def situation(name: str = "") -> Situation:
+    """Return the situation on one Linux distribution; "" one that is not known."""
+    called = known(name) if name else UNREAD
+    return Situation(context(host={"distribution_id": called, "distribution_like": NONE}))
+
+
+def remedies_of_the_system(here: Situation) -> Iterator[Remedy]:
+    yield from (install_driver(here), install_driver(here, "470", exact=True))
+    yield install_compiler(here, 6, 12)
+    for finding_id, problem in (
+        ("driver-library-mismatch", Problem()),
+        ("driver-device-nodes", Problem(("bad-state",))),
+        ("driver-secure-boot", Problem()),
+        ("fabric-manager", Problem(driver="550.90.07")),
+        ("driver-missing", Problem(("other-module",), values=(("module_kind", "open"),))),
+        ("driver-missing", Problem(("other-module",), values=(("module_kind", "proprietary"),))),
+    ):
+        found = remedy_for(finding_id, problem, here)
+        assert found is not None, finding_id
+        yield found
 
 
 def test_what_changes_the_system_is_told_for_every_family() -> None:
-    fixes = list(of_families())
-    ways: list[Fix | Way] = [*fixes, *(way for fix in fixes for way in fix.alternatives)]
-    commands = [item for way in ways for item in way.commands]
-    assert len(commands) > 100
-    for command in commands:
-        found = proof_of(command.argv)
-        assert found.verify or found.unverified, command
-        assert found.undo or found.lasting, command
-        assert command.argv[:1] != ("sudo",) or found.undo[:1] in ((), ("sudo",)), command
-    assert [item.purpose for fix in fixes for item in fix.commands if ANOTHER_WAY.search(item.purpose)] == []
+    fixes = [fix for name in (*FAMILIES, "") for fix in remedies_of_the_system(situation(name))]
+    fixes.append(other_visual_studio("19.39"))
+    ways: list[Remedy | Alternative] = [*fixes, *(way for fix in fixes for way in fix.alternatives)]
+    actions = [item for way in ways for item in way.actions]
+    assert len(actions) > 100
+    for action in actions:
+        assert has_check_and_undo(action), action
+        assert argv(action)[:1] != ("sudo",) or undo(action)[:1] in ((), ("sudo",)), action
+    assert [item.purpose for fix in fixes for item in fix.actions if ANOTHER_WAY.search(item.purpose)] == []
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_host_of_containers_is_told_for_every_family(name: str) -> None:
-    here = context(host={"distribution_id": known(name), "distribution_like": NONE})
-    for step in container_toolkit_steps(here):
+    for step in container_toolkit_steps(situation(name).context):
         assert step.scope == SYSTEM
-        assert is_told(step), step
+        assert has_check_and_undo(step), step
 
 
 def test_no_remedy_takes_another_way_for_a_step() -> None:
+    here = situation("ubuntu")
     for row in document()["remedies"]:
-        for item in row.get("commands", ()):
-            assert "install" in item or not _is_another(item), row["summary"]
-        for item in (
-            *row.get("commands", ()),
-            *(item for way in row.get("alternatives", ()) for item in way.get("commands", ())),
-        ):
-            assert "install" in item or proof_of(tuple(item["argv"])) != Proof(), item
+        own = list(actions_of(row, here))
+        assert other_ways_among(own) == [], row["summary"]
+        for action in (*own, *(item for way in row.get("alternatives", ()) for item in actions_of(way, here))):
+            assert has_check_and_undo(action), action
 
 
-def _is_another(item: dict[str, Any]) -> bool:
-    return bool(ANOTHER_WAY.search(item.get("purpose", ""))) and not only_shows(tuple(item["argv"]))
+def actions_of(row: dict[str, Any], here: Situation) -> Iterator[Action]:
+    """Make the actions of a row, with the names of its values in place of them; packages of the system left out."""
+    for item in row.get("actions", ()):
+        if "install" not in item:
+            yield _MAKERS[next(name for name in item if name in _MAKERS)](item, here)
 
 
 def test_a_restart_comes_last_of_what_it_is_for() -> None:
-    finding = judged("driver-470-for-cuda-12").findings[0]
+    finding = judged(context_of("driver-470-for-cuda-12")).findings[0]
     assert finding.fix is not None
-    report = Report("incompatible", "gpu", "No.", (finding,), ())
-    steps = repair_plan(report).steps
-    assert [step.argv[-1] for step in steps][-1] == "reboot"
-    assert steps[-1].verify == ("envcheck", "doctor", "--only", finding.id)
-    assert steps[-1].lasting == "a restart is not taken back"
-    assert all(step.verify[:2] != ("envcheck", "doctor") for step in steps[:-1])
-    assert isinstance(finding.fix.commands[0], Command)
+    steps = with_steps(Report("incompatible", "gpu", "No.", (finding,), ())).steps
+    assert argv(steps[-1])[-1] == "reboot"
+    assert verify(steps[-1]) == ("envcheck", "doctor", "--only", finding.id)
+    assert lasting(steps[-1]) == "a restart is not taken back"
+    assert all(verify(step)[:2] != ("envcheck", "doctor") for step in steps[:-1])

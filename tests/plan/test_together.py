@@ -6,6 +6,7 @@ from packaging.version import Version
 
 from envcheck.render.plan_text import render_plan_text
 from tests.plan.machines import A100, OLD_DRIVER, V100, chosen, machine, matrix, planned
+from tests.typed import argv
 
 
 def test_pins_that_clash_move_the_framework_asked_for_later() -> None:
@@ -54,7 +55,7 @@ def test_an_index_of_its_own_is_a_set_of_its_own() -> None:
     assert first.index.endswith("/cpu")
     assert first.requirements == ("torch==2.15.0+cpu",)
     assert second.index == ""
-    assert not any("extra-index" in word for step in plan.steps for word in step.argv)
+    assert not any("extra-index" in word for step in plan.steps for word in argv(step))
 
 
 def test_an_exact_pin_does_not_meet_a_build_whose_pins_are_not_known() -> None:

@@ -8,9 +8,10 @@ import struct
 
 import pytest
 
+from envcheck.actions.activation import EVERY_SHELL
 from envcheck.cli.plan import show
 from envcheck.model import replaced
-from envcheck.plan.activation import EVERY_SHELL, activation_steps
+from envcheck.plan.steps import activation_steps
 from envcheck.render.plan_text import fitted, render_plan_text
 from tests.plan.goldens import PLANS
 from tests.plan.machines import machine, planned

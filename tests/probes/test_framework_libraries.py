@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.actions.activation import launcher_path, write_launcher
 from envcheck.host.local import LocalHost
 from envcheck.model import Absent, FrameworkBuild, Known, LibraryLookup, value_of
 from envcheck.model.plans import Environment
-from envcheck.plan.activation import folder_words
+from envcheck.plan.steps import folder_words
 from envcheck.probes.python import PythonSelection, collect_python
-from envcheck.rules.loader_hook import launcher_lines, launcher_path
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import BUILDS, cuda_library, library, metadata, tensorflow
 from tests.probes.pythons import make_venv
@@ -86,7 +86,7 @@ def test_what_the_activation_leads_to_is_found_once_activated(tmp_path: Path) ->
         str(tmp_path / "v"), "pip", "3.12", "linux_x86_64", library_folders=(f"{below}/nvidia/*/lib", "lib")
     )
     launcher = Path(launcher_path(made.folder))
-    launcher.write_text("\n".join(launcher_lines(folder_words(made))))
+    launcher.write_text("\n".join(write_launcher(made.folder, folder_words(made)).lines))
     found = lookups(tmp_path / "v")[CUDART]
     assert (known(found.found), found.via, found.elsewhere) == (str(wheel), "activation", ())
     launcher.write_text(f"add /elsewhere {wheel.parent}\n")

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.model import Absent, Source
-from envcheck.probes.frameworks import (
+from envcheck.frameworks import Framework
+from envcheck.frameworks.installed import (
     cuda_names,
-    least_cudnn,
     literals,
     opened_names,
-    parse_build_info,
     parse_conda_build,
     parse_library_version,
-    parse_local_version,
-    parse_version_file,
 )
+from envcheck.frameworks.jax import least_cudnn, parse_local_version
+from envcheck.frameworks.tensorflow import parse_build_info
+from envcheck.frameworks.torch import parse_version_file
+from envcheck.model import Absent, Source
 from tests.known import known
 
 BUILDS = Path(__file__).parent / "data" / "builds"
@@ -124,7 +124,7 @@ def test_library_names() -> None:
 
 
 def test_names_follow_from_the_cuda_version() -> None:
-    framework = {"opens": ["cudart", "cusolver", "cudnn"], "opens_optionally": ["nccl"]}
+    framework = Framework("any", {"opens": ["cudart", "cusolver", "cudnn"], "opens_optionally": ["nccl"]})
     assert opened_names(framework, "12.5.1", "9") == (
         ("libcudart.so.12", True), ("libcusolver.so.11", True), ("libcudnn.so.9", True), ("libnccl.so.2", False),
     )  # fmt: skip

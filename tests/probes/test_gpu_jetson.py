@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from envcheck.host.data_files import read_data
+from envcheck.host.data_files import load_data
 from envcheck.model import Absent, Known, Unknown, value_of
-from envcheck.probes.gpus import collect_gpus, parse_compatible, parse_model
+from envcheck.probes.gpus import JetsonTable, collect_gpus, parse_compatible, parse_model
 from tests.probes.gpu_machines import bare, installed, nvml_answer, nvml_gpu
 
 ORIN = {
     "/proc/device-tree/compatible": "nvidia,p3737-0000+p3701-0000\0nvidia,p3701-0000\0nvidia,tegra234\0",
     "/proc/device-tree/model": "NVIDIA Jetson AGX Orin Developer Kit\0",
 }
-TABLE = json.loads(read_data("jetson.json"))
+TABLE = load_data("jetson", JetsonTable)
 
 
 @pytest.mark.parametrize(

@@ -6,29 +6,28 @@ import json
 
 import pytest
 
-from envcheck.model import Command, Finding, Fix, Report, Way
-from envcheck.plan.repair import repair_plan
+from envcheck.actions import InstallPackages, InstallSystemPackages, LoadModule, Reboot
+from envcheck.diagnosis import with_steps
+from envcheck.model import Alternative, Finding, Remedy, Report
+from envcheck.remedies import for_system
 from envcheck.render.html import render_html
 from envcheck.render.json_report import render_json
 from envcheck.render.junit import render_report
 from envcheck.render.markdown import render_github, render_markdown
 from envcheck.render.report_text import finding_lines
 from envcheck.render.sarif import render_sarif
-from envcheck.rules.fixes_shell import fitted
 from tests.model.test_schemas import check, snapshot
+from tests.typed import argv
 
-OTHER = Way("Restart the machine.", (Command(("sudo", "reboot"), "system", "start anew"),))
-FIX = Fix("Load it.", (Command(("sudo", "modprobe", "nvidia"), "system", "load it"),), (OTHER,))
-REPORT = Report(
-    "incompatible", "gpu", "No.", (Finding("driver-missing", "incompatible", "error", "Gone.", fix=FIX),), ()
-)
+OTHER = Alternative("Restart the machine.", (Reboot(purpose="start anew"),))
+FIX = Remedy("Load it.", (LoadModule("nvidia", purpose="load it"),), (OTHER,))
+FINDING = Finding("driver-missing", "incompatible", "error", "Gone.", fix=FIX)
+REPORT = with_steps(Report("incompatible", "gpu", "No.", (FINDING,), ()))
 
 
 def as_text() -> str:
-    steps = repair_plan(REPORT).steps
-    return "\n".join(
-        label + said for label, said, _ in finding_lines(REPORT.findings[0], "", verbose=False, steps=steps)
-    )
+    lines = finding_lines(FINDING, "", verbose=False, steps=REPORT.steps)
+    return "\n".join(label + said for label, said, _ in lines)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +49,7 @@ def test_every_format_shows_both_ways(shown: str) -> None:
 
 
 def test_only_the_first_way_is_planned() -> None:
-    assert [step.argv for step in repair_plan(REPORT).steps] == [("sudo", "modprobe", "nvidia")]
+    assert [argv(step) for step in REPORT.steps] == [("sudo", "modprobe", "nvidia")]
     document = json.loads(render_json(REPORT, None))
     check("report", document)
     (finding,) = document["findings"]
@@ -60,13 +59,10 @@ def test_only_the_first_way_is_planned() -> None:
 
 
 def test_where_the_first_way_is_none_another_takes_its_place() -> None:
-    wheel = Way("Or the wheel.", (Command(("python", "-m", "pip", "install", "x")),))
-    fix = Fix("Install it.", (Command(("sudo", "apt-get", "install", "-y", "x"), "system"),), (OTHER, wheel))
-    report = Report("incompatible", "gpu", "No.", (Finding("a", "incompatible", "error", "b", fix=fix),), ())
-    found = fitted(report, "windows").findings[0].fix
-    assert found is not None
-    assert [command.argv for command in found.commands] == [("python", "-m", "pip", "install", "x")]
+    wheel = Alternative("Or the wheel.", (InstallPackages(("x",), "python3"),))
+    fix = Remedy("Install it.", (InstallSystemPackages("apt-get", ("x",)),), (OTHER, wheel))
+    found = for_system(fix, "windows")
+    assert [argv(action, "windows") for action in found.actions] == [("python", "-m", "pip", "install", "x")]
     assert found.summary == "Install it. Or the wheel."
     assert found.alternatives == ()
-    kept = fitted(report, "linux").findings[0].fix
-    assert kept == fix
+    assert for_system(fix, "linux") == fix

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from envcheck.actions import RunCommand, Show
+from envcheck.diagnosis import with_steps
 from envcheck.explain.judge import Reading, harmless_lines, line_that_matters
 from envcheck.explain.scan import Scan
 from envcheck.explain.signatures import Event
@@ -16,13 +18,13 @@ from envcheck.model import (
     NOTE,
     UNDETERMINED,
     WARNING,
-    Command,
     Evidence,
     Finding,
-    Fix,
+    Remedy,
     Report,
     Source,
 )
+from envcheck.model.actions import SYSTEM
 from envcheck.render.explain import print_cause, print_explanation, print_failure, render_explanation
 
 
@@ -37,14 +39,14 @@ def seen(item: Event) -> Evidence:
 NOISE = (event(1, "noise one", count=3), event(5, "noise two " * 30), event(6, "three"), event(7, "four"))
 MATTERS = event(9, "lib\x1b[31m.so: cannot open", count=2, worker="rank1")
 OTHER = event(12, "then this")
-QUESTION = Fix("If it is listed, it is hidden.", (Command(("nvidia-smi", "-L")),))
+QUESTION = Remedy("If it is listed, it is hidden.", (Show(("nvidia-smi", "-L")),))
 CAUSE = Finding(
     "toolkit-missing",
     INCOMPATIBLE,
     ERROR,
     "No libcudart.",
     (seen(MATTERS), seen(OTHER)),
-    Fix("Install it.", (Command(("apt-get", "install", "cuda"), "system", "installs it"),)),
+    Remedy("Install it.", (RunCommand(("apt-get", "install", "cuda"), "installs it", SYSTEM),)),
     primary=True,
 )
 FINDINGS = (
@@ -58,7 +60,7 @@ FINDINGS = (
 
 def reading(*findings: Finding, verdict: str = INCOMPATIBLE, machine: bool = False, file: str = "a.log") -> Reading:
     events = (*NOISE, MATTERS, OTHER) if findings else ()
-    report = Report(verdict, "gpu", "In short.", findings, ())
+    report = with_steps(Report(verdict, "gpu", "In short.", findings, ()))
     return Reading(report, Scan(events, 1234, 2_345_678, 0), (file,), ("b.gz: it ends early",), with_machine=machine)
 
 

@@ -10,7 +10,10 @@ from xml.etree import ElementTree as ET
 import fastjsonschema
 import pytest
 
-from envcheck.model import Command, Evidence, Finding, Fix, Report, Source
+from envcheck.actions import RunCommand
+from envcheck.diagnosis import with_steps
+from envcheck.model import Evidence, Finding, Remedy, Report, Source
+from envcheck.model.actions import SYSTEM
 from envcheck.render.junit import Case, render_cases, render_report
 from envcheck.render.markdown import escaped, fenced, render_github, render_markdown
 from envcheck.render.sarif import render_sarif
@@ -26,7 +29,7 @@ CAUSE = Finding(
     "error",
     "The driver is too old.",
     (Evidence("driver.release", "470.256.02", Source("file", "/sys/module/nvidia/version")),),
-    Fix("Install a newer one.", (Command(("sudo", "apt-get", "install", "nvidia driver"), "system"),)),
+    Remedy("Install a newer one.", (RunCommand(("apt-get", "install", "nvidia driver"), scope=SYSTEM, sudo=True),)),
     primary=True,
 )
 FINDINGS = (
@@ -36,7 +39,7 @@ FINDINGS = (
     Finding("toolkit-path-conflict", "compatible", "warning", "Two of them.", (Evidence("toolkits", "2 found"),)),
     Finding("gpu-absent", "compatible", "note", HOSTILE, (Evidence(HOSTILE, HOSTILE, Source("file", HOSTILE)),)),
 )
-REPORT = Report("incompatible", "gpu", "It will not work.", FINDINGS, ("numpy-abi", "driver-too-old"))
+REPORT = with_steps(Report("incompatible", "gpu", "It will not work.", FINDINGS, ("numpy-abi", "driver-too-old")))
 
 
 def test_junit_has_a_case_for_each_finding_and_each_quiet_check() -> None:

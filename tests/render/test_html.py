@@ -9,46 +9,54 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.actions import RunCommand
+from envcheck.actions.shells import shell_line
+from envcheck.diagnosis import with_steps
 from envcheck.model import (
     SCHEMA_VERSION,
     Absent,
-    Command,
     DriverFacts,
     Evidence,
     Facts,
     Finding,
-    Fix,
     HostFacts,
     Known,
+    Remedy,
     Report,
     Snapshot,
     Source,
     Unknown,
 )
-from envcheck.plan.repair import repair_plan
+from envcheck.model.actions import SYSTEM
 from envcheck.render.html import render_html
 from envcheck.render.report_text import layers
-from envcheck.render.shells import shell_line
 from envcheck.rules import Target, evaluate
-from tests.hosts.test_hosts import judged, snapshot_of
+from tests.hosts.test_hosts import context_of as host_context
+from tests.hosts.test_hosts import snapshot_of
 from tests.needs import find_chromium
 from tests.scenarios.machine import Machine, context_of, torch
+from tests.typed import argv, judged
 
 BROKEN = "driver-470-for-cuda-12"  # a composed machine, see tests/hosts
 HOSTILE = "</style><script>alert(1)</script>\x1b[31m\x00 {{ 7*7 }} '\"><img src=x onerror=alert(1)> \u202e" + "W" * 300
 
 
+def report_on(name: str) -> Report:
+    """Return a machine's report, with steps that change the system."""
+    return with_steps(judged(host_context(name)))
+
+
 def page(name: str = BROKEN) -> str:
-    return render_html(judged(name), snapshot_of(name))
+    return render_html(report_on(name), snapshot_of(name))
 
 
 def hostile_page() -> str:
     source = Source("file", HOSTILE, HOSTILE)
-    fix = Fix(HOSTILE, (Command(("echo", HOSTILE), "system", HOSTILE),))
+    fix = Remedy(HOSTILE, (RunCommand(("echo", HOSTILE), HOSTILE, SYSTEM),))
     finding = Finding(
         "driver-too-old", "incompatible", "error", HOSTILE, (Evidence(HOSTILE, HOSTILE, source),), fix, primary=True
     )
-    report = Report("incompatible", "gpu", HOSTILE, (finding,), ())
+    report = with_steps(Report("incompatible", "gpu", HOSTILE, (finding,), ()))
     facts = Facts(host=HostFacts(os=Known(HOSTILE, source)), driver=DriverFacts(release=Known(HOSTILE, source)))
     return render_html(report, Snapshot(SCHEMA_VERSION, "0", HOSTILE, HOSTILE, facts))
 
@@ -79,7 +87,7 @@ def test_text_of_a_machine_is_inert() -> None:
 
 
 def test_each_layer_has_the_state_of_its_findings() -> None:
-    states = {layer.name: layer.state for layer in layers(judged(BROKEN), snapshot_of(BROKEN).facts)}
+    states = {layer.name: layer.state for layer in layers(report_on(BROKEN), snapshot_of(BROKEN).facts)}
     assert states == {
         "Framework": "asked for",
         "Python": "error",
@@ -124,9 +132,9 @@ def test_a_layer_that_could_not_be_read_is_never_shown_as_sound() -> None:
 def test_the_plan_is_numbered_and_says_what_each_step_is_for() -> None:
     text = html.unescape(page())
     assert text.count('<ol class="plan">') == 1
-    steps = repair_plan(judged(BROKEN)).steps
+    steps = report_on(BROKEN).steps
     assert len(steps) > 1
-    assert all(f"<pre>{shell_line(step.argv)}</pre>" in text for step in steps)
+    assert all(f"<pre>{shell_line(argv(step))}</pre>" in text for step in steps)
     assert "for driver-too-old; changes the whole system" in text
 
 

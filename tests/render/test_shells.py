@@ -8,15 +8,31 @@ import sys
 
 import pytest
 
-from envcheck.model import COMPATIBLE, Command, Finding, Fix, Report
-from envcheck.model.quoting import quoted
-from envcheck.model.writing import Writing, writing_argv
+from envcheck.actions import (
+    Action,
+    CreateEnvironment,
+    InstallCondaPackages,
+    InstallSystemPackages,
+    RenameFile,
+    RunCommand,
+    RunPython,
+    SetVariables,
+    Show,
+    ShowKernelLog,
+    StartService,
+    UnsetVariable,
+    WriteFile,
+)
+from envcheck.actions.shells import action_line, quoted, shell_line
+from envcheck.diagnosis import with_steps
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, Finding, Remedy, Report
+from envcheck.model.actions import LINUX, MACOS, WINDOWS
+from envcheck.remedies import for_system
 from envcheck.render.report_text import finding_lines, print_lines
-from envcheck.render.shells import shell_line
-from envcheck.rules.fixes_shell import fitted
 from tests.render.windows_shells import cmd_words, powershell_words
+from tests.typed import words
 
-WINDOWS = {
+WINDOWS_LINES = {
     (".venv\\Scripts\\python.exe", "-m", "pip", "install", "tensorflow[and-cuda]"): (
         '.venv\\Scripts\\python.exe -m pip install "tensorflow[and-cuda]"'
     ),
@@ -32,9 +48,9 @@ WINDOWS = {
 }
 
 
-@pytest.mark.parametrize("argv", WINDOWS, ids=[str(number) for number in range(len(WINDOWS))])
+@pytest.mark.parametrize("argv", WINDOWS_LINES, ids=[str(number) for number in range(len(WINDOWS_LINES))])
 def test_both_shells_of_windows_read_the_words(argv: tuple[str, ...]) -> None:
-    assert shell_line(argv, "windows") == WINDOWS[argv]
+    assert shell_line(argv, "windows") == WINDOWS_LINES[argv]
 
 
 @pytest.mark.parametrize("system", ["linux", "darwin"])
@@ -42,37 +58,60 @@ def test_zsh_expands_nothing(system: str) -> None:
     assert shell_line(("pip", "install", "jax[cuda12]", "=x", "a*"), system) == "pip install 'jax[cuda12]' '=x' 'a*'"
 
 
-TYPED = {
-    ("sudo", "apt-get", "install", "x"): ([], []),
-    ("sudo", "systemctl", "start", "x"): ([], []),
-    ("export", "A=/usr/lib:$A"): ([], [("export", "A=/usr/lib:$A")]),
-    ("export", "A=1"): ([("set", "A=1")], [("export", "A=1")]),
-    ("unset", "A"): ([("set", "A=")], [("unset", "A")]),
-    ("env", "A=1", "python3", "-V"): ([("set", "A=1"), ("python", "-V")], [("env", "A=1", "python3", "-V")]),
-    ("python3.9", "-V"): ([("py", "-3.9", "-V")], [("python3.9", "-V")]),
-    (".venv/bin/python", "-V"): ([(".venv\\Scripts\\python.exe", "-V")], [(".venv/bin/python", "-V")]),
-    ("sh", "-c", "ldconfig -p"): ([], []),
-    ("mv", "a", "b"): ([("move", "a", "b")], [("mv", "a", "b")]),
-}
+_EVENTS = ("wevtutil", "qe", "System", "/q:*[System[Provider[@Name='nvlddmkm']]]", "/c:20", "/rd:true", "/f:text")
+TYPED: list[tuple[Action, tuple[str, ...], tuple[str, ...]]] = [  # on Windows and on macOS; () where it is not typed
+    (InstallSystemPackages("apt-get", ("x",)), (), ()),
+    (StartService("x"), (), ()),
+    (SetVariables((("A", "/usr/lib:$A"),)), (), ("export", "A=/usr/lib:$A")),
+    (SetVariables((("A", "1"),)), ("set", "A=1"), ("export", "A=1")),
+    (UnsetVariable("A"), ("set", "A="), ("unset", "A")),
+    (
+        RunCommand(("python3", "-V"), settings=(("A", "1"),)),
+        ("cmd", "/c", "set A=1&& python -V"),
+        ("env", "A=1", "python3", "-V"),
+    ),
+    (CreateEnvironment("e", python="3.9"), ("py", "-3.9", "-m", "venv", "e"), ("python3.9", "-m", "venv", "e")),
+    (RunPython("1", ".venv/bin/python"), (".venv\\Scripts\\python.exe", "-c", "1"), (".venv/bin/python", "-c", "1")),
+    (Show(("sh", "-c", "ldconfig -p"), systems=(LINUX,)), (), ()),
+    (ShowKernelLog(), _EVENTS, ()),
+    (RenameFile("a", "b"), ("move", "a", "b"), ("mv", "a", "b")),
+    (RunCommand(("cd", "/"), windows_argv=("cd", "\\")), ("cd", "\\"), ("cd", "/")),
+    (InstallCondaPackages(("gxx_linux-64=12",)), (), ()),
+    (
+        InstallCondaPackages(("cuda-nvcc",)),
+        ("conda", "install", "-c", "conda-forge", "cuda-nvcc"),
+        (),
+    ),
+]
 
 
-@pytest.mark.parametrize("argv", TYPED, ids=[" ".join(argv[:2]) for argv in TYPED])
-def test_only_what_the_system_has_is_typed(argv: tuple[str, ...]) -> None:
-    finding = Finding("driver-missing", COMPATIBLE, "note", "", fix=Fix("", (Command(argv),)))
-    report = Report(COMPATIBLE, "gpu", "", (finding,), ())
-    for system, expected in zip(("windows", "darwin"), TYPED[argv], strict=True):
-        fix = fitted(report, system).findings[0].fix
-        assert fix is not None
-        assert [command.argv for command in fix.commands] == expected
+@pytest.mark.parametrize(("action", "on_windows", "on_macos"), TYPED, ids=[type(row[0]).__name__ for row in TYPED])
+def test_only_what_the_system_has_is_typed(
+    action: Action, on_windows: tuple[str, ...], on_macos: tuple[str, ...]
+) -> None:
+    for system, expected in ((WINDOWS, on_windows), (MACOS, on_macos)):
+        found = for_system(Remedy("", (action,)), system)
+        assert [words(item, system) for item in found.actions] == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize("purpose", ["", "for this program alone"])
+def test_the_text_tells_powershell_how_to_set_what_cmd_sets(purpose: str, capsys: pytest.CaptureFixture[str]) -> None:
+    fix = Remedy("Let it be 1.", (SetVariables((("A", "1"),), purpose),))
+    finding = Finding("driver-missing", INCOMPATIBLE, "error", "", fix=fix)
+    steps = with_steps(Report(INCOMPATIBLE, "gpu", "", (finding,), (), system=WINDOWS)).steps
+    for planned in ((), steps):
+        print_lines(finding_lines(finding, WINDOWS, verbose=False, steps=planned), color=False)
+        shown = capsys.readouterr().out
+        assert f'    # {purpose or "in cmd"}; in PowerShell: $env:A = "1"\n    $ set A=1\n' in shown
 
 
 def test_a_file_that_a_fix_writes_is_shown_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
-    argv = writing_argv(Writing("/e/bin/x", ("a", 'b "$c"', "d'e")))
-    finding = Finding("driver-missing", COMPATIBLE, "error", "", fix=Fix("", (Command(argv),)))
+    action = WriteFile("/e/bin/x", ("a", 'b "$c"', "d'e"))
+    finding = Finding("driver-missing", COMPATIBLE, "error", "", fix=Remedy("", (action,)))
     print_lines(finding_lines(finding, "linux", verbose=False), color=False)
     shown = capsys.readouterr().out.partition("$ ")[2]
     assert shown == "printf '%s\\n' \\\n    'a' \\\n    'b \"$c\"' \\\n    'd'\"'\"'e' \\\n    > /e/bin/x\n"
-    assert shell_line(argv, "linux") == shown.replace(" \\\n    ", " ").strip()
+    assert action_line(action, "linux") == shown.replace(" \\\n    ", " ").strip()
 
 
 def test_a_sentence_quotes_for_the_shells_of_its_system() -> None:

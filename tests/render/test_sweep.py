@@ -7,28 +7,28 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from envcheck.host.data_files import read_data
-from envcheck.model import Command, Finding, Fix, Report, Way
-from envcheck.model.plans import Plan, Step
-from envcheck.model.writing import read_writing
-from envcheck.plan.remedy import remedied
-from envcheck.plan.repair import repair_plan
-from envcheck.render.shells import shell_line, windows_line
-from envcheck.rules import Context, Target
-from envcheck.rules.fixes_shell import fitted
-from envcheck.smoke import verdict
+from envcheck.actions import Action, WriteFile
+from envcheck.actions.shells import shell_line, windows_line
+from envcheck.diagnosis import with_steps
+from envcheck.model import Alternative, Finding, Problem, Remedy, Report
+from envcheck.model.actions import Step
+from envcheck.model.plans import Plan
+from envcheck.remedies import findings_with_functions, for_system, remedy_for
+from envcheck.remedies.rows import _NAMED, _Filler, document
+from envcheck.remedies.situation import Situation
 from tests.cases.judged import FOLDER as CASES
 from tests.cases.judged import judge, read_cases
-from tests.hosts.test_hosts import FOLDER as HOSTS
-from tests.hosts.test_hosts import NAMES, judged, matrix, recording, snapshot_of
+from tests.hosts.test_hosts import NAMES, diagnosed, recording
 from tests.plan.machines import machine, planned
 from tests.render.windows_shells import ReadError, cmd_words, powershell_words
+from tests.rules.factory_machine import UNREAD, context, known
 
 SYSTEMS = ("windows", "darwin")
+FRAMEWORKS = ("tensorflow", "torch", "jax")
 PROGRAMS = {  # what a Windows or a Mac has, or what a fix has just had installed
     "windows": "cd cmake cmd conda docker envcheck kubectl mim move ninja nvcc nvidia-smi pip powershell py python reg "
     "Rscript set taskkill tf_upgrade_v2 uv vllm wevtutil where.exe winget wsl.exe",
@@ -53,44 +53,64 @@ WISHES = (
     ("darwin", "torch", machine("3.12", platform="macosx_arm64")),
 )
 FOLDERS = {"pip": "my envs/x", "uv": "my envs/x", "conda": "envs/x"}  # a variable and a blank are for cmd alone
-Typed = tuple[str, Command, Mapping[str, str]]  # where it comes from, the command, its variables
+
+
+class Typed(NamedTuple):
+    """A command as it is typed on a system: where it comes from, what it is for, and the variables it runs with."""
+
+    where: str
+    argv: tuple[str, ...]
+    purpose: str = ""
+    variables: Mapping[str, str] = {}
+    writes_file: bool = False  # printed in another way than as one command of its words
 
 
 def _of_report(where: str, report: Report) -> Iterator[Typed]:
     for finding in report.findings:
-        fix = finding.fix
-        ways: list[Fix | Way] = [fix, *fix.alternatives] if fix else []
+        ways: list[Remedy | Alternative] = [finding.fix, *finding.fix.alternatives] if finding.fix else []
         for way in ways:
-            yield where, Command((), purpose=way.summary if way.commands else ""), {}
-            yield from ((f"{where} {finding.id}", command, {}) for command in way.commands)
-    yield from _of_steps(where, repair_plan(report).steps)
+            yield Typed(where, (), way.summary if way.actions else "")
+            yield from (_of_action(f"{where} {finding.id}", action, report.system) for action in way.actions)
+    yield from _of_steps(where, report.steps, report.system)
 
 
-def _of_steps(where: str, steps: tuple[Step, ...]) -> Iterator[Typed]:
+def _of_action(where: str, action: Action, system: str) -> Typed:
+    writes = isinstance(action, WriteFile)
+    return Typed(where, action.command(system), action.purpose_on(system), action.variables(), writes)
+
+
+def _of_steps(where: str, steps: tuple[Step, ...], system: str) -> Iterator[Typed]:
     for step in steps:
-        for argv in filter(None, (step.argv, step.verify, step.undo)):
-            yield f"{where} {step.id}", Command(argv, purpose=step.purpose), step.env if argv == step.argv else {}
+        typed = _of_action(f"{where} {step.id}", step.action, system)
+        yield typed
+        for argv in filter(None, (step.checked(system).argv, step.action.undo(system).argv)):
+            yield Typed(typed.where, argv, typed.purpose)
 
 
 def _of_plan(where: str, plan: Plan) -> Iterator[Typed]:
-    yield from _of_steps(where, plan.steps)
-    yield from ((where, Command(change.argv), {}) for change in plan.changes)
-
-
-def _command(item: Mapping[str, Any]) -> Command:
-    return Command(
-        tuple(item.get("argv", ("sudo", "apt-get", "install", "x"))), purpose=item.get("purpose", "")
-    )  # sudo: what apt and dnf install
+    yield from _of_steps(where, plan.steps, plan.system)
+    yield from (Typed(where, change.argv) for change in plan.changes)
 
 
 @cache
 def fixes(system: str) -> tuple[Report, ...]:
-    """Return a report for each remedy and each fix of the smoke test, as it is printed on a system."""
-    rows = json.loads(read_data("remedies.json"))["remedies"]
-    ways = [(way["summary"], way.get("commands", ())) for row in rows for way in (row, *row.get("alternatives", ()))]
-    made = [Fix(said, tuple(map(_command, items))) for said, items in ways if any("argv" in item for item in items)]
-    findings = (Finding("os-limit", "incompatible", "error", "", fix=fix) for fix in (*made, *verdict.FIXES.values()))
-    return tuple(fitted(Report("incompatible", "gpu", "", (item,), ()), system) for item in findings)
+    """Return a report for each row and function of the remedies, as it is printed on a system."""
+    situation = Situation(context(host={"os": known(system), "distribution_id": UNREAD}))
+    rows = [row for row in document()["remedies"] if not set(SYSTEMS) & set(row.get("when", ())) - {system}]
+    found = [for_system(_of_row(row, situation), system) for row in rows]
+    asked = [(name, Problem(framework=framework)) for name in findings_with_functions() for framework in FRAMEWORKS]
+    asked += [("gpu-hardware-fault", Problem(("computes-wrong",))), ("gpu-memory-held", Problem(("held-by-others",)))]
+    found += filter(None, (remedy_for(name, problem, situation) for name, problem in asked))
+    findings = (Finding("os-limit", "incompatible", "error", "", fix=fix) for fix in found)
+    return tuple(with_steps(Report("incompatible", "gpu", "", (item,), (), system=system)) for item in findings)
+
+
+def _of_row(row: dict[str, Any], situation: Situation) -> Remedy:
+    names = _NAMED.findall(json.dumps(row))
+    problem = Problem(values=tuple((name, "8") for name in names))  # is a word, a number and a requirement
+    found = _Filler(problem, situation).remedy(row)
+    assert found is not None, row
+    return found
 
 
 @cache
@@ -101,22 +121,18 @@ def typed(system: str) -> tuple[Typed, ...]:
 
 def _typed(system: str) -> Iterator[Typed]:
     for report in fixes(system):
-        yield from ((f"remedy {item[0]}", *item[1:]) for item in _of_report("", report) if item[1].argv)
+        yield from (item._replace(where=f"remedy {item.where}") for item in _of_report("", report) if item.argv)
     for name in NAMES:
-        if f'"{system}"' in (HOSTS / name / "host.json").read_text(encoding="utf-8") and judged(name).system == system:
-            target = recording(name).get("target", {})
-            context = Context(
-                snapshot_of(name).facts, matrix(), Target(target.get("expect", "auto"), tuple(target.get("for", ())))
-            )
-            yield from _of_report(name, remedied(judged(name), context))
+        if f'"{system}"' in json.dumps(recording(name)) and diagnosed(name).system == system:
+            yield from _of_report(name, diagnosed(name))
     for case in _cases():
         report = judge(case).report
         yield from _of_report(case["id"], report) if report.system == system else ()
     for of, wanted, on in WISHES:
         for installer in ("pip", "uv", "conda") if of == system else ():
-            yield from _of_plan(
-                f"{wanted} {installer}", planned(wanted, on=on, installer=installer, folder=FOLDERS[installer])
-            )
+            plan = planned(wanted, on=on, installer=installer, folder=FOLDERS[installer])
+            assert plan.system == system
+            yield from _of_plan(f"{wanted} {installer}", plan)
 
 
 def _cases() -> Iterator[Mapping[str, Any]]:
@@ -126,33 +142,33 @@ def _cases() -> Iterator[Mapping[str, Any]]:
                 yield case
 
 
-def _problems(command: Command, env: Mapping[str, str], system: str) -> Iterator[str]:
-    argv, said = command.argv, re.search(STRANGE[system], command.purpose)
+def _problems(item: Typed, system: str) -> Iterator[str]:
+    argv, said = item.argv, re.search(STRANGE[system], item.purpose)
     if said:
-        yield f"{said.group()} in the words {command.purpose!r}"
+        yield f"{said.group()} in the words {item.purpose!r}"
     if argv and argv[0] not in PROGRAMS[system].split() and not re.search(r"[\\/]", argv[0]):
         yield f"{argv[0]} is no program there"
     strange = re.search(STRANGE[system], " ".join(argv))
     if strange:
         yield f"{strange.group()} in {argv}"
     if argv:
-        yield from _misread_on_windows(argv, env) if system == "windows" else _misread_by_sh(argv)
+        yield from _misread_on_windows(item) if system == "windows" else _misread_by_sh(item)
 
 
-def _misread_by_sh(argv: tuple[str, ...]) -> Iterator[str]:
-    line = shell_line(argv, "darwin")
-    meant = [word.replace("~", "$HOME") for word in argv]
-    if "$" not in line and shlex.split(line) != meant and read_writing(argv) is None:
+def _misread_by_sh(item: Typed) -> Iterator[str]:
+    line = shell_line(item.argv, "darwin")
+    meant = [word.replace("~", "$HOME") for word in item.argv]
+    if "$" not in line and shlex.split(line) != meant and not item.writes_file:
         yield f"sh reads {line} otherwise"
 
 
-def _misread_on_windows(argv: tuple[str, ...], env: Mapping[str, str]) -> Iterator[str]:
-    line = windows_line(argv, env)
+def _misread_on_windows(item: Typed) -> Iterator[str]:
+    argv, line = item.argv, windows_line(item.argv, item.variables)
     meant = [argv[0].replace("/", "\\"), *argv[1:]]
     for read in (cmd_words,) if argv[0] == "set" else (cmd_words, powershell_words):  # PowerShell's stands beside it
         try:
             words = read(line)
-            if env:
+            if item.variables:
                 assert words[:2] == ["cmd", "/c"]
                 words = cmd_words(words[2].rpartition("&& ")[2])
         except ReadError as error:
@@ -166,11 +182,12 @@ def _misread_on_windows(argv: tuple[str, ...], env: Mapping[str, str]) -> Iterat
 def test_only_what_can_be_typed_there_is_printed(system: str) -> None:
     found = typed(system)
     assert len(found) > 300
-    wrong = [(where, problem) for where, command, env in found for problem in _problems(command, env, system)]
-    assert not wrong, "\n".join(f"{where}: {problem}" for where, problem in dict(wrong).items())
+    wrong = [(item.where, problem) for item in found for problem in _problems(item, system)]
+    assert not wrong, "\n".join(f"{where}: {problem}" for where, problem in wrong)
 
 
 def test_powershell_is_told_how_to_set_what_cmd_sets() -> None:
-    for where, command, _ in typed("windows"):
-        if command.argv[:1] == ("set",):
-            assert "$env:" in command.purpose or "Env:" in command.purpose, (where, command)
+    settings = [item for item in typed("windows") if item.argv[:1] == ("set",)]
+    assert settings
+    for item in settings:
+        assert "$env:" in item.purpose or "Env:" in item.purpose, item

@@ -6,23 +6,25 @@ import io
 
 import pytest
 
+from envcheck.actions import RunCommand
+from envcheck.actions.shells import shell_line
+from envcheck.diagnosis import with_steps
 from envcheck.model import (
     SCHEMA_VERSION,
     Absent,
     Citation,
-    Command,
     CompilerFacts,
     DriverFacts,
     Evidence,
     Facts,
     Finding,
-    Fix,
     FrameworkBuild,
     Gpu,
     HostFacts,
     Known,
     LibraryInstall,
     PythonFacts,
+    Remedy,
     Report,
     Snapshot,
     Source,
@@ -30,9 +32,9 @@ from envcheck.model import (
     ToolkitInstall,
     Unknown,
 )
-from envcheck.render.inert import inert
+from envcheck.model.actions import SYSTEM
+from envcheck.model.text import inert
 from envcheck.render.report_text import print_text
-from envcheck.render.shells import shell_line
 from envcheck.rules.overview import overview
 
 HERE = Source("file", "/etc/x", "line")
@@ -45,7 +47,9 @@ CAUSE = Finding(
         Evidence("driver.release", "470.256.02", Source("file", "/sys/module/nvidia/version")),
         Evidence("toolkits 12.2", ">= 525.60.13", citation=Citation("CUDA 12 release notes")),
     ),
-    Fix("Install a newer driver.", (Command(("sudo", "apt-get", "install", "nvidia-driver-550"), "system"),)),
+    Remedy(
+        "Install a newer driver.", (RunCommand(("apt-get", "install", "nvidia-driver-550"), scope=SYSTEM, sudo=True),)
+    ),
     primary=True,
 )
 CONSEQUENCE = Finding("ptxas-problem", "incompatible", "warning", "ptxas is old.", caused_by="driver-too-old")
@@ -61,7 +65,8 @@ def machine(**sections: object) -> Snapshot:
 
 
 def report(*findings: Finding, verdict: str = "incompatible") -> Report:
-    return Report(verdict, "gpu", "GPU deep learning will not work here.", findings, ("driver-too-old", "gpu-absent"))
+    checked = ("driver-too-old", "gpu-absent")
+    return with_steps(Report(verdict, "gpu", "GPU deep learning will not work here.", findings, checked))
 
 
 def printed(capsys: pytest.CaptureFixture[str], *findings: Finding, verbose: bool = False, quiet: bool = False) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from envcheck.host.data_files import read_data
+from envcheck.matrix.load import load_document
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     Absent,
@@ -29,6 +28,7 @@ from envcheck.model import (
     Unknown,
 )
 from envcheck.rules import RULES, Context, Target
+from tests.typed import remedied
 
 SOURCE = Source("file", "composed", "")
 UNREAD = Unknown("timeout", "no answer in 2 s")
@@ -45,8 +45,7 @@ def fact(value: Any) -> Fact[Any]:
 
 @lru_cache(maxsize=1)
 def _document() -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads(read_data("compat_matrix.json"))
-    return loaded
+    return load_document()
 
 
 def matrix(without: tuple[str, ...] = ()) -> Matrix:
@@ -179,7 +178,7 @@ def run(finding_id: str, judged: Context) -> list[Finding]:
             for name in item.needs:
                 judged.need(judged.fact(name), name)
             found += item.check(judged)
-    return found
+    return remedied(found, judged)
 
 
 def only(finding_id: str, judged: Context) -> Finding:

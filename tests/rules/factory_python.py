@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from envcheck.host.data_files import read_data
-from envcheck.matrix.load import load_matrix
+from envcheck.matrix.load import load_document, load_matrix
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     Absent,
@@ -25,7 +23,8 @@ from envcheck.model import (
     Source,
     Unknown,
 )
-from envcheck.rules import Context, Target, evaluate
+from envcheck.rules import Context, Target
+from tests.typed import judged
 
 T = TypeVar("T")
 SOURCE = Source("file", "composed", "composed for a test")
@@ -44,7 +43,7 @@ def matrix() -> Matrix:
 
 def edited_matrix(edit: Any) -> Matrix:
     """Load the matrix document anew and change it."""
-    document = json.loads(read_data("compat_matrix.json"))
+    document = load_document()
     edit(document)
     return Matrix(document)
 
@@ -116,7 +115,7 @@ def context(given: Facts, *requirements: str, expect: str = "auto", rows: Matrix
 
 def findings(rule_id: str, given: Context) -> list[Finding]:
     """Run the rules of one id as the engine does, undecided ones included as probe-failed."""
-    return list(evaluate(given, frozenset((rule_id,))).findings)
+    return list(judged(given, rule_id).findings)
 
 
 def found(rule_id: str, given: Context) -> list[tuple[str, str]]:

@@ -26,6 +26,7 @@ from envcheck.model import (
 )
 from envcheck.rules import Context, Target, evaluate
 from tests.rules.factory_machine import gpu, matrix
+from tests.typed import remedied
 
 HERE = Source("file", "composed", "")
 SITE = "/env/lib/python3.11/site-packages"
@@ -124,4 +125,5 @@ def findings(
     facts: Facts, *ids: str, without: tuple[str, ...] = (), asked: tuple[str, ...] = ()
 ) -> tuple[Finding, ...]:
     """Return what the rules for `ids` find; `without` deletes one matrix row."""
-    return evaluate(Context(facts, matrix(without), Target("gpu", asked)), frozenset(ids)).findings
+    context = Context(facts, matrix(without), Target("gpu", asked))
+    return tuple(remedied(evaluate(context, frozenset(ids)).findings, context))

@@ -20,6 +20,7 @@ from tests.rules.factory_python import (
     known,
     lookup,
 )
+from tests.typed import argv
 
 UNDECIDED = [("probe-failed", "error")]
 EXTRA = "framework-cuda-extra-missing"
@@ -34,7 +35,7 @@ def tensorflow(*lookups: Any, version: str = "2.20.0", others: tuple[Distributio
 
 
 def typed(finding: Finding) -> list[str]:
-    return [" ".join(command.argv) for command in finding.fix.commands] if finding.fix else []
+    return [" ".join(argv(command)) for command in finding.fix.actions] if finding.fix else []
 
 
 def test_cuda_libraries_missing() -> None:
@@ -80,7 +81,7 @@ def test_torch_from_an_index_gets_its_libraries_from_there() -> None:
     installed = build("torch", "2.7.0+cu126", cuda_build=known(True), libraries=known((lookup("libcudnn.so.9"),)))
     report = findings(EXTRA, context(facts(installed)))
     assert typed(report[0]) == [
-        "/env/bin/python -m pip install torch==2.7.0 --index-url https://download.pytorch.org/whl/cu126"
+        "/env/bin/python -m pip install --index-url https://download.pytorch.org/whl/cu126 torch==2.7.0"
     ]
     other = facts(
         installed, distributions=(distribution("torch", "2.7.0+cu126"), distribution("nvidia-cudnn-cu11", "9.1"))
@@ -130,7 +131,7 @@ def test_wheels_off_the_search_path() -> None:
     assert [(item.id, item.severity) for item in report] == [(HIDDEN, "error")]
     assert f'add "$prefix"{SITE.removeprefix("/env")}/nvidia/cusolver/lib ' in typed(report[0])[0]
     (other,) = report[0].fix.alternatives  # type: ignore[union-attr]
-    assert "tensorflow[and-cuda]==2.20.0" in other.commands[0].argv
+    assert "tensorflow[and-cuda]==2.20.0" in argv(other.actions[0])
     assert any("cusolver" in item.shown for item in report[0].evidence if item.citation)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from envcheck.rules.dependencies import violations
 from tests.rules.factory_python import build, context, distribution, edited_matrix, facts, findings, found, gpu, known
+from tests.typed import argv
 
 CPU = known(False)
 
@@ -42,7 +43,7 @@ def test_known_problems_and_pins(rule_id: str, version: str, other: tuple[str, s
     report = findings(rule_id, tensorflow(version, other))
     assert [(item.id, item.severity) for item in report] == ([(rule_id, expected)] if expected else [])
     assert all(any(each.citation for each in item.evidence) for item in report)
-    assert all(item.fix and item.fix.commands for item in report)
+    assert all(item.fix and item.fix.actions for item in report)
 
 
 def test_nothing_without_frameworks() -> None:
@@ -124,7 +125,7 @@ def test_dependant_made_for_another_framework_release() -> None:
     )
     assert [(item.severity, item.message.split()[0]) for item in report] == [("warning", "torchvision")]
     assert report[0].fix is not None
-    assert report[0].fix.commands[0].argv[-2:] == ("torch==2.8.0", "torchvision")
+    assert argv(report[0].fix.actions[0])[-2:] == ("torch==2.8.0", "torchvision")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_parts_of_one_framework_fit_each_other(requires: str, goal: str, severit
     report = findings("dependency-conflict", context(facts(built, distributions=items), expect=goal))
     assert [item.severity for item in report] == [severity]
     assert report[0].fix is not None
-    assert report[0].fix.commands[0].argv[-1] == typed
+    assert argv(report[0].fix.actions[0])[-1] == typed
 
 
 def test_tf_keras_of_another_minor() -> None:
@@ -175,7 +176,7 @@ def test_targets_are_told_what_to_install_with_them() -> None:
     report = findings("protobuf-conflict", context(facts(version=known("3.10.1")), "tensorflow==2.9.0"))
     assert [(item.id, item.severity) for item in report] == [("protobuf-conflict", "warning")]
     assert report[0].fix is not None
-    assert report[0].fix.commands[0].argv[-2:] == ("tensorflow==2.9.0", "protobuf<3.20")
+    assert argv(report[0].fix.actions[0])[-2:] == ("tensorflow==2.9.0", "protobuf<3.20")
     there = facts(version=known("3.10.1"), distributions=(distribution("protobuf", "3.19.6"),))
     assert found("protobuf-conflict", context(there, "tensorflow==2.9.0")) == []
 

@@ -11,6 +11,7 @@ from envcheck.model import COMPATIBLE, ERROR, NOTE, DeviceNode, Known, Source, T
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.context import UndecidedError
 from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, build, context, driver, gpu, known, nodes, only, run
+from tests.typed import argv
 
 ID, NODES = "driver-not-in-container", "driver-device-nodes"
 DOCKER = {"container": known("docker")}
@@ -130,8 +131,8 @@ def test_unread_nodes_are_undetermined() -> None:
 def test_the_fix_fits_the_kind_of_container(kind: str, program: str) -> None:
     fix = only(ID, context(gpu(), driver=EMPTY, host={"container": known(kind)}, builds=(TORCH,))).fix
     assert fix is not None
-    assert fix.commands[0].argv[0] == program
-    assert {command.scope for command in fix.commands} == {"system"}
+    assert argv(fix.actions[0])[0] == program
+    assert {command.scope for command in fix.actions} == {"system"}
 
 
 def test_a_pod_asks_its_cluster() -> None:
@@ -173,7 +174,7 @@ def test_an_unread_access_is_not_held_against_a_node() -> None:
 def test_an_unknown_error_with_all_nodes_wants_the_module_reloaded() -> None:
     fix = only(NODES, context(gpu(), driver=failing())).fix
     assert fix is not None
-    assert ("sudo", "modprobe", "-r", "nvidia_uvm") in [command.argv for command in fix.commands]
+    assert ("sudo", "modprobe", "-r", "nvidia_uvm") in [argv(command) for command in fix.actions]
 
 
 def test_in_a_container_the_host_has_to_act() -> None:
@@ -203,7 +204,7 @@ def stuck(init: int, nvml: int = 0, *names: str) -> Any:
 def test_a_container_that_lost_its_devices() -> None:
     found = only(NODES, context(gpu(), driver=stuck(100, 999), host=DOCKER))
     assert found.fix is not None
-    assert found.fix.commands[0].argv[:2] == ("docker", "restart")
+    assert argv(found.fix.actions[0])[:2] == ("docker", "restart")
     job = only(NODES, context(gpu(), driver=stuck(100, 999)))
     assert "job" in job.message
 

@@ -8,8 +8,8 @@ import pytest
 
 from envcheck.model import ERROR, INCOMPATIBLE, UNDETERMINED
 from envcheck.rules.context import UndecidedError
-from envcheck.rules.driver_release import at_least, at_least_cuda, parse_release, same_release
 from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, build, context, driver, gpu, known, only, run
+from tests.typed import argv
 
 ID = "driver-too-old"
 SM80 = known(("sm_80",))
@@ -18,36 +18,6 @@ V100 = ("Tesla V100-SXM2-16GB", "7.0")
 
 def torch(cuda: str, capabilities: Any = SM80) -> Any:
     return build("9.9.9", cuda_build=known(True), cuda_version=known(cuda), compute_capabilities=capabilities)
-
-
-@pytest.mark.parametrize(
-    ("release", "floor", "reached"),
-    [
-        ("525.60.13", "525.60.13", True),
-        ("525.60.11", "525.60.13", False),
-        ("535.54.03", "525.60.13", True),
-        ("418.113", "418.39", True),
-        ("410.48", "418.39", False),
-        ("440.33", "440.33", True),
-        ("525", "525.60.13", None),
-        ("525.60", "525.60.13", None),
-        ("390.x", "390.46", None),
-        ("530", "525.60.13", True),
-        ("470.x", "525.60.13", False),
-        ("570.26.01", "570.26", True),
-        ("unknown", "525.60.13", None),
-    ],
-)
-def test_releases_are_compared_as_far_as_they_are_known(release: str, floor: str, reached: bool | None) -> None:
-    assert at_least(release, floor) is reached
-
-
-def test_spellings_of_releases_and_versions() -> None:
-    assert parse_release("515.48.07") == (515, 48, 7)
-    assert same_release("515.48.7", "515.48.07")
-    assert not same_release("535.216.01", "535.261.03")
-    assert at_least_cuda("12", "12.0")
-    assert not at_least_cuda("12.0", "12.1")
 
 
 def test_minor_version_compatibility_runs_native_code() -> None:
@@ -62,7 +32,7 @@ def test_one_release_below_the_minor_floor_is_too_old() -> None:
     assert any(item.citation for item in found.evidence)
     assert any(item.source for item in found.evidence)
     assert found.fix is not None
-    assert ("sudo", "ubuntu-drivers", "install") in [command.argv for command in found.fix.commands]
+    assert ("sudo", "ubuntu-drivers", "install") in [argv(command) for command in found.fix.actions]
 
 
 def test_ptx_newer_than_the_driver_cannot_be_compiled() -> None:
@@ -188,7 +158,7 @@ def test_a_driver_that_dropped_the_gpu() -> None:
     found = only("gpu-arch-too-old", context(kepler, driver=driver("550.163.01", **FAILING)))
     assert "470" in found.message
     assert found.fix is not None
-    assert found.fix.commands[1].argv[-1] == "nvidia-driver-470"
+    assert argv(found.fix.actions[1])[-1] == "nvidia-driver-470"
     assert run("gpu-arch-too-old", context(kepler, driver=driver("470.256.02", **FAILING))) == []
 
 

@@ -10,6 +10,7 @@ from envcheck.model import COMPATIBLE, ERROR, NOTE
 from envcheck.rules.context import UndecidedError
 from envcheck.rules.driver_library import is_compat
 from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, context, driver, gpu, known, nodes, only, run
+from tests.typed import argv
 
 MISMATCH, COMPAT, OFF_PATH, WSL = (
     "driver-library-mismatch", "forward-compat-misused", "libcuda-not-on-path", "driver-wsl",
@@ -23,7 +24,7 @@ AHEAD = {
 
 
 def commands(finding: Any) -> list[tuple[str, ...]]:
-    return [command.argv for command in finding.fix.commands]
+    return [argv(command) for command in finding.fix.actions]
 
 
 def test_compat_folders() -> None:
@@ -43,7 +44,7 @@ def test_an_updated_driver_wants_a_restart_not_a_reinstall() -> None:
     assert "550.163.01" in found.message
     assert [argv[1] for argv in commands(found)] == ["modprobe", "modprobe"]
     (restart,) = found.fix.alternatives  # type: ignore[union-attr]
-    assert [command.argv for command in restart.commands] == [("sudo", "reboot")]
+    assert [argv(command) for command in restart.actions] == [("sudo", "reboot")]
     assert not any("install" in argv for argv in commands(found))
 
 

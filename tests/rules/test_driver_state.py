@@ -9,6 +9,7 @@ import pytest
 from envcheck.model import ERROR, DkmsModule
 from envcheck.rules.context import UndecidedError
 from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, context, driver, gpu, known, nodes, only, run
+from tests.typed import argvs
 
 GONE: dict[str, Any] = {**NO_DRIVER}
 UNBOUND = {"kernel_driver": NONE}
@@ -18,14 +19,14 @@ def without(**more: Any) -> Any:
     return driver(**{**GONE, **more})
 
 
-def argv(finding: Any) -> list[tuple[str, ...]]:
-    return [command.argv for command in finding.fix.commands]
+def typed(finding: Any) -> list[tuple[str, ...]]:
+    return argvs(finding.fix.actions)
 
 
 def test_a_gpu_without_driver() -> None:
     found = only("driver-missing", context(gpu(**UNBOUND), driver=without()))
     assert found.severity == ERROR
-    assert ("sudo", "ubuntu-drivers", "install") in argv(found)
+    assert ("sudo", "ubuntu-drivers", "install") in typed(found)
 
 
 def test_a_working_driver_and_no_gpu_are_no_finding() -> None:
@@ -46,7 +47,7 @@ def test_what_is_left_of_a_driver_is_named() -> None:
     other = without(dkms=known((DkmsModule("550.163.01", "6.5.0-41-generic", "installed"),)))
     found = only("driver-missing", context(gpu(), driver=other))
     assert "6.5.0-41-generic" in found.message
-    assert ("sudo", "apt-get", "install", "-y", "linux-headers-6.8.0-45-generic") in argv(found)
+    assert ("sudo", "apt-get", "install", "-y", "linux-headers-6.8.0-45-generic") in typed(found)
 
 
 def test_containers_wsl_and_jetson_have_no_kernel_driver_of_their_own() -> None:
@@ -72,7 +73,7 @@ def test_another_driver_owns_the_gpu(owner: str) -> None:
 def test_nouveau_is_kept_from_loading() -> None:
     fedora = {"distribution_id": known("fedora"), "distribution_like": NONE}
     judged = context(gpu(kernel_driver=known("nouveau")), driver=without(), host=fedora)
-    assert ("sudo", "dracut", "--force") in argv(only("driver-nouveau", judged))
+    assert ("sudo", "dracut", "--force") in typed(only("driver-nouveau", judged))
 
 
 def test_nouveau_loaded_without_a_bound_gpu() -> None:
@@ -92,7 +93,7 @@ UNSIGNED = {"module_file": known("/lib/modules/x/nvidia.ko"), "module_file_signe
 def test_secure_boot_refuses_an_unsigned_module() -> None:
     judged = context(gpu(**UNBOUND), driver=without(**UNSIGNED), host={"secure_boot": known(True)})
     found = only("driver-secure-boot", judged)
-    assert ("sudo", "mokutil", "--import", "/var/lib/shim-signed/mok/MOK.der") in argv(found)
+    assert ("sudo", "mokutil", "--import", "/var/lib/shim-signed/mok/MOK.der") in typed(found)
     assert run("driver-missing", judged) == []
 
 
@@ -106,7 +107,7 @@ def test_secure_boot_alone_is_no_fault() -> None:
 
 def test_secure_boot_without_a_known_key_says_so() -> None:
     host = {"secure_boot": known(True), "distribution_id": known("arch"), "distribution_like": NONE}
-    assert argv(only("driver-secure-boot", context(gpu(), driver=without(**UNSIGNED), host=host))) == [
+    assert typed(only("driver-secure-boot", context(gpu(), driver=without(**UNSIGNED), host=host))) == [
         ("sudo", "reboot")
     ]
 
@@ -162,7 +163,7 @@ def test_the_fabric_manager_must_run_in_the_drivers_release() -> None:
     stopped = driver(**{**HGX, "fabric_manager_running": known(False)})
     found = only("fabric-manager", context(gpu(), driver=stopped))
     assert "not running" in found.message
-    assert ("sudo", "apt-get", "install", "-y", "nvidia-fabricmanager-550") in argv(found)
+    assert ("sudo", "apt-get", "install", "-y", "nvidia-fabricmanager-550") in typed(found)
     other = driver(**{**HGX, "fabric_manager_running": known(True), "fabric_manager_version": known("550.90.07")})
     assert "550.90.07" in only("fabric-manager", context(gpu(), driver=other)).message
     fits = driver(**{**HGX, "fabric_manager_running": known(True), "cuda_init_result": known(100)})

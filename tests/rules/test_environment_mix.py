@@ -8,6 +8,7 @@ import pytest
 
 from envcheck.model import Distribution
 from tests.rules.factory_python import UNREADABLE, build, context, distribution, facts, findings, found, known
+from tests.typed import argv
 
 USER = "/home/jovyan/.local/lib/python3.11/site-packages"
 
@@ -44,11 +45,11 @@ def test_ways_out() -> None:
     user = (outside("h5py", "3.1.0"), distribution("h5py", "2.10.0"))
     fix = findings("env-mixed", context(facts(distributions=user, kind=known("conda"))))[0].fix
     assert fix is not None
-    assert fix.commands[0].argv == ("conda", "env", "config", "vars", "set", "PYTHONNOUSERSITE=1")
+    assert argv(fix.actions[0]) == ("conda", "env", "config", "vars", "set", "PYTHONNOUSERSITE=1")
     path = (outside("h5py", "3.1.0", "path"), distribution("h5py", "2.10.0"))
     fix = findings("env-mixed", context(facts(distributions=path, kind=known("conda"))))[0].fix
     assert fix is not None
-    assert fix.commands == ()
+    assert fix.actions == ()
     assert "PYTHONPATH" in fix.summary
 
 
@@ -59,7 +60,7 @@ def test_pip_over_conda() -> None:
     assert mixed(both[0], distribution("numpy", "1.26.4")) == []
     fix = findings("env-mixed", context(facts(distributions=both)))[0].fix
     assert fix is not None
-    assert [command.argv[0] for command in fix.commands] == ["/env/bin/python", "conda"]
+    assert [argv(command)[0] for command in fix.actions] == ["/env/bin/python", "conda"]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from envcheck.model import Extension, FrameworkBuild, Unknown
 from tests.rules.factory_toolkit import HANGS, findings, judged, known, machine, tensorflow, torch
+from tests.typed import argv
 
 ID = "extension-build-mismatch"
 MISMATCH = [(ID, "incompatible", "warning")]
@@ -88,11 +89,11 @@ def test_nothing_to_compare_with() -> None:
 def test_the_fix_builds_the_extension_anew() -> None:
     fix = findings(machine(torch(), extensions=extension("libtorch.so", "libcudart.so.11.0")), ID)[0].fix
     assert fix is not None
-    assert fix.commands[0].argv[-1] == "flash-attn"
+    assert argv(fix.actions[0])[-1] == "flash-attn"
     odd = extension("libtorch.so", "libcudart.so.11.0", name="--evil")
     fix = findings(machine(torch(), extensions=odd), ID)[0].fix
     assert fix is not None
-    assert fix.commands == ()
+    assert fix.actions == ()
 
 
 def test_tensorrt_only_where_it_is_asked_for() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from envcheck.model import Absent
 from tests.rules.factory_python import UNREADABLE, build, context, distribution, facts, findings, found, known
+from tests.typed import argv
 
 UNDECIDED = [("probe-failed", "error")]
 
@@ -98,8 +99,8 @@ def test_what_to_install_again(version: str, expect: str, kept: str) -> None:
     given = context(facts(distributions=items, duplicate_owners=owners), expect=expect)
     fix = findings("framework-duplicate-dists", given)[0].fix
     assert fix is not None
-    assert fix.commands[0].argv[-2:] == (other, "tensorflow")
-    assert fix.commands[-1].argv[-1] == kept
+    assert argv(fix.actions[0])[-2:] == (other, "tensorflow")
+    assert argv(fix.actions[-1])[-1] == kept
 
 
 def test_shadowing() -> None:

@@ -61,7 +61,7 @@ def test_a_build_with_avx_on_a_cpu_without() -> None:
     assert (found.severity, found.verdict) == (ERROR, INCOMPATIBLE)
     assert found.evidence[1].citation is not None
     assert found.fix is not None
-    assert "1.5.1" in found.fix.summary
+    assert "tensorflow==1.5.1" in found.fix.alternatives[0].summary
 
 
 def test_avx_is_asked_for_only_where_it_can_matter() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from envcheck.model import CompilerFacts, Extension, Facts, ToolkitInstall
 from tests.rules.factory_toolkit import HANGS, NONE, findings, judged, known, machine, tensorflow, toolkit, torch
+from tests.typed import argv
 
 NEW, OLD = "host-compiler-too-new", "host-compiler-too-old"
 NVCC = {"nvcc_path": "/usr/local/cuda/bin/nvcc"}
@@ -101,7 +102,7 @@ def test_the_fix_prefers_what_is_there(others: dict[str, str], kind: str, word: 
     facts = compiling("12.4", "14.1.0", kind=kind)
     found = findings(replace(facts, compilers=CompilerFacts(others=known(others))), NEW)[0]
     assert found.fix is not None
-    assert word in [" ".join(command.argv) for command in found.fix.commands]
+    assert word in [" ".join(argv(command)) for command in found.fix.actions]
     assert any(item.citation for item in found.evidence)
 
 
@@ -116,7 +117,7 @@ def test_a_clang_that_is_too_new_gives_way_to_the_gcc_that_is_there() -> None:
     there = CompilerFacts(gcc_path=known("/usr/bin/gcc"), gcc_version=known("12.2.0"))
     fix = findings(replace(facts, compilers=there), NEW)[0].fix
     assert fix is not None
-    assert [command.argv for command in fix.commands] == [("export", "NVCC_PREPEND_FLAGS=-ccbin=/usr/bin/gcc")]
+    assert [argv(command) for command in fix.actions] == [("export", "NVCC_PREPEND_FLAGS=-ccbin=/usr/bin/gcc")]
 
 
 @pytest.mark.parametrize(
@@ -130,9 +131,9 @@ def test_a_clang_that_is_too_new_gives_way_to_the_gcc_that_is_there() -> None:
 def test_a_visual_studio_that_is_too_new_gets_build_tools_that_fit(cuda: str, cl: str, package: str) -> None:
     fix = findings(compiling(cuda, cl, "C:\\VC\\cl.exe"), NEW)[0].fix
     assert fix is not None
-    (command,) = fix.commands
-    assert command.argv[:2] == ("winget", "install")
-    assert package in " ".join(command.argv)
+    (command,) = fix.actions
+    assert argv(command)[:2] == ("winget", "install")
+    assert package in " ".join(argv(command))
     assert [way.summary for way in fix.alternatives] == ["Use a newer CUDA Toolkit, which accepts this compiler."]
 
 

@@ -111,7 +111,7 @@ def test_libstdcxx_older_than_the_tag_admits(glibcxx: str, expected: list[tuple[
     )
     report = findings("libstdcxx-mismatch", context(given))
     assert [(item.id, item.severity) for item in report] == expected
-    assert all(bool(item.fix and item.fix.commands) == (kind == "conda") for item in report)
+    assert all(bool(item.fix and item.fix.actions) == (kind == "conda") for item in report)
 
 
 def test_libstdcxx_unread_or_unneeded() -> None:

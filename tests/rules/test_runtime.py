@@ -7,6 +7,7 @@ import pytest
 from envcheck.model import ERROR, WARNING, GpuProcess
 from envcheck.rules.context import Context, UndecidedError
 from tests.rules.factory_machine import NONE, UNREAD, build, context, gpu, known, only, run, split_gpu
+from tests.typed import argv
 
 GIB = 1 << 30
 PYTHON = known((GpuProcess(4711, "python"),))
@@ -25,13 +26,13 @@ def test_memory_that_no_process_accounts_for() -> None:
     found = only("gpu-memory-held", context(held))
     assert "no process" in found.message
     assert found.fix is not None
-    assert [command.argv for command in found.fix.commands] == [("envcheck", "gpus")]
+    assert [argv(command) for command in found.fix.actions] == [("envcheck", "gpus")]
 
 
 def commands(context: Context) -> list[tuple[str, ...]]:
     found = only("gpu-memory-held", context)
     assert found.fix is not None
-    return [command.argv for command in found.fix.commands]
+    return [argv(command) for command in found.fix.actions]
 
 
 def test_hidden_holders_beside_a_small_listed_process() -> None:
@@ -63,7 +64,7 @@ def test_a_prohibited_gpu() -> None:
     found = only("gpu-memory-held", context(prohibited))
     assert found.severity == ERROR
     assert found.fix is not None
-    assert found.fix.commands[0].argv == ("sudo", "nvidia-smi", "-i", "0", "-c", "DEFAULT")
+    assert argv(found.fix.actions[0]) == ("sudo", "nvidia-smi", "-i", "0", "-c", "DEFAULT")
     assert only("gpu-memory-held", context(prohibited, gpu(index=1))).severity == WARNING
 
 
@@ -86,10 +87,10 @@ def test_one_of_several_mig_instances_is_used() -> None:
     found = only("mig-config", context(split_gpu("MIG-1a", "MIG-2b")))
     assert found.severity == WARNING
     assert found.fix is not None
-    assert found.fix.commands[0].argv == ("export", "CUDA_VISIBLE_DEVICES=MIG-1a")
+    assert argv(found.fix.actions[0]) == ("export", "CUDA_VISIBLE_DEVICES=MIG-1a")
     odd = only("mig-config", context(split_gpu("MIG-1 $(x)", "MIG-2")))
     assert odd.fix is not None
-    assert odd.fix.commands == ()
+    assert odd.fix.actions == ()
 
 
 def test_mig_that_is_chosen_or_off_is_no_finding() -> None:

@@ -1,10 +1,11 @@
-"""Two distributions of one module beside the frameworks."""
+"""Two distributions of one module: beside the frameworks, and of ONNX Runtime."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.rules.factory_toolkit import findings, judged, machine, torch
+from tests.typed import argv
 
 ID = "framework-duplicate-dists"
 
@@ -12,21 +13,21 @@ ID = "framework-duplicate-dists"
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        (("onnxruntime", "onnxruntime-gpu"), 1),
-        (("cupy-cuda11x", "cupy-cuda12x"), 1),
-        (("onnxruntime-gpu", "onnxruntime-extensions"), 0),
-        (("onnxruntime-gpu", "cupy-cuda12x"), 0),
-        (("onnxruntime",), 0),
+        (("cupy-cuda11x", "cupy-cuda12x"), ["warning"]),
+        (("onnxruntime", "onnxruntime-gpu"), ["error"]),
+        (("onnxruntime-gpu", "onnxruntime-extensions"), []),
+        (("onnxruntime-gpu", "cupy-cuda12x"), []),
+        (("onnxruntime",), []),
     ],
 )
-def test_each_module_comes_once(names: tuple[str, ...], expected: int) -> None:
+def test_each_module_comes_once(names: tuple[str, ...], expected: list[str]) -> None:
     facts = machine(torch(), distributions=dict.fromkeys(names, "1.17.1"))
-    assert judged(facts, ID) == [(ID, "incompatible", "warning")] * expected
+    assert judged(facts, ID) == [(ID, "incompatible", severity) for severity in expected]
 
 
 def test_the_build_for_the_gpu_is_kept() -> None:
     facts = machine(torch(), distributions={"onnxruntime": "1.17.3", "onnxruntime-gpu": "1.17.1"})
     fix = findings(facts, ID)[0].fix
     assert fix is not None
-    assert fix.summary.endswith("then install onnxruntime-gpu alone.")
-    assert fix.commands[-1].argv[-1] == "onnxruntime-gpu"
+    assert fix.summary.endswith("then install onnxruntime-gpu==1.17.1 alone.")
+    assert argv(fix.actions[-1])[-1] == "onnxruntime-gpu==1.17.1"

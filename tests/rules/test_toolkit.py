@@ -20,6 +20,7 @@ from tests.rules.factory_toolkit import (
     toolkit,
     torch,
 )
+from tests.typed import argv
 
 IDS = ("toolkit-missing", "toolkit-wrong-version")
 MISSING = ("toolkit-missing", "incompatible", "error")
@@ -129,7 +130,7 @@ def test_an_absent_cuda_version_says_nothing() -> None:
 def test_the_fix_names_the_version_and_the_tool(kind: str, tool: str) -> None:
     found = findings(machine(tensorflow(), kind=kind), "toolkit-missing")[0]
     assert found.fix is not None
-    words = [word for command in found.fix.commands for word in command.argv]
+    words = [word for command in found.fix.actions for word in argv(command)]
     assert tool in words
     assert {"cuda-libraries-11-2", "cudatoolkit=11.2"} & set(words)
     assert any(item.citation for item in found.evidence)

@@ -21,6 +21,7 @@ from tests.rules.factory_toolkit import (
     toolkit,
     torch,
 )
+from tests.typed import argv
 
 ID = "toolkit-path-conflict"
 ERROR = (ID, "incompatible", "error")
@@ -37,7 +38,7 @@ def test_a_right_copy_that_the_loader_passes_by() -> None:
     fix = findings(facts, ID)[0].fix
     assert fix is not None
     assert "/usr/local/cuda-11.8/lib64" in fix.summary
-    assert "ln" not in {word for command in fix.commands for word in command.argv}
+    assert "ln" not in {word for command in fix.actions for word in argv(command)}
 
 
 def test_several_libraries_and_cudnn_are_named_together() -> None:

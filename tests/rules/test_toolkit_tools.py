@@ -20,6 +20,7 @@ from tests.rules.factory_toolkit import (
     toolkit,
     torch,
 )
+from tests.typed import argv
 
 DEVICE, PTXAS = "libdevice-missing", "ptxas-problem"
 ABSENT = [(DEVICE, "incompatible", "warning")]
@@ -39,7 +40,7 @@ def test_a_toolkit_xla_looks_into() -> None:
     assert judged(machine(tensorflow("2.13.1"), toolkits=(debian,), cuda_home_root="/usr/lib/cuda"), DEVICE) == []
     fix = findings(machine(tensorflow("2.13.1"), toolkits=(debian,)), DEVICE)[0].fix
     assert fix is not None
-    assert fix.commands[-1].argv == ("export", "XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/lib/cuda")
+    assert argv(fix.actions[-1]) == ("export", "XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/lib/cuda")
 
 
 def test_who_needs_no_libdevice() -> None:
@@ -57,7 +58,7 @@ def test_what_is_not_known_is_not_blamed() -> None:
 def test_the_wheel_of_the_release_is_the_fix() -> None:
     fix = findings(machine(tensorflow("2.18.0")), DEVICE)[0].fix
     assert fix is not None
-    assert "nvidia-cuda-nvcc-cu12==12.5.82" in fix.commands[0].argv
+    assert "nvidia-cuda-nvcc-cu12==12.5.82" in argv(fix.actions[0])
     silent = tensorflow("2.99.0", cuda_build=known(True), cuda_version=Unknown("failed", "not told"))
     assert findings(machine(silent), DEVICE)[0].fix is None
 
@@ -98,7 +99,7 @@ def test_condas_libdevice_is_linked_to_where_xla_looks() -> None:
     conda = replace(prefix, origin="conda")
     (finding,) = findings(machine(tensorflow(cuda_build=known(True)), toolkits=(conda,)), "libdevice-missing")
     assert finding.fix is not None
-    assert [command.argv[0] for command in finding.fix.commands] == ["mkdir", "ln", "export"]
+    assert [argv(command)[0] for command in finding.fix.actions] == ["mkdir", "ln", "export"]
 
 
 def test_condas_own_build_finds_condas_libdevice() -> None:

@@ -8,6 +8,7 @@ from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, NOTE, UNDETERMINED
 from envcheck.rules.context import UndecidedError
 from envcheck.rules.visible_devices_list import select_devices
 from tests.rules.factory_machine import NONE, UNREAD, build, context, driver, gpu, known, nodes, only, run, split_gpu
+from tests.typed import argv
 
 UUIDS = ("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", "GPU-8a000000-d72c-4106-c12f-20bd9faed9f7")
 ID = "visible-devices-hidden"
@@ -85,14 +86,14 @@ def test_hiding_every_gpu_is_an_error(value: str) -> None:
     assert (found.verdict, found.severity) == (INCOMPATIBLE, ERROR)
     assert repr(value) in found.message
     assert found.fix is not None
-    assert found.fix.commands[0].argv == ("unset", "CUDA_VISIBLE_DEVICES")
+    assert argv(found.fix.actions[0]) == ("unset", "CUDA_VISIBLE_DEVICES")
 
 
 def test_windows_unsets_in_its_own_way() -> None:
     host = {"environment": known({"CUDA_VISIBLE_DEVICES": "2"}), "os": known("windows")}
     fix = only(ID, context(gpu(), host=host)).fix
     assert fix is not None
-    assert fix.commands[0].argv == ("set", "CUDA_VISIBLE_DEVICES=")
+    assert argv(fix.actions[0], "windows") == ("set", "CUDA_VISIBLE_DEVICES=")
 
 
 def test_hiding_one_of_two_is_a_note() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 from envcheck.host.recorded import RecordedHost
 from envcheck.model import Distribution, Facts, FrameworkBuild, PythonFacts, Report
 from envcheck.probes import collect
-from envcheck.rules import Context, Target, evaluate
+from envcheck.rules import Context, Target
+from tests import typed
 from tests.rules.factory_machine import NONE, known, matrix
 
 NODE = {"kind": "char", "mode": "crw-rw-rw-", "owner": "0:0"}
@@ -195,7 +196,7 @@ def judge(
     python: dict[str, Any] | None = None,
 ) -> Report:
     """Read a machine and judge it with these framework builds installed."""
-    return evaluate(context_of(machine, *builds, target=Target(expect, requirements), python=python))
+    return typed.judged(context_of(machine, *builds, target=Target(expect, requirements), python=python))
 
 
 def context_of(

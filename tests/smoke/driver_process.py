@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from envcheck.smoke.protocol import Spoken, parse_events
@@ -18,19 +18,17 @@ NAMES = ("Stand-in GPU 0", "Stand-in GPU 1")
 
 
 def speak(
-    scripts: Sequence[str],
+    level: str,
     gpu: str,
     told: Mapping[str, object],
     *,
-    level: str = "quick",
     python: str = sys.executable,
     timeout: float = PATIENCE,
 ) -> tuple[Spoken, int]:
-    """Run `scripts` on one GPU of two, by its UUID, or on "all"; return what they said and how the process ended."""
+    """Run the driver's script on one GPU of two, by its UUID, or on "all"; return its words and its exit status."""
     visible, count = (",".join(UUIDS), 2) if gpu == "all" else (gpu, 1)
-    names = [word for script in scripts for word in ("--script", script)]
     about = ["--fd", "1", "--gpu", gpu, "--count", str(count), "--level", level]
-    argv = [python, "-I", "-B", str(START), *names, *about]
+    argv = [python, "-I", "-B", str(START), "--script", "check_driver", *about]
     done = subprocess.run(
         argv, env=_environment(visible, told), capture_output=True, text=True, timeout=timeout, check=False
     )

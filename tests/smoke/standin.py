@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from envcheck.host.watched import Limits
-from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, Framework, Job, Run
+from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, Job, Run, Subject
 from envcheck.smoke.runner import Heard, Task, jobs_of, run_jobs
 from tests.fakes.standin_env import VERSION, make_standin_env
 from tests.patience import PATIENCE
 
-TORCH = Framework("torch", VERSION)
+TORCH = Subject("torch", VERSION)
 UUIDS = tuple(f"GPU-00000000-0000-0000-0000-00000000000{number}" for number in (1, 2))
 GPUS = tuple(Device(GPU, f"GPU {at}", uuid, 1, "stand-in", uuid) for at, uuid in enumerate(UUIDS))
 ON_CPU = (Job(TORCH, CPU_DEVICE),)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import Gpu, Known, MigDevice, Source
-from envcheck.smoke.devices import CPU_DEVICE, DeviceChoice, DeviceError, Framework, all_together, choose_devices
+from envcheck.smoke.devices import CPU_DEVICE, DeviceChoice, DeviceError, Subject, all_together, choose_devices
 from envcheck.smoke.runner import jobs_of
 
 HERE = Source("library", "composed")
@@ -103,7 +103,7 @@ def test_a_card_that_others_fill_is_noted() -> None:
 
 def test_jobs_are_the_cpu_each_gpu_and_all_of_them() -> None:
     devices = choose_devices(TWO, None, ()).devices
-    torch, driver, jax = Framework("torch", "2.7"), Framework("driver"), Framework("jax", "0.6")
+    torch, driver, jax = Subject("torch", "2.7"), Subject("driver"), Subject("jax", "0.6")
     assert [job.device.label for job in jobs_of((torch,), devices, "quick", cpu=True)] == [
         "CPU", "GPU 0", "GPU 1", "all 2 GPUs",
     ]  # fmt: skip

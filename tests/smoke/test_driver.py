@@ -14,9 +14,9 @@ from tests.smoke.driver_process import NAMES, UUIDS, outcomes, speak
 
 pytestmark = [pytest.mark.needs("linux"), pytest.mark.needs("c-compiler")]
 
-QUICK = ("driver_matmul",)
-FULL = ("driver_matmul", "driver_full")
-BENCH = ("driver_matmul", "driver_bench")
+QUICK = "quick"
+FULL = "full"
+BENCH = "bench"
 
 
 def last(spoken: Spoken) -> Result:
@@ -39,7 +39,7 @@ def test_a_driver_before_cuda_9_2_tells_the_place_by_its_context() -> None:
 
 def test_the_oldest_python_at_hand_runs_it_too() -> None:
     oldest = next((path for path in pythons() if "/3.6." in path), sys.executable)
-    spoken, _ = speak(FULL, "all", {}, level="full", python=oldest)
+    spoken, _ = speak(FULL, "all", {}, python=oldest)
     assert last(spoken).message == "16 MiB arrived directly"
     assert spoken.done
 
@@ -128,7 +128,7 @@ def test_a_crash_in_the_library_ends_the_process_with_its_step_pending() -> None
 
 
 def test_the_full_test_checks_every_row_of_large_products() -> None:
-    spoken, _ = speak(FULL, UUIDS[0], {}, level="full")
+    spoken, _ = speak(FULL, UUIDS[0], {})
     names = ("memory", "matmul-float32", "matmul-float16", "streams")
     assert {name: outcomes(spoken)[name] for name in names} == dict.fromkeys(names, "passed")
     messages = {result.check: result.message for result in spoken.results}
@@ -139,23 +139,23 @@ def test_the_full_test_checks_every_row_of_large_products() -> None:
 
 def test_half_is_left_out_where_the_gpu_has_none() -> None:
     told = {"GPU0_CAPABILITY": "5.2", "COMPUTES": 0}
-    spoken, _ = speak(BENCH, UUIDS[0], told, level="bench")
+    spoken, _ = speak(BENCH, UUIDS[0], told)
     assert outcomes(spoken)["speed-float16"] == "skipped"
 
 
 def test_copies_between_gpus_are_compared() -> None:
-    right, _ = speak(FULL, "all", {}, level="full")
+    right, _ = speak(FULL, "all", {})
     assert outcomes(right)["peer-copy GPU:0 to GPU:1"] == "passed"
     assert last(right).message == "16 MiB arrived directly"
-    wrong, _ = speak(FULL, "all", {"PEER_WRONG": 1, "PEERS": 0}, level="full")
+    wrong, _ = speak(FULL, "all", {"PEER_WRONG": 1, "PEERS": 0})
     assert (last(wrong).outcome, last(wrong).finding) == ("failed", "multi-gpu-p2p-nccl")
     assert last(wrong).message == "a copy through the host's memory arrived with other bytes"
-    refused, _ = speak(FULL, "all", {"CUDA_FAIL": "cuCtxEnablePeerAccess:217"}, level="full")
+    refused, _ = speak(FULL, "all", {"CUDA_FAIL": "cuCtxEnablePeerAccess:217"})
     assert (last(refused).outcome, last(refused).finding) == ("error", "multi-gpu-p2p-nccl")
 
 
 def test_a_fault_that_ends_the_context_skips_what_follows() -> None:
-    spoken, _ = speak(FULL, UUIDS[0], {"CUDA_FAIL": "cuMemsetD32_v2:719", "COMPUTES": 0}, level="full")
+    spoken, _ = speak(FULL, UUIDS[0], {"CUDA_FAIL": "cuMemsetD32_v2:719", "COMPUTES": 0})
     assert outcomes(spoken)["memory"] == "error"
     assert [outcomes(spoken)[name] for name in ("matmul-float32", "streams")] == ["skipped", "skipped"]
     assert last(spoken).message.startswith(
@@ -164,7 +164,7 @@ def test_a_fault_that_ends_the_context_skips_what_follows() -> None:
 
 
 def test_the_benchmark_holds_its_numbers_against_clock_and_width() -> None:
-    spoken, _ = speak(BENCH, UUIDS[0], {"COMPUTES": 0}, level="bench")
+    spoken, _ = speak(BENCH, UUIDS[0], {"COMPUTES": 0})
     measured = {measure.name: measure for measure in spoken.measures}
     assert {measure.unit for measure in spoken.measures} == {"TFLOP/s", "GB/s"}
     assert "of the 19.49 TFLOP/s that clock and width allow" in measured["matmul float32 2048 x 2048"].note

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envcheck.host.watched import Limits, Watched
-from envcheck.smoke.devices import ALL, CPU_DEVICE, GPU, Device, Framework, Job, worst
+from envcheck.smoke.devices import ALL, CPU_DEVICE, GPU, Device, Job, Subject, worst
 from envcheck.smoke.protocol import Result, parse_events
 from envcheck.smoke.runner import ending, last_words
 from envcheck.smoke.verdict import with_findings
@@ -60,7 +60,7 @@ def test_last_words_are_the_logs_own() -> None:
 
 
 def test_a_filled_card_explains_a_gpu_without_memory() -> None:
-    job = Job(Framework("torch"), HELD)
+    job = Job(Subject("torch"), HELD)
     results = tuple(Result("matmul", "GPU:0", outcome) for outcome in ("out-of-memory", "hung", "passed"))
     found = with_findings(results, job, "", None)
     assert [item.finding for item in found] == ["gpu-memory-held", "gpu-memory-held", ""]
@@ -68,7 +68,7 @@ def test_a_filled_card_explains_a_gpu_without_memory() -> None:
 
 
 def test_what_fails_between_gpus_is_no_fault_of_one() -> None:
-    job = Job(Framework("torch"), Device(ALL, "all 2 GPUs", "GPU-1,GPU-2", 2))
+    job = Job(Subject("torch"), Device(ALL, "all 2 GPUs", "GPU-1,GPU-2", 2))
     results = (
         Result("copy from GPU:0", "GPU:1", "failed", ran_on="GPU:1"),
         Result("all-reduce over GPU:0, GPU:1", "", "hung"),
@@ -87,7 +87,7 @@ def test_what_fails_between_gpus_is_no_fault_of_one() -> None:
 
 
 def test_the_log_explains_what_has_no_finding_of_its_own() -> None:
-    job = Job(Framework("torch"), CPU_DEVICE)
+    job = Job(Subject("torch"), CPU_DEVICE)
     asked: list[str] = []
 
     def explain(text: str) -> tuple[str, ...]:

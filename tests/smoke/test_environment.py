@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from envcheck.model import Distribution
-from envcheck.smoke.devices import Framework, hidden_folders, installed_frameworks
-
-NAMED = {
-    "tensorflow": ("tensorflow", "tensorflow-cpu", "tensorflow-gpu"),
-    "torch": ("torch",),
-    "jax": ("jax", "jaxlib"),
-}
+from envcheck.smoke.devices import Subject, hidden_folders, installed_frameworks
+from envcheck.smoke.runner import script_of
 
 
 def dist(name: str, version: str, *modules: str) -> Distribution:
@@ -25,13 +20,13 @@ def test_frameworks_are_listed_once_each_with_the_number_people_know() -> None:
         dist("tensorflow-cpu", "2.15.1", "tensorflow"),
         dist("tensorflow", "2.10.0", "tensorflow"),
     )
-    assert [(item.name, item.version) for item in installed_frameworks(found, NAMED)] == [
+    assert [(item.name, item.version) for item in installed_frameworks(found)] == [
         ("tensorflow", "2.15.1"),
         ("torch", "2.7.0+cu126"),
         ("jax", "0.6.2"),
     ]
-    assert installed_frameworks((dist("jaxlib", "0.6.0"), dist("numpy", "2.0")), NAMED) == ()
-    assert installed_frameworks((dist("torch", "2.7.0"),), NAMED) == (Framework("torch", "2.7.0"),)
+    assert installed_frameworks((dist("jaxlib", "0.6.0"), dist("numpy", "2.0"))) == ()
+    assert installed_frameworks((dist("torch", "2.7.0"),)) == (Subject("torch", "2.7.0"),)
 
 
 def test_folders_that_an_isolated_start_leaves_out_are_named() -> None:
@@ -45,7 +40,6 @@ def test_folders_that_an_isolated_start_leaves_out_are_named() -> None:
 
 
 def test_tensorflow_1_and_2_have_scripts_of_their_own() -> None:
-    families = {
-        version: Framework("tensorflow", version).family for version in ("1.15.5", "0.12", "2.0.0", "2.22.0.dev1")
-    }
-    assert list(families.values()) == ["tensorflow1", "tensorflow1", "tensorflow2", "tensorflow2"]
+    releases = ("1.15.5", "0.12", "2.0.0", "2.22.0.dev1")
+    scripts = [script_of(Subject("tensorflow", version)) for version in releases]
+    assert scripts == ["check_tensorflow1", "check_tensorflow1", "check_tensorflow2", "check_tensorflow2"]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.watched import Limits
-from envcheck.smoke.devices import CPU_DEVICE, Framework, Job, Run
+from envcheck.smoke.devices import CPU_DEVICE, Job, Run, Subject
 from envcheck.smoke.placement import EXECUTED, PLACER
 from envcheck.smoke.runner import Task, jobs_of, run_job, run_jobs
 from tests.fakes.tensorflow_env import make_tensorflow_env
@@ -21,12 +21,13 @@ from tests.smoke.children import CHILDREN
 from tests.smoke.standin import GPUS
 
 FRAMEWORKS = {
-    "tf115": Framework("tensorflow", "1.15"),
-    "tf210": Framework("tensorflow", "2.10"),
-    "tf215": Framework("tensorflow", "2.15"),
-    "tf221": Framework("tensorflow", "2.21"),
-    "torch": Framework("torch", "2"),
-    "jax": Framework("jax", "0"),
+    "tf115": Subject("tensorflow", "1.15"),
+    "tf210": Subject("tensorflow", "2.10"),
+    "tf215": Subject("tensorflow", "2.15"),
+    "tf221": Subject("tensorflow", "2.21"),
+    "torch": Subject("torch", "2"),
+    "jax": Subject("jax", "0"),
+    "onnxruntime": Subject("onnxruntime", "1"),
 }
 # What the full level does on a machine without a GPU, where two CPU devices stand for two GPUs.
 ON_TWO = {
@@ -37,6 +38,8 @@ ON_TWO = {
 }
 # PyTorch has one CPU, which stands for both; NCCL's place takes gloo.
 ON_ONE_TWICE = {"towers on CPU:0 and CPU:0", "all-reduce over CPU:0, CPU:0", "gradients over CPU:0, CPU:0"}
+# ONNX Runtime has one CPU, too, and computes forwards only.
+FORWARDS = {"towers on CPU:0 and CPU:0"}
 
 
 def task(python: str, folder: str, level: str = "quick", seconds: float = PATIENCE, **told: str) -> Task:
@@ -68,7 +71,7 @@ def test_a_real_framework_passes_the_full_level(release: str) -> None:
     assert found.outcome == "passed", found.bad
     done = {item.check for item in found.results if item.outcome == "passed"}
     assert {"matmul 2048 float32", "matmul 512 float16", "convolution", "jit"} <= done
-    assert done >= (ON_ONE_TWICE if release == "torch" else ON_TWO)
+    assert done >= {"torch": ON_ONE_TWICE, "onnxruntime": FORWARDS}.get(release, ON_TWO)
 
 
 @pytest.fixture(scope="module")
@@ -111,8 +114,8 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 sys.path.append({str(CHILDREN)!r})
 import jax
 {newer}
-import full_jax, place_jax
-engine = full_jax.Engine(jax, place_jax.place_of, place_jax.device_of)
+import check_jax
+engine = check_jax.FullEngine(jax, check_jax.place_of, check_jax.device_of)
 targets = ["CPU:0", "CPU:1"]
 print(engine.reduce(targets)[0], engine.gradients([[0.5, 1.0, -0.25, 0.125]] * 16, targets))
 """

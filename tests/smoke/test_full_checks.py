@@ -61,7 +61,7 @@ class Engine:
 
 def run(monkeypatch: pytest.MonkeyPatch, gpu: str, devices: list[str], **changed: Any) -> Heard:
     heard = Heard(gpu)
-    import_child(monkeypatch, "full_checks").run(heard.report, devices, Engine(**changed))
+    import_child(monkeypatch, "smoke_full").run(heard.report, devices, Engine(**changed))
     return heard
 
 
@@ -126,7 +126,7 @@ def test_rounding_of_a_convolution_is_no_failure(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_cannot_be_done_is_skipped_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    skipped = import_child(monkeypatch, "driver_api").SkippedError
+    skipped = import_child(monkeypatch, "smoke_full").SkippedError
     heard = Heard("all")
     engine = Engine()
 
@@ -134,7 +134,7 @@ def test_what_cannot_be_done_is_skipped_with_its_reason(monkeypatch: pytest.Monk
         raise skipped("this build has no NCCL")
 
     monkeypatch.setattr(engine, "reduce", reduce)
-    import_child(monkeypatch, "full_checks").run(heard.report, ["GPU:0", "GPU:1"], engine)
+    import_child(monkeypatch, "smoke_full").run(heard.report, ["GPU:0", "GPU:1"], engine)
     told = heard.results["all-reduce over GPU:0, GPU:1"]
     assert (told["outcome"], told["message"]) == ("skipped", "this build has no NCCL")
 
@@ -228,6 +228,6 @@ def test_pytorch_is_held_to_its_share(
 ) -> None:
     torch, asked = torch_with(**told)
     heard = Heard("GPU-1")
-    import_child(monkeypatch, "full_torch").Engine(torch, None, None).check_memory(heard.report, "GPU:0")
+    import_child(monkeypatch, "check_torch").FullEngine(torch, None, None).check_memory(heard.report, "GPU:0")
     assert heard.outcomes == {"memory share": outcome}
     assert asked == shares

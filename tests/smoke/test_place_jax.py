@@ -35,7 +35,7 @@ def listed(
     monkeypatch.syspath_prepend(path)
     monkeypatch.setitem(sys.modules, "jaxlib", SimpleNamespace(__version__=version))
     heard = Heard("GPU-1")
-    names = import_child(monkeypatch, "place_jax").list_devices(heard.report, jax_with(gpus))
+    names = import_child(monkeypatch, "check_jax").list_devices(heard.report, jax_with(gpus))
     return names, heard.results["devices"]
 
 

@@ -53,5 +53,5 @@ def test_what_did_not_run_has_no_place(
     nodes: list[tuple[str, str]], place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     product = SimpleNamespace(op=SimpleNamespace(name="product"), device=GPU)
-    child, report = import_child(monkeypatch, "place_tensorflow1"), Heard("GPU-1").report
+    child, report = import_child(monkeypatch, "check_tensorflow1"), Heard("GPU-1").report
     assert child.run_traced(report, tensorflow(nodes), product, {}) == ("value", place)

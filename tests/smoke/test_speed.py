@@ -38,7 +38,7 @@ class Engine:
 def measured(
     monkeypatch: pytest.MonkeyPatch, told: dict[str, int], engine: Engine, devices: list[str], gpu: str = "GPU-1"
 ) -> dict[str, dict[str, Any]]:
-    heard, speed = Heard(gpu, "bench"), import_child(monkeypatch, "bench_speed")
+    heard, speed = Heard(gpu, "bench"), import_child(monkeypatch, "smoke_speed")
     monkeypatch.setattr(speed, "attributes", lambda: told)
     monkeypatch.setattr(speed, "seconds_of", lambda action: action)
     speed.run(heard.report, devices, engine)
@@ -98,7 +98,7 @@ def test_the_cpu_alone_is_measured_in_two_precisions(monkeypatch: pytest.MonkeyP
 
 
 def test_the_best_of_three_rounds_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    speed, now, calls = import_child(monkeypatch, "bench_speed"), [0.0], []
+    speed, now, calls = import_child(monkeypatch, "smoke_speed"), [0.0], []
 
     def action() -> None:
         calls.append(now[0])
@@ -117,7 +117,7 @@ def test_tensorflow_places_softly_once_its_log_is_off(monkeypatch: pytest.Monkey
         ),
         debugging=SimpleNamespace(set_log_device_placement=lambda on: calls.append(f"log {on}")),
     )
-    child = import_child(monkeypatch, "bench_tensorflow2")
-    child.more(Heard("all", "bench").report, (tf, ["CPU:0", "GPU:0"], None))
+    child = import_child(monkeypatch, "check_tensorflow2")
+    child.bench(Heard("all", "bench").report, (tf, ["CPU:0", "GPU:0"], None))
     assert calls == ["log False", "soft True"]  # TensorFlow 2.15 forgets the second with the first
-    assert child.Engine(tf).precisions == ("float32", "float16")  # TensorFlow before 2.4 has no TF32 to set
+    assert child.BenchEngine(tf).precisions == ("float32", "float16")  # TensorFlow before 2.4 has no TF32 to set

@@ -11,17 +11,18 @@ import fastjsonschema
 import pytest
 
 import envcheck
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
+from envcheck.cli.smoke import with_findings
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Problem
 from envcheck.render.junit import render_smoke_junit
 from envcheck.render.smoke import placement_lines, print_smoke, render_smoke_json
 from envcheck.rules import catalogue
-from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, Framework, Job, LeftOut, Run, Session, worst
+from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, Job, LeftOut, Run, Session, Subject, worst
 from envcheck.smoke.placement import Placement
 from envcheck.smoke.protocol import BAD_OUTCOMES, Listing, Measure, Result
 from envcheck.smoke.verdict import findings_of, headline_of, proven_gpus, verdict_of
 
 SCHEMA = Path(envcheck.__file__).parent / "schemas" / "smoke.schema.json"
-TORCH = Framework("torch", "2.7.0")
+TORCH = Subject("torch", "2.7.0")
 GPU_0 = Device(GPU, "GPU 0", "GPU-0", 1, "NVIDIA A100", "GPU-0")
 HIDDEN = LeftOut("GPU 1", "CUDA_VISIBLE_DEVICES=0 hides it", "visible-devices-hidden")
 
@@ -91,13 +92,13 @@ def test_findings_carry_what_was_seen() -> None:
     assert "PyTorch 2.7.0 on GPU 0 (NVIDIA A100): matmul failed: gave 23" in finding.message
     assert finding.evidence[0].source
     assert finding.evidence[0].source.where == "/tmp/x.log"
-    assert finding.fix
+    assert finding.problem == Problem(("computes-wrong",), "torch")
     assert proven_gpus(session(ON_CPU, ON_GPU, FAILED)) == ("GPU 0",)
 
 
 @pytest.mark.parametrize("found", [session(ON_CPU, FAILED, left_out=(HIDDEN,)), session(), session(ON_GPU)])
 def test_the_json_document_fits_its_schema(found: Session) -> None:
-    text = render_smoke_json(found)
+    text = render_smoke_json(with_findings(found))
     assert "\n" not in text
     document = json.loads(text)
     fastjsonschema.compile(json.loads(SCHEMA.read_text(encoding="utf-8")))(document)
@@ -127,7 +128,7 @@ def test_junit_has_a_suite_for_each_run_and_a_case_for_each_check() -> None:
 
 
 def printed(capsys: pytest.CaptureFixture[str], found: Session, **how: bool) -> str:
-    print_smoke(found, **{"color": False, "verbose": False, "quiet": False, **how})
+    print_smoke(with_findings(found), **{"color": False, "verbose": False, "quiet": False, **how})
     return capsys.readouterr().out
 
 

@@ -1,1 +1,1 @@
-"""Renew the matrix from the published wheels, and verify it against them."""
+"""Refresh the matrix from the published wheels, and verify it against them."""

@@ -1,4 +1,4 @@
-"""Read what an ELF or PE library states: what it needs, its GPU code, and how it was compiled."""
+"""Read the facts of an ELF or PE library: what it needs, its GPU code, and its compilers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from envcheck.model import numbers
+
 
 class BinaryError(Exception):
-    """A binary that is broken, hostile or of a kind nobody reads here, with a few words that say why."""
+    """A binary that is broken, hostile or of an unsupported kind; the message says why in a few words."""
 
 
 SHARED = rb"(lib[A-Za-z0-9_+.-]{1,60}\.so(?:\.\d{1,4}){0,4})(?=\0)"
 DLL = rb"([A-Za-z0-9_+.-]{1,60}\.dll)(?=\0)"
 
 
-def names_among(data: bytes | mmap.mmap, start: int, end: int, kind: bytes) -> Iterator[str]:
-    """Yield the whole strings of a section, zeros between them, that name a library: libcuda.so.1."""
+def find_library_names(data: bytes | mmap.mmap, start: int, end: int, kind: bytes) -> Iterator[str]:
+    """Yield the zero-terminated strings of a section that name a library: libcuda.so.1."""
     first = re.compile(kind).match(data, start, end)
     if first:
         yield first[1].decode("ascii")
@@ -49,35 +51,35 @@ def parse_fatbins(data: Buffer, offset: int, stop: int) -> set[str]:
     0200 0101 40000000 3803000000000000 36030000 00000000 0800 0100 4b000000 ... 1180000000000000 ...
     """
     targets: set[str] = set()
-    while (offset := _next_container(data, offset, stop)) < stop:
+    while (offset := _skip_padding(data, offset, stop)) < stop:
         if offset + _CONTAINER.size > stop:
-            raise BinaryError("its fat binary breaks off")
+            raise BinaryError("its fat binary is incomplete")
         _, _, header, size = _CONTAINER.unpack_from(data, offset)
         start, end = offset + header, offset + header + size
         if header < _CONTAINER.size or end > stop:
             raise BinaryError("its fat binary claims more bytes than its section has")
-        targets.update(_entries(data, start, end))
+        targets.update(_iterate_targets(data, start, end))
         offset = end
     return targets
 
 
-def _next_container(data: Buffer, offset: int, stop: int) -> int:
-    """Skip the zeros between containers; anything else but a container is an error."""
+def _skip_padding(data: Buffer, offset: int, stop: int) -> int:
+    """Skip the zeros between containers; raises BinaryError for anything else."""
     while offset + 4 <= stop:
         word = int.from_bytes(data[offset : offset + 4], "little")
         if word == _MAGIC:
             return offset
         if word:
-            raise BinaryError("its fat binary section holds something that is no fat binary")
+            raise BinaryError("its fat binary section contains other data")
         offset += 4
     return stop
 
 
-def _entries(data: Buffer, offset: int, end: int) -> Iterator[str]:
+def _iterate_targets(data: Buffer, offset: int, end: int) -> Iterator[str]:
     """Yield the target of each entry of a container."""
     while offset < end:
         if offset + _ENTRY_SIZE > end:
-            raise BinaryError("an entry of its fat binary breaks off")
+            raise BinaryError("an entry of its fat binary is incomplete")
         kind, _, header, size, _, _, number, flags = _ENTRY.unpack_from(data, offset)
         if header < _ENTRY_SIZE or offset + header + size > end:
             raise BinaryError("an entry of its fat binary claims more bytes than its container has")
@@ -86,7 +88,7 @@ def _entries(data: Buffer, offset: int, end: int) -> Iterator[str]:
         offset += header + size
 
 
-def ordered(targets: set[str]) -> list[str]:
+def sort_targets(targets: set[str]) -> list[str]:
     """Sort targets: machine code first, then PTX, then the rest, each by number."""
 
     def place(target: str) -> tuple[int, str, int, str]:
@@ -99,26 +101,26 @@ def ordered(targets: set[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Binary:
-    """Facts of an ELF or PE file; what a format cannot say stays empty."""
+    """Facts of an ELF or PE file; empty for what a format cannot state."""
 
     format: str  # elf, pe
     machine: str  # x86_64, aarch64
-    needed: tuple[str, ...]  # libraries the loader must find, in their order
-    opens: tuple[str, ...] = ()  # names of libraries among its strings, which it may open itself
-    runpath: tuple[str, ...] = ()  # folders its loader looks in, as written
+    needed: tuple[str, ...]  # libraries that the loader must find, in order
+    opens: tuple[str, ...] = ()  # names of libraries among its strings, which it may open at run time
+    runpath: tuple[str, ...] = ()  # folders that the loader searches, as written
     targets: frozenset[str] = frozenset()  # GPU code: sm_80, compute_90
-    symbols: dict[str, str] = field(default_factory=dict)  # GLIBC -> 2.17: the newest version it asks for
-    compilers: tuple[str, ...] = ()  # as they named themselves
+    symbols: dict[str, str] = field(default_factory=dict)  # GLIBC -> 2.17: the newest version that it needs
+    compilers: tuple[str, ...] = ()  # as they name themselves
 
     def to_json(self) -> dict[str, Any]:
-        """Return its plain form: what is empty is left out, but for the libraries needed."""
+        """Return the JSON form without empty facts, except the libraries needed."""
         found = {
             "format": self.format,
             "machine": self.machine,
             "needed": list(self.needed),
             "opens": list(self.opens),
             "runpath": list(self.runpath),
-            "architectures": ordered(set(self.targets)),
+            "architectures": sort_targets(set(self.targets)),
             "symbols": self.symbols,
             "compilers": list(self.compilers),
         }
@@ -126,7 +128,7 @@ class Binary:
 
 
 def read_binary(path: Path) -> Binary:
-    """Read an ELF or PE file, told apart by how it starts; raises BinaryError and OSError."""
+    """Read an ELF or PE file, by its first bytes; raises BinaryError and OSError."""
     with path.open("rb") as stream:
         start = stream.read(4)
     if start == b"\x7fELF":
@@ -136,14 +138,13 @@ def read_binary(path: Path) -> Binary:
     raise BinaryError("it is neither an ELF nor a PE file")
 
 
-def newest_versions(names: Iterable[str]) -> dict[str, str]:
+def find_newest_versions(names: Iterable[str]) -> dict[str, str]:
     """Return the newest version of each family: GLIBC_2.2.5, GLIBC_2.17, CXXABI_1.3 -> {CXXABI: 1.3, GLIBC: 2.17}."""
     found: dict[str, tuple[int, ...]] = {}
     for name in names:
         parsed = re.fullmatch(r"(GLIBC|GLIBCXX|CXXABI|GCC)_(\d+(?:\.\d+)*)", name)
         if parsed:
-            number = tuple(map(int, parsed[2].split(".")))
-            found[parsed[1]] = max(number, found.get(parsed[1], ()))
+            found[parsed[1]] = max(numbers(parsed[2]), found.get(parsed[1], ()))
     return {family: ".".join(map(str, found[family])) for family in sorted(found)}
 
 
@@ -165,16 +166,16 @@ def read_elf(path: Path) -> Binary:
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         _check_header(data)
         try:
-            return _facts(ELFFile(stream), data)
+            return _read_elf_facts(ELFFile(stream), data)
         except (ELFError, ConstructError, ValueError, AttributeError, AssertionError, TypeError, IndexError) as error:
-            # pyelftools meets corrupt files with any of these.
+            # pyelftools raises any of these for corrupt files.
             raise BinaryError(f"it is a corrupt ELF file ({error or type(error).__name__})") from error
 
 
 def _check_header(data: mmap.mmap) -> None:
-    """Refuse what no framework ships, and a section table that does not fit in the file or would keep us busy."""
+    """Raise BinaryError for another kind of ELF file, and for a section table that no real library has."""
     if len(data) < 64 or data[4:6] != b"\2\1":
-        raise BinaryError("it is no 64-bit little-endian ELF file")
+        raise BinaryError("it is not a 64-bit little-endian ELF file")
     (start,) = struct.unpack_from("<Q", data, 40)
     size, count, names = struct.unpack_from("<HHH", data, 58)
     if not start or not count:
@@ -183,29 +184,29 @@ def _check_header(data: mmap.mmap) -> None:
         raise BinaryError(f"its section table ({count} sections) is larger than any real library's, or cut off")
 
 
-def _facts(elf: Any, data: mmap.mmap) -> Binary:
+def _read_elf_facts(elf: Any, data: mmap.mmap) -> Binary:
     sections = {section.name: section for section in elf.iter_sections()}
-    tags = _dynamic(elf)
+    tags = _read_dynamic(elf)
     needed = [name for name in dict.fromkeys(tags.get("DT_NEEDED", [])) if name]
     runpath = (tags.get("DT_RUNPATH") or tags.get("DT_RPATH") or [""])[0]
-    texts = (_span(sections[name], data) for name in _TEXTS if name in sections)
-    opened = {name for text in texts for name in names_among(data, *text, SHARED)}
+    texts = (_get_span(sections[name], data) for name in _TEXTS if name in sections)
+    opened = {name for text in texts for name in find_library_names(data, *text, SHARED)}
     return Binary(
         format="elf",
         machine=_MACHINES.get(elf["e_machine"], str(elf["e_machine"])),
         needed=tuple(needed),
         opens=tuple(sorted(opened - {*needed, *tags.get("DT_SONAME", [])})),
-        runpath=tuple(dict.fromkeys(part for part in runpath.split(":") if part)),  # a repetition finds nothing new
+        runpath=tuple(dict.fromkeys(part for part in runpath.split(":") if part)),  # without repetitions
         targets=frozenset().union(
-            *(parse_fatbins(data, *_span(sections[name], data)) for name in _GPU_SECTIONS if name in sections)
+            *(parse_fatbins(data, *_get_span(sections[name], data)) for name in _GPU_SECTIONS if name in sections)
         ),
-        symbols=newest_versions(_versions(sections.get(".gnu.version_r"))),
-        compilers=_compilers(data, *_span(sections[".comment"], data)) if ".comment" in sections else (),
+        symbols=find_newest_versions(_iterate_versions(sections.get(".gnu.version_r"))),
+        compilers=_read_compilers(data, *_get_span(sections[".comment"], data)) if ".comment" in sections else (),
     )
 
 
-def _span(section: Any, data: mmap.mmap) -> tuple[int, int]:
-    """Return where a section starts and ends in the file; one without bytes there is empty."""
+def _get_span(section: Any, data: mmap.mmap) -> tuple[int, int]:
+    """Return the start and end of a section in the file; equal for a section without bytes."""
     start, size = section["sh_offset"], section["sh_size"]
     if section["sh_type"] == "SHT_NOBITS":
         size = 0
@@ -214,8 +215,8 @@ def _span(section: Any, data: mmap.mmap) -> tuple[int, int]:
     return start, start + size
 
 
-def _dynamic(elf: Any) -> dict[str, list[str]]:
-    """Collect the names in the dynamic section by tag."""
+def _read_dynamic(elf: Any) -> dict[str, list[str]]:
+    """Return the names in the dynamic section by tag."""
     names = {"DT_NEEDED": "needed", "DT_SONAME": "soname", "DT_RUNPATH": "runpath", "DT_RPATH": "rpath"}
     found: dict[str, list[str]] = {}
     for segment in islice(elf.iter_segments("PT_DYNAMIC"), 1):
@@ -227,19 +228,19 @@ def _dynamic(elf: Any) -> dict[str, list[str]]:
     return found
 
 
-def _versions(section: Any) -> Iterator[str]:
-    """Yield the symbol versions it asks for: GLIBC_2.17."""
+def _iterate_versions(section: Any) -> Iterator[str]:
+    """Yield the symbol versions that it needs: GLIBC_2.17."""
     count = 0
     for _, auxiliaries in section.iter_versions() if section is not None else ():
         for auxiliary in auxiliaries:
             count += 1
             if count > _VERSIONS:
-                raise BinaryError("it asks for more symbol versions than any real library")
+                raise BinaryError("it needs more symbol versions than any real library")
             yield str(auxiliary.name)
 
 
-def _compilers(data: mmap.mmap, start: int, end: int) -> tuple[str, ...]:
-    """Split the comments that compilers leave, each ended by a zero: GCC: (GNU) 9.3.1 20200408 (Red Hat 9.3.1-2)."""
+def _read_compilers(data: mmap.mmap, start: int, end: int) -> tuple[str, ...]:
+    """Split the zero-terminated comments of compilers: GCC: (GNU) 9.3.1 20200408 (Red Hat 9.3.1-2)."""
     if end - start > _COMMENT:
         raise BinaryError("its .comment is larger than any real library's")
     parts = data[start:end].split(b"\0")
@@ -256,25 +257,25 @@ def read_pe(path: Path) -> Binary:
     try:
         import pefile
     except ImportError as error:
-        raise BinaryError("reading it needs pefile, which pip install 'envcheck-gpu[matrix]' brings") from error
+        raise BinaryError("reading it needs pefile: pip install 'envcheck-gpu[matrix]'") from error
     kinds = [pefile.DIRECTORY_ENTRY[f"IMAGE_DIRECTORY_ENTRY_{name}"] for name in ("IMPORT", "DELAY_IMPORT")]
     with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
         try:
             image = pefile.PE(str(path), fast_load=True)
             try:
                 image.parse_data_directories(kinds)
-                return _pe_facts(image, data)
+                return _read_pe_facts(image, data)
             finally:
                 image.close()
         except (pefile.PEFormatError, struct.error, ValueError, AttributeError, TypeError, IndexError) as error:
-            # pefile meets corrupt files with any of these.
+            # pefile raises any of these for corrupt files.
             raise BinaryError(f"it is a corrupt PE file ({error or type(error).__name__})") from error
 
 
-def _pe_facts(image: Any, data: mmap.mmap) -> Binary:
-    imported = sorted(set(_imports(image)), key=str.lower)
-    texts = (_pe_span(section, data) for section in image.sections if section.Name.rstrip(b"\0") in _PE_TEXTS)
-    opened = {name for text in texts for name in names_among(data, *text, DLL)}
+def _read_pe_facts(image: Any, data: mmap.mmap) -> Binary:
+    imported = sorted(set(_iterate_imports(image)), key=str.lower)
+    texts = (_get_pe_span(section, data) for section in image.sections if section.Name.rstrip(b"\0") in _PE_TEXTS)
+    opened = {name for text in texts for name in find_library_names(data, *text, DLL)}
     known = {name.lower() for name in imported}
     gpu = (section for section in image.sections if section.Name.startswith(_PE_GPU_SECTIONS))
     linker = image.OPTIONAL_HEADER
@@ -283,19 +284,19 @@ def _pe_facts(image: Any, data: mmap.mmap) -> Binary:
         machine=_PE_MACHINES.get(image.FILE_HEADER.Machine, hex(image.FILE_HEADER.Machine)),
         needed=tuple(imported),
         opens=tuple(sorted(name for name in opened if name.lower() not in known)),
-        targets=frozenset().union(*(parse_fatbins(data, *_pe_span(section, data)) for section in gpu)),
+        targets=frozenset().union(*(parse_fatbins(data, *_get_pe_span(section, data)) for section in gpu)),
         compilers=(f"linker {linker.MajorLinkerVersion}.{linker.MinorLinkerVersion:02}",),
     )
 
 
-def _imports(image: Any) -> Iterator[str]:
-    """Yield the libraries it imports at once or on first use."""
+def _iterate_imports(image: Any) -> Iterator[str]:
+    """Yield the libraries that it imports at start or on first use."""
     for table in ("DIRECTORY_ENTRY_IMPORT", "DIRECTORY_ENTRY_DELAY_IMPORT"):
         for entry in getattr(image, table, ()):
             yield entry.dll.decode("ascii", "replace")
 
 
-def _pe_span(section: Any, data: mmap.mmap) -> tuple[int, int]:
+def _get_pe_span(section: Any, data: mmap.mmap) -> tuple[int, int]:
     start, size = section.PointerToRawData, section.SizeOfRawData
     if start + size > len(data):
         raise BinaryError("a section reaches beyond its end")

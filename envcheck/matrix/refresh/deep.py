@@ -1,4 +1,4 @@
-"""Read the binaries of wheels for the second tier of the matrix."""
+"""Read the binaries of wheels: the second tier of the matrix."""
 
 from __future__ import annotations
 
@@ -19,57 +19,52 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from envcheck.frameworks import framework as known_framework
 from envcheck.host.file_changes import write_atomically
-from envcheck.matrix.load import load_document
-from envcheck.matrix.refresh.binaries import BinaryError, ordered, read_binary
-from envcheck.matrix.refresh.index import plain_url, reason_of, refuse_downgrade, request_options
+from envcheck.matrix.load import iterate_rows, load_document
+from envcheck.matrix.refresh.binaries import BinaryError, read_binary, sort_targets
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings
 from envcheck.matrix.refresh.rows import Row, sentences
 from envcheck.matrix.refresh.wheel_contents import (
     Fetcher,
-    parse_content_range,
+    choose_members,
+    open_range,
     parse_record,
     read_member,
-    wanted_members,
 )
 from envcheck.matrix.refresh.wheels import Wheel
+from envcheck.model import numbers
 
 if TYPE_CHECKING:
     import requests
 
 
-# Framework -> names of the members that are read; of others none are. Nothing is claimed of a wheel's other binaries.
-SAMPLED = {
-    "tensorflow": r"tensorflow(_core)?/"
-    r"(lib(tensorflow_framework|tensorflow_cc)\.so(\.\d)?|python/_pywrap_tensorflow_(internal|common)\.(so|pyd|dll))",
-    "torch": r"torch/lib/(lib)?(torch_cuda(_cu|_cpp)?|torch_cpu|caffe2|caffe2_gpu|c10|c10_cuda)\.(so|dll)",
-    "jax": r"jax_cuda\d+_plugin/(_prng|_solver|_versions)\.so"
-    r"|jaxlib/(xla_extension|_jax|libjax_common|jax_common)\.(so|pyd|dll)",
-}
 _BINARY = r".*\.(so(\.\d+)*|pyd|dll)"
 
 
-def sampled_members(members: Iterable[zipfile.ZipInfo], framework: str) -> tuple[list[zipfile.ZipInfo], int]:
-    """Return the members to read in order of their names, and how many binaries the wheel has in all.
+def choose_binaries(members: Iterable[zipfile.ZipInfo], framework: str) -> tuple[list[zipfile.ZipInfo], int]:
+    """Return the members to read, sorted by name, and the number of binaries in the wheel.
 
-    A library that a wheel holds under several names, libx.so and libx.so.1, is read once, under the longest.
+    A library with several names, libx.so and libx.so.1, is read once, under the longest. Nothing is claimed about the
+    other binaries of a wheel.
     """
     binaries = [item for item in members if re.fullmatch(_BINARY, item.filename)]
     chosen: dict[tuple[str, int, int], zipfile.ZipInfo] = {}
+    wanted = known_framework(framework).wheel_binaries
     for item in sorted(binaries, key=lambda item: item.filename):
-        if re.fullmatch(SAMPLED[framework], item.filename):
+        if re.fullmatch(wanted, item.filename):
             chosen[item.filename.partition(".so")[0], item.CRC, item.file_size] = item
     return sorted(chosen.values(), key=lambda item: item.filename), len(binaries)
 
 
 _LIMIT = 8 << 30  # bytes of one member unpacked; the largest real one has two
 _CHUNK = 1 << 18
-_SLOWEST = 50_000  # bytes a second, over a whole member: a server that drips more slowly is given up
+_SLOWEST = 50_000  # bytes per second over a whole member: slower servers time out
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, length of the name, length of the extra field
 
 
 class Download:
-    """One member of one wheel, as the wheel's directory describes it."""
+    """One member of a wheel, as the directory of the wheel describes it."""
 
     def __init__(
         self,
@@ -77,66 +72,57 @@ class Download:
         settings: IndexSettings,
         url: str,
         member: zipfile.ZipInfo,
-        told: Callable[[int], None] | None = None,  # hears of the bytes of each piece
+        progress: Callable[[int], None] | None = None,  # gets the bytes of each chunk
     ) -> None:
-        """Prepare; nothing is sent yet. Raises ArtifactError for a member that no real wheel has."""
+        """Send nothing yet; raises ArtifactError for a member that no real wheel has."""
         if member.file_size > _LIMIT or member.compress_size > _LIMIT:
-            raise ArtifactError(
-                f"{member.filename} claims {member.file_size >> 20} MiB, more than any real library has"
-            )
+            raise ArtifactError(f"{member.filename} claims {member.file_size >> 20} MiB, more than any real library")
         if member.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} or member.flag_bits & 1:
-            raise ArtifactError(f"{member.filename} is packed in a way that is not read here")
+            raise ArtifactError(f"{member.filename} has an unsupported compression")
         self.received = 0  # bytes of this run
-        self._told = told
+        self._progress = progress
         self._session, self._settings, self._url, self._member = session, settings, url, member
 
     def fetch(self, part: Path) -> None:
-        """Bring the packed bytes to `part`, appending to what an earlier run left there; tries again a few times."""
+        """Append the compressed bytes to what an earlier run left in `part`; retries a few times."""
         size = self._member.compress_size
         start = self._start()
         for attempt in range(self._settings.retries + 1):
-            have = part.stat().st_size if part.exists() else 0
-            if have == size:
+            done = part.stat().st_size if part.exists() else 0
+            if done == size:
                 return
-            if have > size:
+            if done > size:
                 part.unlink()
-                have = 0
+                done = 0
             try:
-                self._append(part, start + have, start + size - 1)
+                self._append(part, start + done, start + size - 1)
             except ArtifactError:
                 if attempt == self._settings.retries:
                     raise
 
     def _start(self) -> int:
-        """Return where the packed bytes start, behind the member's own header."""
+        """Return the offset of the compressed bytes, after the header of the member."""
         offset = self._member.header_offset
         fetcher = Fetcher(self._url, self._session, self._settings)
         data = fetcher.fetch((offset, offset + _LOCAL_HEADER.size - 1)).read(_LOCAL_HEADER.size)
         self.received += fetcher.received
         if len(data) != _LOCAL_HEADER.size:
-            raise ArtifactError("the answer broke off")
+            raise ArtifactError("the response is incomplete")
         signature, name, extra = _LOCAL_HEADER.unpack(data)
         if signature != b"PK\3\4":
-            raise ArtifactError(f"{self._member.filename} is not where the directory says")
+            raise ArtifactError(f"{self._member.filename} is not where the directory of the wheel states")
         return offset + _LOCAL_HEADER.size + int(name) + int(extra)
 
     def _append(self, part: Path, first: int, last: int) -> None:
-        """Append the bytes first..last of the wheel to a file; what came before a break stays."""
-        import requests
-
-        headers = {"Range": f"bytes={first}-{last}", "Accept-Encoding": "identity"}
-        options = request_options(self._settings, self._url)
-        try:
-            with self._session.get(self._url, headers=headers, stream=True, **options) as response:
-                refuse_downgrade(response)
-                response.raise_for_status()
-                if response.status_code != requests.codes.partial_content:
-                    raise ArtifactError("the server does not serve byte ranges")
-                if parse_content_range(response.headers.get("Content-Range", "")) != (first, last - first + 1):
-                    raise ArtifactError("the server sends other bytes than it was asked for")
-                self._write(part, response.iter_content(_CHUNK), last - first + 1)
-        except requests.RequestException as error:
-            raise ArtifactError(f"{plain_url(self._url)}: {reason_of(error)}") from error
+        """Append the bytes first..last of the wheel to a file; bytes received before an error stay."""
+        size = last - first + 1
+        with open_range(self._session, self._settings, self._url, f"bytes={first}-{last}") as opened:
+            if opened is None:
+                raise ArtifactError("the server does not serve byte ranges")
+            response, *served = opened
+            if served != [first, size]:
+                raise ArtifactError("the server sends other bytes than requested")
+            self._write(part, response.iter_content(_CHUNK), size)
 
     def _write(self, part: Path, chunks: Iterator[bytes], size: int) -> None:
         end = time.monotonic() + self._settings.whole_timeout + size / _SLOWEST
@@ -144,18 +130,18 @@ class Download:
             for chunk in chunks:
                 stream.write(chunk[:size])
                 self.received += len(chunk)
-                if self._told:
-                    self._told(len(chunk))
+                if self._progress:
+                    self._progress(len(chunk))
                 size -= min(size, len(chunk))
                 if time.monotonic() > end:
-                    raise ArtifactError(f"{self._member.filename} did not come in time")
+                    raise ArtifactError(f"{self._member.filename} timed out")
         if size:
-            raise ArtifactError("the answer broke off")
+            raise ArtifactError("the response is incomplete")
 
     def unpack(self, part: Path, target: Path, digest: str) -> None:
-        """Unpack into `target`, never more than the directory declares, and check size, CRC-32 and RECORD's hash.
+        """Unpack into `target`, at most the size that the directory states, and check size, CRC-32 and hash.
 
-        `digest`: as RECORD writes it, "" where it has none. Bytes that fail are not kept.
+        `digest`: as RECORD states it, "" for none. Bytes that fail a check are deleted.
         """
         try:
             self._unpack(part, target, digest)
@@ -170,35 +156,35 @@ class Download:
         member, size, checksum, hashed = self._member, 0, 0, hashlib.sha256()
         with part.open("rb") as source, target.open("wb") as unpacked:
             packed = iter(lambda: source.read(_CHUNK), b"")
-            for chunk in packed if member.compress_type == zipfile.ZIP_STORED else _inflated(packed):
+            for chunk in packed if member.compress_type == zipfile.ZIP_STORED else _inflate(packed):
                 size += len(chunk)
                 if size > member.file_size:
-                    raise ArtifactError(f"{member.filename} unpacks to more than the {member.file_size} bytes declared")
+                    raise ArtifactError(f"{member.filename} unpacks to more than the {member.file_size} bytes stated")
                 checksum = zlib.crc32(chunk, checksum)
                 hashed.update(chunk)
                 unpacked.write(chunk)
         if size != member.file_size:
             raise ArtifactError(f"{member.filename} unpacks to {size} bytes instead of {member.file_size}")
         if checksum != member.CRC:
-            raise ArtifactError(f"{member.filename} does not have the checksum that the directory gives")
+            raise ArtifactError(f"{member.filename} does not have the checksum that the directory states")
         found = "sha256=" + base64.urlsafe_b64encode(hashed.digest()).rstrip(b"=").decode("ascii")
         if digest not in {"", found}:
-            raise ArtifactError(f"{member.filename} does not have the hash that its RECORD gives")
+            raise ArtifactError(f"{member.filename} does not have the hash that its RECORD states")
 
 
-def _inflated(packed: Iterator[bytes]) -> Iterator[bytes]:
-    """Unpack a raw deflate stream in pieces of at most _CHUNK bytes, however much one piece would become."""
+def _inflate(packed: Iterator[bytes]) -> Iterator[bytes]:
+    """Unpack a raw deflate stream in chunks of at most _CHUNK bytes, whatever a piece expands to."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     for piece in packed:
-        waiting = piece
-        while waiting and not inflater.eof:
-            yield inflater.decompress(waiting, _CHUNK)
-            waiting = inflater.unconsumed_tail
+        rest = piece
+        while rest and not inflater.eof:
+            yield inflater.decompress(rest, _CHUNK)
+            rest = inflater.unconsumed_tail
     while not inflater.eof:
-        rest = inflater.decompress(inflater.unconsumed_tail, _CHUNK)
-        if not rest:
+        chunk = inflater.decompress(inflater.unconsumed_tail, _CHUNK)
+        if not chunk:
             raise zlib.error("it ends too early")
-        yield rest
+        yield chunk
 
 
 Binaries = dict[str, Any]  # the cell `binaries` of the matrix
@@ -208,37 +194,37 @@ _TAIL = 64 << 10
 
 @dataclass
 class DeepReader:
-    """Reads binaries one wheel after the other, over one connection; counts what it transfers."""
+    """Reads the binaries of one wheel after the other, over one connection; counts what it downloads."""
 
     session: requests.Session
     settings: IndexSettings
-    cache: Path | None  # where readings and broken-off downloads are kept; None: nowhere
+    cache: Path | None  # folder of results and incomplete downloads; None: no cache
     received: int = 0  # bytes
     wheels_read: int = 0
-    told: Callable[[int], None] | None = None  # hears of each piece's bytes while they come
+    progress: Callable[[int], None] | None = None  # gets the bytes of each chunk
 
     def read(self, framework: str, wheel: Wheel) -> Binaries:
-        """Return what the sampled binaries of a wheel say; raises ArtifactError."""
+        """Return the facts of the sampled binaries of a wheel; raises ArtifactError."""
         from remotezip import RemoteZipError
 
-        kept = self._kept(wheel)
-        if kept is not None:
-            return kept
+        cached = self._read_cache(wheel)
+        if cached is not None:
+            return cached
         try:
             with self._folder() as folder:
                 found = self._read(framework, wheel, folder)
         except ArtifactError as error:
             raise ArtifactError(f"{wheel.filename} cannot be used: {str(error).rstrip('.')}.") from error
         except (zipfile.BadZipFile, zlib.error, RemoteZipError, ValueError, EOFError, RuntimeError) as error:
-            raise ArtifactError(f"{wheel.filename} is no readable wheel: {error or 'it ends too early'}.") from error
+            raise ArtifactError(f"{wheel.filename} is not a readable wheel: {error or 'it ends too early'}.") from error
         except OSError as error:
-            raise ArtifactError(f"{wheel.filename} cannot be kept while it is read: {error.strerror}.") from error
+            raise ArtifactError(f"{wheel.filename} cannot be saved while it is read: {error.strerror}.") from error
         self.wheels_read += 1
         return found
 
     def _read(self, framework: str, wheel: Wheel, folder: Path) -> Binaries:
         members, record = self._directory(framework, wheel)
-        sampled, count = sampled_members(members, framework)
+        sampled, count = choose_binaries(members, framework)
         parts = [folder / f"{wheel.sha256}-{sha256(item.filename.encode()).hexdigest()[:16]}.part" for item in sampled]
         read = {}
         for member, part in zip(sampled, parts, strict=True):
@@ -251,19 +237,19 @@ class DeepReader:
         return found
 
     def _directory(self, framework: str, wheel: Wheel) -> tuple[list[zipfile.ZipInfo], dict[str, str]]:
-        """Return the members of a wheel and the hashes that its RECORD gives them."""
+        """Return the members of a wheel and the hashes that its RECORD states."""
         from remotezip import RemoteZip
 
         fetcher = Fetcher(wheel.url, self.session, self.settings)
         with RemoteZip(wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher) as archive:
-            record = wanted_members(archive.namelist(), framework)["RECORD"]
+            record = choose_members(archive.namelist(), framework)["RECORD"]
             digests = parse_record(read_member(archive, record).decode("utf-8"))
             members = archive.infolist()
         self.received += fetcher.received
         return members, digests
 
     def _member(self, wheel: Wheel, member: zipfile.ZipInfo, part: Path, digest: str) -> dict[str, Any]:
-        download = Download(self.session, self.settings, wheel.url, member, self.told)
+        download = Download(self.session, self.settings, wheel.url, member, self.progress)
         try:
             download.fetch(part)
         finally:
@@ -278,7 +264,7 @@ class DeepReader:
 
     @contextmanager
     def _folder(self) -> Iterator[Path]:
-        """Open the folder to work in: the cache, or one that is gone afterwards."""
+        """Open the folder to work in: the cache, or a temporary one."""
         if self.cache is None:
             with tempfile.TemporaryDirectory() as folder:
                 yield Path(folder)
@@ -286,8 +272,8 @@ class DeepReader:
         self.cache.mkdir(parents=True, exist_ok=True)
         yield self.cache
 
-    def _kept(self, wheel: Wheel) -> Binaries | None:
-        """Return what the cache has of a wheel; what is broken there is as good as nothing."""
+    def _read_cache(self, wheel: Wheel) -> Binaries | None:
+        """Return what the cache has of a wheel; None for nothing or a broken file."""
         found: Any = None
         with suppress(OSError, ValueError):
             if self.cache:
@@ -301,32 +287,36 @@ class DeepReader:
         return found
 
 
-READ = r"\d+ of \d+ binaries"  # how a citation says it
-_ANSWERED = {  # what a note says of a cell until the binaries fill it
+READ = r"\d+ of \d+ binaries"  # in the locator of a citation
+_REMARK_OF = {  # the remark on a cell until binaries fill it
     "compiler": "The compiler was not read.",
     "compute_capabilities": "Compute capabilities were not read.",
     "glibc": "glibc was not read; the tag is not trusted.",
+    "cuda": "CUDA was not read.",
+    "cudnn": "cuDNN was not read.",
+    "tensorrt": "TensorRT was not read.",
 }
 
 
-def derived_cells(binaries: Binaries) -> Row:
-    """Sum up what the sampled binaries say: GPU code, the glibc they ask for, the compiler that all of them name."""
+def derive_cells(framework: str, binaries: Binaries) -> Row:
+    """Derive cells from the sampled binaries: GPU code, glibc, the compiler that all name, what the framework adds."""
     read = list(binaries["read"].values())
     targets = {target for item in read for target in item.get("architectures", ())}
-    asked = [item["symbols"]["GLIBC"] for item in read if "GLIBC" in item.get("symbols", {})]
+    floors = [item["symbols"]["GLIBC"] for item in read if "GLIBC" in item.get("symbols", {})]
     cells: Row = {
-        "compiler": _compiler([set(item.get("compilers", ())) for item in read]),
-        "compute_capabilities": ordered({target for target in targets if target.startswith(("sm_", "compute_"))}),
-        "glibc": max(asked, key=_number, default=None),
+        "compiler": _find_compiler([set(item.get("compilers", ())) for item in read]),
+        "compute_capabilities": sort_targets({target for target in targets if target.startswith(("sm_", "compute_"))}),
+        "glibc": max(floors, key=numbers, default=None),
+        **known_framework(framework).binary_cells(binaries["read"]),
     }
     return {cell: value for cell, value in cells.items() if value}
 
 
-def _compiler(named: list[set[str]]) -> str | None:
-    """Return the one compiler that every binary names, as the matrix writes it; None where that is not one.
+def _find_compiler(named: list[set[str]]) -> str | None:
+    """Return the one compiler that every binary names, as the matrix writes it; None for none or several.
 
-    {"GCC: (GNU) 11.2.1 20220127 (Red Hat 11.2.1-9)", "GCC: (GNU) 7.5.0"} -> GCC 11.2.1, if the others lack the second
-    {"clang version 18.1.8", "GCC: (GNU) 9.3.1", "Linker: LLD 18.1.8"} -> clang 18.1.8; the C runtime is GCC's
+    {"GCC: (GNU) 11.2.1 20220127 (Red Hat 11.2.1-9)", "GCC: (GNU) 7.5.0"} -> GCC 11.2.1, if no other binary names 7.5.0
+    {"clang version 18.1.8", "GCC: (GNU) 9.3.1", "Linker: LLD 18.1.8"} -> clang 18.1.8; GCC built the C runtime
     """
     shared = sorted(set.intersection(*named)) if named else []
     for name, pattern in (
@@ -339,28 +329,28 @@ def _compiler(named: list[set[str]]) -> str | None:
     return None
 
 
-def lay_binaries(row: Row, binaries: Binaries, citations: dict[str, Any], today: str = "") -> None:
-    """Put a reading into the row of its wheel: cells that tier 1 or a person filled stay as they are.
+def apply_binaries(framework: str, row: Row, binaries: Binaries, citations: dict[str, Any], today: str = "") -> None:
+    """Put the facts of binaries into the row of their wheel; cells of tier 1 and curated cells stay.
 
-    `today` dates the citation anew when the wheel was read just now.
+    `today`: the new date of the citation if the wheel was read just now.
     """
-    before = derived_cells(row["binaries"]) if "binaries" in row else {}
-    cells = derived_cells(binaries)
+    before = derive_cells(framework, row["binaries"]) if "binaries" in row else {}
+    cells = derive_cells(framework, binaries)
     for cell in [name for name in cells if name in row]:
         ours = row["proof"].get(cell) == "tier2" and row[cell] == before.get(cell)
         if not ours and row[cell] not in (None, []):
             del cells[cell]
     row.update(cells, binaries=binaries)
     row["proof"] = {**row["proof"], **dict.fromkeys(["binaries", *cells], "tier2")}
-    answered = {_ANSWERED[cell] for cell in cells if cell in _ANSWERED}
+    answered = {_REMARK_OF[cell] for cell in cells if cell in _REMARK_OF}
     note = " ".join(item for item in sentences(row.pop("note", "")) if item not in answered)
     if note:
         row["note"] = note
-    _cite(row, binaries, citations, today)
+    _update_citations(row, binaries, citations, today)
 
 
-def _cite(row: Row, binaries: Binaries, citations: dict[str, Any], today: str) -> None:
-    """Say in the citation of the wheel that its binaries were read, and no longer in that of an older wheel."""
+def _update_citations(row: Row, binaries: Binaries, citations: dict[str, Any], today: str) -> None:
+    """Note in the citation of the wheel that its binaries were read, and remove the note from an older wheel."""
     for name in [name for name in row["citations"] if "sha256" in citations[name]]:
         parts = [part for part in citations[name]["locator"].split(", ") if not re.fullmatch(READ, part)]
         if citations[name]["sha256"] == binaries["sha256"]:
@@ -373,16 +363,7 @@ def _cite(row: Row, binaries: Binaries, citations: dict[str, Any], today: str) -
 
 
 @lru_cache(maxsize=1)
-def known_binaries() -> Mapping[str, Binaries]:
-    """Map the hash of each wheel whose binaries the built-in matrix knows to what they say."""
-    return {
-        row["binaries"]["sha256"]: row["binaries"]
-        for versions in load_document()["releases"].values()
-        for rows in versions.values()
-        for row in rows
-        if "binaries" in row
-    }
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
+def load_known_binaries() -> Mapping[str, Binaries]:
+    """Map the hash of each wheel whose binaries the built-in matrix holds to their facts."""
+    rows = iterate_rows({"releases": load_document()["releases"]})
+    return {row["binaries"]["sha256"]: row["binaries"] for row in rows if "binaries" in row}

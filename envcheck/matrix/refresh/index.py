@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from envcheck import __version__
-from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, MissingLibraryError, connection_settings
+from envcheck.matrix.refresh.pip_settings import (
+    ArtifactError,
+    IndexSettings,
+    MissingLibraryError,
+    read_connection_settings,
+)
 from envcheck.matrix.refresh.wheels import Wheel, parse_wheel
 
 if TYPE_CHECKING:
@@ -21,12 +26,12 @@ if TYPE_CHECKING:
 
 
 CONNECTIONS = 8
-_BUSY = (429, 500, 502, 503, 504)  # answers worth trying again
-_LATE = "it did not answer in time"
+_RETRY_STATUS = (429, 500, 502, 503, 504)  # answers worth trying again
+_TIMED_OUT = "the request timed out"
 
 
 def open_session(settings: IndexSettings) -> requests.Session:
-    """Open a session as pip's settings ask."""
+    """Open a session with pip's settings."""
     import requests
     from requests.adapters import HTTPAdapter
     from urllib3.util import Retry
@@ -34,7 +39,7 @@ def open_session(settings: IndexSettings) -> requests.Session:
     session = requests.Session()
     session.headers["User-Agent"] = f"envcheck/{__version__}"
     session.max_redirects = 10
-    retry = Retry(settings.retries, backoff_factor=0.5, status_forcelist=_BUSY, raise_on_status=False)
+    retry = Retry(settings.retries, backoff_factor=0.5, status_forcelist=_RETRY_STATUS, raise_on_status=False)
     adapter = HTTPAdapter(pool_connections=4, pool_maxsize=CONNECTIONS, pool_block=True, max_retries=retry)
     for scheme in ("https://", "http://"):
         session.mount(scheme, adapter)
@@ -48,19 +53,18 @@ def open_session(settings: IndexSettings) -> requests.Session:
 def require_libraries(
     names: Iterable[str] = ("requests", "pypi_simple", "remotezip", "platformdirs"), purpose: str = "Reading an index"
 ) -> None:
-    """Raise MissingLibraryError, which says what to install, when a library that talks to a server is missing."""
+    """Raise MissingLibraryError, which says what to install, if a library is missing."""
     from importlib.util import find_spec
 
     missing = [name for name in names if find_spec(name) is None]
     if missing:
         raise MissingLibraryError(
-            f"{purpose} needs {', '.join(missing)}, which this environment lacks. "
-            "Install the extra that brings them: pip install 'envcheck-gpu[matrix]'"
+            f"{purpose} needs {', '.join(missing)}. Install the extra: pip install 'envcheck-gpu[matrix]'"
         )
 
 
-def request_options(settings: IndexSettings, url: str) -> dict[str, Any]:
-    """Return what every request passes: timeouts, and how the server's certificate is checked."""
+def build_request_options(settings: IndexSettings, url: str) -> dict[str, Any]:
+    """Return the options of every request: timeouts, and how to check the server's certificate."""
     options: dict[str, Any] = {"timeout": (settings.connect_timeout, settings.read_timeout)}
     if settings.trusts(url):
         options["verify"] = False
@@ -69,58 +73,58 @@ def request_options(settings: IndexSettings, url: str) -> dict[str, Any]:
     return options
 
 
-def read_bounded(response: requests.Response, limit: int, seconds: float) -> bytes:
-    """Read a streamed answer of at most `limit` bytes within `seconds`, however slowly it drips."""
-    end, taken, size = time.monotonic() + seconds, [], 0
+def read_limited(response: requests.Response, limit: int, seconds: float) -> bytes:
+    """Read a streamed response of at most `limit` bytes within `seconds` in all; raises ArtifactError."""
+    end, chunks, size = time.monotonic() + seconds, [], 0
     for chunk in response.iter_content(1 << 16):
-        taken.append(chunk)
+        chunks.append(chunk)
         size += len(chunk)
         if size > limit:
-            raise ArtifactError(f"{plain_url(response.url)} answers with more than {limit >> 20} MiB; refused.")
+            raise ArtifactError(f"{strip_url(response.url)} is larger than {limit >> 20} MiB; refused.")
         if time.monotonic() > end:
-            raise ArtifactError(f"{plain_url(response.url)} did not answer in time.")
-    return b"".join(taken)
+            raise ArtifactError(f"{strip_url(response.url)} timed out.")
+    return b"".join(chunks)
 
 
-def refuse_downgrade(response: requests.Response) -> None:
-    """Refuse an answer that a secure address gave by sending us to an open one."""
+def reject_downgrade(response: requests.Response) -> None:
+    """Raise ArtifactError for a redirect from https to http."""
     schemes = [urlsplit(item.url).scheme for item in (*response.history, response)]
     if "https" in schemes and schemes[-1] == "http":
-        raise ArtifactError(f"{plain_url(response.history[0].url)} redirects from https to http; refused.")
+        raise ArtifactError(f"{strip_url(response.history[0].url)} redirects from https to http; refused.")
 
 
-def plain_url(url: str) -> str:
-    """Return an address without user name, password and query, fit for a message."""
+def strip_url(url: str) -> str:
+    """Return a URL without user name, password and query, for messages."""
     parts = urlsplit(url)
     host = (parts.hostname or "") + (f":{parts.port}" if parts.port else "")
     return f"{parts.scheme}://{host}{parts.path}"
 
 
-def reason_of(error: Exception) -> str:
-    """Say in a few words why a request failed, without the address it carries."""
+def describe_error(error: Exception) -> str:
+    """Say in a few words why a request failed, without its URL."""
     import requests
     from requests import exceptions
 
     if isinstance(error, requests.HTTPError) and error.response is not None:
-        return f"it answered with status {error.response.status_code}"
-    if "timed out" in str(error):  # also how a timeout ends that was tried again
-        return _LATE
+        return f"the server answered with status {error.response.status_code}"
+    if "timed out" in str(error):  # the last of several timeouts has no class of its own
+        return _TIMED_OUT
     known = {
-        requests.Timeout: _LATE,
-        requests.TooManyRedirects: "it redirects in a circle",
-        exceptions.SSLError: "its certificate could not be checked",
+        requests.Timeout: _TIMED_OUT,
+        requests.TooManyRedirects: "too many redirects",
+        exceptions.SSLError: "the certificate could not be verified",
         exceptions.ProxyError: "the proxy could not be used",
         requests.ConnectionError: "no connection",
     }
-    said = (words for kind, words in known.items() if isinstance(error, kind))
-    return next(said, "the answer broke off or is not what it should be")
+    found = (words for kind, words in known.items() if isinstance(error, kind))
+    return next(found, "the response is incomplete or malformed")
 
 
-_LIMIT = 64 << 20  # bytes; the largest real pages are below two megabytes
+_PAGE_LIMIT = 64 << 20  # bytes; the largest real pages are below two megabytes
 
 
 def read_page(session: requests.Session, settings: IndexSettings, distribution: str) -> list[Wheel] | None:
-    """List the wheels of final releases on a distribution's page; None where the index has no such page."""
+    """List the wheels of final releases on a distribution's page; None if the index has no such page."""
     import pypi_simple
     import requests
 
@@ -128,23 +132,23 @@ def read_page(session: requests.Session, settings: IndexSettings, distribution: 
     address = client.get_project_url(distribution)
     headers = {"Accept": pypi_simple.ACCEPT_JSON_PREFERRED}
     try:
-        with session.get(address, headers=headers, stream=True, **request_options(settings, address)) as response:
+        with session.get(address, headers=headers, stream=True, **build_request_options(settings, address)) as response:
             if response.status_code == requests.codes.not_found:
                 return None
             response.raise_for_status()
-            refuse_downgrade(response)
-            content = read_bounded(response, _LIMIT, settings.whole_timeout)
+            reject_downgrade(response)
+            content = read_limited(response, _PAGE_LIMIT, settings.whole_timeout)
     except requests.RequestException as error:
-        raise ArtifactError(f"The index page {plain_url(address)} cannot be read: {reason_of(error)}.") from error
+        raise ArtifactError(f"The index page {strip_url(address)} cannot be read: {describe_error(error)}.") from error
     packages = _parse_page(content, response, distribution)
     if not packages:
-        raise ArtifactError(f"The index page {plain_url(address)} lists no file at all.")
+        raise ArtifactError(f"The index page {strip_url(address)} lists no file.")
     found = (_wheel(package, response.url, distribution) for package in packages)
     return [wheel for wheel in found if wheel is not None]
 
 
 def _parse_page(content: bytes, response: requests.Response, distribution: str) -> Sequence[Any]:
-    """Read a page as the kind its content type says it is."""
+    """Parse a page by its content type."""
     from pypi_simple import ProjectPage, UnsupportedRepoVersionError
 
     kind = response.headers.get("content-type", "text/html").partition(";")[0].strip().lower()
@@ -154,22 +158,22 @@ def _parse_page(content: bytes, response: requests.Response, distribution: str) 
         if kind in {"application/vnd.pypi.simple.v1+html", "text/html"}:
             return ProjectPage.from_html(distribution, content, response.url).packages
     except (ValueError, KeyError, TypeError, RecursionError, UnsupportedRepoVersionError) as error:
-        raise ArtifactError(f"The index page {plain_url(response.url)} is not the {kind} it says it is.") from error
+        raise ArtifactError(f"The index page {strip_url(response.url)} is not valid {kind}.") from error
     raise ArtifactError(
-        f"The index page {plain_url(response.url)} is {kind or 'of no stated kind'}, not an index page."
+        f"The index page {strip_url(response.url)} has the content type {kind or 'none'}, which is no index page."
     )
 
 
 def _wheel(package: Any, page: str, distribution: str) -> Wheel | None:
-    """Turn a line of a page into a wheel; None for source archives, pre-releases and local versions."""
+    """Build the wheel of a page entry; None for source archives, pre-releases and local versions."""
     parsed = parse_wheel(package.filename)
     if parsed is None or parsed.distribution != distribution:
         return None
     digest = package.digests.get("sha256", "")
     if len(digest) != 64:
-        raise ArtifactError(f"The index gives no SHA-256 for {package.filename}, so it cannot be cited.")
+        raise ArtifactError(f"The index gives no SHA-256 for {package.filename}, so the matrix cannot cite it.")
     if urlsplit(package.url).scheme != "https" and urlsplit(page).scheme == "https":
-        raise ArtifactError(f"The index sends to an open address for {package.filename}; refused.")
+        raise ArtifactError(f"The https index links to http for {package.filename}; refused.")
     return Wheel(
         filename=package.filename,
         url=package.url,
@@ -180,36 +184,36 @@ def _wheel(package: Any, page: str, distribution: str) -> Wheel | None:
     )
 
 
-_WHOLE = 60.0  # seconds for all of it, however slowly it drips
+_FETCH_SECONDS = 60.0  # for the whole response
 
 
 def fetch_pinned(url: str, limit: int) -> bytes:
-    """Return what an address such as https://host/matrix.json#sha256=<64 hex digits> answers, at most `limit` bytes.
+    """Fetch a URL such as https://host/matrix.json#sha256=<64 hex digits>, at most `limit` bytes.
 
-    Raises ArtifactError for an address without a hash, a failed transfer and content of another hash,
-    MissingLibraryError where the library that fetches is not installed.
+    Raises ArtifactError for a URL without a hash, a failed transfer and another hash, MissingLibraryError if a
+    library is missing.
     """
     pin = parse_pin(url)
     require_libraries(("requests", "platformdirs"), "Fetching a matrix")
-    settings = replace(connection_settings(os.environ), whole_timeout=_WHOLE)
+    settings = replace(read_connection_settings(os.environ), whole_timeout=_FETCH_SECONDS)
     address = url.partition("#")[0]
     with open_session(settings) as session:
         content = _fetch(session, settings, address, limit)
     found = hashlib.sha256(content).hexdigest()
     if found != pin:
-        raise ArtifactError(f"{plain_url(address)} has the SHA-256 {found}, not {pin} as was asked for; refused.")
+        raise ArtifactError(f"{strip_url(address)} has the SHA-256 {found}, not {pin}; refused.")
     return content
 
 
 def parse_pin(url: str) -> str:
-    """Return the SHA-256 that ends an address: https://host/matrix.json#sha256=<64 hex digits>."""
+    """Return the SHA-256 at the end of a URL: https://host/matrix.json#sha256=<64 hex digits>."""
     address, _, fragment = url.partition("#")
     pin = re.fullmatch(r"sha256[=:]([0-9a-fA-F]{64})", fragment)
     if pin is None:
-        said = "is no SHA-256" if fragment else "is missing"
+        reason = "its hash is not a SHA-256" if fragment else "it has no hash"
         raise ArtifactError(
-            f"{plain_url(address)} is not fetched: the hash that pins it {said}. "
-            f"Write {plain_url(address)}#sha256=HASH with the 64 hexadecimal digits of its SHA-256."
+            f"{strip_url(address)} is not fetched: {reason}. "
+            f"Write {strip_url(address)}#sha256=HASH with the 64 hexadecimal digits of its SHA-256."
         )
     if not urlsplit(address).hostname:
         raise ArtifactError(f"{address.partition('?')[0]} names no host.")
@@ -219,11 +223,14 @@ def parse_pin(url: str) -> str:
 def _fetch(session: requests.Session, settings: IndexSettings, address: str, limit: int) -> bytes:
     import requests
 
-    options = request_options(settings, address)
+    options = build_request_options(settings, address)
     try:
         with session.get(address, stream=True, **options) as response:
             response.raise_for_status()
-            refuse_downgrade(response)
-            return read_bounded(response, limit, settings.whole_timeout)
-    except (requests.RequestException, OSError) as error:  # OSError: a certificate file that pip names and is not there
-        raise ArtifactError(f"{plain_url(address)} cannot be read: {reason_of(error)}.") from error
+            reject_downgrade(response)
+            return read_limited(response, limit, settings.whole_timeout)
+    except (
+        requests.RequestException,
+        OSError,
+    ) as error:  # OSError: the certificate file does not exist
+        raise ArtifactError(f"{strip_url(address)} cannot be read: {describe_error(error)}.") from error

@@ -1,350 +1,207 @@
-"""Merge curated facts over what was read, and write the matrix document in its canonical form."""
+"""Merge what was read of wheels with curated facts into a matrix document."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from itertools import repeat
 from typing import Any
 
-from envcheck.host.data_files import read_data
-from envcheck.matrix.load import every_row
-from envcheck.matrix.refresh.deep import known_binaries, lay_binaries
+from envcheck.frameworks import all_frameworks, framework_names
+from envcheck.frameworks import framework as known_framework
+from envcheck.host.data_files import load_data
+from envcheck.matrix.load import iterate_rows
+from envcheck.matrix.refresh.deep import apply_binaries, load_known_binaries
 from envcheck.matrix.refresh.rows import Draft, Row, is_remark, sentences
-from envcheck.matrix.rows import SECTIONS
+from envcheck.matrix.refresh.wheels import Group
+from envcheck.model import dataclass, field
 
-
-def canonical(text: str) -> str:
-    """Rewrite the text of a matrix document in canonical form."""
-    return canonical_text(json.loads(text))
-
-
-def canonical_text(document: dict[str, Any]) -> str:
-    """Write a matrix document in canonical form."""
-    sections = _ordered(document)
-    written = (f" {json.dumps(name)}: {_written(sections[name], depth, ' ')}" for name, depth in SECTIONS.items())
-    body = ",\n".join(written)
-    return "{\n" + body + "\n}\n"
-
-
-def _ordered(document: dict[str, Any]) -> dict[str, Any]:
-    """Order sections, versions and rows; cells are sorted when written."""
-    parts = {name: document[name] for name in SECTIONS}
-    parts["citations"] = dict(sorted(parts["citations"].items()))
-    parts["releases"] = {
-        framework: {
-            version: sorted(rows, key=lambda row: (row["distribution"], row["platform"]))
-            for version, rows in _by_version(versions)
-        }
-        for framework, versions in sorted(parts["releases"].items())
-    }
-    for section in ("toolkits", "drivers", "architectures"):
-        parts[section] = dict(_by_version(parts[section]))
-    for section in ("cudnn", "tensorrt"):
-        parts[section] = {
-            line: sorted(rows, key=lambda row: int(row["cuda_major"])) for line, rows in _by_version(parts[section])
-        }
-    parts["conda"] = {
-        package: sorted(rows, key=lambda row: (row["channel"], row["versions"], row["build"] or ""))
-        for package, rows in sorted(parts["conda"].items())
-    }
-    parts["removed"] = dict(sorted(parts["removed"].items()))
-    parts["problems"] = sorted(parts["problems"], key=lambda row: str(row["id"]))
-    return parts
-
-
-def _by_version(table: dict[str, Any]) -> list[tuple[str, Any]]:
-    from packaging.version import Version  # only who writes a matrix pays for it
-
-    return sorted(table.items(), key=lambda item: Version(item[0]))
-
-
-def _written(value: Any, depth: int, indent: str) -> str:
-    """Write a value: tables down to `depth` opened, one item per line; rows below on one line."""
-    if depth == 0 or not value:
-        return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    opening, closing = "{}" if isinstance(value, dict) else "[]"
-    inner = indent + " "
-    body = ",\n".join(inner + key + _written(item, depth - 1, inner) for key, item in _items(value))
-    return f"{opening}\n{body}\n{indent}{closing}"
-
-
-def _items(table: Any) -> Iterator[tuple[str, Any]]:
-    """Pair each item of a table with how its key is written; list items have none."""
-    if isinstance(table, dict):
-        return ((json.dumps(key) + ": ", item) for key, item in table.items())
-    return zip(repeat(""), table)
-
+Document = dict[str, Any]  # a matrix document as JSON: rows are compared and changed cell by cell
 
 NO_CELLS = frozenset({"distribution", "platform", "citations", "note", "proof"})
-_TIER1_MEMBERS = r"METADATA.*|build_info\.py|torch/version\.py|torch/cuda/__init__\.py"
-KEPT = "-binaries"  # ends the citation of a wheel that only its binaries are cited of
+_BINARIES_SUFFIX = "-binaries"  # ends the citation of a wheel that is cited for its binaries alone
+
+
+@dataclass(frozen=True)
+class Source:
+    """The distributions that a framework or companion is published as, and the first release that the matrix holds."""
+
+    distributions: tuple[str, ...]
+    first: str
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A curated statement about releases of a distribution on a platform."""
+
+    framework: str
+    distribution: str
+    platform: str
+    versions: tuple[str, ...]
+    cells: Mapping[str, Any] = field(default_factory=dict)
+    proof: Mapping[str, str] = field(default_factory=dict)
+    sentences: tuple[str, ...] = ()
+    citations: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CuratedReleases:
+    """The content of data/curated_releases.json."""
+
+    sources: Mapping[str, Source]  # by companion
+    citations: Mapping[str, Mapping[str, str]]  # documents that the statements rest on
+    statements: tuple[Statement, ...]
+
+
+def load_curated() -> CuratedReleases:
+    """Return data/curated_releases.json."""
+    return load_data("curated_releases", CuratedReleases)
+
+
+def find_source(name: str) -> Source:
+    """Return where the index has a framework or companion."""
+    if name in framework_names():
+        known = known_framework(name)
+        return Source(known.published, known.first_release)
+    return load_curated().sources[name]
 
 
 @dataclass(frozen=True)
 class Curated:
-    """The part of a row that no renewal can read."""
+    """The part of a row that no refresh can read."""
 
-    cells: Row = field(default_factory=dict)
+    cells: Mapping[str, Any] = field(default_factory=dict)
     proof: Mapping[str, str] = field(default_factory=dict)  # of those cells: documented, tier2
     sentences: tuple[str, ...] = ()
     citations: tuple[str, ...] = ()  # ids of documents
     members: tuple[str, ...] = ()  # what of the wheel's binaries was read
-    wheel: Mapping[str, str] = field(default_factory=dict)  # citation of the wheel whose members those are
+    wheel: Mapping[str, str] = field(default_factory=dict)  # citation of the wheel that has these members
 
 
-def curated_part(row: Row, table: Mapping[str, Any]) -> Curated:
-    """Take from a row what is not tier 1: cells, sentences, documents and binaries; `table` holds the citations."""
-    proof = {cell: tier_of(row, cell) for cell in row if cell not in NO_CELLS}
+def find_curated(framework: str, distribution: str, platform: str, version: str) -> Curated:
+    """Return what the curated file states about a row; an empty part if it states nothing."""
+    for item in load_curated().statements:
+        key = (item.framework, item.distribution, item.platform)
+        if key == (framework, distribution, platform) and version in item.versions:
+            return Curated(item.cells, item.proof, item.sentences, item.citations, item.members)
+    return Curated()
+
+
+def extract_curated(row: Row, citations: Mapping[str, Any]) -> Curated:
+    """Extract the part of a row that is not tier 1: cells, sentences, documents and binaries."""
+    proof = {cell: get_tier(row, cell) for cell in row if cell not in NO_CELLS}
     cells = {cell: row[cell] for cell, tier in proof.items() if tier != "tier1"}
     first, *others = row["citations"]
-    members = [name for name in table[first]["locator"].split(", ") if not re.fullmatch(_TIER1_MEMBERS, name)]
+    members = [name for name in citations[first]["locator"].split(", ") if not re.fullmatch(_tier1_members(), name)]
     return Curated(
         cells,
         {cell: proof[cell] for cell in cells},
         tuple(item for item in sentences(row.get("note", "")) if not is_remark(item)),
-        tuple(name for name in others if "sha256" not in table[name] or name.endswith(KEPT)),
+        tuple(name for name in others if "sha256" not in citations[name] or name.endswith(_BINARIES_SUFFIX)),
         tuple(members),
-        table[first],
+        citations[first],
     )
 
 
-def tier_of(row: Row, cell: str) -> str:
-    """Return how a cell is known: "*" stands for the cells a row's proof does not name."""
+@lru_cache(maxsize=1)
+def _tier1_members() -> str:
+    """Return the pattern of the members that a citation names if no binary of the wheel was read."""
+    return "|".join(["METADATA.*", *(each.cited_texts or each.wheel_texts for each in all_frameworks())])
+
+
+def get_tier(row: Row, cell: str) -> str:
+    """Return how a cell is known: "*" stands for the cells that a row's proof does not name."""
     proof: Mapping[str, str] = row["proof"]
     return proof.get(cell, proof.get("*", "documented"))
 
 
-@lru_cache(maxsize=1)
-def curated_file() -> Mapping[str, Any]:
-    """Read the findings that ship with the program: sources, documents, and statements by release."""
-    found: Mapping[str, Any] = json.loads(read_data("curated_releases.json"))
-    return found
-
-
-def sources(framework: str) -> tuple[tuple[str, ...], str]:
-    """Return the distributions to read of a framework, and its first release the matrix holds."""
-    found = curated_file()["sources"][framework]
-    return tuple(found["distributions"]), found["first"]
-
-
-def documents() -> Mapping[str, Any]:
-    """Return the citations that the statements rest on."""
-    found: Mapping[str, Any] = curated_file()["citations"]
-    return found
-
-
-def curated_statement(framework: str, distribution: str, platform: str, version: str) -> Curated:
-    """Return what is stated of one row; nothing where the file has no statement."""
-    for item in _statements().get((framework, distribution, platform), ()):
-        if version in item["versions"]:
-            return Curated(
-                item.get("cells", {}),
-                item.get("proof", {}),
-                tuple(item.get("sentences", ())),
-                tuple(item.get("citations", ())),
-                tuple(item.get("members", ())),
-            )
-    return Curated()
-
-
-@lru_cache(maxsize=1)
-def _statements() -> Mapping[tuple[str, str, str], list[Any]]:
-    found: dict[tuple[str, str, str], list[Any]] = {}
-    for item in curated_file()["statements"]:
-        found.setdefault((item["framework"], item["distribution"], item["platform"]), []).append(item)
-    return found
-
-
-ADDED, REMOVED, CHANGED = "added", "removed", "changed"
-_NO_CELLS = ("distribution", "platform", "citations")
-_SUMMARY = ("pythons", "cuda", "cudnn", "glibc", "compute_capabilities", "stub_for")  # cells of a new row
-
-
-@dataclass(frozen=True)
-class Change:
-    """One row that came, went or has other cells."""
-
-    kind: str
-    framework: str
-    distribution: str
-    version: str
-    platform: str
-    artifact: str  # file name of the wheel it was read from
-    cells: dict[str, dict[str, Any]]  # cell -> {"old": ..., "new": ...}; null where the row has no such cell
-
-    @property
-    def label(self) -> str:
-        """Name the row: torch 2.6.0 on linux_x86_64."""
-        return f"{self.distribution} {self.version} on {self.platform}"
-
-
-def list_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """List rows that came, went or changed, by framework and version; `checked` and hashes aside."""
-    return [change for framework in new["releases"] for change in _framework(framework, old, new)]
-
-
-def describe_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Write the changes, one line each."""
-    return [line for change in list_changes(old, new) for line in lines_of(change)]
-
-
-def lines_of(change: Change) -> list[str]:
-    """Write one change: "+ torch 2.6.0 on linux_x86_64: pythons 3.9 3.10", one line a changed cell."""
-    if change.kind == ADDED:
-        shown = [f"{cell} {_shown(change.cells[cell]['new'])}" for cell in _SUMMARY if _is_told(change, cell)]
-        return [f"+ {change.label}: {', '.join(shown)}"]
-    if change.kind == REMOVED:
-        return [f"- {change.label}"]
-    said = (words for cell, both in change.cells.items() for words in _differing(cell, both["old"], both["new"]))
-    return [f"  {change.label}: {words}" for words in said]
-
-
-def _differing(cell: str, old: Any, new: Any) -> Iterator[str]:
-    """Say how a cell differs; of how the cells are known, only those known in another way."""
-    if cell != "proof":
-        yield f"{cell} {_shown(old)} -> {_shown(new)}"
-        return
-    was, now = old or {}, new or {}
-    for name in sorted({*was, *now}):
-        if was.get(name) != now.get(name):
-            yield f"{name} is {now[name]} now" if name in now else f"{name} is {was[name]} no more"
-
-
-def _is_told(change: Change, cell: str) -> bool:
-    return bool(change.cells.get(cell, {}).get("new"))
-
-
-def _framework(framework: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
-    from packaging.version import Version
-
-    before, after = (edition["releases"].get(framework, {}) for edition in (old, new))
-    for version in sorted({*before, *after}, key=Version):
-        known, found = _rows(before.get(version, ())), _rows(after.get(version, ()))
-        for key in sorted({*known, *found}):
-            was, now = known.get(key, {}), found.get(key, {})
-            kind = ADDED if not was else CHANGED if now else REMOVED
-            cells = _cells(was, now)
-            if cells:
-                artifact = _artifact(new, now) if now else _artifact(old, was)
-                yield Change(kind, framework, key[0], version, key[1], artifact, cells)
-
-
-def _rows(rows: Any) -> dict[tuple[str, str], Mapping[str, Any]]:
-    return {(row["distribution"], row["platform"]): row for row in rows}
-
-
-def _artifact(edition: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-    return str(edition["citations"][row["citations"][0]]["url_or_artifact"])
-
-
-def _cells(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    return {
-        cell: {"old": old.get(cell), "new": new.get(cell)}
-        for cell in sorted({*old, *new} - set(_NO_CELLS))
-        if old.get(cell) != new.get(cell)
-    }
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return " ".join(map(str, value)) or "none"
-    if isinstance(value, dict) and "read" in value:  # the cell binaries
-        return f"{len(value['read'])} of {value['binaries']} in {value['wheel']}"
-    if isinstance(value, dict):
-        return " ".join(f"{name}{item}" for name, item in value.items()) or "none"
-    return "none" if value is None else str(value)
-
-
-Document = dict[str, Any]
-
-
 def merge_release(document: Document, framework: str, drafts: Iterable[Draft], today: str) -> None:
-    """Put the rows of one release into a document; rows it holds keep what people found out."""
+    """Put the rows of one release into a document; rows that it holds keep their curated part."""
     for draft in drafts:
-        versions = document["releases"].setdefault(framework, {})
-        rows = versions.setdefault(draft.group.version, [])
+        rows = document["releases"].setdefault(framework, {}).setdefault(draft.group.version, [])
         old = next((row for row in rows if (row["distribution"], row["platform"]) == draft.key), None)
         if old is None:
-            curated = curated_statement(framework, *draft.key, draft.group.version)
+            curated = find_curated(framework, *draft.key, draft.group.version)
         else:
-            curated = curated_part(old, document["citations"])
+            curated = extract_curated(old, document["citations"])
             rows.remove(old)
-        row = finished_row(draft, curated)
+        row = build_row(draft, curated)
         rows.append(row)
-        document["citations"].update(_citations(draft, curated, today))
-        if draft.wheel.sha256 in known_binaries():
-            lay_binaries(row, known_binaries()[draft.wheel.sha256], document["citations"])
+        document["citations"].update(_build_citations(draft, curated, today))
+        if draft.wheel.sha256 in load_known_binaries():
+            apply_binaries(framework, row, load_known_binaries()[draft.wheel.sha256], document["citations"])
 
 
-def finished_row(draft: Draft, curated: Curated) -> Row:
-    """Write a row: what people found out wins over what tier 1 reads, and drops the remarks it answers."""
-    laid = {cell: value for cell, value in curated.cells.items() if not _same(draft, curated, cell)}
-    proof = {**draft.proof, **{cell: curated.proof[cell] for cell in laid}}
-    answered = set(laid)
+def build_row(draft: Draft, curated: Curated) -> Row:
+    """Build a row: curated cells replace those of tier 1, and the remarks that they answer are dropped."""
+    cells = {cell: value for cell, value in curated.cells.items() if not _is_inferred(draft, curated, cell)}
+    proof = {**draft.proof, **{cell: curated.proof[cell] for cell in cells}}
     remarks = [
         item.text
         for item in draft.remarks
-        if item.cell not in answered or not (item.gap or proof.get(item.cell) == "tier2")
+        if item.cell not in cells or not (item.gap or proof.get(item.cell) == "tier2")
     ]
     distribution, platform = draft.key
-    cites = [draft.citation_id, *draft.also, *curated.citations, *_kept_wheel(draft, curated)]
+    citations = [draft.citation_id, *draft.also, *curated.citations, *_cite_older_wheel(draft, curated)]
     row: Row = {
         "distribution": distribution,
         "platform": platform,
         **draft.cells,
-        **laid,
-        "citations": list(dict.fromkeys(cites)),
+        **cells,
+        "citations": list(dict.fromkeys(citations)),
         "proof": {"*": "tier1", **proof},
     }
     note = " ".join(dict.fromkeys([*remarks, *curated.sentences]))
     return {**row, "note": note} if note else row
 
 
-def _same(draft: Draft, curated: Curated, cell: str) -> bool:
-    """Tell whether a finding is no more than what the draft infers itself."""
+def _is_inferred(draft: Draft, curated: Curated, cell: str) -> bool:
+    """Tell whether a curated cell is the one that the draft infers itself."""
     return cell in draft.proof and (draft.cells[cell], draft.proof[cell]) == (curated.cells[cell], curated.proof[cell])
 
 
-def _citations(draft: Draft, curated: Curated, today: str) -> Document:
-    members = [*draft.members, *(() if _kept_wheel(draft, curated) else curated.members)]
-    body = {
+def _build_citations(draft: Draft, curated: Curated, today: str) -> Document:
+    older = _cite_older_wheel(draft, curated)
+    members = [*draft.members, *(() if older else curated.members)]
+    wheel = {
         "url_or_artifact": draft.wheel.filename,
         "locator": ", ".join(dict.fromkeys(members)),
         "checked": today,
         "sha256": draft.wheel.sha256,
     }
-    kept = {name: {**curated.wheel, "locator": ", ".join(curated.members)} for name in _kept_wheel(draft, curated)}
-    stated = {name: documents()[name] for name in curated.citations if name in documents()}
-    return {**stated, **kept, draft.citation_id: body}
+    kept = {name: {**curated.wheel, "locator": ", ".join(curated.members)} for name in older}
+    documents = load_curated().citations
+    return {
+        **{name: dict(documents[name]) for name in curated.citations if name in documents},
+        **kept,
+        draft.citation_id: wheel,
+    }
 
 
-def _kept_wheel(draft: Draft, curated: Curated) -> list[str]:
-    """Name the citation of an older wheel whose binaries were read, once another wheel speaks for the row."""
+def _cite_older_wheel(draft: Draft, curated: Curated) -> list[str]:
+    """Name the citation of the wheel whose binaries were read, if the row rests on another wheel now."""
     moved = curated.members and curated.wheel and curated.wheel["sha256"] != draft.wheel.sha256
-    return [draft.citation_id + KEPT] if moved else []
+    return [draft.citation_id + _BINARIES_SUFFIX] if moved else []
 
 
 def drop_unused_citations(document: Document) -> None:
-    """Leave out what no row cites any more."""
-    cited = {name for row in every_row(document) for name in row["citations"]}
+    """Drop the citations that no row cites."""
+    cited = {name for row in iterate_rows(document) for name in row["citations"]}
     document["citations"] = {name: body for name, body in document["citations"].items() if name in cited}
 
 
-def has_all(rows: Iterable[Mapping[str, Any]], citations: Mapping[str, Any], groups: Iterable[Any]) -> bool:
-    """Tell whether rows already say all that the index lists of a release: wheels, Pythons, tags, what is yanked."""
+def is_up_to_date(rows: Iterable[Row], citations: Mapping[str, Any], groups: Iterable[Group]) -> bool:
+    """Tell whether rows state all that the index lists of a release: wheels, Pythons, tags, yanked wheels."""
     known = {(row["distribution"], row["platform"]): row for row in rows}
     return all(_is_current(known.get((group.distribution, group.platform)), citations, group) for group in groups)
 
 
-def _is_current(row: Mapping[str, Any] | None, citations: Mapping[str, Any], group: Any) -> bool:
+def _is_current(row: Row | None, citations: Mapping[str, Any], group: Group) -> bool:
     if row is None or citations[row["citations"][0]].get("sha256") != group.representative.sha256:
         return False
     pythons, free_threaded = group.pythons(), group.pythons(free_threaded=True)
-    listed = pythons in ([], row["pythons"]) and free_threaded == row.get("free_threaded", [])
+    is_listed = pythons in ([], row["pythons"]) and free_threaded == row.get("free_threaded", [])
     yanked = group.yanked == len(group.wheels) if group.yanked else None
-    said = f"Yanked wheels: {group.yanked} of {len(group.wheels)}." if group.yanked else ""
-    return listed and group.tags == row["tags"] and row.get("yanked") == yanked and said in row.get("note", "")
+    remark = f"Yanked wheels: {group.yanked} of {len(group.wheels)}." if group.yanked else ""
+    return is_listed and group.tags == row["tags"] and row.get("yanked") == yanked and remark in row.get("note", "")

@@ -1,4 +1,4 @@
-"""Read where pip looks for packages on this machine, and how it connects."""
+"""Read pip's settings: the index, and how to connect to it."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from urllib.parse import urlsplit
 
 
 class ArtifactError(Exception):
-    """An index page or wheel that could not be read, with one sentence that says which and why."""
+    """An index page or wheel that could not be read; the message is one sentence that says which and why."""
 
 
 class UnusableWheelError(ArtifactError):
-    """A wheel that was read and that no installer takes under its name: without metadata, or of another release."""
+    """A wheel that no installer takes under its name: it has no metadata, or that of another release."""
 
 
 class MissingLibraryError(Exception):
-    """The libraries that talk to an index are not installed; the message says how to install them."""
+    """The libraries that read an index are not installed; the message says how to install them."""
 
 
-_LINE = r'^PYPI_SIMPLE_ENDPOINT\b[^=\n]*= "([^"\s]+)"'
+_ENDPOINT = r'^PYPI_SIMPLE_ENDPOINT\b[^=\n]*= "([^"\s]+)"'
 
 
-def usual_index() -> str:
-    """Return its address; "" where the library that knows it is not here."""
+def find_default_index() -> str:
+    """Return the URL of the default index; "" if the library that knows it is not installed."""
     spec = find_spec("pypi_simple")
     if spec is None or not spec.origin:
         return ""
-    # To import the library takes longer than all else that is done before an installation: its source says it.
-    found = re.search(_LINE, Path(spec.origin).read_text(encoding="utf-8"), re.MULTILINE)
-    return found[1] if found else _asked()
+    # Importing the library takes longer than all other checks before an installation, so its source is searched.
+    found = re.search(_ENDPOINT, Path(spec.origin).read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1] if found else _import_default_index()
 
 
-def _asked() -> str:
+def _import_default_index() -> str:
     from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
     return str(PYPI_SIMPLE_ENDPOINT)
@@ -49,7 +49,7 @@ _SECTIONS = ("global", "download", "install")  # the later one wins, as for `pip
 
 @dataclass(frozen=True)
 class IndexSettings:
-    """The primary index and how to reach it; what is "" or empty is left to the libraries' defaults."""
+    """The primary index and how to connect; "" or empty: the default of the libraries."""
 
     url: str = ""
     ca_file: str = ""
@@ -62,71 +62,71 @@ class IndexSettings:
     retries: int = 3
 
     def trusts(self, url: str) -> bool:
-        """Tell whether pip is told to reach this host without checking its certificate."""
+        """Tell whether pip connects to this host without checking its certificate."""
         parts = urlsplit(url)
         return parts.hostname in self.trusted_hosts or f"{parts.hostname}:{parts.port}" in self.trusted_hosts
 
 
-def pip_settings(
+def read_pip_settings(
     environment: Mapping[str, str], prefix: str = sys.prefix, schemes: tuple[str, ...] = ("http", "https")
 ) -> IndexSettings:
-    """Read pip's own configuration; extra indexes and find-links are left out on purpose."""
-    options = pip_options(environment, prefix)
-    if is_on(options.get("no-index", "")):
-        raise ArtifactError("pip is configured to use no index (no-index), so there is nothing to read.")
+    """Read pip's configuration of the primary index; extra indexes and find-links are ignored on purpose."""
+    options = read_pip_options(environment, prefix)
+    if is_true(options.get("no-index", "")):
+        raise ArtifactError("pip is configured to use no index (no-index), so envcheck has nothing to read.")
     url = options.get("index-url", "").strip()
     if url and urlsplit(url).scheme not in schemes:
         readable = " and ".join(schemes)
         raise ArtifactError(f"pip's index has the scheme {urlsplit(url).scheme!r}; only {readable} can be read.")
-    return replace(_connection(options), url=url)
+    return replace(_build_settings(options), url=url)
 
 
-def connection_settings(environment: Mapping[str, str], prefix: str = sys.prefix) -> IndexSettings:
-    """Read from pip's configuration how to reach servers that are no index: certificates, proxy, patience."""
-    return _connection(pip_options(environment, prefix))
+def read_connection_settings(environment: Mapping[str, str], prefix: str = sys.prefix) -> IndexSettings:
+    """Read how to connect to servers other than the index: certificates, proxy, timeouts."""
+    return _build_settings(read_pip_options(environment, prefix))
 
 
-def is_on(value: str) -> bool:
-    """Tell whether pip takes an option's value for yes."""
+def is_true(value: str) -> bool:
+    """Tell whether pip reads a value as true."""
     return value.lower() in {"1", "true", "yes", "on"}
 
 
-def pip_options(environment: Mapping[str, str], prefix: str = sys.prefix) -> dict[str, str]:
-    """Read all options of pip's files and variables by their long names. Raises ArtifactError for a broken file."""
+def read_pip_options(environment: Mapping[str, str], prefix: str = sys.prefix) -> dict[str, str]:
+    """Read all options of pip's files and variables by their long names; raises ArtifactError for a broken file."""
     found: dict[str, str] = {}
-    for path in _files(environment, prefix):
+    for path in _find_files(environment, prefix):
         found.update(_read(path))
-    return {**found, **_from_environment(environment)}
+    return {**found, **_read_environment(environment)}
 
 
-def _connection(options: Mapping[str, str]) -> IndexSettings:
-    usual = IndexSettings()
+def _build_settings(options: Mapping[str, str]) -> IndexSettings:
+    defaults = IndexSettings()
     return IndexSettings(
         ca_file=options.get("cert", ""),
         client_certificate=options.get("client-cert", ""),
         proxy=options.get("proxy", ""),
         trusted_hosts=tuple(options.get("trusted-host", "").split()),
-        read_timeout=_number(options, ("timeout", "default-timeout"), usual.read_timeout),
-        retries=int(_number(options, ("retries",), usual.retries)),
+        read_timeout=_parse_number(options, ("timeout", "default-timeout"), defaults.read_timeout),
+        retries=int(_parse_number(options, ("retries",), defaults.retries)),
     )
 
 
-def _number(options: Mapping[str, str], names: Iterable[str], usual: float) -> float:
-    """Read a number of seconds or tries; one that is none is reported as pip reports it."""
+def _parse_number(options: Mapping[str, str], names: Iterable[str], default: float) -> float:
+    """Read a number of seconds or retries; raises ArtifactError for another value, as pip does."""
     named = next((name for name in names if options.get(name)), "")
     if not named:
-        return usual
+        return default
     try:
         found = float(options[named])
     except ValueError:
         found = -1.0
     if not 0 <= found < 1e6:
-        raise ArtifactError(f"pip is configured with {named} = {options[named]!r}, which is no number it can use.")
+        raise ArtifactError(f"pip is configured with {named} = {options[named]!r}, which is not a valid number.")
     return found
 
 
-def _files(environment: Mapping[str, str], prefix: str) -> Iterator[Path]:
-    """Yield pip's configuration files, the stronger ones later; PIP_CONFIG_FILE=/dev/null means none."""
+def _find_files(environment: Mapping[str, str], prefix: str) -> Iterator[Path]:
+    """Yield pip's configuration files, later ones override; PIP_CONFIG_FILE=/dev/null means none."""
     import platformdirs
 
     named = environment.get("PIP_CONFIG_FILE", "")
@@ -146,7 +146,7 @@ def _files(environment: Mapping[str, str], prefix: str) -> Iterator[Path]:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """Read one configuration file; one that is missing says nothing, a broken one is reported.
+    """Read one configuration file, {} if it is missing; raises ArtifactError for a broken one.
 
     [global]
     index-url = https://mirror.example/simple
@@ -163,7 +163,7 @@ def _read(path: Path) -> dict[str, str]:
     return {key.replace("_", "-"): value for section in sections for key, value in section.items()}
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Read PIP_INDEX_URL and the like: an empty variable counts as not set."""
+def _read_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Read PIP_INDEX_URL and the like; an empty variable counts as not set."""
     found = {key: value for key, value in environment.items() if key.startswith("PIP_") and value}
     return {key[len("PIP_") :].lower().replace("_", "-"): value for key, value in found.items()}

@@ -1,4 +1,4 @@
-"""Read pages and wheels, several at a time, from the index or from the cache of an earlier run."""
+"""Read index pages and wheels, several at a time, from the index or from the cache of an earlier run."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from envcheck.host.file_changes import write_atomically
 from envcheck.matrix.refresh.deep import EDITION, DeepReader
 from envcheck.matrix.refresh.index import CONNECTIONS, open_session, read_page
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, UnusableWheelError
-from envcheck.matrix.refresh.wheel_contents import Contents, from_json, read_wheel
+from envcheck.matrix.refresh.wheel_contents import Contents, parse_contents, read_wheel
 from envcheck.matrix.refresh.wheels import Group, Wheel
 
 CACHE_EDITION = "1"  # part of the folder's name: another edition reads other members
 
 
-def user_cache() -> Path:
-    """Return the folder under the user's cache that renewals share."""
+def find_user_cache() -> Path:
+    """Return the folder of the user's cache that refreshes share."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("envcheck", appauthor=False)) / f"wheels-{CACHE_EDITION}"
 
 
 class Cache:
-    """A folder of JSON files, one a wheel; a broken or unwritable one is as good as none."""
+    """A folder of JSON files, one for each wheel; broken and unwritable files are ignored."""
 
     def __init__(self, folder: Path) -> None:
-        """Use `folder`, which is made when something is kept."""
+        """Use `folder`, which is created on the first write."""
         self.folder = folder
 
     def get(self, sha256: str) -> Contents | None:
-        """Return what is kept of a wheel."""
+        """Return the contents of a wheel; None if they are not cached."""
         try:
-            return from_json(json.loads(self._path(sha256).read_text(encoding="utf-8")))
+            return parse_contents(json.loads(self._path(sha256).read_text(encoding="utf-8")))
         except (OSError, ValueError):
             return None
 
     def put(self, sha256: str, contents: Contents) -> None:
-        """Keep what was read of a wheel; written aside and renamed, so a reader never sees half of it."""
+        """Cache the contents of a wheel."""
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_atomically(self._path(sha256), json.dumps(contents.to_json(), ensure_ascii=False))
@@ -50,31 +50,31 @@ class Cache:
         return self.folder / f"{sha256}.json"
 
 
-_TOLD = 5  # errors named in one message
+_MAX_REASONS = 5  # in one message
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What came of reading wheels, each by its SHA-256."""
+    """The result of reading wheels, by their SHA-256."""
 
     contents: dict[str, Contents] = field(default_factory=dict)
-    unusable: dict[str, str] = field(default_factory=dict)  # no installer takes them; why
-    failed: dict[str, str] = field(default_factory=dict)  # could not be read; why
+    unusable: dict[str, str] = field(default_factory=dict)  # the reason why no installer takes the wheel
+    failed: dict[str, str] = field(default_factory=dict)  # the reason why the wheel could not be read
 
     def require_all(self) -> None:
-        """Raise ArtifactError with the reasons when any wheel could not be read."""
+        """Raise ArtifactError with the reasons if any wheel could not be read."""
         reasons = sorted(self.failed.values())
         if reasons:
-            rest = f" And {len(reasons) - _TOLD} more." if len(reasons) > _TOLD else ""
-            raise ArtifactError(" ".join(reasons[:_TOLD]) + rest)
+            rest = f" And {len(reasons) - _MAX_REASONS} more." if len(reasons) > _MAX_REASONS else ""
+            raise ArtifactError(" ".join(reasons[:_MAX_REASONS]) + rest)
 
 
 class Reader:
-    """One index, one session, one cache; counts what it transfers."""
+    """One index, one session, one cache; counts what it downloads."""
 
     def __init__(self, settings: IndexSettings, cache: Cache | None) -> None:
-        """Open the session; without a cache every wheel is read anew."""
-        self.received = 0  # bytes of wheels, not of pages
+        """Open the session; without a cache every wheel is downloaded."""
+        self.received = 0  # bytes of wheels, without pages
         self.wheels_read = 0
         self._settings = settings
         self._cache = cache
@@ -85,16 +85,16 @@ class Reader:
         self._session.close()
 
     def page(self, distribution: str) -> list[Wheel] | None:
-        """List the wheels of a distribution; None where the index has none of that name."""
+        """List the wheels of a distribution; None if the index does not have it."""
         return read_page(self._session, self._settings, distribution)
 
-    def of_binaries(self, told: Callable[[int], None] | None = None) -> DeepReader:
-        """Return a reader of wheels' binaries with the same session and cache; `told` hears of bytes as they come."""
+    def open_binaries(self, progress: Callable[[int], None] | None = None) -> DeepReader:
+        """Return a reader of binaries with the same session and cache; `progress` gets the bytes of each chunk."""
         folder = self._cache.folder / f"binaries-{EDITION}" if self._cache else None
-        return DeepReader(self._session, self._settings, folder, told=told)
+        return DeepReader(self._session, self._settings, folder, progress=progress)
 
     def read_all(self, wheels: Mapping[str, tuple[str, Wheel]], progress: Callable[[int, int], None]) -> Reading:
-        """Read wheels, given by SHA-256 with their framework; what fails is told, not raised."""
+        """Read wheels, given by SHA-256 with their framework; failures are returned, not raised."""
         reading = Reading()
         progress(0, len(wheels))
         pool = ThreadPoolExecutor(CONNECTIONS)
@@ -109,7 +109,7 @@ class Reader:
                     reading.failed[waiting[future]] = str(error)
                 progress(done, len(wheels))
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # an interruption waits for no server
+            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for a server
             raise
         pool.shutdown()
         return reading
@@ -127,39 +127,39 @@ class Reader:
 
 
 def read_usable(wanted: Mapping[str, Sequence[Group]], reader: Reader, progress: Callable[[int, int], None]) -> Reading:
-    """Read the representatives; where one is unusable, the next older wheel, until one is usable or none is left."""
+    """Read the representatives; for an unusable one the next older wheel, until one is usable or none is left."""
     reading = Reading()
-    asked = {name: list(groups) for name, groups in wanted.items()}
-    while any(asked.values()):
-        found = reader.read_all(_representatives(asked), progress)
+    waiting = {name: list(groups) for name, groups in wanted.items()}
+    while any(waiting.values()):
+        found = reader.read_all(_map_representatives(waiting), progress)
         for part in ("contents", "unusable", "failed"):
             getattr(reading, part).update(getattr(found, part))
-        asked = {name: _next(groups, reading) for name, groups in asked.items()}
-        progress = _silent  # the bar is full: few wheels have to be replaced
+        waiting = {name: _find_replacements(groups, reading) for name, groups in waiting.items()}
+        progress = _ignore_progress  # the bar is full, and few wheels have to be replaced
     return reading
 
 
-def usable(groups: Iterable[Group], reading: Reading) -> list[Group]:
-    """Return groups without the wheels that turned out unusable; one that has no other stays as it is."""
-    return [_without_unusable(group, reading) for group in groups]
+def drop_unusable(groups: Iterable[Group], reading: Reading) -> list[Group]:
+    """Return groups without their unusable wheels; a group that has no other wheel stays as it is."""
+    return [_drop_unusable_wheels(group, reading) for group in groups]
 
 
-def _next(groups: Iterable[Group], reading: Reading) -> list[Group]:
-    left = usable((group for group in groups if group.representative.sha256 in reading.unusable), reading)
+def _find_replacements(groups: Iterable[Group], reading: Reading) -> list[Group]:
+    left = drop_unusable((group for group in groups if group.representative.sha256 in reading.unusable), reading)
     return [group for group in left if group.representative.sha256 not in reading.unusable]
 
 
-def _without_unusable(group: Group, reading: Reading) -> Group:
+def _drop_unusable_wheels(group: Group, reading: Reading) -> Group:
     bad = tuple(wheel for wheel in group.wheels if wheel.sha256 in reading.unusable)
     good = tuple(wheel for wheel in group.wheels if wheel not in bad)
     return replace(group, wheels=good, left_out=bad) if bad and good else group
 
 
-def _representatives(wanted: Mapping[str, Iterable[Group]]) -> dict[str, tuple[str, Wheel]]:
-    """Map the SHA-256 of each wheel to read to its framework and itself."""
+def _map_representatives(wanted: Mapping[str, Iterable[Group]]) -> dict[str, tuple[str, Wheel]]:
+    """Map the SHA-256 of each wheel to read to its framework and the wheel."""
     pairs = ((name, group.representative) for name, groups in wanted.items() for group in groups)
     return {wheel.sha256: (name, wheel) for name, wheel in pairs}
 
 
-def _silent(_done: int, _total: int) -> None:
+def _ignore_progress(_done: int, _total: int) -> None:
     """Show no progress."""

@@ -1,28 +1,30 @@
-"""Verify the matrix against the artifacts it cites."""
+"""Verify the matrix against the artifacts that it cites."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from envcheck import __version__
-from envcheck.matrix.refresh.deep import Binaries, DeepReader, derived_cells
-from envcheck.matrix.refresh.merge import NO_CELLS, Document, curated_part, finished_row, tier_of
+from envcheck.frameworks import framework, framework_names
+from envcheck.matrix.refresh.deep import Binaries, DeepReader, derive_cells
+from envcheck.matrix.refresh.merge import NO_CELLS, Document, build_row, extract_curated, get_tier
 from envcheck.matrix.refresh.pip_settings import ArtifactError
-from envcheck.matrix.refresh.reader import Reader, Reading, read_usable, usable
-from envcheck.matrix.refresh.refresh import Listing
+from envcheck.matrix.refresh.reader import Reader, Reading, drop_unusable, read_usable
+from envcheck.matrix.refresh.refresh import Key, Listing, Progress, group_by_version, iterate_releases
 from envcheck.matrix.refresh.rows import Draft, Row, draft_release
 from envcheck.matrix.refresh.wheels import Group
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 
-Key = tuple[str, str, str, str]  # framework, version, distribution, platform
-_FEW = 20  # releases without a row that a sample reads, since wheels no installer takes need none
+# Releases without a row that a sample reads: wheels that no installer takes need no row, so some are expected.
+_MAX_MISSING = 20
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One cell that says something else than its artifact; "row" and "wheel" stand for more than a cell."""
+    """One cell that differs from its artifact; "row" and "wheel" stand for more than a cell."""
 
     framework: str
     version: str
@@ -35,22 +37,22 @@ class Disagreement:
 
 @dataclass
 class Verification:
-    """What a verification found."""
+    """What a verification found; the fields are those of its JSON document."""
 
-    rows: int = 0  # held against their artifacts
+    rows: int = 0  # compared with their artifacts
     cells: int = 0  # tier 1 cells among them
     disagreements: list[Disagreement] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)  # one sentence each
-    vanished: list[str] = field(default_factory=list)  # rows whose wheels the index lists no more
-    held: list[str] = field(default_factory=list)  # the rows that were held
-    binaries: int = 0  # rows whose wheel's binaries were read anew and held, on request
+    vanished: list[str] = field(default_factory=list)  # rows whose wheels the index no longer lists
+    held: list[str] = field(default_factory=list)  # the rows that were compared
+    binaries: int = 0  # rows whose binaries were read again and compared, on request
 
     @property
     def verdict(self) -> str:
-        """Return incompatible for a disagreement, undetermined where something was not read, else compatible."""
+        """Return incompatible for a disagreement, undetermined if something could not be read, else compatible."""
         if self.disagreements:
-            return "incompatible"
-        return "undetermined" if self.unread or self.vanished or not self.rows else "compatible"
+            return INCOMPATIBLE
+        return UNDETERMINED if self.unread or self.vanished or not self.rows else COMPATIBLE
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of schema envcheck/matrix-verify/1."""
@@ -63,96 +65,93 @@ class Verification:
 
 
 def verify(
-    document: Document, listings: Sequence[Listing], reader: Reader, sample: int, progress: Callable[[int, int], None]
+    document: Document, listings: Sequence[Listing], reader: Reader, sample: int, progress: Progress
 ) -> Verification:
-    """Re-read `sample` rows chosen at random, or all for 0, and hold all releases against the index's pages."""
-    rows = {key for listing in listings for key in _rows(document, listing.framework)}
-    listed = {_key(listing.framework, group): group for listing in listings for group in listing.groups}
+    """Read `sample` random rows again, or all for 0, and compare all releases with the index pages."""
+    rows = {key for listing in listings for key, _ in iterate_releases(document, listing.framework)}
+    listed = {_make_key(listing.framework, group): group for listing in listings for group in listing.groups}
     chosen = rows if not sample else set(random.sample(sorted(rows), min(sample, len(rows))))
     missing = set(listed) - rows
-    found = Verification(vanished=[_label(key) for key in sorted(rows - set(listed))])
-    if len(missing) > _FEW and sample:
-        found.disagreements += [_missing(key, listed[key]) for key in sorted(missing)]
+    found = Verification(vanished=[_format_key(key) for key in sorted(rows - set(listed))])
+    if len(missing) > _MAX_MISSING and sample:
+        found.disagreements += [_report_missing(key, listed[key]) for key in sorted(missing)]
         missing = set()
-    wanted = {listing.framework: _groups(listing, chosen | missing) for listing in listings}
+    wanted = {listing.framework: _choose_groups(listing, chosen | missing) for listing in listings}
     reading = read_usable(wanted, reader, progress)
     found.unread += sorted(reading.failed.values())
     for listing in listings:
-        kept = usable(wanted[listing.framework], reading)
-        found.disagreements += _unusable(listing.framework, kept, reading, chosen)
-        for groups in Listing(listing.framework, tuple(kept)).by_version().values():
-            drafts = draft_release(listing.framework, groups, reading.contents, listing.published)
-            _hold(document, listing.framework, drafts, chosen, found)
+        groups = drop_unusable(wanted[listing.framework], reading)
+        found.disagreements += _report_unusable(listing.framework, groups, reading, chosen)
+        for members in group_by_version(groups).values():
+            drafts = draft_release(listing.framework, members, reading.contents, listing.published)
+            _verify_release(document, listing.framework, drafts, chosen, found)
     return found
 
 
-def _missing(key: Key, group: Group) -> Disagreement:
-    return Disagreement(*key, "row", "missing", group.representative.filename)
-
-
-def _unusable(
-    framework: str, groups: Iterable[Group], reading: Reading, chosen: Collection[Key]
-) -> Iterator[Disagreement]:
-    """Yield the rows none of whose wheels an installer takes; such a release needs no row in the matrix."""
-    for group in groups:
-        key, why = _key(framework, group), reading.unusable.get(group.representative.sha256)
-        if why is not None and key in chosen:
-            yield Disagreement(*key, "wheel", "usable", why)
-
-
-def _rows(document: Document, framework: str) -> Iterator[Key]:
-    for version, rows in document["releases"].get(framework, {}).items():
-        for row in rows:
-            yield framework, version, row["distribution"], row["platform"]
-
-
-def _key(framework: str, group: Group) -> Key:
+def _make_key(framework: str, group: Group) -> Key:
     return framework, group.version, group.distribution, group.platform
 
 
-def _label(key: Key) -> str:
+def _format_key(key: Key) -> str:
     return f"{key[2]} {key[1]} on {key[3]}"
 
 
-def _groups(listing: Listing, chosen: Collection[Key]) -> list[Group]:
-    """Choose the groups to read: those of the chosen rows, with jax itself, whose extras speak for its plugins."""
+def _report_missing(key: Key, group: Group) -> Disagreement:
+    return Disagreement(*key, "row", "missing", group.representative.filename)
+
+
+def _report_unusable(
+    framework: str, groups: Iterable[Group], reading: Reading, chosen: Collection[Key]
+) -> Iterator[Disagreement]:
+    """Report the chosen rows none of whose wheels an installer takes."""
+    for group in groups:
+        key, reason = _make_key(framework, group), reading.unusable.get(group.representative.sha256)
+        if reason is not None and key in chosen:
+            yield Disagreement(*key, "wheel", "usable", reason)
+
+
+def _choose_groups(listing: Listing, chosen: Collection[Key]) -> list[Group]:
+    """Choose the groups to read: those of the chosen rows, with the wheel that speaks for its whole release."""
+    is_known = listing.framework in framework_names()  # companions have none
+    speaker = framework(listing.framework).speaks_for_release if is_known else ""
     versions = {key[1] for key in chosen if key[0] == listing.framework}
     return [
         group
         for group in listing.groups
-        if _key(listing.framework, group) in chosen or (group.distribution == "jax" and group.version in versions)
+        if _make_key(listing.framework, group) in chosen
+        or (group.distribution == speaker and group.version in versions)
     ]
 
 
-def _hold(
+def _verify_release(
     document: Document, framework: str, drafts: Sequence[Draft], chosen: Collection[Key], found: Verification
 ) -> None:
-    """Hold the rows of one release against what was read of it."""
+    """Compare the rows of one release with what was read of its wheels."""
     versions = document["releases"].get(framework, {})
     for draft in drafts:
-        key = _key(framework, draft.group)
+        key = _make_key(framework, draft.group)
         rows = versions.get(draft.group.version, ())
         row = next((row for row in rows if (row["distribution"], row["platform"]) == draft.key), None)
         if row is None:
-            found.disagreements.append(_missing(key, draft.group))
+            found.disagreements.append(_report_missing(key, draft.group))
         elif key in chosen:
             found.rows += 1
-            found.held.append(_label(key))
-            found.cells += sum(tier_of(row, cell) == "tier1" for cell in row if cell not in NO_CELLS)
+            found.held.append(_format_key(key))
+            found.cells += sum(get_tier(row, cell) == "tier1" for cell in row if cell not in NO_CELLS)
             found.disagreements += _compare(key, row, draft, document["citations"])
 
 
 def _compare(key: Key, row: Row, draft: Draft, citations: Mapping[str, Any]) -> Iterator[Disagreement]:
-    """Yield each cell of a row that its artifact does not bear out."""
-    read = finished_row(draft, curated_part(row, citations))
+    """Yield each cell of a row that differs from its artifact."""
+    read = build_row(draft, extract_curated(row, citations))
     for cell in sorted({*row, *read} - NO_CELLS):
         if row.get(cell) != read.get(cell):
             yield Disagreement(*key, cell, row.get(cell), read.get(cell))
     for cell in ("cuda", "cudnn", "compiler", "tensorrt"):
-        if not _bears_out(row.get(cell), draft.cells.get(cell)):
+        if not _agrees(row.get(cell), draft.cells.get(cell)):
             yield Disagreement(*key, cell, row.get(cell), draft.cells.get(cell))
-    stated = "cuda_build" not in draft.proof
-    if stated and row["cuda_build"] != draft.cells["cuda_build"] and read["cuda_build"] == row["cuda_build"]:
+    is_stated = "cuda_build" not in draft.proof
+    if is_stated and row["cuda_build"] != draft.cells["cuda_build"] and read["cuda_build"] == row["cuda_build"]:
         yield Disagreement(*key, "cuda_build", row["cuda_build"], draft.cells["cuda_build"])
     cited = citations[row["citations"][0]]
     listed = {wheel.filename: wheel.sha256 for wheel in draft.group.wheels}
@@ -160,27 +159,29 @@ def _compare(key: Key, row: Row, draft: Draft, citations: Mapping[str, Any]) -> 
         yield Disagreement(*key, "wheel", cited["url_or_artifact"], draft.wheel.filename)
 
 
-def _bears_out(found: str | None, read: str | None) -> bool:
-    """Tell whether a finding refines what an artifact says: 8.9 refines 8, and everything refines silence."""
-    if found is None or read is None:
+def _agrees(curated: str | None, read: str | None) -> bool:
+    """Tell whether a curated version refines what an artifact states: 8.9 refines 8."""
+    if curated is None or read is None:
         return True
-    return found == read or found.startswith(f"{read}.") or read.startswith(f"{found}.")
+    return curated == read or curated.startswith(f"{read}.") or read.startswith(f"{curated}.")
 
 
-def hold_binaries(
-    document: dict[str, Any],
+def verify_binaries(
+    document: Document,
     listings: Sequence[Listing],
     reader: DeepReader,
     sample: int,
-    progress: Callable[[int, int], None],
+    progress: Progress,
     *,
     found: Verification,
 ) -> None:
-    """Read anew the binaries of `sample` rows that have some, chosen at random, or of all for 0.
-
-    What was held, what disagrees and what could not be read goes into `found`.
-    """
-    rows = {key: row for listing in listings for key, row in _rows_deep_verify(document, listing.framework)}
+    """Read the binaries of `sample` random rows that have some again, or of all for 0; add what differs to `found`."""
+    rows = {
+        key: row
+        for listing in listings
+        for key, row in iterate_releases(document, listing.framework)
+        if "binaries" in row
+    }
     chosen = sorted(random.sample(sorted(rows), min(sample, len(rows))) if sample else rows)
     wheels = {wheel.sha256: wheel for listing in listings for group in listing.groups for wheel in group.wheels}
     progress(0, len(chosen))
@@ -191,34 +192,27 @@ def hold_binaries(
             found.unread.append(f"{row['binaries']['wheel']}, whose binaries were read, is no longer on the index.")
         else:
             try:
-                found.disagreements += _compare_deep_verify(key, row, reader.read(key[0], wheel))
+                found.disagreements += _compare_binaries(key, row, reader.read(key[0], wheel))
                 found.binaries += 1
                 found.held.append(f"the binaries of {wheel.filename}")
             except ArtifactError as error:
                 found.unread.append(str(error))
         progress(done, len(chosen))
     if not chosen:
-        found.unread.append("The matrix knows no binaries of these rows, so none could be held.")
+        found.unread.append("The matrix holds no binaries of these rows, so none can be verified.")
 
 
-def _rows_deep_verify(document: dict[str, Any], framework: str) -> Iterator[tuple[Key, Row]]:
-    for version, rows in document["releases"].get(framework, {}).items():
-        for row in rows:
-            if "binaries" in row:
-                yield (framework, version, row["distribution"], row["platform"]), row
-
-
-def _compare_deep_verify(key: Key, row: Row, read: Binaries) -> Iterator[Disagreement]:
-    """Yield each fact of each binary, and each cell summed up from them, that the wheel does not bear out."""
-    said, seen = row["binaries"], read
+def _compare_binaries(key: Key, row: Row, read: Binaries) -> Iterator[Disagreement]:
+    """Yield each fact of each binary, and each cell derived from them, that differs from the wheel."""
+    known = row["binaries"]
     for fact in ("wheel", "binaries"):
-        if said[fact] != seen[fact]:
-            yield Disagreement(*key, f"binaries {fact}", said[fact], seen[fact])
-    for name in sorted({*said["read"], *seen["read"]}):
-        ours, theirs = said["read"].get(name, {}), seen["read"].get(name, {})
+        if known[fact] != read[fact]:
+            yield Disagreement(*key, f"binaries {fact}", known[fact], read[fact])
+    for name in sorted({*known["read"], *read["read"]}):
+        ours, theirs = known["read"].get(name, {}), read["read"].get(name, {})
         for fact in sorted({*ours, *theirs}):
             if ours.get(fact) != theirs.get(fact):
                 yield Disagreement(*key, f"binaries {name} {fact}", ours.get(fact), theirs.get(fact))
-    for cell, value in derived_cells(seen).items():
+    for cell, value in derive_cells(key[0], read).items():
         if row["proof"].get(cell) == "tier2" and row.get(cell) != value:
             yield Disagreement(*key, cell, row.get(cell), value)

@@ -11,12 +11,22 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envcheck.matrix.refresh.index import plain_url, read_bounded, reason_of, refuse_downgrade, request_options
+from envcheck.frameworks import framework as known_framework
+from envcheck.frameworks import framework_names
+from envcheck.matrix.refresh.index import (
+    build_request_options,
+    describe_error,
+    read_limited,
+    reject_downgrade,
+    strip_url,
+)
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, UnusableWheelError
 from envcheck.matrix.refresh.wheels import Wheel
+from envcheck.model import numbers
 
 if TYPE_CHECKING:
     import requests
@@ -25,34 +35,27 @@ if TYPE_CHECKING:
     from remotezip import PartialBuffer
 
 
-# Framework -> names of the Python texts that tell how it was built.
-TEXTS = {
-    "tensorflow": r"tensorflow[^/]*/(?:[^/]+/)*platform/build_info\.py",
-    "torch": r"torch/version\.py|torch/cuda/__init__\.py",
-}
-
-
 @dataclass(frozen=True)
 class Contents:
-    """The members of a wheel that matter here."""
+    """The members of a wheel that rows are derived from."""
 
     metadata: str  # the header of METADATA, without the description
     entries: int  # members in the wheel
     texts: Mapping[str, str]  # member name -> Python text
-    altered: bool = False  # METADATA was changed after RECORD was written, as in some published wheels
+    altered: bool = False  # METADATA does not have the hash that RECORD states, as in some published wheels
 
     def text(self, ending: str) -> str:
-        """Return the text of the member whose name ends so; "" where there is none."""
+        """Return the text of the member whose name ends with `ending`; "" if there is none."""
         return next((text for name, text in self.texts.items() if name.endswith(ending)), "")
 
     def to_json(self) -> dict[str, Any]:
-        """Return a plain form for the cache."""
+        """Return the JSON form for the cache."""
         found = {"metadata": self.metadata, "entries": self.entries, "texts": dict(self.texts)}
         return {**found, "altered": self.altered}
 
 
-def from_json(value: Any) -> Contents | None:
-    """Read the plain form back; None for anything else."""
+def parse_contents(value: Any) -> Contents | None:
+    """Parse the JSON form; None for anything else."""
     if not isinstance(value, dict) or set(value) != {"metadata", "entries", "texts", "altered"}:
         return None
     texts = value["texts"]
@@ -62,40 +65,43 @@ def from_json(value: Any) -> Contents | None:
     return Contents(**value)
 
 
-def wanted_members(names: list[str], framework: str) -> dict[str, str]:
+def choose_members(names: list[str], framework: str) -> dict[str, str]:
     """Choose the members to read: {"METADATA": ..., "RECORD": ..., name: name for each text}.
 
-    Refuses names that would leave the folder they are unpacked in, although nothing is unpacked here.
+    Raises ArtifactError for paths outside the folder of the wheel, although nothing is unpacked here.
     """
     bad = [name for name in names if name.startswith("/") or "\\" in name or ":" in name or ".." in name.split("/")]
     if bad:
-        raise ArtifactError(f"it holds a path that leaves its folder ({bad[0][:80]!r})")
-    found = {name: name for name in names if re.fullmatch(TEXTS.get(framework, "(?!)"), name)}
+        raise ArtifactError(f"it has a path outside its folder ({bad[0][:80]!r})")
+    texts = known_framework(framework).wheel_texts if framework in framework_names() else "(?!)"  # companions have none
+    found = {name: name for name in names if re.fullmatch(texts, name)}
     for wanted in ("METADATA", "RECORD"):
         members = [name for name in names if re.fullmatch(rf"[^/]+\.dist-info/{wanted}", name)]
         if len(members) != 1:
-            raise UnusableWheelError(f"it holds {len(members)} {wanted} files instead of one")
+            raise UnusableWheelError(f"it has {len(members)} {wanted} files instead of one")
         found[wanted] = members[0]
     doubled = [name for name in found.values() if names.count(name) > 1]
     if doubled:
-        raise ArtifactError(f"it holds {doubled[0]!r} more than once")
+        raise ArtifactError(f"it has {doubled[0]!r} more than once")
     return found
 
 
-def checked_contents(wheel: Wheel, chosen: Mapping[str, str], members: Mapping[str, bytes], entries: int) -> Contents:
-    """Build the contents after comparing METADATA with what the index says of it, and Python texts with RECORD.
+def build_contents(wheel: Wheel, chosen: Mapping[str, str], members: Mapping[str, bytes], entries: int) -> Contents:
+    """Build the contents after checking METADATA against the index, and Python files against RECORD.
 
-    Installers do not hold METADATA against RECORD, and in dozens of published wheels it differs: that is noted.
+    Installers do not check METADATA against RECORD, and in dozens of published wheels it differs: that is noted.
     """
     recorded = parse_record(members["RECORD"].decode("utf-8"))
     differing = {
-        key for key, name in chosen.items() if recorded.get(name, _digest(members[key])) != _digest(members[key])
+        key
+        for key, name in chosen.items()
+        if recorded.get(name, _compute_digest(members[key])) != _compute_digest(members[key])
     }
     texts = {name: data for name, data in members.items() if name not in {"METADATA", "RECORD"}}
     for name in sorted(differing & set(texts)):
-        raise ArtifactError(f"{name} does not have the hash that its RECORD gives")
+        raise ArtifactError(f"{name} does not have the hash that its RECORD states")
     if wheel.metadata_sha256 and hashlib.sha256(members["METADATA"]).hexdigest() != wheel.metadata_sha256:
-        raise ArtifactError("its METADATA does not have the hash that the index gives")
+        raise ArtifactError("its METADATA does not have the hash that the index states")
     header = members["METADATA"].decode("utf-8", "replace").replace("\r\n", "\n").partition("\n\n")[0]
     _check_name(wheel, header)
     read = {name: data.decode("utf-8") for name, data in texts.items()}
@@ -111,12 +117,12 @@ def parse_record(text: str) -> dict[str, str]:
     return {name: digest for name, digest, _ in rows if digest.startswith("sha256=")}
 
 
-def _digest(data: bytes) -> str:
+def _compute_digest(data: bytes) -> str:
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode("ascii")
 
 
 def _check_name(wheel: Wheel, header: str) -> None:
-    """Refuse a wheel whose METADATA is of another release than its file name says."""
+    """Raise UnusableWheelError for a wheel whose METADATA is of another release than its file name."""
     from packaging.utils import canonicalize_name
     from packaging.version import InvalidVersion, Version
 
@@ -127,7 +133,7 @@ def _check_name(wheel: Wheel, header: str) -> None:
     except (KeyError, InvalidVersion):
         same = False
     if not same:
-        raise UnusableWheelError("its METADATA is of another release than its file name says")
+        raise UnusableWheelError("its METADATA is of another release than its file name")
 
 
 _TAIL = 64 << 10  # bytes fetched first: the end record and, in small wheels, the whole directory
@@ -136,74 +142,91 @@ _MEMBER_LIMIT = 16 << 20  # bytes of one member unpacked: RECORD is the largest,
 
 
 class Fetcher:
-    """Fetch ranges of one file; `received` counts the bytes of all answers."""
+    """Fetch ranges of one file; `received` counts the bytes."""
 
     def __init__(self, url: str, session: requests.Session, settings: IndexSettings, **_: Any) -> None:
-        """Prepare to fetch from `url`; nothing is sent yet."""
+        """Send nothing yet."""
         self.received = 0
         self._url = url
         self._session = session
         self._settings = settings
 
     def fetch(self, data_range: tuple[int, int | None], stream: bool = False) -> PartialBuffer:  # noqa: ARG002, FBT001, FBT002 - what RemoteZip calls
-        """Fetch first..last, or the last bytes for (-size, None), into a buffer RemoteZip reads from."""
-        import requests
+        """Fetch first..last, or the last bytes for (-size, None), into a buffer that RemoteZip reads."""
         from remotezip import PartialBuffer
 
         first, last = data_range
         if last is not None and last - first >= _RANGE_LIMIT:
             raise ArtifactError(f"its directory claims {last - first + 1} bytes, more than any real wheel has")
-        asked = f"bytes={first}" if last is None else f"bytes={first}-{last}"
-        try:
-            answer = self._get(asked)
-            if answer is None and last is None:  # a server that knows no ranges from the end
-                size = self._size()
-                answer = self._get(f"bytes={max(0, size + first)}-{size - 1}")
-        except requests.RequestException as error:  # not let through: zipfile takes it for the end of the file
-            raise ArtifactError(f"{plain_url(self._url)}: {reason_of(error)}") from error
+        wanted = f"bytes={first}" if last is None else f"bytes={first}-{last}"
+        answer = self._get(wanted)
+        if answer is None and last is None:  # some servers know no ranges from the end
+            size = self._size()
+            answer = self._get(f"bytes={max(0, size + first)}-{size - 1}")
         if answer is None:
             raise ArtifactError("the server does not serve byte ranges")
         start, data = answer
         self.received += len(data)
         return PartialBuffer(io.BytesIO(data), start, len(data), stream=False)
 
-    def _get(self, asked: str) -> tuple[int, bytes] | None:
-        """Return (offset, bytes) of a range; None where the server answers without ranges."""
-        headers = {"Range": asked, "Accept-Encoding": "identity"}
-        options = request_options(self._settings, self._url)
-        with self._session.get(self._url, headers=headers, stream=True, **options) as response:
-            refuse_downgrade(response)
-            if response.status_code in {200, 416, 501}:
+    def _get(self, wanted: str) -> tuple[int, bytes] | None:
+        """Return (offset, bytes) of a range; None if the server does not serve ranges."""
+        with open_range(self._session, self._settings, self._url, wanted) as opened:
+            if opened is None:
                 return None
-            response.raise_for_status()
-            start, size = parse_content_range(response.headers.get("Content-Range", ""))
+            response, start, size = opened
             if size > _RANGE_LIMIT:
-                raise ArtifactError("the server answers with more than was asked for")
-            data = read_bounded(response, _RANGE_LIMIT, self._settings.whole_timeout)
+                raise ArtifactError("the server sends more than was requested")
+            data = read_limited(response, _RANGE_LIMIT, self._settings.whole_timeout)
         if len(data) != size:
-            raise ArtifactError("the answer broke off")
+            raise ArtifactError("the response is incomplete")
         return start, data
 
     def _size(self) -> int:
-        options = request_options(self._settings, self._url)
-        response = self._session.head(self._url, allow_redirects=True, **options)
-        response.raise_for_status()
+        import requests
+
+        options = build_request_options(self._settings, self._url)
+        try:
+            response = self._session.head(self._url, allow_redirects=True, **options)
+            response.raise_for_status()
+        except requests.RequestException as error:
+            raise ArtifactError(f"{strip_url(self._url)}: {describe_error(error)}") from error
         return int(response.headers.get("Content-Length", "0"))
 
 
-def parse_content_range(header: str) -> tuple[int, int]:
-    """Read the offset and length of a range: "bytes 100-199/5000" -> (100, 100)."""
+@contextmanager
+def open_range(
+    session: requests.Session, settings: IndexSettings, url: str, wanted: str
+) -> Iterator[tuple[requests.Response, int, int] | None]:
+    """Open a response with its offset and size for "bytes=0-99"; None if the server does not serve ranges."""
+    import requests
+
+    headers = {"Range": wanted, "Accept-Encoding": "identity"}
+    try:
+        with session.get(url, headers=headers, stream=True, **build_request_options(settings, url)) as response:
+            reject_downgrade(response)
+            if response.status_code in {200, 416, 501}:
+                yield None
+                return
+            response.raise_for_status()
+            yield response, *_parse_content_range(response.headers.get("Content-Range", ""))
+    except requests.RequestException as error:  # not left to zipfile, which takes it for the end of the file
+        raise ArtifactError(f"{strip_url(url)}: {describe_error(error)}") from error
+
+
+def _parse_content_range(header: str) -> tuple[int, int]:
+    """Parse the offset and length of a range: "bytes 100-199/5000" -> (100, 100)."""
     kind, _, span = header.partition(" ")
     first, _, last = span.partition("/")[0].partition("-")
     if kind != "bytes" or not first.isdigit() or not last.isdigit() or int(last) < int(first):
-        raise ArtifactError("the server does not say which bytes it sends")
+        raise ArtifactError("the server does not state which bytes it sends")
     return int(first), int(last) - int(first) + 1
 
 
 def read_wheel(
     session: requests.Session, settings: IndexSettings, wheel: Wheel, framework: str
 ) -> tuple[Contents, int]:
-    """Read what matters of a wheel; return it with the number of bytes it took. Raises ArtifactError."""
+    """Read the contents of a wheel; return them with the number of bytes received. Raises ArtifactError."""
     from remotezip import RemoteZipError
 
     fetcher = Fetcher(wheel.url, session, settings)
@@ -212,7 +235,7 @@ def read_wheel(
     except ArtifactError as error:
         raise type(error)(f"{wheel.filename} cannot be used: {str(error).rstrip('.')}.") from error
     except (zipfile.BadZipFile, zlib.error, RemoteZipError, ValueError, EOFError, OSError, RuntimeError) as error:
-        raise ArtifactError(f"{wheel.filename} is no readable wheel: {error or 'it ends too early'}.") from error
+        raise ArtifactError(f"{wheel.filename} is not a readable wheel: {error or 'it ends too early'}.") from error
 
 
 def _read(fetcher: Fetcher, wheel: Wheel, framework: str) -> Contents:
@@ -220,13 +243,13 @@ def _read(fetcher: Fetcher, wheel: Wheel, framework: str) -> Contents:
 
     with RemoteZip(wheel.url, initial_buffer_size=_TAIL, fetcher=lambda *_, **__: fetcher) as archive:
         names = archive.namelist()
-        chosen = wanted_members(names, framework)
+        chosen = choose_members(names, framework)
         members = {key: read_member(archive, name) for key, name in chosen.items()}
-        return checked_contents(wheel, chosen, members, len(names))
+        return build_contents(wheel, chosen, members, len(names))
 
 
 def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """Unpack one member, never more than the limit whatever its header says."""
+    """Unpack one member; raises ArtifactError above the limit, whatever its header states."""
     with archive.open(name) as stream:
         data = stream.read(_MEMBER_LIMIT + 1)
     if len(data) > _MEMBER_LIMIT:
@@ -235,20 +258,20 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def parse_constants(text: str) -> dict[str, Any]:
-    """Map each name assigned at the top of a module to its literal; what is no literal is left out.
+    """Map each name assigned at the top of a module to its literal; other values are skipped.
 
-    The items of TensorFlow's table stand beside the other names:
+    The items of TensorFlow's table are returned beside the other names:
 
     build_info = collections.OrderedDict([("cuda_version", "12.5.1"), ("is_cuda_build", True)])
     """
     try:
         statements = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ArtifactError("a Python text in it cannot be parsed") from error
+        raise ArtifactError("a Python file in it cannot be parsed") from error
     found: dict[str, Any] = {}
     for statement in statements:
-        name, value = _assigned(statement)
-        literals = _literals(value) if value is not None else []
+        name, value = _get_assignment(statement)
+        literals = _evaluate(value) if value is not None else []
         if name == "build_info" and literals:
             found.update(dict(literals[0]))
         elif literals:
@@ -256,7 +279,7 @@ def parse_constants(text: str) -> dict[str, Any]:
     return found
 
 
-def _assigned(statement: ast.stmt) -> tuple[str, ast.expr | None]:
+def _get_assignment(statement: ast.stmt) -> tuple[str, ast.expr | None]:
     """Return the name and value of `name = value` or `name: type = value`."""
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
         return statement.targets[0].id, statement.value
@@ -265,8 +288,8 @@ def _assigned(statement: ast.stmt) -> tuple[str, ast.expr | None]:
     return "", None
 
 
-def _literals(value: ast.expr) -> list[Any]:
-    """Return a list of the one literal, found in calls such as OrderedDict([...]) and dict(a=1) too, or of none."""
+def _evaluate(value: ast.expr) -> list[Any]:
+    """Return a list of the one literal, also of calls such as OrderedDict([...]) and dict(a=1); [] for no literal."""
     while isinstance(value, ast.Call):
         if value.args:
             value = value.args[0]
@@ -279,7 +302,7 @@ def _literals(value: ast.expr) -> list[Any]:
         return []
 
 
-# The requirements the matrix keeps a column of, in the order they are noted.
+# The requirements that the matrix has a column for, in the order of the notes.
 COLUMNS = (
     "numpy",
     "protobuf",
@@ -304,16 +327,16 @@ _MARKERS = {
 
 
 def parse_requirements(metadata: str) -> list[Requirement]:
-    """Read the Requires-Dist lines of a METADATA header, old spellings with parentheses too.
+    """Parse the Requires-Dist lines of a METADATA header, also the old form with parentheses.
 
     Requires-Dist: numpy <2.0.0,>=1.23.5
     Requires-Dist: protobuf (>=3.20) ; python_version < "3.10"
     """
     lines = re.findall(r"^Requires-Dist: *(.+)$", metadata, re.MULTILINE)
-    return [found for found in map(_requirement, lines) if found is not None]
+    return [found for found in map(_parse_requirement, lines) if found is not None]
 
 
-def _requirement(line: str) -> Requirement | None:
+def _parse_requirement(line: str) -> Requirement | None:
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
@@ -323,28 +346,28 @@ def _requirement(line: str) -> Requirement | None:
 
 
 def parse_field(metadata: str, name: str) -> str:
-    """Return a one-line field of a METADATA header: Requires-Python: >=3.9; "" where there is none."""
+    """Return a one-line field of a METADATA header: Requires-Python: >=3.9; "" if there is none."""
     found = re.search(rf"^{name}: *(.+)$", metadata, re.MULTILINE)
     return found[1].strip() if found else ""
 
 
 def classified_pythons(metadata: str) -> list[str]:
-    """List the minors of the classifiers.
+    """List the Python minors of the classifiers.
 
     Classifier: Programming Language :: Python :: 3.9
     """
     minors = re.findall(r"^Classifier: Programming Language :: Python :: (\d\.\d+)\s*$", metadata, re.MULTILINE)
-    return sorted(set(minors), key=lambda text: tuple(map(int, text.split("."))))
+    return sorted(set(minors), key=numbers)
 
 
 def extra_of(requirement: Requirement) -> str:
-    """Return the extra a requirement belongs to: and-cuda; "" for a plain one."""
+    """Return the extra of a requirement: and-cuda; "" for a plain one."""
     found = re.search(r"extra == ['\"]([^'\"]+)['\"]", str(requirement.marker or ""))
     return found[1] if found else ""
 
 
 def holds(requirement: Requirement, platform: str, python: str, extra: str = "") -> bool:
-    """Tell whether a requirement's marker holds on a platform and Python minor."""
+    """Tell whether the marker of a requirement applies on a platform and Python minor."""
     if requirement.marker is None:
         return True
     system, name, machine, kind = _MARKERS.get(platform, _MARKERS["linux_x86_64"])
@@ -366,11 +389,11 @@ def holds(requirement: Requirement, platform: str, python: str, extra: str = "")
 
 
 def columns(requirements: list[Requirement], platform: str, pythons: list[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the ranges of the columns on the oldest Python, and a note for each that changes on a newer one."""
+    """Return the specifiers of the columns on the oldest Python, and a note for each that changes on a newer one."""
     found: dict[str, str] = {}
     notes = []
     for name in COLUMNS:
-        ranges = [(python, _range(requirements, name, platform, python)) for python in pythons]
+        ranges = [(python, _join_specifiers(requirements, name, platform, python)) for python in pythons]
         stated = [(python, text) for python, text in ranges if text is not None]
         if not any(text for _, text in stated):
             continue
@@ -381,13 +404,15 @@ def columns(requirements: list[Requirement], platform: str, pythons: list[str]) 
     return found, notes
 
 
-def _range(requirements: Iterable[Requirement], name: str, platform: str, python: str) -> str | None:
-    """Join the ranges of all plain requirements of a name that hold; None where none does."""
-    fitting = [item for item in named(requirements, name) if not extra_of(item) and holds(item, platform, python)]
-    return ",".join(ordered(item.specifier) for item in fitting) if fitting else None
+def _join_specifiers(requirements: Iterable[Requirement], name: str, platform: str, python: str) -> str | None:
+    """Join the specifiers of the plain requirements of a name that apply; None if none applies."""
+    fitting = [
+        item for item in select_named(requirements, name) if not extra_of(item) and holds(item, platform, python)
+    ]
+    return ",".join(format_specifier(item.specifier) for item in fitting) if fitting else None
 
 
-def named(requirements: Iterable[Requirement], name: str) -> Iterator[Requirement]:
+def select_named(requirements: Iterable[Requirement], name: str) -> Iterator[Requirement]:
     """Yield the requirements of one distribution."""
     from packaging.utils import canonicalize_name
 
@@ -395,18 +420,18 @@ def named(requirements: Iterable[Requirement], name: str) -> Iterator[Requiremen
 
 
 def bare(requirement: Requirement) -> str:
-    """Write a requirement without its marker: nvidia-cudnn-cu12>=9.3,<10.0."""
+    """Format a requirement without its marker: nvidia-cudnn-cu12>=9.3,<10.0."""
     from packaging.utils import canonicalize_name
 
     extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
-    return canonicalize_name(requirement.name) + extras + ordered(requirement.specifier)
+    return canonicalize_name(requirement.name) + extras + format_specifier(requirement.specifier)
 
 
-def ordered(specifier: SpecifierSet) -> str:
-    """Write a specifier set in one order, the lower bound first: >=1.23.5,<2.0.0."""
+def format_specifier(specifier: SpecifierSet) -> str:
+    """Format a specifier set, the lower bound first: >=1.23.5,<2.0.0."""
     return ",".join(sorted(map(str, specifier), key=lambda text: (not text.startswith(">"), text)))
 
 
 def lower_bound(requirement: Requirement) -> str:
-    """Return the version an == or >= asks for; "" where there is none."""
+    """Return the version of an == or >= clause; "" if there is none."""
     return next((item.version for item in requirement.specifier if item.operator in {"==", ">="}), "")

@@ -1,4 +1,4 @@
-"""Group the wheels an index lists as the matrix has its rows, and pick those to read."""
+"""Group the wheels of an index by the rows of the matrix, and choose those to read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class WheelName:
-    """A wheel's file name, taken apart."""
+    """The parts of a wheel's file name."""
 
     distribution: str  # normalised
     version: str
@@ -19,13 +19,13 @@ class WheelName:
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """List the platforms it installs on, as the matrix names them."""
-        return tuple(sorted({name for name in map(platform_of, self.tags) if name}))
+        """List the platforms of the wheel, as the matrix names them."""
+        return tuple(sorted({name for name in map(parse_platform, self.tags) if name}))
 
     @property
     def newest_python(self) -> tuple[int, int]:
-        """Return the newest Python it admits: (3, 11)."""
-        return max(map(_python, self.interpreters))
+        """Return the newest Python that the wheel is for: (3, 11)."""
+        return max(map(_parse_python, self.interpreters))
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Wheel:
     filename: str
     url: str
     sha256: str
-    metadata_sha256: str  # "" where the index does not give it
+    metadata_sha256: str  # "" if the index does not state it
     yanked: bool
     name: WheelName
 
@@ -52,7 +52,7 @@ class Group:
 
     @property
     def representative(self) -> Wheel:
-        """Return the wheel that is read for all: that of the newest Python."""
+        """Return the wheel that is read for the group: that of the newest Python."""
         return self.wheels[-1]
 
     @property
@@ -66,9 +66,9 @@ class Group:
         return sum(wheel.yanked for wheel in self.wheels)
 
     def pythons(self, *, free_threaded: bool = False) -> list[str]:
-        """List the Python minors that the wheels' names state; py3 states none."""
+        """List the Python minors in the names of the wheels; py3 names none."""
         found = {
-            _python(tag)
+            _parse_python(tag)
             for wheel in self.wheels
             if any(abi.endswith("t") for abi in wheel.name.abis) == free_threaded
             for tag in wheel.name.interpreters
@@ -78,7 +78,7 @@ class Group:
 
 
 def parse_wheel(filename: str) -> WheelName | None:
-    """Take a wheel's name apart; None for what is no wheel of a final, public release.
+    """Parse the name of a wheel; None if it is not a wheel of a final, public release.
 
     tensorflow-2.15.0-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl
     """
@@ -100,7 +100,7 @@ def parse_wheel(filename: str) -> WheelName | None:
 
 
 def group_wheels(wheels: Iterable[Wheel]) -> list[Group]:
-    """Group wheels by distribution, version and platform; platforms the matrix has no name for are left out."""
+    """Group wheels by distribution, version and platform; platforms that the matrix does not know are skipped."""
     found: dict[tuple[str, str, str], list[Wheel]] = {}
     for wheel in wheels:
         for platform in wheel.name.platforms:
@@ -111,8 +111,8 @@ def group_wheels(wheels: Iterable[Wheel]) -> list[Group]:
     ]
 
 
-def platform_of(tag: str) -> str:
-    """Name the platform of a tag: manylinux2014_x86_64 is linux_x86_64; "" for one the matrix has no rows of."""
+def parse_platform(tag: str) -> str:
+    """Return the platform of a tag: manylinux2014_x86_64 is linux_x86_64; "" if the matrix does not know it."""
     if tag in {"any", "win_amd64"}:
         return tag
     if "linux" in tag:
@@ -123,7 +123,7 @@ def platform_of(tag: str) -> str:
 
 
 def is_version(text: str) -> bool:
-    """Tell whether a text is a version at all."""
+    """Tell whether a text is a version."""
     from packaging.version import InvalidVersion, Version
 
     try:
@@ -134,9 +134,9 @@ def is_version(text: str) -> bool:
 
 
 def glibc_of(tags: Iterable[str]) -> str | None:
-    """Return the lowest glibc that manylinux tags imply; None where they imply none that can be trusted.
+    """Return the lowest glibc that manylinux tags imply; None if no tag can be trusted.
 
-    Wheels tagged manylinux1 were often built on newer systems, so that tag says nothing.
+    Wheels tagged manylinux1 were often built on newer systems, so that tag is ignored.
     """
     legacy = {"manylinux2010": (2, 12), "manylinux2014": (2, 17)}
     found = [legacy[name] for name in (tag.partition("_")[0] for tag in tags) if name in legacy]
@@ -148,7 +148,7 @@ def glibc_of(tags: Iterable[str]) -> str | None:
     return "{}.{}".format(*min(trusted)) if trusted else None
 
 
-def _python(tag: str) -> tuple[int, int]:
-    """Read an interpreter tag: cp311 -> (3, 11), py3 -> (3, 0)."""
+def _parse_python(tag: str) -> tuple[int, int]:
+    """Parse an interpreter tag: cp311 -> (3, 11), py3 -> (3, 0)."""
     named = re.match(r"[a-z]+(\d)(\d*)", tag)
     return (int(named[1]), int(named[2] or 0)) if named else (0, 0)

@@ -1,14 +1,15 @@
 """Ask the CUDA driver, without a framework, how much memory of the first visible GPU is free and how fast it may be."""
 
 import ctypes
+import json
+import os
+import sys
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 if TYPE_CHECKING:
-    from envcheck.smoke.children.driver_api import load_library, read_table
     from envcheck.smoke.children.start import Report, Step
-else:
-    from driver_api import load_library, read_table
 
+LIBRARY, IN_WSL = "libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"
 # Numbers of cuDeviceGetAttribute in cuda.h, CUDA 5.0 and newer.
 ATTRIBUTES = {"clock_khz": 13, "processors": 16, "memory_clock_khz": 36, "bus_bits": 37, "major": 75, "minor": 76}
 SHARE = 0.25  # of the card's memory that a process is given where that is tested
@@ -94,3 +95,27 @@ def _open() -> Tuple[Any, ctypes.c_int]:
         return None, device
     failed = cuda.cuInit(0) or cuda.cuDeviceGet(ctypes.byref(device), 0)
     return (None if failed else cuda), device
+
+
+def read_table(name: str) -> Any:
+    """Read a data file, which lies in the package or, in a checkout, beside it."""
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    places = [os.path.join(folder, "data", name) for folder in (package, os.path.dirname(package))]
+    with open(next(place for place in places if os.path.exists(place)), encoding="utf-8") as stream:
+        return json.load(stream)
+
+
+def load_library() -> Any:
+    """Load the driver's library by the name every program uses, in WSL else from the folder it lies in there."""
+    if os.path.exists(IN_WSL) and not is_found(LIBRARY):
+        return ctypes.CDLL(IN_WSL)
+    return ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else LIBRARY)
+
+
+def is_found(name: str) -> bool:
+    """Say whether the loader finds a library."""
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True

@@ -149,22 +149,25 @@ def shortened(value: Any) -> str:
 
 
 def main() -> None:
-    """Run the scripts that the runner names: the first one opens the framework, the others use it."""
+    """Run the script that the runner names: it opens the framework, then does what the level asks for."""
     given = list(zip(sys.argv[1::2], sys.argv[2::2]))  # the runner writes pairs; argparse would cost half a bare start
     one = dict(given)
-    scripts, paths = ([value for name, value in given if name == which] for which in ("--script", "--path"))
+    paths = [value for name, value in given if name == "--path"]
     stream = open_stream(int(one.get("--fd", -1)), one.get("--file", ""))
     sys.path.extend(paths)
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # last: nothing here may hide a module of the framework
     faulthandler.enable()
     report = Report(stream, one["--gpu"], int(one["--count"]), one["--level"])
     gc.disable()  # an import leaves nothing to collect, and the search for it is a tenth of its time
-    opened = __import__(scripts[0]).run(report)
-    if opened is not None and scripts[1:]:
-        getattr(gc, "freeze", int)()  # nor does it later; Python 3.6 has to look through it once
-        gc.enable()
-        for script in scripts[1:]:
-            __import__(script).more(report, opened)
+    script = __import__(one["--script"])
+    if "--part" in one:
+        getattr(script, one["--part"])(report)
+    else:
+        opened = script.run(report)
+        if opened is not None and report.level != "quick":
+            getattr(gc, "freeze", int)()  # nor does it later; Python 3.6 has to look through it once
+            gc.enable()
+            getattr(script, report.level)(report, opened)
     report.done()
 
 

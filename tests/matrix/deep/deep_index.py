@@ -1,4 +1,4 @@
-"""A recorded wheel of the local index, filled with the built library, and the matrix before its binaries were read."""
+"""A recorded wheel of the local index that contains the built library, and the matrix before its binaries were read."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from envcheck.matrix.load import every_row
-from envcheck.matrix.refresh.refresh import deepen, list_framework
+from envcheck.matrix.load import iterate_rows
+from envcheck.matrix.refresh.refresh import add_binaries, list_framework
 from tests.matrix.documents import document
 from tests.matrix.index.renewal import reader
 from tests.matrix.index.server import LocalIndex, archive, recorded
@@ -41,7 +41,7 @@ def one_release() -> dict[str, Any]:
         {**document(), "citations": {}, "releases": {"jax": {KEY[1]: document()["releases"]["jax"][KEY[1]]}}}
     )
     kept["citations"] = {
-        name: dict(document()["citations"][name]) for row in every_row(kept) for name in row["citations"]
+        name: dict(document()["citations"][name]) for row in iterate_rows(kept) for name in row["citations"]
     }
     return kept
 
@@ -65,7 +65,7 @@ def deepened(index: LocalIndex, matrix: dict[str, Any], cache: Path | None = Non
     opened = reader(index, cache, **settings)
     try:
         listings = [list_framework(opened, "jax", "0.12.0.1")]
-        found = deepen(matrix, listings, opened.of_binaries(), "2030-01-02", lambda *_: None, chosen={KEY})
+        found = add_binaries(matrix, listings, opened.open_binaries(), "2030-01-02", lambda *_: None, chosen={KEY})
     finally:
         opened.close()
     assert found == [KEY]

@@ -1,4 +1,4 @@
-"""A Windows library composed for tests: headers, an import of KERNEL32.dll, and the sections a test wants."""
+"""A Windows library composed for tests: headers, an import of KERNEL32.dll, and the sections that a test needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What binaries say, read of a library built with gcc and nvcc (built/make.sh), and of broken and hostile ones."""
+"""Facts of binaries: of a library built with gcc and nvcc (built/make.sh), and of broken and hostile ones."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from envcheck.matrix.refresh.binaries import (
     DLL,
     SHARED,
     BinaryError,
-    names_among,
-    newest_versions,
-    ordered,
+    find_library_names,
+    find_newest_versions,
     parse_fatbins,
     read_binary,
+    sort_targets,
 )
 from tests.matrix.deep.portable import portable
 
@@ -68,28 +68,28 @@ def test_a_library_of_this_machines_gcc(tmp_path: Path) -> None:
 
 
 def test_machine_code_and_ptx_are_told_apart() -> None:
-    assert ordered(parse_fatbins(FATBIN, 0, len(FATBIN))) == TARGETS
+    assert sort_targets(parse_fatbins(FATBIN, 0, len(FATBIN))) == TARGETS
 
 
 def test_containers_follow_each_other_with_zeros_between() -> None:
     data = FATBIN + bytes(24) + FATBIN + bytes(7)
-    assert ordered(parse_fatbins(b"\xff" * 16 + data, 16, 16 + len(data))) == TARGETS
+    assert sort_targets(parse_fatbins(b"\xff" * 16 + data, 16, 16 + len(data))) == TARGETS
     assert parse_fatbins(b"", 0, 0) == set()
 
 
-def test_a_kind_of_code_nobody_knows_yet_is_named() -> None:
+def test_an_unknown_kind_of_code_is_named() -> None:
     data = bytearray(FATBIN)
     struct.pack_into("<H", data, 16, 64)
-    assert ordered(parse_fatbins(bytes(data), 0, len(data))) == [*TARGETS[1:-1], "kind64_75", "lto_90"]
+    assert sort_targets(parse_fatbins(bytes(data), 0, len(data))) == [*TARGETS[1:-1], "kind64_75", "lto_90"]
 
 
 @pytest.mark.parametrize(
     ("offset", "form", "value", "said"),
     [
-        (0, "<I", 7, "no fat binary"),
+        (0, "<I", 7, "other data"),
         (6, "<H", 8, "more bytes than its section"),
         (8, "<Q", 1 << 60, "more bytes than its section"),
-        (8, "<Q", 40, "breaks off"),
+        (8, "<Q", 40, "is incomplete"),
         (20, "<I", 8, "more bytes than its container"),
         (24, "<Q", 1 << 62, "more bytes than its container"),
     ],
@@ -103,7 +103,7 @@ def test_a_broken_fat_binary(offset: int, form: str, value: int, said: str) -> N
 
 def test_a_fat_binary_that_is_cut_off() -> None:
     for size in (5, 15):
-        with pytest.raises(BinaryError, match="breaks off"):
+        with pytest.raises(BinaryError, match="is incomplete"):
             parse_fatbins(FATBIN, 0, size)
     with pytest.raises(BinaryError, match="more bytes"):
         parse_fatbins(FATBIN, 0, len(FATBIN) - 8)
@@ -123,8 +123,8 @@ def changed(offset: int, form: str, value: int) -> bytes:
     [
         (b"#!/bin/sh\n", "neither an ELF nor a PE"),
         (b"", "neither an ELF nor a PE"),
-        (SAMPLE[:40], "no 64-bit little-endian ELF"),
-        (changed(4, "<B", 1), "no 64-bit little-endian ELF"),
+        (SAMPLE[:40], "not a 64-bit little-endian ELF"),
+        (changed(4, "<B", 1), "not a 64-bit little-endian ELF"),
         (changed(40, "<Q", 0), "no section table"),
         (changed(60, "<H", 0), "no section table"),
         (changed(60, "<H", 0xFEFF), "its section table (65279 sections)"),
@@ -173,7 +173,7 @@ def test_more_than_any_real_library_has(tmp_path: Path, monkeypatch: pytest.Monk
             assert said in refused(tmp_path, SAMPLE)
 
 
-def test_no_garbled_file_ends_in_another_error(tmp_path: Path) -> None:
+def test_garbled_files_raise_no_other_error(tmp_path: Path) -> None:
     """Overwrite the file eight bytes at a time: each outcome is facts or a BinaryError."""
     places = [*range(0, 64, 4), *range(section(0), len(SAMPLE) - 8, 24), *range(64, 1500, 40)]
     garbled = (SAMPLE[:place] + b"\xff" * 8 + SAMPLE[place + 8 :] for place in places)
@@ -190,13 +190,13 @@ def outcome(tmp_path: Path, data: bytes) -> str:
 
 def test_newest_versions_of_symbols() -> None:
     names = ["GLIBC_2.2.5", "GLIBC_2.17", "GLIBC_PRIVATE", "GLIBCXX_3.4.9", "GLIBCXX_3.4.21", "CXXABI_TM_1", "LLVM_17"]
-    assert newest_versions(names) == {"GLIBC": "2.17", "GLIBCXX": "3.4.21"}
+    assert find_newest_versions(names) == {"GLIBC": "2.17", "GLIBCXX": "3.4.21"}
 
 
 def test_names_among_strings() -> None:
     data = b"libcuda.so.1\0libcudart.so.11.0\0not/libx.so\0libx.so \0libnccl.so\0liby.so"
-    assert list(names_among(data, 0, len(data), SHARED)) == ["libcuda.so.1", "libcudart.so.11.0", "libnccl.so"]
-    assert list(names_among(b"\0cudart64_110.dll\0x.dll", 0, 24, DLL)) == ["cudart64_110.dll"]
+    assert list(find_library_names(data, 0, len(data), SHARED)) == ["libcuda.so.1", "libcudart.so.11.0", "libnccl.so"]
+    assert list(find_library_names(b"\0cudart64_110.dll\0x.dll", 0, 24, DLL)) == ["cudart64_110.dll"]
 
 
 # -- PE --
@@ -220,14 +220,14 @@ def test_a_windows_library(tmp_path: Path) -> None:
         (b"MZ" + bytes(200), "a corrupt PE file"),
         (portable({b".nv_fatb": FATBIN[:100]}), "claims more bytes than its section"),
         (portable({b".nv_fatb": FATBIN})[:-500], "reaches beyond its end"),
-        (portable({b".nv_fatb": b"no fat binary"}), "no fat binary"),
+        (portable({b".nv_fatb": b"other data"}), "other data"),
     ],
 )
 def test_a_broken_windows_library(tmp_path: Path, data: bytes, said: str) -> None:
     assert said in refused(tmp_path, data)
 
 
-def test_without_pefile_what_to_install_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pefile_the_message_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "pefile", None)

@@ -1,4 +1,4 @@
-"""A long reading of binaries: what it shows while it lasts, and what an interruption leaves."""
+"""Progress while binaries are read, and what an interruption leaves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.cli.matrix_refresh import progress_bar
-from envcheck.matrix.refresh.merge import canonical_text
+from envcheck.matrix.refresh.write import format_document
 from tests.matrix.deep.deep_index import FILE, SAMPLE, SHA256, SOLVER, WHEEL, fill, row_of, unread
 from tests.matrix.index.server import Handler, LocalIndex
 from tests.patience import PATIENCE, wait_for
@@ -39,33 +39,33 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return shown
 
 
-def test_the_bar_counts_wheels_and_tells_what_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bar_counts_wheels_and_megabytes(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watch(monkeypatch)
     with progress_bar("Reading binaries") as bar:
-        bar.received(5_000_000)  # before it is known how many there are nothing is drawn
+        bar.count_bytes(5_000_000)  # before it is known how many there are nothing is drawn
         assert terminal.getvalue() == ""
-        bar.wheels(0, 2)
-        bar.received(400_000)
+        bar.count_wheels(0, 2)
+        bar.count_bytes(400_000)
         drawn = terminal.getvalue()
-        bar.received(700_000)
-        bar.wheels(1, 2)
+        bar.count_bytes(700_000)
+        bar.count_wheels(1, 2)
     assert "MB" not in drawn
     assert "Reading binaries, 6 MB received" in terminal.getvalue()
     assert "1/2" in terminal.getvalue()
 
 
-def test_no_bar_where_nobody_watches_or_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_bar_without_a_terminal_or_with_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = watch(monkeypatch)
     with progress_bar(quiet=True) as bar:
-        bar.wheels(0, 2)
+        bar.count_wheels(0, 2)
     monkeypatch.setattr(terminal, "isatty", lambda: False)
     with progress_bar() as bar:
-        bar.wheels(0, 2)
-        bar.received(9_000_000)
+        bar.count_wheels(0, 2)
+        bar.count_bytes(9_000_000)
     assert terminal.getvalue() == ""
 
 
-def test_the_command_tells_how_much_has_come(
+def test_the_command_shows_the_megabytes_received(
     configured_index: LocalIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal = watch(monkeypatch)
@@ -81,7 +81,7 @@ def large() -> bytes:
 
 def asked(tmp_path: Path) -> list[str]:
     own = tmp_path / "own.json"
-    own.write_text(canonical_text(unread()), encoding="utf-8")
+    own.write_text(format_document(unread()), encoding="utf-8")
     new = str(tmp_path / "new.json")
     words = ["matrix", "refresh", "--framework", "jax", "--matrix", str(own), "--output", new]
     return [*words, "--deep", "--since", "0.12.0.1"]
@@ -110,7 +110,7 @@ def parts(folder: Path) -> list[Path]:
 
 
 @pytest.mark.needs("posix")
-def test_an_interrupted_reading_changes_nothing_and_goes_on_where_it_stopped(
+def test_an_interruption_changes_nothing_and_the_next_run_continues(
     configured_index: LocalIndex, tmp_path: Path
 ) -> None:
     fill(configured_index, {SOLVER: large()})

@@ -1,4 +1,4 @@
-"""Reading the binaries of wheels from a local index: what is laid into the matrix, kept, and resumed."""
+"""Read the binaries of wheels from a local index: what is added to the matrix, cached and resumed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 from envcheck.matrix.load import check_document
 from envcheck.matrix.refresh import deep as deep_stream
-from envcheck.matrix.refresh.deep import derived_cells, lay_binaries, sampled_members
-from envcheck.matrix.refresh.merge import canonical_text
+from envcheck.matrix.refresh.deep import apply_binaries, choose_binaries, derive_cells
 from envcheck.matrix.refresh.pip_settings import ArtifactError
-from envcheck.matrix.refresh.refresh import new_rows
+from envcheck.matrix.refresh.refresh import find_new_rows
+from envcheck.matrix.refresh.write import format_document
 from tests.matrix.deep.deep_index import (
     FILE,
     KEY,
@@ -41,7 +41,7 @@ def index() -> Iterator[LocalIndex]:
         yield served
 
 
-def test_what_the_binaries_say_stands_in_their_row(index: LocalIndex) -> None:
+def test_facts_of_binaries_are_in_their_row(index: LocalIndex) -> None:
     found = deepened(index, unread())
     row = row_of(found)
     assert (row["binaries"]["wheel"], row["binaries"]["sha256"], row["binaries"]["binaries"]) == (WHEEL, SHA256, 3)
@@ -60,7 +60,7 @@ def test_what_the_binaries_say_stands_in_their_row(index: LocalIndex) -> None:
 
 
 def test_the_same_index_gives_the_same_bytes(index: LocalIndex) -> None:
-    first, second = (canonical_text(deepened(index, unread())) for _ in range(2))
+    first, second = (format_document(deepened(index, unread())) for _ in range(2))
     assert first == second
 
 
@@ -80,7 +80,7 @@ def watched(handler: Handler, ranges: list[str]) -> None:
     handler._file(handler.index.archive(WHEEL))
 
 
-def test_what_was_read_once_is_not_read_again(index: LocalIndex, tmp_path: Path) -> None:
+def test_cached_binaries_are_not_read_again(index: LocalIndex, tmp_path: Path) -> None:
     deepened(index, unread(), tmp_path)
     index.asked.clear()
     again = deepened(index, unread(), tmp_path)
@@ -91,7 +91,7 @@ def test_what_was_read_once_is_not_read_again(index: LocalIndex, tmp_path: Path)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", json.dumps({"sha256": "0" * 64, "read": {}})])
-def test_a_broken_cache_is_read_anew(index: LocalIndex, tmp_path: Path, text: str) -> None:
+def test_a_broken_cache_is_ignored(index: LocalIndex, tmp_path: Path, text: str) -> None:
     folder = tmp_path / "binaries-1"
     folder.mkdir()
     (folder / f"{SHA256}.json").write_text(text, encoding="utf-8")
@@ -117,15 +117,15 @@ def broken_off(handler: Handler, ranges: list[str]) -> None:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take answers in pieces of 512 bytes: a piece that breaks off is lost."""
+    """Take answers in pieces of 512 bytes: a piece that is incomplete is lost."""
     monkeypatch.setattr(deep_stream, "_CHUNK", 512)
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_download_that_broke_off_goes_on_where_it_stopped(index: LocalIndex, tmp_path: Path) -> None:
+def test_an_interrupted_download_continues_where_it_stopped(index: LocalIndex, tmp_path: Path) -> None:
     ranges: list[str] = []
     index.answers[FILE] = lambda handler: broken_off(handler, ranges)
-    with pytest.raises(ArtifactError, match=r"_x86_64\.whl cannot be used: .*broke off"):
+    with pytest.raises(ArtifactError, match=r"_x86_64\.whl cannot be used: .*incomplete"):
         deepened(index, unread(), tmp_path)
     first, last = ranges[-1].removeprefix("bytes=").split("-")
     (part,) = (tmp_path / "binaries-1").glob("*.part")
@@ -140,17 +140,17 @@ def test_a_download_that_broke_off_goes_on_where_it_stopped(index: LocalIndex, t
 
 
 @pytest.mark.usefixtures("small_pieces")
-def test_a_download_that_breaks_off_is_tried_again_at_once(index: LocalIndex) -> None:
+def test_an_interrupted_download_is_retried_at_once(index: LocalIndex) -> None:
     index.answers[FILE] = lambda handler: broken_off(handler, [])
     assert row_of(deepened(index, unread(), retries=20))["compiler"] == "GCC 12.2.0"
 
 
 def test_rows_of_new_wheels_only(index: LocalIndex) -> None:
     old = without("jax", "0.12.0.1")
-    assert {key[1] for key in new_rows(old, document())} == {"0.12.0.1"}
+    assert {key[1] for key in find_new_rows(old, document())} == {"0.12.0.1"}
     moved = one_release()
     moved["citations"][row_of(moved)["citations"][0]]["sha256"] = "0" * 64
-    assert new_rows(moved, one_release()) == {KEY}
+    assert find_new_rows(moved, one_release()) == {KEY}
 
 
 def test_known_wheels_are_not_read_again_after_a_release_came_back(index: LocalIndex) -> None:
@@ -177,7 +177,7 @@ def test_a_newer_wheel_keeps_what_was_read_of_the_older_one(index: LocalIndex) -
     assert kept["citations"][row["citations"][0]]["locator"] == "METADATA, 2 of 3 binaries"
 
 
-def test_what_people_and_tier_1_say_stands(index: LocalIndex) -> None:
+def test_curated_and_tier_1_cells_stay(index: LocalIndex) -> None:
     matrix = unread()
     row = row_of(matrix)
     row["compute_capabilities"] = ["sm_52"]
@@ -191,21 +191,23 @@ def test_what_people_and_tier_1_say_stands(index: LocalIndex) -> None:
     assert "note" not in row
 
 
-def test_cells_summed_up_from_binaries() -> None:
+def test_cells_derived_from_binaries() -> None:
     shared, own = "GCC: (GNU) 11.2.1 20220127 (Red Hat 11.2.1-9)", "GCC: (GNU) 7.5.0"
     read = {
         "a.so": {"compilers": [shared, own], "symbols": {"GLIBC": "2.9"}, "architectures": ["compute_90", "lto_90"]},
         "b.so": {"compilers": [shared], "symbols": {"GLIBC": "2.17"}, "architectures": ["sm_90a", "sm_90"]},
     }
-    assert derived_cells({"read": read}) == {
+    assert derive_cells("tensorflow", {"read": read}) == {
         "compiler": "GCC 11.2.1",
         "compute_capabilities": ["sm_90", "sm_90a", "compute_90"],
         "glibc": "2.17",
     }
-    assert derived_cells({"read": {"a.so": read["a.so"]}}).get("compiler") is None  # two, and which is not told
+    assert (
+        derive_cells("tensorflow", {"read": {"a.so": read["a.so"]}}).get("compiler") is None
+    )  # two, and which is not told
     clang = {"compilers": ["Linker: LLD 18.1.8", "Ubuntu clang version 17.0.2 (++2023)", own]}
-    assert derived_cells({"read": {"a.so": clang}}) == {"compiler": "clang 17.0.2"}
-    assert derived_cells({"read": {}}) == {}
+    assert derive_cells("tensorflow", {"read": {"a.so": clang}}) == {"compiler": "clang 17.0.2"}
+    assert derive_cells("tensorflow", {"read": {}}) == {}
 
 
 def test_a_library_under_several_names_is_read_once() -> None:
@@ -218,16 +220,16 @@ def test_a_library_under_several_names_is_read_once() -> None:
 
     folder = "tensorflow/libtensorflow_framework.so"
     members = [entry(folder, 9), entry(f"{folder}.2", 9), entry("tensorflow/x.so", 1), entry("tensorflow/x.py", 1)]
-    chosen, count = sampled_members(members, "tensorflow")
+    chosen, count = choose_binaries(members, "tensorflow")
     assert ([item.filename for item in chosen], count) == ([f"{folder}.2"], 3)
-    assert [item.filename for item in sampled_members([*members, entry(f"{folder}.1", 9, 8)], "tensorflow")[0]] == [
+    assert [item.filename for item in choose_binaries([*members, entry(f"{folder}.1", 9, 8)], "tensorflow")[0]] == [
         f"{folder}.1",
         f"{folder}.2",
     ]
 
 
-def test_laying_twice_changes_nothing(index: LocalIndex) -> None:
+def test_applying_binaries_twice_changes_nothing(index: LocalIndex) -> None:
     found = deepened(index, unread())
     before = deepcopy(found)
-    lay_binaries(row_of(found), row_of(found)["binaries"], found["citations"])
+    apply_binaries("jax", row_of(found), row_of(found)["binaries"], found["citations"])
     assert found == before

@@ -1,4 +1,4 @@
-"""Holding what the matrix says of binaries against the binaries, and the commands with --deep."""
+"""Verify the binaries of the matrix, and the commands with --deep."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import fastjsonschema
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.matrix.refresh.merge import canonical_text
 from envcheck.matrix.refresh.refresh import list_framework
-from envcheck.matrix.refresh.verify import Verification, hold_binaries
+from envcheck.matrix.refresh.verify import Verification, verify_binaries
+from envcheck.matrix.refresh.write import format_document
 from tests.matrix.deep.deep_index import (
     FILE,
     SAMPLE,
@@ -60,7 +60,7 @@ def held(index: LocalIndex, matrix: dict[str, Any], sample: int = 0) -> Verifica
     opened = reader(index)
     try:
         listings = [list_framework(opened, "jax")]
-        hold_binaries(matrix, listings, opened.of_binaries(), sample, lambda *_: None, found=found)
+        verify_binaries(matrix, listings, opened.open_binaries(), sample, lambda *_: None, found=found)
     finally:
         opened.close()
     return found
@@ -72,7 +72,7 @@ def test_binaries_that_agree(index: LocalIndex, read: dict[str, Any]) -> None:
     assert held(index, read, sample=5).binaries == 1
 
 
-def test_each_wrong_fact_is_told(index: LocalIndex, read: dict[str, Any]) -> None:
+def test_each_wrong_fact_is_reported(index: LocalIndex, read: dict[str, Any]) -> None:
     row = row_of(read)
     row["binaries"]["binaries"] = 9
     facts = row["binaries"]["read"][SOLVER]
@@ -93,7 +93,7 @@ def test_each_wrong_fact_is_told(index: LocalIndex, read: dict[str, Any]) -> Non
     assert told["compiler"] == ("GCC 4.8.5", "GCC 12.2.0")
 
 
-def test_what_tier_1_says_is_not_held_against_binaries(index: LocalIndex, read: dict[str, Any]) -> None:
+def test_tier_1_cells_are_not_compared_with_binaries(index: LocalIndex, read: dict[str, Any]) -> None:
     row = row_of(read)
     row["compiler"], row["proof"]["compiler"] = "clang 18", "documented"
     assert held(index, read).disagreements == []
@@ -108,9 +108,9 @@ def test_wheels_that_cannot_be_read(index: LocalIndex, read: dict[str, Any]) -> 
     assert held(index, read).unread == [f"{WHEEL}, whose binaries were read, is no longer on the index."]
 
 
-def test_nothing_to_hold_is_undetermined(index: LocalIndex, read: dict[str, Any]) -> None:
+def test_nothing_to_verify_is_undetermined(index: LocalIndex, read: dict[str, Any]) -> None:
     del row_of(read)["binaries"]
-    assert held(index, read).unread == ["The matrix knows no binaries of these rows, so none could be held."]
+    assert held(index, read).unread == ["The matrix holds no binaries of these rows, so none can be verified."]
 
 
 # -- the commands --
@@ -122,7 +122,7 @@ def served(index: LocalIndex) -> None:
 
 
 def saved(path: Path, matrix: dict[str, Any]) -> str:
-    path.write_text(canonical_text(matrix), encoding="utf-8")
+    path.write_text(format_document(matrix), encoding="utf-8")
     return str(path)
 
 
@@ -139,8 +139,7 @@ def test_refresh_deep_reads_the_rows_that_lack_it(
     assert row_of(found)["compiler"] == "GCC 12.2.0"
     told = capsys.readouterr().out
     assert "compiler none -> GCC 12.2.0" in told
-    assert "linux_x86_64: compiler is tier2 now\n" in told
-    assert "proof" not in told
+    assert "linux_x86_64: proof of compiler none -> tier2\n" in told
     assert f"binaries none -> 2 of 2 in {WHEEL}" in told
 
 
@@ -173,7 +172,7 @@ def test_verify_deep_as_text_and_json(
     asked = ["matrix", "verify", "--framework", "jax", "--sample", "1", "--deep", "--matrix"]
     run([*asked, saved(tmp_path / "own.json", matrix)])
     told = capsys.readouterr().out
-    assert ", and 1 against the binaries of their wheels: " in told
+    assert ", and 1 with the binaries of their wheels: " in told
     assert "binaries jax" not in told
     row_of(matrix)["binaries"]["read"][SOLVER]["needed"] = ["libevil.so"]
     assert run([*asked, saved(tmp_path / "own.json", matrix), "--format", "json"]) == 1
@@ -190,14 +189,14 @@ def test_a_release_that_came_back_has_its_binaries_again(configured_index: Local
     assert row_of(json.loads(new.read_text(encoding="utf-8"))) == row_of(document())
 
 
-def test_show_tells_of_binaries_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_binaries_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["matrix", "show", "jax-cuda12-plugin==0.12.0.1"]
     assert run([*asked, "-v"]) == 0
     told = capsys.readouterr().out
     assert f" binaries: 3 of the 11 in {WHEEL} were read:" in told
     line = next(line for line in told.splitlines() if line.startswith(f"  {SOLVER}: GPU code sm_50 sm_60 "))
     assert "; needs libpthread.so.0 " in line
-    assert "; asks for CXXABI_" in line
+    assert "; needs symbols CXXABI_" in line
     assert "; compiled by Linker: LLD 18.1.8, clang version 18.1.8" in line
     assert run(asked) == 0
     assert SOLVER not in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Renew the built-in matrix from the local index, as the command does, without its printing."""
+"""Refresh the built-in matrix from the local index as the command does, without printing."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from envcheck.matrix.refresh.merge import drop_unused_citations, sources
+from envcheck.matrix.refresh.merge import drop_unused_citations, find_source
 from envcheck.matrix.refresh.pip_settings import IndexSettings
 from envcheck.matrix.refresh.reader import Cache, Reader
-from envcheck.matrix.refresh.refresh import Renewal, list_framework, refresh
+from envcheck.matrix.refresh.refresh import RefreshResult, list_framework, refresh
 from tests.matrix.documents import changed_copy, document
 from tests.matrix.index.server import LocalIndex, recorded
 from tests.patience import PATIENCE
 
-FRAMEWORKS = ("jax", "keras", "tensorflow", "tensorflow-metal", "tensorrt", "torch")  # companions among them
+FRAMEWORKS = ("jax", "keras", "onnxruntime", "tensorflow", "tensorflow-metal", "tensorrt", "torch")  # companions, too
 
 
 def reader(index: LocalIndex, cache: Path | None = None, **settings: Any) -> Reader:
@@ -31,13 +31,23 @@ def renew(
     cache: Path | None = None,
     today: str = "",
     **settings: Any,
-) -> Renewal:
+) -> RefreshResult:
     opened = reader(index, cache, **settings)
     try:
         listings = [list_framework(opened, name, since) for name in frameworks or FRAMEWORKS]
-        return refresh(old, listings, opened, today or document()["checked"], lambda done, total: None)
+        found = refresh(old, listings, opened, today or document()["checked"], lambda done, total: None)
+        return found if today else dated_as_before(found)
     finally:
         opened.close()
+
+
+def dated_as_before(found: RefreshResult) -> RefreshResult:
+    """Give citations that say what the built-in matrix says their date there: rows were read on several days."""
+    for name, body in found.document["citations"].items():
+        known = document()["citations"].get(name, {})
+        if {**body, "checked": ""} == {**known, "checked": ""}:
+            body["checked"] = known["checked"]
+    return found
 
 
 def without(framework: str, *versions: str) -> dict[str, Any]:
@@ -57,7 +67,7 @@ def spoil_all(index: LocalIndex, start: str, ending: str) -> None:
 
 def recorded_versions(framework: str) -> list[str]:
     """List the releases of a framework that the local index has."""
-    distributions, _ = sources(framework)
+    distributions = find_source(framework).distributions
     parts = (name.split("-")[:2] for name in recorded()["wheels"])
     listed = {version for name, version in parts if canonicalize_name(name) in distributions}
     return sorted(set(document()["releases"][framework]) & listed)

@@ -1,4 +1,4 @@
-"""A package index on loopback, composed around what was recorded of real wheels (recorded.json names them)."""
+"""A package index on loopback with recorded parts of real wheels (recorded.json names them)."""
 
 from __future__ import annotations
 

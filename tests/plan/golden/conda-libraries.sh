@@ -4,7 +4,7 @@ trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and what follows it was n
 # tensorflow-gpu==1.15.* on the GPU: tensorflow-gpu==1.15.5
 
 # Create a conda environment with Python 3.7 and the CUDA libraries.
-CONDA_OVERRIDE_CUDA=11.4 conda create -y -p ./.conda-env --override-channels -c conda-forge python=3.7 pip cudatoolkit=10.0 cudnn=7.6
+env CONDA_OVERRIDE_CUDA=11.4 conda create -y -p ./.conda-env --override-channels -c conda-forge python=3.7 pip cudatoolkit=10.0 cudnn=7.6
 
 # Bring pip up to date: the wheels need pip 19.0 or newer.
 .conda-env/bin/python -m pip install --upgrade 'pip<24.1'

@@ -1,0 +1,428 @@
+"""Actions inside one Python environment: making it, and what pip, uv and conda install into it."""
+
+from __future__ import annotations
+
+import re
+
+from envcheck.actions.types import program_path
+from envcheck.model import dataclass, replaced
+from envcheck.model.actions import (
+    CHANGES_NOTHING,
+    CONDA,
+    MACOS,
+    ONLY_SHOWS,
+    OWN_STATUS,
+    PIP,
+    THIS_SHELL,
+    USER,
+    UV,
+    WINDOWS,
+    Action,
+    Trace,
+)
+
+KEPT_BY_INSTALL = "pip keeps no record of what it replaces: `envcheck install` keeps the environment as it was"
+_CLAUSE = r"(?:===|==|>=|<=|!=|~=|<|>)[A-Za-z0-9][A-Za-z0-9.*+!-]*"
+_REQUIREMENT = rf"[a-z0-9][a-z0-9._-]*(?:\[[a-z0-9,_-]+\])?(?:{_CLAUSE}(?:,{_CLAUSE})*)?"
+_CONDA_SPEC = r"[a-z0-9][a-z0-9._-]*(?:[=<>!~]=?[A-Za-z0-9.*+_]+(?:=[A-Za-z0-9.*_]+)?)?"
+_ONLY_ON_LINUX = re.compile(r"gxx_linux|libstdcxx-ng")
+_PART_OF_CUDA = re.compile("cuda|cudnn")  # of which macOS has none
+# Exits 0 where no distribution of these names is left; runs on every Python that a framework was made for.
+_GONE = (
+    "import os, re, sys; "
+    "found = [n for p in sys.path if p.startswith(sys.prefix) and os.path.isdir(p) for n in os.listdir(p)]; "
+    "found = [n.split('-')[0] for n in found if n.endswith(('.dist-info', '.egg-info'))]; "
+    "left = {re.sub('[-_.]+', '-', n).lower() for n in found} & set(sys.argv[1:]); "
+    "sys.exit('still there: ' + ' '.join(left) if left else 0)"
+)
+_IS_VENV = "import sys; sys.exit(sys.prefix == sys.base_prefix)"
+
+
+def is_requirement(text: str) -> bool:
+    """Tell whether a text is a plain requirement that may stand in a command: tensorflow[and-cuda]==2.15.1."""
+    return re.fullmatch(_REQUIREMENT, text) is not None
+
+
+def environment_python(folder: str, installer: str, *, windows: bool) -> str:
+    """Return the path of an environment's Python as it can be typed."""
+    if windows:
+        return f"{folder}\\python.exe" if installer == CONDA else f"{folder}\\Scripts\\python.exe"
+    return f"{folder}/bin/python"
+
+
+def conda_prefix(folder: str, *, windows: bool) -> str:
+    """Return a folder as conda's -p takes it: mamba reads one without a separator as a name."""
+    if "/" in folder or "\\" in folder:
+        return folder
+    return f".\\{folder}" if windows else f"./{folder}"
+
+
+def folder_removal(folder: str, *, windows: bool) -> tuple[str, ...]:
+    """Return the command that removes a folder: both shells of Windows start cmd, which takes / for an option."""
+    if windows:
+        return ("cmd", "/c", "rmdir", "/s", "/q", folder.replace("/", "\\"))
+    return ("rm", "-rf", "--", folder)
+
+
+@dataclass(frozen=True)
+class CreateEnvironment(Action):
+    """Make an environment: a folder, or with conda a name; ValueError for no plain spec of conda's."""
+
+    folder: str = ""
+    installer: str = PIP
+    python: str = ""  # minor version: 3.11
+    starter: tuple[str, ...] = ()  # starts the Python that a venv is made with
+    packages: tuple[str, ...] = ()  # of conda: python=3.7, cudatoolkit=10.0
+    channels: tuple[str, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()  # variables of the installer: CONDA_OVERRIDE_CUDA
+    name: str = ""  # of an environment that conda keeps by name
+    existed: bool = False  # the folder was there before: removing it would take more than this made
+    program: str = ""  # conda or uv under the name it has here
+    purpose: str = ""
+
+    @property
+    def _installer_program(self) -> str:
+        return self.program or self.installer
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        if self.installer == UV:
+            base = self.starter[-1] if self.starter else self.python
+            return (self._installer_program, "venv", "--allow-existing", "--python", base, self.folder)
+        if self.installer != CONDA:
+            starter = self.starter or self._usual_starter(system)
+            return (program_path(starter[0], system), *starter[1:], "-m", "venv", self.folder)
+        channels = _channel_options(self.channels, self.packages)
+        if self.name:
+            return (self._installer_program, "create", "-n", self.name, *channels, *self.packages)
+        prefix = conda_prefix(self.folder, windows=system == WINDOWS)
+        return (
+            self._installer_program, "create", "-y", "-p", prefix, "--override-channels", *channels, *self.packages,
+        )  # fmt: skip
+
+    def _usual_starter(self, system: str) -> tuple[str, ...]:
+        return ("py", f"-{self.python}") if system == WINDOWS else (f"python{self.python}",)
+
+    def into_existing(self, purpose: str = "") -> InstallCondaPackages:
+        """Return what brings conda's packages into the folder where it is there already."""
+        return InstallCondaPackages(
+            self.packages,
+            self.channels,
+            self.folder,
+            settings=self.settings,
+            program=self.program,
+            purpose=purpose or self.purpose,
+        )
+
+    def interpreter(self, system: str = "") -> str:
+        """Return the path of the Python of the environment."""
+        return environment_python(self.folder, self.installer, windows=system == WINDOWS)
+
+    def variables(self) -> dict[str, str]:
+        return dict(self.settings)
+
+    def check(self, system: str = "") -> Trace:
+        if self.name:
+            return Trace((self._installer_program, "list", "-n", self.name))
+        python = self.interpreter(system)
+        return Trace((python, "--version") if self.installer == CONDA else (python, "-c", _IS_VENV))
+
+    def undo(self, system: str = "") -> Trace:
+        if self.existed:
+            return Trace(reason="the folder was there before: removing it would take more than this step made")
+        if self.name:
+            return Trace((self._installer_program, "env", "remove", "-y", "-n", self.name))
+        return Trace(folder_removal(self.folder, windows=system == WINDOWS))
+
+    def with_programs(self, programs: dict[str, str]) -> Action:
+        return _with_program(self, self.installer, programs)
+
+
+@dataclass(frozen=True)
+class ActivateEnvironment(Action):
+    """Let this shell use an environment."""
+
+    folder: str
+    installer: str = PIP
+    purpose: str = ""
+
+    scope = USER
+    in_shell = True
+
+    unchecked = "the shell's prompt shows it"
+    lasting = THIS_SHELL
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        if self.installer == CONDA:
+            is_name = re.fullmatch(r"[\w-]+", self.folder) is not None
+            return (
+                "conda",
+                "activate",
+                self.folder if is_name else conda_prefix(self.folder, windows=system == WINDOWS),
+            )
+        return (f"{self.folder}\\Scripts\\activate",) if system == WINDOWS else (".", f"{self.folder}/bin/activate")
+
+
+@dataclass(frozen=True)
+class InstallPackages(Action):
+    """Install requirements into an environment with pip or uv; ValueError for what is no plain requirement."""
+
+    requirements: tuple[str, ...]
+    python: str
+    installer: str = PIP
+    index: str = ""  # package index of its own; "" for the configured one
+    options: tuple[str, ...] = ()  # of pip: --upgrade, --force-reinstall, --no-deps
+    wheels_only: bool = False
+    source_only: tuple[str, ...] = ()  # packages without wheels: the exceptions from "wheels only"
+    kept: tuple[str, ...] = ()  # what the environment holds and must keep: tensorflow==2.15.1
+    settings: tuple[tuple[str, str], ...] = ()  # variables of the build: FORCE_CUDA
+    program: str = ""  # uv under the name it has here
+    purpose: str = ""
+
+    lasting = KEPT_BY_INSTALL
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        for text in (*self.requirements, *self.kept):
+            if not is_requirement(text):
+                raise ValueError(text)
+        wanted = (*self.requirements, *self.kept)
+        if self.installer == UV:
+            wheels = ("--only-binary", ":all:", *(part for name in self.source_only for part in ("--no-binary", name)))
+            index = ("--default-index", self.index) if self.index else ()
+            options = (*(wheels if self.wheels_only else ()), *self.options, *index)
+            return (self.program or UV, "pip", "install", "--python", self.python, *options, *wanted)
+        wheels = ("--only-binary=:all:", *(f"--no-binary={name}" for name in self.source_only))
+        index = ("--index-url", self.index) if self.index else ()
+        options = (*(wheels if self.wheels_only else ()), *self.options, *index)
+        return (*_pip(self.python, system), "install", *options, *wanted)
+
+    def variables(self) -> dict[str, str]:
+        return dict(self.settings)
+
+    def check(self, system: str = "") -> Trace:
+        if self.installer == UV:
+            return Trace((self.program or UV, "pip", "check", "--python", self.python))
+        return Trace((*_pip(self.python, system), "check"))
+
+    def with_programs(self, programs: dict[str, str]) -> Action:
+        return _with_program(self, self.installer, programs)
+
+    def joined_with(self, other: Action) -> InstallPackages | None:
+        """Join another installation into the same environment; what this one says of a name stands. None: two steps."""
+        if not isinstance(other, InstallPackages) or self.index or other.index:
+            return None
+        if replaced(other, requirements=self.requirements, purpose=self.purpose) != self:
+            return None
+        kept = {_name(text): text for text in (*other.requirements, *self.requirements)}
+        ordered = dict.fromkeys(_name(text) for text in (*self.requirements, *other.requirements))
+        joined: InstallPackages = replaced(self, requirements=tuple(kept[name] for name in ordered))
+        return joined
+
+
+@dataclass(frozen=True)
+class UninstallPackages(Action):
+    """Remove distributions from an environment."""
+
+    names: tuple[str, ...]
+    python: str
+    installer: str = PIP
+    program: str = ""
+    purpose: str = ""
+
+    lasting = KEPT_BY_INSTALL
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        if self.installer == UV:
+            return (self.program or UV, "pip", "uninstall", "--python", self.python, *self.names)
+        return (*_pip(self.python, system), "uninstall", "-y", *self.names)
+
+    def check(self, system: str = "") -> Trace:
+        return Trace((program_path(self.python, system), "-c", _GONE, *self.names))
+
+    def with_programs(self, programs: dict[str, str]) -> Action:
+        return _with_program(self, self.installer, programs)
+
+
+@dataclass(frozen=True)
+class AddPip(Action):
+    """Install the pip that Python brings along."""
+
+    python: str
+    purpose: str = "This Python has no pip yet."
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return (program_path(self.python, system), "-m", "ensurepip", "--upgrade")
+
+    def check(self, system: str = "") -> Trace:
+        return Trace((*_pip(self.python, system), "--version"))
+
+    def undo(self, system: str = "") -> Trace:
+        return Trace((*_pip(self.python, system), "uninstall", "-y", "pip"))
+
+
+@dataclass(frozen=True)
+class UpgradePip(Action):
+    """Upgrade pip itself."""
+
+    python: str
+    requirement: str = "pip"
+    purpose: str = ""
+
+    lasting = KEPT_BY_INSTALL
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return (*_pip(self.python, system), "install", "--upgrade", self.requirement)
+
+    def check(self, system: str = "") -> Trace:
+        return Trace((*_pip(self.python, system), "--version"))
+
+
+@dataclass(frozen=True)
+class InstallCondaPackages(Action):
+    """Install conda packages into the active environment, or the one in a folder; ValueError for no plain spec."""
+
+    specs: tuple[str, ...]
+    channels: tuple[str, ...] = ("conda-forge",)
+    folder: str = ""
+    options: tuple[str, ...] = ()  # --force-reinstall
+    settings: tuple[tuple[str, str], ...] = ()
+    program: str = ""
+    purpose: str = ""
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        channels = _channel_options(self.channels, self.specs)
+        if self.folder:
+            prefix = conda_prefix(self.folder, windows=system == WINDOWS)
+            channels = ("-y", "-p", prefix, "--override-channels", *channels)
+        return (self.program or CONDA, "install", *self.options, *channels, *self.specs)
+
+    def runs_on(self, system: str) -> bool:
+        if system == MACOS and any(map(_PART_OF_CUDA.match, self.specs)):
+            return False
+        return system not in (WINDOWS, MACOS) or not any(map(_ONLY_ON_LINUX.search, self.specs))
+
+    def variables(self) -> dict[str, str]:
+        return dict(self.settings)
+
+    def check(self, system: str = "") -> Trace:
+        if not self.folder:
+            return Trace(reason=OWN_STATUS)
+        return Trace((environment_python(self.folder, CONDA, windows=system == WINDOWS), "--version"))
+
+    def undo(self, system: str = "") -> Trace:
+        return Trace(
+            reason="`conda list --revisions` names the state before; `conda install --revision NUMBER` restores it"
+        )
+
+    def with_programs(self, programs: dict[str, str]) -> Action:
+        return _with_program(self, CONDA, programs)
+
+
+@dataclass(frozen=True)
+class RemoveCondaPackages(Action):
+    """Remove conda's packages from an environment, and leave what depends on them."""
+
+    names: tuple[str, ...]
+    folder: str
+    program: str = ""
+    purpose: str = ""
+
+    lasting = KEPT_BY_INSTALL
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        prefix = conda_prefix(self.folder, windows=system == WINDOWS)
+        return (self.program or CONDA, "remove", "-y", "-p", prefix, "--force", *self.names)
+
+    def check(self, system: str = "") -> Trace:
+        python = environment_python(self.folder, CONDA, windows=system == WINDOWS)
+        return Trace((python, "-c", _GONE, *self.names))
+
+    def with_programs(self, programs: dict[str, str]) -> Action:
+        return _with_program(self, CONDA, programs)
+
+
+@dataclass(frozen=True)
+class SetCondaVariable(Action):
+    """Set a variable whenever the active conda environment is activated."""
+
+    name: str
+    value: str
+    purpose: str = ""
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return ("conda", "env", "config", "vars", "set", f"{self.name}={self.value}")
+
+    def runs_on(self, system: str) -> bool:
+        return system not in (WINDOWS, MACOS) or not self.name.startswith("LD_")
+
+    def check(self, system: str = "") -> Trace:
+        return Trace(("sh", "-c", f"conda env config vars list | grep -q '^{self.name} ='"))
+
+    def undo(self, system: str = "") -> Trace:
+        return Trace(("conda", "env", "config", "vars", "unset", self.name))
+
+
+@dataclass(frozen=True)
+class RunPython(Action):
+    """Show something that the environment's Python knows."""
+
+    code: str
+    python: str
+    purpose: str = ""
+    systems: tuple[str, ...] = ()
+
+    unchecked = ONLY_SHOWS
+    lasting = CHANGES_NOTHING
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return (program_path(self.python, system), "-c", self.code)
+
+
+@dataclass(frozen=True)
+class ImportFrameworks(Action):
+    """Import frameworks in their environment, activated where its loader paths need that."""
+
+    code: str
+    folder: str
+    installer: str = PIP
+    activated: bool = False
+    program: str = ""
+    purpose: str = ""
+
+    lasting = CHANGES_NOTHING
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        windows = system == WINDOWS
+        if not self.activated:
+            return (environment_python(self.folder, self.installer, windows=windows), "-c", self.code)
+        if self.installer == CONDA:
+            prefix = conda_prefix(self.folder, windows=windows)
+            return (self.program or CONDA, "run", "-p", prefix, "python", "-c", self.code)
+        return ("sh", "-c", '. "$1" && exec python -c "$2"', "sh", f"{self.folder}/bin/activate", self.code)
+
+    def check(self, system: str = "") -> Trace:
+        return Trace(self.command(system))
+
+    def with_programs(self, programs: dict[str, str]) -> Action:
+        return _with_program(self, self.installer if self.activated else "", programs)
+
+
+def _channel_options(channels: tuple[str, ...], specs: tuple[str, ...]) -> tuple[str, ...]:
+    """Return conda's options for channels; ValueError for a channel or spec that is no plain word."""
+    for text in (*specs, *channels):
+        if not re.fullmatch(_CONDA_SPEC, text):
+            raise ValueError(text)
+    return tuple(part for name in channels for part in ("-c", name))
+
+
+def _pip(python: str, system: str) -> tuple[str, ...]:
+    return (program_path(python, system), "-m", "pip")
+
+
+def _with_program(action: Action, installer: str, programs: dict[str, str]) -> Action:
+    changed: Action = replaced(action, program=programs[installer]) if installer in programs else action
+    return changed
+
+
+def _name(requirement: str) -> str:
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    return found.group() if found else requirement

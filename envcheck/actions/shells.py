@@ -1,0 +1,205 @@
+"""Write actions and commands for the shells of a system: sh, cmd.exe and PowerShell."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+
+from envcheck.actions.files import WriteFile
+from envcheck.model.actions import Action
+from envcheck.model.text import inert
+
+_SEARCH_PATHS = ("$LD_LIBRARY_PATH", "$PATH", "$CONDA_PREFIX")  # to which an assignment adds a folder
+
+
+def quoted(words: Iterable[str], system: str) -> str:
+    """Quote requirements, options and folders that were read strictly; both shells of Windows know double quotes."""
+    if system != "windows":
+        return " ".join(map(posix_word, words))
+    return " ".join(word if re.fullmatch(r"[\w.:/\\=-]+", word) else f'"{word}"' for word in words)
+
+
+def posix_word(word: str) -> str:
+    """Quote a word for a POSIX shell or zsh, which is left a leading ~/, the redacted $USER and search paths."""
+    if word.startswith("~/"):
+        return "~/" + posix_word(word[2:]) if word[2:] else "~/"
+    names = "|".join(map(re.escape, ("$USER", *_SEARCH_PATHS) if re.match(r"\w+=", word) else ("$USER",)))
+    parts = [part for part in re.split(f"({names})", word) if part] or [""]
+    return "".join(f'"{part}"' if re.fullmatch(names, part) else _literal(part) for part in parts)
+
+
+def _literal(part: str) -> str:
+    return f"'{part}'" if re.fullmatch(r"=[\w=.-]*", part) else shlex.quote(part)  # zsh looks for a program after a =
+
+
+# What no quoting keeps from being read: cmd expands %, PowerShell $ and `, and either ends a string at a double quote,
+# PowerShell at a typographic one as well.
+_READ_ANYWHERE = re.compile('["%$`\u201c\u201d\u201e]')
+_HARMLESS = r"[\w.:/\\=+~-]"
+_PLAIN = rf"(?!~){_HARMLESS}*(?!-){_HARMLESS}"  # PowerShell 7.5 reads a ~ in front as a folder
+_SPLIT = r"-[A-Za-z_][^.:]*[.:].*"  # PowerShell reads -name.more and -name:more as two words
+_INSIDE = r"[\w.:/\\=+~*,@#-]+"  # what needs no quotes in a command that is itself one word of cmd's
+
+
+def windows_line(argv: tuple[str, ...], env: Mapping[str, str] | None = None) -> str:
+    """Quote a command of harmless words; what no quoting keeps from being read becomes a visible mark.
+
+    Variables are set in a cmd of the command's own, which takes plain words only: PowerShell hands on no quote within
+    a word. With other words the line is for cmd.exe alone.
+    """
+    program, *words = (_READ_ANYWHERE.sub("\ufffd", word) for word in argv)
+    line = " ".join([_program(program), *map(_quoted, words)])
+    if not env:
+        return line
+    settings = [f"{name}={_READ_ANYWHERE.sub(chr(0xFFFD), value)}" for name, value in env.items()]
+    if all(re.fullmatch(_INSIDE, word) for word in (program, *words, *settings)):
+        inside = " ".join((program.replace("/", "\\"), *words))
+        return f'cmd /c "{"".join(f"set {each}&& " for each in settings)}{inside}"'
+    return "".join(f'set "{each}"&& ' for each in settings) + line
+
+
+def _quoted(word: str) -> str:
+    if re.fullmatch(_PLAIN, word) and not re.fullmatch(_SPLIT, word):
+        return word
+    ending = re.search(r"\\*$", word)
+    return f'"{word}{ending.group() if ending else ""}"'  # a backslash before the quote would take its meaning
+
+
+def _program(word: str) -> str:
+    """Quote the parts of a path: PowerShell takes what begins with a quote for a text and runs nothing."""
+    path = word.replace("/", "\\")  # cmd takes what follows a / for an option
+    first, *rest = path.split("\\")
+    parts = rest if not first or re.match(rf"(?!~){_HARMLESS}", first) else [".", first, *rest]
+    return (_part(first)[1:] if parts is rest else ".") + "".join(map(_part, parts))
+
+
+def _part(part: str) -> str:
+    """Quote a part of a path from where it needs it; most programs take a backslash's meaning before a quote."""
+    if not part or re.fullmatch(_PLAIN, part):
+        return f"\\{part}"
+    plain = re.match(rf"(?!~){_HARMLESS}+", part)
+    head = plain.group() if plain else ""
+    return f'\\{head}"{part[len(head) :]}"' if head else f'"\\{part}"'
+
+
+# Stops at what cannot be started as at what fails; "Stop" would end it at the first word a program says on its error
+# stream where that is sent elsewhere. Before 7.3 words are handed on as "Legacy" does, and no variable says so.
+HEADING = (
+    "$ErrorActionPreference = 'Continue'",
+    "$PSNativeCommandArgumentPassing = 'Legacy'",
+    "trap { Write-Host $_; exit 1 }",
+)
+STOP = "if ($LASTEXITCODE) { exit $LASTEXITCODE }"
+
+
+def powershell_line(argv: tuple[str, ...], env: Mapping[str, str] | None = None) -> str:
+    """Write a command of ASCII alone: which code page a file is read in depends on the PowerShell and the machine."""
+    program, *words = argv
+    call = (
+        program if _is_plain(program) else f"& {_powershell_literal(program)}"
+    )  # a quoted text alone would be printed, not run
+    settings = "".join(f"$env:{name} = {_powershell_literal(value)}; " for name, value in (env or {}).items())
+    return settings + " ".join(
+        [call, *(word if _is_plain(word) else _powershell_literal(_quoted_for_powershell(word)) for word in words)]
+    )
+
+
+def _is_plain(word: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9_.:/\\=-]*[A-Za-z0-9_.:/\\=]", word) is not None
+
+
+def _quoted_for_powershell(word: str) -> str:
+    """Quote as programs read it what PowerShell would hand on without quotes, or each release with others."""
+    if word and not re.search(r'[\s"]', word):
+        return word
+    escaped = re.sub(r'(\\*)"', r'\1\1\\"', word)
+    return '"' + re.sub(r"(\\+)$", r"\1\1", escaped) + '"'
+
+
+def _powershell_literal(text: str) -> str:
+    """Spell a text: single quotes take everything as it is but themselves; what is not ASCII is spelled by number."""
+    parts = [*_parts(inert(text))]
+    return parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
+
+
+def _parts(text: str) -> Iterator[str]:
+    for part in re.findall(r"^[\x20-\x7e]*|[\x20-\x7e]+|[^\x20-\x7e]", text):
+        if part.isascii():
+            yield "'" + part.replace("'", "''") + "'"
+        else:
+            units = part.encode("utf-16-be", "replace")
+            yield from (f"[char]0x{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+
+def shell_line(argv: tuple[str, ...], system: str = "") -> str:
+    """Quote a command for the shells of `system`: both of Windows, else a POSIX shell or zsh.
+
+    A POSIX shell is left a leading ~/, the redacted $USER and search paths to expand.
+    """
+    words = tuple(map(inert, argv))
+    return windows_line(words) if system == "windows" and words else " ".join(map(posix_word, words))
+
+
+def action_line(action: Action, system: str = "", *, folded: bool = False) -> str:
+    """Write an action as it is typed in a shell of `system`, its variables set; "" for what no command does.
+
+    `folded`: what writes a file stands on a line for each line it writes.
+    """
+    if system == "windows":
+        words = tuple(map(inert, action.command(system)))
+        return windows_line(words, action.variables()) if words else ""
+    if isinstance(action, WriteFile):
+        return (" \\\n    " if folded else " ").join(_writing_parts(action))
+    return shell_line(typed_words(action, system), system)
+
+
+def typed_words(action: Action, system: str = "") -> tuple[str, ...]:
+    """Return an action as one command of words: `env` sets its variables, and on Windows a cmd of its own."""
+    argv, variables = action.command(system), action.variables()
+    if not variables:
+        return argv
+    settings = [f"{name}={value}" for name, value in variables.items()]
+    if system == "windows":
+        return ("cmd", "/c", " ".join([*(f"set {each}&&" for each in settings), *argv]))
+    return ("env", *settings, *argv)
+
+
+def script_line(action: Action, system: str = "") -> str:
+    """Write an action for a script: of sh, where the lines of a file stand as they are, or of PowerShell."""
+    if system == "windows":
+        return powershell_line(action.command(system), action.variables())
+    if isinstance(action, WriteFile):
+        return "\n".join(_document_lines(action))
+    return action_line(action, system)
+
+
+def _writing_parts(action: WriteFile) -> tuple[str, ...]:
+    """Write the command in parts that may stand on lines of their own.
+
+    sh, bash, zsh, fish and csh read it alike. The lines are quoted whole: no shell may expand what they hold.
+    """
+    return (f"{_before(action)}printf '%s\\n'", *map(_whole, map(inert, action.lines)), _end(action))
+
+
+def _document_lines(action: WriteFile) -> tuple[str, ...]:
+    lines = tuple(map(inert, action.lines))
+    mark = next(mark for mark in ("END", *(f"END{number}" for number in range(99))) if mark not in lines)
+    return (f"{_before(action)}cat {_end(action)} <<'{mark}'", *lines, mark)
+
+
+def _before(action: WriteFile) -> str:
+    path = posix_word(inert(action.path))
+    if action.appends:
+        there = f"[ ! -e {path} ] || " if action.if_there else ""
+        return f"{there}grep -qxF -- {_whole(inert(action.lines[0]))} {path} || "
+    return f"mkdir -p -- {posix_word(posixpath.dirname(inert(action.path)))} && " if action.new_folder else ""
+
+
+def _end(action: WriteFile) -> str:
+    return f"{'>>' if action.appends else '>'} {posix_word(inert(action.path))}"
+
+
+def _whole(line: str) -> str:
+    return "'" + line.replace("'", "'\"'\"'") + "'"

@@ -1,0 +1,309 @@
+"""The remedy that is a plan: another build or release for the environment, where that takes findings away."""
+
+from __future__ import annotations
+
+from envcheck.actions import Action, AddPip, CreateEnvironment, ImportFrameworks
+from envcheck.actions.shells import quoted
+from envcheck.model import (
+    INCOMPATIBLE,
+    NOTE,
+    Absent,
+    Alternative,
+    Finding,
+    Known,
+    Remedy,
+    Report,
+    dataclass,
+    replaced,
+    value_of,
+)
+from envcheck.model.actions import CONDA, PIP, SYSTEM
+from envcheck.model.plans import Environment, Plan, PlannedRelease
+from envcheck.plan.build import choose_all, plan_of
+from envcheck.plan.candidates import SYSTEM as SYSTEM_TOOLKIT
+from envcheck.plan.changes import another_python, may_do
+from envcheck.plan.choose import Choice, Judge
+from envcheck.plan.existing_environment import alone, removal_steps
+from envcheck.plan.requests import Description, Request, RequestError, Wish, planned_facts, read_requests
+from envcheck.plan.steps import blockers, interpreter
+from envcheck.remedies.situation import Situation
+from envcheck.rules import Context, Target, evaluate
+from envcheck.rules.context import is_typeable
+from envcheck.rules.framework_state import is_conda_build, judged_frameworks
+from envcheck.rules.targets import wanted_releases
+
+# Findings that another build or release of the framework may take away ...
+_CAUSES = frozenset(
+    {
+        "cpu-missing-avx",
+        "driver-too-old",
+        "framework-cpu-build",
+        "framework-cuda-extra-missing",
+        "framework-duplicate-dists",
+        "framework-package-removed",
+        "glibc-too-old",
+        "gpu-arch-too-new",
+        "gpu-arch-too-old",
+        "platform-no-gpu-wheel",
+        "python-unsupported",
+        "toolkit-missing",
+        "toolkit-wrong-version",
+    }
+)
+# ... and those that go with the one that is replaced.
+_COVERED = _CAUSES | {
+    "cuda-wheel-not-found",
+    "cudnn-missing",
+    "cudnn-too-old",
+    "cudnn-wrong-cuda-build",
+    "cudnn-wrong-major",
+    "dependency-conflict",
+    "keras-mismatch",
+    "libdevice-missing",
+    "numpy-abi",
+    "protobuf-conflict",
+}
+_OF_TOOLKIT = {"toolkit-missing", "toolkit-wrong-version"}
+_Said = frozenset[tuple[str, str]]  # ids and messages
+
+
+def with_planned_remedies(report: Report, situation: Situation, *, strictly: bool = False) -> Report:
+    """Give the findings that another build or release takes away the plan for it; other remedies stay.
+
+    `strictly`: with no release that the requirements asked for do not admit.
+    """
+    if not any(_is_cause(item) for item in report.findings):
+        return report
+    context = situation.context
+    judge = _judge(context)
+    broken, gone = _broken(report, context, judge, strictly=strictly)
+    found = _planned_remedy(context, judge, broken) if broken else None
+    if found is None:
+        return report
+    findings = tuple(_mended(item, found) if (item.id, item.message) in gone else item for item in report.findings)
+    changed: Report = replaced(report, findings=findings)
+    return changed
+
+
+def plan_to_meet(context: Context, requirements: tuple[str, ...], against: tuple[str, ...]) -> Remedy | None:
+    """Plan for requirements that an environment does not meet; None where no release helps without doubt.
+
+    `against` are the finding ids that speak against what pip would choose.
+    """
+    asked = wanted_releases(Context(context.facts, context.matrix, Target(context.goal, requirements)))
+    broken = [Broken(item.framework, (item.text,), frozenset(against)) for item in asked]
+    return _planned_remedy(context, _judge(context), broken) if broken else None
+
+
+def _judge(context: Context) -> Judge:
+    facts = planned_facts(context.facts, Description(), context.matrix, expects_gpu=context.goal == "gpu")
+    return Judge(Context(facts, context.matrix, Target(context.goal)))
+
+
+def _is_cause(finding: Finding) -> bool:
+    """Tell whether another release may help: not where the root is something else, such as a missing driver."""
+    is_own = finding.caused_by is None or finding.caused_by in _COVERED
+    return is_own and finding.id in _CAUSES and finding.severity != NOTE and finding.verdict == INCOMPATIBLE
+
+
+def _mended(finding: Finding, plan: Remedy) -> Finding:
+    """Put the plan in the place of a remedy; that of the machine itself stays as another way."""
+    own, ways = finding.fix, plan.alternatives
+    if own is not None and any(action.scope == SYSTEM for action in own.actions):
+        ways = (*ways, Alternative(own.summary, own.actions))
+    changed: Finding = replaced(finding, fix=replaced(plan, alternatives=ways))
+    return changed
+
+
+def _broken(report: Report, context: Context, judge: Judge, *, strictly: bool) -> tuple[list[Broken], _Said]:
+    """List the frameworks that a cause is about, and all that goes when they are replaced.
+
+    What the rules say of the machine without any framework stays.
+    """
+    own = {(item.id, item.message) for item in judge.own_findings()}
+    said = {(item.id, item.message): item for item in report.findings if item.verdict == INCOMPATIBLE}
+    left = frozenset(key for key in said if key[0] in _COVERED) - own
+    installed = [item.name for item in judged_frameworks(context)]
+    names = [*dict.fromkeys((*installed, *(item.framework for item in wanted_releases(context))))]
+    broken, gone = [], frozenset[tuple[str, str]]()
+    for name in names:
+        about = left & _said_of(context, name) if len(names) > 1 else left
+        causes = {key[0] for key in about if _is_cause(said[key])}
+        if causes:
+            broken.append(Broken(name, _requests(context, name, causes, strictly=strictly), frozenset(causes)))
+            gone |= about
+    return broken, gone
+
+
+def _said_of(context: Context, framework: str) -> _Said:
+    """List what the rules say where no other framework is there."""
+    return frozenset((item.id, item.message) for item in evaluate(alone(context, framework)).findings)
+
+
+def _requests(context: Context, name: str, causes: set[str], *, strictly: bool) -> tuple[str, ...]:
+    """List what to ask for: the installed release, its line, its major, any; what --for asks for comes first.
+
+    Where nothing but a system's CUDA is wrong, another line of releases is no remedy.
+    """
+    asked = next((item for item in wanted_releases(context) if item.framework == name), None)
+    version = next((item.main.version for item in judged_frameworks(context) if item.name == name), "")
+    if asked is not None and strictly:
+        return tuple(dict.fromkeys((*((f"{name}=={version}",) if version else ()), asked.text)))
+    if asked is not None:
+        return tuple(dict.fromkeys((name + asked.specifier if asked.removed else asked.text, name)))
+    major, line = (".".join(version.split(".")[:count]) for count in (1, 2))
+    near = (f"{name}=={version}", f"{name}=={line}.*")
+    return near if causes <= _OF_TOOLKIT else (*near, f"{name}=={major}.*", name)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A framework that is to be replaced."""
+
+    name: str
+    requests: tuple[str, ...]  # what to ask for, the least change first
+    causes: frozenset[str]  # the finding ids that are to go
+
+
+def _planned_remedy(context: Context, judge: Judge, broken: list[Broken]) -> Remedy | None:
+    """Choose releases of broken frameworks; None where no other release helps without doubt.
+
+    The frameworks that are well stay at their release, as long as that can be met.
+    """
+    if blockers(judge.own_findings(), judge.context) or not isinstance(context.facts.python.version, Known):
+        return None
+    for well in dict.fromkeys((_well(context, broken), ())):
+        for number in range(max(len(item.requests) for item in broken)):
+            texts = tuple(item.requests[min(number, len(item.requests) - 1)] for item in broken)
+            found = _remedy_here(context, judge, broken, (*texts, *well))
+            if found is None and number == 0 and any("python-unsupported" in item.causes for item in broken):
+                found = _remedy_with_python(context, judge, broken, texts)
+            if found is not None:
+                return found
+    return None
+
+
+def _well(context: Context, broken: list[Broken]) -> tuple[str, ...]:
+    names = {item.name for item in broken}
+    mains = (item.main for item in judged_frameworks(context) if item.name not in names)
+    return tuple(f"{build.framework}=={build.version}" for build in mains if build.release is not None)
+
+
+def _remedy_here(context: Context, judge: Judge, broken: list[Broken], texts: tuple[str, ...]) -> Remedy | None:
+    """Plan for texts in the environment that is there, or for a new one where that is what brings the CUDA."""
+    try:
+        requests = read_requests(texts, context.matrix)
+    except RequestError:
+        return None  # a version that no requirement can name
+    is_condas = _is_condas(context, broken)
+    here = _own_folder(context, is_condas=is_condas)
+    plan = _sure_plan(judge, requests, broken, Wish(context.goal, CONDA if is_condas else PIP, here)) if here else None
+    if plan is not None and (
+        _has_activation(context, here) or not any(made.library_folders for made in plan.environments)
+    ):
+        return _written(context, plan, broken, here)
+    plan = _sure_plan(judge, requests, broken, Wish(context.goal, CONDA if is_condas else ""))
+    return _written(context, plan, broken) if plan is not None else None
+
+
+def _remedy_with_python(context: Context, judge: Judge, broken: list[Broken], texts: tuple[str, ...]) -> Remedy | None:
+    """Plan for texts with the Python that their newest releases are for, in a new environment."""
+    requests = read_requests(texts, context.matrix)
+    installer = CONDA if _is_condas(context, broken) else ""
+    python = another_python(judge.context, requests, Wish(context.goal, installer))
+    said = Description(python=python)
+    facts = planned_facts(judge.context.facts, said, context.matrix, expects_gpu=False)
+    other = Judge(Context(facts, context.matrix, Target(context.goal)))
+    folder = f".conda-env-{python}" if installer else f".venv-{python}"
+    plan = (
+        _sure_plan(other, requests, broken, Wish(context.goal, installer, folder, described=said)) if python else None
+    )
+    return _written(context, plan, broken, python=python) if plan is not None else None
+
+
+def _sure_plan(judge: Judge, requests: tuple[Request, ...], broken: list[Broken], wish: Wish) -> Plan | None:
+    unwanted = frozenset[str]().union(*(item.causes for item in broken))
+    try:
+        choices, clashes = choose_all(judge, requests, wish.installer, lambda item: may_do(judge.context, item))
+        sure = all(_is_sure(judge, choice, unwanted) for choice in choices)
+        return plan_of(judge, choices, clashes, wish) if sure else None
+    except ValueError:
+        return None  # a user's matrix holds what may stand in no command
+
+
+def _is_sure(judge: Judge, choice: Choice, unwanted: frozenset[str]) -> bool:
+    """Tell whether a release works with what its environment will hold, and is not warned of what is to go.
+
+    Of a system's CUDA all must be known.
+    """
+    best, facts = choice.best, judge.context.facts
+    if best is None or not best.is_compatible or any(item.id in unwanted for item in best.warnings):
+        return False
+    known = isinstance(facts.toolkits.installs, Known) and isinstance(facts.cudnn, Known)
+    return best.source.kind != SYSTEM_TOOLKIT or (known and not best.mended)
+
+
+def _is_condas(context: Context, broken: list[Broken]) -> bool:
+    names = {item.name for item in broken}
+    found = [item.main for item in judged_frameworks(context) if item.name in names]
+    return any(is_conda_build(context, build) for build in found)
+
+
+def _own_folder(context: Context, *, is_condas: bool) -> str:
+    """Return where the inspected environment lies, or any name where nobody asks; "" where it must not be changed."""
+    python = context.facts.python
+    if isinstance(python.externally_managed, Known) and python.externally_managed.value:
+        return ""
+    prefix = value_of(python.prefix) or ""
+    if is_typeable(prefix):
+        return prefix
+    return "" if is_condas else "environment"
+
+
+def _has_activation(context: Context, here: str) -> bool:
+    kind, prefix = context.facts.python.kind, context.facts.python.prefix
+    is_its_own = isinstance(prefix, Known) and prefix.value == here
+    return is_its_own and isinstance(kind, Known) and kind.value in ("venv", "conda")
+
+
+def _written(context: Context, plan: Plan, broken: list[Broken], here: str = "", python: str = "") -> Remedy:
+    """Make a remedy of a plan's steps for the environments of broken frameworks; `here` is the one that is there."""
+    names = {item.name for item in broken}
+    wanted = [item for item in plan.releases if item.framework in names]
+    actions: list[Action] = []
+    for made in plan.environments:
+        if any(item.environment == made.folder for item in wanted):
+            actions += _actions_for(context, plan, made, here)
+    chosen = " and ".join(item.requirement for item in wanted)
+    asked = quoted((*plan.requirements, *(("--python", python) if python else ())), context.os)
+    where = "" if here else " into a new environment"
+    what = f"Install {chosen} with what it needs{where}, as `envcheck plan {asked}` chooses."
+    return Remedy(what, tuple(actions))
+
+
+def _actions_for(context: Context, plan: Plan, made: Environment, here: str) -> list[Action]:
+    """List what brings one environment about; the import at the end belongs to plans alone."""
+    steps = [step for step in plan.steps if step.environment == made.folder]
+    actions = [step.action for step in steps if not isinstance(step.action, ImportFrameworks)]
+    if here != made.folder:
+        return actions
+    there = [item for item in plan.releases if item.environment == made.folder]
+    return _fitted(context, made, there, actions)
+
+
+def _fitted(context: Context, made: Environment, releases: list[PlannedRelease], actions: list[Action]) -> list[Action]:
+    """Fit actions to the environment that is there: what is in the way goes first, nothing is created."""
+    gone = [step.action for step in removal_steps(context, made, releases)]
+    first = actions[0]
+    kept = [_with_python(action, interpreter(made), context.python_program) for action in (*gone, *actions[1:])]
+    if isinstance(first, CreateEnvironment) and made.installer == CONDA:
+        packages = first.into_existing()
+        return [packages, *kept] if made.sets else [*kept[: len(gone)], packages, *kept[len(gone) :]]
+    has_no_pip = isinstance(context.facts.python.pip_version, Absent)
+    return [*([AddPip(context.python_program)] if has_no_pip else []), *kept]
+
+
+def _with_python(action: Action, planned: str, python: str) -> Action:
+    """Return an action for the interpreter that is there in place of the planned one."""
+    changed: Action = replaced(action, python=python) if getattr(action, "python", None) == planned else action
+    return changed

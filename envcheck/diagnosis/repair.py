@@ -1,0 +1,95 @@
+"""The steps that mend what a report found: each cause's remedy, nothing twice, in the order of the causes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from envcheck.actions import AskPerson, CreateEnvironment, InstallPackages, RunEnvcheck
+from envcheck.model import INCOMPATIBLE, NOTE, Finding, Report, replaced
+from envcheck.model.actions import SYSTEM, USER, Action, Step, Trace
+from envcheck.plan.steps import with_purpose
+from envcheck.rules.catalogue import catalogue
+
+_OF_THE_MACHINE = ("hardware", "driver")  # layers of the catalogue
+_OF_A_RUN = frozenset(
+    {"benign-noise", "device-placement", "gpu-memory-exhausted", "multi-gpu-p2p-nccl", "program-error", "smoke-failed"}
+)  # which no rule of the doctor decides: only what ran could tell
+
+
+def with_steps(report: Report) -> Report:
+    """Give a report the steps that mend it; what one pip command can do together it does together.
+
+    What only a person can do is a step without a command; other ways are no steps. What a finding says is verified by
+    the doctor once its last step is taken, each step before by what its own command leaves behind.
+    """
+    steps: list[Step] = []
+    last: dict[str, int] = {}
+    for finding in report.findings:
+        if finding.caused_by is None and finding.fix is not None:
+            for action in finding.fix.actions or (_by_hand(finding, finding.fix.summary),):
+                last[finding.id] = _add(steps, with_purpose(action, finding.fix.summary), finding.id)
+    # A note's check may fail for other reasons than the step: nothing to verify it by.
+    wrong = {item.id for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE} - _OF_A_RUN
+    named = tuple(
+        _checked(report, steps, number, [name for name in last if last[name] == number and name in wrong])
+        for number in range(1, len(steps) + 1)
+    )
+    changed: Report = replaced(report, steps=named)
+    return changed
+
+
+def _add(steps: list[Step], action: Action, finding_id: str) -> int:
+    """Add an action, to a step that can do it too or as a step of its own; return the number of that step."""
+    for place, step in enumerate(steps):
+        joined = _joined(step.action, action)
+        if joined is not None:
+            resolves = tuple(dict.fromkeys((*step.resolves, finding_id)))
+            steps[place] = replaced(step, action=joined, resolves=resolves)
+            return place + 1
+    steps.append(Step("", action, (finding_id,)))
+    return len(steps)
+
+
+def _joined(first: Action, second: Action) -> Action | None:
+    """Join two actions into one; None where they stay two."""
+    if first == second or replaced(second, purpose=first.purpose) == first:
+        return first
+    return first.joined_with(second) if isinstance(first, InstallPackages) else None
+
+
+def _by_hand(finding: Finding, what: str) -> AskPerson:
+    return AskPerson(what, SYSTEM if catalogue()[finding.id].layer in _OF_THE_MACHINE else USER)
+
+
+def _checked(report: Report, steps: list[Step], number: int, mended: list[str]) -> Step:
+    """Name a step by its number, and have the doctor see what is mended once it is taken."""
+    step: Step = replaced(steps[number - 1], id=f"step-{number}")
+    if not mended:
+        return step
+    own = [one.action for one in steps[:number] if set(one.resolves) & set(step.resolves)]
+    made = [action.folder for action in own if isinstance(action, CreateEnvironment) and action.folder]
+    looked_at = ("--env", made[-1]) if made else report.inspected
+    doctor = RunEnvcheck(("doctor", *looked_at, *report.wanted, "--only", ",".join(mended)))
+    checked: Step = replaced(step, check=Trace(doctor.command()))
+    return checked
+
+
+def marked(report: Report, exists: Callable[[str], bool]) -> Report:
+    """Have each remedy that makes an environment say so where its folder is there."""
+    findings = tuple(_marked(item, exists) for item in report.findings)
+    changed: Report = replaced(report, findings=findings)
+    return changed
+
+
+def _marked(finding: Finding, exists: Callable[[str], bool]) -> Finding:
+    made = [item for item in finding.fix.actions if isinstance(item, CreateEnvironment)] if finding.fix else []
+    taken = [item.folder for item in made if item.folder and exists(item.folder)]
+    if finding.fix is None or not taken:
+        return finding
+    summary = f"{finding.fix.summary} {taken[0]} is there already: put another folder in its place."
+    actions = tuple(
+        replaced(item, existed=True) if isinstance(item, CreateEnvironment) and item.folder in taken else item
+        for item in finding.fix.actions
+    )
+    changed: Finding = replaced(finding, fix=replaced(finding.fix, summary=summary, actions=actions))
+    return changed

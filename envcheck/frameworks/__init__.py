@@ -1,0 +1,81 @@
+"""The frameworks that envcheck knows: one module each, one row each in data/frameworks.json, one protocol in `base`.
+
+Names are read without loading a framework's module; `framework` loads the one that is asked for.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import json
+from importlib import import_module
+from typing import Any, Mapping, Tuple
+
+from envcheck.frameworks.base import Framework
+from envcheck.host.data_files import read_data
+
+__all__ = [
+    "Framework",
+    "UnknownFrameworkError",
+    "all_frameworks",
+    "distribution_names",
+    "framework",
+    "framework_names",
+    "framework_of",
+    "identities",
+]
+
+
+class UnknownFrameworkError(LookupError):
+    """A framework that no module describes, with one sentence that names those that are known."""
+
+
+@functools.lru_cache(maxsize=1)
+def _rows() -> Mapping[str, Mapping[str, Any]]:
+    rows: Mapping[str, Mapping[str, Any]] = json.loads(read_data("frameworks.json"))["frameworks"]
+    return rows
+
+
+def framework_names() -> Tuple[str, ...]:
+    """List the frameworks by name, in the order in which they are reported."""
+    return tuple(_rows())
+
+
+@functools.lru_cache(maxsize=None)
+def framework(name: str) -> Framework:
+    """Return a framework by its name; raises UnknownFrameworkError."""
+    if name not in _rows():
+        raise UnknownFrameworkError(f"{name!r} is no framework that envcheck knows; it knows {_listed()}.")
+    kind = import_module(f"{__name__}.{name}").FRAMEWORK
+    made: Framework = kind(name, _rows()[name])
+    return made
+
+
+def all_frameworks() -> Tuple[Framework, ...]:
+    """Load every framework."""
+    return tuple(framework(name) for name in _rows())
+
+
+@functools.lru_cache(maxsize=1)
+def identities() -> Tuple[Framework, ...]:
+    """Return every framework by the cells of its row alone, without loading its module."""
+    return tuple(Framework(name, row) for name, row in _rows().items())
+
+
+@functools.lru_cache(maxsize=1)
+def distribution_names() -> Mapping[str, str]:
+    """Map each distribution, and each pattern of plugins, to the framework that it belongs to."""
+    return {item: name for name, row in _rows().items() for item in (*row["distributions"], *row.get("plugins", ()))}
+
+
+@functools.lru_cache(maxsize=None)
+def framework_of(distribution: str) -> str:
+    """Name the framework that a distribution belongs to, "" for none; plugins count."""
+    names = distribution_names()
+    patterns = (item for item in names if "*" in item and fnmatch.fnmatchcase(distribution, item))
+    return names.get(distribution) or names.get(next(patterns, ""), "")
+
+
+def _listed() -> str:
+    *others, last = _rows()
+    return f"{', '.join(others)} and {last}"

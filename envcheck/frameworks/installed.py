@@ -1,0 +1,320 @@
+"""Read installed copies of frameworks: what each was built for, and whether the libraries that it loads are found."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import deque
+from dataclasses import replace
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from envcheck.frameworks.base import Framework
+from envcheck.host.protocol import ElfFacts, Host
+from envcheck.model import (
+    Absent,
+    Distribution,
+    Fact,
+    FrameworkBuild,
+    Known,
+    LibraryLookup,
+    Source,
+    Unknown,
+    dataclass,
+    value_of,
+)
+from envcheck.probes.cuda_libraries import cuda_data
+from envcheck.probes.loader import Found, Loader
+from envcheck.probes.packages import Installed, activated_folders, shadowed_by
+
+_LIMIT = 60  # libraries followed for one framework
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A file that loads libraries: by DT_NEEDED, or by opening them at run time."""
+
+    path: str
+    elf: ElfFacts
+    wanted: Tuple[Tuple[str, bool], ...]  # soname, mandatory
+    rpath: Tuple[str, ...]  # inherited from the files that loaded it
+
+
+class LibrarySearch:
+    """Looks libraries up for the frameworks of one interpreter."""
+
+    def __init__(self, host: Host, installed: Installed) -> None:
+        self._host = host
+        self._installed = installed
+        self._loader = Loader(host)
+        self._program_rpath = self._read_program_rpath()
+        self.wheel_folders = tuple(self._list_wheel_folders())
+        self._other_folders = tuple(self._list_other_folders())
+        self._activated: Optional[Tuple[str, ...]] = None  # not read yet
+
+    def caller(self, path: str, opens: Sequence[Tuple[str, bool]] = (), *, mandatory: bool = True) -> Fact[Caller]:
+        """Read a file that loads CUDA libraries; `opens` are those it opens at run time."""
+        elf = self._host.elf(path)
+        if not isinstance(elf, Known):
+            return elf
+        needed = tuple((name, mandatory) for name in cuda_names(elf.value.needed))
+        return Known(Caller(path, elf.value, (*needed, *opens), self._program_rpath), elf.source)
+
+    def look_up(self, callers: Sequence[Caller], preload: str = "") -> Tuple[LibraryLookup, ...]:
+        """Look up what `callers` load and what that needs in turn.
+
+        `preload` says when the framework itself opens the copies in wheel folders: "first" or, when the
+        loader fails, "fallback".
+        """
+        lookups: Dict[str, LibraryLookup] = {}
+        queue = deque(callers)
+        while queue and len(lookups) < _LIMIT:
+            caller = queue.popleft()
+            for soname, mandatory in caller.wanted:
+                if soname not in lookups:
+                    found = self._find(soname, caller, preload)
+                    lookups[soname] = self._lookup(soname, caller, found, mandatory=mandatory)
+                    queue.extend(self._dependants(found, caller, mandatory=mandatory))
+        return tuple(lookups.values())
+
+    def _find(self, soname: str, caller: Caller, preload: str) -> Fact[Found]:
+        copies = [Known(Found(path, "preload"), Source("file", path)) for path in self._wheel_copies(soname)]
+        if preload == "first" and copies:
+            return copies[0]
+        own = caller.elf.runpath
+        rpath = (*own, *caller.rpath) if caller.elf.is_rpath else ()
+        found = self._loader.find(soname, rpath, () if caller.elf.is_rpath else own)
+        if preload and copies and not isinstance(found, Known):
+            return copies[0]
+        return next(self._when_activated(soname), found) if isinstance(found, Absent) else found
+
+    def _when_activated(self, soname: str) -> Iterator[Known[Found]]:
+        """Find what the loader does once the environment is activated; its hook is read where something is missing."""
+        if self._activated is None:
+            self._activated = activated_folders(self._host, self._installed.prefix, self.wheel_folders)
+        for path in self._loader.copies(soname, self._activated):
+            yield Known(Found(path, "activation"), Source("file", path))
+
+    def _dependants(self, found: Fact[Found], caller: Caller, *, mandatory: bool) -> Iterator[Caller]:
+        if isinstance(found, Known):
+            elf = self._host.elf(found.value.path)
+            if isinstance(elf, Known):
+                wanted = tuple((name, mandatory) for name in cuda_names(elf.value.needed))
+                inherited = (*caller.elf.runpath, *caller.rpath) if caller.elf.is_rpath else ()
+                yield Caller(found.value.path, elf.value, wanted, inherited or self._program_rpath)
+
+    def _lookup(self, soname: str, caller: Caller, found: Fact[Found], *, mandatory: bool) -> LibraryLookup:
+        at = found.value.path if isinstance(found, Known) else ""
+        copies = [*self._wheel_copies(soname), *self._loader.copies(soname, self._other_folders)]
+        return LibraryLookup(
+            soname=soname,
+            needed_by=caller.path,
+            mandatory=mandatory,
+            found=Known(at, found.source) if isinstance(found, Known) else found,
+            via=found.value.via if isinstance(found, Known) else "",
+            elsewhere=tuple(dict.fromkeys(copy for copy in copies if copy != at)),
+            version=self._version(at, found.source) if isinstance(found, Known) else Absent((soname,)),
+        )
+
+    def _version(self, path: str, source: Source) -> Fact[str]:
+        owners = self._installed.library_owners.get(path, ())
+        if owners:
+            return Known(owners[-1].version, Source("file", path, f"{owners[-1].name} {owners[-1].version}"))
+        return parse_library_version(path, source)
+
+    def _wheel_copies(self, soname: str) -> List[str]:
+        return list(self._loader.copies(soname, self.wheel_folders))
+
+    def _list_wheel_folders(self) -> Iterator[str]:
+        for folder in self._installed.folders:
+            for name in cuda_data()["wheel_folders"]:
+                top = posixpath.join(folder.path, name)
+                yield top
+                yield posixpath.join(top, "lib")
+                if name == "nvidia":
+                    yield from (posixpath.join(top, part, "lib") for part in sorted(self._loader.names(top) or ()))
+
+    def _list_other_folders(self) -> Iterator[str]:
+        environment = self._host.environment()
+        prefixes = [
+            self._installed.base_prefix if self._installed.is_conda else "",
+            environment.get("CONDA_PREFIX", ""),
+        ]
+        yield from (posixpath.join(prefix, "lib") for prefix in prefixes if prefix)
+        roots = [environment.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")] + ["/opt/cuda"]
+        names = self._loader.names("/usr/local") or ()
+        roots += [posixpath.join("/usr/local", name) for name in sorted(names) if name.startswith("cuda")]
+        for root in filter(None, roots):
+            yield from (posixpath.join(root, folder) for folder in ("lib64", "extras/CUPTI/lib64", "lib"))
+
+    def _read_program_rpath(self) -> Tuple[str, ...]:
+        if not self._installed.is_conda:
+            return ()  # only conda's interpreters carry an RPATH to the libraries beside them
+        elf = value_of(self._host.elf(self._installed.executable))
+        return elf.runpath if elf is not None and elf.is_rpath else ()
+
+
+def cuda_names(needed: Sequence[str]) -> Tuple[str, ...]:
+    """Pick the CUDA libraries among DT_NEEDED names; the driver's own are the driver probe's."""
+    prefixes, driver = (tuple(cuda_data()[key]) for key in ("library_prefixes", "driver_prefixes"))
+    return tuple(name for name in needed if name.startswith(prefixes) and not name.startswith(driver))
+
+
+def opened_names(framework: Framework, cuda: str, cudnn: str) -> Tuple[Tuple[str, bool], ...]:
+    """Name what a build for CUDA `cuda` and cuDNN `cudnn` opens at run time, mandatory ones first.
+
+    Empty when the table does not hold that CUDA.
+    """
+    data = cuda_data()
+    parts = cuda.split(".")
+    table = data["sonames"].get(".".join(parts[:2])) or data["sonames"].get(parts[0])
+    if table is None:
+        return ()
+    names = {**table, "nccl": data["nccl_soname"]}
+    if cudnn:
+        names["cudnn"] = data["cudnn_soname"].format(major=cudnn.partition(".")[0])
+    wanted = [(name, True) for name in framework.opens] + [(name, False) for name in framework.opens_optionally]
+    return tuple((names[name], mandatory) for name, mandatory in wanted if name in names)
+
+
+def parse_library_version(path: str, source: Source) -> Fact[str]:
+    """Read a version from a real file name.
+
+    Samples: 'libcudart.so.12.4.127' -> 12.4.127, 'libcudart-9335f6a2.so.10.2' -> 10.2, 'libcudnn.so.9' -> 9
+    """
+    match = re.search(r"\.so\.(\d+(?:\.\d+)*)$", path)
+    return Known(match.group(1), source) if match else Absent((path,))
+
+
+def linked_version(prefix: str, libraries: Fact[Tuple[LibraryLookup, ...]]) -> Fact[str]:
+    """Read a version off the soname that a build links: libcudart.so.10.0 -> 10.0."""
+    names: Tuple[LibraryLookup, ...] = libraries.value if isinstance(libraries, Known) else ()
+    for each in names:
+        if each.soname.startswith(prefix):
+            return Known(each.soname[len(prefix) :], Source("file", each.needed_by, f"needs {each.soname}"))
+    return Unknown("failed", f"no file of the build names {prefix}*", ())
+
+
+class Inspection:
+    """A host, what is installed there, and one library search made when the first CUDA build needs it."""
+
+    def __init__(self, host: Host, installed: Installed) -> None:
+        self.host = host
+        self.installed = installed
+        self._search: Optional[LibrarySearch] = None
+
+    @property
+    def search(self) -> LibrarySearch:
+        """Return the search; making it lists folders and reads the loader's cache."""
+        if self._search is None:
+            self._search = LibrarySearch(self.host, self.installed)
+        return self._search
+
+    def conda_build(self, names: Sequence[str]) -> Tuple[str, Source]:
+        """Return the build string of the first conda package of `names`, empty without one."""
+        for each in self.installed.named(names):
+            if each.installer == "conda" and each.build:
+                return each.build, Source("file", each.location, f"{each.name} {each.version} {each.build}")
+        return "", Source("file", self.installed.prefix)
+
+
+def parse_conda_build(build: str) -> Dict[str, str]:
+    """Read a conda build string: "cuda" and "cudnn" when it names them, "cpu" when it says CPU.
+
+    Samples: 'cuda112py39h4e9e4d0_0', 'py3.11_cuda12.1_cudnn8.9.2_0', 'cuda126_mkl_py312h', 'gpu_py37h57d29ca_0',
+    'mkl_py38hd9fbd2f_0', 'cpu_generic_py311h', 'py3.9_cpu_0'
+    """
+    found: Dict[str, str] = {}
+    cuda = re.search(r"cuda_?(\d+)(?:\.(\d+))?", build)
+    cudnn = re.search(r"cudnn([\d.]+\d|\d)", build)
+    if cuda:
+        digits, minor = cuda.groups()
+        split = minor is None and (len(digits) > 2 or digits[0] > "1")
+        found["cuda"] = f"{digits[:-1]}.{digits[-1]}" if split else digits + (f".{minor}" if minor else "")
+    elif re.search(r"(^|_)gpu(_|$)", build):
+        found["cuda"] = ""
+    elif re.search(r"(^|_)(cpu|mkl|eigen|openblas)(_|$)", build):
+        found["cpu"] = build
+    if cudnn:
+        found["cudnn"] = cudnn.group(1)
+    return found
+
+
+def literals(text: str) -> Dict[str, Any]:
+    """Return the module-level names of Python source that are bound to literals, without running it.
+
+    Annotated names count; `build_info = collections.OrderedDict([...])` counts as its argument. Raises
+    SyntaxError or ValueError when the source is not Python.
+    """
+    import ast
+
+    found: Dict[str, Any] = {}
+    for node in ast.parse(text).body:
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)):
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        value = node.value
+        while isinstance(value, ast.Call) and len(value.args) == 1:
+            value = value.args[0]
+        for target in targets:
+            if isinstance(target, ast.Name) and value is not None:
+                try:
+                    found[target.id] = ast.literal_eval(value)
+                except (ValueError, TypeError):
+                    continue  # an expression: its value is only known to those who run it
+    return found
+
+
+SILENT = Unknown("failed", "the wheel's metadata does not name them")
+
+
+def cpu_build(framework: str, distribution: Distribution, source: Source) -> FrameworkBuild:
+    """Describe a build without CUDA: it has no CUDA version and loads no CUDA library."""
+    nothing = Absent((source.where,))
+    return FrameworkBuild(
+        framework=framework,
+        distribution=distribution.name,
+        version=distribution.version,
+        location=distribution.location,
+        cuda_build=Known(False, source),
+        cuda_version=nothing,
+        cudnn_version=nothing,
+        compute_capabilities=nothing,
+        libraries=Known((), source),
+        runpath=nothing,
+    )
+
+
+def unreadable_build(framework: str, distribution: Distribution, reason: Unknown) -> FrameworkBuild:
+    """Describe a build of which nothing but its distribution could be read."""
+    unknown: Dict[str, Any] = dict.fromkeys(
+        ("cuda_build", "cuda_version", "cudnn_version", "compute_capabilities", "libraries", "runpath"), reason
+    )
+    return FrameworkBuild(framework, distribution.name, distribution.version, distribution.location, **unknown)
+
+
+def lookups(
+    search: LibrarySearch, callers: Sequence[Fact[Caller]], preload: str = ""
+) -> Tuple[Fact[Tuple[LibraryLookup, ...]], Fact[Tuple[str, ...]]]:
+    """Return the library lookups of a build and the RUNPATH of the first file that loads them."""
+    readable = [caller.value for caller in callers if isinstance(caller, Known)]
+    for caller in callers:
+        if isinstance(caller, Unknown):
+            return caller, caller
+    if not readable:
+        tried = tuple(path for caller in callers if isinstance(caller, Absent) for path in caller.tried)
+        missing = Unknown("failed", "the files that load its libraries are not there", tried)
+        return missing, missing
+    source = Source("file", readable[0].path)
+    return Known(search.look_up(readable, preload), source), Known(readable[0].elf.runpath, source)
+
+
+def collect_frameworks(host: Host, installed: Installed, frameworks: Sequence[Framework]) -> Tuple[FrameworkBuild, ...]:
+    """Read the builds of each framework; of several copies of one, the imported one comes first."""
+    inspection = Inspection(host, installed)
+    builds = ((framework, build) for framework in frameworks for build in framework.collect(inspection))
+    return tuple(
+        replace(
+            build, shadowed_by=shadowed_by(host, installed, framework.module_of(build.distribution), build.location)
+        )
+        for framework, build in builds
+    )

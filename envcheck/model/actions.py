@@ -1,0 +1,125 @@
+"""What every action answers: its command, how to see that it worked, and how to undo it."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Tuple
+
+from envcheck.model.records import dataclass, field_names, replaced
+
+ENVIRONMENT = "environment"  # changes nothing but one Python environment
+USER = "user"  # changes what belongs to this user, or this shell
+SYSTEM = "system"  # changes the machine: printed, and run only on request
+
+LINUX, MACOS, WINDOWS = "linux", "darwin", "windows"
+UNIX = (LINUX, MACOS)
+
+PIP, UV, CONDA = "pip", "uv", "conda"  # installers
+
+OWN_STATUS = "its exit status shows it"
+ONLY_SHOWS = "it only shows something"
+CHANGES_NOTHING = "it changes nothing"
+THIS_SHELL = "it holds in this shell alone"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The command that checks or undoes an action; where there is none, the reason why."""
+
+    argv: Tuple[str, ...] = ()
+    reason: str = ""
+
+
+class Action:
+    """One thing to do.
+
+    Subclasses are frozen records. `systems` names the systems that have the command; () means all of them.
+    """
+
+    scope = ENVIRONMENT
+    purpose = ""
+    systems: Tuple[str, ...] = ()
+    unchecked = OWN_STATUS  # why no command checks it
+    lasting = ""  # why no command undoes it
+    in_shell = False  # changes the shell it is typed in: no other process can do it
+    by_person = False  # only a person can do it, or must fill in a name first
+    ends_session = False  # a restart: what follows needs a new start
+
+    def command(self, system: str = "") -> Tuple[str, ...]:
+        """Return the command as arguments for a system (linux, darwin, windows; "" unknown)."""
+        raise NotImplementedError
+
+    def check(self, system: str = "") -> Trace:
+        """Return what shows that the action worked: a command that exits 0."""
+        return Trace(reason=self.unchecked)
+
+    def undo(self, system: str = "") -> Trace:
+        """Return what takes the action back."""
+        return Trace(reason=self.lasting)
+
+    def variables(self) -> Dict[str, str]:
+        """Return the environment variables that the command runs with."""
+        return {}
+
+    def runs_on(self, system: str) -> bool:
+        """Tell whether the command can be typed on Windows or macOS; on Linux, WSL included, every command stands."""
+        return system not in (WINDOWS, MACOS) or not self.systems or system in self.systems
+
+    def purpose_on(self, system: str) -> str:
+        """Return the purpose as a reader on a system needs it."""
+        return self.purpose
+
+    def unattended(self) -> Action:
+        """Return the action as it runs without anybody to answer questions."""
+        return self
+
+    def with_programs(self, programs: Dict[str, str]) -> Action:
+        """Return the action with programs under the names they have here: {"conda": "micromamba"}."""
+        return self
+
+    def without_sudo(self) -> Action:
+        """Return the action for root, who needs no sudo."""
+        changed: Action = replaced(self, sudo=False) if getattr(self, "sudo", False) else self
+        return changed
+
+    def program_on(self, system: str = "") -> str:
+        """Name the program that the command starts; "" for what no command does."""
+        return "".join(self.command(system)[:1])
+
+    def moved(self, folder: str, target: str) -> Action:
+        """Return the action for an environment that lies in another folder."""
+        changed = {name: _moved(getattr(self, name), folder, target) for name in field_names(self)}
+        moved: Action = replaced(self, **changed)
+        return moved
+
+
+def _moved(value: Any, folder: str, target: str) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_moved(item, folder, target) for item in value)
+    if isinstance(value, str) and (value == folder or value.startswith(f"{folder}/")):
+        return target + value[len(folder) :]
+    return value
+
+
+@dataclass(frozen=True)
+class Step:
+    """An action with its place in a plan."""
+
+    id: str
+    action: Action
+    resolves: Tuple[str, ...] = ()  # finding ids
+    environment: str = ""  # folder of the environment it changes
+    check: Optional[Trace] = None  # what shows that it worked, in place of the action's own
+
+    @property
+    def purpose(self) -> str:
+        """Return what the action is for."""
+        return self.action.purpose
+
+    @property
+    def scope(self) -> str:
+        """Return what the action changes: the environment, what is the user's, or the system."""
+        return self.action.scope
+
+    def checked(self, system: str = "") -> Trace:
+        """Return what shows that the step worked."""
+        return self.check or self.action.check(system)

@@ -1,0 +1,57 @@
+"""Compare versions by their numbers, as far as these are stated: drivers, CUDA, cuDNN, compilers, Python minors.
+
+Specifiers such as ">=2.15,<3" are read in `matrix/specifiers.py`, which may ask packaging.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Optional, Tuple
+
+_NUMBERS = re.compile(r"\s*(\d{1,18}(?:\.\d{1,18})*)")  # a longer number is no version, and slow to read
+
+
+def numbers(version: str) -> Tuple[int, ...]:
+    """Read the leading numbers of a version: "12.4.1-1+x" -> (12, 4, 1), "390.x" -> (390,); () where there are none."""
+    found = _NUMBERS.match(version)
+    return tuple(map(int, found.group(1).split("."))) if found else ()
+
+
+def major(version: str) -> str:
+    """Cut a version to its first part: "12.6.77" -> "12"; "" stays."""
+    return version.partition(".")[0]
+
+
+def major_minor(version: str) -> str:
+    """Cut a version to its first two parts: "12.6.77" -> "12.6"; "12" and "" stay."""
+    return ".".join(version.split(".")[:2])
+
+
+def at_least(version: str, floor: str) -> Optional[bool]:
+    """Tell whether a version reaches a floor; None where that depends on parts that are not stated: 550 and 550.54."""
+    have, want = numbers(version), numbers(floor)
+    if not have:
+        return None
+    for ours, theirs in zip(have, want):
+        if ours != theirs:
+            return ours > theirs
+    return True if len(have) >= len(want) else None
+
+
+def at_least_minor(version: str, floor: str) -> bool:
+    """Tell whether a version reaches a floor by major and minor; a bare major counts as its .0."""
+    return _two(version) >= _two(floor)
+
+
+def is_older(version: str, than: str) -> bool:
+    """Tell whether a version is below another by major and minor, as far as both state them: 11 is not below 11.8."""
+    return at_least(major_minor(version), major_minor(than)) is False
+
+
+def same_release(one: str, other: str) -> bool:
+    """Tell whether two spellings may name one release: 515.48.7 is 515.48.07, and 515 may be."""
+    return all(ours == theirs for ours, theirs in zip(numbers(one), numbers(other)))
+
+
+def _two(version: str) -> Tuple[int, ...]:
+    return (*numbers(version)[:2], 0, 0)[:2]

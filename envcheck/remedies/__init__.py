@@ -1,0 +1,96 @@
+"""The one place that says what to do: a remedy for each finding, from the facts of a machine and the finding's values.
+
+`remedy_for` tries, in this order: the rows of data/remedies.json for the very case, the function registered for the
+finding, and the row of data/remedies.json for the finding in general.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+from envcheck.model import Finding, Problem, Remedy, replaced
+from envcheck.remedies.situation import Situation
+
+Build = Callable[[Situation, Problem], "Remedy | None"]
+
+_REMEDIES: dict[str, Build] = {}
+# What a release names goes before what a message says.
+_RELEASE_FIRST = frozenset({"keras-mismatch", "protobuf-conflict", "tensorrt-missing"})
+
+
+def remedy(*finding_ids: str) -> Callable[[Build], Build]:
+    """Register the function that makes the remedy of some findings."""
+
+    def register(build: Build) -> Build:
+        _REMEDIES.update(dict.fromkeys(finding_ids, build))
+        return build
+
+    return register
+
+
+def remedy_for(finding_id: str, problem: Problem, situation: Situation) -> Remedy | None:
+    """Return what to do about a finding, written for the system of the situation; None where nothing is known."""
+    if problem.advice and problem == Problem(advice=problem.advice):
+        return Remedy(problem.advice)
+    from envcheck.remedies.rows import special_remedy, usual_remedy
+
+    def built() -> Remedy | None:
+        build = registered().get(finding_id)
+        return build(situation, problem) if build else None
+
+    def special() -> Remedy | None:
+        return special_remedy(finding_id, problem, situation)
+
+    first, second = (built, special) if finding_id in _RELEASE_FIRST else (special, built)
+    found = first() or second() or usual_remedy(finding_id, problem, situation)
+    return for_system(found, situation.os) if found else None
+
+
+def registered() -> dict[str, Build]:
+    """Return the functions by finding id; the modules that hold them are imported with the first remedy."""
+    for name in ("driver", "hardware", "toolkit", "python"):
+        import_module(f"envcheck.remedies.{name}")
+    return _REMEDIES
+
+
+def with_remedy(finding: Finding, situation: Situation) -> Finding:
+    """Return a finding with its remedy; one that has a remedy of its own keeps it."""
+    if finding.fix is not None:
+        return finding
+    found = remedy_for(finding.id, finding.problem, situation) if finding.problem is not None else None
+    changed: Finding = replaced(finding, fix=found) if found else finding
+    return changed
+
+
+def for_system(found: Remedy, system: str) -> Remedy:
+    """Return a remedy as it can be typed on a system; what the system lacks is left out."""
+    if system not in ("windows", "darwin"):
+        return found
+    actions = tuple(item for item in found.actions if item.runs_on(system))
+    ways = [
+        replaced(way, summary=_said(way.summary, system), actions=kept)
+        for way in found.alternatives
+        if (kept := tuple(item for item in way.actions if item.runs_on(system))) or not way.actions
+    ]
+    summary = _said(found.summary, system)
+    if found.actions and not actions and ways:  # the first way is none there: another takes its place
+        first = next((way for way in ways if way.actions), ways[0])
+        actions, summary = first.actions, f"{summary} {first.summary}"
+        ways.remove(first)
+    changed: Remedy = replaced(found, summary=summary, actions=actions, alternatives=tuple(ways))
+    return changed
+
+
+def _said(text: str, system: str) -> str:
+    """Name the variable that Windows' loader reads."""
+    return text.replace("LD_LIBRARY_PATH", "PATH") if system == "windows" else text
+
+
+def findings_with_functions() -> Sequence[str]:
+    """Name the findings whose remedies are functions."""
+    return tuple(registered())
+
+
+__all__ = ["Any", "Situation", "for_system", "remedy", "remedy_for", "with_remedy"]

@@ -1,0 +1,220 @@
+"""What a remedy is made for: the facts of a machine, read or stated by a log, and what they mean for commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+
+from envcheck.actions import (
+    Action,
+    ActivateEnvironment,
+    AddPip,
+    CreateEnvironment,
+    InstallCondaPackages,
+    InstallPackages,
+    RunEnvcheck,
+    RunPython,
+    SetCondaVariable,
+    UninstallPackages,
+)
+from envcheck.actions.environments import is_requirement
+from envcheck.model import Absent, Fact, Known, value_of
+from envcheck.model.actions import CONDA
+from envcheck.model.releases import FrameworkRelease
+from envcheck.rules.builds import Build
+from envcheck.rules.context import Context
+from envcheck.rules.framework_state import Framework, judged_frameworks
+from envcheck.rules.targets import judged_builds
+
+DEBIAN, UBUNTU, FEDORA, RHEL, SUSE, ARCH = "debian", "ubuntu", "fedora", "rhel", "suse", "arch"
+WSL, WINDOWS, MACOS, CONTAINER, JETSON, OTHER = "wsl", "windows", "macos", "container", "jetson", "other"
+_FAMILIES = {
+    "debian": DEBIAN,
+    "ubuntu": UBUNTU,
+    "linuxmint": UBUNTU,
+    "pop": UBUNTU,
+    "fedora": FEDORA,
+    "rhel": RHEL,
+    "rocky": RHEL,
+    "almalinux": RHEL,
+    "centos": RHEL,
+    "ol": RHEL,
+    "amzn": RHEL,
+    "opensuse": SUSE,
+    "opensuse-leap": SUSE,
+    "opensuse-tumbleweed": SUSE,
+    "sles": SUSE,
+    "suse": SUSE,
+    "arch": ARCH,
+    "manjaro": ARCH,
+    "endeavouros": ARCH,
+}
+_PLAIN_PATH = r"[~\w./+-]+"
+_PYTORCH_INDEX = r"https://download\.pytorch\.org/whl/[a-z0-9]+"
+_NAME = r"[a-z0-9][a-z0-9._-]*"
+
+
+class Situation:
+    """A machine that remedies are made for; `stated` holds the options with which `envcheck plan` plans for a log's."""
+
+    def __init__(self, context: Context, stated: tuple[str, ...] = (), *, from_log: bool = False) -> None:
+        """Hold the facts, the matrix and the goal; `from_log`: they were stated by a log of a machine elsewhere."""
+        self.context, self.matrix, self.facts = context, context.matrix, context.facts
+        self.stated, self.from_log = stated, from_log
+
+    @property
+    def os(self) -> str:
+        """Name the operating system: linux, windows, darwin; "" unknown."""
+        return self.context.os
+
+    @cached_property
+    def family(self) -> str:
+        """Name whose commands fit: a distribution's, wsl, windows, macos, container, jetson or other."""
+        host = self.facts.host
+        if self.os in ("windows", "darwin"):
+            return WINDOWS if self.os == "windows" else MACOS
+        if isinstance(host.container, Known):
+            return CONTAINER
+        if isinstance(host.wsl_version, Known):
+            return WSL
+        return JETSON if isinstance(host.jetson_release, Known) else self.distribution
+
+    @cached_property
+    def distribution(self) -> str:
+        """Name the family of the Linux distribution itself, by its ID, then by what it says it is like."""
+        host = self.facts.host
+        names = [value_of(host.distribution_id) or "", *(value_of(host.distribution_like) or "").split()]
+        return next((_FAMILIES[name] for name in names if name in _FAMILIES), OTHER)
+
+    @property
+    def is_distribution_known(self) -> bool:
+        """Tell whether the Linux distribution was read or stated, whichever it is."""
+        return isinstance(self.facts.host.distribution_id, Known)
+
+    @property
+    def distribution_version(self) -> str:
+        """Return the version of the distribution: 22.04; "" unknown."""
+        return value_of(self.facts.host.distribution_version) or ""
+
+    @property
+    def sudo(self) -> bool:
+        """Tell whether a command that needs root needs sudo."""
+        return value_of(self.facts.host.is_root) is not True
+
+    @property
+    def in_container(self) -> bool:
+        """Tell whether this is a container."""
+        return isinstance(self.facts.host.container, Known)
+
+    @property
+    def has_conda(self) -> bool:
+        """Tell whether the environment is conda's."""
+        return value_of(self.facts.python.kind) == "conda"
+
+    @property
+    def python(self) -> str:
+        """Return the inspected interpreter as it can be typed."""
+        return self.context.python_program
+
+    @cached_property
+    def prefix(self) -> str:
+        """Return the folder of the environment where it can stand in a command; "" else."""
+        found = value_of(self.facts.python.prefix) or ""
+        return found if re.fullmatch(_PLAIN_PATH, found) else ""
+
+    def build(self, framework: str, distribution: str = "") -> Build | None:
+        """Return the judged build of a framework, of one distribution where several are there."""
+        found = [item for item in judged_builds(self.context) if item.framework == framework]
+        return next((item for item in found if item.distribution == distribution), found[0] if found else None)
+
+    def framework(self, name: str) -> Framework | None:
+        """Return a judged framework with all its builds."""
+        return next((item for item in judged_frameworks(self.context) if item.name == name), None)
+
+    def release_row(self, framework: str, release: str) -> FrameworkRelease | None:
+        """Return the matrix' row of a release for this platform; None where it is not listed."""
+        public = release.partition("+")[0]
+        return self.matrix.release(framework, public, self.context.platform) if public else None
+
+    def install(self, *requirements: str, index: str = "", force: bool = False) -> tuple[Action, ...]:
+        """Install requirements, with what must come first: an environment, or pip; () where one is not plain.
+
+        Raises ValueError for a package index other than PyTorch's own.
+        """
+        if index and not re.fullmatch(_PYTORCH_INDEX, index):
+            raise ValueError(index)
+        if not requirements or not all(map(is_requirement, requirements)):
+            return ()
+        options = ("--force-reinstall",) if force else ()
+        if value_of(self.facts.python.externally_managed) is True:
+            create = CreateEnvironment(
+                ".venv", starter=(self.python,), purpose="The system's Python takes no packages (PEP 668)."
+            )
+            return (create, InstallPackages(requirements, create.interpreter(self.os), index=index, options=options))
+        wanted = InstallPackages(requirements, self.python, index=index, options=options)
+        return (AddPip(self.python), wanted) if isinstance(self.facts.python.pip_version, Absent) else (wanted,)
+
+    def uninstall(self, *names: str) -> tuple[Action, ...]:
+        """Remove distributions from the environment."""
+        plain = tuple(name for name in names if re.fullmatch(_NAME, name))
+        return (UninstallPackages(plain, self.python),) if plain else ()
+
+    def new_environment(self, python: str) -> tuple[Action, ...]:
+        """Create an environment with another Python minor such as 3.12; () where it is no minor."""
+        if not re.fullmatch(r"\d+\.\d+", python):
+            return ()
+        if self.has_conda:
+            return (
+                CreateEnvironment(
+                    name=f"py{python.replace('.', '')}", installer=CONDA, packages=(f"python={python}",), python=python
+                ),
+            )
+        return (CreateEnvironment(f".venv-{python}", python=python),)
+
+    def add_loader_folders(self, folders: Iterable[str]) -> tuple[Action, ...]:
+        """Put folders on the loader's path whenever the environment is activated."""
+        plain = [folder for folder in dict.fromkeys(folders) if re.fullmatch(_PLAIN_PATH, folder)]
+        if not plain or not self.prefix:
+            return ()
+        if self.has_conda:
+            return (SetCondaVariable("LD_LIBRARY_PATH", ":".join(plain)),)
+        if value_of(self.facts.python.kind) == "system":
+            return ()  # nothing activates it
+        from envcheck.actions.activation import venv_hooks
+
+        return venv_hooks(self.prefix, plain, already_set(self.context))
+
+    def activate(self) -> tuple[Action, ...]:
+        """Activate the environment."""
+        return (ActivateEnvironment(self.prefix, CONDA if self.has_conda else "pip"),) if self.prefix else ()
+
+    def ask_python(self, code: str, purpose: str) -> RunPython:
+        """Ask the Python of the environment something."""
+        return RunPython(code, self.python, purpose)
+
+    def plan_command(self, framework: str, requirement: str = "", purpose: str = "") -> tuple[Action, ...]:
+        """Name the command that plans for this machine, as far as a log describes it; () without a framework."""
+        asked = requirement if requirement and is_requirement(requirement) else framework
+        if not asked:
+            return ()
+        where = " for that machine" if self.from_log else ""
+        usual = f"prints the exact commands{where} and changes nothing"
+        return (RunEnvcheck(("plan", asked, *self.stated), purpose or usual),)
+
+
+def conda_packages(*specs: str, channel: str = "conda-forge") -> InstallCondaPackages:
+    """Install conda packages into the active environment."""
+    return InstallCondaPackages(specs, (channel,))
+
+
+def is_true(fact: Fact[bool]) -> bool:
+    """Tell whether a fact is known to be true."""
+    return isinstance(fact, Known) and fact.value
+
+
+def already_set(context: Context) -> tuple[str, ...]:
+    """List the folders that the environment's activation puts on the loader's path already."""
+    builds = value_of(context.facts.python.frameworks) or ()
+    lookups = (item for build in builds for item in value_of(build.libraries) or () if item.via == "activation")
+    return tuple(item.found.value.rpartition("/")[0] for item in lookups if isinstance(item.found, Known))

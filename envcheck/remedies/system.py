@@ -1,0 +1,315 @@
+"""Install what belongs to the system: drivers, compilers, CUDA packages. Printed, and run only on request."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from envcheck.actions import (
+    Action,
+    ActivateEnvironment,
+    CreateEnvironment,
+    InstallSystemPackages,
+    Reboot,
+    RefreshPackageLists,
+    RunCommand,
+    SetVariables,
+)
+from envcheck.actions.system import APT, DNF, WINGET
+from envcheck.host.data_files import read_data
+from envcheck.model import Alternative, Remedy, replaced, value_of
+from envcheck.model.actions import CONDA, SYSTEM, WINDOWS
+from envcheck.remedies.situation import (
+    ARCH,
+    CONTAINER,
+    DEBIAN,
+    FEDORA,
+    JETSON,
+    MACOS,
+    RHEL,
+    SUSE,
+    UBUNTU,
+    WSL,
+    Situation,
+    conda_packages,
+)
+
+RELEASE = re.compile(r"\d{3,4}(\.\d+){0,2}")
+_NUMBERS = re.compile(r"[\d.-]+")
+_BUILD_SHELL = (
+    "in the shell that builds, or in the environment's activation script (CMake: CUDAHOSTCXX; PyTorch: CXX, too)"
+)
+RESTART_WSL = RunCommand(
+    ("wsl.exe", "--shutdown"), "restart WSL", SYSTEM, (WINDOWS,),
+    check_argv=("nvidia-smi",), lasting="what ran in WSL has ended", ends_session=True,
+)  # fmt: skip
+UPDATE_WSL = RunCommand(
+    ("wsl.exe", "--update"), "update WSL itself", SYSTEM, (WINDOWS,),
+    check_argv=("wsl.exe", "--version"), lasting="Windows keeps no earlier WSL", ends_session=True,
+)  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def packages_data() -> dict[str, Any]:
+    """Read data/packages.json."""
+    loaded: dict[str, Any] = json.loads(read_data("packages.json"))
+    return loaded
+
+
+def reboot(situation: Situation, purpose: str = "start with the new kernel module") -> Reboot:
+    """Restart the machine."""
+    return Reboot(situation.sudo, purpose)
+
+
+# The driver.
+
+
+def install_driver(situation: Situation, floor: str = "", *, exact: bool = False) -> Remedy:
+    """Install a driver of at least `floor`, a release or a branch, or `exact`ly that branch."""
+    floor = floor if RELEASE.fullmatch(floor) else ""
+    wanted = f" {floor}{'' if exact else ' or newer'}" if floor else ""
+    family = situation.family
+    if family in _ADVICE:
+        return Remedy(_ADVICE[family].format(wanted=wanted), (UPDATE_WSL, RESTART_WSL) if family == WSL else ())
+    steps = _driver_packages(situation, family, floor if exact else "", wanted)
+    if not steps:
+        return Remedy(f"Install NVIDIA driver{wanted} with your distribution's package manager, then restart.")
+    first = steps[0]
+    from_nvidia = isinstance(first, InstallSystemPackages) and first.packages == ("nvidia-open",)
+    note = _FROM_NVIDIA if from_nvidia else _NOTES.get(family, "")
+    return Remedy(f"Install NVIDIA driver{wanted}, then restart.{note}", (*steps, reboot(situation)))
+
+
+_ADVICE = {
+    "windows": "Install NVIDIA driver{wanted} for Windows (nvidia.com/drivers, or the NVIDIA app), then restart.",
+    WSL: "Install NVIDIA driver{wanted} in Windows (nvidia.com/drivers), none inside WSL, then restart WSL.",
+    MACOS: "macOS has no driver for NVIDIA GPUs: use a Linux or Windows machine.",
+    CONTAINER: (
+        "Install NVIDIA driver{wanted} on the host, not in the container, then start the container anew; or use an "
+        "image built for an older CUDA."
+    ),
+    JETSON: "The driver of a Jetson comes with its system image: install a newer JetPack release.",
+}
+_FROM_NVIDIA = " Needs NVIDIA's CUDA repository for this release; a GPU before Turing needs cuda-drivers in its place."
+_NOTES = {
+    DEBIAN: " Needs the components contrib, non-free and non-free-firmware in the apt sources.",
+    FEDORA: " Needs the RPM Fusion nonfree repository.",
+    RHEL: " Needs NVIDIA's CUDA repository for this release, and EPEL.",
+    SUSE: " Needs NVIDIA's repository for this release.",
+}
+_NEWEST_DRIVER = {
+    DEBIAN: ("nvidia-driver", "firmware-misc-nonfree"),
+    FEDORA: ("akmod-nvidia", "xorg-x11-drv-nvidia-cuda"),
+    SUSE: ("nvidia-video-G06", "nvidia-compute-utils-G06"),
+    ARCH: ("nvidia-open", "nvidia-utils"),
+}
+
+
+def _driver_packages(situation: Situation, family: str, branch: str, wanted: str) -> tuple[Action, ...]:
+    """List the package manager's steps; only Ubuntu and NVIDIA's own repository keep old branches."""
+    purpose = "install the driver"
+    if family == UBUNTU:
+        listed = RefreshPackageLists(situation.sudo, "read the package lists")
+        if branch:
+            return (listed, packages(situation, APT, (f"nvidia-driver-{branch}",), ""))
+        check = f"the recommended driver; check that it is{wanted}" if wanted else "the recommended driver"
+        return (listed, _recommended_driver(situation, check))
+    if family == RHEL and not has_dnf_modules(situation):
+        return (packages(situation, DNF, ("nvidia-open",), purpose),)
+    if family == RHEL:
+        return (_dnf_module(situation, f"nvidia-driver:{branch or 'latest'}-dkms"),)
+    if branch or family not in _NEWEST_DRIVER:
+        return ()
+    names: tuple[str, ...] = _NEWEST_DRIVER[family]
+    if family == DEBIAN and not _debian_reaches(situation, wanted):
+        names, purpose = ("nvidia-open",), "from NVIDIA's repository"
+    return (packages(situation, _manager(family), names, purpose),)
+
+
+def _recommended_driver(situation: Situation, purpose: str) -> RunCommand:
+    installed = "dpkg-query -W -f='${db:Status-Status}\\n' 'nvidia-driver-*' | grep -qx installed"
+    stays = "/var/log/apt/history.log names the driver it chose: apt-get purge takes that package away"
+    return RunCommand(
+        ("ubuntu-drivers", "install"), purpose, SYSTEM, ("linux",), situation.sudo,
+        check_argv=("sh", "-c", installed), lasting=stays,
+    )  # fmt: skip
+
+
+def _dnf_module(situation: Situation, stream: str) -> RunCommand:
+    undo = "dnf module remove -y --all nvidia-driver && dnf module reset -y nvidia-driver"
+    return RunCommand(
+        ("dnf", "module", "install", "-y", stream), "install the driver", SYSTEM, ("linux",), situation.sudo,
+        check_argv=("rpm", "-q", "nvidia-driver"), undo_argv=("sh", "-c", undo),
+    )  # fmt: skip
+
+
+def has_dnf_modules(situation: Situation) -> bool:
+    """Tell whether dnf knows modules there: RHEL 10 and its kin no longer do."""
+    major = situation.distribution_version.partition(".")[0]
+    return not (major.isdigit() and 10 <= int(major) < 2000)
+
+
+def _debian_reaches(situation: Situation, wanted: str) -> bool:
+    """Tell whether Debian's own driver is new enough; where its release is not known, it may be."""
+    own = packages_data()["drivers"].get(situation.distribution_version, "")
+    floor = RELEASE.search(wanted)
+    return not own or not floor or _numbers(own) >= _numbers(floor.group())
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")))
+
+
+# Packages by what they are for.
+
+
+def packages(
+    situation: Situation, manager: str, names: Iterable[str], purpose: str, provides: tuple[str, ...] = ()
+) -> InstallSystemPackages:
+    """Install packages by their names."""
+    return InstallSystemPackages(manager, tuple(names), situation.sudo, provides=provides, purpose=purpose)
+
+
+def _manager(family: str) -> str:
+    manager: str = packages_data()["install"][family]
+    return manager
+
+
+def install(situation: Situation, what: str, purpose: str, **values: str) -> tuple[Action, ...]:
+    """Install something with the package manager of this distribution; () where it has none of it."""
+    return _install(situation, situation.distribution, what, purpose, **values) if situation.os == "linux" else ()
+
+
+def install_somewhere(
+    situation: Situation, what: str, purpose: str, **values: str
+) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
+    """Install something on a Linux whose distribution may not be known: Debian's way, and the others' instead."""
+    if situation.is_distribution_known:
+        return install(situation, what, purpose, **values), ()
+    called = packages_data()["called"]
+    first, *others = [(called[name], _install(situation, name, what, purpose, **values)) for name in called]
+    ways = tuple(Alternative(f"On {name} it is installed by:", steps) for name, steps in others if steps)
+    return tuple(replaced(step, purpose=f"{step.purpose} ({first[0]})") for step in first[1]), ways
+
+
+def _install(situation: Situation, family: str, what: str, purpose: str, **values: str) -> tuple[Action, ...]:
+    names = package_names(family, what, **values)
+    if not names:
+        return ()
+    return (packages(situation, _manager(family), names, purpose, _provided(family, what, values)),)
+
+
+def package_names(family: str, what: str, **values: str) -> tuple[str, ...]:
+    """Name packages for a family; () where it has none. ValueError for values that are no numbers."""
+    if not all(map(_NUMBERS.fullmatch, values.values())):
+        raise ValueError(values)
+    names = packages_data()["packages"][what].get(family, ())
+    return tuple(name.format(**values) for name in names)
+
+
+def _provided(family: str, what: str, values: dict[str, str]) -> tuple[str, ...]:
+    """Return a command that runs once the packages are there."""
+    if what in ("cuda-toolkit", "cuda-nvcc"):
+        return (f"/usr/local/cuda-{values['cuda'].replace('-', '.')}/bin/nvcc", "--version")
+    if what == "container-toolkit":
+        return ("nvidia-ctk", "--version")
+    if what == "compiler-release":
+        path: str = packages_data()["compilers"]["path"][family]
+        return (path.format(**values).removeprefix("/usr/bin/"), "--version")
+    return ()
+
+
+# Compilers.
+
+
+def let_nvcc_use(path: str) -> SetVariables:
+    """Name a host compiler to nvcc.
+
+    NVCC_CCBIN is read by the newest nvcc only (13.0 does, 12.4 does not); NVCC_PREPEND_FLAGS by all since 11.
+    """
+    return SetVariables((("NVCC_PREPEND_FLAGS", f"-ccbin={path}"),), _BUILD_SHELL)
+
+
+def install_compiler(situation: Situation, lowest: int, highest: int) -> Remedy:
+    """Install a GCC within bounds beside the one that is there, and point nvcc at it."""
+    if situation.has_conda:
+        spec, compiler = _conda_compiler(situation)
+        steps = (conda_packages(f"{spec}={highest}"), let_nvcc_use(f"$CONDA_PREFIX/bin/{compiler}"))
+        return Remedy(f"Install GCC {highest} into the environment, and let nvcc use it.", steps)
+    if not situation.is_distribution_known:
+        return _compiler_somewhere(situation, highest)
+    major, path, commands = _compiler_beside(situation, lowest, highest)
+    if commands:
+        summary = f"Install GCC {major} beside the present one, and let nvcc use it."
+        return Remedy(summary, (*commands, let_nvcc_use(path)), (_compiler_from_conda(situation, major),))
+    way, why = _compiler_from_conda(situation, major), packages_data()["compilers"]["none"].get(situation.distribution)
+    by_hand = f"Install GCC {major} beside the present one with your distribution's package manager, where it has it"
+    return Remedy(f"{why or by_hand}. {way.summary}", way.actions)
+
+
+def _compiler_somewhere(situation: Situation, major: int) -> Remedy:
+    """Install a GCC where the distribution is not known: Debian's way, and the others'."""
+    called = packages_data()["compilers"]["called"]
+    found = [(text, *_compiler_named(situation, name, str(major))) for name, text in called.items()]
+    (_, path, steps), *others = found
+    ways = [Alternative(f"On {text}:", (*commands, let_nvcc_use(its))) for text, its, commands in others]
+    summary = f"Install GCC {major} beside the present one, and let nvcc use it."
+    return Remedy(summary, (*steps, let_nvcc_use(path)), (*ways, _compiler_from_conda(situation, major)))
+
+
+def _compiler_beside(situation: Situation, lowest: int, highest: int) -> tuple[int, str, tuple[Action, ...]]:
+    """Choose the newest GCC within bounds that the distribution has beside its own; the highest where none is known.
+
+    Returns its major, the path of its g++ and what installs it; ("", ()) where the distribution has none.
+    """
+    family, known = situation.distribution, packages_data()["compilers"]
+    released, version = known["released"].get(family, {}), situation.distribution_version
+    majors = released.get(version, released.get(version.partition(".")[0]))
+    fitting = [major for major in majors or (highest,) if lowest <= major <= highest]
+    if situation.os != "linux" or family not in known["path"] or not fitting:
+        return highest, "", ()
+    return max(fitting), *_compiler_named(situation, family, str(max(fitting)), is_known=majors is not None)
+
+
+def _compiler_named(
+    situation: Situation, family: str, major: str, *, is_known: bool = False
+) -> tuple[str, tuple[Action, ...]]:
+    """Return the path of a family's g++ of one major, and what installs it."""
+    path = packages_data()["compilers"]["path"][family].format(major=major)
+    purpose = f"GCC {major}, beside the one that is there" + ("" if is_known else "; where this release has it")
+    return path, _install(situation, family, "compiler-release", purpose, major=major)
+
+
+def _compiler_from_conda(situation: Situation, major: int) -> Alternative:
+    spec, compiler = _conda_compiler(situation)
+    name = f"gcc-{major}"
+    create = CreateEnvironment(name=name, installer=CONDA, channels=("conda-forge",), packages=(f"{spec}={major}",))
+    use = let_nvcc_use(f"$CONDA_PREFIX/bin/{compiler}")
+    activate = ActivateEnvironment(name, CONDA)
+    return Alternative(f"Take GCC {major} from conda, in an environment of its own.", (create, activate, use))
+
+
+def _conda_compiler(situation: Situation) -> tuple[str, str]:
+    """Return conda's package of g++ for this architecture, and its program."""
+    machine = "aarch64" if value_of(situation.facts.host.architecture) in ("aarch64", "arm64") else "x86_64"
+    return f"gxx_linux-{'64' if machine == 'x86_64' else machine}", f"{machine}-conda-linux-gnu-g++"
+
+
+def other_visual_studio(highest: str) -> Remedy:
+    """Install the Visual Studio whose compiler nvcc accepts: 19.29 is that of 2019."""
+    rows = [row for row in packages_data()["msvc"]["rows"] if row["highest"] <= int(highest.replace(".", ""))]
+    if not rows:
+        return Remedy("Install a Visual Studio that this CUDA accepts beside the other, or a newer CUDA Toolkit.")
+    row = rows[-1]
+    wanted = " ".join(f"--add {name}" for name in row["components"])
+    options = ("--override", f"--passive --wait {wanted} --includeRecommended")
+    purpose = f"the C++ compiler of Visual Studio {row['studio']}"
+    step = InstallSystemPackages(WINGET, (row["package"],), options=options, purpose=purpose)
+    return Remedy(
+        f"Install the Build Tools of Visual Studio {row['studio']}, and build from its x64 Native Tools prompt.",
+        (step,),
+        (Alternative("Use a newer CUDA Toolkit, which accepts this compiler."),),
+    )

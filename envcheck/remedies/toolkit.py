@@ -1,0 +1,554 @@
+"""What to do about CUDA beside a framework: toolkit, cuDNN, TensorRT, host compiler, loader paths, extensions."""
+
+from __future__ import annotations
+
+import re
+
+from envcheck.actions import (
+    Action,
+    InstallPackages,
+    InstallSystemPackages,
+    LinkFile,
+    MakeFolder,
+    RunEnvcheck,
+    SetVariables,
+    Show,
+    UnsetVariable,
+)
+from envcheck.actions.system import APT, WINGET
+from envcheck.model import Alternative, Problem, Remedy, major_minor, numbers, replaced, value_of
+from envcheck.model.actions import ENVIRONMENT, LINUX, SYSTEM, USER, WINDOWS
+from envcheck.model.releases import FrameworkRelease
+from envcheck.remedies import remedy
+from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, conda_packages
+from envcheck.remedies.system import (
+    install_compiler,
+    install_somewhere,
+    let_nvcc_use,
+    other_visual_studio,
+    packages_data,
+)
+from envcheck.rules.builds import Build
+from envcheck.rules.cuda_libraries import brings_cuda
+from envcheck.rules.cudnn_copies import built_with
+from envcheck.rules.gpu_releases import gpu_rows
+from envcheck.rules.pytorch_index import index_url
+
+_ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
+_CUDNN_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
+_REPOSITORY = "from NVIDIA's repository"
+_PROGRAM_SHELL = "in the shell that starts the program"
+_BUILD_SHELL = "in the shell that builds"
+_BUILD_INFO = "import tensorflow as tf; print(tf.sysconfig.get_build_info())"
+
+
+# The toolkit.
+
+
+@remedy("toolkit-missing", "toolkit-wrong-version")
+def fitting_toolkit(situation: Situation, problem: Problem) -> Remedy | None:
+    """Install the CUDA that a build loads, or name the release that takes the one that is there."""
+    build = situation.build(problem.framework, problem.distribution) if problem.framework else None
+    if "nvcc" in problem.cases and build is not None:
+        return install_nvcc(situation, build, problem.cuda, problem.advice)
+    if not problem.cuda:
+        return _one_of(situation, problem)
+    if problem.folders:  # installed, and not found
+        root = problem.folders[0]
+        return Remedy(f"CUDA {problem.cuda} is installed: let it be found.", (_use_toolkit(root, problem),))
+    if situation.has_conda and not problem.compiles:
+        return _conda_libraries(situation, problem, build)
+    version = full_version(situation, problem.cuda)
+    other = _release_for_installed(situation, problem)
+    if situation.os == "windows":
+        return replaced(_windows_toolkit(problem, build, version), alternatives=other)
+    steps, elsewhere = toolkit_steps(situation, version, compiles=problem.compiles)
+    return Remedy(_toolkit_summary(problem, build, version), steps, (*elsewhere, *other))
+
+
+def _toolkit_summary(problem: Problem, build: Build | None, version: str) -> str:
+    if problem.compiles:
+        return f"Build with CUDA {version}{' beside what is there' if problem.value('installed') else ''}."
+    built = f"; {build.label} was built for CUDA {problem.cuda}" if build else ""
+    return f"Install the CUDA {version} libraries beside what is there{built}. NVIDIA's archive: {_ARCHIVE}."
+
+
+def _windows_toolkit(problem: Problem, build: Build | None, version: str) -> Remedy:
+    step = InstallSystemPackages(
+        WINGET, ("Nvidia.CUDA",), options=("--version", version), purpose=f"the CUDA Toolkit {version}"
+    )
+    return Remedy(_toolkit_summary(problem, build, version), (step,))
+
+
+def _conda_libraries(situation: Situation, problem: Problem, build: Build | None) -> Remedy:
+    version = full_version(situation, problem.cuda)
+    # conda-forge's one package gave way to many when CUDA's sonames gave up the minor version.
+    soname = situation.matrix.cuda_sonames(version).get("cudart", "")
+    if soname.endswith(f".so.{numbers(version)[0]}"):
+        libraries = conda_packages(f"cuda-version={version}", "cuda-libraries")
+    else:
+        channels = [row.channel for row in situation.matrix.conda_builds("cudatoolkit") if version in row.cuda]
+        libraries = conda_packages(f"cudatoolkit={version}", channel=(channels or ["conda-forge"])[0])
+    built = f"; {build.label} was built for CUDA {problem.cuda}" if build else ""
+    what = f"Install the CUDA {version} libraries beside what is there{built}."
+    note = f"{what} Then let the environment's activation put its lib folder on LD_LIBRARY_PATH."
+    return Remedy(note, (libraries, *_conda_activation(situation)), _outside_conda(situation, version))
+
+
+def _conda_activation(situation: Situation) -> tuple[Action, ...]:
+    if situation.prefix:
+        return situation.add_loader_folders((f"{situation.prefix}/lib",))
+    return (SetVariables((("LD_LIBRARY_PATH", "$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"),), _PROGRAM_SHELL),)
+
+
+def _outside_conda(situation: Situation, version: str, *, compiles: bool = False) -> tuple[Alternative, ...]:
+    if situation.os != "linux":
+        return ()
+    steps, elsewhere = _repository_steps(situation, version, compiles=compiles)
+    return (Alternative("Outside of conda, from NVIDIA's repository:", steps), *elsewhere)
+
+
+def _one_of(situation: Situation, problem: Problem) -> Remedy | None:
+    """Say which release was built with which of the CUDA lines that hold what is missing."""
+    lines = tuple(problem.value("cuda_lines").split())
+    if not lines:
+        return None
+    built = _releases_of(situation, lines) if problem.framework == "tensorflow" else []
+    shown = ", ".join(built) or (lines[0] if len(lines) == 1 else f"one of {lines[-1]} to {lines[0]}")
+    what = f"Install the CUDA that the release was built with: {shown}; or a release for the CUDA that is there"
+    purpose = "the CUDA and cuDNN of the TensorFlow; envcheck matrix show tensorflow==VERSION tells without it"
+    tells: Action = situation.ask_python(_BUILD_INFO, purpose) if built else _DOCTOR
+    return Remedy(f"{what}. NVIDIA's archive: {_ARCHIVE}.", (tells, *situation.plan_command(problem.framework)))
+
+
+_DOCTOR = RunEnvcheck(("doctor",), "which CUDA the build names, and which is there")
+
+
+def _releases_of(situation: Situation, lines: tuple[str, ...]) -> list[str]:
+    """Name the TensorFlow releases of each CUDA line, newest first: CUDA 11.0 for TensorFlow 2.4."""
+    # The first release of each minor stands for all of it: its patches are for the same CUDA and fewer platforms.
+    first = {major_minor(version): version for version in situation.matrix.versions("tensorflow")}
+    found: dict[str, list[str]] = {}
+    for minor, version in first.items():
+        for cuda in situation.matrix.cudas("tensorflow", version, situation.context.platform):
+            if cuda in lines:
+                found.setdefault(cuda, []).append(minor)
+    return [
+        f"CUDA {cuda} for TensorFlow {old[-1]}" + (f" to {old[0]}" if old[0] != old[-1] else "")
+        for cuda, old in found.items()
+    ]
+
+
+def toolkit_to_build_with(situation: Situation, cuda: str) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
+    """Install a whole toolkit and point the build at it."""
+    return toolkit_steps(situation, full_version(situation, cuda), compiles=True)
+
+
+def toolkit_steps(
+    situation: Situation, version: str, *, compiles: bool
+) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
+    """Install a CUDA line from NVIDIA's repository and point the loader, or the build, at it; and the other ways."""
+    if situation.os in ("windows", "darwin") or len(numbers(version)) < 2:
+        look = Show(("nvcc", "--version"), f"must say {version}; NVIDIA's archive: {_ARCHIVE}", ENVIRONMENT)
+        return (replaced(look, systems=(LINUX, WINDOWS)),), ()
+    condas = _conda_steps(situation, version, compiles=compiles)
+    if situation.has_conda and condas:
+        return condas, _outside_conda(situation, version, compiles=compiles)
+    steps, elsewhere = _repository_steps(situation, version, compiles=compiles)
+    return steps, (*elsewhere, *((Alternative("In a conda environment:", condas),) if condas else ()))
+
+
+def _repository_steps(
+    situation: Situation, version: str, *, compiles: bool
+) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
+    """Install a CUDA line from NVIDIA's repository and point the loader, or the build, at it."""
+    what = "cuda-toolkit" if compiles else "cuda-libraries"
+    purpose = _REPOSITORY if compiles else f"CUDA {version} libraries, {_REPOSITORY}"
+    steps, elsewhere = install_somewhere(situation, what, purpose, cuda=version.replace(".", "-"))
+    return (*steps, point_at_toolkit(f"/usr/local/cuda-{version}", compiles=compiles)), elsewhere
+
+
+def point_at_toolkit(root: str, *, compiles: bool) -> SetVariables:
+    """Point the build, or the loader, at a toolkit."""
+    if compiles:
+        return SetVariables((("CUDA_HOME", root), ("PATH", f"{root}/bin:$PATH")), _BUILD_SHELL)
+    return SetVariables((("LD_LIBRARY_PATH", f"{root}/lib64:$LD_LIBRARY_PATH"),), _PROGRAM_SHELL)
+
+
+def _use_toolkit(root: str, problem: Problem) -> SetVariables:
+    return point_at_toolkit(root, compiles=problem.compiles)
+
+
+def _conda_steps(situation: Situation, cuda: str, *, compiles: bool) -> tuple[Action, ...]:
+    """Install a CUDA line into a conda environment, from a channel that has it."""
+    if compiles:
+        return (conda_packages(f"cuda-nvcc={cuda}", channel="nvidia"),) if numbers(cuda) >= (11, 3) else ()
+    if numbers(cuda) >= (12,):
+        found = conda_packages(f"cuda-version={cuda}", "cuda-libraries")
+    else:
+        channels = [row.channel for row in situation.matrix.conda_builds("cudatoolkit") if cuda in row.cuda]
+        if not channels:
+            return ()
+        found = conda_packages(f"cudatoolkit={cuda}", channel=channels[0])
+    return (found, *_conda_activation(situation))
+
+
+def _release_for_installed(situation: Situation, problem: Problem) -> tuple[Alternative, ...]:
+    """Name the release of the framework that takes the CUDA that is there, and the command that installs it."""
+    line = major_minor(problem.value("installed"))
+    if not line or not problem.framework:
+        return ()
+    rows = situation.matrix.releases(problem.framework, situation.context.platform)
+    if problem.framework == "torch":
+        own = situation.release_row("torch", problem.release)
+        made = [own] if own and line in own.variants else [row for row in rows if line in row.variants]
+        if not made:
+            return ()
+        step = InstallPackages((f"torch=={made[0].version}",), situation.python, index=index_url(line))
+        return (Alternative(f"Install a torch for CUDA {line}, such as {made[0].version}.", (step,)),)
+    near = [row for row in rows if row.cuda == line]
+    return (Alternative(f"Use {near[0].distribution} {near[0].version}, which loads CUDA {line}."),) if near else ()
+
+
+def full_version(situation: Situation, cuda: str) -> str:
+    """Complete a bare major version with the newest minor the matrix lists: 11 becomes 11.8."""
+    if len(numbers(cuda)) > 1:
+        return _minor(cuda)
+    lines = (row.version for row in situation.matrix.toolkits())
+    return next((line for line in lines if numbers(line)[:1] == numbers(cuda)), cuda)
+
+
+def install_nvcc(situation: Situation, build: Build, cuda: str, why: str) -> Remedy:
+    """Install nvcc with ptxas and libdevice: as the wheel a build asks for, else from NVIDIA's repository."""
+    wheels = build.release.cuda_wheels if build.release else ()
+    wheel = next((item for item in wheels if item.startswith("nvidia-cuda-nvcc")), "")
+    if wheel:
+        return Remedy(why, situation.install(wheel))
+    version = full_version(situation, cuda)
+    if situation.os == "windows":
+        step = InstallSystemPackages(
+            WINGET, ("Nvidia.CUDA",), options=("--version", version), purpose=f"the CUDA Toolkit {version}"
+        )
+        return Remedy(why, (step,))
+    purpose = f"nvcc, ptxas and libdevice, {_REPOSITORY}"
+    return Remedy(why, *install_somewhere(situation, "cuda-nvcc", purpose, cuda=version.replace(".", "-")))
+
+
+# What XLA compiles with.
+
+
+@remedy("libdevice-missing")
+def find_libdevice(situation: Situation, problem: Problem) -> Remedy | None:
+    """Let XLA find libdevice, or install it."""
+    build = situation.build("tensorflow")
+    if "elsewhere" in problem.cases:
+        return _name_libdevice(situation, problem)
+    if build is None or not problem.cuda:
+        return None
+    return install_nvcc(situation, build, problem.cuda, "Install the part of CUDA that holds libdevice.")
+
+
+def _name_libdevice(situation: Situation, problem: Problem) -> Remedy:
+    root = problem.folders[0]
+    flags = SetVariables((("XLA_FLAGS", f"--xla_gpu_cuda_data_dir={root}"),), "in the environment's activation script")
+    steps = (*_link_libdevice(root, problem.value("path")), flags) if is_plain_path(root) else ()
+    return Remedy("Name that folder in XLA_FLAGS, in the environment's activation script.", steps)
+
+
+def _link_libdevice(root: str, path: str) -> tuple[Action, ...]:
+    """Link a libdevice that lies elsewhere in its toolkit, as in conda's cudatoolkit, to where XLA looks below it."""
+    folder = f"{root}/nvvm/libdevice"
+    if path.startswith(folder + "/") or not (is_plain_path(path) and is_plain_path(folder)):
+        return ()
+    link = LinkFile(path, f"{folder}/libdevice.10.bc")
+    return (MakeFolder(folder, "where XLA looks below the folder it is given"), link)
+
+
+@remedy("ptxas-problem")
+def newer_ptxas(situation: Situation, problem: Problem) -> Remedy | None:
+    """Put a ptxas that knows the GPU first."""
+    row = situation.matrix.architecture(problem.capability)
+    first = row.first_toolkit if row else None
+    if first is None:
+        return None
+    build = situation.build(problem.framework, problem.distribution) if problem.framework else None
+    if build is not None:
+        found = install_nvcc(situation, build, first, f"Put a ptxas of CUDA {first} or newer first on PATH.")
+        if not any(item.scope == SYSTEM for item in found.actions):
+            return found
+        before = SetVariables((("PATH", f"/usr/local/cuda-{first}/bin:$PATH"),), "where training is started")
+        changed: Remedy = replaced(found, actions=(*found.actions, before))  # it lies beside the one that is called
+        return changed
+    root = f"/usr/local/cuda-{first}/bin"
+    what = f"Let the ptxas of CUDA {first} or newer be found first: none before it knows {problem.capability}."
+    look = Show(("ptxas", "--version"), "the one that is found now", ENVIRONMENT)
+    named = (("PATH", f"{root}:$PATH"), ("TRITON_PTXAS_PATH", f"{root}/ptxas"))
+    return Remedy(what, (look, SetVariables(named, "where that toolkit is installed; Triton reads the second")))
+
+
+# cuDNN.
+
+
+@remedy("cudnn-missing", "cudnn-wrong-major", "cudnn-too-old", "cudnn-wrong-cuda-build", "cudnn-too-new")
+def fitting_cudnn(situation: Situation, problem: Problem) -> Remedy | None:
+    """Install the cuDNN that a build was made with, for its CUDA."""
+    build = situation.build(problem.framework, problem.distribution) if problem.framework else None
+    if "dropped-gpu" in problem.cases and build is not None:
+        return _older_cudnn(situation, build, problem.cudnn, problem.capability)
+    wanted = problem.cudnn or (built_with(build) if build else None) or ""
+    cuda = problem.cuda or (value_of(build.cuda) if build else None) or ""
+    if not numbers(wanted):
+        return _with_named_libraries(situation, problem, build)
+    of = numbers(cuda)[:1]
+    summary = _cudnn_summary(problem, build, wanted, cuda)
+    ways = _ways_to_cudnn(situation, problem, build, wanted, of)
+    if not ways:
+        return Remedy(f"{summary} NVIDIA's archive: {_CUDNN_ARCHIVE}.")
+    first, *others = ways
+    archive = "" if first.actions[0].scope == ENVIRONMENT else f" NVIDIA's archive: {_CUDNN_ARCHIVE}."
+    return Remedy(summary + archive, first.actions, tuple(others))
+
+
+def _cudnn_summary(problem: Problem, build: Build | None, wanted: str, cuda: str) -> str:
+    shown, major = (_minor(wanted) if build else wanted), numbers(wanted)[0]
+    of_cuda = f" for CUDA {numbers(cuda)[0] if build else cuda}" if cuda else ""
+    newer = f", or a newer {major}.x" if "." in wanted and not problem.exact else ""
+    return f"Install cuDNN {shown}{of_cuda}{newer}{f'; {build.label} was built with it' if build else ''}."
+
+
+def _with_named_libraries(situation: Situation, problem: Problem, build: Build | None) -> Remedy | None:
+    planned = situation.plan_command(
+        problem.framework, "", "names the release with its CUDA libraries, cuDNN among them"
+    )
+    if build is not None:
+        what = f"Install the cuDNN {build.label} was built with, for its CUDA. NVIDIA's archive: {_CUDNN_ARCHIVE}."
+        return Remedy(what, planned if situation.from_log else ())
+    return Remedy("Install the framework with the CUDA libraries it names.", planned) if planned else None
+
+
+def _ways_to_cudnn(
+    situation: Situation, problem: Problem, build: Build | None, wanted: str, of: tuple[int, ...]
+) -> list[Alternative]:
+    """List the ways to a cuDNN, the one for this machine first."""
+    major = numbers(wanted)[0]
+    if situation.os == "windows":
+        where = Show(
+            ("where.exe", f"cudnn64_{major}.dll"), "its folder must be on PATH, in the version named above",
+            USER, (WINDOWS,),
+        )  # fmt: skip
+        return [Alternative("On Windows:", (where,))]
+    conda = _cudnn_by_conda(situation, wanted)
+    wheel = _cudnn_by_wheel(situation, problem, build, wanted, of)
+    if situation.has_conda:
+        return [*conda, *wheel]
+    apt = _cudnn_by_apt(situation, problem, major, of)
+    is_found = any(len(way.actions) > 1 for way in wheel)  # the step after it lets the loader look there
+    is_found = is_found or (brings_cuda(build) if build else _finds_wheels(situation, problem, wanted))
+    return [*wheel, *conda, *apt] if is_found else [*apt, *conda, *wheel]  # the loader looks where apt puts it
+
+
+def _cudnn_by_wheel(
+    situation: Situation, problem: Problem, build: Build | None, wanted: str, of: tuple[int, ...]
+) -> list[Alternative]:
+    """Install the wheel, with what lets a build that does not look there find it."""
+    major, line = numbers(wanted)[0], _minor(wanted)
+    of = of or _cuda_beside(situation, problem, build, wanted)
+    wheel = f"nvidia-cudnn-cu{of[0]}" if of else ""
+    if not wheel or major < 8 or not _is_published(situation, wheel):
+        return []
+    limits = f"=={line}.*" if problem.exact else f">={line},<{major + 1}"
+    steps = situation.install(f"{wheel}{limits}")
+    if build is not None and not brings_cuda(build):
+        folder = f"{build.facts.location}/nvidia/cudnn/lib" if build.facts and build.facts.location else ""
+        steps = (*steps, *(situation.add_loader_folders((folder,)) if folder else ()))
+    return [Alternative("Where the framework takes its CUDA from wheels:", steps)] if steps else []
+
+
+def _releases_with(situation: Situation, problem: Problem, cudnn: str) -> list[FrameworkRelease]:
+    """List the releases of a framework that load a cuDNN of this major from outside, newest first."""
+    rows = gpu_rows(situation.context, problem.framework) if problem.framework else ()
+    return [row for row in rows if row.cudnn and numbers(row.cudnn)[:1] == numbers(cudnn)[:1]]
+
+
+def _finds_wheels(situation: Situation, problem: Problem, cudnn: str) -> bool:
+    """Tell whether every release that may be meant finds the cuDNN of a wheel."""
+    rows = _releases_with(situation, problem, cudnn)
+    return bool(rows) and all(row.finds_cuda_wheels for row in rows)
+
+
+def _cuda_beside(situation: Situation, problem: Problem, build: Build | None, cudnn: str) -> tuple[int, ...]:
+    """Return the CUDA major that the newest release with this cuDNN goes with; () where a build is known, or none."""
+    rows = _releases_with(situation, problem, cudnn) if build is None else []
+    return numbers(rows[0].cuda or "")[:1] if rows else ()
+
+
+def _cudnn_by_conda(situation: Situation, wanted: str) -> list[Alternative]:
+    line = _minor(wanted)
+    if numbers(line) < (7, 0):
+        return []
+    channel = "conda-forge" if numbers(line) >= (7, 6) or numbers(line) == (8,) else "defaults"
+    activation = _conda_activation(situation) if situation.has_conda else ()
+    return [Alternative("Into a conda environment:", (conda_packages(f"cudnn={line}", channel=channel), *activation))]
+
+
+def _cudnn_by_apt(situation: Situation, problem: Problem, major: int, of: tuple[int, ...]) -> list[Alternative]:
+    if major < 7 or problem.exact or situation.os == "darwin":
+        return []
+    if situation.is_distribution_known and situation.distribution not in (DEBIAN, UBUNTU):
+        return []
+    published = packages_data()["cudnn"]["released"].get(str(major))
+    version = f"{situation.distribution} {situation.distribution_version}"
+    if published and situation.distribution_version and version not in published:
+        return []
+    package = f"libcudnn{major}" if major < 9 else f"cudnn9-cuda-{of[0] if of else 12}"
+    said = "Debian and Ubuntu, from NVIDIA's repository; in a container take an image with -cudnn in its name:"
+    return [Alternative(said, (InstallSystemPackages(APT, (package,), situation.sudo),))]
+
+
+def _older_cudnn(situation: Situation, build: Build, version: str, capability: str) -> Remedy:
+    """Go back to the newest cuDNN that still serves a GPU, as far as the build allows."""
+    needed, (major, minor) = numbers(built_with(build) or "")[:2], numbers(version)[:2]
+    lowest = needed[1] if len(needed) > 1 else 0
+    for candidate in range(minor - 1, lowest - 1, -1):
+        row = situation.matrix.cudnn(f"{major}.{candidate}")
+        if row and row.compute_capability_min and numbers(row.compute_capability_min) <= numbers(capability):
+            wheels = [name for name in situation.context.distributions if name.startswith("nvidia-cudnn-cu")]
+            pinned = build.framework == "torch" and len(needed) > 1  # PyTorch's wheels pin one cuDNN exactly
+            limits = f"=={built_with(build)}" if pinned else f">={major}.{lowest},<{major}.{candidate + 1}"
+            steps = situation.install(f"{wheels[0]}{limits}") if wheels else ()
+            last = f"cuDNN {row.version} is the last that serves compute capability {capability}"
+            return Remedy(f"Go back to an older cuDNN: {last}.", steps)
+    return Remedy(
+        f"No cuDNN that {build.label} accepts serves compute capability {capability}: use an older release of it."
+    )
+
+
+def _is_published(situation: Situation, wheel: str) -> bool:
+    """Tell whether a wheel of that name exists: some release of a framework asks for it."""
+    rows = gpu_rows(situation.context, "torch") or situation.matrix.releases("torch", "linux_x86_64")
+    return any(item.startswith(wheel) for row in rows for item in row.cuda_wheels)
+
+
+# Paths.
+
+
+@remedy("cudnn-shadowed", "toolkit-path-conflict")
+def without_other_copies(situation: Situation, problem: Problem) -> Remedy | None:
+    """Let the loader, or the build, find the copy that is meant."""
+    if problem.advice:
+        return Remedy(problem.advice, situation.add_loader_folders(problem.folders) if problem.folders else ())
+    if problem.value("meant"):  # the toolkit that torch was built with, where nvcc is of another
+        cuda = problem.value("meant")
+        step = point_at_toolkit(f"/usr/local/cuda-{cuda}", compiles=True)
+        return Remedy(f"Let CUDA_HOME and PATH name the CUDA {cuda} that torch was built with.", (step,))
+    if problem.cuda and situation.os != "windows":
+        step = point_at_toolkit(f"/usr/local/cuda-{problem.cuda}", compiles=False)
+        return Remedy(f"CUDA {problem.cuda} is installed: let the loader look in its lib64.", (step,))
+    return _without_folders(problem)
+
+
+def _without_folders(problem: Problem) -> Remedy | None:
+    """Take the folders of another copy off the library path that was read."""
+    folders = problem.folders
+    others = [folder for folder in folders if re.search(r"cuda|cudnn|nvidia", folder, re.IGNORECASE)]
+    kept = [folder for folder in folders if folder not in others]
+    if not others or not all(re.fullmatch(r"[~\w./+-]+", folder) for folder in folders):
+        return None
+    purpose = f"{_PROGRAM_SHELL}; then change it where it is set"
+    step: Action = (
+        SetVariables((("LD_LIBRARY_PATH", ":".join(kept)),), purpose)
+        if kept
+        else UnsetVariable("LD_LIBRARY_PATH", purpose)
+    )
+    what = f"Let the framework load the libraries it brings: take {', '.join(others)} off LD_LIBRARY_PATH."
+    return Remedy(what, (step,))
+
+
+# The host compiler.
+
+
+@remedy("host-compiler-too-new", "host-compiler-too-old")
+def fitting_compiler(situation: Situation, problem: Problem) -> Remedy | None:
+    """Point nvcc at a compiler that it accepts, or install one."""
+    highest, lowest = problem.value("highest"), problem.value("lowest")
+    kind = problem.value("kind") or "gcc"
+    if kind == "msvc":
+        return other_visual_studio(highest)
+    if not numbers(highest) and not numbers(lowest):
+        return None
+    path = _compiler_there(situation, highest, lowest, kind)
+    if path:
+        return Remedy(f"Let nvcc use {path}, which CUDA {problem.cuda} accepts.", (let_nvcc_use(path),))
+    found = install_compiler(situation, (numbers(lowest) or (0,))[0], (numbers(highest) or numbers(lowest))[0])
+    found = replaced(found, alternatives=(*found.alternatives, *_newer_cuda(situation, problem, highest)))
+    if kind == "clang":
+        return replaced(found, summary=f"{found.summary} A {kind} that it accepts would do, too.")
+    return found
+
+
+def _compiler_there(situation: Situation, highest: str, lowest: str, kind: str) -> str:
+    """Return the newest GCC within bounds that is installed; "" where there is none."""
+    known = situation.facts.compilers
+    gcc = {value_of(known.gcc_path) or "": value_of(known.gcc_version) or ""} if kind == "clang" else {}
+    there = {**(value_of(known.others) or {}), **gcc}
+    for path, version in sorted(there.items(), key=lambda item: numbers(item[1]), reverse=True):
+        limit = numbers(highest or version)  # nvcc's headers compare as many numbers as the limit names
+        fits = numbers(version)[: len(limit)] <= limit and numbers(version) >= numbers(lowest or "0")
+        if version and fits and re.search(r"/(?:gcc|g\+\+)(?:-[\d.]+)?$", path) and is_plain_path(path):
+            return path
+    return ""
+
+
+def _newer_cuda(situation: Situation, problem: Problem, highest: str) -> tuple[Alternative, ...]:
+    """Name the first CUDA that takes the compiler that is there."""
+    gcc = numbers(problem.value("version"))
+    if not gcc or not numbers(highest) or gcc[0] <= numbers(highest)[0]:
+        return ()
+    takes = [row.version for row in situation.matrix.toolkits() if numbers(row.gcc_max or "")[:1] >= gcc[:1]]
+    return (Alternative(f"Use CUDA {takes[-1]} or newer, which takes gcc {gcc[0]}."),) if takes else ()
+
+
+# TensorRT and extensions.
+
+_FIRST_TENSORRT_WHEEL = (8, 5)  # older releases are in NVIDIA's archive alone
+
+
+@remedy("tensorrt-missing")
+def fitting_tensorrt(situation: Situation, problem: Problem) -> Remedy | None:
+    """Install the TensorRT that a release was built with."""
+    build = situation.build("tensorflow")
+    row = build.release if build else situation.release_row(problem.framework, problem.release)
+    if row is None or not row.tensorrt or row.tensorrt == "none":
+        return Remedy("Install the TensorRT release that this TensorFlow release names.") if build else None
+    wanted = f"tensorrt=={row.tensorrt}.*" if row.tensorrt.count(".") < 3 else f"tensorrt=={row.tensorrt}"
+    what = f"Install TensorRT {row.tensorrt}, which {row.distribution} {row.version} was built with."
+    if numbers(row.tensorrt) < _FIRST_TENSORRT_WHEEL:
+        return Remedy(f"{what} NVIDIA's archive: https://developer.nvidia.com/tensorrt.")
+    return Remedy(what, situation.install(wanted))
+
+
+@remedy("extension-build-mismatch")
+def rebuilt_extension(situation: Situation, problem: Problem) -> Remedy | None:
+    """Rebuild an extension against the installed framework, or install the build that was made for it."""
+    if "labelled" in problem.cases:
+        return Remedy(f"Install the {problem.names[0]} that was made for {problem.value('label')}.")
+    if "compiled" not in problem.cases:
+        return None
+    summary = "Rebuild it against the installed framework."
+    wheel = (Alternative("Install its wheel for this framework, CUDA and Python, where there is one."),)
+    name = problem.names[0] if problem.names else ""
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
+        return Remedy(summary, (), wheel)
+    options = ("--force-reinstall", "--no-deps", "--no-build-isolation", "--no-cache-dir", "--no-binary", name)
+    return Remedy(
+        summary, (InstallPackages((name,), situation.python, options=options, purpose=f"build {name} anew"),), wheel
+    )
+
+
+def is_plain_path(path: str) -> bool:
+    """Tell whether a path can stand in a shell line as it is."""
+    return re.fullmatch(r"/[\w./+~-]+", path) is not None
+
+
+def _minor(version: str) -> str:
+    return ".".join(map(str, numbers(version)[:2]))

@@ -1,0 +1,579 @@
+"""The driver test: no framework, only the CUDA driver API and small kernels of envcheck's own, on each GPU visible."""
+
+import array
+import ctypes
+import os
+import random
+import struct
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Tuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from envcheck.smoke.children.smoke_card import ATTRIBUTES, expected, load_library, read_table
+    from envcheck.smoke.children.start import Report, Step
+else:
+    from smoke_card import ATTRIBUTES, expected, load_library, read_table
+
+LOADED_DRIVER = "/proc/driver/nvidia/version"
+JIT_INFO, JIT_INFO_SIZE, JIT_ERRORS, JIT_ERRORS_SIZE = 3, 4, 5, 6
+JIT_LOG_BYTES = 8192
+OUT_OF_MEMORY = 2
+BLOCK = 64  # results a side that one block of a kernel makes
+THREADS = 256
+MAJOR, MINOR = 75, 76
+ORDINAL_OF_POINTER = 9
+SIZE = 2048
+PERIOD = 8191  # a prime, so that no two rows are alike
+STEPS = 16  # values are multiples of 1/16: exact in float16, too
+ALLOWED = {"matmul_f32": 1e-4, "matmul_f16": 5e-3}  # error, as a share of the typical number
+BYTES = {"matmul_f32": 4, "matmul_f16": 2}
+LEFT, RIGHT = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]  # 2 x 3 and 3 x 2, row by row
+PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
+HALF_FROM = (5, 3)  # compute capability of float16 arithmetic
+SHARE = 0.5  # of the free memory that is asked for
+LIMIT = 256 << 20  # bytes of it at most
+PATTERN = 0x5EED5EED
+WORDS = 4 << 20  # of four bytes: 16 MiB
+PATIENCE = 60.0  # seconds for all pairs: sixteen GPUs are 240 of them
+COPIED = 256 << 20  # bytes of a copy
+TIMES = 10
+PLAIN = "envcheck's own plain kernel, without tensor cores: a framework's library is several times faster"
+PER_LINK = "through the link between the computer's memory and the GPU's"
+
+
+class CudaError(Exception):
+    """A call that did not return CUDA_SUCCESS, with the name of its result and the finding it points to."""
+
+    def __init__(self, call: str, code: int, row: Dict[str, Any], log: str) -> None:
+        name, means = row.get("name", "a result without a name here"), row.get("means", "unknown to this program")
+        super().__init__("%s: %s (%d): %s%s" % (call, name, code, means, "\n" + log if log else ""))
+        self.call, self.code, self.finding = call, code, row.get("finding", "")
+        self.ends_context = bool(row.get("ends_context"))
+
+
+class Cuda:
+    """The driver's library; `cuda.call("cuInit", 0)` raises CudaError on any other result than success."""
+
+    def __init__(self) -> None:
+        self._library = load_library()
+        self._results = {row["code"]: row for row in read_table("cuda_results.json")["results"]}
+        self.ended = ""  # the error after which nothing runs in this process any more
+
+    def call(self, name: str, *arguments: Any, **more: Any) -> None:
+        """Call a function; `log` is a buffer to quote when it fails."""
+        if self.ended:
+            raise SkippedError("nothing runs in this process after %s" % self.ended)
+        code = int(getattr(self._library, name)(*arguments))
+        if code != 0:
+            log = more["log"].value.decode("utf-8", "replace").strip() if "log" in more else ""
+            error = CudaError(name, code, self._results.get(code, {}), log)
+            if error.ends_context:
+                self.ended = str(error).splitlines()[0]
+            raise error
+
+    def number(self, name: str, *arguments: Any) -> int:
+        """Call a function that writes one int through its first argument, and return that."""
+        value = ctypes.c_int(0)
+        self.call(name, ctypes.byref(value), *arguments)
+        return value.value
+
+    def pointer(self, name: str, *arguments: Any) -> ctypes.c_void_p:
+        """Call a function that writes one handle through its first argument, and return that."""
+        value = ctypes.c_void_p()
+        self.call(name, ctypes.byref(value), *arguments)
+        return value
+
+    def attribute(self, number: int, device: int) -> int:
+        """Return an attribute of a device; 0 where this driver does not tell it."""
+        try:
+            return self.number("cuDeviceGetAttribute", number, device)
+        except CudaError:
+            return 0
+
+    def name(self, device: int) -> str:
+        """Return a device's product name."""
+        buffer = ctypes.create_string_buffer(256)
+        self.call("cuDeviceGetName", buffer, 256, device)
+        return buffer.value.decode("utf-8", "replace")
+
+    def uuid(self, device: int) -> str:
+        """Return a device's UUID without its prefix; of a MIG instance its own where the driver can tell it."""
+        buffer = (ctypes.c_ubyte * 16)()
+        self.call("cuDeviceGetUuid_v2" if self.tells_instances() else "cuDeviceGetUuid", buffer, device)
+        digits = bytes(bytearray(buffer)).hex()
+        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+    def tells_uuids(self) -> bool:
+        """Say whether this driver tells UUIDs: since CUDA 9.2."""
+        return hasattr(self._library, "cuDeviceGetUuid")
+
+    def tells_instances(self) -> bool:
+        """Say whether a MIG instance tells its own UUID: drivers before CUDA 11.4 tell that of its GPU."""
+        return hasattr(self._library, "cuDeviceGetUuid_v2")
+
+    def load_kernel(self, name: str) -> ctypes.c_void_p:
+        """Have the driver translate envcheck's PTX of this name, and return its kernel."""
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".ptx")
+        with open(path, "rb") as stream:
+            text = ctypes.create_string_buffer(stream.read())
+        info, errors = (ctypes.create_string_buffer(JIT_LOG_BYTES) for _ in range(2))
+        keys = (ctypes.c_int * 4)(JIT_INFO, JIT_INFO_SIZE, JIT_ERRORS, JIT_ERRORS_SIZE)
+        values = (ctypes.c_void_p * 4)(
+            ctypes.addressof(info), JIT_LOG_BYTES, ctypes.addressof(errors), JIT_LOG_BYTES
+        )  # sizes stand in the place of pointers, as the interface has it
+        module = ctypes.c_void_p()
+        self.call("cuModuleLoadDataEx", ctypes.byref(module), text, 4, keys, values, log=errors)
+        sys.stderr.write(info.value.decode("utf-8", "replace"))
+        return self.pointer("cuModuleGetFunction", module, ("envcheck_" + name).encode("ascii"))
+
+
+class SkippedError(Exception):
+    """A check that cannot be made here, with the reason; a step knows it by its name."""
+
+
+@contextmanager
+def checked(report: "Report", check: str, device: str, exhausted: str = "gpu-memory-held") -> Iterator["Step"]:
+    """Begin a check whose CUDA errors point to their finding.
+
+    `exhausted` is the one for too little memory: what the test asks for is little, others hold the rest.
+    """
+    with report.step(check, device) as step:
+        try:
+            yield step
+        except CudaError as error:
+            step.raised(error)
+            step.said["finding"] = exhausted if error.code == OUT_OF_MEMORY else error.finding
+
+
+def not_loaded() -> str:
+    """Return the finding that a missing library points to."""
+    return "libcuda-not-on-path" if os.path.exists(LOADED_DRIVER) else "driver-missing"
+
+
+class Gpu:
+    """One GPU with a context of its own; `label` is its name in this process: GPU:0."""
+
+    def __init__(self, cuda: "Cuda", index: int) -> None:
+        self.cuda, self.label = cuda, "GPU:%d" % index
+        self.device = cuda.number("cuDeviceGet", index)
+        self.name = cuda.name(self.device)
+        self.capability = (cuda.attribute(MAJOR, self.device), cuda.attribute(MINOR, self.device))
+        self.context: Optional[ctypes.c_void_p] = None
+        self.kernels: Dict[str, ctypes.c_void_p] = {}
+
+    def open(self) -> None:
+        """Create the context: the first thing that takes memory on the GPU."""
+        self.context = self.cuda.pointer("cuCtxCreate_v2", 0, self.device)
+
+    def select(self) -> None:
+        """Make this GPU's context the current one."""
+        self.cuda.call("cuCtxSetCurrent", self.context)
+
+    def kernel(self, name: str) -> ctypes.c_void_p:
+        """Return a kernel, translated by the driver on first use."""
+        if name not in self.kernels:
+            self.kernels[name] = self.cuda.load_kernel(name)
+        return self.kernels[name]
+
+    @contextmanager
+    def memory(self, size: int) -> Iterator[ctypes.c_uint64]:
+        """Hold `size` bytes of the GPU's memory."""
+        address = ctypes.c_uint64(0)
+        self.cuda.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        try:
+            yield address
+        finally:
+            if not self.cuda.ended:
+                self.cuda.call("cuMemFree_v2", address)
+
+    @contextmanager
+    def filled(self, values: Any) -> Iterator[ctypes.c_uint64]:
+        """Hold a copy of an array in the GPU's memory."""
+        data = memoryview(values).cast("B")
+        with self.memory(len(data)) as address:
+            source = (ctypes.c_char * len(data)).from_buffer(values)
+            self.cuda.call("cuMemcpyHtoD_v2", address, source, ctypes.c_size_t(len(data)))
+            yield address
+
+    def fetch(self, address: ctypes.c_uint64, values: Any) -> Any:
+        """Copy from the GPU's memory into an array and return it."""
+        size = len(memoryview(values).cast("B"))
+        target = (ctypes.c_char * size).from_buffer(values)
+        self.cuda.call("cuMemcpyDtoH_v2", target, address, ctypes.c_size_t(size))
+        return values
+
+    @contextmanager
+    def locked(self, size: int) -> Iterator[ctypes.c_void_p]:
+        """Hold `size` bytes of the computer's memory, locked in place so that the GPU copies them itself."""
+        address = self.cuda.pointer("cuMemHostAlloc", ctypes.c_size_t(size), 0)
+        try:
+            yield address
+        finally:
+            if not self.cuda.ended:
+                self.cuda.call("cuMemFreeHost", address)
+
+    def free_memory(self) -> Tuple[int, int]:
+        """Return free and total memory in bytes."""
+        free, total = ctypes.c_size_t(0), ctypes.c_size_t(0)
+        self.cuda.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        return free.value, total.value
+
+    def fill(self, address: ctypes.c_uint64, word: int, count: int) -> None:
+        """Write a 32-bit word `count` times."""
+        self.cuda.call("cuMemsetD32_v2", address, ctypes.c_uint(word), ctypes.c_size_t(count))
+
+    def word_at(self, address: ctypes.c_uint64, offset: int) -> int:
+        """Read the 32-bit word at an offset in bytes."""
+        word = ctypes.c_uint32(0)
+        place = ctypes.c_uint64(address.value + offset)
+        self.cuda.call("cuMemcpyDtoH_v2", ctypes.byref(word), place, ctypes.c_size_t(4))
+        return word.value
+
+    def place_of(self, address: ctypes.c_uint64) -> str:
+        """Return the GPU that holds an address, by the driver's word; before CUDA 9.2 it tells the context's only."""
+        if self.cuda.number("cuDriverGetVersion") < 9020:
+            return "GPU:%d" % self.cuda.number("cuCtxGetDevice")
+        return "GPU:%d" % self.cuda.number("cuPointerGetAttribute", ORDINAL_OF_POINTER, address)
+
+    def launch(self, kernel: str, matrices: Any, sizes: Any, stream: Optional[ctypes.c_void_p] = None) -> None:
+        """Start c[m x n] = a[m x k] * b[k x n]; the caller waits for it."""
+        rows, columns = sizes[0], sizes[1]
+        values = list(matrices) + [ctypes.c_uint32(size) for size in sizes]
+        pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(value) for value in values])
+        grid = ((columns + BLOCK - 1) // BLOCK, (rows + BLOCK - 1) // BLOCK, 1)
+        shape = grid + (THREADS, 1, 1, 0)
+        self.cuda.call("cuLaunchKernel", self.kernel(kernel), *(shape + (stream, pointers, None)))
+
+    def multiply(self, kernel: str, operands: Any, target: Any, sizes: Any) -> Tuple[Any, str]:
+        """Multiply arrays, overwriting `target`; return it and the GPU that held it."""
+        with ExitStack() as stack:
+            held = [stack.enter_context(self.filled(values)) for values in (*operands, target)]
+            self.launch(kernel, held, sizes)
+            self.wait()
+            return self.fetch(held[2], target), self.place_of(held[2])
+
+    def wait(self) -> None:
+        """Wait until everything that was started has ended."""
+        self.cuda.call("cuCtxSynchronize")
+
+    def seconds(self, work: Any, times: int) -> float:
+        """Return how long one of `times` runs of `work` takes on the GPU, by its own clock, after one to warm up."""
+        work()
+        events = [self.cuda.pointer("cuEventCreate", 0) for _ in range(2)]
+        self.cuda.call("cuEventRecord", events[0], None)
+        for _ in range(times):
+            work()
+        self.cuda.call("cuEventRecord", events[1], None)
+        self.cuda.call("cuEventSynchronize", events[1])
+        passed = ctypes.c_float(0)
+        self.cuda.call("cuEventElapsedTime", ctypes.byref(passed), *events)
+        for event in events:
+            self.cuda.call("cuEventDestroy_v2", event)
+        return max(passed.value, 1e-6) / 1000 / times
+
+
+def matrix(seed: int) -> List[float]:
+    """Make a matrix, row by row, of multiples of 1/16 between -1 and 1."""
+    source = random.Random(seed)  # noqa: S311 - test data
+    some = [source.randint(-STEPS, STEPS) / STEPS for _ in range(PERIOD)]
+    return (some * (SIZE * SIZE // PERIOD + 1))[: SIZE * SIZE]
+
+
+def packed(values: "Sequence[float]", kernel: str) -> Any:
+    """Return numbers as the kernel reads them: float32, or float16 as raw 16-bit words."""
+    if kernel == "matmul_f32":
+        return array.array("f", values)
+    words = array.array("H")
+    words.frombytes(struct.pack("%de" % len(values), *values))
+    return words
+
+
+def unpacked(values: Any, kernel: str) -> "Sequence[float]":
+    """Return a kernel's results as numbers."""
+    if kernel == "matmul_f32":
+        return list(values)
+    return tuple(struct.unpack("%de" % len(values), values.tobytes()))
+
+
+def largest_error(left: List[float], right: List[float], product: "Sequence[float]") -> float:
+    """Return the largest error of a product's rows, as a share of the typical number.
+
+    Freivalds: with random signs s, each row of product * s must be that row of left * (right * s). A wrong number
+    anywhere in a row shows; the cost is that of three vectors, not of a second product.
+    """
+    source = random.Random(3)  # noqa: S311 - test data
+    signs = [source.choice((-1.0, 1.0)) for _ in range(SIZE)]
+    wanted = times(left, times(right, signs))
+    found = times(product, signs)
+    typical = (sum(value * value for value in product[:SIZE]) / SIZE) ** 0.5 * SIZE**0.5
+    errors = [abs(one - other) for one, other in zip(found, wanted)]
+    worst = max(errors) if all(error == error for error in errors) else float("nan")  # noqa: PLR0124 - a NaN is not
+    return worst / typical if typical else float("inf")
+
+
+def times(numbers: "Sequence[float]", vector: List[float]) -> List[float]:
+    """Multiply a square matrix, given row by row, with a vector."""
+    rows = range(0, SIZE * SIZE, SIZE)
+    return [sum(map(float.__mul__, numbers[row : row + SIZE], vector)) for row in rows]
+
+
+def flops() -> Tuple[int, str]:
+    """Return the operations of one product, and its size in words."""
+    return 2 * SIZE**3, "%d x %d" % (SIZE, SIZE)
+
+
+def run(report: "Report") -> Optional[Tuple[Cuda, List[Gpu]]]:
+    """Open the driver, find the GPUs, multiply on each; return (cuda, gpus that work)."""
+    cuda = load(report)
+    if cuda is None:
+        return None
+    gpus = list_devices(report, cuda)
+    working = [gpu for gpu in gpus if multiply(report, gpu)]
+    return (cuda, working) if working else None
+
+
+def load(report: "Report") -> Optional[Cuda]:
+    """Load libcuda and start it."""
+    opened = []  # type: List[Cuda]
+    with checked(report, "import", "") as step:
+        begun = time.time()
+        try:
+            opened.append(Cuda())
+        except OSError as error:
+            step.refused("the driver's library cannot be loaded: %s" % error, not_loaded(), str(error))
+        for cuda in opened:
+            version = cuda.number("cuDriverGetVersion")
+            cuda.call("cuInit", 0)
+            seconds = time.time() - begun
+            report.framework("driver", "%d.%d" % (version // 1000, version % 1000 // 10), seconds)
+            step.passed("CUDA driver API %d.%d, started in %.1f s" % (version // 1000, version % 1000 // 10, seconds))
+    return opened[0] if step.said["outcome"] == "passed" else None
+
+
+def list_devices(report: "Report", cuda: Cuda) -> List[Gpu]:
+    """List the GPUs the driver shows, and see that the one asked for by its UUID is that one."""
+    gpus = []  # type: List[Gpu]
+    with checked(report, "devices", "") as step:
+        gpus = [Gpu(cuda, index) for index in range(cuda.number("cuDeviceGetCount"))]
+        report.devices("cuDeviceGetCount", [gpu.label for gpu in gpus])
+        report.devices("cuDeviceGetName", [gpu.name for gpu in gpus])
+        wanted = asked_uuid(report.gpu, cuda)
+        if len(gpus) < report.count:
+            step.failed("the driver shows %d of %d GPUs" % (len(gpus), report.count))
+        elif wanted and not cuda.uuid(gpus[0].device).startswith(wanted):
+            got = report.gpu[:4] + cuda.uuid(gpus[0].device)
+            step.failed("asked for %s and got %s" % (report.gpu, got), "device-placement")
+        else:
+            step.passed(", ".join("%s (%s)" % (gpu.label, gpu.name) for gpu in gpus))
+    return gpus
+
+
+def asked_uuid(name: str, cuda: Cuda) -> str:
+    """Return the digits of the UUID asked for; "" for a number, and for what this driver cannot tell."""
+    kind, _, digits = name.lower().partition("-")
+    told = (kind == "gpu" and cuda.tells_uuids()) or (kind == "mig" and cuda.tells_instances() and "/" not in digits)
+    return digits if told else ""
+
+
+def multiply(report: "Report", gpu: Gpu) -> bool:
+    """Open a GPU, translate the kernel for it and multiply; say whether it can be used further."""
+    with checked(report, "context", gpu.label) as step:
+        gpu.open()
+        step.passed("a context on %s, compute capability %d.%d" % ((gpu.name,) + gpu.capability))
+    if step.said["outcome"] != "passed":
+        return False
+    with checked(report, "translate", gpu.label) as step:
+        gpu.kernel("matmul_f32")
+        step.passed("the driver translated the kernel's PTX")
+    if step.said["outcome"] != "passed":
+        return False
+    with checked(report, "matmul", gpu.label) as step:
+        operands, target = (array.array("f", LEFT), array.array("f", RIGHT)), array.array("f", [-1.0] * 4)
+        found, place = gpu.multiply("matmul_f32", operands, target, (2, 2, 3))
+        step.judge([found[:2].tolist(), found[2:].tolist()], PRODUCT, place)
+    return step.said["outcome"] == "passed"
+
+
+def full(report: "Report", opened: "Tuple[Cuda, List[Gpu]]") -> None:
+    """Test each GPU that passed the small product, alone or, where several are visible, one with another."""
+    _, gpus = opened
+    if report.gpu == "all":
+        copy_between(report, gpus)
+        return
+    for gpu in gpus:
+        gpu.select()
+        allocate(report, gpu)
+        large(report, gpu, "matmul_f32", "matmul-float32")
+        large(report, gpu, "matmul_f16", "matmul-float16")
+        two_streams(report, gpu)
+
+
+def allocate(report: "Report", gpu: "Gpu") -> None:
+    """Take half of the free memory, at most 256 MiB; write all of it and read both ends."""
+    with checked(report, "memory", gpu.label, exhausted="gpu-memory-exhausted") as step:
+        free, total = gpu.free_memory()
+        size = min(int(free * SHARE), LIMIT) // 4 * 4
+        with gpu.memory(size) as address:
+            gpu.fill(address, PATTERN, size // 4)
+            ends = [gpu.word_at(address, offset) for offset in (0, size - 4)]
+        told = "%d of %d MiB are free; %d MiB were written" % (free >> 20, total >> 20, size >> 20)
+        if ends != [PATTERN, PATTERN]:
+            step.failed("%s and %s read back" % (told, ["%#x" % end for end in ends]), "gpu-hardware-fault")
+        else:
+            step.passed("%s and read back" % told)
+
+
+def large(report: "Report", gpu: "Gpu", kernel: str, check: str) -> None:
+    """Multiply 2,048 x 2,048 and check every row."""
+    with checked(report, check, gpu.label) as step:
+        if kernel == "matmul_f16" and gpu.capability < HALF_FROM:
+            raise SkippedError("float16 arithmetic came with compute capability %d.%d" % HALF_FROM)
+        left, right = matrix(1), matrix(2)
+        found, place = product(gpu, kernel, left, right)
+        step.within(largest_error(left, right, found), ALLOWED[kernel], place)
+
+
+def product(gpu: "Gpu", kernel: str, left: Any, right: Any) -> Tuple[Any, str]:
+    """Return a large product and the GPU that held it."""
+    operands = [packed(values, kernel) for values in (left, right)]
+    empty = packed([0.0], kernel) * SIZE**2
+    found, place = gpu.multiply(kernel, operands, empty, (SIZE,) * 3)
+    return unpacked(found, kernel), place
+
+
+def two_streams(report: "Report", gpu: "Gpu") -> None:
+    """Multiply in two streams at once: both results must be right."""
+    identity = array.array("f", [1.0, 0.0, 0.0, 1.0])
+    inputs = [array.array("f", [1.0, 2.0, 3.0, 4.0]), array.array("f", [5.0, 6.0, 7.0, 8.0])]
+    with checked(report, "streams", gpu.label) as step:
+        streams = [gpu.cuda.pointer("cuStreamCreate", 1) for _ in inputs]  # 1: not in line with the default stream
+        with ExitStack() as stack:
+            one = stack.enter_context(gpu.filled(identity))
+            held = [stack.enter_context(gpu.filled(values)) for values in inputs]
+            targets = [stack.enter_context(gpu.filled(array.array("f", [0.0] * 4))) for _ in inputs]
+            gpu.wait()  # these streams do not wait for the copies above by themselves
+            for values, target, stream in zip(held, targets, streams):
+                gpu.launch("matmul_f32", (values, one, target), (2, 2, 2), stream)
+            for stream in streams:
+                gpu.cuda.call("cuStreamSynchronize", stream)
+            found = [gpu.fetch(target, array.array("f", [0.0] * 4)).tolist() for target in targets]
+            step.judge(found, [values.tolist() for values in inputs], gpu.place_of(targets[1]))
+        for stream in streams:
+            gpu.cuda.call("cuStreamDestroy_v2", stream)
+
+
+def copy_between(report: "Report", gpus: "List[Gpu]") -> None:
+    """Copy from each GPU to each other one."""
+    begun = time.time()
+    pairs = [(source, target) for source in gpus for target in gpus if source is not target]
+    for source, target in pairs:
+        with checked(report, "peer-copy", "%s to %s" % (source.label, target.label)) as step:
+            if time.time() - begun > PATIENCE:
+                step.skipped("the pairs before took %d s" % PATIENCE)
+                continue
+            direct = open_way(source, target)
+            right = arrives(source, target)
+            if direct:
+                source.cuda.call("cuCtxDisablePeerAccess", target.context)  # a GPU may have eight such ways at a time
+            if right:
+                step.passed("16 MiB arrived %s" % ("directly" if direct else "through the host's memory"))
+            else:
+                how = "a direct copy" if direct else "a copy through the host's memory"
+                step.failed("%s arrived with other bytes" % how, "multi-gpu-p2p-nccl")
+
+
+def open_way(source: "Gpu", target: "Gpu") -> bool:
+    """Let the source reach the target's memory directly where the hardware can; say whether it does."""
+    source.select()
+    if not source.cuda.number("cuDeviceCanAccessPeer", source.device, target.device):
+        return False
+    source.cuda.call("cuCtxEnablePeerAccess", target.context, 0)
+    return True
+
+
+def arrives(source: "Gpu", target: "Gpu") -> bool:
+    """Copy random words from one GPU to another and compare them."""
+    sent = array.array("I", [(7919 * word) & 0xFFFFFFFF for word in range(8191)]) * (WORDS // 8191 + 1)
+    size = ctypes.c_size_t(4 * len(sent))
+    source.select()
+    with source.filled(sent) as origin:
+        target.select()
+        with target.filled(array.array("I", [0]) * len(sent)) as goal:
+            target.cuda.call("cuMemcpyPeer", goal, target.context, origin, source.context, size)
+            target.wait()
+            arrived = bool(target.fetch(goal, array.array("I", [0]) * len(sent)) == sent)
+        source.select()
+        return arrived
+
+
+def bench(report: "Report", opened: "Tuple[Cuda, List[Gpu]]") -> None:
+    """Measure each GPU alone."""
+    for gpu in opened[1] if report.gpu != "all" else []:
+        gpu.select()
+        measure_product(report, gpu, "matmul_f32", "float32", expected_of(gpu, "float32"))
+        measure_product(report, gpu, "matmul_f16", "float16", None)
+        copy_on_device(report, gpu)
+        copy_to_and_from(report, gpu)
+
+
+def measure_product(report: "Report", gpu: "Gpu", kernel: str, name: str, expected: Optional[float]) -> None:
+    """Measure TFLOP/s of the large product."""
+    with checked(report, "speed-" + name, gpu.label) as step:
+        if name == "float16" and gpu.capability < HALF_FROM:
+            raise SkippedError("float16 arithmetic came with compute capability %d.%d" % HALF_FROM)
+        operations, shape = flops()
+        with gpu.memory(BYTES[kernel] * SIZE**2) as values:
+            gpu.fill(values, 0, BYTES[kernel] * SIZE**2 // 4)
+            with gpu.memory(BYTES[kernel] * SIZE**2) as target:
+                seconds = gpu.seconds(lambda: gpu.launch(kernel, (values, values, target), (SIZE,) * 3), TIMES)
+        tell(
+            report, step, gpu, ("matmul %s %s" % (name, shape), operations / seconds / 1e12, "TFLOP/s"), expected, PLAIN
+        )
+
+
+def copy_on_device(report: "Report", gpu: "Gpu") -> None:
+    """Measure copies within the GPU's memory: each byte is read and written."""
+    with checked(report, "copy-on-device", gpu.label) as step:
+        size = ctypes.c_size_t(COPIED)
+        with gpu.memory(COPIED) as source, gpu.memory(COPIED) as target:
+            seconds = gpu.seconds(lambda: gpu.cuda.call("cuMemcpyDtoD_v2", target, source, size), TIMES)
+        found = ("device to device, read and written", 2 * COPIED / seconds / 1e9, "GB/s")
+        whole = not report.gpu.startswith("MIG-")  # an instance has a part of the width, which the driver does not tell
+        tell(
+            report,
+            step,
+            gpu,
+            found,
+            expected_of(gpu, "memory") if whole else None,
+            "how fast the GPU reaches its own memory",
+        )
+
+
+def copy_to_and_from(report: "Report", gpu: "Gpu") -> None:
+    """Measure copies between the computer's memory, locked in place, and the GPU's."""
+    with checked(report, "copy-to-device", gpu.label) as step:
+        size = ctypes.c_size_t(COPIED)
+        with gpu.locked(COPIED) as here, gpu.memory(COPIED) as there:
+            up = gpu.seconds(lambda: gpu.cuda.call("cuMemcpyHtoDAsync_v2", there, here, size, None), TIMES)
+            down = gpu.seconds(lambda: gpu.cuda.call("cuMemcpyDtoHAsync_v2", here, there, size, None), TIMES)
+        tell(report, step, gpu, ("device to host", COPIED / down / 1e9, "GB/s"), None, PER_LINK)
+        tell(report, step, gpu, ("host to device", COPIED / up / 1e9, "GB/s"), None, PER_LINK)
+
+
+def tell(report: "Report", step: Any, gpu: "Gpu", found: Any, expected: Optional[float], note: str) -> None:
+    """Tell a number and, where the driver tells clocks and widths, the one the hardware could reach."""
+    name, value, unit = found
+    about = note
+    if expected:
+        about = "%.0f %% of the %.4g %s that clock and width allow; %s" % (100 * value / expected, expected, unit, note)
+    report.measure(step.check, gpu.label, name, value, unit, about)
+    step.passed("%s: %.4g %s" % (name, value, unit))
+
+
+def expected_of(gpu: "Gpu", what: str) -> Optional[float]:
+    """Return what clocks and widths allow: TFLOP/s of float32, GB/s of the memory."""
+    return expected({name: gpu.cuda.attribute(number, gpu.device) for name, number in ATTRIBUTES.items()}).get(what)

@@ -1,0 +1,292 @@
+"""JAX: list its devices, multiply on each and see where the result lies; then what the level adds."""
+
+import importlib.util
+import os
+import pkgutil
+import time
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
+
+if TYPE_CHECKING:
+    from envcheck.smoke.children import smoke_card as card
+    from envcheck.smoke.children import smoke_full as checks
+    from envcheck.smoke.children import smoke_speed as speed
+    from envcheck.smoke.children.smoke_full import SkippedError
+    from envcheck.smoke.children.start import Report
+else:
+    import smoke_card as card
+    import smoke_full as checks
+    import smoke_speed as speed
+    from smoke_full import SkippedError
+
+LEFT, RIGHT = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+PRODUCT = [[22.0, 28.0], [49.0, 64.0]]
+
+
+def run(report: "Report") -> Any:
+    """Open JAX, list its devices and multiply on each; return (jax, devices, place_of, device_of)."""
+    jax = load(report)
+    devices = None if jax is None else list_devices(report, jax)
+    if devices is None:
+        return None
+    for device in devices:
+        multiply(report, jax, device)
+    return jax, devices, place_of, device_of
+
+
+def load(report: "Report") -> Any:
+    """Import JAX, to take no more GPU memory than needed; two CPU devices stand for two GPUs in the full CPU test."""
+    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+    if report.gpu == "cpu" and report.level == "full":
+        flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+        os.environ["XLA_FLAGS"] = flags.strip()
+    if report.gpu != "cpu" and report.level == "full":
+        report.free_before = card.memory()
+    with report.step("import") as step:
+        begun = time.time()
+        import jax
+        import jaxlib
+
+        seconds = time.time() - begun
+        report.framework("jax", jax.__version__, seconds, jaxlib=str(getattr(jaxlib, "__version__", "")))
+        step.passed("JAX %s, imported in %.1f s" % (jax.__version__, seconds))
+        return jax
+    return None
+
+
+def list_devices(report: "Report", jax: Any) -> Optional[List[str]]:
+    """List devices; return them as CPU:0, GPU:0, or None where a GPU is asked for and there is none."""
+    wanted = 0 if report.gpu == "cpu" else report.count
+    with report.step("devices") as step:
+        report.devices("jax.devices", [str(device) for device in jax.devices()])
+        report.devices("jax.default_backend", [jax.default_backend()])
+        processors, gpus = jax.devices("cpu"), list_gpus(jax) if wanted else []
+        report.devices("jax.devices('cpu')", [str(device) for device in processors])
+        report.devices("jax.devices('gpu')", [str(device) for device in gpus])
+        names = ["CPU:%d" % index for index in range(len(processors))]
+        names += ["GPU:%d" % index for index in range(len(gpus))]
+        if len(gpus) < wanted:
+            cause = "" if gpus or has_cuda() else "framework-cpu-build"
+            step.failed("JAX lists %d of %d GPU%s" % (len(gpus), wanted, "s" if wanted > 1 else ""), cause)
+        else:
+            step.passed(", ".join("%s (%s)" % (name, device_of(jax, name).device_kind) for name in names))
+        return names if gpus or not wanted else None
+    return None
+
+
+def list_gpus(jax: Any) -> List[Any]:
+    """List JAX's GPUs; why there is none its log says: the error is the same for a build without CUDA."""
+    try:
+        return list(jax.devices("gpu"))
+    except RuntimeError:
+        return []
+
+
+def has_cuda() -> bool:
+    """Say whether this JAX has a plugin for CUDA, or is of the time when its library was built with it."""
+    import jaxlib
+
+    spec = importlib.util.find_spec("jax_plugins")
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    names = [module.name for module in pkgutil.iter_modules(folders)]
+    return any("cuda" in name for name in names) or "cuda" in str(getattr(jaxlib, "__version__", ""))
+
+
+def device_of(jax: Any, name: str) -> Any:
+    """Return JAX's device for CPU:0 or GPU:0."""
+    kind, index = name.split(":")
+    return jax.devices(kind.lower())[int(index)]
+
+
+def place_of(jax: Any, array: Any) -> str:
+    """Return the device that holds an array; JAX before 0.4.31 names it by another attribute."""
+    held = array.devices() if hasattr(array, "devices") else {array.device()}
+    names = [kind + ":%d" % jax.devices(kind.lower()).index(each) for each in held for kind in [kind_of(each)]]
+    return "+".join(sorted(names))
+
+
+def kind_of(device: Any) -> str:
+    """Return CPU or GPU."""
+    return "GPU" if device.platform in ("gpu", "cuda") else str(device.platform).upper()
+
+
+def multiply(report: "Report", jax: Any, device: str) -> None:
+    """Multiply on a device."""
+    import numpy as np
+
+    with report.step("matmul", device) as step:
+        values = [np.array(each, dtype="float32") for each in (LEFT, RIGHT)]
+        left, right = (jax.device_put(each, device_of(jax, device)) for each in values)
+        found = jax.numpy.matmul(left, right)
+        step.judge(np.asarray(found).tolist(), PRODUCT, place_of(jax, found))
+
+
+def share(report: "Report") -> Any:
+    """Compute once with a share of the memory, all of which JAX takes at once; ask the driver how much is gone."""
+    os.environ.pop("XLA_CLIENT_MEM_FRACTION", None)  # newer releases know this name too, and refuse to be given both
+    os.environ.update(XLA_PYTHON_CLIENT_MEM_FRACTION=str(card.SHARE), XLA_PYTHON_CLIENT_PREALLOCATE="true")
+    with report.step("memory share", "GPU:0") as step:
+        before = card.memory()
+        import jax
+
+        ones = jax.device_put(jax.numpy.ones((2, 2)), jax.devices("gpu")[0])
+        card.judge_share(step, before, right=float(ones.sum()) == 4.0)
+
+
+def full(report: "Report", opened: Any) -> None:
+    """Go on where placing left off."""
+    jax, devices, place_of, device_of = opened
+    checks.run(report, devices, FullEngine(jax, place_of, device_of))
+
+
+class FullEngine:
+    """What JAX is asked for."""
+
+    refusals = (RuntimeError,)
+
+    def __init__(self, jax: Any, place_of: Any, device_of: Any) -> None:
+        import numpy as np
+
+        self._jax, self._np, self._place_of, self._device_of = jax, np, place_of, device_of
+
+    def _on(self, device: str, numbers: Any) -> Any:
+        return self._jax.device_put(self._np.array(numbers, "float32"), self._device_of(self._jax, device))
+
+    def _told(self, found: Any) -> Tuple[Any, str]:
+        return self._np.asarray(found).tolist(), self._place_of(self._jax, found)
+
+    def large_error(self, device: str, kind: str, size: int) -> Tuple[float, str]:
+        """Multiply random matrices, compiled."""
+        factors = checks.random_factors(kind, size)
+        put = [self._jax.device_put(each, self._device_of(self._jax, device)) for each in factors]
+        found = self._jax.jit(self._jax.numpy.matmul)(*put)
+        return checks.product_error(found, factors), self._place_of(self._jax, found)
+
+    def convolve(self, device: str, image: Any) -> Tuple[List[float], str]:
+        """Convolve with ones."""
+        lax = self._jax.lax
+        given = self._on(device, [[image]]), self._on(device, self._np.ones((1, 1, 3, 3)))
+        found = self._jax.jit(lambda x, k: lax.conv(x, k, (1, 1), "VALID").ravel())(*given)
+        return self._told(found)
+
+    def compiled(self, device: str) -> Tuple[Any, Any, str]:
+        """Compile several operations as one; the exponential comes from libdevice on a GPU."""
+        product = self._jax.jit(lambda a, b: a @ b + 0.0 * self._jax.numpy.exp(a @ b))
+        found, place = self._told(product(*[self._on(device, each) for each in checks.eighths()]))
+        return checks.whole_numbers(found), PRODUCT, place
+
+    def check_memory(self, report: "Report", device: str) -> None:
+        """See that this process, told not to preallocate, does not hold the whole card."""
+        card.check_growth(report, device)
+
+    def ask_for_missing(self) -> str:
+        """Ask for a kind of device that is not there: devices have no numbers to miss."""
+        self._jax.devices("tpu")
+        raise SkippedError("there is a TPU")
+
+    def towers(self, targets: List[str]) -> Tuple[Any, str]:
+        """Multiply in two towers and add on the CPU."""
+        products = [self._on(target, LEFT) @ self._on(target, RIGHT) for target in targets]
+        home = [self._jax.device_put(each, self._device_of(self._jax, "CPU:0")) for each in products]
+        return self._told(home[0] + home[1])
+
+    def copy(self, source: str, target: str) -> Tuple[Any, str, str]:
+        """Copy a matrix."""
+        found = self._jax.device_put(self._on(source, LEFT), self._device_of(self._jax, target))
+        return self._told(found) + ("",)
+
+    def _on_all(self, action: Any, targets: List[str]) -> Any:
+        jax, where = self._jax, [self._device_of(self._jax, target) for target in targets]
+
+        def summed(each: Any) -> Any:
+            return jax.lax.psum(action(each), "all")
+
+        if hasattr(jax, "pmap"):
+            return jax.pmap(summed, "all", devices=where)
+        mesh, split = jax.sharding.Mesh(self._np.array(where), ("all",)), jax.sharding.PartitionSpec("all")
+        return jax.jit(
+            jax.shard_map(
+                lambda part: summed(part[0])[None], mesh=mesh, in_specs=split, out_specs=split, check_vma=False
+            )
+        )  # what is to take pmap's place; unchecked, for the check would add up gradients by itself
+
+    def reduce(self, targets: List[str]) -> Tuple[List[float], str]:
+        """Add up; between GPUs NCCL does it."""
+        numbers = self._np.arange(1, len(targets) + 1, dtype="float32")
+        return self._np.asarray(self._on_all(lambda number: number, targets)(numbers)).tolist(), "psum"
+
+    def gradients(self, rows: Any, targets: List[str]) -> Tuple[List[List[float]], List[float]]:
+        """Return each device's sum of all gradients, and the first one's of all rows."""
+        np, weights = self._np, self._np.ones((4, 1), dtype="float32")
+        gradient = self._jax.grad(lambda weights, part: ((part @ weights) ** 2).sum())
+        shares = np.array(rows, "float32").reshape(len(targets), -1, 4)
+        together = self._on_all(lambda part: gradient(weights, part), targets)(shares)
+        alone = gradient(self._on(targets[0], weights), self._on(targets[0], rows))
+        return np.asarray(together).reshape(len(targets), -1).tolist(), np.asarray(alone).ravel().tolist()
+
+
+def bench(report: "Report", opened: Any) -> None:
+    """Measure on each device."""
+    jax, devices, _, device_of = opened
+    speed.run(report, devices, BenchEngine(jax, device_of))
+
+
+class BenchEngine:
+    """What JAX is measured by."""
+
+    precisions = ("float32", "tf32", "float16", "bfloat16")
+
+    def __init__(self, jax: Any, device_of: Any) -> None:
+        self._jax, self._device_of = jax, device_of
+
+    def _put(self, value: Any, device: str) -> Any:
+        return self._jax.device_put(value, self._device_of(self._jax, device)).block_until_ready()
+
+    def multiply(self, device: str, precision: str, size: int) -> Callable[[], Any]:
+        """Multiply two square matrices."""
+        import numpy as np
+
+        jax, kind = self._jax, "float32" if precision == "tf32" else precision
+        numbers = np.random.RandomState(0).rand(size, size).astype("float32")
+        left, right = (self._put(numbers, device).astype(kind) for _ in range(2))
+        exact = jax.lax.Precision.HIGHEST if precision == "float32" else jax.lax.Precision.DEFAULT  # which takes TF32
+        product = jax.jit(lambda left, right: jax.numpy.matmul(left, right, precision=exact))
+        return lambda: product(left, right).block_until_ready()
+
+    def copy_to(self, device: str, size: int) -> Callable[[], Any]:
+        """Copy from the host to the device."""
+        import numpy as np
+
+        here = np.ones(size, dtype="uint8")
+        return lambda: self._put(here, device)
+
+    def copy_within(self, device: str, size: int) -> Callable[[], Any]:
+        """Copy within the device's memory."""
+        import numpy as np
+
+        there = self._put(np.ones(size, dtype="uint8"), device)
+        return lambda: self._jax.numpy.array(there, copy=True).block_until_ready()
+
+    def train(self, device: str) -> Callable[[], Any]:
+        """Train a small convolutional network for one step on images made on the spot."""
+        import numpy as np
+
+        jax = self._jax
+        made = (np.random.RandomState(0).rand(64, 1, 28, 28), np.eye(10)[np.arange(64) % 10])
+        images, labels = (self._put(each.astype("float32"), device) for each in made)
+        shapes = ((16, 1, 3, 3), (16 * 26 * 26, 10))
+        weights = [
+            self._put((np.random.RandomState(0).rand(*shape) * 0.01).astype("float32"), device) for shape in shapes
+        ]
+
+        def loss(weights: Any) -> Any:
+            hidden = jax.nn.relu(jax.lax.conv(images, weights[0], (1, 1), "VALID")).reshape(64, -1)
+            return -(jax.nn.log_softmax(hidden @ weights[1]) * labels).sum(axis=1).mean()
+
+        step = jax.jit(lambda weights: [w - 0.01 * g for w, g in zip(weights, jax.grad(loss)(weights))])
+        state = [weights]
+
+        def one() -> None:
+            state[0] = step(state[0])
+            state[0][1].block_until_ready()
+
+        return one

@@ -1,0 +1,163 @@
+"""The full level, the same for every framework: what its engine is asked for, and what has to come of it.
+
+An engine's methods return plain numbers and, where it can be told, the device that made them; what cannot be done here
+they say with SkippedError.
+"""
+
+import random
+from typing import TYPE_CHECKING, Any, List, Tuple
+
+if TYPE_CHECKING:
+    from envcheck.smoke.children.start import Report
+
+SIZE = 2048
+# Of the typical number, the root of the size: TF32 keeps 10 bits of each factor, half adds up in 11 bits on some CPUs.
+ALLOWED = {"float32": 5e-3, "float16": 5e-2}
+LEFT, RIGHT = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+PRODUCT, SUM = [[22.0, 28.0], [49.0, 64.0]], [[44.0, 56.0], [98.0, 128.0]]
+MISSING = "GPU:99"
+SIDE = 8  # of the image that is convolved
+ROUNDED = 5e-3  # of the largest number: some of cuDNN's ways to convolve are not exact
+ROWS = 8  # of a device's share of the training data
+SHARE_ROUNDED = 1e-4
+
+
+class SkippedError(Exception):
+    """A check that cannot be made here, with the reason; a step knows it by its name."""
+
+
+def run(report: "Report", devices: List[str], engine: Any) -> None:
+    """Check one device at a time, then several together."""
+    targets = [name for name in devices if name.startswith("GPU")] or [n for n in devices if n.startswith("CPU")]
+    if report.gpu != "all":
+        check_alone(report, engine, targets[0])
+    towers(report, engine, (targets * 2)[:2])
+    if len(targets) > 1:
+        for source, target in zip(targets, targets[1:] + targets[:1]):
+            copy(report, engine, source, target)
+    elif report.gpu == "cpu":
+        targets = targets * 2  # a framework with one CPU: used twice, it stands for two GPUs
+    if len(targets) > 1:
+        reduce_over_all(report, engine, targets)
+        train_together(report, engine, targets)
+
+
+def check_alone(report: "Report", engine: Any, device: str) -> None:
+    """Check what one device can do by itself."""
+    for kind in sorted(ALLOWED):
+        multiply_large(report, engine, device, kind)
+    convolve(report, engine, device)
+    with report.step("jit", device) as step:
+        step.judge(*engine.compiled(device))
+    if device.startswith("GPU"):
+        engine.check_memory(report, device)
+    ask_for_missing(report, engine)
+    fall_back(report, engine)
+
+
+def multiply_large(report: "Report", engine: Any, device: str, kind: str) -> None:
+    """Multiply random matrices and hold the product against double precision."""
+    size = 512 if kind == "float16" and device.startswith("CPU") else SIZE  # half on a CPU is slow
+    with report.step("matmul %d %s" % (size, kind), device) as step:
+        error, place = engine.large_error(device, kind, size)
+        step.within(error, ALLOWED[kind], place)
+
+
+def convolve(report: "Report", engine: Any, device: str) -> None:
+    """Sum 3 x 3 neighbours of 0 to 63 by a convolution, which cuDNN does on a GPU."""
+    with report.step("convolution", device) as step:
+        image = [[float(SIDE * y + x) for x in range(SIDE)] for y in range(SIDE)]
+        inner = range(1, SIDE - 1)
+        wanted = [9.0 * image[y][x] for y in inner for x in inner]  # the mean of these neighbours is the middle one
+        found, place = engine.convolve(device, image)
+        step.within(largest_difference(found, wanted), ROUNDED, place)
+
+
+def ask_for_missing(report: "Report", engine: Any) -> None:
+    """Ask for a device that is not there: the framework has to refuse."""
+    with report.step("missing device") as step:
+        try:
+            asked = engine.ask_for_missing()
+            step.failed("%s was asked for, and no error came" % asked, "device-placement")
+        except engine.refusals as error:
+            step.passed("refused, as it should be: %s" % str(error).splitlines()[0][:200])
+
+
+def fall_back(report: "Report", engine: Any) -> None:
+    """Ask for the same with soft placement, where a framework has that: it has to take another device."""
+    if hasattr(engine, "soften"):
+        with report.step("soft placement") as step:
+            found, place = engine.soften()
+            (step.passed if found == PRODUCT else step.failed)("%s was asked for, %s took it" % (MISSING, place))
+
+
+def towers(report: "Report", engine: Any, targets: List[str]) -> None:
+    """Multiply in two towers and add on the CPU."""
+    with report.step("towers on %s" % " and ".join(targets), "CPU:0") as step:
+        found, place = engine.towers(targets)
+        step.judge(found, SUM, place)
+
+
+def copy(report: "Report", engine: Any, source: str, target: str) -> None:
+    """Copy a matrix from one device to another."""
+    with report.step("copy from %s" % source, target) as step:
+        found, place, how = engine.copy(source, target)
+        step.judge(found, LEFT, place)
+        step.said["message"] += how
+
+
+def reduce_over_all(report: "Report", engine: Any, targets: List[str]) -> None:
+    """Add 1, 2, 3 ... over all devices, each of which has to get the sum."""
+    with report.step("all-reduce over %s" % ", ".join(targets)) as step:
+        found, by = engine.reduce(targets)
+        wanted = [float(sum(range(len(targets) + 1)))] * len(targets)
+        (step.passed if found == wanted else step.failed)("%s gave %s, right is %s" % (by, found, wanted))
+
+
+def train_together(report: "Report", engine: Any, targets: List[str]) -> None:
+    """Compare the gradient of a linear model, a share of the rows on each device, with that on one device."""
+    with report.step("gradients over %s" % ", ".join(targets)) as step:
+        source = random.Random(1)  # noqa: S311 - test data
+        # Sixteenths are exact in TF32, too: devices of different kinds agree.
+        rows = [[source.randint(-16, 16) / 16.0 for _ in range(4)] for _ in range(ROWS * len(targets))]
+        together, alone = engine.gradients(rows, targets)
+        step.within(max(largest_difference(each, alone) for each in together), SHARE_ROUNDED, step.device)
+
+
+def largest_difference(found: List[float], wanted: List[float]) -> float:
+    """Return the largest difference between numbers, as a share of the largest number wanted."""
+    if len(found) != len(wanted):
+        return float("inf")
+    differences = [abs(one - other) for one, other in zip(found, wanted)]
+    worst = max(differences) if all(each == each for each in differences) else float("nan")  # noqa: PLR0124 - a NaN
+    return worst / max(abs(each) for each in wanted)
+
+
+def channels_last(image: List[List[float]]) -> Tuple[Any, Any]:
+    """Return an image and 3 x 3 ones as TensorFlow's convolution takes them."""
+    return [[[[value] for value in row] for row in image]], [[[[1.0]]] * 3] * 3
+
+
+def whole_numbers(found: Any) -> List[List[float]]:
+    """Undo the eighths that a compiled product is made of: whole numbers again, to rounding."""
+    return [[round(8.0 * float(number), 3) for number in row] for row in found]
+
+
+def eighths() -> Tuple[List[List[float]], List[List[float]]]:
+    """Return factors whose exponential is no infinity; eighths are exact in every precision, TF32 among them."""
+    return [[number / 8.0 for number in row] for row in LEFT], RIGHT
+
+
+def random_factors(kind: str, size: int) -> Any:
+    """Return two square matrices of a precision."""
+    import numpy as np
+
+    return np.random.RandomState(0).standard_normal((2, size, size)).astype(kind)
+
+
+def product_error(found: Any, factors: Any) -> float:
+    """Return the largest error of a product, as a share of the typical number: the root of the size."""
+    import numpy as np
+
+    left, right = (each.astype("float64") for each in factors)
+    return float(np.abs(np.asarray(found).astype("float64") - np.matmul(left, right)).max() / len(left) ** 0.5)

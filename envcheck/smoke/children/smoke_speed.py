@@ -1,0 +1,121 @@
+"""The bench level, the same for every framework: measure what its engine does on each device, and say what it means."""
+
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+
+if TYPE_CHECKING:
+    from envcheck.smoke.children.smoke_card import attributes, expected
+    from envcheck.smoke.children.start import Report
+else:
+    from smoke_card import attributes, expected
+
+SMALL, LARGE = 1024, 8192  # a side of the matrices: a fast GPU is done with less before it is busy
+COPIED, WITHIN = 64 << 20, 512 << 20  # bytes, to the device and within it: many times what its caches hold
+ENOUGH = 0.3  # seconds of one measurement, at least
+SINCE_AMPERE = {"tf32", "bfloat16"}
+ABOUT_SPEED = "a TFLOP/s is a million million multiplications and additions a second; training is mostly these"
+ABOUT_COPIES = "how fast batches reach the GPU; a GPU that waits for its data is no faster than this"
+ABOUT_MEMORY = "how fast the GPU reads and writes its own memory; small operations are bound by it"
+ABOUT_STEP = "a step: 64 images of 28 x 28 through a small convolutional network, and back"
+
+
+def run(report: "Report", devices: List[str], engine: Any) -> None:
+    """Measure matmuls, copies and training steps; an engine's methods return an action that ends when it is done."""
+    if report.gpu == "all":
+        return  # each GPU was measured alone
+    targets = [name for name in devices if name.startswith("GPU")] or devices[:1]
+    for device in targets:
+        for precision in precisions_of(device, engine):
+            multiply(report, engine, device, precision)
+        if device.startswith("GPU"):
+            copy(report, engine, device)
+    train(report, engine, targets + ["CPU:0"] if targets[0].startswith("GPU") else targets)
+
+
+def precisions_of(device: str, engine: Any) -> List[str]:
+    """List the precisions to measure: on a CPU two, on a GPU those that it and the framework have."""
+    if not device.startswith("GPU"):
+        return ["float32", "float16"]
+    is_ampere = attributes().get("major", 0) >= 8
+    return [name for name in engine.precisions if is_ampere or name not in SINCE_AMPERE]
+
+
+def multiply(report: "Report", engine: Any, device: str, precision: str) -> None:
+    """Tell the TFLOP/s of a large product."""
+    with report.step("speed of %s" % precision, device) as step:
+        size, seconds = product_time(engine, device, precision)
+        speed, best = (
+            2.0 * size**3 / seconds / 1e12,
+            expected(attributes()).get(precision) if device.startswith("GPU") else None,
+        )
+        name = "matmul %s %d x %d" % (precision, size, size)
+        report.measure(step.check, device, name, speed, "TFLOP/s", share(speed, best) + ABOUT_SPEED)
+        step.passed("%s: %.3g TFLOP/s" % (name, speed))
+
+
+def product_time(engine: Any, device: str, precision: str) -> Tuple[int, float]:
+    """Return a size that keeps the device busy without taking long, and the seconds of its product."""
+    size = SMALL if precision == "float32" or device.startswith("GPU") else SMALL // 4  # half on a CPU is slow
+    seconds = seconds_of(engine.multiply(device, precision, size))
+    if device.startswith("GPU"):
+        while size < LARGE and 8 * seconds < ENOUGH:
+            size *= 2
+            seconds = seconds_of(engine.multiply(device, precision, size))
+    return size, seconds
+
+
+def copy(report: "Report", engine: Any, device: str) -> None:
+    """Tell the GB/s to the device and within it."""
+    with report.step("speed of copies", device) as step:
+        up = COPIED / seconds_of(engine.copy_to(device, COPIED)) / 1e9
+        within = 2.0 * WITHIN / seconds_of(engine.copy_within(device, WITHIN)) / 1e9  # each byte is read and written
+        report.measure(step.check, device, "host to device", up, "GB/s", ABOUT_COPIES)
+        whole = not report.gpu.startswith("MIG-")  # an instance has a part of the width, which the driver does not tell
+        best = expected(attributes()).get("memory") if whole else None
+        report.measure(step.check, device, "device to device", within, "GB/s", share(within, best) + ABOUT_MEMORY)
+        step.passed("%.3g GB/s to the device, %.3g GB/s within it" % (up, within))
+
+
+def train(report: "Report", engine: Any, devices: List[str]) -> None:
+    """Tell the time of a training step on each device, and compare."""
+    found = {}  # type: Dict[str, float]
+    for device in devices:
+        with report.step("training", device) as step:
+            found[device] = seconds_of(engine.train(device)) * 1e3
+            report.measure(step.check, device, "training step", found[device], "ms", compared(found, device))
+            step.passed("%.3g ms a step" % found[device])
+
+
+def compared(found: Dict[str, float], device: str) -> str:
+    """Return the sentence on a device's time for a step; on the CPU's, once the GPU's is known, how they compare."""
+    gpus = [taken for name, taken in found.items() if name.startswith("GPU")]
+    if device.startswith("GPU") or not gpus:
+        return ABOUT_STEP
+    times = found[device] / gpus[0]
+    if times >= 1:
+        return "the GPU is %.1f times as fast; with a larger network its lead grows" % times
+    return "the CPU is faster here, which is normal: so small a network is done before a GPU has been told what to do"
+
+
+def seconds_of(action: Callable[[], Any]) -> float:
+    """Return the seconds an action takes, the best of three rounds; the first call, which compiles, is not counted."""
+    action()
+    begun = time.time()
+    action()
+    times = max(1, min(1000, int(ENOUGH / 3 / max(time.time() - begun, 1e-6))))
+    rounds = []
+    for _ in range(3):
+        begun = time.time()
+        for _ in range(times):
+            action()
+        rounds.append((time.time() - begun) / times)
+    return max(min(rounds), 1e-9)
+
+
+def share(found: float, best: Optional[float]) -> str:
+    """Say how much of what the hardware should reach this is, where the driver tells that."""
+    if not best:
+        return ""
+    if found > 1.05 * best:
+        return "more than the %.3g that clock and width allow without tensor cores, which take part here; " % best
+    return "%.0f %% of the %.3g that clock and width allow; " % (100 * found / best, best)

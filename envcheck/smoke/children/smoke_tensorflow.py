@@ -1,0 +1,49 @@
+"""What the tests of TensorFlow 1 and 2 share: MirroredStrategy, and a share of the memory."""
+
+import os
+from typing import TYPE_CHECKING, Any, Callable, List
+
+if TYPE_CHECKING:
+    from envcheck.smoke.children import smoke_card as card
+    from envcheck.smoke.children.smoke_full import SkippedError
+    from envcheck.smoke.children.start import Report
+else:
+    import smoke_card as card
+    from smoke_full import SkippedError
+
+
+def over(tf: Any, targets: List[str]) -> Any:
+    """Return the strategy over these devices."""
+    if not hasattr(tf, "distribute"):
+        raise SkippedError("MirroredStrategy came to tf.distribute with TensorFlow 1.13")
+    return tf.distribute.MirroredStrategy(["/device:" + target for target in targets])
+
+
+def on_all(tf: Any, strategy: Any, part: Callable[[Any], Any], compiled: Callable[[Any], Any]) -> List[Any]:
+    """Run `part(index)` on each device at once and add up what it returns; return the sum each device got."""
+    start = getattr(strategy, "run", None) or getattr(strategy, "experimental_run_v2", None)  # run: TensorFlow 2.2
+    if start is None:
+        raise SkippedError("what adds up within MirroredStrategy came with TensorFlow 1.14")
+
+    def summed() -> Any:
+        replica = tf.distribute.get_replica_context()
+        return replica.all_reduce(tf.distribute.ReduceOp.SUM, part(replica.replica_id_in_sync_group))
+
+    return list(strategy.experimental_local_results(start(compiled(summed))))
+
+
+def share(report: "Report") -> Any:
+    """Compute once with per_process_gpu_memory_fraction set; ask the driver how much is gone."""
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
+    with report.step("memory share", "GPU:0") as step:
+        before = card.memory()
+        import tensorflow as tf
+
+        v1 = tf.compat.v1 if tf.__version__.split(".")[0] != "1" else tf
+        options = v1.GPUOptions(per_process_gpu_memory_fraction=card.SHARE)
+        with tf.Graph().as_default(), v1.Session(config=v1.ConfigProto(gpu_options=options)) as session:
+            with tf.device("/device:GPU:0"):
+                left, right = v1.placeholder("float32", [1, 2]), v1.placeholder("float32", [2, 1])
+                product = tf.matmul(left, right)
+            found = session.share(product, {left: [[1.0, 2.0]], right: [[3.0], [4.0]]}).tolist()
+            card.judge_share(step, before, right=found == [[11.0]])

@@ -1,0 +1,119 @@
+"""Every file of data/ is decoded into its typed rows, and what does not fit is refused with file and row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envcheck.diff.facts import comparisons
+from envcheck.explain.signatures import load_signatures
+from envcheck.gpus.fits import training_memory
+from envcheck.host import data_files
+from envcheck.host.data_files import DataError, load_data
+from envcheck.install.preflight import measured_room
+from envcheck.matrix.images import load_base_images
+from envcheck.model import Citation, dataclass, field_names
+from envcheck.model.gpu_products import GpuTable
+from envcheck.plan.plan_data import Companions, companion_row, conda_builds_data, plan_data
+from envcheck.probes.gpus import JetsonTable
+from envcheck.probes.host import KnownVariables
+from envcheck.rules.catalogue import catalogue
+from envcheck.rules.cuda_wheels import CudaWheels
+from envcheck.rules.dependencies import SharedModules
+from envcheck.rules.extensions import BuiltWhenUsed
+from envcheck.rules.partial_code import PartialCode
+from envcheck.rules.pytorch_index import PytorchIndex
+from envcheck.rules.wheel_tags import PipTags
+
+DATA = Path(__file__).parents[2] / "data"
+TABLES: list[tuple[str, type]] = [
+    ("built_when_used", BuiltWhenUsed),
+    ("companions", Companions),
+    ("cuda_wheels", CudaWheels),
+    ("environment_variables", KnownVariables),
+    ("gpus", GpuTable),
+    ("jetson", JetsonTable),
+    ("partial_code", PartialCode),
+    ("pip_tags", PipTags),
+    ("pytorch_index", PytorchIndex),
+    ("shared_modules", SharedModules),
+]
+LOADERS: list[Callable[[], object]] = [
+    load_base_images,
+    catalogue,
+    comparisons,
+    conda_builds_data,
+    load_signatures,
+    measured_room,
+    plan_data,
+]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a made-up file."""
+
+    name: str
+    numbers: tuple[int, ...] = ()
+    or_: str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A made-up file."""
+
+    rows: tuple[Row, ...]
+    citation: Citation = Citation("a document")
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def load(content: dict[str, Any]) -> Table:
+        monkeypatch.setattr(data_files, "_loaded", {})
+        monkeypatch.setattr(data_files, "read_data", lambda name: json.dumps(content).encode())
+        return load_data("made_up", Table)
+
+    return load
+
+
+@pytest.mark.parametrize(("name", "kind"), TABLES)
+def test_a_shipped_file_fits_its_type(name: str, kind: type) -> None:
+    assert field_names(load_data(name, kind))
+
+
+def test_shipped_files_with_a_function_of_their_own_fit_their_types() -> None:
+    assert all(load() for load in LOADERS)
+    assert training_memory().dtypes["int8"].trains is False
+    assert companion_row("torchvision").frameworks == ("torch",)
+    assert companion_row("numpy").fits == {}
+
+
+def test_a_file_is_read_whole_into_rows(read: Any) -> None:
+    table = read({"schema": "x/1", "about": "for people", "rows": [{"name": "a", "numbers": [1, 2], "or": "b"}]})
+    assert table == Table((Row("a", (1, 2), "b"),))
+
+
+def test_a_file_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = load_data("jetson", JetsonTable)
+    monkeypatch.setattr(data_files, "read_data", lambda name: pytest.fail(f"{name} is read again"))
+    assert load_data("jetson", JetsonTable) is first
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"name": "a"}, {"nme": "b"}], r"data/made_up.json: Table.rows\[1\]: unknown field 'nme'"),
+        ([{"name": "a"}, {"numbers": []}], r"Table.rows\[1\]: Row misses name"),
+        ([{"name": "a", "numbers": [1, "2"]}], r"Table.rows\[0\].numbers\[1\]: expected int, found str"),
+        ([{"name": None}], r"Table.rows\[0\].name: expected str, found NoneType"),
+        ([{"name": "a", "or": 3}], r"Table.rows\[0\].or: expected str, found int"),
+        ({}, "Table.rows: expected a list, found dict"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_file_and_row(read: Any, rows: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read({"rows": rows})

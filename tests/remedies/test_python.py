@@ -1,0 +1,102 @@
+"""Commands for the inspected environment: built from validated fields only."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from envcheck.actions import InstallCondaPackages, InstallPackages
+from envcheck.actions.environments import is_requirement
+from envcheck.model import Absent
+from envcheck.remedies.situation import Situation
+from tests.rules.factory_python import UNREADABLE, context, facts, known
+from tests.typed import argv, argvs
+
+
+def on(**python: Any) -> Situation:
+    return Situation(context(facts(**python)))
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("tensorflow[and-cuda]==2.15.1", True),
+        ("protobuf<3.20,>=3.9.2", True),
+        ("tf-keras==2.16.*", True),
+        ("torch==2.8.0; rm -rf /", False),
+        ("--index-url=http://evil", False),
+        ("torch @ https://evil/x.whl", False),
+        ("$(reboot)", False),
+        ("", False),
+    ],
+)
+def test_only_plain_requirements_enter_a_command(text: str, plain: bool) -> None:
+    assert is_requirement(text) == plain
+    assert bool(on().install(text)) == plain
+    if text and not plain:
+        with pytest.raises(ValueError, match=re.escape(text)):
+            argv(InstallPackages((text,), "python3"))
+
+
+def test_indexes_but_pytorchs_are_refused() -> None:
+    (action,) = on().install("torch", index="https://download.pytorch.org/whl/cu126", force=True)
+    assert argv(action)[-4:] == ("--force-reinstall", "--index-url", "https://download.pytorch.org/whl/cu126", "torch")
+    with pytest.raises(ValueError, match="evil"):
+        on().install("torch", index="https://evil/simple")
+
+
+@pytest.mark.parametrize(
+    ("python", "typed"),
+    [
+        (known("/env/bin/python"), "/env/bin/python"),
+        (known("~/my env/bin/python"), "~/my env/bin/python"),
+        (known("/home/<user>/bin/python"), "python3"),
+        (known("-c evil"), "python3"),
+        (UNREADABLE, "python3"),
+    ],
+)
+def test_the_interpreter_is_typed_as_it_was_found(python: Any, typed: str) -> None:
+    assert on(executable=python).python == typed
+
+
+def test_the_interpreter_on_windows() -> None:
+    assert on(executable=UNREADABLE, host={"os": known("windows")}).python == "python"
+
+
+def test_what_comes_first() -> None:
+    managed = on(externally_managed=known(True)).install("torch")
+    assert argvs(managed) == [
+        ("/env/bin/python", "-m", "venv", ".venv"),
+        (".venv/bin/python", "-m", "pip", "install", "torch"),
+    ]
+    windows = on(externally_managed=known(True), host={"os": known("windows")}).install("torch")
+    assert argv(windows[1], "windows")[0] == ".venv\\Scripts\\python.exe"
+    without_pip = on(pip_version=Absent()).install("torch")
+    assert [argv(action)[2] for action in without_pip] == ["ensurepip", "pip"]
+    assert on().install() == ()
+
+
+def test_removal_and_conda() -> None:
+    assert argv(on().uninstall("tensorflow", "evil name")[0])[-2:] == ("-y", "tensorflow")
+    assert on().uninstall("evil name") == ()
+    assert argv(InstallCondaPackages(("libstdcxx-ng",))) == ("conda", "install", "-c", "conda-forge", "libstdcxx-ng")
+    with pytest.raises(ValueError, match="evil"):
+        argv(InstallCondaPackages(("evil; name",)))
+
+
+def test_a_new_environment_takes_minors_only() -> None:
+    assert on().new_environment("3.12; evil") == ()
+
+
+def test_loader_folders_must_be_plain() -> None:
+    assert on().add_loader_folders(["/env/$(evil)/lib"]) == ()
+    assert on(prefix=known("/env'; evil")).add_loader_folders(["/env/lib"]) == ()
+    program, hook = argvs(on().add_loader_folders(["/a", "/a", "/b", "/env/lib"]))
+    assert (program[4], hook[4]) == ("/env/bin/envcheck-cuda", "/env/bin/activate")
+    assert [line for line in program if line.startswith("add ")] == ['add /a /b "$prefix"/lib']
+
+
+def test_nothing_activates_a_systems_python() -> None:
+    assert on(kind=known("system")).add_loader_folders(["/usr/local/cuda/lib64"]) == ()
