@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from envcheck.matrix.load import load_matrix
-from envcheck.model import Command, Facts, HostFacts, Known, Source, replaced
+from envcheck.model import Command, Facts, HostFacts, Known, Source, replace
 from envcheck.plan.proofs import Proof, proof_of
 from envcheck.rules import Context, Target
 from envcheck.rules.compiler_fixes import install_compiler
@@ -35,7 +35,7 @@ def judged(root: Path) -> Context:
         distribution_id=Known(told["ID"], HERE),
         distribution_version=Known(told["VERSION_ID"], HERE),
     )
-    return Context(replaced(Facts(), host=host), load_matrix(None), Target())
+    return Context(replace(Facts(), host=host), load_matrix(None), Target())
 
 
 def ran(root: Path, argv: tuple[str, ...], **variables: str) -> int:

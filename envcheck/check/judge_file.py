@@ -37,7 +37,7 @@ from envcheck.model import (
     ToolkitFacts,
     ToolkitInstall,
     Unknown,
-    value_of,
+    get_value,
 )
 from envcheck.rules import Context, Target, conclude, evaluate
 from envcheck.rules.builds import Build
@@ -339,7 +339,7 @@ def _without_extra(finding: Finding, context: Context, blueprint: Blueprint) -> 
 
 def _lacking(build: Build, image: Image) -> Iterator[str]:
     """Name the libraries by the major version that their file names bear."""
-    cuda, cudnn = (_major(value_of(fact) or "") for fact in (build.cuda, build.cudnn))
+    cuda, cudnn = (_major(get_value(fact) or "") for fact in (build.cuda, build.cudnn))
     if cuda and (image.flavor not in {"runtime", "devel"} or _major(image.cuda) != cuda):
         yield f"CUDA {cuda}"
     if cudnn and image.cudnn not in {"any", cudnn}:
@@ -349,7 +349,7 @@ def _lacking(build: Build, image: Image) -> Iterator[str]:
 def _another_image(context: Context, image: Image) -> Fix | None:
     """Name the image that the build takes its CUDA from: packages laid over another one do not make it."""
     for build in target_builds(context):
-        cuda, cudnn = value_of(build.cuda), value_of(build.cudnn)
+        cuda, cudnn = get_value(build.cuda), get_value(build.cudnn)
         if cuda:
             holds = f"CUDA {cuda}" + (f" and cuDNN {_major(cudnn)}" if cudnn else "")
             other = (

@@ -64,10 +64,10 @@ def live_snapshot(python: str, env: str, without: Collection[str] = (), *, alone
 
 def looked_at(report: Report, python: str, env: str) -> Report:
     """Note in a report by which options another command looks at the same environment."""
-    from envcheck.model import replaced
+    from envcheck.model import replace
 
     options = (*(("--python", python) if python else ()), *(("--env", env) if env else ()))
-    noted: Report = replaced(report, inspected=options)
+    noted: Report = replace(report, inspected=options)
     return noted
 
 

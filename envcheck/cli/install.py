@@ -21,7 +21,7 @@ from envcheck.install.journal import BEGUN, RESTORING, Journal, Place, place_of,
 from envcheck.install.run import UnsettledError, held_place, words_of
 from envcheck.install.steps import AdaptError, Here, Taken, adapted, taken
 from envcheck.matrix.versions import within
-from envcheck.model import COMPATIBLE, Absent, Facts, Known, dataclass, replaced
+from envcheck.model import COMPATIBLE, Absent, Facts, Known, dataclass, replace
 from envcheck.model.plans import CONDA, PIP, UV, Plan, PlannedRelease
 from envcheck.plan.activation import EVERY_SHELL
 from envcheck.plan.existing_environment import Standing
@@ -117,7 +117,7 @@ class InstallProgress:
 
     def _machine(self, steps: tuple[Taken, ...]) -> None:
         """Say what was done to the machine, and how to take it back: that is never done by itself."""
-        self.result = replaced(self.result, machine=steps)
+        self.result = replace(self.result, machine=steps)
         if steps:
             self._say("Done to this machine, newest first; none of it is taken back by itself:")
         for step in steps:
@@ -180,7 +180,7 @@ def plan_to_run(asked: Asked, place: Place, *, system: bool) -> Planned:
     if not plan.releases or plan.blocked_by:
         return made
     try:
-        return replaced(made, plan=adapted(plan, _here(plan, facts, asked), system=system, typed=typed_here))
+        return replace(made, plan=adapted(plan, _here(plan, facts, asked), system=system, typed=typed_here))
     except AdaptError as error:
         raise UserError(str(error)) from None
 
@@ -385,7 +385,7 @@ def run_session(asked: Asked, manner: Manner) -> int:
     from envcheck.cli.plan import verdict_on
     from envcheck.plan.requests import RequestError, check_folder
 
-    asked = replaced(asked, folder=asked.folder or USUAL[asked.installer == CONDA])
+    asked = replace(asked, folder=asked.folder or USUAL[asked.installer == CONDA])
     try:
         check_folder(asked.folder)
     except RequestError as error:

@@ -10,7 +10,7 @@ import click
 
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, UserError
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, replaced
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, replace
 from envcheck.model.plans import Plan
 from envcheck.plan.activation import shells_of
 from envcheck.plan.requests import PLATFORMS, Description, Wish
@@ -102,9 +102,9 @@ def verified(plan: Plan) -> tuple[Plan, str]:
         with slow_programs():
             return verify_plan(plan, os.environ), ""
     except UnresolvableError as error:
-        return replaced(plan, verified=f"Not verified: {error}"), INCOMPATIBLE
+        return replace(plan, verified=f"Not verified: {error}"), INCOMPATIBLE
     except UnreachableError as error:
-        return replaced(plan, verified=f"Not verified: {error}"), UNDETERMINED
+        return replace(plan, verified=f"Not verified: {error}"), UNDETERMINED
 
 
 _OF_CUDA = ("toolkits", "cudnn tensorrt nccl")  # probes that concern a plan for the GPU alone
@@ -207,10 +207,10 @@ def _read(said: Description, snapshot_file: str | None) -> Facts | None:
 
 def _with_cuda(facts: Facts) -> Facts:
     """Read this machine's CUDA libraries, too."""
-    from envcheck.model import replaced
+    from envcheck.model import replace
 
     read = inspect.live_snapshot("", "", (*_OF_NONE, *_OF_ALL)).facts
-    return replaced(facts, toolkits=read.toolkits, cudnn=read.cudnn, tensorrt=read.tensorrt, nccl=read.nccl)
+    return replace(facts, toolkits=read.toolkits, cudnn=read.cudnn, tensorrt=read.tensorrt, nccl=read.nccl)
 
 
 def _check_python(facts: Facts) -> None:

@@ -97,13 +97,13 @@ def _machine(command: tuple[str, ...]) -> Snapshot:
 def _python_of(program: str) -> str:
     """Return the path of the Python that a program is or that its first line names; "" for neither."""
     from envcheck.host.local import LocalHost
-    from envcheck.model import value_of
+    from envcheck.model import get_value
 
     host = LocalHost()
     name = PurePath(program).name
-    path = value_of(host.find_program(program)) or "" if name == program else program
+    path = get_value(host.find_program(program)) or "" if name == program else program
     if re.fullmatch(r"python[\d.]*t?(?:\.exe)?", name):
         return path
-    first = (value_of(host.read_text(path, 256)) or "").partition("\n")[0] if path else ""
+    first = (get_value(host.read_text(path, 256)) or "").partition("\n")[0] if path else ""
     named = re.match(r"#!\s*(/\S*/python[\d.]*t?)\b", first)
     return named.group(1) if named else ""

@@ -30,7 +30,7 @@ from envcheck.model import (
     Known,
     Unknown,
     dataclass,
-    replaced,
+    replace,
 )
 from envcheck.probes.collection import Redactor
 from envcheck.probes.cuda_libraries import cuda_data
@@ -232,7 +232,7 @@ def _run(
         for each in run_jobs(task, jobs, progress.begins):
             progress.ends(each)
             runs.append(each)
-        done: Session = replaced(session, runs=tuple(runs))
+        done: Session = replace(session, runs=tuple(runs))
         keep = verdict_of(done) != COMPATIBLE
         return done if keep else _without_logs(done)
     finally:
@@ -254,7 +254,7 @@ def _task(wanted: SmokeOptions, inspected: Inspected, folder: str) -> Task:
 
 
 def _without_logs(session: Session) -> Session:
-    without: Session = replaced(session, runs=tuple(replaced(each, log="") for each in session.runs))
+    without: Session = replace(session, runs=tuple(replace(each, log="") for each in session.runs))
     return without
 
 

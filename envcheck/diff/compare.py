@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from envcheck.diff.facts import Difference, Led, compare_facts, table
 from envcheck.matrix.query import Matrix
@@ -19,6 +18,7 @@ from envcheck.model import (
     Report,
     Snapshot,
     dataclass,
+    replace,
 )
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.registry import RULES

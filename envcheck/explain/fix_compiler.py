@@ -5,7 +5,7 @@ from __future__ import annotations
 from envcheck.explain.fix_context import context_of
 from envcheck.explain.log import number
 from envcheck.explain.told import Told, plain
-from envcheck.model import Command, Fix, Way, replaced
+from envcheck.model import Command, Fix, Way, replace
 from envcheck.rules.compiler_fixes import compiler_anywhere
 
 
@@ -27,7 +27,7 @@ def older_compiler(told: Told) -> Fix | None:
     is_newer = bool(takes) and gcc[0] > number(highest)[0]
     newer = (Way(f"Use CUDA {takes[-1]} or newer, which takes gcc {gcc[0]}."),) if is_newer else ()
     fix = compiler_anywhere(context_of(told), number(highest)[0])
-    changed: Fix = replaced(fix, alternatives=(*fix.alternatives, *newer))
+    changed: Fix = replace(fix, alternatives=(*fix.alternatives, *newer))
     return changed
 
 

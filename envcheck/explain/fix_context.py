@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from envcheck.explain.stated import all_facts
 from envcheck.explain.told import Told
-from envcheck.model import Command, Fact, Known, Source, Unknown, replaced
+from envcheck.model import Command, Fact, Known, Source, Unknown, replace
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import is_requirement, python_program
@@ -25,7 +25,7 @@ def context_of(told: Told) -> Context:
     host, python = facts.host, facts.python
     system = log.first("os").lower()
     known = next((name for name in _SYSTEMS if name in system), "")
-    host = replaced(
+    host = replace(
         host,
         os=_or(host.os, told.system),
         container=_or(host.container, _container(told)),
@@ -33,8 +33,8 @@ def context_of(told: Told) -> Context:
         distribution_id=_or(host.distribution_id, known),
         architecture=_or(host.architecture, log.architecture),
     )
-    python = replaced(python, kind=_or(python.kind, "conda" if log.values("conda") else ""))
-    return Context(replaced(facts, host=host, python=python), log.matrix)
+    python = replace(python, kind=_or(python.kind, "conda" if log.values("conda") else ""))
+    return Context(replace(facts, host=host, python=python), log.matrix)
 
 
 def _container(told: Told) -> str:

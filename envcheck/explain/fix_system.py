@@ -6,7 +6,7 @@ import re
 
 from envcheck.explain.fix_context import context_of
 from envcheck.explain.told import Told, plain
-from envcheck.model import Command, Fix, replaced
+from envcheck.model import Command, Fix, replace
 
 _TWO = Command(
     ("sh", "-c", "dpkg -l | grep -E 'nvidia-(driver|dkms|kernel)|libnvidia-compute|libcuda1'"),
@@ -38,7 +38,7 @@ def install(told: Told) -> Fix:
 
     fix = install_driver(context_of(told), None)
     quiet = told.system in ("windows", "darwin") or told.log.in_wsl
-    changed: Fix = fix if quiet else replaced(fix, commands=(_LOOK, *fix.commands))
+    changed: Fix = fix if quiet else replace(fix, commands=(_LOOK, *fix.commands))
     return changed
 
 
@@ -48,7 +48,7 @@ def reload(told: Told) -> Fix:
 
     fix = reload_driver(context_of(told))
     two = any({"kernel", "dso"} <= set(event.captured) for event in told.claim.events)
-    changed: Fix = replaced(fix, commands=(*fix.commands, _TWO)) if two and fix.commands else fix
+    changed: Fix = replace(fix, commands=(*fix.commands, _TWO)) if two and fix.commands else fix
     return changed
 
 
@@ -72,7 +72,7 @@ def sign(told: Told) -> Fix:
     from envcheck.rules.fixes_driver import sign_module
 
     fix = sign_module(context_of(told))
-    changed: Fix = fix if len(fix.commands) > 1 else replaced(fix, commands=(*_SIGN, *fix.commands))
+    changed: Fix = fix if len(fix.commands) > 1 else replace(fix, commands=(*_SIGN, *fix.commands))
     return changed
 
 
@@ -83,7 +83,7 @@ def start_fabric(told: Told) -> Fix:
     named = (re.search(r"with driver version (\d{3}(?:\.\d+){1,2})", event.text) for event in told.claim.events)
     driver = told.log.driver or next((found.group(1) for found in named if found), "")
     fix = start_fabric_manager(context_of(told), driver)
-    changed: Fix = fix if len(fix.commands) > 1 else replaced(fix, commands=(*_fabric(driver), *fix.commands))
+    changed: Fix = fix if len(fix.commands) > 1 else replace(fix, commands=(*_fabric(driver), *fix.commands))
     return changed
 
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from envcheck.explain.log import Claim, Log
 from envcheck.explain.remedies import special_remedy, usual_remedy
 from envcheck.explain.told import Told
-from envcheck.model import Fix, Way, replaced
+from envcheck.model import Fix, Way, replace
 
 # Where a fix of a cause is built from the log and the matrix: imported when that cause is found.
 _BUILDERS = {
@@ -67,9 +67,9 @@ def joined_fix(ruled: Fix | None, own: Fix | None) -> Fix | None:
     if ruled.commands:
         planned = tuple(item for item in own.commands if item.argv[:2] == ("envcheck", "plan") and len(item.argv) > 3)
         ways = (Way("Plan for the machine as the log describes it.", planned),) if planned else ()
-        return replaced(ruled, alternatives=(*ruled.alternatives, *ways)) if ways else ruled
+        return replace(ruled, alternatives=(*ruled.alternatives, *ways)) if ways else ruled
     steps = tuple(item for item in own.commands if item.argv[:2] != ("envcheck", "doctor"))
-    joined: Fix = replaced(ruled, commands=steps, alternatives=own.alternatives)
+    joined: Fix = replace(ruled, commands=steps, alternatives=own.alternatives)
     return joined
 
 

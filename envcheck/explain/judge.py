@@ -32,7 +32,7 @@ from envcheck.model import (
     Report,
     Source,
     dataclass,
-    replaced,
+    replace,
 )
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.fixes_shell import fitted
@@ -280,7 +280,7 @@ def _finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:
     if ruled is None:
         return own
     fix = joined_fix(ruled.fix, own.fix)
-    joined: Finding = replaced(own, evidence=(*own.evidence, *ruled.evidence), fix=fix)
+    joined: Finding = replace(own, evidence=(*own.evidence, *ruled.evidence), fix=fix)
     return joined
 
 

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
-from envcheck.model import adopted, dataclass
+from envcheck.model import dataclass, make_record
 
 
 @dataclass(frozen=True)
@@ -88,4 +88,4 @@ def _document() -> dict[str, Any]:
 def _signature(row: dict[str, Any]) -> Signature:
     row["fragments"] = tuple(row["fragments"])
     row["proves"] = tuple(row.get("proves", ()))
-    return adopted(Signature, row)
+    return make_record(Signature, row)

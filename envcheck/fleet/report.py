@@ -5,13 +5,12 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from envcheck.fleet.results import Failure, HostResult, read_result, result_files
 from envcheck.host.processor import in_processes
 from envcheck.matrix.query import Matrix
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Finding, Fix, Report, Snapshot, dataclass
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Finding, Fix, Report, Snapshot, dataclass, replace
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.overview import overview
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from envcheck.fleet.collector import build_collector
@@ -21,7 +20,7 @@ from envcheck.fleet.results import (
     write_result,
 )
 from envcheck.host.process import interrupted_when_told, run_program
-from envcheck.model import Known, Snapshot, Unknown
+from envcheck.model import Known, Snapshot, Unknown, replace
 
 HOST = "localhost"
 

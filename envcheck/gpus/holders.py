@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from envcheck.host.data_files import read_data
 from envcheck.model import Absent, Fact, GpuProcess, Known, dataclass
-from envcheck.model.activity import GpuActivity, ProcessReading, SeenProcess
+from envcheck.model.activity import GpuActivity, ProcessInfo, ProcessScan
 
 RUNNING, ORPHANED, ZOMBIE, STUCK, OUTSIDE, DEAD, SERVICE = (
     "running", "orphaned", "zombie", "stuck", "outside", "dead", "service",
@@ -24,7 +24,7 @@ class Ending:
     remark: str = ""
 
 
-def ending_of(pid: int, seen: SeenProcess | None, reading: ProcessReading, system: str, index: int) -> Ending:
+def ending_of(pid: int, seen: ProcessInfo | None, reading: ProcessScan, system: str, index: int) -> Ending:
     """Say how process `pid`, on the GPU of this index, is ended; `seen` is None where the system does not show it."""
     if system == "windows":
         return Ending(RUNNING, ("taskkill", "/F", "/PID", str(pid)))
@@ -37,7 +37,7 @@ def ending_of(pid: int, seen: SeenProcess | None, reading: ProcessReading, syste
     return _service(seen, reading) or _alive(seen, reading)
 
 
-def _service(seen: SeenProcess, reading: ProcessReading) -> Ending | None:
+def _service(seen: ProcessInfo, reading: ProcessScan) -> Ending | None:
     if seen.pid == 1:
         return Ending(SERVICE, (), "It is the first process of this system or container.")
     known = _services().get(seen.name)
@@ -47,7 +47,7 @@ def _service(seen: SeenProcess, reading: ProcessReading) -> Ending | None:
     return Ending(SERVICE, stop, f"It {known['is']}.")
 
 
-def _alive(seen: SeenProcess, reading: ProcessReading) -> Ending:
+def _alive(seen: ProcessInfo, reading: ProcessScan) -> Ending:
     argv = _kill(seen.pid, seen.owner, reading)
     if seen.container:
         return Ending(RUNNING, argv, f"It runs in container {seen.container}.")
@@ -56,7 +56,7 @@ def _alive(seen: SeenProcess, reading: ProcessReading) -> Ending:
     return Ending(RUNNING, argv)
 
 
-def _unseen(pid: int, reading: ProcessReading, index: int) -> Ending:
+def _unseen(pid: int, reading: ProcessScan, index: int) -> Ending:
     if reading.isolated:
         return Ending(OUTSIDE, ("sudo", "kill", str(pid)), "It lives outside this container: type this on the host.")
     if reading.hides_others:
@@ -66,23 +66,23 @@ def _unseen(pid: int, reading: ProcessReading, index: int) -> Ending:
     )
 
 
-def _zombie(seen: SeenProcess, reading: ProcessReading, index: int) -> Ending:
+def _zombie(seen: ProcessInfo, reading: ProcessScan, index: int) -> Ending:
     if seen.parent <= 1:
         return Ending(ZOMBIE, _reset(index, reading), f"It is dead and still holds the GPU: {_RESET}")
     remark = f"It is dead, but its parent, process {seen.parent}, has not noticed: end that one."
     return Ending(ZOMBIE, _kill(seen.parent, seen.owner, reading), remark)
 
 
-def _kill(pid: int, owner: int, reading: ProcessReading) -> tuple[str, ...]:
+def _kill(pid: int, owner: int, reading: ProcessScan) -> tuple[str, ...]:
     own = reading.own_user in (0, owner)
     return (*(() if own else ("sudo",)), "kill", str(pid))
 
 
-def _reset(index: int, reading: ProcessReading) -> tuple[str, ...]:
+def _reset(index: int, reading: ProcessScan) -> tuple[str, ...]:
     return (*_as_root(reading), "nvidia-smi", "--gpu-reset", "-i", str(index))
 
 
-def _as_root(reading: ProcessReading) -> tuple[str, ...]:
+def _as_root(reading: ProcessScan) -> tuple[str, ...]:
     return () if reading.own_user == 0 else ("sudo",)  # in a container root often has no sudo
 
 
@@ -125,7 +125,7 @@ def listed_pids(gpus: tuple[GpuActivity, ...]) -> frozenset[int]:
     return frozenset(process.pid for activity in gpus for process in _listed(activity))
 
 
-def views(gpus: tuple[GpuActivity, ...], reading: ProcessReading, system: str) -> tuple[GpuView, ...]:
+def views(gpus: tuple[GpuActivity, ...], reading: ProcessScan, system: str) -> tuple[GpuView, ...]:
     """Put each process with each GPU that it holds."""
     told = listed_pids(gpus)
     return tuple(_view(activity, reading, system, told) for activity in gpus)
@@ -136,7 +136,7 @@ def _listed(activity: GpuActivity) -> tuple[GpuProcess, ...]:
     return processes.value if isinstance(processes, Known) else ()
 
 
-def _view(activity: GpuActivity, reading: ProcessReading, system: str, told: frozenset[int]) -> GpuView:
+def _view(activity: GpuActivity, reading: ProcessScan, system: str, told: frozenset[int]) -> GpuView:
     # In a PID namespace of its own the driver's number may name another process here: one without the GPU open.
     listed = {process.pid: process for process in _listed(activity)}
     seen = {process.pid: process for process in reading.processes if process.devices or not reading.isolated}
@@ -151,7 +151,7 @@ def _view(activity: GpuActivity, reading: ProcessReading, system: str, told: fro
     return GpuView(activity, holders, _unaccounted(activity))
 
 
-def _holder(pid: int, listed: GpuProcess | None, seen: SeenProcess | None, ending: Ending) -> Holder:
+def _holder(pid: int, listed: GpuProcess | None, seen: ProcessInfo | None, ending: Ending) -> Holder:
     return Holder(
         pid=pid,
         name=(seen.name if seen else "") or (listed.name if listed else ""),
@@ -184,7 +184,7 @@ def is_held_by_nobody_seen(view: GpuView) -> bool:
     return isinstance(left, Known) and left.value > bound
 
 
-def blind_spots(reading: ProcessReading, system: str) -> tuple[str, ...]:
+def blind_spots(reading: ProcessScan, system: str) -> tuple[str, ...]:
     """Say what could not be looked at."""
     said = []
     if system != "linux":

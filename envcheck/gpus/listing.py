@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from envcheck.gpus.fits import Fit, Job
 from envcheck.gpus.holders import GpuView
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Absent, Fact, Known, Unknown, dataclass, value_of
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Absent, Fact, Known, Unknown, dataclass, get_value
 from envcheck.model.activity import GpuActivity
 
 COLUMNS = ("timestamp", "name", "index", "utilization.gpu", "memory.total", "memory.used", "power.draw")
@@ -27,7 +27,7 @@ class Sampler:
 
         `timestamp` is nvidia-smi's: 2026/11/21 14:03:59.123; memory is in MiB, power in W, utilization in percent.
         """
-        told = {index: one for one in value_of(gpus) or () for index in _index(one)}
+        told = {index: one for one in get_value(gpus) or () for index in _index(one)}
         missing = LOST if told else UNKNOWN  # where NVML answers for others, this one is gone
         for index, activity in told.items():
             self._remember(index, activity)
@@ -39,7 +39,7 @@ class Sampler:
     def _remember(self, index: int, activity: GpuActivity) -> None:
         gpu = activity.gpu
         if isinstance(gpu.name, Known) or index not in self._names:
-            self._names[index] = value_of(gpu.name) or UNKNOWN
+            self._names[index] = get_value(gpu.name) or UNKNOWN
             self._totals[index] = _cell(gpu.memory_bytes, _mebibytes)
 
     def _row(self, timestamp: str, index: int, activity: GpuActivity) -> Row:
@@ -115,7 +115,7 @@ def judge(listing: Listing) -> tuple[str, str]:
 
 def _is_unread(view: GpuView) -> bool:
     # Of a GPU that MIG divides only root is told the sum; the instances are told all the same.
-    instances = value_of(view.activity.instances) or ()
+    instances = get_value(view.activity.instances) or ()
     told = any(isinstance(one.memory_bytes, Known) for one in instances)
     return isinstance(view.activity.gpu.memory_bytes, Unknown) and not told
 

@@ -7,7 +7,7 @@ import os
 import re
 from typing import Collection, Dict, Iterator, List, Optional, Set, Tuple
 
-from envcheck.model.activity import ProcessReading, SeenProcess
+from envcheck.model.activity import ProcessInfo, ProcessScan
 
 
 def available_memory() -> Optional[int]:
@@ -77,12 +77,12 @@ _LIMIT = 4096  # bytes of a file below /proc
 _CONTAINER = r"(?:docker|libpod|crio|cri-containerd|lxc|kubepods)[^\n]*?([0-9a-f]{12})[0-9a-f]{52}"
 
 
-def read_processes(wanted: Collection[int], folder: str = "/proc") -> ProcessReading:
+def read_processes(wanted: Collection[int], folder: str = "/proc") -> ProcessScan:
     """Read every process that has an NVIDIA device open and those `wanted`, except this one.
 
     A wanted process that is not there is left out: it has ended, or lives in another PID namespace.
     """
-    found: List[SeenProcess] = []
+    found: List[ProcessInfo] = []
     closed = 0
     pids = _pids(folder)
     for pid in pids:
@@ -95,7 +95,7 @@ def read_processes(wanted: Collection[int], folder: str = "/proc") -> ProcessRea
         if (devices or pid in wanted) and pid != os.getpid():
             found += _process(f"{folder}/{pid}", pid, devices, state)
     own = os.getuid() if hasattr(os, "getuid") else 0
-    return ProcessReading(tuple(found), closed, _is_isolated(folder), bool(pids) and 1 not in pids, own)
+    return ProcessScan(tuple(found), closed, _is_isolated(folder), bool(pids) and 1 not in pids, own)
 
 
 def _pids(folder: str) -> List[int]:
@@ -145,13 +145,13 @@ def _of_threads(folder: str) -> Tuple[Tuple[str, ...], str]:
     return (), ""
 
 
-def _process(folder: str, pid: int, devices: Tuple[str, ...], state: str) -> List[SeenProcess]:
+def _process(folder: str, pid: int, devices: Tuple[str, ...], state: str) -> List[ProcessInfo]:
     status = parse_status(_read(f"{folder}/status"))
     if not status:
         return []
     container = re.search(_CONTAINER, _read(f"{folder}/cgroup"))
     return [
-        SeenProcess(
+        ProcessInfo(
             pid=pid,
             name=status.get("Name", ""),
             owner=_number(status.get("Uid", "")),

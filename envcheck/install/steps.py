@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.install.journal import STEP, Journal
-from envcheck.model import dataclass, replaced
+from envcheck.model import dataclass, replace
 from envcheck.model.plans import CONDA, PIP, SYSTEM, Environment, Plan, Step
 from envcheck.plan.paths import interpreter
 
@@ -59,7 +59,7 @@ def unattended(step: Step) -> Step:
         words = (*_DEBCONF, *words)
     elif program in _UNASKED:
         words = (program, *_UNASKED[program], *rest)
-    quiet: Step = replaced(step, argv=(*sudo, *words))
+    quiet: Step = replace(step, argv=(*sudo, *words))
     return quiet
 
 
@@ -100,7 +100,7 @@ def adapted(plan: Plan, here: Here, *, system: bool, typed: Typed) -> Plan:
     steps = [step for each in before_restart(plan.steps) for step in _fitted(each, made, here)]
     if here.exists and not here.has_pip and made.installer == PIP:
         steps = [_bring_pip(made), *steps]
-    fitted: Plan = replaced(plan, steps=tuple(_renamed(step, dict(here.programs)) for step in steps))
+    fitted: Plan = replace(plan, steps=tuple(_renamed(step, dict(here.programs)) for step in steps))
     return fitted
 
 
@@ -129,7 +129,7 @@ def _fitted(step: Step, made: Environment, here: Here) -> tuple[Step, ...]:
     if made.installer != CONDA:
         return ()
     argv = (step.argv[0], "install", *step.argv[2:])
-    return (replaced(step, purpose="Bring conda's packages into the environment.", argv=argv, undo=()),)
+    return (replace(step, purpose="Bring conda's packages into the environment.", argv=argv, undo=()),)
 
 
 def _started(step: Step, python: tuple[str, ...]) -> Step:
@@ -141,7 +141,7 @@ def _started(step: Step, python: tuple[str, ...]) -> Step:
     else:
         place = step.argv.index("--python") + 1
         argv = (*step.argv[:place], python[-1], *step.argv[place + 1 :])
-    started: Step = replaced(step, argv=argv)
+    started: Step = replace(step, argv=argv)
     return started
 
 
@@ -156,7 +156,7 @@ def _renamed(step: Step, programs: dict[str, str]) -> Step:
     def named(argv: tuple[str, ...]) -> tuple[str, ...]:
         return (programs.get(argv[0], argv[0]), *argv[1:]) if argv else argv
 
-    renamed: Step = replaced(step, argv=named(step.argv), verify=named(step.verify), undo=named(step.undo))
+    renamed: Step = replace(step, argv=named(step.argv), verify=named(step.verify), undo=named(step.undo))
     return renamed
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
 
-from envcheck.model import Citation, replaced
+from envcheck.model import Citation, replace
 from envcheck.model.releases import (
     Architecture,
     CondaBuild,
@@ -169,7 +169,7 @@ def join_builds(rows: list[CudnnRelease]) -> CudnnRelease:
     first = rows[0]
     if len(rows) == 1:
         return first
-    return replaced(
+    return replace(
         first,
         cuda=tuple(cuda for row in rows for cuda in row.cuda),
         citations=tuple(dict.fromkeys(citation for row in rows for citation in row.citations)),

@@ -1,4 +1,4 @@
-"""Facts, snapshots, findings and reports: frozen values that import nothing else of the project."""
+"""Facts, snapshots, findings and reports: frozen records that import nothing else of the project."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from envcheck.model.facts import (
     Known,
     Source,
     Unknown,
-    first_known,
-    parsed,
-    tried_of,
-    value_of,
+    choose_reading,
+    collect_tried,
+    get_value,
+    parse_fact,
 )
 from envcheck.model.findings import (
     COMPATIBLE,
@@ -53,57 +53,4 @@ from envcheck.model.machine import (
     ToolkitFacts,
     ToolkitInstall,
 )
-from envcheck.model.records import adopted, dataclass, field, field_names, replaced
-
-__all__ = [
-    "COMPATIBLE",
-    "ERROR",
-    "INCOMPATIBLE",
-    "NOTE",
-    "NOT_STATED",
-    "SCHEMA_VERSION",
-    "SOURCE_KINDS",
-    "UNDETERMINED",
-    "UNKNOWN_REASONS",
-    "WARNING",
-    "Absent",
-    "Citation",
-    "Command",
-    "CompilerFacts",
-    "DeviceNode",
-    "Distribution",
-    "DkmsModule",
-    "DriverFacts",
-    "Evidence",
-    "Extension",
-    "Fact",
-    "Facts",
-    "Finding",
-    "Fix",
-    "FrameworkBuild",
-    "Gpu",
-    "GpuProcess",
-    "HostFacts",
-    "JupyterKernel",
-    "Known",
-    "LibraryInstall",
-    "LibraryLookup",
-    "MigDevice",
-    "PythonFacts",
-    "Report",
-    "Snapshot",
-    "Source",
-    "ToolkitFacts",
-    "ToolkitInstall",
-    "Unknown",
-    "Way",
-    "adopted",
-    "dataclass",
-    "field",
-    "field_names",
-    "first_known",
-    "parsed",
-    "replaced",
-    "tried_of",
-    "value_of",
-]
+from envcheck.model.records import dataclass, field, list_fields, make_record, replace

@@ -43,7 +43,7 @@ class ActivityReading:
 
 
 @dataclass(frozen=True)
-class SeenProcess:
+class ProcessInfo:
     """A process as the system shows it; `command_line` may hold secrets and is for a person's eyes only."""
 
     pid: int
@@ -57,10 +57,10 @@ class SeenProcess:
 
 
 @dataclass(frozen=True)
-class ProcessReading:
+class ProcessScan:
     """The processes asked for, those with a GPU open, and what hides others."""
 
-    processes: Tuple[SeenProcess, ...] = ()
+    processes: Tuple[ProcessInfo, ...] = ()
     closed: int = 0  # processes whose open files this user may not see
     isolated: bool = False  # in a PID namespace of its own: processes outside are not shown
     hides_others: bool = False  # /proc shows this user its own processes only (hidepid)

@@ -7,7 +7,7 @@ import sys
 from typing import Any, Callable, Collection, Dict, Mapping, Tuple, Type, TypeVar, cast
 
 from envcheck.model.facts import NOT_STATED, UNKNOWN_REASONS, Absent, Known, Source, Unknown
-from envcheck.model.records import field_names
+from envcheck.model.records import list_fields
 
 M = TypeVar("M")
 Decoder = Callable[[Any, str], Any]
@@ -27,7 +27,7 @@ def encode(value: Any) -> Any:  # noqa: PLR0911 - one return a kind of value
         return {"absent": list(value.tried)}
     if isinstance(value, Unknown):
         return {"unknown": value.why, "detail": value.detail, "tried": list(value.tried)}
-    if field_names(value):
+    if list_fields(value):
         return _encode_fields(value)
     if isinstance(value, Mapping):
         return {key: encode(item) for key, item in value.items()}
@@ -37,7 +37,7 @@ def encode(value: Any) -> Any:  # noqa: PLR0911 - one return a kind of value
 
 
 def _encode_fields(value: Any) -> Dict[str, Any]:
-    pairs = ((name, getattr(value, name)) for name in field_names(value))
+    pairs = ((name, getattr(value, name)) for name in list_fields(value))
     return {name: encode(item) for name, item in pairs if item is not NOT_STATED}
 
 
@@ -48,37 +48,37 @@ def decode(model: Type[M], value: Any) -> M:
 
 def decode_as(annotation: str, owner: type, value: Any) -> Any:
     """Build a value from an annotation such as "Fact[Tuple[Gpu, ...]]", names taken from `owner`'s module."""
-    return _decoder(annotation, owner)(value, annotation)
+    return _get_decoder(annotation, owner)(value, annotation)
 
 
 def _decode_model(model: type, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
         raise CodecError(f"{where}: expected an object, found {type(value).__name__}")
-    known = {name: str(model.__annotations__[name]) for name in field_names(model)}
-    _refuse_others(value, known, where)
-    arguments = {name: _decoder(known[name], model)(item, f"{where}.{name}") for name, item in value.items()}
+    known = {name: str(model.__annotations__[name]) for name in list_fields(model)}
+    _reject_unknown_fields(value, known, where)
+    arguments = {name: _get_decoder(known[name], model)(item, f"{where}.{name}") for name, item in value.items()}
     try:
         return model(**arguments)
     except TypeError as error:
         raise CodecError(f"{where}: {error}") from None
 
 
-def _refuse_others(value: Mapping[str, Any], known: Collection[str], where: str) -> None:
+def _reject_unknown_fields(value: Mapping[str, Any], known: Collection[str], where: str) -> None:
     for name in value:
         if name not in known:
             raise CodecError(f"{where}: unknown field {name!r}")
 
 
-def _decoder(annotation: str, owner: type) -> Decoder:
+def _get_decoder(annotation: str, owner: type) -> Decoder:
     key = (owner.__module__, annotation)
     if key not in _decoders:
-        _decoders[key] = _compile(annotation, owner)
+        _decoders[key] = _make_decoder(annotation, owner)
     return _decoders[key]
 
 
-def _compile(annotation: str, owner: type) -> Decoder:
+def _make_decoder(annotation: str, owner: type) -> Decoder:
     if annotation in _PRIMITIVES:
-        return _primitive(annotation)
+        return _make_primitive_decoder(annotation)
     generic = re.match(r"(\w+)\[(.*)\]$", annotation)
     if generic is None:
         model = getattr(sys.modules[owner.__module__], annotation)
@@ -86,7 +86,7 @@ def _compile(annotation: str, owner: type) -> Decoder:
     return _GENERICS[generic.group(1)](generic.group(2), owner)
 
 
-def _primitive(name: str) -> Decoder:
+def _make_primitive_decoder(name: str) -> Decoder:
     accepted = _PRIMITIVES[name]
 
     def check(value: Any, where: str) -> Any:
@@ -97,40 +97,40 @@ def _primitive(name: str) -> Decoder:
     return check
 
 
-def _fact(inner: str, owner: type) -> Decoder:
-    item = _decoder(inner, owner)
+def _make_fact_decoder(inner: str, owner: type) -> Decoder:
+    item = _get_decoder(inner, owner)
 
     def build(value: Any, where: str) -> Any:
         if not isinstance(value, dict):
             raise CodecError(f"{where}: expected a fact, found {type(value).__name__}")
         if "known" in value:
-            _refuse_others(value, ("known", "source"), where)
+            _reject_unknown_fields(value, ("known", "source"), where)
             source = _decode_model(Source, value.get("source"), f"{where}.source")
             return Known(item(value["known"], where), source)
         if "absent" in value:
-            _refuse_others(value, ("absent",), where)
-            return Absent(_strings(value["absent"], where))
-        return _unknown(value, where)
+            _reject_unknown_fields(value, ("absent",), where)
+            return Absent(_decode_strings(value["absent"], where))
+        return _decode_unknown(value, where)
 
     return build
 
 
-def _unknown(value: Dict[str, Any], where: str) -> Unknown:
-    _refuse_others(value, ("unknown", "detail", "tried"), where)
+def _decode_unknown(value: Dict[str, Any], where: str) -> Unknown:
+    _reject_unknown_fields(value, ("unknown", "detail", "tried"), where)
     why, detail = value.get("unknown"), value.get("detail", "")
     if why not in UNKNOWN_REASONS or not isinstance(detail, str):
         raise CodecError(f"{where}: a fact is known, absent or unknown for one of {', '.join(UNKNOWN_REASONS)}")
-    return Unknown(str(why), detail, _strings(value.get("tried", []), where))
+    return Unknown(str(why), detail, _decode_strings(value.get("tried", []), where))
 
 
-def _strings(value: Any, where: str) -> Tuple[str, ...]:
+def _decode_strings(value: Any, where: str) -> Tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise CodecError(f"{where}: expected a list of strings")
     return tuple(value)
 
 
-def _tuple(inner: str, owner: type) -> Decoder:
-    item = _decoder(inner.rsplit(",", 1)[0], owner)
+def _make_tuple_decoder(inner: str, owner: type) -> Decoder:
+    item = _get_decoder(inner.rsplit(",", 1)[0], owner)
 
     def build(value: Any, where: str) -> Any:
         if not isinstance(value, list):
@@ -140,8 +140,8 @@ def _tuple(inner: str, owner: type) -> Decoder:
     return build
 
 
-def _mapping(inner: str, owner: type) -> Decoder:
-    item = _decoder(inner.split(",", 1)[1].strip(), owner)
+def _make_mapping_decoder(inner: str, owner: type) -> Decoder:
+    item = _get_decoder(inner.split(",", 1)[1].strip(), owner)
 
     def build(value: Any, where: str) -> Any:
         if not isinstance(value, dict):
@@ -151,4 +151,8 @@ def _mapping(inner: str, owner: type) -> Decoder:
     return build
 
 
-_GENERICS: Dict[str, Callable[[str, type], Decoder]] = {"Fact": _fact, "Tuple": _tuple, "Mapping": _mapping}
+_GENERICS: Dict[str, Callable[[str, type], Decoder]] = {
+    "Fact": _make_fact_decoder,
+    "Tuple": _make_tuple_decoder,
+    "Mapping": _make_mapping_decoder,
+}

@@ -51,27 +51,27 @@ Fact = Union[Known[T], Absent, Unknown]
 NOT_STATED = Unknown("failed", "not stated in this snapshot")
 
 
-def value_of(fact: Fact[T]) -> Optional[T]:
+def get_value(fact: Fact[T]) -> Optional[T]:
     """Return the value of a known fact, else None: for display and optional narrowing only."""
     return fact.value if isinstance(fact, Known) else None
 
 
-def first_known(*readings: Fact[T]) -> Fact[T]:
+def choose_reading(*readings: Fact[T]) -> Fact[T]:
     """Return the first known reading, else the first unknown one, else absent after all of them."""
     for wanted in (Known, Unknown):
         for reading in readings:
             if isinstance(reading, wanted):
                 return reading
-    return Absent(tried_of(*readings))
+    return Absent(collect_tried(*readings))
 
 
-def tried_of(*readings: Fact[Any]) -> Tuple[str, ...]:
+def collect_tried(*readings: Fact[Any]) -> Tuple[str, ...]:
     """Return where absent and unknown readings looked, in order, each place once."""
     places = [place for reading in readings if not isinstance(reading, Known) for place in reading.tried]
     return tuple(dict.fromkeys(places))
 
 
-def parsed(text: Fact[str], parse: Callable[[str], Optional[T]], what: str) -> Fact[T]:
+def parse_fact(text: Fact[str], parse: Callable[[str], Optional[T]], what: str) -> Fact[T]:
     """Apply `parse` to a known text; a text it cannot read is unknown, named as `what`."""
     if not isinstance(text, Known):
         return text

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, Tuple, Type, TypeVar
 
-__all__ = ["adopted", "dataclass", "field", "field_names", "replaced"]
+__all__ = ["dataclass", "field", "list_fields", "make_record", "replace"]
 
 R = TypeVar("R")
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
     from dataclasses import dataclass, field
 else:
 
-    class _Factory:
+    class _DefaultFactory:
         def __init__(self, make: Callable[[], Any]) -> None:
             self.make = make
 
     def field(*, default_factory: Callable[[], Any]) -> Any:
         """Give a field a default that is made anew for each record."""
-        return _Factory(default_factory)
+        return _DefaultFactory(default_factory)
 
     def dataclass(*, frozen: bool) -> Callable[[type], type]:
         """Make a class a frozen record; the signature is that of `dataclasses.dataclass(frozen=True)`."""
         if not frozen:
             raise TypeError("records are frozen")
-        return _make
+        return _add_record_methods
 
-    def _make(cls: type) -> type:
+    def _add_record_methods(cls: type) -> type:
         names = tuple(getattr(cls, "__annotations__", {}))
         given = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
-        cls.__init__ = _initialiser(names, given)
+        cls.__init__ = _make_init(names, given)
         cls.__match_args__ = names
         cls.__record_fields__ = names
-        cls.__dataclass_fields__ = _Fields()
-        cls.__setattr__ = cls.__delattr__ = _refuse
+        cls.__dataclass_fields__ = _LazyFields()
+        cls.__setattr__ = cls.__delattr__ = _reject_change
         cls.__eq__, cls.__hash__, cls.__repr__ = _equal, _hash, _repr
         return cls
 
-    def _initialiser(names: Tuple[str, ...], given: Dict[str, Any]) -> Callable[..., None]:
-        factories = [(name, value.make) for name, value in given.items() if isinstance(value, _Factory)]
+    def _make_init(names: Tuple[str, ...], given: Dict[str, Any]) -> Callable[..., None]:
+        factories = [(name, value.make) for name, value in given.items() if isinstance(value, _DefaultFactory)]
         allowed = frozenset(names)
 
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - becomes a method
@@ -56,40 +56,44 @@ else:
             values.update(zip(names, args))
             values.update(kwargs)
             if len(values) != len(names) or len(args) > len(names) or not allowed.issuperset(kwargs):
-                raise TypeError(_complaint(type(self).__name__, names, values, args))
+                raise TypeError(_describe_argument_error(type(self).__name__, names, values, args))
 
         return __init__
 
-    def _complaint(record: str, names: Tuple[str, ...], values: Dict[str, Any], args: Tuple[Any, ...]) -> str:
+    def _describe_argument_error(
+        record: str, names: Tuple[str, ...], values: Dict[str, Any], args: Tuple[Any, ...]
+    ) -> str:
         if len(args) > len(names):
             return f"{record} takes {len(names)} values, {len(args)} were given"
         missing = [name for name in names if name not in values]
         extra = [name for name in values if name not in names]
         return f"{record} misses {', '.join(missing)}" if missing else f"{record} has no field {', '.join(extra)}"
 
-    class _Fields:
+    class _LazyFields:
         """Make `__dataclass_fields__` on first use, then replace itself by it."""
 
         def __get__(self, instance: Any, owner: type) -> Dict[str, Any]:
             import dataclasses
 
             annotations = owner.__annotations__
-            columns = [(name, annotations[name], _column(owner, name)) for name in owner.__record_fields__]
+            columns = [
+                (name, annotations[name], _make_dataclass_field(owner, name)) for name in owner.__record_fields__
+            ]
             made = dataclasses.make_dataclass(owner.__name__, columns, frozen=True, repr=False, eq=False)
             owner.__dataclass_fields__ = made.__dataclass_fields__
             return made.__dataclass_fields__
 
-    def _column(owner: type, name: str) -> Any:
+    def _make_dataclass_field(owner: type, name: str) -> Any:
         import dataclasses
 
         if name not in owner.__dict__:
             return dataclasses.field()
         value = owner.__dict__[name]
-        if isinstance(value, _Factory):
+        if isinstance(value, _DefaultFactory):
             return dataclasses.field(default_factory=value.make)
         return dataclasses.field(default=value)
 
-    def _refuse(_: Any, name: str, *__: Any) -> None:
+    def _reject_change(_: Any, name: str, *__: Any) -> None:
         from dataclasses import FrozenInstanceError
 
         raise FrozenInstanceError(f"cannot change field {name!r}")
@@ -107,19 +111,19 @@ else:
         return f"{type(self).__qualname__}({values})"
 
 
-def field_names(record: object) -> Tuple[str, ...]:
+def list_fields(record: object) -> Tuple[str, ...]:
     """List the fields of a record or of its class, in their order; () for what is no record."""
     names: Tuple[str, ...] = getattr(record, "__record_fields__", ())
     return names
 
 
-def adopted(kind: Type[R], cells: Dict[str, Any]) -> R:
+def make_record(kind: Type[R], cells: Dict[str, Any]) -> R:
     """Make a record of cells that are every field of its kind, which is the caller's to know: thousands are made so."""
     made = object.__new__(kind)
     object.__setattr__(made, "__dict__", cells)
     return made
 
 
-def replaced(record: R, **changes: Any) -> R:
+def replace(record: R, **changes: Any) -> R:
     """Return a copy of a record with some fields changed."""
     return type(record)(**{**record.__dict__, **changes})

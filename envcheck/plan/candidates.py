@@ -12,7 +12,7 @@ from packaging.version import Version
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.rows import build_citation
 from envcheck.matrix.versions import clauses, within
-from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, dataclass, replaced
+from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, dataclass, replace
 from envcheck.model.plans import CONDA, PlannedRelease
 from envcheck.model.releases import CudnnRelease, FrameworkRelease, KnownProblem
 from envcheck.plan.plan_data import plan_data
@@ -71,7 +71,7 @@ def candidates(context: Context, request: Request) -> Iterator[Candidate]:
                 if not beside:
                     yield found
                 elif _on_index(context, found, beside):
-                    yield replaced(found, beside=beside)
+                    yield replace(found, beside=beside)
 
 
 def _beside(context: Context, request: Request, row: FrameworkRelease) -> tuple[str, ...] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model import Absent, Command, Fix, Known, dataclass, replaced
+from envcheck.model import Absent, Command, Fix, Known, dataclass, replace
 from envcheck.model.plans import CONDA, PIP, Environment, Plan, PlannedRelease, Step
 from envcheck.model.quoting import quoted
 from envcheck.plan.build import choose_all, plan_of
@@ -157,9 +157,9 @@ def _fitted(context: Context, made: Environment, releases: list[PlannedRelease],
     own = {interpreter(made): program}
     gone = removal_steps(context, made, releases)
     changed = [steps[0], *gone, *steps[1:]]  # the first one creates the environment
-    fitted = [replaced(step, argv=tuple(own.get(word, word) for word in step.argv)) for step in changed]
+    fitted = [replace(step, argv=tuple(own.get(word, word) for word in step.argv)) for step in changed]
     if made.installer == CONDA:
-        bring = [replaced(step, argv=("conda", "install", *step.argv[2:])) for step in fitted[:1]]
+        bring = [replace(step, argv=("conda", "install", *step.argv[2:])) for step in fitted[:1]]
         return [*bring, *fitted[1:]] if made.sets else [*fitted[1 : 1 + len(gone)], *bring, *fitted[1 + len(gone) :]]
     pip = [Step("bring-pip", "There is no pip yet.", (program, "-m", "ensurepip", "--upgrade"))]
     return [*(pip if isinstance(context.facts.python.pip_version, Absent) else []), *fitted[1:]]

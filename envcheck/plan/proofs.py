@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
-from envcheck.model import Command, dataclass, replaced
+from envcheck.model import Command, dataclass, replace
 from envcheck.model.plans import Step
 from envcheck.model.writing import Writing, read_writing
 from envcheck.plan.paths import removal_of
@@ -57,7 +57,7 @@ def _row_of(words: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, tuple[str
 def proven(step: Step, system: str = "") -> Step:
     """Give a step what it does not tell itself."""
     found = proof_of(step.argv, system) if step.argv else Proof(**_document()["by_hand"])
-    told: Step = replaced(
+    told: Step = replace(
         step,
         verify=step.verify or found.verify,
         undo=step.undo or found.undo,

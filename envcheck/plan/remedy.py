@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model import INCOMPATIBLE, NOTE, Finding, Fix, Report, Way, replaced
+from envcheck.model import INCOMPATIBLE, NOTE, Finding, Fix, Report, Way, replace
 from envcheck.model.plans import SYSTEM
 from envcheck.plan.choose import Judge
 from envcheck.plan.existing_environment import alone
@@ -60,7 +60,7 @@ def remedied(report: Report, context: Context, *, strictly: bool = False) -> Rep
     if fix is None:
         return report
     findings = tuple(_mended(item, fix) if (item.id, item.message) in gone else item for item in report.findings)
-    changed: Report = replaced(report, findings=findings)
+    changed: Report = replace(report, findings=findings)
     return changed
 
 
@@ -90,7 +90,7 @@ def _mended(finding: Finding, fix: Fix) -> Finding:
     own, ways = finding.fix, fix.alternatives
     if own is not None and any(command.scope == SYSTEM for command in own.commands):
         ways = (*ways, Way(own.summary.partition(" Or ")[0], own.commands))
-    changed: Finding = replaced(finding, fix=replaced(fix, alternatives=ways))
+    changed: Finding = replace(finding, fix=replace(fix, alternatives=ways))
     return changed
 
 

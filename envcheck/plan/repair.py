@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from envcheck.model import INCOMPATIBLE, NOTE, Command, Finding, Report, replaced
+from envcheck.model import INCOMPATIBLE, NOTE, Command, Finding, Report, replace
 from envcheck.model.plans import SYSTEM, USER, Plan, Step
 from envcheck.plan.proofs import folder_made, proven, step_of
 from envcheck.rules.catalogue import catalogue
@@ -64,7 +64,7 @@ def _add(steps: list[Step], command: Command, finding: Finding, system: str) -> 
         joined = _joined(step.argv, command.argv)
         if joined is not None:
             resolves = tuple(dict.fromkeys((*step.resolves, finding.id)))
-            steps[place] = proven(replaced(step, argv=joined, resolves=resolves), system)
+            steps[place] = proven(replace(step, argv=joined, resolves=resolves), system)
             return place + 1
     steps.append(step_of("", command, finding.fix.summary if finding.fix else "", finding.id, system))
     return len(steps)
@@ -78,14 +78,14 @@ def _add_by_hand(steps: list[Step], finding: Finding, what: str) -> int:
 
 def _checked(report: Report, steps: list[Step], number: int, mended: list[str]) -> Step:
     """Name a step by its number, and have the doctor see what is mended once it is taken."""
-    step: Step = replaced(steps[number - 1], id=f"step-{number}")
+    step: Step = replace(steps[number - 1], id=f"step-{number}")
     if not mended:
         return step
     made = [folder_made(one.argv) for one in steps[:number] if set(one.resolves) & set(step.resolves)]
     new = next(filter(None, reversed(made)), "")
     looked_at = ("--env", new) if new else report.inspected
     doctor = ("envcheck", "doctor", *looked_at, *report.wanted, "--only", ",".join(mended))
-    checked: Step = replaced(step, verify=doctor, unverified="")
+    checked: Step = replace(step, verify=doctor, unverified="")
     return checked
 
 

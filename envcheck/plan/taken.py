@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from envcheck.model import Finding, Report, replaced
+from envcheck.model import Finding, Report, replace
 from envcheck.model.plans import CONDA, Environment, Plan, Step
 from envcheck.model.quoting import quoted
 
@@ -14,7 +14,7 @@ _LASTING = "the folder was there before: removing it would take more than this s
 def beside_what_is_there(plan: Plan, is_there: Callable[[str], bool]) -> Plan:
     """Take the removal of a folder that is there out of a plan, and tell of it."""
     taken = {made.folder: made for made in plan.environments if is_there(made.folder)}
-    changed: Plan = replaced(
+    changed: Plan = replace(
         plan,
         steps=tuple(_lasting(step) if step.environment in taken else step for step in plan.steps),
         notes=(*plan.notes, *(_note(plan, made) for made in taken.values())),
@@ -24,7 +24,7 @@ def beside_what_is_there(plan: Plan, is_there: Callable[[str], bool]) -> Plan:
 
 def _lasting(step: Step) -> Step:
     creates = step.id.startswith("create-environment")
-    kept: Step = replaced(step, undo=(), lasting=_LASTING) if creates else step
+    kept: Step = replace(step, undo=(), lasting=_LASTING) if creates else step
     return kept
 
 
@@ -41,7 +41,7 @@ def _note(plan: Plan, made: Environment) -> str:
 
 def told_of_what_is_there(report: Report, is_there: Callable[[str], bool]) -> Report:
     """Have each fix that makes an environment say so where its folder is there."""
-    told: Report = replaced(report, findings=tuple(_told(finding, is_there) for finding in report.findings))
+    told: Report = replace(report, findings=tuple(_told(finding, is_there) for finding in report.findings))
     return told
 
 
@@ -53,5 +53,5 @@ def _told(finding: Finding, is_there: Callable[[str], bool]) -> Finding:
     if finding.fix is None or not taken:
         return finding
     summary = f"{finding.fix.summary} {taken[0]} is there already: put another folder in its place."
-    changed: Finding = replaced(finding, fix=replaced(finding.fix, summary=summary))
+    changed: Finding = replace(finding, fix=replace(finding.fix, summary=summary))
     return changed

@@ -15,7 +15,7 @@ from typing import Any
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.interruption import held_back
 from envcheck.host.process import run_program
-from envcheck.model import Known, replaced
+from envcheck.model import Known, replace
 from envcheck.model.plans import Environment, Plan, RequirementSet
 from envcheck.plan.indexes import Options, index_options
 from envcheck.plan.plan_data import plan_data
@@ -136,13 +136,13 @@ def verify_plan(plan: Plan, environment: Mapping[str, str]) -> Plan:
     solved = sum(not made.sets or bool(made.packages) for made in environments)
     parts = [f"{count} set{'s' if count > 1 else ''} of requirements resolved from wheels"] if count else []
     parts += [f"{solved} conda environment{'s' if solved > 1 else ''} solved"] if solved else []
-    return replaced(plan, environments=environments, verified=f"Verified: {', '.join(parts)}.")
+    return replace(plan, environments=environments, verified=f"Verified: {', '.join(parts)}.")
 
 
 def _resolved(made: Environment, environment: Mapping[str, str]) -> Environment:
     solved = solve(made, environment) if made.packages else ()
-    sets = tuple(replaced(item, pins=resolve(made, item, environment)) for item in made.sets)
-    return replaced(made, sets=sets, solved=solved)
+    sets = tuple(replace(item, pins=resolve(made, item, environment)) for item in made.sets)
+    return replace(made, sets=sets, solved=solved)
 
 
 def resolve(made: Environment, wanted: RequirementSet, environment: Mapping[str, str]) -> tuple[str, ...]:

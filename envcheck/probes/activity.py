@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model import Fact, Gpu, Known, Source, Unknown, tried_of
+from envcheck.model import Fact, Gpu, Known, Source, Unknown, collect_tried
 from envcheck.model.activity import ActivityReading, GpuActivity, InstanceMemory
 from envcheck.probes.driver_libraries import find_libraries, why_not_loaded
 from envcheck.probes.gpus import collect_gpus, parse_information
@@ -47,7 +47,11 @@ def _others(host: Host, reason: Fact[Any]) -> Fact[Tuple[GpuActivity, ...]]:
     gpus = collect_gpus(host)
     if not isinstance(gpus, Known):
         return gpus
-    why = reason if isinstance(reason, Unknown) else Unknown("failed", "there is no NVML to tell it", tried_of(reason))
+    why = (
+        reason
+        if isinstance(reason, Unknown)
+        else Unknown("failed", "there is no NVML to tell it", collect_tried(reason))
+    )
     facts: Dict[str, Any] = dict.fromkeys(_MORE, why)
     return Known(tuple(GpuActivity(gpu, **{**facts, "minor": _minor(host, gpu)}) for gpu in gpus.value), gpus.source)
 

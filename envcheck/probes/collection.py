@@ -12,7 +12,7 @@ from typing import Any, Callable, Collection, Dict, List, Mapping, Pattern, Tupl
 from envcheck import __version__
 from envcheck.host.process import start_thread
 from envcheck.host.protocol import Host, UnrecordedError
-from envcheck.model import SCHEMA_VERSION, Fact, Facts, Gpu, Known, Snapshot, Source, Unknown, field_names, replaced
+from envcheck.model import SCHEMA_VERSION, Fact, Facts, Gpu, Known, Snapshot, Source, Unknown, list_fields, replace
 from envcheck.probes.driver import collect_driver
 from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.host import collect_host
@@ -25,7 +25,7 @@ def unknown_section(owner: Any, name: str, reason: Unknown) -> Any:
     if annotation.startswith("Fact["):
         return reason
     section = getattr(sys.modules[owner.__module__], annotation)
-    facts = [fact for fact in field_names(section) if str(section.__annotations__[fact]).startswith("Fact[")]
+    facts = [fact for fact in list_fields(section) if str(section.__annotations__[fact]).startswith("Fact[")]
     return section(**dict.fromkeys(facts, reason))
 
 
@@ -43,16 +43,16 @@ def apply_overrides(facts: Facts, environment: Mapping[str, str]) -> Facts:
     """
     driver, host = facts.driver, facts.host
     if DRIVER_RELEASE in environment:
-        driver = replaced(driver, release=_stated(environment, DRIVER_RELEASE, r"\d+\.\d+(\.\d+)?"))
+        driver = replace(driver, release=_stated(environment, DRIVER_RELEASE, r"\d+\.\d+(\.\d+)?"))
     if CUDA_DRIVER_VERSION in environment:
-        driver = replaced(driver, cuda_driver_version=_stated(environment, CUDA_DRIVER_VERSION, r"\d+\.\d+"))
+        driver = replace(driver, cuda_driver_version=_stated(environment, CUDA_DRIVER_VERSION, r"\d+\.\d+"))
     if GLIBC in environment:
         version = _stated(environment, GLIBC, r"\d+\.\d+")
         kind = Known("glibc", version.source) if isinstance(version, Known) else version
-        host = replaced(host, libc_kind=kind, libc_version=version)
-    facts = replaced(facts, driver=driver, host=host)
+        host = replace(host, libc_kind=kind, libc_version=version)
+    facts = replace(facts, driver=driver, host=host)
     if COMPUTE_CAPABILITIES in environment:
-        facts = replaced(facts, gpus=_with_capabilities(facts.gpus, environment[COMPUTE_CAPABILITIES]))
+        facts = replace(facts, gpus=_with_capabilities(facts.gpus, environment[COMPUTE_CAPABILITIES]))
     return facts
 
 
@@ -72,7 +72,7 @@ def _with_capabilities(gpus: Fact[Tuple[Gpu, ...]], value: str) -> Fact[Tuple[Gp
     source = Source("override", COMPUTE_CAPABILITIES, value)
     known: List[Gpu] = list(gpus.value) if isinstance(gpus, Known) else []
     known.extend(Gpu() for _ in range(len(stated) - len(known)))
-    changed = [replaced(gpu, compute_capability=Known(stated[i], source)) for i, gpu in enumerate(known[: len(stated)])]
+    changed = [replace(gpu, compute_capability=Known(stated[i], source)) for i, gpu in enumerate(known[: len(stated)])]
     return Known((*changed, *known[len(stated) :]), source)
 
 
@@ -122,7 +122,7 @@ class Redactor:
             return tuple(self.value(item) for item in value)
         if isinstance(value, Mapping):
             return {self.text(key): self.value(item) for key, item in value.items()}
-        return self._model(value, field_names(value))
+        return self._model(value, list_fields(value))
 
     def _model(self, value: Any, names: Tuple[str, ...]) -> Any:
         before = [getattr(value, name) for name in names]

@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, LibraryInstall, Source, Unknown, dataclass, value_of
+from envcheck.model import Absent, Fact, Known, LibraryInstall, Source, Unknown, dataclass, get_value
 from envcheck.probes.toolkit_places import (
     base_name,
     find_places,
@@ -193,7 +193,7 @@ def library_places(survey: Survey, kind: LibraryKind) -> Tuple[LibraryPlace, ...
             if isinstance(real, Known) and real.value not in taken:
                 fresh[real.value] = None
         taken.update(fresh)
-        root = value_of(survey.host.real_path(place.root))
+        root = get_value(survey.host.real_path(place.root))
         headers = () if root is None or root in roots else place.headers
         roots.add(root or place.root)
         if headers or fresh:

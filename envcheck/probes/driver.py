@@ -15,9 +15,9 @@ from envcheck.model import (
     Known,
     Source,
     Unknown,
-    first_known,
-    parsed,
-    tried_of,
+    choose_reading,
+    collect_tried,
+    parse_fact,
 )
 from envcheck.probes.driver_libraries import CudaReading, DriverLibraries, find_libraries, library_version, read_cuda
 from envcheck.probes.gpus import PciDevice, nvswitch_present, scan_pci
@@ -46,11 +46,11 @@ def read_kernel(host: Host) -> KernelSide:
         return KernelSide(elsewhere, elsewhere, elsewhere, elsewhere)
     line = host.read_text(_PROC_VERSION, 4096)
     # Sources: sysfs (bare version), then procfs (its line also names the kind).
-    version = first_known(
-        parsed(host.read_text(_SYS_VERSION, 256), parse_sys_version, "driver version"),
-        parsed(line, parse_proc_version, "driver version"),
+    version = choose_reading(
+        parse_fact(host.read_text(_SYS_VERSION, 256), parse_sys_version, "driver version"),
+        parse_fact(line, parse_proc_version, "driver version"),
     )
-    kind = parsed(line, parse_module_kind, "kind of kernel module")
+    kind = parse_fact(line, parse_module_kind, "kind of kernel module")
     modules = host.read_text("/proc/modules", 1 << 18)
     return KernelSide(
         _confirmed(host, version, modules),
@@ -79,7 +79,7 @@ def is_loaded(host: Host, module: str, modules: Fact[str]) -> Fact[bool]:
         return Known(loaded, Source("file", "/proc/modules", module if loaded else f"no line {module}"))
     if isinstance(status, Absent) and isinstance(host.status("/sys/module"), Known):
         return Known(False, Source("file", "/sys/module", f"no folder {module}"))
-    return Unknown("failed", "neither /sys/module nor /proc/modules is readable here", tried_of(status, modules))
+    return Unknown("failed", "neither /sys/module nor /proc/modules is readable here", collect_tried(status, modules))
 
 
 def parse_sys_version(text: str) -> Optional[str]:
@@ -348,7 +348,7 @@ def _version(host: Host, packages: Fact[Mapping[str, str]]) -> Fact[str]:
     done = host.run([_PROGRAM, "--version"], timeout=1.0)
     if isinstance(done, Known):
         text = done.value.stdout + done.value.stderr
-        return parsed(Known(text, done.source), parse_fabric_version, "fabric manager version")
+        return parse_fact(Known(text, done.source), parse_fabric_version, "fabric manager version")
     for name, version in packages.value.items() if isinstance(packages, Known) else ():
         found = re.match(r"(?:\d+:)?(\d+(?:\.\d+)+)", version)
         if name.startswith("nvidia-fabricmanager") and "dev" not in name and found:
@@ -402,7 +402,7 @@ def collect_driver(host: Host) -> DriverFacts:
     return DriverFacts(
         release=_release(host, kernel, nvml, smi),
         # Sources: cuDriverGetVersion of the libcuda programs would load, NVML, the banner of nvidia-smi.
-        cuda_driver_version=first_known(cuda.driver_version, nvml.cuda_driver_version, smi.cuda_driver_version),
+        cuda_driver_version=choose_reading(cuda.driver_version, nvml.cuda_driver_version, smi.cuda_driver_version),
         kernel_module_version=kernel.version,
         kernel_module_kind=kernel.kind,
         uvm_loaded=kernel.uvm_loaded,
@@ -416,7 +416,7 @@ def _release(host: Host, kernel: KernelSide, nvml: NvmlReading, smi: SmiReading)
     # Sources: the loaded kernel module, NVML, nvidia-smi. A Linux kernel seen to run without the module is
     # decisive; in WSL and on Windows the module is out of sight and the user side alone can tell.
     readings = (kernel.version, nvml.driver_version, smi.driver_version)
-    release = first_known(*readings)
+    release = choose_reading(*readings)
     if isinstance(release, Known) or not isinstance(kernel.version, Absent):
         return release
     kernel_decides = host.system == "linux" and isinstance(host.status(_WSL_DEVICE), Absent)

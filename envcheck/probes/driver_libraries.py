@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 from envcheck.host.process import start_thread
 from envcheck.host.protocol import FileStatus, Host
-from envcheck.model import Absent, Fact, Known, Source, Unknown, value_of
+from envcheck.model import Absent, Fact, Known, Source, Unknown, get_value
 
 _ROOT_OR_UNMAPPED = ("0", "65534", "root", "nobody")  # a user namespace shows the host's files as nobody's
 
@@ -147,7 +147,7 @@ def _elsewhere(host: Host, search: _Search, chosen: Fact[str]) -> Fact[Tuple[str
         real = host.real_path(path)
         if isinstance(real, Known) and _loadable(host, real.value):
             found[real.value] = None
-    others = tuple(path for path in found if path != value_of(chosen))
+    others = tuple(path for path in found if path != get_value(chosen))
     if not others:
         return Absent((*_OTHER_FOLDERS, "/usr/local/cuda*"))
     return Known(others, Source("file", others[0]))

@@ -19,7 +19,7 @@ from envcheck.model import (
     Source,
     Unknown,
     dataclass,
-    value_of,
+    get_value,
 )
 from envcheck.probes.cuda_libraries import cuda_data
 from envcheck.probes.loader import Found, Loader
@@ -148,7 +148,7 @@ class LibrarySearch:
     def _read_program_rpath(self) -> Tuple[str, ...]:
         if not self._installed.is_conda:
             return ()  # only conda's interpreters carry an RPATH to the libraries beside them
-        elf = value_of(self._host.elf(self._installed.executable))
+        elf = get_value(self._host.elf(self._installed.executable))
         return elf.runpath if elf is not None and elf.is_rpath else ()
 
 
@@ -318,7 +318,7 @@ def _plugin_build(inspection: Inspection, plugin: Distribution, major: str) -> F
     cudnn = least_cudnn(plugin.requires)
     runtimes = inspection.installed.named((f"jax-cuda{major}-pjrt",))
     folder = f"{(*runtimes, plugin)[0].location}/jax_plugins/xla_cuda{major}"
-    script = value_of(inspection.host.read_text(f"{folder}/__init__.py")) or ""
+    script = get_value(inspection.host.read_text(f"{folder}/__init__.py")) or ""
     preload = "first" if "_load_nvidia_libraries" in script else ""
     path = f"{folder}/xla_cuda_plugin.so"
     return _cuda_build(inspection, plugin, (major, cudnn, preload, path), source)

@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Gpu, Known, Source, Unknown, field_names, replaced, tried_of, value_of
+from envcheck.model import Absent, Fact, Gpu, Known, Source, Unknown, collect_tried, get_value, list_fields, replace
 from envcheck.probes.driver_libraries import find_libraries
 from envcheck.probes.nvml import read_nvml, read_smi
 
@@ -117,9 +117,9 @@ def _is_told(gpu: Gpu) -> bool:
 
 def _filled(host: Host, gpu: Gpu, row: Optional[Mapping[str, Any]]) -> Gpu:
     if not isinstance(gpu.name, Known):
-        gpu = replaced(gpu, name=_name(host, gpu, row))
+        gpu = replace(gpu, name=_name(host, gpu, row))
     if not isinstance(gpu.compute_capability, Known):
-        gpu = replaced(gpu, compute_capability=_capability(gpu, row))
+        gpu = replace(gpu, compute_capability=_capability(gpu, row))
     return gpu
 
 
@@ -218,7 +218,7 @@ def find_jetson(host: Host) -> Fact[Gpu]:
     traces = [fact for fact in (compatible, model, release) if isinstance(fact, Known)]
     if not traces:
         unread = [fact for fact in (compatible, model, release) if isinstance(fact, Unknown)]
-        return unread[0] if unread else Absent(tried_of(compatible, model, release))
+        return unread[0] if unread else Absent(collect_tried(compatible, model, release))
     chip, source = _chip(compatible, model)
     if chip is None and not isinstance(release, Known):
         return Absent((_COMPATIBLE, _MODEL, _RELEASE))
@@ -370,7 +370,7 @@ def _from_bus(host: Host, bus: Fact[Tuple[PciDevice, ...]], reported: Fact[Tuple
 
 def _bus_gpu(host: Host, device: PciDevice, reported: Fact[Tuple[Gpu, ...]]) -> Gpu:
     source = Source("file", f"/sys/bus/pci/devices/{device.address}", f"10de:{device.device_id} {device.device_class}")
-    untold: Unknown = Unknown("failed", "there is no NVML to tell it", tried_of(reported))
+    untold: Unknown = Unknown("failed", "there is no NVML to tell it", collect_tried(reported))
     index: Fact[int] = untold
     if isinstance(reported, Known):
         untold = Unknown("failed", "NVML does not list this GPU", (reported.source.where,))
@@ -390,7 +390,7 @@ def _bus_gpu(host: Host, device: PciDevice, reported: Fact[Tuple[Gpu, ...]]) -> 
 
 
 def _join(found: List[Gpu], reported: List[Gpu], jetson: Fact[Gpu]) -> List[Gpu]:
-    by_address = {value_of(gpu.pci_address): position for position, gpu in enumerate(found)}
+    by_address = {get_value(gpu.pci_address): position for position, gpu in enumerate(found)}
     by_uuid = {gpu.uuid.value: position for position, gpu in enumerate(found) if isinstance(gpu.uuid, Known)}
     joined: Dict[int, Gpu] = dict(enumerate(found))
     reported, lost = _told_apart(reported)
@@ -421,7 +421,7 @@ def _told_apart(reported: List[Gpu]) -> Tuple[List[Gpu], List[Gpu]]:
 def _lost(reported: Gpu, device: Gpu) -> Gpu:
     """Give the one GPU that NVML cannot open the place and name of the one device left on the bus."""
     seen = {name: getattr(device, name) for name in ("name", "pci_address", "pci_id", "kernel_driver")}
-    return replaced(reported, **seen)
+    return replace(reported, **seen)
 
 
 def _place(gpu: Gpu, by_address: Dict[Optional[str], int], by_uuid: Dict[str, int]) -> Optional[int]:
@@ -435,10 +435,10 @@ def _merge(reported: Gpu, base: Optional[Gpu]) -> Gpu:
         return reported
     kept = {
         name: getattr(base, name)
-        for name in field_names(Gpu)
+        for name in list_fields(Gpu)
         if isinstance(getattr(base, name), Known) and not isinstance(getattr(reported, name), Known)
     }
-    return replaced(reported, **{**kept, "kernel_driver": base.kernel_driver})
+    return replace(reported, **{**kept, "kernel_driver": base.kernel_driver})
 
 
 def _with_integrated(gpus: List[Gpu], integrated: Gpu) -> List[Gpu]:
@@ -450,8 +450,8 @@ def _with_integrated(gpus: List[Gpu], integrated: Gpu) -> List[Gpu]:
 
 
 def _order(gpu: Gpu) -> Tuple[bool, int, str]:
-    index = value_of(gpu.nvml_index)
-    return index is None, index or 0, value_of(gpu.pci_address) or ""
+    index = get_value(gpu.nvml_index)
+    return index is None, index or 0, get_value(gpu.pci_address) or ""
 
 
 def _none(host: Host, readings: Tuple[Fact[Any], ...], smi: Fact[Any]) -> Fact[Tuple[Gpu, ...]]:
@@ -460,7 +460,7 @@ def _none(host: Host, readings: Tuple[Fact[Any], ...], smi: Fact[Any]) -> Fact[T
     for reading in (*readings, smi) if off_bus else readings:
         if isinstance(reading, Unknown):
             return reading
-    tried = ("/sys/bus/pci/devices", _WSL_DEVICE, *tried_of(*readings))
+    tried = ("/sys/bus/pci/devices", _WSL_DEVICE, *collect_tried(*readings))
     if off_bus and isinstance(readings[-1], Absent):
         return Unknown("failed", "only the driver names GPUs here, and neither NVML nor nvidia-smi does", tried)
     return Absent(tuple(dict.fromkeys(tried)))

@@ -6,7 +6,7 @@ import re
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from envcheck.host.protocol import Completed, Host
-from envcheck.model import Absent, Fact, Gpu, GpuProcess, Known, MigDevice, Source, Unknown, replaced, tried_of
+from envcheck.model import Absent, Fact, Gpu, GpuProcess, Known, MigDevice, Source, Unknown, collect_tried, replace
 from envcheck.probes.driver_libraries import cuda_version_text, why_not_loaded
 
 # NVML result codes that mean more than "failed".
@@ -215,7 +215,7 @@ def find_smi(host: Host) -> Fact[str]:
             return Known(place, Source("file", place))
     if isinstance(on_path, Unknown):
         return on_path
-    return Absent(tried_of(on_path) + _PLACES.get(host.system, ()))
+    return Absent(collect_tried(on_path) + _PLACES.get(host.system, ()))
 
 
 def read_smi(host: Host, *, needed: bool) -> SmiReading:
@@ -370,10 +370,10 @@ def _later_row(gpu: Gpu, cells: List[str], where: str) -> Gpu:
     memory = re.match(r"(\d+)MiB\s*/\s*(\d+)MiB$", cells[1])
     mode = next((value for shown, value in _COMPUTE_MODES.items() if cells[2].endswith(shown)), None)
     if memory is not None and mode is not None:
-        gpu = replaced(gpu, compute_mode=Known(mode, source))
+        gpu = replace(gpu, compute_mode=Known(mode, source))
     if memory is not None:
         used, total = (int(number) << 20 for number in memory.groups())
-        gpu = replaced(gpu, memory_used_bytes=Known(used, source), memory_bytes=Known(total, source))
+        gpu = replace(gpu, memory_used_bytes=Known(used, source), memory_bytes=Known(total, source))
     elif cells[0] == "" and cells[1] == "" and cells[2].rstrip("*") in ("Enabled", "Disabled"):
-        gpu = replaced(gpu, mig_enabled=Known(cells[2].startswith("Enabled"), source))
+        gpu = replace(gpu, mig_enabled=Known(cells[2].startswith("Enabled"), source))
     return gpu

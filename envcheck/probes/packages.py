@@ -8,7 +8,7 @@ import re
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Distribution, Fact, Known, Source, dataclass, replaced
+from envcheck.model import Absent, Distribution, Fact, Known, Source, dataclass, replace
 from envcheck.probes.cuda_libraries import cuda_data
 
 
@@ -74,9 +74,9 @@ def _with_conda(host: Host, found: List[Distribution], prefix: str) -> Tuple[Dis
     folder = posixpath.join(prefix, "conda-meta")
     names = host.list_folder(folder)
     parsed = [parse_conda_name(name) for name in names.value] if isinstance(names, Known) else []
-    packages = [replaced(each, location=folder) for each in parsed if each is not None]
+    packages = [replace(each, location=folder) for each in parsed if each is not None]
     builds = {(package.name, package.version): package.build for package in packages}
-    merged = [replaced(each, build=builds.get((each.name, each.version), each.build)) for each in found]
+    merged = [replace(each, build=builds.get((each.name, each.version), each.build)) for each in found]
     by_name = {each.name: each for each in reversed(found)}
     extra: List[Distribution] = []
     for package in packages:
@@ -84,7 +84,7 @@ def _with_conda(host: Host, found: List[Distribution], prefix: str) -> Tuple[Dis
         if twin is None:
             extra += [package] if _concerns_gpu(package.name) else []
         elif twin.installer not in ("", "conda") and twin.version != package.version:
-            extra.append(replaced(package, location=twin.location, scope=twin.scope))
+            extra.append(replace(package, location=twin.location, scope=twin.scope))
     return (*merged, *extra)
 
 

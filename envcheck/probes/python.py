@@ -21,8 +21,8 @@ from envcheck.model import (
     Source,
     Unknown,
     dataclass,
-    replaced,
-    value_of,
+    get_value,
+    replace,
 )
 from envcheck.probes.cuda_libraries import cuda_data, framework_names
 from envcheck.probes.loader import Loader
@@ -129,7 +129,7 @@ def _conda_folders(host: Host, name: str) -> Iterator[str]:
         yield posixpath.join(posixpath.dirname(prefix), name) if "/envs/" in prefix else f"{prefix}/envs/{name}"
     for root in filter(None, roots):
         yield root if name == "base" else f"{root}/envs/{name}"
-    listed = value_of(host.read_text(posixpath.join(environment.get("HOME", "/"), ".conda/environments.txt"))) or ""
+    listed = get_value(host.read_text(posixpath.join(environment.get("HOME", "/"), ".conda/environments.txt"))) or ""
     yield from (line.strip() for line in listed.splitlines() if posixpath.basename(line.strip()) == name)
 
 
@@ -277,7 +277,7 @@ def collect_python(host: Host, selection: PythonSelection) -> PythonFacts:
         return _silent(choice, Unknown("unparsable", "its answer describes no interpreter", (source.where,)))
     if "distributions" not in told:  # Python 2
         reason = Unknown("failed", f"Python {told['version']} is too old to be inspected", (source.where,))
-        return replaced(_silent(choice, reason), version=Known(str(told["version"]), source))
+        return replace(_silent(choice, reason), version=Known(str(told["version"]), source))
     plain: Dict[str, Any] = {field: Known(told[key], source) for field, key in _PLAIN.items()}
     installed = {} if selection.alone else _installation(host, told, source)
     return PythonFacts(executable=choice.executable, chosen_by=choice.chosen_by, **plain, **installed)

@@ -17,8 +17,8 @@ from envcheck.model import (
     ToolkitInstall,
     Unknown,
     dataclass,
-    replaced,
-    value_of,
+    get_value,
+    replace,
 )
 from envcheck.probes.compilers import read_compiler_version, version_command
 from envcheck.probes.toolkit_places import (
@@ -412,10 +412,10 @@ def collect_toolkits(host: Host) -> ToolkitFacts:
 def _places(host: Host, on_path: NvccOnPath) -> List[Place]:
     """Return every place, the one on PATH first."""
     places = list(find_places(host))
-    root = value_of(on_path.root)
+    root = get_value(on_path.root)
     if root is None:
         return places
-    winner = next((place for place in places if parent(value_of(on_path.real) or "") in place.programs), None)
+    winner = next((place for place in places if parent(get_value(on_path.real) or "") in place.programs), None)
     winner = winner or place_at(host, root, "path")
     return [winner, *(place for place in places if place.root != winner.root)]
 
@@ -471,10 +471,10 @@ def _to_run(install: ToolkitInstall, on_path: NvccOnPath) -> Optional[str]:
     The one on PATH always, as the user starts it: it compiles. Of the others only those whose files do not
     tell the version: a start costs as much as all the reading, and on a network mount far more.
     """
-    if value_of(on_path.root) is not None and value_of(install.nvcc_path) == value_of(on_path.real):
-        return value_of(on_path.found)
+    if get_value(on_path.root) is not None and get_value(install.nvcc_path) == get_value(on_path.real):
+        return get_value(on_path.found)
     told = (install.version_file, install.header_version)
-    return None if any(isinstance(fact, Known) for fact in told) else value_of(install.nvcc_path)
+    return None if any(isinstance(fact, Known) for fact in told) else get_value(install.nvcc_path)
 
 
 def _without_running(install: ToolkitInstall) -> ToolkitInstall:
@@ -489,12 +489,12 @@ def _without_running(install: ToolkitInstall) -> ToolkitInstall:
 
 
 def _with_nvcc(install: ToolkitInstall, release: Fact[str], build: Fact[str]) -> ToolkitInstall:
-    told: ToolkitInstall = replaced(install, nvcc_release=release, nvcc_build=build)
+    told: ToolkitInstall = replace(install, nvcc_release=release, nvcc_build=build)
     return told
 
 
 def _with_version(install: ToolkitInstall) -> ToolkitInstall:
-    told: ToolkitInstall = replaced(install, version=_best_version(install))
+    told: ToolkitInstall = replace(install, version=_best_version(install))
     return told
 
 
@@ -534,6 +534,6 @@ def _cuda_home_root(host: Host) -> Fact[str]:
 
 def _library_path(host: Host, installs: List[ToolkitInstall]) -> Fact[Tuple[str, ...]]:
     known = {install.root for install in installs}
-    real = [value_of(host.real_path(root)) for root in roots_on_library_path(host)]
+    real = [get_value(host.real_path(root)) for root in roots_on_library_path(host)]
     roots = tuple(dict.fromkeys(root for root in real if root in known))
     return Known(roots, Source("env", "LD_LIBRARY_PATH")) if roots else Absent(("LD_LIBRARY_PATH",))

@@ -13,7 +13,7 @@ from envcheck import __version__
 from envcheck.gpus.fits import Fit, Job, formula, need_of, title
 from envcheck.gpus.holders import GpuView, Holder, is_held_by_nobody_seen
 from envcheck.gpus.listing import Listing, judge
-from envcheck.model import Absent, Fact, Known, value_of
+from envcheck.model import Absent, Fact, Known, get_value
 from envcheck.model.activity import GpuActivity
 from envcheck.model.codec import encode
 from envcheck.render.inert import inert
@@ -111,7 +111,7 @@ def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
     if isinstance(left, Known) and is_held_by_nobody_seen(view):
         # On Grace the system itself manages the GPU's memory, and keeps there what it has read.
         system = (
-            ", or the system's own cache" if re.search(r"\bG[HB]\d{3}", str(value_of(view.activity.gpu.name))) else ""
+            ", or the system's own cache" if re.search(r"\bG[HB]\d{3}", str(get_value(view.activity.gpu.name))) else ""
         )
         yield (
             f"{title(view)}: {_gibibytes(left.value)} GiB are in use by no process that the driver lists: one in "

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree as ET  # only writes: nothing foreign is parsed
 
-from envcheck.model import ERROR, UNDETERMINED, Finding, Fix, Report, Way, dataclass, replaced
+from envcheck.model import ERROR, UNDETERMINED, Finding, Fix, Report, Way, dataclass, replace
 from envcheck.render.inert import inert
 from envcheck.render.shells import shell_line
 from envcheck.smoke.devices import Run, Session
@@ -45,7 +45,7 @@ def _named_apart(cases: list[Case]) -> Iterator[Case]:
     seen: dict[str, int] = {}
     for case in cases:
         seen[case.name] = number = seen.get(case.name, 0) + 1
-        yield case if number == 1 else replaced(case, name=f"{case.name} ({number})")
+        yield case if number == 1 else replace(case, name=f"{case.name} ({number})")
 
 
 def render_cases(suite: str, cases: Iterable[Case]) -> str:

@@ -21,7 +21,7 @@ from envcheck.model import (
     Known,
     Report,
     dataclass,
-    value_of,
+    get_value,
 )
 from envcheck.render.inert import inert
 from envcheck.render.shells import shell_line
@@ -126,14 +126,14 @@ def _builds(facts: Facts) -> tuple[FrameworkBuild, ...]:
 def _wanted(facts: Facts) -> tuple[str, ...]:
     wanted = []
     for build in _builds(facts):
-        parts = [("CUDA", value_of(build.cuda_version)), ("cuDNN", value_of(build.cudnn_version))]
+        parts = [("CUDA", get_value(build.cuda_version)), ("cuDNN", get_value(build.cudnn_version))]
         shown = " and ".join(f"{name} {version}" for name, version in parts if version)
         wanted += [f"{build.distribution} was built for {shown}"] if shown else []
     return tuple(wanted)
 
 
 def _ceiling(facts: Facts) -> tuple[str, ...]:
-    ceiling = value_of(facts.driver.cuda_driver_version)
+    ceiling = get_value(facts.driver.cuda_driver_version)
     return (f"the driver runs CUDA up to {ceiling}",) if ceiling else ()
 
 
@@ -141,7 +141,7 @@ def _code(facts: Facts) -> tuple[str, ...]:
     """Say for which GPUs the frameworks hold code."""
     said = []
     for build in _builds(facts):
-        named = value_of(build.compute_capabilities) or ()
+        named = get_value(build.compute_capabilities) or ()
         found = [match for match in (re.search(r"(\d+)(\d)[a-z]?$", one) for one in named) if match]
         numbers = sorted({(int(match[1]), int(match[2])) for match in found})
         if numbers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model import Command, Fix, Way, value_of
+from envcheck.model import Command, Fix, Way, get_value
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_python import conda_install
 from envcheck.rules.fixes_system import OTHER, distribution_family
@@ -14,7 +14,7 @@ _WHERE = "in the shell that builds, or in the environment's activation script (C
 def compiler_anywhere(context: Context, major: int) -> Fix:
     """Bring a GCC beside another one where the distribution may not be known: then Debian's way, and the others'."""
     family = distribution_family(context)
-    if family != OTHER or value_of(context.facts.python.kind) == "conda":
+    if family != OTHER or get_value(context.facts.python.kind) == "conda":
         return install_compiler(context, major, major)
     found = [(called, *compiler_named(context, name, str(major))) for name, called in compiler_families().items()]
     (_, path, steps), *others = found
@@ -33,7 +33,7 @@ def let_nvcc_use(path: str) -> Command:
 
 def install_compiler(context: Context, lowest: int, highest: int) -> Fix:
     """Bring a GCC within bounds beside the one that is there, and let nvcc use it."""
-    if value_of(context.facts.python.kind) == "conda":
+    if get_value(context.facts.python.kind) == "conda":
         spec, compiler = _conda(context)
         steps = (conda_install(f"{spec}={highest}"), let_nvcc_use(f"$CONDA_PREFIX/bin/{compiler}"))
         return Fix(f"Install GCC {highest} into the environment, and let nvcc use it.", steps)
@@ -70,5 +70,5 @@ def _from_conda(context: Context, major: int) -> Way:
 
 def _conda(context: Context) -> tuple[str, str]:
     """Return conda's package of g++ for this architecture, and its program."""
-    machine = "aarch64" if value_of(context.facts.host.architecture) in ("aarch64", "arm64") else "x86_64"
+    machine = "aarch64" if get_value(context.facts.host.architecture) in ("aarch64", "arm64") else "x86_64"
     return f"gxx_linux-{'64' if machine == 'x86_64' else machine}", f"{machine}-conda-linux-gnu-g++"

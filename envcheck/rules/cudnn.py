@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Known, Unknown, value_of
+from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Fix, Known, Unknown, get_value
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
 from envcheck.rules.cuda_libraries import (
@@ -153,7 +153,7 @@ def _right_copy(context: Context, build: Build, loaded: Copy) -> str:
 
 def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
     """Doubt a cuDNN newer than the one built with that the matrix does not list."""
-    version, needed = value_of(copy.version), built_with(build)
+    version, needed = get_value(copy.version), built_with(build)
     if version and needed and older(needed, version) and context.matrix.cudnn(version) is None:
         what = f"cuDNN {version}, which {build.label} loads,"
         yield unknown_release(what, "whether it still serves these GPUs", copy.evidence)
@@ -161,7 +161,7 @@ def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
 
 def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname: str) -> Finding:
     needed, fix = built_with(build), install_cudnn(context, build)
-    others = [copy for copy in copies if value_of(copy.version)]
+    others = [copy for copy in copies if get_value(copy.version)]
     if others:
         there = " and ".join(dict.fromkeys(describe(copy.version) for copy in others))
         message = f"{build.label} loads {soname} (built with cuDNN {needed}); this machine has cuDNN {there}."
@@ -174,7 +174,7 @@ def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname:
 def _fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
     needed, version = built_with(build), describe(copy.version)
     if fault == DROPPED:
-        return _dropped(context, build, copy, str(value_of(copy.version)))
+        return _dropped(context, build, copy, str(get_value(copy.version)))
     if fault == OTHER_CUDA:
         message, evidence = _other_cuda(build, copy, version)
     else:
@@ -189,7 +189,7 @@ def _other_cuda(build: Build, copy: Copy, version: str) -> tuple[str, tuple[Evid
     gone = foreign_needs(build)
     built = f"cuDNN {version} in {copy.path} was built for CUDA {copy.cuda_major or 'of another major version'}"
     asks = f" and asks for {gone[0].soname}, which is nowhere" if gone else ""
-    cuda = value_of(build.cuda)
+    cuda = get_value(build.cuda)
     message = f"{built}{asks}; {build.label} uses {f'CUDA {cuda}' if cuda else 'another CUDA'}."
     return message, tuple(Evidence(f"{item.soname} for cuDNN", "not found") for item in gone)
 
@@ -228,7 +228,7 @@ def _on_library_path(context: Context, copy: Copy) -> bool:
 
 
 def _major(copy: Copy) -> tuple[int, ...]:
-    return numbers(value_of(copy.version) or "")[:1]
+    return numbers(get_value(copy.version) or "")[:1]
 
 
 def _row(build: Build) -> tuple[Evidence, ...]:

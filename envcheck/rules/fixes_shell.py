@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
-from envcheck.model import Command, Finding, Report, replaced
+from envcheck.model import Command, Finding, Report, replace
 
 # What the driver told of its GPUs since Windows started: the name is the driver's, as NVRM is on Linux.
 _DRIVER_EVENTS = (
@@ -26,7 +26,7 @@ _SEE_EVENTS = "the last events of NVIDIA's driver: look for Xid"
 def fitted(report: Report, system: str) -> Report:
     """Return a report whose fixes can be typed on `system`; where that is not told all commands stand."""
     findings = tuple(fitted_finding(finding, system) for finding in report.findings)
-    changed: Report = replaced(report, findings=findings, system=system)
+    changed: Report = replace(report, findings=findings, system=system)
     return changed
 
 
@@ -35,20 +35,20 @@ def fitted_finding(finding: Finding, system: str) -> Finding:
     fix = finding.fix
     if fix is None or not (fix.commands or fix.alternatives) or system not in ("windows", "darwin"):
         return finding
-    fix = replaced(fix, summary=_said(fix.summary, system))
+    fix = replace(fix, summary=_said(fix.summary, system))
     commands = _typed(fix.commands, system)
     ways = [(way, _typed(way.commands, system)) for way in fix.alternatives]
     kept = [
-        replaced(way, summary=_said(way.summary, system), commands=typed)
+        replace(way, summary=_said(way.summary, system), commands=typed)
         for way, typed in ways
         if typed or not way.commands
     ]
     if fix.commands and not commands and kept:  # the first way is none there: another one takes its place
         first = next((way for way in kept if way.commands), kept[0])
         commands = first.commands
-        fix = replaced(fix, summary=f"{fix.summary} {first.summary}")
+        fix = replace(fix, summary=f"{fix.summary} {first.summary}")
         kept.remove(first)
-    changed: Finding = replaced(finding, fix=replaced(fix, commands=commands, alternatives=tuple(kept)))
+    changed: Finding = replace(finding, fix=replace(fix, commands=commands, alternatives=tuple(kept)))
     return changed
 
 
@@ -88,14 +88,14 @@ def _on_windows(command: Command) -> tuple[Command, ...]:
     """Write variables as cmd sets them, a Python as Windows names it; () for what only other systems have."""
     words = command.argv
     if words[0] == "env" and len(words) > 2:
-        first, rest = replaced(command, argv=("export", words[1])), replaced(command, argv=words[2:])
+        first, rest = replace(command, argv=("export", words[1])), replace(command, argv=words[2:])
         return () if _is_strange(words, "windows") else (*_on_windows(first), *_on_windows(rest))
     if words[:2] == ("sudo", "dmesg"):
-        return (replaced(command, argv=_DRIVER_EVENTS, purpose=_SEE_EVENTS),)
+        return (replace(command, argv=_DRIVER_EVENTS, purpose=_SEE_EVENTS),)
     named = _windows_words(words)
     if named[0] == "export":
         return ()
-    return (replaced(command, argv=named, purpose=_purpose(command.purpose, named)),)
+    return (replace(command, argv=named, purpose=_purpose(command.purpose, named)),)
 
 
 def _windows_words(words: tuple[str, ...]) -> tuple[str, ...]:

@@ -18,8 +18,8 @@ from envcheck.model import (
     Known,
     ToolkitInstall,
     dataclass,
-    replaced,
-    value_of,
+    get_value,
+    replace,
 )
 from envcheck.model.releases import Toolkit
 from envcheck.rules.compiler_fixes import install_compiler, let_nvcc_use, other_visual_studio
@@ -47,7 +47,7 @@ class HostCompiler:
 def host_compiler_too_new(context: Context) -> Iterator[Finding]:
     """Find an nvcc whose host compiler is newer than its headers accept."""
     install, compiler = compiling_toolkit(context), host_compiler(context)
-    version = value_of(install.version) if install else None
+    version = get_value(install.version) if install else None
     if install is None or compiler is None or version is None:
         return
     row = context.matrix.toolkit(version)
@@ -64,7 +64,7 @@ def host_compiler_too_new(context: Context) -> Iterator[Finding]:
 def host_compiler_too_old(context: Context) -> Iterator[Finding]:
     """Find an nvcc whose host compiler is older than it supports."""
     install, compiler = compiling_toolkit(context), host_compiler(context)
-    row = context.matrix.toolkit(value_of(install.version) or "") if install else None
+    row = context.matrix.toolkit(get_value(install.version) or "") if install else None
     if install is None or compiler is None or row is None:
         return
     lowest = _lowest(row, compiler.kind)
@@ -79,14 +79,14 @@ def compiling_toolkit(context: Context) -> ToolkitInstall | None:
     facts, with_nvcc = context.facts.toolkits, toolkits_with_nvcc(context)
     for chosen in (facts.cuda_home_root, facts.root_on_path, facts.usr_local_cuda):
         for item in with_nvcc:
-            if item.root == value_of(chosen):
+            if item.root == get_value(chosen):
                 return item
     return with_nvcc[0] if len(with_nvcc) == 1 else None
 
 
 def toolkits_with_nvcc(context: Context) -> list[ToolkitInstall]:
     """List the toolkits that may hold an nvcc; wheels hold parts of one."""
-    installs = value_of(context.facts.toolkits.installs) or ()
+    installs = get_value(context.facts.toolkits.installs) or ()
     return [item for item in installs if not isinstance(item.nvcc_path, Absent) and item.origin != "wheels"]
 
 
@@ -94,13 +94,13 @@ def host_compiler(context: Context) -> HostCompiler | None:
     """Find the compiler nvcc uses; where that was not told, the gcc on PATH."""
     facts = context.facts.toolkits
     if isinstance(facts.nvcc_host_compiler_version, Known):
-        path = value_of(facts.nvcc_host_compiler) or ""
+        path = get_value(facts.nvcc_host_compiler) or ""
         version = facts.nvcc_host_compiler_version
         return HostCompiler(_kind(path), version.value, path, version)
     gcc = context.facts.compilers.gcc_version
     if isinstance(facts.nvcc_host_compiler, Absent) or not isinstance(gcc, Known):
         return None
-    return HostCompiler("gcc", gcc.value, value_of(context.facts.compilers.gcc_path) or "gcc", gcc)
+    return HostCompiler("gcc", gcc.value, get_value(context.facts.compilers.gcc_path) or "gcc", gcc)
 
 
 def _kind(path: str) -> str:
@@ -158,8 +158,8 @@ def _fix(context: Context, compiler: HostCompiler, row: Toolkit) -> Fix | None:
     if compiler.kind == "msvc":
         return other_visual_studio(_highest(row, "msvc"))
     known = context.facts.compilers
-    gcc = {value_of(known.gcc_path) or "": value_of(known.gcc_version) or ""} if compiler.kind == "clang" else {}
-    there = {**(value_of(known.others) or {}), **gcc}
+    gcc = {get_value(known.gcc_path) or "": get_value(known.gcc_version) or ""} if compiler.kind == "clang" else {}
+    there = {**(get_value(known.others) or {}), **gcc}
     for path, version in sorted(there.items(), key=lambda item: numbers(item[1]), reverse=True):
         fits = not _above(version, row.gcc_max or version) and numbers(version) >= numbers(row.gcc_min or "0")
         if version and fits and re.search(r"/(?:gcc|g\+\+)(?:-[\d.]+)?$", path) and is_plain_path(path):
@@ -168,7 +168,7 @@ def _fix(context: Context, compiler: HostCompiler, row: Toolkit) -> Fix | None:
     if not highest and not lowest:
         return None
     fix = install_compiler(context, (lowest or (0,))[0], (highest or lowest)[0])
-    return replaced(fix, summary=f"{fix.summary} A {compiler.kind} that it accepts would do, too.") if gcc else fix
+    return replace(fix, summary=f"{fix.summary} A {compiler.kind} that it accepts would do, too.") if gcc else fix
 
 
 def _seen(install: ToolkitInstall) -> Evidence:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.host.data_files import read_data
-from envcheck.model import Command, Way, value_of
+from envcheck.model import Command, Way, get_value
 from envcheck.rules.context import Context
 from envcheck.rules.fixes_system import OTHER, as_root, distribution_family
 
@@ -53,7 +53,7 @@ def compiler_beside(context: Context, lowest: int, highest: int) -> tuple[int, s
     Returns its major, the path of its g++ and what installs it; ("", ()) where the distribution has none.
     """
     family, known = distribution_family(context), packages_data()["compilers"]
-    version = str(value_of(context.facts.host.distribution_version) or "")
+    version = str(get_value(context.facts.host.distribution_version) or "")
     released = known["released"].get(family, {})
     majors = released.get(version, released.get(version.partition(".")[0]))
     fitting = [major for major in majors or (highest,) if lowest <= major <= highest]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, ToolkitInstall, value_of
+from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, ToolkitInstall, get_value
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe
 from envcheck.rules.cuda_libraries import (
@@ -102,13 +102,13 @@ def _serves(context: Context, cuda: str, version: str) -> bool | None:
 
 
 def _unlisted(context: Context, build: Build, cuda: str, install: ToolkitInstall) -> Finding:
-    version = str(value_of(install.version))
+    version = str(get_value(install.version))
     what = f"CUDA {cuda}" if not loaded_sonames(context, cuda) else f"CUDA Toolkit {version}"
     return unknown_release(what, f"whether {build.label} can load what CUDA {version} installs", _seen(install))
 
 
 def _missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Finding:
-    cuda = value_of(build.cuda)
+    cuda = get_value(build.cuda)
     needs = f"the CUDA {cuda} libraries" if cuda else "CUDA libraries"
     names = f" ({', '.join(sonames[:4])})" if sonames else ""
     message = f"{build.label} needs {needs} from the system and brings none; they are nowhere on this machine{names}."
@@ -120,7 +120,7 @@ def _missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Findin
 def _wrong_version(
     context: Context, build: Build, installs: tuple[ToolkitInstall, ...], missing: tuple[str, ...]
 ) -> Finding:
-    cuda = value_of(build.cuda)
+    cuda = get_value(build.cuda)
     there = " and ".join(dict.fromkeys(describe(item.version) for item in installs))
     loads = f" and loads {', '.join(missing[:4])}" if missing else ""
     message = f"{build.label} was built for CUDA {cuda or 'of another version'}{loads}; this machine has CUDA {there}."

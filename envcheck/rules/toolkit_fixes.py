@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model import Command, Fix, value_of
+from envcheck.model import Command, Fix, get_value
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_libraries import brings_cuda, numbers
@@ -20,7 +20,7 @@ def install_toolkit(context: Context, build: Build, cuda: str) -> Fix:
     """Bring the toolkit's libraries: from conda into a conda environment, else from NVIDIA's repository."""
     version = _full(context, cuda)
     summary = f"Install the CUDA {version} libraries beside what is there; {build.label} was built for CUDA {cuda}."
-    if value_of(context.facts.python.kind) == "conda":
+    if get_value(context.facts.python.kind) == "conda":
         note = f"{summary} Then let the environment's activation put its lib folder on LD_LIBRARY_PATH."
         return Fix(note, (_conda_libraries(context, version), *_activation(context)))
     commands = _from_repository(context, "cuda-libraries", version, f"CUDA {version} libraries")
@@ -38,13 +38,13 @@ def install_nvcc(context: Context, build: Build, cuda: str, why: str) -> Fix:
 
 def install_cudnn(context: Context, build: Build) -> Fix:
     """Bring the cuDNN a build was made with: from conda, as a wheel, else from NVIDIA's archive."""
-    cudnn, cuda = built_with(build), value_of(build.cuda)
+    cudnn, cuda = built_with(build), get_value(build.cuda)
     if cudnn is None or not numbers(cudnn):
         return Fix(f"Install the cuDNN {build.label} was built with, for its CUDA. NVIDIA's archive: {_CUDNN_ARCHIVE}.")
     wanted, major, of = f"cuDNN {_minor(cudnn)}", numbers(cudnn)[0], numbers(cuda or "")[:1]
     of_cuda = f" for CUDA {of[0]}" if of else ""
     summary = f"Install {wanted}{of_cuda}, or a newer {major}.x; {build.label} was built with it."
-    if value_of(context.facts.python.kind) == "conda":
+    if get_value(context.facts.python.kind) == "conda":
         return Fix(summary, (conda_install(f"cudnn={major}"), *_activation(context)))
     wheel = f"nvidia-cudnn-cu{of[0]}" if of else ""
     if wheel and _is_published(context, wheel):
@@ -94,7 +94,7 @@ def _conda_libraries(context: Context, version: str) -> Command:
 
 
 def _activation(context: Context) -> tuple[Command, ...]:
-    prefix = value_of(context.facts.python.prefix)
+    prefix = get_value(context.facts.python.prefix)
     return library_path_hook(context, (f"{prefix}/lib",)) if prefix else ()
 
 

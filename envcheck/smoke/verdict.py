@@ -14,7 +14,7 @@ from envcheck.model import (
     Finding,
     Fix,
     Source,
-    replaced,
+    replace,
 )
 from envcheck.rules.fixes_shell import fitted_finding
 from envcheck.smoke import protocol
@@ -47,7 +47,7 @@ def _explained(result: Result, job: Job, log: str, explain: Explain | None) -> R
         changes = {"finding": "gpu-memory-held", "message": f"{result.message}; {job.device.held}"}
     else:
         changes = {"finding": finding or UNEXPLAINED}
-    changed: Result = replaced(result, **changes)
+    changed: Result = replace(result, **changes)
     return changed
 
 

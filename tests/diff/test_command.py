@@ -110,9 +110,9 @@ def test_a_finding_nothing_compared_shows(files: Any, capsys: pytest.CaptureFixt
 
 
 def changed_memory(gpu: Any) -> Any:
-    from envcheck.model import replaced
+    from envcheck.model import replace
 
-    return replaced(gpu, memory_used_bytes=gpu.memory_bytes)
+    return replace(gpu, memory_used_bytes=gpu.memory_bytes)
 
 
 def test_hostile_texts_are_shown_inert(files: Any, capsys: pytest.CaptureFixture[str]) -> None:

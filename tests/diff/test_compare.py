@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ from envcheck.model import (
     Snapshot,
     Source,
     Unknown,
-    replaced,
+    replace,
 )
 from envcheck.rules import Target
 from tests.hosts.test_hosts import NAMES, matrix, recording, snapshot_of
@@ -46,7 +46,7 @@ def changed(name: str, section: str, **cells: Any) -> Snapshot:
     """Return a recording with some facts changed: a composed machine."""
     snapshot = snapshot_of(name)
     facts = snapshot.facts
-    whole = replaced(facts, **({section: replaced(getattr(facts, section), **cells)} if section else cells))
+    whole = replace(facts, **({section: replace(getattr(facts, section), **cells)} if section else cells))
     return replace(snapshot, facts=whole)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from envcheck.model import Absent, Fact, Gpu, GpuProcess, Known, Source, Unknown
-from envcheck.model.activity import GpuActivity, InstanceMemory, ProcessReading, SeenProcess
+from envcheck.model.activity import GpuActivity, InstanceMemory, ProcessInfo, ProcessScan
 
 SOURCE = Source("library", "NVML (composed)")
 GONE = Unknown("failed", "NVML (composed): GPU is lost (15)")
@@ -55,10 +55,10 @@ def lost(index: int = 0) -> GpuActivity:
     return GpuActivity(Gpu(nvml_index=known(index), **dict.fromkeys(names, GONE)), **facts)
 
 
-def process(pid: int, **changes: Any) -> SeenProcess:
+def process(pid: int, **changes: Any) -> ProcessInfo:
     made = {"name": "python3", "owner": 1000, "state": "S", "parent": 900, "devices": ("/dev/nvidia0",)}
-    return SeenProcess(**{"pid": pid, **made, **changes})
+    return ProcessInfo(**{"pid": pid, **made, **changes})
 
 
-def reading(*processes: SeenProcess, **changes: Any) -> ProcessReading:
-    return ProcessReading(tuple(processes), **{"own_user": 1000, **changes})
+def reading(*processes: ProcessInfo, **changes: Any) -> ProcessScan:
+    return ProcessScan(tuple(processes), **{"own_user": 1000, **changes})

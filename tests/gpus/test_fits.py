@@ -9,7 +9,7 @@ import pytest
 
 from envcheck.gpus.fits import Job, fits, formula, need_of, parse_count, tables, trains
 from envcheck.gpus.holders import views
-from envcheck.model import Absent, value_of
+from envcheck.model import Absent, get_value
 from envcheck.model.activity import GpuActivity
 from tests.gpus.made import GIB, GONE, gpu, known, lost, reading
 
@@ -105,9 +105,9 @@ def test_what_the_driver_reserves_is_not_free() -> None:
     (found,) = fits(
         Job(1), views((gpu(used=4 * GIB, total=24 * GIB, reserved=known(GIB)),), reading(), "linux"), MACHINE
     )
-    assert value_of(found.free_bytes) == 19 * GIB
+    assert get_value(found.free_bytes) == 19 * GIB
     (found,) = fits(Job(1), views((gpu(used=4 * GIB, total=24 * GIB, reserved=GONE),), reading(), "linux"), MACHINE)
-    assert value_of(found.free_bytes) == 20 * GIB  # an older driver counts it as used
+    assert get_value(found.free_bytes) == 20 * GIB  # an older driver counts it as used
 
 
 def test_the_largest_batch_just_fits() -> None:
@@ -137,7 +137,7 @@ def test_a_job_that_is_too_large_has_no_batch() -> None:
 
 def test_the_free_memory_is_what_is_left() -> None:
     (found,) = fits(Job(1), views((gpu(used=4 * GIB, total=24 * GIB),), reading(), "linux"), MACHINE)
-    assert value_of(found.free_bytes) == 20 * GIB
+    assert get_value(found.free_bytes) == 20 * GIB
 
 
 def test_every_choice_of_the_tables_can_be_counted() -> None:

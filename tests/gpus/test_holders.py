@@ -14,18 +14,18 @@ from envcheck.gpus.holders import (
     listed_pids,
     views,
 )
-from envcheck.model import Absent, value_of
-from envcheck.model.activity import GpuActivity, ProcessReading
+from envcheck.model import Absent, get_value
+from envcheck.model.activity import GpuActivity, ProcessScan
 from tests.gpus.made import GIB, GONE, gpu, lost, process, reading
 
 TRAINER = ((4242, "python3", 8 * GIB),)
 
 
-def view(activity: GpuActivity, seen: ProcessReading, system: str = "linux") -> GpuView:
+def view(activity: GpuActivity, seen: ProcessScan, system: str = "linux") -> GpuView:
     return views((activity,), seen, system)[0]
 
 
-def only(activity: GpuActivity, seen: ProcessReading, system: str = "linux") -> Holder:
+def only(activity: GpuActivity, seen: ProcessScan, system: str = "linux") -> Holder:
     (holder,) = view(activity, seen, system).holders
     return holder
 
@@ -34,7 +34,7 @@ def test_a_trainer_of_ones_own_is_ended_by_kill() -> None:
     holder = only(gpu(processes=TRAINER), reading(process(4242, command_line="python3 train.py --key secret")))
     assert (holder.name, holder.listed, holder.seen, holder.ending.state) == ("python3", True, True, "running")
     assert holder.ending.argv == ("kill", "4242")
-    assert value_of(holder.memory_bytes) == 8 * GIB
+    assert get_value(holder.memory_bytes) == 8 * GIB
 
 
 def test_a_trainer_that_opened_every_gpu_is_shown_where_it_computes() -> None:
@@ -108,13 +108,13 @@ def test_windows_ends_processes_by_its_own_command() -> None:
 def test_memory_that_no_listed_process_holds() -> None:
     nobody = view(gpu(used=10 * GIB), reading())
     assert is_held_by_nobody_seen(nobody)
-    assert value_of(nobody.unaccounted_bytes) == 10 * GIB
+    assert get_value(nobody.unaccounted_bytes) == 10 * GIB
     little: dict[str, Any] = {"used": 8 * GIB + (200 << 20), "processes": TRAINER}
     assert not is_held_by_nobody_seen(view(gpu(**little), reading()))
     more = {**little, "used": 8 * GIB + (600 << 20)}
     assert is_held_by_nobody_seen(view(gpu(**more), reading()))
     assert not is_held_by_nobody_seen(view(gpu(**more, reserved=GONE), reading()))  # the driver counts its own as used
-    assert value_of(view(gpu(used=GIB, processes=TRAINER), reading()).unaccounted_bytes) == 0
+    assert get_value(view(gpu(used=GIB, processes=TRAINER), reading()).unaccounted_bytes) == 0
     untold = view(gpu(processes=((4242, "python3", 0),)), reading())
     assert isinstance(untold.unaccounted_bytes, Absent)
     assert view(lost(), reading()).unaccounted_bytes == GONE

@@ -18,7 +18,7 @@ from envcheck.install.journal import place_of
 from envcheck.install.preflight import Preflight, install_data, objections, page_to_reach, room_for
 from envcheck.install.steps import AdaptError, Here, can_stand_for_pip, step_variables
 from envcheck.matrix.refresh.pip_settings import usual_index
-from envcheck.model import Facts, Known, PythonFacts, Source, replaced
+from envcheck.model import Facts, Known, PythonFacts, Source, replace
 from envcheck.model.plans import SYSTEM, USER, Plan, RequirementSet, Step
 from envcheck.render.shells import shell_line
 from tests.plan.machines import machine, planned
@@ -41,7 +41,7 @@ def jax(installer: str = "pip", python: str = "") -> Plan:
 
 def said(folder: Path, **changed: object) -> list[str]:
     asked = Preflight(jax(), place_of(folder), OFFLINE, as_root=True)
-    return list(objections(replaced(asked, **changed)))
+    return list(objections(replace(asked, **changed)))
 
 
 def test_nothing_speaks_against_a_new_environment(tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_a_python_of_others_is_refused(tmp_path: Path) -> None:
 def test_an_environment_that_was_moved_is_refused_where_its_activation_matters(tmp_path: Path) -> None:
     (tmp_path / "env/bin").mkdir(parents=True)
     plan = jax()
-    made = replaced(plan.environments[0], library_folders=("lib/nvidia/*/lib",))
-    hooked = replaced(plan, environments=(made,))
+    made = replace(plan.environments[0], library_folders=("lib/nvidia/*/lib",))
+    hooked = replace(plan, environments=(made,))
     for line, moved in (("VIRTUAL_ENV='/before it/env'", True), (f'VIRTUAL_ENV="{tmp_path}/env"', False)):
         (tmp_path / "env/bin/activate").write_text(f"{line}\nexport VIRTUAL_ENV\n")
         told = "".join(said(tmp_path / "env", plan=hooked))
@@ -95,8 +95,8 @@ def test_the_room_is_that_of_the_release_or_the_largest_that_was_measured() -> N
     plan = planned("tensorflow[and-cuda]==2.20.0", on=machine("3.12", "580.65.06", "8.0"))
     needed = measured["wheels_mib"] + measured["unpacked_mib"] * 1.2
     assert room_for(plan) == int(needed) << 20
-    other = replaced(plan.releases[0], version="2.99.0")
-    assert room_for(replaced(plan, releases=(other,))) >= room_for(plan)
+    other = replace(plan.releases[0], version="2.99.0")
+    assert room_for(replace(plan, releases=(other,))) >= room_for(plan)
 
 
 @pytest.mark.needs("mount-namespace")
@@ -121,7 +121,7 @@ def test_a_read_only_file_system_is_refused_and_the_environment_works_on(tmp_pat
 )
 def test_programs_that_are_not_here(tmp_path: Path, step: Step, why: str) -> None:
     plan = jax()
-    (told,) = said(tmp_path / "env", plan=replaced(plan, steps=(step,)))
+    (told,) = said(tmp_path / "env", plan=replace(plan, steps=(step,)))
     assert why.partition("*")[0] in told
 
 
@@ -198,7 +198,7 @@ def test_a_broken_address_or_certificate_file_is_a_reason() -> None:
 
 def with_driver_step(*argv: str) -> Plan:
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="pip", folder="env")
-    return replaced(plan, steps=(Step("driver", "Install the driver.", argv, scope=SYSTEM), *plan.steps))
+    return replace(plan, steps=(Step("driver", "Install the driver.", argv, scope=SYSTEM), *plan.steps))
 
 
 def test_steps_of_the_machine_are_run_when_asked_for_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +239,7 @@ def test_steps_of_the_machine_ask_nothing(argv: tuple[str, ...], asks_nothing: t
 def test_nothing_is_planned_beyond_a_restart(tmp_path: Path) -> None:
     plan = with_driver_step("sudo", "apt-get", "install", "driver")
     restart = Step("driver-2", "Restart.", ("sudo", "reboot"), scope=SYSTEM)
-    cut = adapted(replaced(plan, steps=(plan.steps[0], restart, *plan.steps[1:])), Here(), system=True)
+    cut = adapted(replace(plan, steps=(plan.steps[0], restart, *plan.steps[1:])), Here(), system=True)
     assert [step.id for step in cut.steps] == ["driver", "restart"]
     assert cut.steps[1].argv == ()
     assert "sudo would ask" in "".join(said(tmp_path / "env", plan=cut, environment={**OFFLINE, "PATH": "/nowhere"}))
@@ -263,15 +263,15 @@ def test_what_a_shell_or_a_name_of_yours_is_needed_for_comes_first(
     scope: str, argv: tuple[str, ...], words: str
 ) -> None:
     plan = with_driver_step(*argv)
-    first = replaced(plan.steps[0], scope=scope)
+    first = replace(plan.steps[0], scope=scope)
     with pytest.raises(AdaptError, match=words):
-        adapted(replaced(plan, steps=(first, *plan.steps[1:])), Here(), system=True)
+        adapted(replace(plan, steps=(first, *plan.steps[1:])), Here(), system=True)
 
 
 def test_two_environments_are_two_installations() -> None:
     plan = jax()
     with pytest.raises(AdaptError, match=r"`envcheck install 'jax>=0.6'`, each with an --env of its own"):
-        adapted(replaced(plan, environments=plan.environments * 2, requirements=("jax>=0.6",)), Here(), system=False)
+        adapted(replace(plan, environments=plan.environments * 2, requirements=("jax>=0.6",)), Here(), system=False)
 
 
 def test_a_conda_environment_that_is_there_is_not_made_again() -> None:

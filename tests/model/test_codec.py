@@ -25,7 +25,7 @@ from envcheck.model import (
     Source,
     ToolkitFacts,
     Unknown,
-    value_of,
+    get_value,
 )
 from envcheck.model.codec import CodecError, decode, decode_as, encode
 from tests.model.strategies import instances
@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_refused_with_its_place(driver: Any, message: str) 
 def test_huge_numbers_and_strings_are_values_like_others() -> None:
     huge = {"nvml_result": {"known": 10**4000, "source": {"kind": "library", "where": "x" * 10**6}}}
     facts = decode(Snapshot, snapshot_with(huge)).facts
-    assert value_of(facts.driver.nvml_result) == 10**4000
+    assert get_value(facts.driver.nvml_result) == 10**4000
 
 
 def test_a_missing_field_without_default_is_refused() -> None:
@@ -129,7 +129,7 @@ def test_a_lone_fact_is_decoded_by_its_annotation() -> None:
 
 
 def test_the_value_of_a_fact() -> None:
-    assert value_of(Known("x", SOURCE)) == "x"
-    assert value_of(Absent()) is None
-    assert value_of(Unknown("timeout", "slow")) is None
-    assert value_of(NOT_STATED) is None
+    assert get_value(Known("x", SOURCE)) == "x"
+    assert get_value(Absent()) is None
+    assert get_value(Unknown("timeout", "slow")) is None
+    assert get_value(NOT_STATED) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model import Command, Finding, Fix, Report, replaced
+from envcheck.model import Command, Finding, Fix, Report, replace
 from envcheck.plan.repair import _OF_A_RUN, repair_plan, steps_for
 from envcheck.render.report_text import finding_lines
 from envcheck.rules import register_rules
@@ -59,7 +59,7 @@ def test_a_new_environment_is_undone_by_removing_it() -> None:
 
 
 def test_the_doctor_looks_again_at_what_it_looked_at() -> None:
-    asked = replaced(
+    asked = replace(
         report(finding("numpy-abi", (*PIP, "numpy<2"))),
         inspected=("--env", "my env"),
         wanted=("--expect", "gpu", "--for", "torch>=2"),
@@ -74,7 +74,7 @@ def test_the_doctor_looks_again_at_what_it_looked_at() -> None:
     [("python3.12", "-m", "venv", "new"), ("conda", "create", "-y", "-p", "new", "--override-channels", "python=3.12")],
 )
 def test_the_doctor_looks_at_the_environment_that_was_made(create: tuple[str, ...]) -> None:
-    asked = replaced(
+    asked = replace(
         report(finding("python-unsupported", create, ("new/bin/python", "-m", "pip", "install", "jax"))),
         inspected=("--python", "old/bin/python"),
     )
@@ -91,7 +91,7 @@ def test_what_no_rule_decides_is_checked_by_the_steps_own_check() -> None:
 
 
 def test_on_windows_by_what_both_of_its_shells_start() -> None:
-    made = replaced(report(finding("numpy-abi", ("py", "-3.12", "-m", "venv", "envs/new"))), system="windows")
+    made = replace(report(finding("numpy-abi", ("py", "-3.12", "-m", "venv", "envs/new"))), system="windows")
     assert repair_plan(made).steps[0].undo == ("cmd", "/c", "rmdir", "/s", "/q", "envs\\new")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.cli import inspect
 from envcheck.cli.group import run
-from envcheck.model import Command, Fix, replaced
+from envcheck.model import Command, Fix, replace
 from envcheck.plan.taken import beside_what_is_there, told_of_what_is_there
 from tests.hosts.test_hosts import judged, snapshot_of
 from tests.plan.machines import A100, machine, planned
@@ -57,9 +57,9 @@ def test_the_command_looks_where_the_environment_is_to_be(
 def test_a_doctors_fix_tells_of_the_folder_that_is_there(argv: tuple[str, ...]) -> None:
     fix = Fix("Install it.", (Command(argv), Command((".venv/bin/python", "-m", "pip", "install", "jax"))))
     report = judged("torch-cpu-beside-gpu")
-    report = replaced(report, findings=tuple(replaced(item, fix=fix) for item in report.findings))
+    report = replace(report, findings=tuple(replace(item, fix=fix) for item in report.findings))
     told = told_of_what_is_there(report, ".venv".__eq__)
-    assert told.findings[0].fix == replaced(
+    assert told.findings[0].fix == replace(
         fix, summary="Install it. .venv is there already: put another folder in its place."
     )
     assert told_of_what_is_there(report, ".other".__eq__) == report

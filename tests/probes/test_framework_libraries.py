@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.local import LocalHost
-from envcheck.model import Absent, FrameworkBuild, Known, LibraryLookup, value_of
+from envcheck.model import Absent, FrameworkBuild, Known, LibraryLookup, get_value
 from envcheck.model.plans import Environment
 from envcheck.plan.activation import folder_words
 from envcheck.probes.python import PythonSelection, collect_python
@@ -65,7 +65,7 @@ def test_the_lookup_is_what_the_loader_does(
     metadata(site, "nvidia-cuda-runtime-cu12", "12.9.79", record=f"nvidia/cuda_runtime/lib/{CUDART},,\n")
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/gone:{tmp_path}/cuda/lib64" if told else "")
     found = lookups(tmp_path / "v")[CUDART]
-    assert (value_of(found.found) or "") == really_opened(opener, CUDART)
+    assert (get_value(found.found) or "") == really_opened(opener, CUDART)
     assert (found.via, found.mandatory) == (via, True)
     if via == "LD_LIBRARY_PATH":
         assert (known(found.found), known(found.version)) == (str(other), "12.2.140")

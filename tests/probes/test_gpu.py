@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.recorded import RecordedHost
-from envcheck.model import Absent, Gpu, Known, Unknown, value_of
+from envcheck.model import Absent, Gpu, Known, Unknown, get_value
 from envcheck.probes.gpus import collect_gpus, parse_information
 from envcheck.probes.nvml import normal_pci_address
 from tests.probes.gpu_machines import A100, bare, healthy, installed, nvml_answer, nvml_gpu, pci
@@ -27,9 +27,9 @@ def refused(code: int, text: str = "refused") -> dict[str, Any]:
 
 def test_named_with_no_driver_at_all() -> None:
     (gpu,) = found(bare(pci(device="0x2684", kind="0x030000", driver="")))
-    assert value_of(gpu.name) == "NVIDIA GeForce RTX 4090"
-    assert value_of(gpu.compute_capability) == "8.9"
-    assert value_of(gpu.pci_address) == A100
+    assert get_value(gpu.name) == "NVIDIA GeForce RTX 4090"
+    assert get_value(gpu.compute_capability) == "8.9"
+    assert get_value(gpu.pci_address) == A100
     assert isinstance(gpu.kernel_driver, Absent)
     assert isinstance(gpu.memory_bytes, Unknown)
 
@@ -37,7 +37,7 @@ def test_named_with_no_driver_at_all() -> None:
 @pytest.mark.parametrize("driver", ["nouveau", "vfio-pci"])
 def test_the_driver_bound_to_it(driver: str) -> None:
     (gpu,) = found(bare(pci(driver=driver)))
-    assert value_of(gpu.kernel_driver) == driver
+    assert get_value(gpu.kernel_driver) == driver
 
 
 def test_other_nvidia_devices_are_no_gpus() -> None:
@@ -48,17 +48,17 @@ def test_other_nvidia_devices_are_no_gpus() -> None:
 
 def test_nvml_joins_pci_by_address() -> None:
     (gpu,) = found(healthy())
-    assert value_of(gpu.nvml_index) == 0
-    assert value_of(gpu.uuid) == "GPU-0"
-    assert value_of(gpu.kernel_driver) == "nvidia"
+    assert get_value(gpu.nvml_index) == 0
+    assert get_value(gpu.uuid) == "GPU-0"
+    assert get_value(gpu.kernel_driver) == "nvidia"
 
 
 def test_what_nvml_refuses_comes_from_pci() -> None:
     error = {"error": 999, "text": "Unknown Error"}
     answer = nvml_answer(nvml_gpu(name=error, compute_capability=error, memory_bytes=error))
     (gpu,) = found(bare({**pci(), **installed()}, answers=[answer]))
-    assert value_of(gpu.compute_capability) == "8.0"
-    assert "A100" in (value_of(gpu.name) or "")
+    assert get_value(gpu.compute_capability) == "8.0"
+    assert "A100" in (get_value(gpu.name) or "")
     assert isinstance(gpu.memory_bytes, Unknown)
 
 
@@ -68,15 +68,15 @@ def test_joined_by_uuid_where_nvml_tells_no_address() -> None:
     error = {"error": 999, "text": "Unknown Error"}
     answer = nvml_answer(nvml_gpu(pci_address=error))
     (gpu,) = found(bare({**pci(), **installed(), path: information}, answers=[answer]))
-    assert value_of(gpu.pci_address) == A100
-    assert value_of(gpu.nvml_index) == 0
+    assert get_value(gpu.pci_address) == A100
+    assert get_value(gpu.nvml_index) == 0
 
 
 def test_order_is_nvmls_and_hidden_gpus_come_last() -> None:
     files = {**pci("0000:07:00.0"), **pci("0000:08:00.0"), **pci("0000:03:00.0", driver="vfio-pci")}
     answer = nvml_answer(nvml_gpu(1), nvml_gpu(0))
     gpus = found(bare({**files, **installed()}, answers=[answer]))
-    assert [value_of(gpu.pci_address) for gpu in gpus] == ["0000:07:00.0", "0000:08:00.0", "0000:03:00.0"]
+    assert [get_value(gpu.pci_address) for gpu in gpus] == ["0000:07:00.0", "0000:08:00.0", "0000:03:00.0"]
     assert isinstance(gpus[2].nvml_index, Absent)
     assert isinstance(gpus[2].uuid, Unknown)
     assert "does not list" in gpus[2].uuid.detail
@@ -92,10 +92,10 @@ def test_names_from_the_kernel_driver() -> None:
     path = f"/proc/driver/nvidia/gpus/{A100}/information"
     told = INFORMATION.format(model="NVIDIA A100-PG509-200", uuid="GPU-5a")
     (gpu,) = found(bare({**pci(), path: told}))
-    assert (value_of(gpu.name), value_of(gpu.uuid)) == ("NVIDIA A100-PG509-200", "GPU-5a")
+    assert (get_value(gpu.name), get_value(gpu.uuid)) == ("NVIDIA A100-PG509-200", "GPU-5a")
     untold = INFORMATION.format(model="Unknown", uuid="GPU-????????-????")
     (gpu,) = found(bare({**pci(), path: untold}))
-    assert "A100" in (value_of(gpu.name) or "")
+    assert "A100" in (get_value(gpu.name) or "")
     assert isinstance(gpu.uuid, Unknown)
 
 
@@ -158,15 +158,15 @@ WSL_TABLE = (
 
 def test_wsl_takes_gpus_from_nvml() -> None:
     (gpu,) = found(bare({**DXG, **WSL_LIBRARY}, answers=[nvml_answer(nvml_gpu())]))
-    assert value_of(gpu.compute_capability) == "8.0"
+    assert get_value(gpu.compute_capability) == "8.0"
     assert isinstance(gpu.kernel_driver, Unknown)
 
 
 def test_wsl_takes_gpus_from_nvidia_smi_and_names_their_capability() -> None:
     (gpu,) = found(bare({**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "stdout": WSL_TABLE}]))
-    assert value_of(gpu.name) == "NVIDIA GeForce RTX 4090"
-    assert value_of(gpu.compute_capability) == "8.9"
-    assert value_of(gpu.pci_address) == "0000:01:00.0"
+    assert get_value(gpu.name) == "NVIDIA GeForce RTX 4090"
+    assert get_value(gpu.compute_capability) == "8.9"
+    assert get_value(gpu.pci_address) == "0000:01:00.0"
 
 
 def test_wsl_nvidia_smi_that_cannot_tell() -> None:
@@ -186,7 +186,7 @@ def test_an_ambiguous_or_unknown_product_name_gives_no_capability() -> None:
     for name in ("NVIDIA GeForce GT 730", "NVIDIA Nonesuch 9000"):
         table = WSL_TABLE.replace("NVIDIA GeForce RTX 4090", name)
         (gpu,) = found(bare({**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "stdout": table}]))
-        assert value_of(gpu.name) == name
+        assert get_value(gpu.name) == name
         assert isinstance(gpu.compute_capability, Unknown)
 
 
@@ -215,15 +215,15 @@ PCI_IDS = """\
 def test_ids_newer_than_the_table_are_named_by_the_system() -> None:
     ids = {"/usr/share/misc/pci.ids": PCI_IDS}
     (gpu,) = found(bare({**pci(device="0x2fff"), **ids}))
-    assert value_of(gpu.name) == "NVIDIA GeForce RTX 9999"
+    assert get_value(gpu.name) == "NVIDIA GeForce RTX 9999"
     assert isinstance(gpu.compute_capability, Unknown)
     assert "10de:2fff" in gpu.compute_capability.detail
     (chip,) = found(bare({**pci(device="0x2ffe"), **ids}))
-    assert value_of(chip.name) == "NVIDIA GX998"
+    assert get_value(chip.name) == "NVIDIA GX998"
     (nobody,) = found(bare({**pci(device="0x2ffd"), **ids}))
     assert isinstance(nobody.name, Unknown)
     (last,) = found(bare({**pci(device="0x2ffe"), "/usr/share/misc/pci.ids": "\n10de  N\n\t2ffe  GX998\n"}))
-    assert value_of(last.name) == "NVIDIA GX998"
+    assert get_value(last.name) == "NVIDIA GX998"
 
 
 @pytest.mark.parametrize("text", ["00000000:07:00.0", "0000:07:00.0", "07:00.0", " 0000:07:00.0\n"])

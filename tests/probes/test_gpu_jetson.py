@@ -7,7 +7,7 @@ import json
 import pytest
 
 from envcheck.host.data_files import read_data
-from envcheck.model import Absent, Known, Unknown, value_of
+from envcheck.model import Absent, Known, Unknown, get_value
 from envcheck.probes.gpus import collect_gpus, parse_compatible, parse_model
 from tests.probes.gpu_machines import bare, installed, nvml_answer, nvml_gpu
 
@@ -32,7 +32,7 @@ TABLE = json.loads(read_data("jetson.json"))
 def test_models(model: str, capability: str) -> None:
     gpus = collect_gpus(bare({"/proc/device-tree/model": model}))
     assert isinstance(gpus, Known)
-    assert value_of(gpus.value[0].compute_capability) == capability
+    assert get_value(gpus.value[0].compute_capability) == capability
     assert isinstance(gpus.value[0].pci_address, Absent)
 
 
@@ -48,9 +48,9 @@ def test_nvml_and_device_tree_describe_one_gpu() -> None:
     gpus = collect_gpus(bare({**ORIN, **installed()}, answers=[answer]))
     assert isinstance(gpus, Known)
     (gpu,) = gpus.value
-    assert value_of(gpu.name) == "Orin (nvgpu)"
-    assert value_of(gpu.compute_capability) == "8.7"
-    assert value_of(gpu.nvml_index) == 0
+    assert get_value(gpu.name) == "Orin (nvgpu)"
+    assert get_value(gpu.compute_capability) == "8.7"
+    assert get_value(gpu.nvml_index) == 0
 
 
 def test_a_release_file_alone_proves_a_jetson_of_unknown_chip() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.recorded import RecordedHost
-from envcheck.model import Absent, Known, Unknown, value_of
+from envcheck.model import Absent, Known, Unknown, get_value
 from envcheck.probes.gpus import collect_gpus
 from tests.probes.gpu_machines import bare
 
@@ -32,8 +32,8 @@ def test_a_gpu_without_a_driver_is_found_in_the_registry() -> None:
     gpus = collect_gpus(windows(INTEL, SOUND, RTX4090, RTX4090))
     assert isinstance(gpus, Known)
     (gpu,) = gpus.value
-    assert value_of(gpu.name) == "NVIDIA GeForce RTX 4090"
-    assert value_of(gpu.compute_capability) == "8.9"
+    assert get_value(gpu.name) == "NVIDIA GeForce RTX 4090"
+    assert get_value(gpu.compute_capability) == "8.9"
     assert isinstance(gpu.nvml_index, Unknown)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, Known, Source, Unknown, value_of
+from envcheck.model import Absent, Known, Source, Unknown, get_value
 from envcheck.probes.driver_libraries import cuda_version_text
 from envcheck.probes.nvml import NvmlReading, parse_nvml, pynvml_folder, read_nvml
 from tests.probes.gpu_machines import bare, nvml_answer, nvml_gpu
@@ -29,15 +29,15 @@ def one_gpu(**changes: Any) -> Any:
 
 def test_a_healthy_answer() -> None:
     reading = answered(nvml_gpu(), nvml_gpu(1))
-    assert value_of(reading.result) == 0
-    assert value_of(reading.driver_version) == "550.163.01"
-    assert value_of(reading.cuda_driver_version) == "12.4"
+    assert get_value(reading.result) == 0
+    assert get_value(reading.driver_version) == "550.163.01"
+    assert get_value(reading.cuda_driver_version) == "12.4"
     assert reading.is_complete
     gpu = one_gpu()
-    assert value_of(gpu.pci_address) == "0000:07:00.0"
-    assert value_of(gpu.compute_capability) == "8.0"
-    assert value_of(gpu.memory_bytes) == 40 << 30
-    assert value_of(gpu.mig_enabled) is False
+    assert get_value(gpu.pci_address) == "0000:07:00.0"
+    assert get_value(gpu.compute_capability) == "8.0"
+    assert get_value(gpu.memory_bytes) == 40 << 30
+    assert get_value(gpu.mig_enabled) is False
     assert gpu.mig_devices == Known((), gpu.mig_devices.source)
     assert gpu.name.source.kind == "library"
 
@@ -51,10 +51,10 @@ def test_mig_devices_and_processes() -> None:
             {"pid": 8, "name": "", "memory_bytes": None},
         ],
     )
-    assert [device.uuid for device in value_of(gpu.mig_devices) or ()] == ["MIG-1"]
+    assert [device.uuid for device in get_value(gpu.mig_devices) or ()] == ["MIG-1"]
     assert isinstance(gpu.processes, Known)
     first, second = gpu.processes.value
-    assert (first.pid, first.name, value_of(first.memory_bytes)) == (7, "python3", 1 << 30)
+    assert (first.pid, first.name, get_value(first.memory_bytes)) == (7, "python3", 1 << 30)
     assert isinstance(second.memory_bytes, Absent)
 
 
@@ -86,7 +86,7 @@ def test_a_lost_gpu_keeps_its_index() -> None:
     reading = answered({"index": 3, "lost": {"error": 15, "text": "GPU is lost"}}, nvml_gpu())
     assert isinstance(reading.gpus, Known)
     lost, other = reading.gpus.value
-    assert value_of(lost.nvml_index) == 3
+    assert get_value(lost.nvml_index) == 3
     assert isinstance(lost.name, Unknown)
     assert "GPU is lost" in lost.name.detail
     assert isinstance(other.name, Known)
@@ -103,7 +103,7 @@ def test_a_lost_gpu_keeps_its_index() -> None:
 )
 def test_nvml_that_does_not_start(code: int, text: str, kind: type) -> None:
     reading = parse_nvml({"init": code, "text": text}, LIBRARY)
-    assert value_of(reading.result) == code
+    assert get_value(reading.result) == code
     assert isinstance(reading.driver_version, kind)
     assert isinstance(reading.gpus, kind)
     assert not reading.is_complete
@@ -149,7 +149,7 @@ def test_no_library_no_child() -> None:
 
 def test_the_child_is_asked() -> None:
     host = bare({LIBRARY: "x"}, answers=[nvml_answer(nvml_gpu())])
-    assert value_of(read_nvml(host, FOUND).driver_version) == "550.163.01"
+    assert get_value(read_nvml(host, FOUND).driver_version) == "550.163.01"
 
 
 def test_a_child_that_crashes() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.recorded import RecordedHost
-from envcheck.model import Absent, Known, Unknown, value_of
+from envcheck.model import Absent, Known, Unknown, get_value
 from envcheck.probes.toolkit import nvcc_host_compiler
 
 NVCC = "/opt/cuda/bin/nvcc"
@@ -36,18 +36,18 @@ def chosen(files: dict[str, Any] | None = None, system: str = "linux", **environ
     ],
 )
 def test_the_variables_in_nvccs_order(environment: dict[str, str], path: str) -> None:
-    assert value_of(chosen(None, **environment)) == path
+    assert get_value(chosen(None, **environment)) == path
 
 
 def test_a_gcc_beside_nvcc_comes_before_path_and_after_the_profile() -> None:
     beside = {"/opt/cuda/bin/gcc": "ELF"}
-    assert value_of(chosen(beside)) == "/opt/cuda/bin/gcc"
+    assert get_value(chosen(beside)) == "/opt/cuda/bin/gcc"
     profile = {**beside, "/opt/cuda/bin/nvcc.profile": "TOP = $(_HERE_)/..\ncompiler-bindir = $(TOP)/host\n"}
-    assert value_of(chosen(profile)) == "/opt/cuda/host/gcc"
+    assert get_value(chosen(profile)) == "/opt/cuda/host/gcc"
 
 
 def test_a_folder_named_gcc_beside_nvcc_is_no_compiler() -> None:
-    assert value_of(chosen({"/opt/cuda/bin/gcc/x": "y"})) == "/usr/bin/gcc"
+    assert get_value(chosen({"/opt/cuda/bin/gcc/x": "y"})) == "/usr/bin/gcc"
 
 
 @pytest.mark.parametrize("value", ["/gone/g++", "g++-99", "/empty"])
