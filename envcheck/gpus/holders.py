@@ -189,8 +189,8 @@ def blind_spots(reading: ProcessScan, system: str) -> tuple[str, ...]:
     said = []
     if system != "linux":
         said.append("Only the processes that the driver lists are shown: this system has no /proc to look for others.")
-    if reading.closed:
-        said.append(f"{reading.closed} processes do not show this user their open files; root sees them (sudo).")
+    if reading.unreadable:
+        said.append(f"{reading.unreadable} processes do not show this user their open files; root sees them (sudo).")
     if reading.hides_others:
         said.append("This system hides other users' processes (hidepid); root sees them (sudo).")
     if reading.isolated:

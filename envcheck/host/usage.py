@@ -83,7 +83,7 @@ def read_processes(wanted: Collection[int], folder: str = "/proc") -> ProcessSca
     A wanted process that is not there is left out: it has ended, or lives in another PID namespace.
     """
     found: List[ProcessInfo] = []
-    closed = 0
+    unreadable = 0
     pids = _pids(folder)
     for pid in pids:
         links, state = _open_files(f"{folder}/{pid}"), ""
@@ -91,11 +91,11 @@ def read_processes(wanted: Collection[int], folder: str = "/proc") -> ProcessSca
         if not links and _is_dead(f"{folder}/{pid}"):
             devices, state = _of_threads(f"{folder}/{pid}")
         else:
-            closed += links is None
+            unreadable += links is None
         if (devices or pid in wanted) and pid != os.getpid():
             found += _process(f"{folder}/{pid}", pid, devices, state)
     own = os.getuid() if hasattr(os, "getuid") else 0
-    return ProcessScan(tuple(found), closed, _is_isolated(folder), bool(pids) and 1 not in pids, own)
+    return ProcessScan(tuple(found), unreadable, _is_isolated(folder), bool(pids) and 1 not in pids, own)
 
 
 def _pids(folder: str) -> List[int]:

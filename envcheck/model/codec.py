@@ -1,4 +1,4 @@
-"""Turn facts and snapshots into plain JSON values and back, refusing what does not fit the types."""
+"""Convert facts and snapshots to plain JSON values and back; reject values that do not fit the types."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _decoders: Dict[Tuple[str, str], Decoder] = {}
 
 
 class CodecError(ValueError):
-    """A JSON value does not have the shape its type asks for; the message says where."""
+    """A JSON value does not have the shape of its type; the message names the place."""
 
 
-def encode(value: Any) -> Any:  # noqa: PLR0911 - one return a kind of value
-    """Return the JSON form of a fact, a model value or a container of them."""
+def encode(value: Any) -> Any:  # noqa: PLR0911 - one return per kind of value
+    """Return the JSON form of a fact, a record or a container of them."""
     if isinstance(value, Known):
         return {"known": encode(value.value), "source": _encode_fields(value.source)}
     if isinstance(value, Absent):
@@ -42,30 +42,30 @@ def _encode_fields(value: Any) -> Dict[str, Any]:
 
 
 def decode(model: Type[M], value: Any) -> M:
-    """Build `model` from its JSON form; raises CodecError where a name or type does not fit."""
+    """Build a record from its JSON form; raises CodecError for an unknown field or a wrong type."""
     return cast("M", _decode_model(model, value, model.__name__))
 
 
 def decode_as(annotation: str, owner: type, value: Any) -> Any:
-    """Build a value from an annotation such as "Fact[Tuple[Gpu, ...]]", names taken from `owner`'s module."""
+    """Build a value of an annotation such as "Fact[Tuple[Gpu, ...]]"; names resolve in `owner`'s module."""
     return _get_decoder(annotation, owner)(value, annotation)
 
 
 def _decode_model(model: type, value: Any, where: str) -> Any:
     if not isinstance(value, dict):
         raise CodecError(f"{where}: expected an object, found {type(value).__name__}")
-    known = {name: str(model.__annotations__[name]) for name in list_fields(model)}
-    _reject_unknown_fields(value, known, where)
-    arguments = {name: _get_decoder(known[name], model)(item, f"{where}.{name}") for name, item in value.items()}
+    annotations = {name: str(model.__annotations__[name]) for name in list_fields(model)}
+    _reject_unknown_fields(value, annotations, where)
+    arguments = {name: _get_decoder(annotations[name], model)(item, f"{where}.{name}") for name, item in value.items()}
     try:
         return model(**arguments)
     except TypeError as error:
         raise CodecError(f"{where}: {error}") from None
 
 
-def _reject_unknown_fields(value: Mapping[str, Any], known: Collection[str], where: str) -> None:
+def _reject_unknown_fields(value: Mapping[str, Any], fields: Collection[str], where: str) -> None:
     for name in value:
-        if name not in known:
+        if name not in fields:
             raise CodecError(f"{where}: unknown field {name!r}")
 
 
@@ -119,7 +119,7 @@ def _decode_unknown(value: Dict[str, Any], where: str) -> Unknown:
     _reject_unknown_fields(value, ("unknown", "detail", "tried"), where)
     why, detail = value.get("unknown"), value.get("detail", "")
     if why not in UNKNOWN_REASONS or not isinstance(detail, str):
-        raise CodecError(f"{where}: a fact is known, absent or unknown for one of {', '.join(UNKNOWN_REASONS)}")
+        raise CodecError(f"{where}: expected known, absent, or unknown with one of {', '.join(UNKNOWN_REASONS)}")
     return Unknown(str(why), detail, _decode_strings(value.get("tried", []), where))
 
 

@@ -1,9 +1,9 @@
-"""Frozen dataclasses without the price of making them.
+"""Frozen dataclasses that are cheap to define.
 
-`dataclasses.dataclass` writes and compiles source for every class: forty of them cost three bare
-interpreter starts before the first probe runs. These are the same to a type checker and to
-`fields()`, `replace()` and `is_dataclass()`, but share one `__init__`, `__eq__`, `__hash__` and
-`__repr__`; the `Field` objects are made when somebody asks for them.
+`dataclasses.dataclass` generates and compiles source for every class: forty classes cost as much as three
+interpreter starts. These records look the same to a type checker and to `fields()`, `replace()` and
+`is_dataclass()`, but share one `__init__`, `__eq__`, `__hash__` and `__repr__`. The `Field` objects are
+created on first use.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ else:
             self.make = make
 
     def field(*, default_factory: Callable[[], Any]) -> Any:
-        """Give a field a default that is made anew for each record."""
+        """Give a field a default that is created for each record."""
         return _DefaultFactory(default_factory)
 
     def dataclass(*, frozen: bool) -> Callable[[type], type]:
-        """Make a class a frozen record; the signature is that of `dataclasses.dataclass(frozen=True)`."""
+        """Make a class a frozen record, with the signature of `dataclasses.dataclass(frozen=True)`."""
         if not frozen:
             raise TypeError("records are frozen")
         return _add_record_methods
 
     def _add_record_methods(cls: type) -> type:
         names = tuple(getattr(cls, "__annotations__", {}))
-        given = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
-        cls.__init__ = _make_init(names, given)
+        defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
+        cls.__init__ = _make_init(names, defaults)
         cls.__match_args__ = names
         cls.__record_fields__ = names
         cls.__dataclass_fields__ = _LazyFields()
@@ -43,13 +43,13 @@ else:
         cls.__eq__, cls.__hash__, cls.__repr__ = _equal, _hash, _repr
         return cls
 
-    def _make_init(names: Tuple[str, ...], given: Dict[str, Any]) -> Callable[..., None]:
-        factories = [(name, value.make) for name, value in given.items() if isinstance(value, _DefaultFactory)]
+    def _make_init(names: Tuple[str, ...], defaults: Dict[str, Any]) -> Callable[..., None]:
+        factories = [(name, value.make) for name, value in defaults.items() if isinstance(value, _DefaultFactory)]
         allowed = frozenset(names)
 
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - becomes a method
             values = self.__dict__
-            values.update(given)
+            values.update(defaults)
             for name, make in factories:
                 if name not in kwargs:
                     values[name] = make()
@@ -64,13 +64,13 @@ else:
         record: str, names: Tuple[str, ...], values: Dict[str, Any], args: Tuple[Any, ...]
     ) -> str:
         if len(args) > len(names):
-            return f"{record} takes {len(names)} values, {len(args)} were given"
+            return f"{record} takes {len(names)} values but {len(args)} were given"
         missing = [name for name in names if name not in values]
         extra = [name for name in values if name not in names]
-        return f"{record} misses {', '.join(missing)}" if missing else f"{record} has no field {', '.join(extra)}"
+        return f"{record} lacks {', '.join(missing)}" if missing else f"{record} has no field {', '.join(extra)}"
 
     class _LazyFields:
-        """Make `__dataclass_fields__` on first use, then replace itself by it."""
+        """Create `__dataclass_fields__` on first use and take its place."""
 
         def __get__(self, instance: Any, owner: type) -> Dict[str, Any]:
             import dataclasses
@@ -79,9 +79,9 @@ else:
             columns = [
                 (name, annotations[name], _make_dataclass_field(owner, name)) for name in owner.__record_fields__
             ]
-            made = dataclasses.make_dataclass(owner.__name__, columns, frozen=True, repr=False, eq=False)
-            owner.__dataclass_fields__ = made.__dataclass_fields__
-            return made.__dataclass_fields__
+            twin = dataclasses.make_dataclass(owner.__name__, columns, frozen=True, repr=False, eq=False)
+            owner.__dataclass_fields__ = twin.__dataclass_fields__
+            return twin.__dataclass_fields__
 
     def _make_dataclass_field(owner: type, name: str) -> Any:
         import dataclasses
@@ -112,16 +112,16 @@ else:
 
 
 def list_fields(record: object) -> Tuple[str, ...]:
-    """List the fields of a record or of its class, in their order; () for what is no record."""
+    """List the field names of a record or record class in order; () for any other object."""
     names: Tuple[str, ...] = getattr(record, "__record_fields__", ())
     return names
 
 
-def make_record(kind: Type[R], cells: Dict[str, Any]) -> R:
-    """Make a record of cells that are every field of its kind, which is the caller's to know: thousands are made so."""
-    made = object.__new__(kind)
-    object.__setattr__(made, "__dict__", cells)
-    return made
+def make_record(kind: Type[R], values: Dict[str, Any]) -> R:
+    """Create a record from all its field values, unchecked: fast enough to create thousands."""
+    record = object.__new__(kind)
+    object.__setattr__(record, "__dict__", values)
+    return record
 
 
 def replace(record: R, **changes: Any) -> R:

@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 
 def listing(*gpus: GpuActivity, job: Job | None = None) -> Listing:
-    seen = reading(process(4242, command_line=SECRET), closed=3)
+    seen = reading(process(4242, command_line=SECRET), unreadable=3)
     shown = views(gpus, seen, "linux")
     places = fits(job, shown, known(0)) if job else ()
     return Listing("2026-11-21T06:00:00Z", known("550.1"), known(shown), blind_spots(seen, "linux"), job, places)

@@ -126,5 +126,5 @@ def test_processes_listed_on_any_gpu() -> None:
 
 def test_what_could_not_be_seen_is_said() -> None:
     assert blind_spots(reading(), "linux") == ()
-    said = blind_spots(reading(closed=12, isolated=True, hides_others=True), "windows")
+    said = blind_spots(reading(unreadable=12, isolated=True, hides_others=True), "windows")
     assert [words in " ".join(said) for words in ("12 processes", "namespace", "hidepid", "no /proc")] == [True] * 4

@@ -36,7 +36,7 @@ def test_processes_with_a_gpu_open_are_found_and_described(tmp_path: Path) -> No
     assert (found.pid, found.name, found.owner, found.state, found.parent) == (50, "python3", 1000, "S", 900)
     assert found.devices == ("/dev/nvidia1", "/dev/nvidiactl")
     assert (found.container, found.command_line) == ("0123456789ab", "python3 train.py")
-    assert (reading.closed, reading.hides_others, reading.isolated) == (0, False, False)
+    assert (reading.unreadable, reading.hides_others, reading.isolated) == (0, False, False)
 
 
 def test_a_killed_process_whose_thread_waits_in_the_driver_still_holds_the_gpu(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_system_without_proc_has_no_processes(tmp_path: Path) -> None:
 @pytest.mark.needs("linux")
 @pytest.mark.needs("root")
 def test_processes_that_keep_their_files_to_themselves_are_counted() -> None:
-    assert as_ordinary_user(lambda: read_processes(()).closed) > 0
+    assert as_ordinary_user(lambda: read_processes(()).unreadable) > 0
 
 
 def test_a_status_without_fields_says_nothing() -> None:
