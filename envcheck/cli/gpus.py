@@ -20,7 +20,7 @@ from envcheck.gpus.fits import Job, fits, parse_count, tables, trains
 from envcheck.gpus.holders import blind_spots, listed_pids, views
 from envcheck.gpus.listing import COLUMNS, Listing, Row, Sampler, judge
 from envcheck.host.local import LocalHost
-from envcheck.host.usage import available_memory, read_processes
+from envcheck.host.system import read_available_memory, read_processes
 from envcheck.model import Fact, Known, Source, Unknown, dataclass
 from envcheck.model.activity import ActivityReading
 from envcheck.probes.activity import find_nvml, read_activity
@@ -77,7 +77,7 @@ def _listing(reading: ActivityReading, system: str, job: Job | None) -> Listing:
 
 
 def _machine() -> Fact[int]:
-    free = available_memory()
+    free = read_available_memory()
     if free is None:
         return Unknown("failed", "this system does not tell its available memory", ("/proc/meminfo",))
     return Known(free, Source("file", "/proc/meminfo", "MemAvailable"))

@@ -31,9 +31,9 @@ def slow_programs() -> Iterator[None]:
 
 
 def _say() -> None:
-    from envcheck.host.process import running_programs
+    from envcheck.host.process import list_running_programs
 
-    waiting = running_programs()
+    waiting = list_running_programs()
     if waiting:
         sys.stderr.write(f"Waiting for {', '.join(waiting)} ...\n")
         sys.stderr.flush()

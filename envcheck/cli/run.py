@@ -12,8 +12,8 @@ from envcheck.cli import explain as logs
 from envcheck.cli import options
 from envcheck.cli.exits import READER_GONE, UserError
 from envcheck.explain.scan import Scan, Scanner, Stream
-from envcheck.host.interruption import answered
-from envcheck.host.passthrough import CommandNotStartedError, Outcome, run_through
+from envcheck.host.interruption import clear_interrupt
+from envcheck.host.passthrough import CommandNotStartedError, CommandResult, run_command
 from envcheck.model import Snapshot
 
 EXAMPLE = "Example: envcheck run -- python train.py"
@@ -32,7 +32,7 @@ def run(command: tuple[str, ...], matrix_file: str | None, printing: options.Pri
         raise UserError("name the command to run: envcheck run -- python train.py")
     watched = _Watched()
     try:
-        outcome = run_through(command, watched)
+        outcome = run_command(command, watched)
     except CommandNotStartedError as error:
         click.echo(f"envcheck: {error}", err=True)
         return error.status
@@ -62,7 +62,7 @@ class _Watched:
 
 
 def _explain(
-    command: tuple[str, ...], watched: _Watched, outcome: Outcome, how: tuple[str | None, options.Printing]
+    command: tuple[str, ...], watched: _Watched, outcome: CommandResult, how: tuple[str | None, options.Printing]
 ) -> None:
     from envcheck.render.explain import print_failure
 
@@ -76,7 +76,7 @@ def _explain(
         color = options.wants_color(style.color_mode, sys.stderr)
         print_failure(reading, outcome.status, color=color, verbose=style.verbose, quiet=style.quiet)
     except KeyboardInterrupt:
-        answered()
+        clear_interrupt()
         click.echo("envcheck: interrupted.", err=True)
     except Exception as error:  # noqa: BLE001 - a guard: the status is the command's, whatever becomes of our explanation
         click.echo(f"envcheck: the failure could not be explained: {error}", err=True)

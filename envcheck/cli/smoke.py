@@ -17,7 +17,7 @@ from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.local import LocalHost
-from envcheck.host.process import interrupted_when_told, start_thread
+from envcheck.host.process import interrupt_on_signal, start_thread
 from envcheck.host.protocol import Host
 from envcheck.model import (
     COMPATIBLE,
@@ -186,7 +186,7 @@ def run(
     titles = tuple(item.title for item in frameworks)
     session = Session(wanted.level, (), choice.left_out, unread, wanted.expect, titles, inspected.system)
     jobs = jobs_of(frameworks, choice.devices, wanted.level, cpu=not wanted.gpus)
-    with interrupted_when_told():  # else what the processes wrote would stay
+    with interrupt_on_signal():  # else what the processes wrote would stay
         session = _run(session, wanted, inspected, jobs, while_it_runs)
     redacted: Session = Redactor.of(os.environ).value(session)
     return redacted

@@ -12,9 +12,9 @@ from typing import Any
 
 from envcheck.fleet.collector import build_collector
 from envcheck.fleet.results import BROKEN, UNREACHABLE, Asked, EngineError, Failure, HostResult, Listener, answer_of
-from envcheck.host.prerequisites import installed_program
-from envcheck.host.steps import run_streaming
-from envcheck.host.watched import end_marked
+from envcheck.host.prerequisites import find_installed_program
+from envcheck.host.process import run_lines
+from envcheck.host.system import kill_processes_with_variable
 from envcheck.model import Snapshot
 
 MARK = "ENVCHECK_EVENT_MARK"  # the variable that tells the callback how its lines begin
@@ -34,9 +34,11 @@ def run_ansible(asked: Asked, listener: Listener) -> None:
         environment = _environment(asked.environment or {}, work, events.mark)
         with (work / "log").open("wb") as log:
             try:
-                ended = run_streaming(_command(asked, work), environment, events.hear, log=log, seconds=_LONGEST)
+                ended = run_lines(_command(asked, work), environment, events.hear, log=log, seconds=_LONGEST)
             finally:
-                end_marked(MARK, events.mark)  # the ssh of a host that hangs, and all of it after an interruption
+                kill_processes_with_variable(
+                    MARK, events.mark
+                )  # the ssh of a host that hangs, and all of it after an interruption
         words = (work / "log").read_text(encoding="utf-8", errors="replace")
         events.finish(ended.detail or words, answered_before=bool(asked.skip))
 
@@ -46,7 +48,7 @@ def _write_json(path: Path, content: object) -> None:
 
 
 def _command(asked: Asked, work: Path) -> list[str]:
-    program = installed_program("ansible-playbook")
+    program = find_installed_program("ansible-playbook")
     if program is None:
         raise EngineError("ansible-playbook is not installed: pip install 'envcheck-gpu[fleet]'")
     return [

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from envcheck.fleet.results import Failure, HostResult, read_result, result_files
-from envcheck.host.processor import in_processes
+from envcheck.host.process import map_in_processes
 from envcheck.matrix.query import Matrix
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Finding, Fix, Report, Snapshot, dataclass, replace
 from envcheck.rules import Context, Target, evaluate
@@ -49,7 +49,7 @@ class Group:
 def judge_folder(folder: Path, matrix: Matrix, target: Target, golden: str = "", mend: Mend | None = None) -> list[Row]:
     """Judge every host of a folder; LookupError where the golden host has no snapshot there."""
     judge = _Judge(matrix, target, mend)
-    rows = list(in_processes(lambda path: _row(read_result(path), judge), result_files(folder)))
+    rows = list(map_in_processes(lambda path: _row(read_result(path), judge), result_files(folder)))
     if golden:
         rows = _with_drift(rows, golden)
     return sorted(rows, key=lambda row: (_ORDER[row.verdict], row.cause, row.host))

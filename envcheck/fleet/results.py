@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 from envcheck.fleet.collector import MARK
 from envcheck.host.file_changes import write_atomically
-from envcheck.host.processor import in_processes
+from envcheck.host.process import map_in_processes
 from envcheck.model import SCHEMA_VERSION, Snapshot, dataclass
 from envcheck.model.codec import CodecError, decode, encode
 
@@ -79,7 +79,7 @@ def read_result(path: Path) -> HostResult:
 
 def answered(folder: Path) -> set[str]:
     """List the hosts whose snapshot is there: a further run need not ask them again."""
-    return set(filter(None, in_processes(_answered, result_files(folder))))
+    return set(filter(None, map_in_processes(_answered, result_files(folder))))
 
 
 def _answered(path: Path) -> str:

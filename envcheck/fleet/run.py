@@ -19,7 +19,7 @@ from envcheck.fleet.results import (
     has_snapshot,
     write_result,
 )
-from envcheck.host.process import interrupted_when_told, run_program
+from envcheck.host.process import interrupt_on_signal, run_program
 from envcheck.model import Known, Snapshot, Unknown, replace
 
 HOST = "localhost"
@@ -60,7 +60,7 @@ def run_fleet(engine: str, asked: Asked, folder: Path, watcher: Listener, *, aga
             write_result(folder, result)
         watcher.told(result)
 
-    with interrupted_when_told():  # what the engine started is ended, and its folder removed
+    with interrupt_on_signal():  # what the engine started is ended, and its folder removed
         _engine(engine)(replace(asked, skip=done), replace(watcher, told=told))
     return len(done)
 

@@ -23,8 +23,7 @@ from envcheck.fleet.results import (
     failure_of,
     known_as,
 )
-from envcheck.host.process import end_running, run_program, start_thread
-from envcheck.host.steps import run_streaming
+from envcheck.host.process import kill_running_programs, run_lines, run_program, start_thread
 from envcheck.model import Known, dataclass
 
 # States in which a node takes no job (https://slurm.schedmd.com/sinfo.html#lbAG); a mark may follow, as in "down*".
@@ -82,7 +81,7 @@ def _ask_all(nodes: list[Node], asked: Asked, collector: Path, listener: Listene
                 _report(answers.get(timeout=_PAUSE), listener)
     except BaseException:  # interrupted: the other nodes are not asked
         left.clear()
-        end_running()
+        kill_running_programs()
         raise
     finally:
         while len(ended) < len(begun):
@@ -132,7 +131,7 @@ def _ask(node: Node, asked: Asked, collector: Path) -> HostResult:
     with tempfile.TemporaryFile() as log:
         argv = [*_srun(node, asked), *([f"python={asked.python}"] if asked.python else [])]
         limit = float(asked.connect_seconds + asked.host_seconds)
-        ended = run_streaming(argv, asked.environment or {}, lines.append, log=log, seconds=limit, stdin=str(collector))
+        ended = run_lines(argv, asked.environment or {}, lines.append, log=log, seconds=limit, stdin=str(collector))
         words = _read(log)
     if ended.code is None:
         return HostResult(node.name, Failure(HUNG, f"srun: {ended.detail} after {limit:.0f} s. {words}".strip()))

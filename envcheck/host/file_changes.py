@@ -47,7 +47,7 @@ def append_durably(path: str, line: str) -> None:
     data = line.encode("utf-8") + b"\n"
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        if _is_cut_off(descriptor):
+        if _is_last_line_incomplete(descriptor):
             data = b"\n" + data  # what a full disk or a power failure left of the line before stays by itself
         while data:
             data = data[os.write(descriptor, data) :]
@@ -62,7 +62,7 @@ def append_durably(path: str, line: str) -> None:
             os.close(folder)
 
 
-def _is_cut_off(descriptor: int) -> bool:
+def _is_last_line_incomplete(descriptor: int) -> bool:
     if not os.lseek(descriptor, 0, os.SEEK_END):
         return False
     os.lseek(descriptor, -1, os.SEEK_END)
@@ -72,12 +72,12 @@ def _is_cut_off(descriptor: int) -> bool:
 _PAUSE = 0.05  # seconds between tries
 
 
-class HeldError(Exception):
+class FileLockedError(Exception):
     """Another process holds the file; the message is what that one wrote into it."""
 
 
 @contextlib.contextmanager
-def exclusive(path: str, patience: float) -> Iterator[int]:
+def lock_file(path: str, patience: float) -> Iterator[int]:
     """Hold `path` for the block and yield its descriptor; HeldError where another holds it for `patience` seconds.
 
     A process that inherits the descriptor goes on holding the file when this one is killed.
@@ -85,10 +85,10 @@ def exclusive(path: str, patience: float) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         deadline = time.monotonic() + patience
-        while not _taken(descriptor):
+        while not _try_lock(descriptor):
             if time.monotonic() > deadline:
                 os.lseek(descriptor, 0, os.SEEK_SET)
-                raise HeldError(os.read(descriptor, 100).decode("ascii", "replace").strip())
+                raise FileLockedError(os.read(descriptor, 100).decode("ascii", "replace").strip())
             time.sleep(_PAUSE)
         os.ftruncate(descriptor, 0)
         os.write(descriptor, b"%d\n" % os.getpid())
@@ -97,7 +97,7 @@ def exclusive(path: str, patience: float) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _taken(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         if os.name == "posix":
             import fcntl
@@ -123,15 +123,15 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 _RENAME_SWAP = 2  # macOS: sys/stdio.h
 
 
-def change_places(first: Path, second: Path, aside: Path) -> None:
+def swap_folders(first: Path, second: Path, aside: Path) -> None:
     """Let two folders change places; where that is no one call, `first` lies `aside` for a moment. Raises OSError."""
-    if not _exchanged(first, second):
+    if not _exchange_atomically(first, second):
         os.rename(first, aside)
         os.rename(second, first)
         os.rename(aside, second)
 
 
-def _exchanged(first: Path, second: Path) -> bool:
+def _exchange_atomically(first: Path, second: Path) -> bool:
     from ctypes import CDLL
 
     if os.name != "posix":
@@ -144,7 +144,7 @@ def _exchanged(first: Path, second: Path) -> bool:
     return False
 
 
-def identity_of(path: Path) -> int:
+def get_inode(path: Path) -> int:
     """Return what stays with a folder when it is renamed: its inode number; 0 where there is nothing."""
     try:
         return os.stat(path).st_ino
@@ -174,22 +174,22 @@ def copy_tree(source: StrPath, target: StrPath) -> None:
     shutil.copystat(source, target)
 
 
-def tree_size(folder: str) -> int:
+def measure_tree(folder: str) -> int:
     """Return the bytes on disk of what lies below a folder; what cannot be read counts nothing."""
-    return sum(_size(path) for path in _files(folder))
+    return sum(_measure_file(path) for path in _walk_files(folder))
 
 
-def changed_after(folder: StrPath, seconds: float) -> List[str]:
+def list_changed_files(folder: StrPath, seconds: float) -> List[str]:
     """List the files below a folder that were made or changed after a time (seconds since 1970), but for bytecode."""
     found = []
-    for path in _files(folder):
+    for path in _walk_files(folder):
         with contextlib.suppress(OSError):
-            if os.path.basename(os.path.dirname(path)) != "__pycache__" and _is_newer(path, seconds):
+            if os.path.basename(os.path.dirname(path)) != "__pycache__" and _is_changed_after(path, seconds):
                 found.append(os.path.relpath(path, folder))
     return sorted(found)
 
 
-def _is_newer(path: str, seconds: float) -> bool:
+def _is_changed_after(path: str, seconds: float) -> bool:
     """Tell whether a file was written, or put there, after a time; another link to it, as of uv's cache, is neither."""
     status = os.lstat(path)
     if status.st_mtime > seconds:
@@ -209,12 +209,12 @@ def remove_tree(folder: StrPath) -> None:
         shutil.rmtree(folder)
 
 
-def free_bytes(folder: str) -> int:
+def get_free_bytes(folder: str) -> int:
     """Return the bytes this user may still write where a folder lies."""
     return shutil.disk_usage(folder).free
 
 
-def write_through(folder: StrPath) -> None:
+def sync_file_system(folder: StrPath) -> None:
     """Have the file system of a folder on its disk before anything else happens."""
     if not hasattr(os, "sync"):
         return
@@ -260,13 +260,13 @@ def _copy_owner(source: StrPath, target: StrPath) -> None:
         os.lchown(target, status.st_uid, status.st_gid)
 
 
-def _files(folder: StrPath) -> Iterator[str]:
+def _walk_files(folder: StrPath) -> Iterator[str]:
     for place, _, names in os.walk(folder):
         for name in names:
             yield os.path.join(place, name)
 
 
-def _size(path: str) -> int:
+def _measure_file(path: str) -> int:
     with contextlib.suppress(OSError):
         status = os.lstat(path)
         blocks = getattr(status, "st_blocks", None)  # not on Windows

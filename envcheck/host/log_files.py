@@ -32,13 +32,13 @@ def read_log(path: str, notes: List[str]) -> Iterator[bytes]:
 
     Raises LogFileError, at the first block at the latest, for what is no log that can be read.
     """
-    with _opened(path) as stream:
+    with _open_log(path) as stream:
         try:
             first = stream.read(BLOCK)
             if first.startswith(_GZIP):
-                yield from _unpacked(path, first, stream, notes)
+                yield from _unpack_gzip(path, first, stream, notes)
                 return
-            refuse_binary(path, first)
+            reject_binary(path, first)
             while first:
                 yield first
                 first = stream.read(BLOCK)
@@ -52,11 +52,11 @@ def read_descriptor(descriptor: int, notes: List[str]) -> Iterator[bytes]:
         block = os.read(descriptor, BLOCK)
         if block.startswith(_GZIP):
             with open(descriptor, "rb", closefd=False) as stream:
-                yield from _unpacked("standard input", block, stream, notes)
+                yield from _unpack_gzip("standard input", block, stream, notes)
             return
-        refuse_binary("standard input", block)
+        reject_binary("standard input", block)
         if len(block) >= _PIPE:
-            _widen(descriptor)
+            _enlarge_pipe(descriptor)
         while block:
             yield block
             block = os.read(descriptor, BLOCK)
@@ -64,7 +64,7 @@ def read_descriptor(descriptor: int, notes: List[str]) -> Iterator[bytes]:
         notes.append(f"standard input: reading stopped early: {error.strerror}")
 
 
-def _widen(descriptor: int) -> None:
+def _enlarge_pipe(descriptor: int) -> None:
     """Let a pipe of Linux hold a block: its two ends then wait for each other sixteen times less often."""
     with contextlib.suppress(ImportError, OSError):
         import fcntl
@@ -73,7 +73,7 @@ def _widen(descriptor: int) -> None:
             fcntl.fcntl(descriptor, _F_SETPIPE_SZ, BLOCK)
 
 
-def is_awaited(path: str) -> bool:
+def is_not_created_yet(path: str) -> bool:
     """Tell whether a log is not there yet, but the folder that it would appear in is."""
     return not os.path.lexists(path) and os.path.isdir(os.path.dirname(path) or os.curdir)
 
@@ -84,15 +84,15 @@ def follow_log(path: str, pause: float = 0.25) -> Iterator[bytes]:
     A file that is awaited is waited for. One that was truncated is read again from its start; one that was replaced
     (rotated) is read to its end, then its successor from the start. A pipe has an end, and no way back.
     """
-    while is_awaited(path):
+    while is_not_created_yet(path):
         yield b""
         time.sleep(pause)
-    stream = _opened(path)
+    stream = _open_log(path)
     try:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             yield from read_descriptor(stream.fileno(), [])
             return
-        refuse_binary(path, stream.read(4096))
+        reject_binary(path, stream.read(4096))
         stream.seek(0)
         while True:
             block = stream.read(BLOCK)
@@ -101,25 +101,25 @@ def follow_log(path: str, pause: float = 0.25) -> Iterator[bytes]:
                 continue
             yield b""
             time.sleep(pause)
-            stream = _successor(path, stream)
+            stream = _reopen_if_rotated(path, stream)
     finally:
         stream.close()
 
 
-def _successor(path: str, stream: BinaryIO) -> BinaryIO:
+def _reopen_if_rotated(path: str, stream: BinaryIO) -> BinaryIO:
     here = os.fstat(stream.fileno())
     if here.st_size < stream.tell():
         stream.seek(0)
     with contextlib.suppress(OSError, LogFileError):  # between two files of a rotation there is none
         there = os.stat(path)
         if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) and stream.tell() >= here.st_size:
-            new = _opened(path)
+            new = _open_log(path)
             stream.close()
             return new
     return stream
 
 
-def _opened(path: str) -> BinaryIO:
+def _open_log(path: str) -> BinaryIO:
     try:
         kind = os.stat(path).st_mode
         if stat.S_ISDIR(kind):
@@ -134,7 +134,7 @@ def _opened(path: str) -> BinaryIO:
         raise LogFileError(f"cannot read {path}: {reason}.") from None
 
 
-def refuse_binary(name: str, block: bytes) -> None:
+def reject_binary(name: str, block: bytes) -> None:
     """Raise LogFileError when a file begins like one that holds no text."""
     for magic, command in _PACKED:
         if block.startswith(magic):
@@ -152,16 +152,16 @@ def refuse_binary(name: str, block: bytes) -> None:
 _CONTROLS = bytes(number for number in range(32) if number not in b"\a\b\t\n\v\f\r\x1b")
 
 
-def _unpacked(name: str, first: bytes, stream: BinaryIO, notes: List[str]) -> Iterator[bytes]:
+def _unpack_gzip(name: str, first: bytes, stream: BinaryIO, notes: List[str]) -> Iterator[bytes]:
     import zlib  # most logs are not packed
 
-    members = _Members()
+    members = _GzipUnpacker()
     checked = False
     try:
         for packed in itertools.chain((first,), iter(lambda: stream.read(BLOCK), b"")):
             for text in members.unpack(packed):
                 if not checked:
-                    refuse_binary(name, text)
+                    reject_binary(name, text)
                     checked = True
                 yield text
     except zlib.error as error:
@@ -173,17 +173,17 @@ def _unpacked(name: str, first: bytes, stream: BinaryIO, notes: List[str]) -> It
         notes.append(f"{name}: the gzip data has no end mark; what is there was read")
 
 
-def _unpacker() -> Any:
+def _make_decompressor() -> Any:
     import zlib
 
     return zlib.decompressobj(wbits=31)
 
 
-class _Members:
+class _GzipUnpacker:
     """Unpack gzip members that stand one behind the other, in blocks of bounded size."""
 
     def __init__(self) -> None:
-        self._unpacker = _unpacker()
+        self._unpacker = _make_decompressor()
         self.inside = False
 
     def unpack(self, packed: bytes) -> Iterator[bytes]:
@@ -195,5 +195,5 @@ class _Members:
             packed = self._unpacker.unconsumed_tail
             if self._unpacker.eof:
                 packed = self._unpacker.unused_data.lstrip(b"\0")  # tapes and some writers pad with zeros
-                self._unpacker = _unpacker()
+                self._unpacker = _make_decompressor()
                 self.inside = False

@@ -12,17 +12,17 @@ import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 
-class Outlet:
+class OutputChannel:
     """One way out of the command: the end it writes to, the end we read, and where that goes."""
 
     def __init__(self, name: str, target: int) -> None:
         self.name = name
         self.target = target
         self.is_terminal = os.name == "posix" and os.isatty(target)
-        self.outer, self.inner = _terminal(target) if self.is_terminal else os.pipe()
+        self.outer, self.inner = _open_terminal_like(target) if self.is_terminal else os.pipe()
 
 
-def same_file(first: int, second: int) -> bool:
+def is_same_file(first: int, second: int) -> bool:
     """Tell whether two descriptors lead to the same file, pipe or terminal."""
     try:
         return os.path.sameopenfile(first, second)
@@ -30,7 +30,7 @@ def same_file(first: int, second: int) -> bool:
         return False
 
 
-def _terminal(target: int) -> Tuple[int, int]:
+def _open_terminal_like(target: int) -> Tuple[int, int]:
     """Open a terminal like the one at `target`: same size, and what is written to it comes out unchanged."""
     import pty
     import termios
@@ -41,11 +41,11 @@ def _terminal(target: int) -> Tuple[int, int]:
         settings[1] &= ~termios.OPOST  # the real terminal turns line feeds into line ends
         settings[3] &= ~termios.ECHO
         termios.tcsetattr(inner, termios.TCSANOW, settings)
-    copy_size(target, outer)
+    copy_terminal_size(target, outer)
     return outer, inner
 
 
-def copy_size(source: int, target: int) -> None:
+def copy_terminal_size(source: int, target: int) -> None:
     """Give one terminal the size of another."""
     import fcntl
     import termios
@@ -65,7 +65,7 @@ _KEYBOARD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if has
 _ENDING = _KEYBOARD + tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
-class Outcome:
+class CommandResult:
     """How a command ended."""
 
     def __init__(self, status: int, signals: Sequence[int], unwatched: str) -> None:
@@ -93,15 +93,17 @@ class CommandNotStartedError(Exception):
         self.status = status
 
 
-def run_through(argv: Sequence[str], watch: Watch) -> Outcome:
+def run_command(argv: Sequence[str], watch: Watch) -> CommandResult:
     """Run `argv` with this program's standard input and copy its output, byte for byte, to this program's.
 
     Where standard output or error is a terminal the command gets a terminal too, so that colours and progress bars
     live; where both are the same file, pipe or terminal, it gets one for both, so that their order stays.
     `watch` is called from other threads, one call at a time, after the bytes were passed on.
     """
-    outlets = [Outlet("output", 1)] if same_file(1, 2) else [Outlet("stdout", 1), Outlet("stderr", 2)]
-    with _Signals(outlets) as signals:
+    outlets = (
+        [OutputChannel("output", 1)] if is_same_file(1, 2) else [OutputChannel("stdout", 1), OutputChannel("stderr", 2)]
+    )
+    with _SignalForwarder(outlets) as signals:
         try:
             process = _start(argv, outlets)
         finally:
@@ -110,17 +112,17 @@ def run_through(argv: Sequence[str], watch: Watch) -> Outcome:
         signals.send_to(process)
         lock = threading.Lock()
         copiers = [_Copier(outlet, watch, lock) for outlet in outlets]
-        with _signals_held():  # threads begin with that, so signals wake this one, which passes them on
+        with _block_signals():  # threads begin with that, so signals wake this one, which passes them on
             for copier in copiers:
                 copier.start()
         code = process.wait()
         ended = time.monotonic()
         for copier in copiers:
             copier.finish(ended)
-    return Outcome(exit_status(code), signals.seen, next((c.failure for c in copiers if c.failure), ""))
+    return CommandResult(convert_exit_status(code), signals.seen, next((c.failure for c in copiers if c.failure), ""))
 
 
-def exit_status(code: int) -> int:
+def convert_exit_status(code: int) -> int:
     """Turn what subprocess says of a command's end into what this program can end with to say the same.
 
     Signal 9 is -9 there and 137 in a shell. Windows' 0xC0000005 is too large for an exit status of Python, the negative
@@ -131,7 +133,7 @@ def exit_status(code: int) -> int:
     return code - (1 << 32) if code >= 1 << 31 else code
 
 
-def _start(argv: Sequence[str], outlets: Sequence[Outlet]) -> "subprocess.Popen[bytes]":
+def _start(argv: Sequence[str], outlets: Sequence[OutputChannel]) -> "subprocess.Popen[bytes]":
     try:
         return subprocess.Popen(list(argv), stdout=outlets[0].inner, stderr=outlets[-1].inner, close_fds=False)
     except FileNotFoundError:
@@ -146,7 +148,7 @@ def _start(argv: Sequence[str], outlets: Sequence[Outlet]) -> "subprocess.Popen[
 
 
 @contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
+def _block_signals() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -160,7 +162,7 @@ def _signals_held() -> Iterator[None]:
 class _Copier(threading.Thread):
     """Copy one outlet until its end; when nobody reads our side any more, let the command know by closing its."""
 
-    def __init__(self, outlet: Outlet, watch: Watch, lock: threading.Lock) -> None:
+    def __init__(self, outlet: OutputChannel, watch: Watch, lock: threading.Lock) -> None:
         super().__init__(daemon=True)
         self.failure = ""
         self._outlet = outlet
@@ -200,10 +202,10 @@ class _Copier(threading.Thread):
 def _write(target: int, block: bytes) -> None:
     view = memoryview(block)
     while view:
-        view = view[_written(target, view) :]
+        view = view[_write_once(target, view) :]
 
 
-def _written(target: int, view: memoryview) -> int:
+def _write_once(target: int, view: memoryview) -> int:
     try:
         return os.write(target, view)
     except BlockingIOError:  # somebody made our standard output non-blocking: wait as a blocking one would
@@ -211,16 +213,16 @@ def _written(target: int, view: memoryview) -> int:
         return 0
 
 
-class _Signals:
+class _SignalForwarder:
     """Pass signals on to the command while it runs; those of the keyboard reach it by themselves."""
 
-    def __init__(self, outlets: Sequence[Outlet]) -> None:
+    def __init__(self, outlets: Sequence[OutputChannel]) -> None:
         self.seen: List[int] = []
         self._terminals = [outlet for outlet in outlets if outlet.is_terminal]
         self._process: "Optional[subprocess.Popen[bytes]]" = None
         self._previous: Dict[int, Any] = {}
 
-    def __enter__(self) -> "_Signals":  # noqa: PYI034 - Python 3.8 has no Self
+    def __enter__(self) -> "_SignalForwarder":  # noqa: PYI034 - Python 3.8 has no Self
         for name in ("SIGINT", *_FORWARDED):
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # what nohup ignores stays ignored
@@ -241,7 +243,7 @@ class _Signals:
         del frame
         if number not in _ENDING:
             for outlet in self._terminals:
-                copy_size(outlet.target, outlet.outer)
+                copy_terminal_size(outlet.target, outlet.outer)
         self.seen.append(number)
         if self._process is not None and not (number in _KEYBOARD and _is_in_foreground()):
             with contextlib.suppress(OSError):

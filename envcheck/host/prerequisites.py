@@ -17,7 +17,7 @@ from envcheck.host.process import run_program
 from envcheck.model import Known
 
 
-def installed_program(name: str) -> Optional[str]:
+def find_installed_program(name: str) -> Optional[str]:
     """Return the path of a program beside this Python, where a dependency's scripts lie, else of the one on PATH."""
     beside = os.path.join(os.path.dirname(os.path.abspath(sys.executable)), name)
     return beside if os.access(beside, os.X_OK) else shutil.which(name)
@@ -27,38 +27,41 @@ _TIMEOUT = 20.0  # seconds; a Python on a slow network drive starts within them
 _SAYS = "import sys, venv; print('%d.%d' % sys.version_info[:2])"
 
 
-def program_path(name: str, environment: Mapping[str, str]) -> str:
+def find_program(name: str, environment: Mapping[str, str]) -> str:
     """Return a program's path on PATH; "" where it is not there."""
     return shutil.which(name, path=environment.get("PATH", os.defpath)) or ""
 
 
-def python_of(minor: str, environment: Mapping[str, str]) -> str:
+def find_python(minor: str, environment: Mapping[str, str]) -> str:
     """Find a Python of a minor version that starts and makes environments: on PATH, or as pyenv keeps it; else ""."""
-    return next((path for path in _pythons(minor, environment) if starts_as(path, minor, environment)), "")
+    return next(
+        (path for path in _list_candidate_pythons(minor, environment) if is_working_python(path, minor, environment)),
+        "",
+    )
 
 
-def starts_as(path: str, minor: str, environment: Mapping[str, str]) -> bool:
+def is_working_python(path: str, minor: str, environment: Mapping[str, str]) -> bool:
     """Tell whether an interpreter starts, is of a minor version, and can make environments."""
     answer = run_program((path, "-I", "-c", _SAYS), _TIMEOUT, environment)
     return isinstance(answer, Known) and answer.value.returncode == 0 and answer.value.stdout.strip() == minor
 
 
-def says_yes(argv: "tuple[str, ...]", environment: Mapping[str, str]) -> bool:
+def has_output(argv: "tuple[str, ...]", environment: Mapping[str, str]) -> bool:
     """Tell whether a program ends with status 0 and says something."""
     answer = run_program(argv, _TIMEOUT, environment)
     return isinstance(answer, Known) and answer.value.returncode == 0 and bool(answer.value.stdout.strip())
 
 
-def _pythons(minor: str, environment: Mapping[str, str]) -> Iterator[str]:
+def _list_candidate_pythons(minor: str, environment: Mapping[str, str]) -> Iterator[str]:
     for name in (f"python{minor}", "python3", "python"):
-        found = program_path(name, environment)
+        found = find_program(name, environment)
         if found:
             yield found
     root = environment.get("PYENV_ROOT") or os.path.join(os.path.expanduser("~"), ".pyenv")
     yield from sorted(glob.glob(os.path.join(root, "versions", f"{minor}.*", "bin", "python")), reverse=True)
 
 
-def why_unreachable(
+def find_connection_error(
     url: str,
     ca_file: str = "",
     proxy: str = "",
@@ -73,8 +76,8 @@ def why_unreachable(
     handlers: List[urllib.request.BaseHandler] = []
     handlers += [urllib.request.ProxyHandler({"http": proxy, "https": proxy})] if proxy else []
     try:
-        request = urllib.request.Request(_nameless(url), method="HEAD", headers={"User-Agent": "envcheck"})  # noqa: S310
-        handlers.append(urllib.request.HTTPSHandler(context=_context(url, ca_file, trusted, certificate)))
+        request = urllib.request.Request(_remove_credentials(url), method="HEAD", headers={"User-Agent": "envcheck"})  # noqa: S310
+        handlers.append(urllib.request.HTTPSHandler(context=_make_ssl_context(url, ca_file, trusted, certificate)))
         urllib.request.build_opener(*handlers).open(request, timeout=timeout).close()
     except urllib.error.HTTPError as error:
         failed = error.code >= 500 and error.code != http.client.NOT_IMPLEMENTED  # a small index knows no HEAD
@@ -86,13 +89,13 @@ def why_unreachable(
     return ""
 
 
-def _nameless(url: str) -> str:
+def _remove_credentials(url: str) -> str:
     """Take name and password out of an address, which urllib would take for the host: that it is refused will do."""
     parts = urlsplit(url)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
-def _context(url: str, ca_file: str, trusted: Tuple[str, ...], certificate: str) -> ssl.SSLContext:
+def _make_ssl_context(url: str, ca_file: str, trusted: Tuple[str, ...], certificate: str) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=ca_file or None)
     if certificate:
         context.load_cert_chain(certificate)

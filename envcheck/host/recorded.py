@@ -1,4 +1,4 @@
-"""Replay a machine from a recording, without touching the real one."""
+"""Replay a machine from a recording, without reading the real one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import os
 import posixpath
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
-from envcheck.host.files import attempt
+from envcheck.host.files import make_content_fact, read_as_fact
 from envcheck.host.protocol import Completed, ElfFacts, FileStatus, UnrecordedError
 from envcheck.model import Absent, Fact, Known, Source, Unknown
 from envcheck.model.codec import decode_as
 
-_LINKS = 40  # as Linux: more in one path is a loop
+_MAX_LINKS = 40  # as Linux: more in one path is a loop
+_LOADER_CACHE = "/etc/ld.so.cache"
 
 
 class FileTree:
@@ -33,40 +34,39 @@ class FileTree:
             path = parent
 
     def resolve(self, path: str) -> str:
-        """Follow every symlink; raises FileNotFoundError, or OSError(ELOOP)."""
+        """Resolve every symlink; raises FileNotFoundError, or OSError(ELOOP)."""
         done, rest, links = "/", [part for part in path.split("/") if part], 0
         while rest:
             part = rest.pop(0)
             if part in (".", ".."):
                 done = done if part == "." else posixpath.dirname(done)
                 continue
-            here = posixpath.join(done, part)
-            entry = self._entries.get(here)
+            place = posixpath.join(done, part)
+            entry = self._entries.get(place)
             if isinstance(entry, dict) and "link" in entry:
                 links += 1
-                if links > _LINKS:
+                if links > _MAX_LINKS:
                     raise OSError(errno.ELOOP, "Too many levels of symbolic links", path)
                 target = str(entry["link"])
                 rest = [piece for piece in target.split("/") if piece] + rest
                 done = "/" if target.startswith("/") else done
                 continue
             if rest and isinstance(entry, dict) and "error" in entry:
-                raise _error(str(entry["error"]), path)
-            if here not in self._entries and here not in self._names:
+                raise _make_error(str(entry["error"]), path)
+            if place not in self._entries and place not in self._names:
                 raise FileNotFoundError(errno.ENOENT, "No such file or directory", path)
-            done = here
+            done = place
         return done
 
     def entry(self, path: str) -> Any:
-        """Return the entry behind `path`, {"kind": "folder"} for a folder; denied entries raise."""
-        real = self.resolve(path)
-        entry = self._entries.get(real, {"kind": "folder"})
+        """Return the entry of a path, {"kind": "folder"} for a folder; raises the error of a denied entry."""
+        entry = self._entries.get(self.resolve(path), {"kind": "folder"})
         if isinstance(entry, dict) and "error" in entry:
-            raise _error(str(entry["error"]), path)
+            raise _make_error(str(entry["error"]), path)
         return entry
 
     def content(self, path: str) -> bytes:
-        """Return a regular file's bytes; anything else raises OSError."""
+        """Return the bytes of a regular file; raises OSError for anything else."""
         entry = self.entry(path)
         if isinstance(entry, str):
             return entry.encode("utf-8")
@@ -78,13 +78,12 @@ class FileTree:
 
     def names(self, path: str) -> List[str]:
         """List a folder."""
-        entry = self.entry(path)
-        if entry != {"kind": "folder"}:
+        if self.entry(path) != {"kind": "folder"}:
             raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
         return sorted(self._names.get(self.resolve(path), set()))
 
 
-def _error(name: str, path: str) -> OSError:
+def _make_error(name: str, path: str) -> OSError:
     if name == "denied":
         return PermissionError(errno.EACCES, "Permission denied", path)
     return OSError(errno.EIO, name, path)
@@ -93,11 +92,11 @@ def _error(name: str, path: str) -> OSError:
 class RecordedHost:
     """Answer the probes from a recording, a JSON object.
 
-    `files` and `folders` make a file tree; what is not in it is absent. `commands` are
+    `files` and `folders` form a file tree; what it lacks is absent. `commands` are
     {"argv", "returncode", "stdout", "stderr"} or {"argv", "unknown": [why, detail]}; `answers` are
     {"script", "arguments", "python"} with "result", "unknown" or "absent". `elf` maps paths to dynamic
-    sections, `loader_cache` sonames to paths. `calls` holds literal answers of a recorded machine, by
-    method and argument, and comes first. A program that is in the tree but was not recorded raises UnrecordedError.
+    sections, `loader_cache` sonames to paths. `calls` holds the literal answers of a recorded machine by method and
+    argument, and takes precedence. A program in the tree without a recorded command raises UnrecordedError.
     """
 
     def __init__(self, recording: Mapping[str, Any]) -> None:
@@ -108,7 +107,7 @@ class RecordedHost:
 
     @classmethod
     def load(cls, path: "os.PathLike[str]") -> "RecordedHost":
-        """Read a recording from its JSON file."""
+        """Load a recording from its JSON file."""
         with open(path, encoding="utf-8") as stream:
             return cls(json.load(stream))
 
@@ -122,10 +121,10 @@ class RecordedHost:
 
     def read_bytes(self, path: str, limit: int = 1 << 20) -> Fact[bytes]:
         """Read a recorded file."""
-        text = self._called("read_text", path, "Fact[str]")
+        text = self._replay_call("read_text", path, "Fact[str]")
         if text is not None:
             return Known(text.value.encode("utf-8")[:limit], text.source) if isinstance(text, Known) else text
-        return attempt(path, lambda: _content(self._tree.content(path)[:limit], path))
+        return read_as_fact(path, lambda: make_content_fact(self._tree.content(path)[:limit], path))
 
     def read_text(self, path: str, limit: int = 1 << 20) -> Fact[str]:
         """Read a recorded file as text."""
@@ -134,30 +133,27 @@ class RecordedHost:
 
     def list_folder(self, path: str) -> Fact[Tuple[str, ...]]:
         """List a recorded folder."""
-        called: Optional[Fact[Tuple[str, ...]]] = self._called("list_folder", path, "Fact[Tuple[str, ...]]")
-        if called is not None:
-            return called
-        return attempt(path, lambda: Known(tuple(self._tree.names(path)), Source("file", path)))
+        return self._replay_call("list_folder", path, "Fact[Tuple[str, ...]]") or read_as_fact(
+            path, lambda: Known(tuple(self._tree.names(path)), Source("file", path))
+        )
 
     def real_path(self, path: str) -> Fact[str]:
         """Resolve a recorded path."""
-        called: Optional[Fact[str]] = self._called("real_path", path, "Fact[str]")
-        if called is not None:
-            return called
-        return attempt(path, lambda: Known(self._tree.resolve(path), Source("file", path)))
+        return self._replay_call("real_path", path, "Fact[str]") or read_as_fact(
+            path, lambda: Known(self._tree.resolve(path), Source("file", path))
+        )
 
     def status(self, path: str) -> Fact[FileStatus]:
         """Stat a recorded path."""
-        called: Optional[Fact[FileStatus]] = self._called("status", path, "Fact[FileStatus]")
-        if called is not None:
-            return called
-        return attempt(path, lambda: Known(_status(self._tree.entry(path)), Source("file", path)))
+        return self._replay_call("status", path, "Fact[FileStatus]") or read_as_fact(
+            path, lambda: Known(_make_status(self._tree.entry(path)), Source("file", path))
+        )
 
     def find_program(self, name: str) -> Fact[str]:
-        """Find a program in the recorded PATH: any file there counts as executable unless its mode says not."""
-        called: Optional[Fact[str]] = self._called("find_program", name, "Fact[str]")
-        if called is not None:
-            return called
+        """Find a program on the recorded PATH: each file is executable unless its mode says otherwise."""
+        return self._replay_call("find_program", name, "Fact[str]") or self._search_path(name)
+
+    def _search_path(self, name: str) -> Fact[str]:
         for folder in self.environment().get("PATH", "/usr/local/bin:/usr/bin:/bin").split(":"):
             path = posixpath.join(folder, name)
             status = self.status(path)
@@ -173,18 +169,18 @@ class RecordedHost:
         """Replay a recorded command."""
         for entry in self._recording.get("commands", []):
             if list(entry["argv"]) == list(argv):
-                return _command(entry, " ".join(argv))
+                return _make_command_fact(entry, " ".join(argv))
         if isinstance(self.status(argv[0]), Absent):
             return Absent((argv[0],))
         raise UnrecordedError(f"command not recorded: {list(argv)}")
 
     def ask(self, script: str, *arguments: str, python: str = "", timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
-        """Replay a recorded child script; an entry without "arguments" or "python" fits any."""
+        """Replay a recorded child script; an entry without "arguments" or "python" matches any."""
         for entry in self._recording.get("answers", []):
-            wanted = (script, entry.get("arguments", list(arguments)), entry.get("python", python))
-            if (entry["script"], list(arguments), python) == wanted:
+            recorded = (entry["script"], entry.get("arguments", list(arguments)), entry.get("python", python))
+            if recorded == (script, list(arguments), python):
                 if "unknown" in entry:
-                    return Unknown(entry["unknown"][0], entry["unknown"][1], (script,))
+                    return _make_unknown(entry["unknown"], script)
                 if "absent" in entry:
                     return Absent(tuple(entry["absent"]))
                 return Known(entry["result"], Source("command", f"{script} {' '.join(arguments)}".strip()))
@@ -192,24 +188,27 @@ class RecordedHost:
 
     def elf(self, path: str) -> Fact[ElfFacts]:
         """Replay a recorded dynamic section."""
-        called: Optional[Fact[ElfFacts]] = self._called("elf", path, "Fact[ElfFacts]")
-        if called is not None:
-            return called
+        return self._replay_call("elf", path, "Fact[ElfFacts]") or self._read_section(path)
+
+    def _read_section(self, path: str) -> Fact[ElfFacts]:
         sections: Mapping[str, Dict[str, Any]] = self._recording.get("elf", {})
-        if path not in sections:
-            return Absent((path,)) if isinstance(self.real_path(path), Absent) else _no_elf(path)
-        return Known(decode_as("ElfFacts", ElfFacts, {**_EMPTY_ELF, **sections[path]}), Source("file", path))
+        if path in sections:
+            return Known(decode_as("ElfFacts", ElfFacts, {**_EMPTY_ELF, **sections[path]}), Source("file", path))
+        if isinstance(self.real_path(path), Absent):
+            return Absent((path,))
+        return Unknown("unparsable", f"{path}: its dynamic section was not recorded", (path,))
 
     def loader_cache(self) -> Fact[Mapping[str, Tuple[str, ...]]]:
-        """Replay the recorded loader cache; unrecorded, the machine has none."""
+        """Replay the recorded loader cache; absent where none was recorded."""
         cache = self._recording.get("loader_cache")
         if cache is None:
-            return Absent(("/etc/ld.so.cache",))
+            return Absent((_LOADER_CACHE,))
         if "unknown" in cache:
-            return Unknown(cache["unknown"][0], cache["unknown"][1], ("/etc/ld.so.cache",))
-        return Known({name: tuple(paths) for name, paths in cache.items()}, Source("file", "/etc/ld.so.cache"))
+            return _make_unknown(cache["unknown"], _LOADER_CACHE)
+        return Known({name: tuple(paths) for name, paths in cache.items()}, Source("file", _LOADER_CACHE))
 
-    def _called(self, method: str, argument: str, annotation: str) -> Any:
+    def _replay_call(self, method: str, argument: str, annotation: str) -> Any:
+        """Return the literal answer of a recorded call, None without one."""
         answers = self._calls.get(method, {})
         return decode_as(annotation, RecordedHost, answers[argument]) if argument in answers else None
 
@@ -224,28 +223,25 @@ _EMPTY_ELF: Dict[str, Any] = {
 }
 
 
-def _no_elf(path: str) -> Unknown:
-    return Unknown("unparsable", f"{path}: its dynamic section was not recorded", (path,))
+def _make_unknown(reason: Sequence[str], place: str) -> Unknown:
+    return Unknown(reason[0], reason[1], (place,))
 
 
-def _content(data: bytes, path: str) -> Fact[bytes]:
-    first_line = data[:200].split(b"\n", 1)[0].decode("utf-8", "replace")
-    return Known(data, Source("file", path, first_line if first_line.isprintable() else ""))
-
-
-def _status(entry: Any) -> FileStatus:
+def _make_status(entry: Any) -> FileStatus:
     if not isinstance(entry, dict):
-        return FileStatus("file", len(entry), "-rwxr-xr-x", "0:0", True, True)
-    kind = entry.get("kind", "file")
-    readable, writable = entry.get("readable", True), entry.get("writable", True)
+        entry = {"size": len(entry)}
     return FileStatus(
-        kind, entry.get("size", 0), entry.get("mode", "-rwxr-xr-x"), entry.get("owner", "0:0"), readable, writable
+        kind=entry.get("kind", "file"),
+        size=entry.get("size", 0),
+        mode=entry.get("mode", "-rwxr-xr-x"),
+        owner=entry.get("owner", "0:0"),
+        readable=entry.get("readable", True),
+        writable=entry.get("writable", True),
     )
 
 
-def _command(entry: Mapping[str, Any], command: str) -> Fact[Completed]:
+def _make_command_fact(entry: Mapping[str, Any], command: str) -> Fact[Completed]:
     if "unknown" in entry:
-        return Unknown(entry["unknown"][0], entry["unknown"][1], (command,))
+        return _make_unknown(entry["unknown"], command)
     done = Completed(entry.get("returncode", 0), entry.get("stdout", ""), entry.get("stderr", ""))
-    first_line = (done.stdout or done.stderr).strip().split("\n", 1)[0][:200]
-    return Known(done, Source("command", command, first_line))
+    return Known(done, Source("command", command, done.first_line))

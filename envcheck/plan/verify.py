@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.host.file_changes import remove_tree
-from envcheck.host.interruption import held_back
+from envcheck.host.interruption import defer_interrupts
 from envcheck.host.process import run_program
 from envcheck.model import Known, replace
 from envcheck.model.plans import Environment, Plan, RequirementSet
@@ -177,13 +177,13 @@ def _written(wanted: RequirementSet) -> Iterator[str]:
     """Write a set's requirements to a file of a folder that goes whatever ends the block, Ctrl-C too."""
     folder = ""
     try:
-        with held_back():  # the folder is known to somebody, or it is not there
+        with defer_interrupts():  # the folder is known to somebody, or it is not there
             folder = tempfile.mkdtemp(prefix="envcheck-plan-")
         source = Path(folder) / "requirements.in"
         source.write_text("\n".join(wanted.requirements) + "\n", encoding="utf-8")
         yield str(source)
     finally:
-        with held_back(), suppress(OSError):
+        with defer_interrupts(), suppress(OSError):
             remove_tree(folder)
 
 

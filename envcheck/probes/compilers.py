@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Dict, List, Mapping, Optional, Tuple
 
-from envcheck.host.process import run_together
+from envcheck.host.process import run_concurrently
 from envcheck.host.protocol import Completed, Host
 from envcheck.model import Absent, CompilerFacts, Fact, Known, Source, Unknown
 from envcheck.probes.toolkit_places import base_name, join
@@ -79,7 +79,7 @@ def _versions(host: Host, found: Mapping[str, Fact[str]]) -> Dict[str, Fact[str]
     for name, path in found.items():
         if isinstance(path, Known):  # clang may bear the name gcc
             commands[name] = (path.value, "--version") if name == "clang" else version_command(path.value)
-    answers = run_together(host, commands)
+    answers = run_concurrently(host, commands)
     return {
         name: read_compiler_version(answers[name], " ".join(commands[name])) if name in commands else found[name]
         for name in found

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Dict, List, Mapping, Optional, Tuple
 
-from envcheck.host.process import run_together
+from envcheck.host.process import run_concurrently
 from envcheck.host.protocol import Completed, Host
 from envcheck.model import (
     Absent,
@@ -451,7 +451,7 @@ def _run_programs(
             commands[install.root] = (program, "--version")
     if isinstance(compiler, Known):
         commands[""] = version_command(compiler.value)
-    answers = run_together(host, commands)
+    answers = run_concurrently(host, commands)
     version: Fact[str] = compiler
     if isinstance(compiler, Known):
         version = read_compiler_version(answers[""], " ".join(commands[""]))

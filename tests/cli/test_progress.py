@@ -28,7 +28,7 @@ def said(monkeypatch: pytest.MonkeyPatch, is_terminal: bool, waiting: list[str],
     stderr = Terminal(is_terminal)
     monkeypatch.setattr("sys.stderr", stderr)
     monkeypatch.setattr(progress, "_PATIENCE", 0.05)
-    monkeypatch.setattr("envcheck.host.process.running_programs", lambda: waiting)
+    monkeypatch.setattr("envcheck.host.process.list_running_programs", lambda: waiting)
     with progress.slow_programs():
         time.sleep(seconds)
     return stderr.said

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from envcheck.cli.run import _python_of
-from envcheck.host.passthrough import Outcome, exit_status
+from envcheck.host.passthrough import CommandResult, convert_exit_status
 from tests.cli.test_doctor import ROOT
 
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch"
@@ -113,7 +113,7 @@ def test_a_command_that_was_killed_is_explained_by_that() -> None:
     ],
 )
 def test_what_the_end_of_a_command_says(code: int, status: int, words: str) -> None:
-    outcome = Outcome(exit_status(code), (), "")
+    outcome = CommandResult(convert_exit_status(code), (), "")
     assert (outcome.status, outcome.words) == (status, words)
     assert (outcome.status & 0xFFFFFFFF) == (code & 0xFFFFFFFF) or code < 0
 

@@ -21,9 +21,9 @@ import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
 from envcheck.host import interruption
 writer = int(sys.argv.pop(1))
-heed = interruption.heed
-def told(): heed(); os.close(writer)
-interruption.heed = told
+install_handler = interruption.install_handler
+def install(): install_handler(); os.close(writer)
+interruption.install_handler = install
 from envcheck.cli import main
 main()
 """

@@ -1,4 +1,4 @@
-"""Write the misbehaving programs that the tests run."""
+"""Write misbehaving programs for the tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def write_script(path: Path, body: str, mode: int = 0o755) -> str:
 
 
 def is_gone(pid: int, patience: float = 2.0) -> bool:
-    """Tell whether a process has ended, or does so within `patience` seconds; a zombie counts as ended."""
+    """Tell whether a process ends within `patience` seconds; a zombie counts as ended."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         if not _runs(pid):
@@ -34,7 +34,7 @@ def _runs(pid: int) -> bool:
 
 
 def wait_for_pid(path: Path, patience: float = 2.0) -> int:
-    """Read the process id a script writes into `path`."""
+    """Read the process id that a script writes to `path`."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         text = path.read_text(encoding="utf-8").strip() if path.exists() else ""

@@ -74,14 +74,14 @@ def test_a_damaged_gzip_file(tmp_path: Path) -> None:
         (gzip.compress(bytes(range(1, 32)) * 30, mtime=0), "holds no text"),
     ],
 )
-def test_what_is_no_log_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+def test_files_that_are_no_logs_are_rejected(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.raises(LogFileError, match=said):
         read(path)
 
 
-def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
+def test_files_that_cannot_be_opened_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(LogFileError, match="no file"):
         read(tmp_path / "missing")
     with pytest.raises(LogFileError, match="is a folder"):
@@ -90,7 +90,7 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
         list(read_log("a\0b", []))
 
 
-def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_file_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -102,9 +102,9 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_escapes_and_utf16_are_text() -> None:
-    log_files.refuse_binary("x", b"\x1b[31m\x07\x08\tred\r\n" * 5)
-    log_files.refuse_binary("x", "red\r\n".encode("utf-16-le"))
-    log_files.refuse_binary("x", b"")
+    log_files.reject_binary("x", b"\x1b[31m\x07\x08\tred\r\n" * 5)
+    log_files.reject_binary("x", "red\r\n".encode("utf-16-le"))
+    log_files.reject_binary("x", b"")
 
 
 @pytest.mark.parametrize("sent", [TEXT[:100_000], gzip.compress(TEXT[:100_000], mtime=0), b""])
@@ -126,7 +126,7 @@ def _pour(writer: int, data: bytes) -> None:
     os.close(writer)
 
 
-def test_a_closed_standard_input_is_said() -> None:
+def test_a_closed_standard_input_is_reported() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     os.close(writer)
@@ -168,7 +168,7 @@ def test_a_truncated_file_is_read_from_its_start(tmp_path: Path) -> None:
     assert collect(path, [(b"new\n", path.write_bytes)])[-1] == b"new\n"
 
 
-def test_a_rotated_file_is_read_to_its_end_then_its_successor(tmp_path: Path) -> None:
+def test_a_rotated_file_is_followed_by_its_successor(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_bytes(b"one\n")
 
@@ -185,11 +185,11 @@ def test_a_rotated_file_is_read_to_its_end_then_its_successor(tmp_path: Path) ->
     assert b"".join(got) == b"one\nlast\ntwo\n"
 
 
-def test_a_file_that_is_not_there_yet(tmp_path: Path) -> None:
+def test_a_file_that_does_not_exist_yet(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
-    assert log_files.is_awaited(str(path))
-    assert not log_files.is_awaited(str(tmp_path / "no folder" / "train.log"))
-    assert not log_files.is_awaited(str(tmp_path))
+    assert log_files.is_not_created_yet(str(path))
+    assert not log_files.is_not_created_yet(str(tmp_path / "no folder" / "train.log"))
+    assert not log_files.is_not_created_yet(str(tmp_path))
     assert collect(path, [(b"one\n", path.write_bytes), (b"", lambda _: None)]) == [b"", b"one\n", b""]
     with pytest.raises(LogFileError, match="no file"):
         list(follow_log(str(tmp_path / "no folder" / "train.log")))
@@ -205,7 +205,7 @@ def test_a_named_pipe_is_followed_to_its_end(tmp_path: Path) -> None:
     thread.join()
 
 
-def test_a_file_that_is_away_for_a_moment(tmp_path: Path) -> None:
+def test_a_file_that_is_missing_for_a_moment(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_bytes(b"one\n")
 

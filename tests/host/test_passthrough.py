@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from envcheck.host.passthrough import CommandNotStartedError, Outcome, run_through
+from envcheck.host.passthrough import CommandNotStartedError, CommandResult, run_command
 
 pytestmark = pytest.mark.needs("posix")
 
@@ -25,11 +25,11 @@ class Seen:
         self.blocks[name] = self.blocks.get(name, b"") + block
 
 
-def through(code: str, seen: Seen | None = None) -> Outcome:
-    return run_through([sys.executable, "-c", code], seen or Seen())
+def through(code: str, seen: Seen | None = None) -> CommandResult:
+    return run_command([sys.executable, "-c", code], seen or Seen())
 
 
-def test_both_streams_pass_and_are_seen(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_both_streams_pass_through_and_are_watched(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     seen = Seen()
     outcome = through("import os; os.write(1, bytes(range(256)) * 999); os.write(2, b'err'); raise SystemExit(5)", seen)
     assert (outcome.status, outcome.was_told_to_end, outcome.unwatched) == (5, False, "")
@@ -38,16 +38,16 @@ def test_both_streams_pass_and_are_seen(capfdbinary: pytest.CaptureFixture[bytes
     assert seen.blocks == {"stdout": out, "stderr": err}
 
 
-def test_a_watcher_that_fails_does_not_stop_the_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_failing_watcher_does_not_stop_the_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     def fail(name: str, block: bytes) -> None:
         raise ValueError(name)
 
-    outcome = run_through([sys.executable, "-c", "print('x' * 300_000)"], fail)
+    outcome = run_command([sys.executable, "-c", "print('x' * 300_000)"], fail)
     assert (outcome.status, outcome.unwatched) == (0, "ValueError: stdout")
     assert capfdbinary.readouterr().out == b"x" * 300_000 + b"\n"
 
 
-def test_a_signal_is_128_and_its_number() -> None:
+def test_the_status_of_a_signal_is_128_plus_its_number() -> None:
     assert through("import os; os.kill(os.getpid(), 9)").status == 137
 
 
@@ -60,9 +60,9 @@ def test_a_signal_is_128_and_its_number() -> None:
         ("a\0b", 126, "null byte"),
     ],
 )
-def test_what_cannot_be_started(command: str, status: int, said: str) -> None:
+def test_a_command_that_cannot_start_has_a_status(command: str, status: int, said: str) -> None:
     with pytest.raises(CommandNotStartedError, match=said) as error:
-        run_through([command], Seen())
+        run_command([command], Seen())
     assert error.value.status == status
 
 
@@ -88,7 +88,7 @@ WAITS = (
     ("number", "told"),
     [(signal.SIGTERM, True), (signal.SIGHUP, True), (signal.SIGUSR1, False), (signal.SIGUSR2, False)],
 )
-def test_signals_are_passed_on_and_the_old_handlers_come_back(number: signal.Signals, told: bool) -> None:
+def test_signals_are_forwarded_and_the_old_handlers_restored(number: signal.Signals, told: bool) -> None:
     before = signal.getsignal(number)
     outcome = through(WAITS.format(number.value), SendsWhenReady(number))
     assert (outcome.status, outcome.was_told_to_end) == (33, told)
@@ -105,9 +105,9 @@ def test_an_ignored_signal_stays_ignored() -> None:
     assert (outcome.status, outcome.was_told_to_end) == (0, False)
 
 
-def test_what_is_left_running_is_not_waited_for() -> None:
+def test_a_background_process_does_not_delay_the_end() -> None:
     start = time.monotonic()
-    assert run_through(["sh", "-c", "sleep 15 & echo out"], Seen()).status == 0
+    assert run_command(["sh", "-c", "sleep 15 & echo out"], Seen()).status == 0
     assert time.monotonic() - start < 8
 
 
@@ -134,7 +134,7 @@ def terminal_as_output() -> Iterator[int]:
         os.close(outer)
 
 
-def test_a_terminal_for_a_terminal() -> None:
+def test_a_terminal_is_replaced_by_a_terminal() -> None:
     seen = Seen()
     code = "import os; print(os.isatty(1), os.isatty(2), *os.get_terminal_size()); os.write(2, b'10%\\r20%\\n')"
     with terminal_as_output() as outer:
@@ -145,7 +145,7 @@ def test_a_terminal_for_a_terminal() -> None:
     assert shown == b"True True 77 33\r\n10%\r20%\r\n"
 
 
-def test_a_terminal_that_changes_its_size() -> None:
+def test_the_command_sees_a_new_terminal_size() -> None:
     import fcntl
     import struct
     import termios

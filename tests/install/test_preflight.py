@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from envcheck.host.prerequisites import why_unreachable
+from envcheck.host.prerequisites import find_connection_error
 from envcheck.install import preflight
 from envcheck.install import steps as adapt
 from envcheck.install.journal import place_of
@@ -81,7 +81,7 @@ def test_an_environment_that_was_moved_is_refused_where_its_activation_matters(t
 
 
 def test_a_disk_with_too_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "free_bytes", lambda folder: 100 << (20 if folder == str(tmp_path) else 40))
+    monkeypatch.setattr(preflight, "get_free_bytes", lambda folder: 100 << (20 if folder == str(tmp_path) else 40))
     (why,) = said(tmp_path / "env")
     assert "has room for 0.1 GiB; this needs about 0.7 GiB (wheels of this kind, packed and unpacked)." in why
     (tmp_path / "env" / "conda-meta").mkdir(parents=True)
@@ -137,8 +137,8 @@ def test_conda_that_is_not_here(tmp_path: Path) -> None:
 def test_uv_may_bring_the_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: bool, fetched: bool, objects: bool
 ) -> None:
-    monkeypatch.setattr(preflight, "program_path", lambda *_: "/opt/uv")
-    monkeypatch.setattr(preflight, "says_yes", lambda argv, _: found if "find" in argv else fetched)
+    monkeypatch.setattr(preflight, "find_program", lambda *_: "/opt/uv")
+    monkeypatch.setattr(preflight, "has_output", lambda argv, _: found if "find" in argv else fetched)
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="uv", folder="env")
     told = said(tmp_path / "env", plan=adapted(plan, Here(), system=False))
     assert bool(told) is objects
@@ -146,7 +146,7 @@ def test_uv_may_bring_the_python(
 
 
 def test_an_interpreter_for_uv_must_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "program_path", lambda *_: "/opt/uv")
+    monkeypatch.setattr(preflight, "find_program", lambda *_: "/opt/uv")
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="uv", folder="env")
     (told,) = said(tmp_path / "env", plan=adapted(plan, Here(python=("/nowhere/python",)), system=False))
     assert "/nowhere/python does not start" in told
@@ -184,16 +184,16 @@ def test_any_answer_but_the_servers_own_failure_will_do(status: int, why: str) -
     with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
         Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         address = f"127.0.0.1:{server.server_address[1]}"
-        assert why_unreachable(f"http://{address}/simple/", proxy="") == why
-        assert why_unreachable(f"http://name:secret@{address}/simple/") == why
-        assert why_unreachable("http://example.invalid/", proxy=f"http://{address}") == why
+        assert find_connection_error(f"http://{address}/simple/", proxy="") == why
+        assert find_connection_error(f"http://name:secret@{address}/simple/") == why
+        assert find_connection_error("http://example.invalid/", proxy=f"http://{address}") == why
         server.shutdown()
 
 
 def test_a_broken_address_or_certificate_file_is_a_reason() -> None:
-    assert "/nowhere/ca.pem, are not there" in why_unreachable("https://127.0.0.1:9/", ca_file="/nowhere/ca.pem")
-    assert why_unreachable("https://127.0.0.1:9/", trusted=("127.0.0.1",))
-    assert why_unreachable("no address")
+    assert "/nowhere/ca.pem, are not there" in find_connection_error("https://127.0.0.1:9/", ca_file="/nowhere/ca.pem")
+    assert find_connection_error("https://127.0.0.1:9/", trusted=("127.0.0.1",))
+    assert find_connection_error("no address")
 
 
 def with_driver_step(*argv: str) -> Plan:
@@ -216,9 +216,9 @@ def test_steps_of_the_machine_are_run_when_asked_for_only(tmp_path: Path, monkey
         "install",
         "driver",
     )
-    monkeypatch.setattr(preflight, "says_yes", lambda *_: False)
-    monkeypatch.setattr(preflight, "program_path", lambda *_: "/usr/bin/x")
-    monkeypatch.setattr(preflight, "starts_as", lambda *_: True)
+    monkeypatch.setattr(preflight, "has_output", lambda *_: False)
+    monkeypatch.setattr(preflight, "find_program", lambda *_: "/usr/bin/x")
+    monkeypatch.setattr(preflight, "is_working_python", lambda *_: True)
     (told,) = said(tmp_path / "env", plan=asked)
     assert told.startswith("sudo would ask for a password")
 
@@ -318,7 +318,7 @@ def test_uv_is_told_what_stands_in_a_file_of_pip(tmp_path: Path) -> None:
     path.write_text("[global]\nindex-url = https://a.example/simple\nclient-cert = /me.pem\n")
     page = page_to_reach(RequirementSet(("jax",)), configured)
     assert "/me.pem" in page.certificate
-    assert why_unreachable(page.url, certificate="/nowhere/me.pem") == "[Errno 2] No such file or directory"
+    assert find_connection_error(page.url, certificate="/nowhere/me.pem") == "[Errno 2] No such file or directory"
 
 
 def test_uv_does_not_stand_in_for_pip_where_nothing_can_be_told_it(tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ def test_without_the_extra_pip_is_left_to_its_own_configuration(monkeypatch: pyt
 def test_room_for_what_pip_fetches_where_that_is_another_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    monkeypatch.setattr(preflight, "free_bytes", lambda folder: (1 << 20) if folder == str(small) else 1 << 40)
+    monkeypatch.setattr(preflight, "get_free_bytes", lambda folder: (1 << 20) if folder == str(small) else 1 << 40)
     elsewhere = {**OFFLINE, "TMPDIR": str(small)}
     assert said(tmp_path / "env", environment=elsewhere) == []  # one disk: it was counted
     real = Path.stat

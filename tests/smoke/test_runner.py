@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import envcheck.smoke
-from envcheck.host.watched import Limits
+from envcheck.host.limits import Limits
 from envcheck.smoke.devices import CPU_DEVICE, Device, Framework, Job, Run
 from envcheck.smoke.runner import Task, run_job, scripts_of, usual_limits
 from tests.fakes.build import build_libraries

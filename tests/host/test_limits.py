@@ -1,0 +1,126 @@
+"""A program with limits: its report, its end, its limits, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from envcheck.host.limits import REPORT_LIMIT, LimitedRun, Limits, run_with_limits
+from envcheck.host.system import parse_available_memory, read_available_memory, read_resident_memory
+
+pytestmark = pytest.mark.needs("linux")
+LARGE = Limits(20.0, 2 << 30)
+REPORT = "import os, sys, time; report = os.fdopen(int(sys.argv[-1]), 'wb', 0); "
+
+
+def run(folder: Path, code: str, limits: Limits = LARGE, lines: list[str] | None = None) -> LimitedRun:
+    received = lines if lines is not None else []
+    return run_with_limits(
+        [sys.executable, "-c", REPORT + code], os.environ, str(folder / "log"), limits, received.append
+    )
+
+
+def test_report_and_output_are_separate(tmp_path: Path) -> None:
+    lines: list[str] = []
+    found = run(tmp_path, r"report.write(b'one\ntwo\nrest'); print('out'); print('err', file=sys.stderr)", lines=lines)
+    assert (found.ended, found.code, found.report) == ("exited", 0, "one\ntwo\nrest")
+    assert lines == ["one", "two"]  # the rest is not a whole line
+    assert sorted((tmp_path / "log").read_text().split()) == ["err", "out"]
+    assert found.peak_memory
+
+
+def test_lines_arrive_while_the_program_runs(tmp_path: Path) -> None:
+    times: list[float] = []
+    code = r"report.write(b'early\n'); time.sleep(0.6)"
+    argv = [sys.executable, "-c", REPORT + code]
+    found = run_with_limits(argv, os.environ, str(tmp_path / "log"), LARGE, lambda _: times.append(time.monotonic()))
+    assert time.monotonic() - times[0] > 0.4
+    assert found.code == 0
+
+
+@pytest.mark.parametrize(("code", "status"), [("sys.exit(3)", 3), ("os.kill(os.getpid(), 11)", -11)])
+def test_the_exit_status_is_returned(tmp_path: Path, code: str, status: int) -> None:
+    assert run(tmp_path, code).code == status
+
+
+def test_time_is_limited_and_children_end_too(tmp_path: Path) -> None:
+    code = "import subprocess; subprocess.Popen(['sleep', '98761']); report.write(b'x\\n'); time.sleep(60)"
+    found = run(tmp_path, code, Limits(1.0))
+    assert (found.ended, found.report) == ("time", "x\n")
+    assert 1.0 <= found.seconds < 4.0
+    time.sleep(0.05)
+    assert "sleep 98761" not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+
+
+def test_memory_is_limited_with_its_children(tmp_path: Path) -> None:
+    child = "held = bytearray(200 << 20); import time; time.sleep(60)"
+    code = f"import subprocess; subprocess.Popen([sys.executable, '-c', {child!r}]); time.sleep(60)"
+    found = run(tmp_path, code, Limits(20.0, 150 << 20))
+    assert found.ended == "memory"
+    assert found.peak_memory
+    assert found.peak_memory > 150 << 20
+
+
+def test_address_space_is_not_limited(tmp_path: Path) -> None:
+    reserve = "import mmap; space = mmap.mmap(-1, 64 << 30, prot=mmap.PROT_READ, flags=mmap.MAP_PRIVATE); "
+    assert run(tmp_path, reserve + "report.write(b'ok')", Limits(20.0, 200 << 20)).report == "ok"
+
+
+def test_a_flood_is_truncated_and_does_not_delay_the_limit(tmp_path: Path) -> None:
+    found = run(tmp_path, "\nwhile True: report.write(b'x' * 65536)", Limits(1.5))
+    assert found.ended == "time"
+    assert REPORT_LIMIT <= len(found.report) <= REPORT_LIMIT + (1 << 16)
+
+
+def test_a_child_that_keeps_the_descriptor_does_not_delay_the_end(tmp_path: Path) -> None:
+    code = "os.set_inheritable(report.fileno(), True); import subprocess;"
+    code += "subprocess.Popen(['sleep', '98762'], close_fds=False); report.write(b'done')"
+    found = run(tmp_path, code)
+    assert (found.ended, found.report) == ("exited", "done")
+    assert found.seconds < 10
+
+
+@pytest.mark.parametrize("argv", [["/no/such/program"], [os.devnull]])
+def test_a_failed_start_is_reported(tmp_path: Path, argv: list[str]) -> None:
+    found = run_with_limits(argv, {}, str(tmp_path / "log"), LARGE, lambda _: None)
+    assert found.ended == "not started"
+    assert f"{argv[0]} could not be started" in found.detail
+
+
+def test_an_unwritable_log_is_reported(tmp_path: Path) -> None:
+    found = run_with_limits([sys.executable], {}, str(tmp_path / "no" / "log"), LARGE, lambda _: None)
+    assert found.ended == "not started"
+
+
+def test_the_report_file_of_windows_works_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import envcheck.host.limits as module
+
+    lines: list[str] = []
+    with (tmp_path / "log").open("wb") as log:
+        code = "import sys; report = open(sys.argv[-1], 'wb'); report.write(b'a\\nb'); report.close()"
+        found = module._run_with_file([sys.executable, "-c", code], os.environ, log, LARGE, lines.append)
+    assert (found.ended, found.code, found.report, lines) == ("exited", 0, "a\nb", ["a"])
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    run(tmp_path, "report.write(b'x')")
+    run_with_limits(["/no/such/program"], {}, str(tmp_path / "log"), LARGE, lambda _: None)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_available_and_resident_memory() -> None:
+    free = read_available_memory()
+    assert free
+    assert free > 1 << 26
+    held = read_resident_memory(os.getpid())
+    assert held
+    assert 1 << 22 < held < 1 << 34
+    assert read_resident_memory(1 << 30) is None
+    assert parse_available_memory("MemTotal: 5 kB\n") is None
+    assert parse_available_memory("MemTotal:       8 kB\nMemAvailable:   4 kB\n") == 4096
