@@ -36,7 +36,7 @@ def run(command: tuple[str, ...], matrix_file: str | None, printing: options.Pri
     except CommandNotStartedError as error:
         click.echo(f"envcheck: {error}", err=True)
         return error.status
-    if outcome.status not in (0, READER_GONE) and not outcome.was_told_to_end:
+    if outcome.status not in (0, READER_GONE) and not outcome.was_stopped:
         _explain(command, watched, outcome, (matrix_file, printing))
     return outcome.status
 
@@ -68,8 +68,8 @@ def _explain(
 
     matrix_file, style = how
     try:
-        if outcome.words:
-            watched("exit status", f"{outcome.words}\n".encode())
+        if outcome.crash_name:
+            watched("exit status", f"{outcome.crash_name}\n".encode())
         scan, names = watched.finish()
         snapshot = _machine(command) if scan.events else None
         reading = logs.Judge(snapshot, matrix_file)(scan, names)
@@ -80,8 +80,8 @@ def _explain(
         click.echo("envcheck: interrupted.", err=True)
     except Exception as error:  # noqa: BLE001 - a guard: the status is the command's, whatever becomes of our explanation
         click.echo(f"envcheck: the failure could not be explained: {error}", err=True)
-    if outcome.unwatched:
-        click.echo(f"envcheck: its output was not read to the end ({outcome.unwatched}).", err=True)
+    if outcome.watch_error:
+        click.echo(f"envcheck: its output was not read to the end ({outcome.watch_error}).", err=True)
 
 
 def _machine(command: tuple[str, ...]) -> Snapshot:

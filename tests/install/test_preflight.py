@@ -171,7 +171,7 @@ def test_the_page_that_is_asked_for() -> None:
     assert page_to_reach(wanted, {**nothing, "PIP_INDEX_URL": "file:///srv/simple"}).url == ""
 
 
-@pytest.mark.parametrize(("status", "why"), [(200, ""), (401, ""), (405, ""), (501, ""), (503, "it answers 503")])
+@pytest.mark.parametrize(("status", "why"), [(200, ""), (401, ""), (405, ""), (501, ""), (503, "HTTP status 503")])
 def test_any_answer_but_the_servers_own_failure_will_do(status: int, why: str) -> None:
     class Answering(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -191,7 +191,7 @@ def test_any_answer_but_the_servers_own_failure_will_do(status: int, why: str) -
 
 
 def test_a_broken_address_or_certificate_file_is_a_reason() -> None:
-    assert "/nowhere/ca.pem, are not there" in find_connection_error("https://127.0.0.1:9/", ca_file="/nowhere/ca.pem")
+    assert "/nowhere/ca.pem does not exist" in find_connection_error("https://127.0.0.1:9/", ca_file="/nowhere/ca.pem")
     assert find_connection_error("https://127.0.0.1:9/", trusted=("127.0.0.1",))
     assert find_connection_error("no address")
 
