@@ -33,9 +33,9 @@ from envcheck.model import (
     replace,
 )
 from envcheck.probes.collection import Redactor
-from envcheck.probes.cuda_libraries import cuda_data
+from envcheck.probes.cuda_libraries import load_cuda_data
 from envcheck.probes.gpus import collect_gpus
-from envcheck.probes.packages import read_installed
+from envcheck.probes.packages import read_installation
 from envcheck.probes.python import PythonChoice, PythonSelection, choose_python
 from envcheck.render.inert import inert
 from envcheck.smoke.devices import (
@@ -168,7 +168,7 @@ class Inspected:
     @classmethod
     def by(cls, host: Host, python: str, told: Mapping[str, Any]) -> Inspected:
         """Read what a Python told."""
-        return cls(python, read_installed(host, told).distributions, host.system)
+        return cls(python, read_installation(host, told).distributions, host.system)
 
 
 def gpus_of(host: Host, wanted: SmokeOptions) -> Fact[tuple[Gpu, ...]]:
@@ -193,7 +193,7 @@ def run(
 
 
 def _frameworks(distributions: tuple[Distribution, ...]) -> tuple[Framework, ...]:
-    named = {name: cuda_data()[name]["distributions"] for name in FRAMEWORKS if name in cuda_data()}
+    named = {name: load_cuda_data()[name]["distributions"] for name in FRAMEWORKS if name in load_cuda_data()}
     return installed_frameworks(distributions, named)
 
 

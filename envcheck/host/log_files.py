@@ -204,4 +204,6 @@ def _read_until_damage(decompressor: "zlib._Decompress", packed: bytes) -> Itera
     """Yield the text before damaged data, which zlib drops when it raises."""
     with contextlib.suppress(zlib.error):
         for start in range(0, len(packed), _SALVAGE_STEP):
-            yield decompressor.decompress(packed[start : start + _SALVAGE_STEP])
+            text = decompressor.decompress(packed[start : start + _SALVAGE_STEP])
+            if text:
+                yield text

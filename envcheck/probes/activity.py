@@ -7,14 +7,14 @@ from typing import Any, Dict, Mapping, Optional, Tuple
 from envcheck.host.protocol import Host
 from envcheck.model import Fact, Gpu, Known, Source, Unknown, collect_tried
 from envcheck.model.activity import ActivityReading, GpuActivity, InstanceMemory
-from envcheck.probes.driver_libraries import find_libraries, why_not_loaded
+from envcheck.probes.driver_libraries import find_driver_libraries, why_not_loaded
 from envcheck.probes.gpus import collect_gpus, parse_information
-from envcheck.probes.nvml import field, parse_gpu, parse_nvml, pynvml_folder, refusal
+from envcheck.probes.nvml import find_pynvml, make_error_fact, make_field_fact, parse_gpu, parse_nvml
 
 
 def find_nvml(host: Host) -> Fact[str]:
     """Find the NVML to ask, once for all readings."""
-    return find_libraries(host).nvml_to_ask
+    return find_driver_libraries(host).nvml_to_ask
 
 
 def read_activity(host: Host, library: Fact[str], seconds: float) -> ActivityReading:
@@ -37,7 +37,7 @@ def _ask(host: Host, library: Known[str], seconds: float) -> Fact[Mapping[str, A
     reason = why_not_loaded(host, library.value)
     if reason:
         return Unknown("denied", reason, (library.value,))
-    folder = pynvml_folder()
+    folder = find_pynvml()
     if folder is None:
         return Unknown("failed", "the module pynvml (package nvidia-ml-py) is not installed", ("pynvml",))
     return host.ask("nvml_devices", library.value, folder, "activity", timeout=seconds)
@@ -89,17 +89,17 @@ def parse_activity(answer: Mapping[str, Any], library: str) -> ActivityReading:
 def _activity(told: Mapping[str, Any], where: str) -> GpuActivity:
     here = f"{where}, GPU {told['index']}"
     if isinstance(told.get("lost"), dict):
-        lost: Dict[str, Any] = dict.fromkeys(_MORE, refusal(told["lost"], here))
+        lost: Dict[str, Any] = dict.fromkeys(_MORE, make_error_fact(told["lost"], here))
         return GpuActivity(parse_gpu(told, where), **lost)
     return GpuActivity(
         gpu=parse_gpu(told, where),
-        minor=field(told, "minor", here, _count),
-        memory_reserved_bytes=field(told, "memory_reserved_bytes", here, _count),
-        utilization_percent=field(told, "utilization", here, _count),
-        temperature_celsius=field(told, "temperature", here, _count),
-        power_watts=field(told, "power", here, _watts),
-        power_limit_watts=field(told, "power_limit", here, _watts),
-        instances=field(told, "instances", here, lambda found: tuple(_instance(one, here) for one in found)),
+        minor=make_field_fact(told, "minor", here, _count),
+        memory_reserved_bytes=make_field_fact(told, "memory_reserved_bytes", here, _count),
+        utilization_percent=make_field_fact(told, "utilization", here, _count),
+        temperature_celsius=make_field_fact(told, "temperature", here, _count),
+        power_watts=make_field_fact(told, "power", here, _watts),
+        power_limit_watts=make_field_fact(told, "power_limit", here, _watts),
+        instances=make_field_fact(told, "instances", here, lambda found: tuple(_instance(one, here) for one in found)),
     )
 
 
@@ -119,4 +119,6 @@ def _watts(value: Any) -> Optional[float]:
 
 def _instance(told: Mapping[str, Any], where: str) -> InstanceMemory:
     names = ("memory_bytes", "memory_used_bytes", "memory_reserved_bytes")
-    return InstanceMemory(str(told["uuid"]), str(told["name"]), *(field(told, name, where, _count) for name in names))
+    return InstanceMemory(
+        str(told["uuid"]), str(told["name"]), *(make_field_fact(told, name, where, _count) for name in names)
+    )

@@ -19,7 +19,7 @@ from envcheck.probes.host import collect_host
 from envcheck.probes.python import PythonSelection, collect_python
 
 
-def unknown_section(owner: Any, name: str, reason: Unknown) -> Any:
+def make_unknown_section(owner: Any, name: str, reason: Unknown) -> Any:
     """Return the value of field `name` of `owner` with every fact unknown for `reason`."""
     annotation = str(owner.__annotations__[name])
     if annotation.startswith("Fact["):
@@ -248,5 +248,5 @@ def _sections(probes: Mapping[str, Probe], results: Dict[str, Any]) -> Dict[str,
 
 def _by_name(names: Tuple[str, ...], result: Any) -> Dict[str, Any]:
     if isinstance(result, Unknown):
-        return {name: unknown_section(Facts, name, result) for name in names}
+        return {name: make_unknown_section(Facts, name, result) for name in names}
     return dict(zip(names, result)) if len(names) > 1 else {names[0]: result}

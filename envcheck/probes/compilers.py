@@ -8,7 +8,7 @@ from typing import Dict, List, Mapping, Optional, Tuple
 from envcheck.host.process import run_concurrently
 from envcheck.host.protocol import Completed, Host
 from envcheck.model import Absent, CompilerFacts, Fact, Known, Source, Unknown
-from envcheck.probes.toolkit_places import base_name, join
+from envcheck.probes.toolkit_places import get_base_name, join_path
 
 _OTHER_FOLDERS = ("/usr/bin", "/usr/local/bin")
 
@@ -33,20 +33,20 @@ def collect_compilers(host: Host) -> CompilerFacts:
     )
 
 
-def version_command(path: str) -> Tuple[str, ...]:
+def make_version_command(path: str) -> Tuple[str, ...]:
     """Return the command that makes a compiler print its version.
 
     GCC before 7 does not know -dumpfullversion but prints what -dumpversion asks for; GCC from 7 on may
     print only the major version for -dumpversion.
     """
-    if base_name(path).startswith(("clang", "nvc", "icpx")):
+    if get_base_name(path).startswith(("clang", "nvc", "icpx")):
         return (path, "--version")
-    if base_name(path).lower() in ("cl", "cl.exe"):
+    if get_base_name(path).lower() in ("cl", "cl.exe"):
         return (path,)
     return (path, "-dumpfullversion", "-dumpversion")
 
 
-def read_compiler_version(answer: Fact[Completed], command: str) -> Fact[str]:
+def read_version_answer(answer: Fact[Completed], command: str) -> Fact[str]:
     """Return the version from a finished version command."""
     if not isinstance(answer, Known):
         return answer
@@ -78,10 +78,10 @@ def _versions(host: Host, found: Mapping[str, Fact[str]]) -> Dict[str, Fact[str]
     commands: Dict[str, Tuple[str, ...]] = {}
     for name, path in found.items():
         if isinstance(path, Known):  # clang may bear the name gcc
-            commands[name] = (path.value, "--version") if name == "clang" else version_command(path.value)
+            commands[name] = (path.value, "--version") if name == "clang" else make_version_command(path.value)
     answers = run_concurrently(host, commands)
     return {
-        name: read_compiler_version(answers[name], " ".join(commands[name])) if name in commands else found[name]
+        name: read_version_answer(answers[name], " ".join(commands[name])) if name in commands else found[name]
         for name in found
     }
 
@@ -91,7 +91,7 @@ def _is_clang(host: Host, path: Fact[str]) -> bool:
     if not isinstance(path, Known):
         return False
     real = host.real_path(path.value)
-    return host.system == "darwin" or (isinstance(real, Known) and base_name(real.value).startswith("clang"))
+    return host.system == "darwin" or (isinstance(real, Known) and get_base_name(real.value).startswith("clang"))
 
 
 def _others(host: Host) -> Fact[Mapping[str, str]]:
@@ -107,7 +107,7 @@ def _others(host: Host) -> Fact[Mapping[str, str]]:
         for name in names.value if isinstance(names, Known) else ():
             match = re.search(r"^(?:gcc|g\+\+|clang|clang\+\+)-(\d+(?:\.\d+)?)$", name)
             if match:
-                others[join(host, folder, name)] = match.group(1)
+                others[join_path(host, folder, name)] = match.group(1)
     if not others:
         return unread[0] if unread else Absent(_OTHER_FOLDERS)
     return Known(others, Source("file", ", ".join(_OTHER_FOLDERS), f"{len(others)} compilers by name"))
@@ -117,6 +117,6 @@ def _visual_studio(host: Host) -> Fact[Mapping[str, str]]:
     path = host.find_program("cl")
     if not isinstance(path, Known):
         return path
-    command = version_command(path.value)
-    version = read_compiler_version(host.run(command), path.value)
+    command = make_version_command(path.value)
+    version = read_version_answer(host.run(command), path.value)
     return Known({path.value: version.value}, version.source) if isinstance(version, Known) else version

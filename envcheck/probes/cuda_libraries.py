@@ -11,26 +11,26 @@ from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, LibraryInstall, Source, Unknown, dataclass, get_value
 from envcheck.probes.toolkit_places import (
-    base_name,
     find_places,
-    folders_in,
-    join,
-    multiarch_triple,
-    parent,
-    site_packages,
+    get_base_name,
+    get_multiarch_triple,
+    get_parent,
+    join_path,
+    list_folders_in,
+    list_site_packages,
 )
 
 
 @functools.lru_cache(maxsize=1)
-def cuda_data() -> Mapping[str, Any]:
+def load_cuda_data() -> Mapping[str, Any]:
     """Return data/cuda_libraries.json."""
     table: Mapping[str, Any] = json.loads(read_data("cuda_libraries.json"))
     return table
 
 
-def framework_names() -> Tuple[str, ...]:
+def list_framework_names() -> Tuple[str, ...]:
     """Return the names of all distributions that hold a framework; JAX's CUDA plugins are jax-cuda* besides."""
-    data = cuda_data()
+    data = load_cuda_data()
     return (*data["tensorflow"]["distributions"], *data["torch"]["distributions"], *data["jax"]["distributions"])
 
 
@@ -107,7 +107,7 @@ def read_headers(host: Host, kind: LibraryKind, folders: Tuple[str, ...]) -> Dic
     unread: List[Tuple[str, Fact[str]]] = []
     for folder in folders:
         for name in kind.headers:
-            path = join(host, folder, name)
+            path = join_path(host, folder, name)
             text = host.read_text(path, _HEADER_BYTES)
             version = parse_version_macros(text.value, kind.macros) if isinstance(text, Known) else None
             if version is not None:
@@ -156,7 +156,7 @@ class Survey:
     def __init__(self, host: Host, kinds: Tuple[LibraryKind, ...]) -> None:
         self.host = host
         self.toolkits = find_places(host)
-        self.sites = site_packages(host)
+        self.sites = list_site_packages(host)
         self._stems = tuple(f"lib{kind.stem}.so" for kind in kinds)
         self._dlls = "|".join(kind.dll for kind in kinds)
         self._names: Dict[str, Tuple[str, ...]] = {}
@@ -177,11 +177,11 @@ class Survey:
         cache = self.host.loader_cache()
         known: Mapping[str, Tuple[str, ...]] = cache.value if isinstance(cache, Known) else {}
         paths = [path for soname in known if self._is_ours(soname) for path in known[soname]]
-        real = [self.host.real_path(folder) for folder in dict.fromkeys(map(parent, paths))]
+        real = [self.host.real_path(folder) for folder in dict.fromkeys(map(get_parent, paths))]
         return tuple(dict.fromkeys(folder.value for folder in real if isinstance(folder, Known)))
 
 
-def library_places(survey: Survey, kind: LibraryKind) -> Tuple[LibraryPlace, ...]:
+def find_library_places(survey: Survey, kind: LibraryKind) -> Tuple[LibraryPlace, ...]:
     """Return every place; a folder two places would share stays with the first of them."""
     places: List[LibraryPlace] = []
     taken: Set[str] = set()  # real library folders
@@ -214,8 +214,8 @@ def _all_places(survey: Survey, kind: LibraryKind) -> Iterator[LibraryPlace]:
     for variable in kind.variables:
         root = host.environment().get(variable)
         if root:
-            yield LibraryPlace(root, "environment", (join(host, root, "include"),), _library_folders(host, root))
-    for folder in folders_in(host, "PATH" if host.system == "windows" else "LD_LIBRARY_PATH"):
+            yield LibraryPlace(root, "environment", (join_path(host, root, "include"),), _library_folders(host, root))
+    for folder in list_folders_in(host, "PATH" if host.system == "windows" else "LD_LIBRARY_PATH"):
         if survey.names(folder):
             yield _around(host, folder, "environment")
 
@@ -223,13 +223,13 @@ def _all_places(survey: Survey, kind: LibraryKind) -> Iterator[LibraryPlace]:
 def _wheel_places(survey: Survey, kind: LibraryKind) -> Iterator[LibraryPlace]:
     for site in survey.sites:
         for folder in kind.wheel_folders:
-            root = join(survey.host, site, *folder.split("/"))
-            libraries = (join(survey.host, root, "lib"), join(survey.host, root, "bin"), root)
-            yield LibraryPlace(root, "wheels", (join(survey.host, root, "include"),), libraries)
+            root = join_path(survey.host, site, *folder.split("/"))
+            libraries = (join_path(survey.host, root, "lib"), join_path(survey.host, root, "bin"), root)
+            yield LibraryPlace(root, "wheels", (join_path(survey.host, root, "include"),), libraries)
 
 
 def _system_places(survey: Survey) -> Iterator[LibraryPlace]:
-    triple = multiarch_triple(survey.host)
+    triple = get_multiarch_triple(survey.host)
     # Listed, not only looked up in the loader's cache: that leaves out links that dangle, which is how a
     # declined download of Debian's nvidia-cudnn shows, and is old where ldconfig did not run.
     libraries = (f"/usr/lib/{triple}", "/usr/lib64", "/usr/lib")
@@ -241,13 +241,13 @@ def _system_places(survey: Survey) -> Iterator[LibraryPlace]:
 
 
 def _around(host: Host, folder: str, origin: str) -> LibraryPlace:
-    root = parent(folder) if base_name(folder) in ("lib", "lib64", "bin") else folder
-    return LibraryPlace(root, origin, (join(host, root, "include"),), (folder,))
+    root = get_parent(folder) if get_base_name(folder) in ("lib", "lib64", "bin") else folder
+    return LibraryPlace(root, origin, (join_path(host, root, "include"),), (folder,))
 
 
 def _library_folders(host: Host, root: str) -> Tuple[str, ...]:
     names = ("bin", "lib") if host.system == "windows" else ("lib64", "lib")
-    return tuple(join(host, root, name) for name in names)
+    return tuple(join_path(host, root, name) for name in names)
 
 
 _DPKG_STATUS = "/var/lib/dpkg/status"
@@ -274,10 +274,10 @@ def find_package(host: Host, kind: LibraryKind, place: LibraryPlace, major: str)
         package = Package(Absent((f"no package manager installs into {place.root}",)), Absent((place.root,)))
     if isinstance(package.cuda_major, Known):
         return package
-    return Package(package.version, cuda_major_of_path(place.root) or package.cuda_major)
+    return Package(package.version, parse_cuda_major(place.root) or package.cuda_major)
 
 
-def cuda_major_of_path(root: str) -> Optional[Fact[str]]:
+def parse_cuda_major(root: str) -> Optional[Fact[str]]:
     r"""Return the CUDA major in a path: /usr/local/cuda-11.8, .../hpc_sdk/.../cuda/12.4, C:\...\CUDA\v12.6."""
     match = re.search(r"[/\\]cuda(?:-|[/\\]v?)(\d+)(?:[./\\-]|$)", root, re.IGNORECASE)
     return Known(match.group(1), Source("file", root, match.group(0).strip("/\\"))) if match else None
@@ -329,13 +329,13 @@ def _below_site(kind: LibraryKind, root: str) -> str:
 
 
 def _from_conda(host: Host, kind: LibraryKind, place: LibraryPlace) -> Package:
-    prefix = parent(place.root) if place.root.endswith("\\Library") else place.root
-    records = join(host, prefix, "conda-meta")
+    prefix = get_parent(place.root) if place.root.endswith("\\Library") else place.root
+    records = join_path(host, prefix, "conda-meta")
     names = host.list_folder(records)
     for name in names.value if isinstance(names, Known) else ():
         match = re.search(rf"^{kind.conda}-(\d[\d.]*)-([^-]+)\.json$", name)
         if match:
-            path = join(host, records, name)
+            path = join_path(host, records, name)
             version = Known(match.group(1), Source("file", path, name))
             return Package(version, _cuda_of_conda(host, path, match.group(2)))
     reason = names if isinstance(names, Unknown) else Absent((f"{kind.conda}-* in {records}",))
@@ -393,7 +393,7 @@ def parse_library_name(name: str, kind: LibraryKind) -> str:
 
 
 def _find_all(survey: Survey, kind: LibraryKind) -> Installs:
-    places = library_places(survey, kind)
+    places = find_library_places(survey, kind)
     installs = [install for place in places for install in _in_place(survey, kind, place)]
     if not installs:
         return Absent(tuple(dict.fromkeys(place.root for place in places)))
@@ -441,7 +441,7 @@ def _told(version: str, path: Fact[str]) -> Fact[str]:
     if not isinstance(path, Known):
         return path
     if not version:
-        return Unknown("unparsable", f"the name {base_name(path.value)} tells no version", (path.value,))
+        return Unknown("unparsable", f"the name {get_base_name(path.value)} tells no version", (path.value,))
     return Known(version, path.source)
 
 
@@ -451,11 +451,11 @@ def _libraries(survey: Survey, kind: LibraryKind, place: LibraryPlace) -> Dict[s
     for folder in place.libraries:
         ours = [name for name in survey.names(folder) if _is_library(name, kind)]
         for name in sorted(ours, key=len):  # the soname before the real file
-            path = join(survey.host, folder, name)
+            path = join_path(survey.host, folder, name)
             real = survey.host.real_path(path)
             if isinstance(real, Absent):
                 real = Absent((f"{path} is a link that leads nowhere",))
-            version = parse_library_name(base_name(real.value) if isinstance(real, Known) else name, kind)
+            version = parse_library_name(get_base_name(real.value) if isinstance(real, Known) else name, kind)
             major = version.split(".")[0]
             if major not in found or isinstance(found[major][1], Absent):
                 found[major] = (version, real)

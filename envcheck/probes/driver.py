@@ -19,8 +19,14 @@ from envcheck.model import (
     collect_tried,
     parse_fact,
 )
-from envcheck.probes.driver_libraries import CudaReading, DriverLibraries, find_libraries, library_version, read_cuda
-from envcheck.probes.gpus import PciDevice, nvswitch_present, scan_pci
+from envcheck.probes.driver_libraries import (
+    CudaReading,
+    DriverLibraries,
+    find_driver_libraries,
+    query_cuda,
+    read_library_version,
+)
+from envcheck.probes.gpus import PciDevice, detect_nvswitch, scan_pci
 from envcheck.probes.nvml import NvmlReading, SmiReading, read_nvml, read_smi
 
 T = TypeVar("T")
@@ -395,8 +401,8 @@ _NO_TRACE = Absent(("not looked for: no NVIDIA device, module, library, node or 
 def collect_driver(host: Host) -> DriverFacts:
     """Read every driver fact; without a trace of a GPU or driver no process is started and no large file read."""
     kernel = read_kernel(host)
-    libraries = find_libraries(host)
-    cuda = read_cuda(host, libraries.libcuda)  # first: the GPU probe asks NVML meanwhile
+    libraries = find_driver_libraries(host)
+    cuda = query_cuda(host, libraries.libcuda)  # first: the GPU probe asks NVML meanwhile
     nvml = read_nvml(host, libraries.nvml_to_ask)
     smi = read_smi(host, needed=not nvml.is_complete)
     return DriverFacts(
@@ -426,11 +432,11 @@ def _release(host: Host, kernel: KernelSide, nvml: NvmlReading, smi: SmiReading)
 def _user_side(libraries: DriverLibraries, cuda: CudaReading, nvml: NvmlReading, smi: SmiReading) -> Dict[str, Any]:
     return {
         "libcuda_path": libraries.libcuda,
-        "libcuda_version": library_version(libraries.libcuda),
+        "libcuda_version": read_library_version(libraries.libcuda),
         "libcuda_unversioned": libraries.libcuda_unversioned,
         "libcuda_elsewhere": libraries.libcuda_elsewhere,
         "libnvidia_ml_path": libraries.nvml,
-        "libnvidia_ml_version": library_version(libraries.nvml),
+        "libnvidia_ml_version": read_library_version(libraries.nvml),
         "cuda_init_result": cuda.init_result,
         "nvml_result": nvml.result,
         "nvml_driver_version": nvml.driver_version,
@@ -450,7 +456,7 @@ def _installation(host: Host, kernel: KernelSide, libraries: DriverLibraries, sm
     is_traced = is_traced or (isinstance(bus, Known) and bool(bus.value))
     packages: Fact[Mapping[str, str]] = read_packages(host) if is_traced else _NO_TRACE
     module_file: Fact[str] = find_module_file(host) if is_traced and host.system == "linux" else _NO_TRACE
-    nvswitch = nvswitch_present(host, bus)
+    nvswitch = detect_nvswitch(host, bus)
     fabric_version, fabric_running = read_fabric_manager(host, nvswitch, packages)
     return {
         "module_file": module_file,

@@ -77,7 +77,7 @@ class DriverLibraries(NamedTuple):
         return any(isinstance(fact, Known) for fact in (self.libcuda, self.nvml, self.nvml_to_ask))
 
 
-def find_libraries(host: Host) -> DriverLibraries:
+def find_driver_libraries(host: Host) -> DriverLibraries:
     """Find libcuda and libnvidia-ml."""
     if host.system != "linux":
         return _off_linux(host)
@@ -162,17 +162,17 @@ def _hidden_places(host: Host) -> List[str]:
     return [f"{folder}/{name}" for folder in existing for name in ("libcuda.so.1", "libcuda.so")]
 
 
-def library_version(library: Fact[str]) -> Fact[str]:
+def read_library_version(library: Fact[str]) -> Fact[str]:
     """Read the release out of a library's real name; WSL's libraries do not carry one."""
     if not isinstance(library, Known):
         return library
-    version = parse_library_name(library.value)
+    version = parse_driver_library_name(library.value)
     if version is None:
         return Absent((library.value,))
     return Known(version, Source("file", library.value))
 
 
-def parse_library_name(path: str) -> Optional[str]:
+def parse_driver_library_name(path: str) -> Optional[str]:
     """Read the driver release that ends a library's file name.
 
     "/usr/lib/x86_64-linux-gnu/libcuda.so.550.163.01" -> "550.163.01"; "/usr/lib/wsl/lib/libcuda.so.1.1" -> None
@@ -191,7 +191,7 @@ class CudaReading(NamedTuple):
     init_result: Fact[int]
 
 
-def read_cuda(host: Host, library: Fact[str]) -> CudaReading:
+def query_cuda(host: Host, library: Fact[str]) -> CudaReading:
     """Ask cuDriverGetVersion and cuInit in two children, side by side; without a library none is started.
 
     The version needs neither a GPU nor the kernel module, so it must not depend on how cuInit ends.
@@ -232,7 +232,7 @@ def parse_version_answer(answer: Fact[Mapping[str, Any]], path: str) -> Fact[str
     if not isinstance(answer, Known):
         return answer
     number = answer.value.get("version")
-    version = cuda_version_text(number)
+    version = format_cuda_version(number)
     if version is not None:
         return Known(version, Source("library", path, f"cuDriverGetVersion: {number}"))
     if answer.value.get("error") == _STUB:
@@ -258,7 +258,7 @@ def _unreadable(answer: Mapping[str, Any], path: str) -> Unknown:
     return Unknown("unparsable", f"{path}: the answer was {str(dict(answer))[:80]}", (path,))
 
 
-def cuda_version_text(value: Any) -> Optional[str]:
+def format_cuda_version(value: Any) -> Optional[str]:
     """Turn the driver's number into a version: 12040 -> "12.4"."""
     if not isinstance(value, int) or value < 1000:
         return None

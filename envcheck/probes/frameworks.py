@@ -21,9 +21,9 @@ from envcheck.model import (
     dataclass,
     get_value,
 )
-from envcheck.probes.cuda_libraries import cuda_data
-from envcheck.probes.loader import Found, Loader
-from envcheck.probes.packages import Installed, activated_folders, shadowed_by
+from envcheck.probes.cuda_libraries import load_cuda_data
+from envcheck.probes.loader import FoundLibrary, Loader
+from envcheck.probes.packages import Installation, find_activated_folders, find_shadowing
 
 _LIMIT = 60  # libraries followed for one framework
 
@@ -41,7 +41,7 @@ class Caller:
 class LibrarySearch:
     """Looks libraries up for the frameworks of one interpreter."""
 
-    def __init__(self, host: Host, installed: Installed) -> None:
+    def __init__(self, host: Host, installed: Installation) -> None:
         self._host = host
         self._installed = installed
         self._loader = Loader(host)
@@ -75,8 +75,8 @@ class LibrarySearch:
                     queue.extend(self._dependants(found, caller, mandatory=mandatory))
         return tuple(lookups.values())
 
-    def _find(self, soname: str, caller: Caller, preload: str) -> Fact[Found]:
-        copies = [Known(Found(path, "preload"), Source("file", path)) for path in self._wheel_copies(soname)]
+    def _find(self, soname: str, caller: Caller, preload: str) -> Fact[FoundLibrary]:
+        copies = [Known(FoundLibrary(path, "preload"), Source("file", path)) for path in self._wheel_copies(soname)]
         if preload == "first" and copies:
             return copies[0]
         own = caller.elf.runpath
@@ -86,14 +86,14 @@ class LibrarySearch:
             return copies[0]
         return next(self._when_activated(soname), found) if isinstance(found, Absent) else found
 
-    def _when_activated(self, soname: str) -> Iterator[Known[Found]]:
+    def _when_activated(self, soname: str) -> Iterator[Known[FoundLibrary]]:
         """Find what the loader does once the environment is activated; its hook is read where something is missing."""
         if self._activated is None:
-            self._activated = activated_folders(self._host, self._installed.prefix, self.wheel_folders)
+            self._activated = find_activated_folders(self._host, self._installed.prefix, self.wheel_folders)
         for path in self._loader.copies(soname, self._activated):
-            yield Known(Found(path, "activation"), Source("file", path))
+            yield Known(FoundLibrary(path, "activation"), Source("file", path))
 
-    def _dependants(self, found: Fact[Found], caller: Caller, *, mandatory: bool) -> Iterator[Caller]:
+    def _dependants(self, found: Fact[FoundLibrary], caller: Caller, *, mandatory: bool) -> Iterator[Caller]:
         if isinstance(found, Known):
             elf = self._host.elf(found.value.path)
             if isinstance(elf, Known):
@@ -101,7 +101,7 @@ class LibrarySearch:
                 inherited = (*caller.elf.runpath, *caller.rpath) if caller.elf.is_rpath else ()
                 yield Caller(found.value.path, elf.value, wanted, inherited or self._program_rpath)
 
-    def _lookup(self, soname: str, caller: Caller, found: Fact[Found], *, mandatory: bool) -> LibraryLookup:
+    def _lookup(self, soname: str, caller: Caller, found: Fact[FoundLibrary], *, mandatory: bool) -> LibraryLookup:
         at = found.value.path if isinstance(found, Known) else ""
         copies = [*self._wheel_copies(soname), *self._loader.copies(soname, self._other_folders)]
         return LibraryLookup(
@@ -125,7 +125,7 @@ class LibrarySearch:
 
     def _list_wheel_folders(self) -> Iterator[str]:
         for folder in self._installed.folders:
-            for name in cuda_data()["wheel_folders"]:
+            for name in load_cuda_data()["wheel_folders"]:
                 top = posixpath.join(folder.path, name)
                 yield top
                 yield posixpath.join(top, "lib")
@@ -154,7 +154,7 @@ class LibrarySearch:
 
 def cuda_names(needed: Sequence[str]) -> Tuple[str, ...]:
     """Pick the CUDA libraries among DT_NEEDED names; the driver's own are the driver probe's."""
-    prefixes, driver = (tuple(cuda_data()[key]) for key in ("library_prefixes", "driver_prefixes"))
+    prefixes, driver = (tuple(load_cuda_data()[key]) for key in ("library_prefixes", "driver_prefixes"))
     return tuple(name for name in needed if name.startswith(prefixes) and not name.startswith(driver))
 
 
@@ -163,7 +163,7 @@ def opened_names(framework: Mapping[str, Sequence[str]], cuda: str, cudnn: str) 
 
     Empty when the table does not hold that CUDA.
     """
-    data = cuda_data()
+    data = load_cuda_data()
     parts = cuda.split(".")
     table = data["sonames"].get(".".join(parts[:2])) or data["sonames"].get(parts[0])
     if table is None:
@@ -187,7 +187,7 @@ def parse_library_version(path: str, source: Source) -> Fact[str]:
 class Inspection:
     """A host, what is installed there, and one library search made when the first CUDA build needs it."""
 
-    def __init__(self, host: Host, installed: Installed) -> None:
+    def __init__(self, host: Host, installed: Installation) -> None:
         self.host = host
         self.installed = installed
         self._search: Optional[LibrarySearch] = None
@@ -326,7 +326,7 @@ def _plugin_build(inspection: Inspection, plugin: Distribution, major: str) -> F
 
 def _library_build(inspection: Inspection, library: Distribution) -> FrameworkBuild:
     cuda, cudnn = parse_local_version(library.version)
-    build, source = inspection.conda_build(cuda_data()["jax"]["conda_packages"])
+    build, source = inspection.conda_build(load_cuda_data()["jax"]["conda_packages"])
     if cuda is None and build:
         cuda = parse_conda_build(build).get("cuda")
     else:
@@ -366,7 +366,7 @@ def _cuda_build(
     inspection: Inspection, distribution: Distribution, facts: Tuple[str, str, str, str], source: Source
 ) -> FrameworkBuild:
     cuda, cudnn, preload, path = facts
-    opens = opened_names(cuda_data()["jax"], cuda, cudnn)
+    opens = opened_names(load_cuda_data()["jax"], cuda, cudnn)
     libraries, runpath = lookups(inspection.search, [inspection.search.caller(path, opens)], preload)
     silent: Fact[str] = Unknown("failed", "the distribution does not name it", (distribution.location,))
     return replace(
@@ -425,7 +425,7 @@ def parse_build_info(text: str) -> Dict[str, Any]:
 
 def _build_info(inspection: Inspection, distribution: Distribution) -> Tuple[str, Fact[str]]:
     folder, tried = "", []
-    for package in reversed(cuda_data()["tensorflow"]["packages"]):  # tensorflow_core (1.15, 2.0) holds it alone
+    for package in reversed(load_cuda_data()["tensorflow"]["packages"]):  # tensorflow_core (1.15, 2.0) holds it alone
         folder = f"{distribution.location}/{package}"
         text = inspection.host.read_text(f"{folder}/{_BUILD_INFO}")
         if not isinstance(text, Absent):
@@ -438,7 +438,7 @@ def _without_build_info(
     inspection: Inspection, distribution: Distribution, folder: str, absent: Absent
 ) -> FrameworkBuild:
     """Judge by conda's build string, else by the libraries that a release before 1.5 links."""
-    build, source = inspection.conda_build(cuda_data()["tensorflow"]["conda_packages"])
+    build, source = inspection.conda_build(load_cuda_data()["tensorflow"]["conda_packages"])
     told = parse_conda_build(build)
     if "cpu" in told:
         return cpu_build("tensorflow", distribution, source)
@@ -455,7 +455,7 @@ def _without_build_info(
 def _tensorflow_cuda_build(
     inspection: Inspection, distribution: Distribution, folder: str, info: Mapping[str, Any], source: Source
 ) -> FrameworkBuild:
-    data = cuda_data()["tensorflow"]
+    data = load_cuda_data()["tensorflow"]
     minor = ".".join(distribution.version.split(".")[:2])
     cuda = str(info.get("cuda_version", ""))
     cuda = cuda if "." in cuda else data["full_cuda_version"].get(minor, cuda)
@@ -520,7 +520,7 @@ def parse_version_file(text: str) -> Dict[str, Any]:
 
 
 def _torch_cuda_build(inspection: Inspection, distribution: Distribution, cuda: str, source: Source) -> FrameworkBuild:
-    data, folder = cuda_data()["torch"], f"{distribution.location}/torch"
+    data, folder = load_cuda_data()["torch"], f"{distribution.location}/torch"
     search = inspection.search
     callers = [search.caller(f"{folder}/{name}") for name in data["linking_files"]]
     callers += [search.caller(f"{folder}/{name}", mandatory=False) for name in data["optional_files"]]
@@ -543,12 +543,12 @@ def _cudnn_version(inspection: Inspection, distribution: Distribution, linked: F
         match = re.match(r"nvidia-cudnn-cu\d+\s*\(?==\s*([\d.]+)", line)
         if match:
             return Known(match.group(1), Source("file", distribution.location, line))
-    build, source = inspection.conda_build(cuda_data()["torch"]["conda_packages"])
+    build, source = inspection.conda_build(load_cuda_data()["torch"]["conda_packages"])
     told = parse_conda_build(build).get("cudnn")
     return Known(told, source) if told else linked
 
 
-def collect_frameworks(host: Host, installed: Installed) -> Tuple[FrameworkBuild, ...]:
+def collect_frameworks(host: Host, installed: Installation) -> Tuple[FrameworkBuild, ...]:
     """Read the builds of TensorFlow, PyTorch and JAX; of several copies of one, the imported one comes first."""
     inspection = Inspection(host, installed)
     builds = [collect_tensorflow(inspection, each) for each in _one_each(installed, "tensorflow")]
@@ -557,15 +557,15 @@ def collect_frameworks(host: Host, installed: Installed) -> Tuple[FrameworkBuild
     return tuple(replace(each, shadowed_by=_shadow(host, installed, each)) for each in builds)
 
 
-def _shadow(host: Host, installed: Installed, build: FrameworkBuild) -> Fact[str]:
+def _shadow(host: Host, installed: Installation, build: FrameworkBuild) -> Fact[str]:
     module = "jaxlib" if build.distribution == "jaxlib" else build.framework
-    return shadowed_by(host, installed, module, build.location)
+    return find_shadowing(host, installed, module, build.location)
 
 
-def _one_each(installed: Installed, framework: str) -> List[Distribution]:
+def _one_each(installed: Installation, framework: str) -> List[Distribution]:
     """Pick one distribution of a framework for each folder it lies in, in the order of import."""
     found: Dict[str, Distribution] = {}
-    for name in cuda_data()[framework]["distributions"]:
+    for name in load_cuda_data()[framework]["distributions"]:
         for each in installed.named((name,)):
             if framework in each.modules or not each.modules:
                 found.setdefault(each.location, each)

@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Gpu, Known, Source, Unknown, collect_tried, get_value, list_fields, replace
-from envcheck.probes.driver_libraries import find_libraries
+from envcheck.probes.driver_libraries import find_driver_libraries
 from envcheck.probes.nvml import read_nvml, read_smi
 
 _DEVICES = "/sys/bus/pci/devices"
@@ -81,7 +81,7 @@ def _hexadecimal(text: Fact[str]) -> Optional[str]:
     return digits[2:] if digits.startswith("0x") else None
 
 
-def nvswitch_present(host: Host, devices: Fact[Tuple[PciDevice, ...]]) -> Fact[bool]:
+def detect_nvswitch(host: Host, devices: Fact[Tuple[PciDevice, ...]]) -> Fact[bool]:
     """Tell whether the machine has an NVSwitch: its bridge on PCI, else the driver's entry for it."""
     switches = [device for device in _known(devices) if device.is_nvswitch]
     if switches:
@@ -103,7 +103,7 @@ _PCI_IDS = ("/usr/share/misc/pci.ids", "/usr/share/hwdata/pci.ids")
 _TABLE = "data/gpus.json"
 
 
-def named(host: Host, gpus: Sequence[Gpu]) -> Tuple[Gpu, ...]:
+def add_product_names(host: Host, gpus: Sequence[Gpu]) -> Tuple[Gpu, ...]:
     """Fill in name and compute capability where no driver told them."""
     if all(_is_told(gpu) for gpu in gpus):
         return tuple(gpus)
@@ -273,7 +273,7 @@ _WSL_DRIVERS = "/usr/lib/wsl/drivers"  # every driver package of Windows, one fo
 _DISPLAY_DRIVER = r"nv(?!dimm|raid|stor|me)\w*\.inf_"  # not those that Windows brings for disks and memory
 
 
-def absent_in_wsl(host: Host) -> Optional[Absent]:
+def check_wsl_drivers(host: Host) -> Optional[Absent]:
     """Return absent when WSL shows Windows' drivers and none is NVIDIA's: /dev/dxg serves any maker's GPU."""
     libraries, drivers = host.list_folder(_WSL_LIBRARIES), host.list_folder(_WSL_DRIVERS)
     if not isinstance(libraries, Known) or not isinstance(drivers, Known) or not drivers.value:
@@ -285,7 +285,7 @@ def absent_in_wsl(host: Host) -> Optional[Absent]:
     return Absent((f"NVIDIA's libraries in {_WSL_LIBRARIES}", f"NVIDIA's display driver in {_WSL_DRIVERS}"))
 
 
-def registered_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
+def read_registered_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
     """Read the GPUs among the PCI devices in Windows' registry; absent when none of them is of NVIDIA's making."""
     done = host.run((_REG, "query", _WINDOWS_DEVICES), timeout=1.0)
     if not isinstance(done, Known):
@@ -335,12 +335,12 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
         return Absent((f"CUDA, which {host.system} does not run",))
     bus = scan_pci(host) if host.system == "linux" else Absent((f"PCI in sysfs (this is {host.system})",))
     jetson = find_jetson(host)
-    nvml = read_nvml(host, find_libraries(host).nvml_to_ask)
+    nvml = read_nvml(host, find_driver_libraries(host).nvml_to_ask)
     smi = read_smi(host, needed=not nvml.is_complete)
     reported = smi.gpus if isinstance(smi.gpus, Known) and not isinstance(nvml.gpus, Known) else nvml.gpus
     gpus = _join(_from_bus(host, bus, reported), list(_values(reported)), jetson)
     if gpus:
-        return Known(named(host, gpus), _source(bus, reported, jetson))
+        return Known(add_product_names(host, gpus), _source(bus, reported, jetson))
     none = _none(host, (bus, jetson, nvml.gpus), smi.gpus)
     return none if isinstance(none, Absent) else _without_driver(host, none)
 
@@ -348,10 +348,10 @@ def collect_gpus(host: Host) -> Fact[Tuple[Gpu, ...]]:
 def _without_driver(host: Host, otherwise: Fact[Tuple[Gpu, ...]]) -> Fact[Tuple[Gpu, ...]]:
     # Where only a driver names GPUs and none is there, Windows itself may tell.
     if host.system == "linux":
-        return absent_in_wsl(host) or otherwise
-    registered = registered_gpus(host)
+        return check_wsl_drivers(host) or otherwise
+    registered = read_registered_gpus(host)
     if isinstance(registered, Known):
-        return Known(named(host, registered.value), registered.source)
+        return Known(add_product_names(host, registered.value), registered.source)
     return registered if isinstance(registered, Absent) else otherwise
 
 

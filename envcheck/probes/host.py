@@ -9,14 +9,14 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown, dataclass
-from envcheck.probes.installers import conda_configuration, pip_configuration
-from envcheck.probes.toolkit_places import base_name, multiarch_triple
+from envcheck.probes.installers import read_conda_configuration, read_pip_configuration
+from envcheck.probes.toolkit_places import get_base_name, get_multiarch_triple
 
 _DATA = "environment_variables.json"
 HIDDEN = "<set>"  # stands for the value of a variable we do not know: it might be anything
 
 
-def relevant_environment(host: Host) -> Fact[Mapping[str, str]]:
+def read_environment(host: Host) -> Fact[Mapping[str, str]]:
     """Return the known variables with their values, and by name only others that bear a known prefix."""
     data = json.loads(read_data(_DATA))
     known, prefixes = data["variables"], tuple(data["prefixes"])
@@ -45,7 +45,7 @@ _FILES = (("/run/.containerenv", "podman"), ("/.dockerenv", "docker"), ("/.singu
 _NAMES = {"oci": "docker", "singularity": "apptainer", "lxc-libvirt": "lxc"}  # of the variable `container`
 
 
-def container_kind(host: Host) -> Fact[str]:
+def detect_container(host: Host) -> Fact[str]:
     """Return docker, podman, kubernetes, lxc, apptainer ...; absent only when every place could be read."""
     if host.system != "linux":
         return Absent(("containers are told apart on Linux only",))
@@ -218,7 +218,7 @@ def parse_musl_version(text: str) -> Optional[str]:
     return match.group(1) if match else None
 
 
-def glibcxx_version(host: Host) -> Fact[str]:
+def read_glibcxx_version(host: Host) -> Fact[str]:
     """Return the newest GLIBCXX version of the system's libstdc++, which its file name tells.
 
     GCC numbers the two alike: libstdc++.so.6.0.30 defines up to GLIBCXX_3.4.30. Reading the file would
@@ -228,7 +228,7 @@ def glibcxx_version(host: Host) -> Fact[str]:
     for path in candidates:
         real = host.real_path(path)
         if isinstance(real, Known):
-            version = parse_libstdcxx_name(base_name(real.value))
+            version = parse_libstdcxx_name(get_base_name(real.value))
             if version is None:
                 return Unknown("unparsable", f"the name {real.value} tells no version", (path,))
             return Known(version, Source("file", path, f"-> {real.value}"))
@@ -246,7 +246,7 @@ def _libstdcxx_candidates(host: Host) -> List[str]:
         return []
     cache = host.loader_cache()
     cached = cache.value.get(_LIBSTDCXX, ()) if isinstance(cache, Known) else ()
-    folders = (f"/usr/lib/{multiarch_triple(host)}", "/usr/lib64", "/usr/lib")
+    folders = (f"/usr/lib/{get_multiarch_triple(host)}", "/usr/lib64", "/usr/lib")
     return [*cached, *(f"{folder}/{_LIBSTDCXX}" for folder in folders)]
 
 
@@ -265,7 +265,7 @@ _FOLDER = "C:\\Windows\\System32\\"
 _LIBRARIES = ("msvcp140.dll", "vcruntime140_1.dll")
 
 
-def msvc_runtime(host: Host) -> Fact[str]:
+def find_msvc_runtime(host: Host) -> Fact[str]:
     """Return the folder that holds the runtime; absent when one of its libraries is not there, or off Windows."""
     if host.system != "windows":
         return Absent((f"this is {host.system}",))
@@ -334,7 +334,7 @@ _SHM = "/dev/shm"  # noqa: S108 - the mount point, nothing is written there
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-def wsl_version(host: Host, kernel_release: str) -> Fact[int]:
+def detect_wsl(host: Host, kernel_release: str) -> Fact[int]:
     """Return 1 or 2 inside the Windows Subsystem for Linux: its kernels say Microsoft in their name.
 
     WSL 1: 4.4.0-19041-Microsoft    WSL 2: 5.15.90.1-microsoft-standard-WSL2
@@ -350,7 +350,7 @@ def wsl_version(host: Host, kernel_release: str) -> Fact[int]:
     return Absent(tried)
 
 
-def jetson_release(host: Host, machine: str) -> Fact[str]:
+def read_jetson_release(host: Host, machine: str) -> Fact[str]:
     """Return the Jetson Linux release, absent on anything that is no Jetson."""
     if host.system != "linux" or machine != "aarch64":
         return Absent((_TEGRA,))
@@ -373,7 +373,7 @@ def parse_tegra_release(text: str) -> Optional[str]:
     return f"R{match.group(1)}.{match.group(2)}" if match else None
 
 
-def secure_boot(host: Host) -> Fact[bool]:
+def read_secure_boot(host: Host) -> Fact[bool]:
     """Tell whether Secure Boot is on; absent where no UEFI variable tells, as in most virtual machines."""
     if host.system != "linux":
         return Unknown("failed", "only read on Linux")
@@ -385,7 +385,7 @@ def secure_boot(host: Host) -> Fact[bool]:
     return Known(data.value[4] == 1, Source("file", _EFI, f"value {data.value[4]}"))
 
 
-def shm_bytes(host: Host) -> Fact[int]:
+def read_shm_size(host: Host) -> Fact[int]:
     """Return the size of /dev/shm, which bounds what data loaders can share."""
     if host.system != "linux":
         return Absent((_SHM,))
@@ -423,20 +423,20 @@ def collect_host(host: Host) -> HostFacts:
         architecture=_release_facts(system, "machine"),
         libc_kind=libc.kind,
         libc_version=libc.version,
-        glibcxx_version=glibcxx_version(host),
+        glibcxx_version=read_glibcxx_version(host),
         cpu_model=cpu.model,
         cpu_flags=cpu.flags,
         memory_bytes=_release_facts(system, "memory_bytes"),
-        shm_bytes=shm_bytes(host),
-        container=container_kind(host),
-        wsl_version=wsl_version(host, str(system.get("kernel_release", ""))),
-        jetson_release=jetson_release(host, str(system.get("machine", ""))),
-        secure_boot=secure_boot(host),
-        msvc_runtime=msvc_runtime(host),
+        shm_bytes=read_shm_size(host),
+        container=detect_container(host),
+        wsl_version=detect_wsl(host, str(system.get("kernel_release", ""))),
+        jetson_release=read_jetson_release(host, str(system.get("machine", ""))),
+        secure_boot=read_secure_boot(host),
+        msvc_runtime=find_msvc_runtime(host),
         is_root=_release_facts(system, "is_root"),
-        environment=relevant_environment(host),
-        pip_configuration=pip_configuration(host),
-        conda_configuration=conda_configuration(host),
+        environment=read_environment(host),
+        pip_configuration=read_pip_configuration(host),
+        conda_configuration=read_conda_configuration(host),
     )
 
 

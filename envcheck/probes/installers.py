@@ -7,7 +7,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown
-from envcheck.probes.toolkit_places import join
+from envcheck.probes.toolkit_places import join_path
 
 PIP_KEYS = (
     "index-url",
@@ -23,14 +23,14 @@ PIP_KEYS = (
 _OFF = ("/dev/null", "nul", "NUL")  # PIP_CONFIG_FILE set to this switches every file off
 
 
-def pip_configuration(host: Host) -> Fact[Mapping[str, str]]:
+def read_pip_configuration(host: Host) -> Fact[Mapping[str, str]]:
     """Return what pip install would go by: global, user and environment files, then PIP_* variables."""
     files = tuple(_pip_files(host))
     values, read, unread = _merged(host, files, parse_pip_configuration)
     for key in PIP_KEYS:
         variable = "PIP_" + key.upper().replace("-", "_")
         if host.environment().get(variable):
-            values[key] = without_credentials(host.environment()[variable])
+            values[key] = remove_credentials(host.environment()[variable])
             read.append(variable)
     return _configuration(values, read, files, unread)
 
@@ -60,10 +60,10 @@ def parse_pip_configuration(text: str) -> Dict[str, str]:
             key = name.strip().lower().replace("_", "-")
             current[key] = value.strip()
     merged = {**sections["global"], **sections["install"]}
-    return {name: without_credentials(merged[name]) for name in PIP_KEYS if name in merged}
+    return {name: remove_credentials(merged[name]) for name in PIP_KEYS if name in merged}
 
 
-def conda_configuration(host: Host) -> Fact[Mapping[str, str]]:
+def read_conda_configuration(host: Host) -> Fact[Mapping[str, str]]:
     """Return channels and channel priority from the .condarc files, the later ones winning."""
     files = tuple(_conda_files(host))
     values, read, unread = _merged(host, files, parse_condarc)
@@ -82,14 +82,14 @@ def parse_condarc(text: str) -> Dict[str, str]:
     block = re.search(r"^channels[ \t]*:[ \t]*(\[[^\]]*\]|(?:\s*\n[ \t]*-[ \t]*[^\n]+)+)", text, re.MULTILINE)
     if block:
         names = re.findall(r"[^\s,\[\]'\"]+", re.sub(r"(?m)#.*$|^[ \t]*-[ \t]", "", block.group(1)))
-        values["channels"] = without_credentials(" ".join(names))
+        values["channels"] = remove_credentials(" ".join(names))
     priority = re.search(r"^channel_priority[ \t]*:[ \t]*(\w+)", text, re.MULTILINE)
     if priority:
         values["channel_priority"] = priority.group(1)
     return values
 
 
-def without_credentials(text: str) -> str:
+def remove_credentials(text: str) -> str:
     """Cut user names, passwords, tokens and query strings out of the URLs in a value."""
     text = re.sub(r"([a-zA-Z][\w+.-]*://)[^/\s]*@", r"\1", text)
     text = re.sub(r"(://[^\s?#]*)[?#]\S*", r"\1", text)
@@ -128,9 +128,12 @@ def _pip_files(host: Host) -> Iterator[str]:
         return
     home = environment.get("HOME") or environment.get("USERPROFILE") or ""
     if host.system == "windows":
-        yield join(host, environment.get("PROGRAMDATA", r"C:\ProgramData"), "pip", "pip.ini")
-        for folder in (join(host, home, "pip") if home else "", join(host, environment.get("APPDATA", ""), "pip")):
-            yield join(host, folder, "pip.ini")
+        yield join_path(host, environment.get("PROGRAMDATA", r"C:\ProgramData"), "pip", "pip.ini")
+        for folder in (
+            join_path(host, home, "pip") if home else "",
+            join_path(host, environment.get("APPDATA", ""), "pip"),
+        ):
+            yield join_path(host, folder, "pip.ini")
     else:
         for folder in environment.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":"):
             yield f"{folder}/pip/pip.conf"
@@ -139,7 +142,7 @@ def _pip_files(host: Host) -> Iterator[str]:
             yield from _pip_home_files(host, home)
     prefix = environment.get("VIRTUAL_ENV") or environment.get("CONDA_PREFIX")
     if prefix:
-        yield join(host, prefix, "pip.ini" if host.system == "windows" else "pip.conf")
+        yield join_path(host, prefix, "pip.ini" if host.system == "windows" else "pip.conf")
     if chosen:
         yield chosen
 
@@ -156,9 +159,9 @@ def _conda_files(host: Host) -> Iterator[str]:
     home = environment.get("HOME") or environment.get("USERPROFILE") or ""
     if host.system != "windows":
         yield from ("/etc/conda/.condarc", "/var/lib/conda/.condarc")
-    user = join(host, home, ".conda") if home else ""
+    user = join_path(host, home, ".conda") if home else ""
     for folder in (environment.get("CONDA_ROOT"), user, home, environment.get("CONDA_PREFIX")):
         if folder:
-            yield join(host, folder, ".condarc")
+            yield join_path(host, folder, ".condarc")
     if environment.get("CONDARC"):
         yield environment["CONDARC"]

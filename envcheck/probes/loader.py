@@ -16,7 +16,7 @@ _TRIED = 30  # folders named when a library is nowhere
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundLibrary:
     """A library as the loader would open it."""
 
     path: str  # real file
@@ -39,7 +39,7 @@ class Loader:
         folders = ("/lib/" + multiarch, "/usr/lib/" + multiarch, "/lib64", "/usr/lib64", "/lib", "/usr/lib")
         self._default = tuple(folder for folder in folders if self.names(folder))
 
-    def find(self, soname: str, rpath: Sequence[str] = (), runpath: Sequence[str] = ()) -> Fact[Found]:
+    def find(self, soname: str, rpath: Sequence[str] = (), runpath: Sequence[str] = ()) -> Fact[FoundLibrary]:
         """Find `soname` for a file that has `runpath`, or inherits `rpath`."""
         for path in self._preloaded:
             if posixpath.basename(path) == soname and path.startswith("/"):
@@ -88,6 +88,6 @@ class Loader:
             if names is None or soname in names:
                 yield posixpath.join(folder, soname)
 
-    def _open(self, path: str, via: str) -> Optional[Known[Found]]:
+    def _open(self, path: str, via: str) -> Optional[Known[FoundLibrary]]:
         real = self._host.real_path(path)
-        return Known(Found(real.value, via), Source("file", path)) if isinstance(real, Known) else None
+        return Known(FoundLibrary(real.value, via), Source("file", path)) if isinstance(real, Known) else None

@@ -7,7 +7,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tup
 
 from envcheck.host.protocol import Completed, Host
 from envcheck.model import Absent, Fact, Gpu, GpuProcess, Known, MigDevice, Source, Unknown, collect_tried, replace
-from envcheck.probes.driver_libraries import cuda_version_text, why_not_loaded
+from envcheck.probes.driver_libraries import format_cuda_version, why_not_loaded
 
 # NVML result codes that mean more than "failed".
 _NOT_SUPPORTED, _NO_PERMISSION, _NOT_FOUND, _DRIVER_NOT_LOADED, _TIMEOUT = 3, 4, 6, 9, 10
@@ -15,7 +15,7 @@ _REASONS = {_NO_PERMISSION: "denied", _TIMEOUT: "timeout"}
 _LINUX_LIBRARY = "libnvidia-ml.so.1"
 
 
-def normal_pci_address(text: str) -> str:
+def normalize_pci_address(text: str) -> str:
     """Return an address as sysfs spells it: "00000000:0A:00.0" and "0A:00.0" become "0000:0a:00.0"."""
     address = text.strip().lower()
     if address.count(":") == 1:
@@ -45,7 +45,7 @@ def read_nvml(host: Host, library: Fact[str]) -> NvmlReading:
     reason = why_not_loaded(host, library.value)
     if reason:
         return _nothing(Unknown("denied", reason, (library.value,)))
-    folder = pynvml_folder()
+    folder = find_pynvml()
     if folder is None:
         return _nothing(Unknown("failed", "the module pynvml (package nvidia-ml-py) is not installed", ("pynvml",)))
     answer = host.ask("nvml_devices", library.value, folder)
@@ -54,7 +54,7 @@ def read_nvml(host: Host, library: Fact[str]) -> NvmlReading:
     return parse_nvml(answer.value, library.value)
 
 
-def pynvml_folder() -> Optional[str]:
+def find_pynvml() -> Optional[str]:
     """Find the folder, or zip file, to import pynvml from, without importing it."""
     from importlib.util import find_spec
 
@@ -84,17 +84,17 @@ def parse_nvml(answer: Mapping[str, Any], library: str) -> NvmlReading:
     shown = str(answer.get("text", "Success"))
     result: Known[int] = Known(code, Source("library", where, f"nvmlInit: {code} {shown}"))
     if code != 0:
-        failed = refusal({"error": code, "text": shown}, where)
+        failed = make_error_fact({"error": code, "text": shown}, where)
         return NvmlReading(result, failed, failed, failed)
     return NvmlReading(
         result,
-        field(answer, "driver", where, _text),
-        field(answer, "cuda", where, cuda_version_text),
-        field(answer, "gpus", where, lambda gpus: tuple(parse_gpu(gpu, where) for gpu in gpus)),
+        make_field_fact(answer, "driver", where, _text),
+        make_field_fact(answer, "cuda", where, format_cuda_version),
+        make_field_fact(answer, "gpus", where, lambda gpus: tuple(parse_gpu(gpu, where) for gpu in gpus)),
     )
 
 
-def refusal(error: Mapping[str, Any], where: str) -> Fact[Any]:
+def make_error_fact(error: Mapping[str, Any], where: str) -> Fact[Any]:
     """Turn an NVML error into a fact: what the GPU or driver does not have is absent."""
     code, text = error.get("error"), error.get("text", "")
     detail = f"{where}: {text} ({code})"
@@ -103,11 +103,11 @@ def refusal(error: Mapping[str, Any], where: str) -> Fact[Any]:
     return Unknown(_REASONS.get(code, "failed") if isinstance(code, int) else "failed", detail, (where,))
 
 
-def field(answer: Mapping[str, Any], name: str, where: str, convert: Callable[[Any], Any]) -> Fact[Any]:
+def make_field_fact(answer: Mapping[str, Any], name: str, where: str, convert: Callable[[Any], Any]) -> Fact[Any]:
     """Turn one field of the child's answer into a fact; `convert` raises or returns None for what it cannot read."""
     value = answer.get(name)
     if isinstance(value, dict) and "error" in value:
-        return refusal(value, where)
+        return make_error_fact(value, where)
     try:
         converted = convert(value)
     except (TypeError, ValueError, KeyError, AttributeError):
@@ -125,10 +125,10 @@ def parse_gpu(gpu: Mapping[str, Any], where: str) -> Gpu:
     """
     here = f"{where}, GPU {gpu['index']}"
     if isinstance(gpu.get("lost"), dict):
-        lost = refusal(gpu["lost"], here)
+        lost = make_error_fact(gpu["lost"], here)
         facts: Dict[str, Any] = dict.fromkeys(_CONVERSIONS, lost)
     else:
-        facts = {name: field(gpu, name, here, convert) for name, convert in _CONVERSIONS.items()}
+        facts = {name: make_field_fact(gpu, name, here, convert) for name, convert in _CONVERSIONS.items()}
     facts["nvml_index"] = Known(int(gpu["index"]), Source("library", where, f"index {gpu['index']}"))
     facts["kernel_driver"] = Unknown("failed", "NVML does not tell the kernel driver", (where,))
     return Gpu(**facts)
@@ -164,7 +164,7 @@ def _process(entry: Mapping[str, Any]) -> GpuProcess:
 _CONVERSIONS: Dict[str, Callable[[Any], Any]] = {
     "name": _text,
     "uuid": _text,
-    "pci_address": normal_pci_address,
+    "pci_address": normalize_pci_address,
     "pci_id": _text,
     "compute_capability": _text,
     "memory_bytes": _count,
@@ -356,7 +356,7 @@ def _first_row(cells: List[str], where: str) -> Optional[Gpu]:
     name: Fact[str] = Known(left.group(2), source)
     if cut:
         name = Unknown("unparsable", f"nvidia-smi cuts the name short: {left.group(2)}", (where,))
-    address: Fact[str] = Known(normal_pci_address(bus.group()), Source("command", where, bus.group()))
+    address: Fact[str] = Known(normalize_pci_address(bus.group()), Source("command", where, bus.group()))
     untold = Unknown("failed", "the table of nvidia-smi does not show it", (where,))
     return Gpu(
         nvml_index=Known(int(left.group(1)), source), name=name, uuid=untold, pci_address=address, pci_id=untold,

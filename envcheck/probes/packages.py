@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Distribution, Fact, Known, Source, dataclass, replace
-from envcheck.probes.cuda_libraries import cuda_data
+from envcheck.probes.cuda_libraries import load_cuda_data
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Installed:
+class Installation:
     """An interpreter's folders and distributions, in the order in which it would import them."""
 
     executable: str
@@ -37,26 +37,26 @@ class Installed:
         return tuple(each for each in self.distributions if each.name in names)
 
 
-def read_installed(host: Host, answer: Mapping[str, Any]) -> Installed:
+def read_installation(host: Host, answer: Mapping[str, Any]) -> Installation:
     """Turn the child script's answer into distributions, with conda's build strings."""
     prefix, base = answer["prefix"], answer["base_prefix"]
-    found = [_distribution(entry) for entry in answer["distributions"]]
+    found = [_make_distribution(entry) for entry in answer["distributions"]]
     owners: Dict[str, List[Distribution]] = {}
     for index, entry in enumerate(answer["distributions"]):
         for path in entry["files"]:
             owners.setdefault(posixpath.join(entry["location"], path), []).append(found[index])
-    return Installed(
+    return Installation(
         executable=answer["executable"],
         prefix=prefix,
         base_prefix=base,
         is_conda=answer["base_is_conda"],
         folders=tuple(Folder(each["path"], each["scope"]) for each in answer["folders"]),
-        distributions=_with_conda(host, found, prefix) if answer["kind"] == "conda" else tuple(found),
+        distributions=_add_conda_packages(host, found, prefix) if answer["kind"] == "conda" else tuple(found),
         library_owners={path: tuple(who) for path, who in owners.items()},
     )
 
 
-def _distribution(entry: Mapping[str, Any]) -> Distribution:
+def _make_distribution(entry: Mapping[str, Any]) -> Distribution:
     return Distribution(
         name=entry["name"],
         version=entry["version"],
@@ -69,7 +69,7 @@ def _distribution(entry: Mapping[str, Any]) -> Distribution:
     )
 
 
-def _with_conda(host: Host, found: List[Distribution], prefix: str) -> Tuple[Distribution, ...]:
+def _add_conda_packages(host: Host, found: List[Distribution], prefix: str) -> Tuple[Distribution, ...]:
     """Add conda's build strings, the records that pip installed over, and packages that matter to a GPU."""
     folder = posixpath.join(prefix, "conda-meta")
     names = host.list_folder(folder)
@@ -82,14 +82,14 @@ def _with_conda(host: Host, found: List[Distribution], prefix: str) -> Tuple[Dis
     for package in packages:
         twin = by_name.get(package.name)
         if twin is None:
-            extra += [package] if _concerns_gpu(package.name) else []
+            extra += [package] if _is_gpu_package(package.name) else []
         elif twin.installer not in ("", "conda") and twin.version != package.version:
             extra.append(replace(package, location=twin.location, scope=twin.scope))
     return (*merged, *extra)
 
 
-def _concerns_gpu(name: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in cuda_data()["conda_packages"])
+def _is_gpu_package(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in load_cuda_data()["conda_packages"])
 
 
 def parse_conda_name(name: str) -> Optional[Distribution]:
@@ -103,12 +103,12 @@ def parse_conda_name(name: str) -> Optional[Distribution]:
     return Distribution(parts[0].lower(), parts[1], scope="conda", installer="conda", build=parts[2])
 
 
-def duplicate_owners(installed: Installed, where: Source) -> Fact[Mapping[str, Tuple[str, ...]]]:
+def find_duplicate_owners(installed: Installation, where: Source) -> Fact[Mapping[str, Tuple[str, ...]]]:
     """Name modules of frameworks and library files of nvidia wheels that several distributions own."""
     modules: Dict[Tuple[str, str], List[str]] = {}
     for each in installed.distributions:
         for module in each.modules:
-            if module in cuda_data()["shadowing_names"]:
+            if module in load_cuda_data()["shadowing_names"]:
                 modules.setdefault((each.location, module), []).append(each.name)
     several = {module: tuple(names) for (_, module), names in modules.items() if len(names) > 1}
     for path, owners in installed.library_owners.items():
@@ -117,10 +117,10 @@ def duplicate_owners(installed: Installed, where: Source) -> Fact[Mapping[str, T
     return Known(several, where) if several else Absent((where.where,))
 
 
-def shadowed_by(host: Host, installed: Installed, module: str, location: str) -> Fact[str]:
+def find_shadowing(host: Host, installed: Installation, module: str, location: str) -> Fact[str]:
     """Look for `module` wherever Python started here looks before `location`, and for a NumPy in this folder."""
-    here = _current_folder(host)
-    tried = [(folder, module) for folder in _earlier_folders(host, installed, location)]
+    here = _get_current_folder(host)
+    tried = [(folder, module) for folder in _list_earlier_folders(host, installed, location)]
     if here and here not in [folder.path for folder in installed.folders]:
         tried.append((here, "numpy"))
     for folder, name in tried:
@@ -131,13 +131,13 @@ def shadowed_by(host: Host, installed: Installed, module: str, location: str) ->
     return Absent(tuple(f"{folder}/{name}" for folder, name in tried))
 
 
-def _current_folder(host: Host) -> str:
+def _get_current_folder(host: Host) -> str:
     safe = host.environment().get("PYTHONSAFEPATH", "")
     return "" if safe else str(host.system_facts().get("folder", ""))
 
 
-def _earlier_folders(host: Host, installed: Installed, location: str) -> Iterator[str]:
-    current = _current_folder(host)
+def _list_earlier_folders(host: Host, installed: Installation, location: str) -> Iterator[str]:
+    current = _get_current_folder(host)
     if current and current != location:
         yield current
     for entry in host.environment().get("PYTHONPATH", "").split(";" if host.system == "windows" else ":"):
@@ -158,7 +158,7 @@ _PREFIX = '"$prefix"'
 _LAUNCHER = "bin/envcheck-cuda"  # as envcheck/plan/activation.py names it
 
 
-def activated_folders(host: Host, prefix: str, known: Sequence[str]) -> Tuple[str, ...]:
+def find_activated_folders(host: Host, prefix: str, known: Sequence[str]) -> Tuple[str, ...]:
     """List the folders that an environment's activation sets; its patterns are held against the `known` ones."""
     found = []
     text = host.read_text(posixpath.join(prefix, _LAUNCHER))

@@ -24,9 +24,9 @@ from envcheck.model import (
     get_value,
     replace,
 )
-from envcheck.probes.cuda_libraries import cuda_data, framework_names
+from envcheck.probes.cuda_libraries import list_framework_names, load_cuda_data
 from envcheck.probes.loader import Loader
-from envcheck.probes.packages import Installed, duplicate_owners, read_installed
+from envcheck.probes.packages import Installation, find_duplicate_owners, read_installation
 
 # Environments that hold one tool each: nobody means them when asking about "my Python".
 _TOOL_FOLDERS = ("/pipx/venvs/", "/pipx/.cache/", "/uv/tools/", "/uv/archive-v", "/uv/environments-v", "/uv/builds-v")
@@ -182,9 +182,9 @@ def _folders(host: Host, prefix: str) -> Iterator[str]:
         yield from ("/usr/local/share/jupyter/kernels", "/usr/share/jupyter/kernels")
 
 
-def collect_extensions(host: Host, installed: Installed, where: Source) -> Fact[Tuple[Extension, ...]]:
+def collect_extensions(host: Host, installed: Installation, where: Source) -> Fact[Tuple[Extension, ...]]:
     """Read the libraries that known extensions need: flash-attn, mmcv, apex, torchvision ..."""
-    known = cuda_data()["extensions"]
+    known = load_cuda_data()["extensions"]
     found = [
         extension
         for distribution in installed.distributions
@@ -196,7 +196,7 @@ def collect_extensions(host: Host, installed: Installed, where: Source) -> Fact[
 
 
 def _read(host: Host, distribution: Distribution, pattern: str) -> Iterator[Extension]:
-    needs = tuple(cuda_data()["extension_needs"])
+    needs = tuple(load_cuda_data()["extension_needs"])
     folder, name_pattern = posixpath.split(posixpath.join(distribution.location, pattern))
     names = host.list_folder(folder)
     for name in names.value if isinstance(names, Known) else ():
@@ -211,7 +211,7 @@ def _read(host: Host, distribution: Distribution, pattern: str) -> Iterator[Exte
 _SONAME = "libstdc++.so.6"
 
 
-def collect_libstdcxx(host: Host, installed: Installed) -> Tuple[Fact[str], Fact[str]]:
+def collect_libstdcxx(host: Host, installed: Installation) -> Tuple[Fact[str], Fact[str]]:
     """Return the path of the copy and its newest GLIBCXX version: conda's beside its interpreter, else the system's."""
     if host.system != "linux":
         absent = Absent((f"{_SONAME} on {host.system}",))
@@ -291,12 +291,12 @@ def _silent(choice: PythonChoice, reason: Fact[Any]) -> PythonFacts:
 
 def _installation(host: Host, told: Mapping[str, Any], source: Source) -> Dict[str, Any]:
     """Read what is installed for the interpreter."""
-    installed = read_installed(host, told)
+    installed = read_installation(host, told)
     path, glibcxx = collect_libstdcxx(host, installed)
     return {
         "pip_version": _version_of(installed, "pip", source),
         "distributions": Known(installed.distributions, source),
-        "duplicate_owners": duplicate_owners(installed, source),
+        "duplicate_owners": find_duplicate_owners(installed, source),
         "frameworks": _frameworks(host, installed),
         "extensions": collect_extensions(host, installed, source),
         "libstdcxx_path": path,
@@ -305,8 +305,8 @@ def _installation(host: Host, told: Mapping[str, Any], source: Source) -> Dict[s
     }
 
 
-def _frameworks(host: Host, installed: Installed) -> Fact[Tuple[FrameworkBuild, ...]]:
-    names = framework_names()
+def _frameworks(host: Host, installed: Installation) -> Fact[Tuple[FrameworkBuild, ...]]:
+    names = list_framework_names()
     if not any(each.name in names or each.name.startswith("jax-cuda") for each in installed.distributions):
         return Absent((f"distributions {', '.join(names)}, jax-cuda*",))
     from envcheck.probes.frameworks import collect_frameworks  # not loaded where there is nothing to read
@@ -314,6 +314,6 @@ def _frameworks(host: Host, installed: Installed) -> Fact[Tuple[FrameworkBuild, 
     return Known(collect_frameworks(host, installed), Source("file", installed.prefix))
 
 
-def _version_of(installed: Installed, name: str, source: Source) -> Fact[str]:
+def _version_of(installed: Installation, name: str, source: Source) -> Fact[str]:
     found: Tuple[Distribution, ...] = installed.named((name,))
     return Known(found[0].version, source) if found else Absent((f"distribution {name}",))

@@ -20,16 +20,16 @@ from envcheck.model import (
     get_value,
     replace,
 )
-from envcheck.probes.compilers import read_compiler_version, version_command
+from envcheck.probes.compilers import make_version_command, read_version_answer
 from envcheck.probes.toolkit_places import (
     ROOT_VARIABLES,
     Place,
-    base_name,
     find_places,
-    join,
-    parent,
-    place_at,
-    roots_on_library_path,
+    get_base_name,
+    get_parent,
+    join_path,
+    list_roots_on_library_path,
+    make_place_at,
 )
 
 _CUDART = r"^(libcudart\.so\.[\d.]+|cudart64_\d+\.dll|libcudart\.[\d.]+\.dylib)$"
@@ -42,7 +42,7 @@ def find_tool(host: Host, folders: Tuple[str, ...], name: str) -> Fact[str]:
     tried: List[str] = []
     unusable: Optional[Unknown] = None
     for folder in folders:
-        path = join(host, folder, name + suffix)
+        path = join_path(host, folder, name + suffix)
         status = host.status(path)
         if isinstance(status, Known) and status.value.kind != "file":
             unusable = Unknown("failed", f"{path} is a {status.value.kind}, not a program", (path,))
@@ -74,7 +74,7 @@ def _find_by_pattern(host: Host, folders: Tuple[str, ...], pattern: str) -> Fact
             unread = names
         matching = [name for name in names.value if re.search(pattern, name)] if isinstance(names, Known) else []
         for name in sorted(matching, key=_numbers, reverse=True):
-            real = host.real_path(join(host, folder, name))
+            real = host.real_path(join_path(host, folder, name))
             if isinstance(real, Known):
                 return real
     return unread or Absent(folders)
@@ -154,7 +154,7 @@ def read_version_files(host: Host, folders: Tuple[str, ...]) -> Tuple[Fact[str],
     tried = []
     for folder in folders:
         for name, read in (("version.json", _from_json), ("version.txt", _from_txt)):
-            path = join(host, folder, name)
+            path = join_path(host, folder, name)
             text = host.read_text(path)
             if not isinstance(text, Absent):
                 return (text, text) if isinstance(text, Unknown) else read(path, text.value)
@@ -167,7 +167,7 @@ def read_header_version(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
     tried, unread = [], None
     for folder in folders:
         for name, macro in _HEADERS:
-            path = join(host, folder, name)
+            path = join_path(host, folder, name)
             text = host.read_text(path, _HEADER_BYTES)
             version = parse_cuda_define(text.value, macro) if isinstance(text, Known) else None
             if version is not None:
@@ -178,13 +178,15 @@ def read_header_version(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
     return unread or Absent(tuple(tried))
 
 
-def cudart_version(path: Fact[str]) -> Fact[str]:
+def read_cudart_version(path: Fact[str]) -> Fact[str]:
     """Return the version the name of libcudart's real file tells."""
     if not isinstance(path, Known):
         return path
-    version = parse_cudart_name(base_name(path.value))
+    version = parse_cudart_name(get_base_name(path.value))
     if version is None:
-        return Unknown("unparsable", f"the name {base_name(path.value)} does not tell the minor version", (path.value,))
+        return Unknown(
+            "unparsable", f"the name {get_base_name(path.value)} does not tell the minor version", (path.value,)
+        )
     return Known(version, Source("file", path.value))
 
 
@@ -218,16 +220,16 @@ class NvccOnPath:
     root: Fact[str]
 
 
-def nvcc_on_path(host: Host) -> NvccOnPath:
+def find_nvcc_on_path(host: Host) -> NvccOnPath:
     """Find nvcc on PATH and follow links and wrapper scripts to its toolkit."""
     found = host.find_program("nvcc")
     if not isinstance(found, Known):
         return NvccOnPath(found, found, found)
-    real = real_nvcc(host, found.value)
+    real = resolve_nvcc(host, found.value)
     return NvccOnPath(found, real, _root_of(real))
 
 
-def real_nvcc(host: Host, path: str) -> Fact[str]:
+def resolve_nvcc(host: Host, path: str) -> Fact[str]:
     """Follow links and wrapper scripts: Debian's /usr/bin/nvcc only starts the real one."""
     here = path
     for _ in range(_WRAPPERS):
@@ -296,15 +298,15 @@ def _no_version(done: Completed, command: str) -> Unknown:
 def _root_of(real: Fact[str]) -> Fact[str]:
     if not isinstance(real, Known):
         return real
-    folder = parent(real.value)
-    if not base_name(real.value).startswith("nvcc") or base_name(folder).lower() not in ("bin", "x64"):
+    folder = get_parent(real.value)
+    if not get_base_name(real.value).startswith("nvcc") or get_base_name(folder).lower() not in ("bin", "x64"):
         # ccache stands in for compilers by a link of their name
         return Unknown("unparsable", f"{real.value} does not lie in a toolkit's bin folder", (real.value,))
-    root = parent(folder if base_name(folder).lower() == "bin" else parent(folder))
+    root = get_parent(folder if get_base_name(folder).lower() == "bin" else get_parent(folder))
     return Known(root or "/", Source("file", real.value))
 
 
-def nvcc_host_compiler(host: Host, nvcc: str) -> Fact[str]:
+def find_host_compiler(host: Host, nvcc: str) -> Fact[str]:
     """Return the host compiler of the real program `nvcc`.
 
     The order is nvcc's own, as its -dryrun shows (11.8, 13.0): the last -ccbin, with NVCC_APPEND_FLAGS
@@ -320,7 +322,7 @@ def nvcc_host_compiler(host: Host, nvcc: str) -> Fact[str]:
         return _named(host, environment["NVCC_CCBIN"], "NVCC_CCBIN")
     if host.system == "windows":
         return host.find_program("cl")
-    return _from_profile(host, parent(nvcc)) or _beside(host, parent(nvcc)) or host.find_program("gcc")
+    return _from_profile(host, get_parent(nvcc)) or _beside(host, get_parent(nvcc)) or host.find_program("gcc")
 
 
 def parse_ccbin(flags: str) -> Optional[str]:
@@ -360,7 +362,7 @@ def _named(host: Host, chosen: str, variable: str) -> Fact[str]:
         return path if isinstance(path, Known) else Absent((f"{variable} names {chosen}, which is not on PATH",))
     status = host.status(chosen)
     if isinstance(status, Known) and status.value.kind == "folder":
-        chosen = join(host, chosen, "gcc")
+        chosen = join_path(host, chosen, "gcc")
         status = host.status(chosen)
     if isinstance(status, Absent):
         return Absent((f"{variable} names {chosen}, which is not there",))
@@ -368,19 +370,19 @@ def _named(host: Host, chosen: str, variable: str) -> Fact[str]:
 
 
 def _from_profile(host: Host, folder: str) -> Optional[Fact[str]]:
-    profile = join(host, folder, "nvcc.profile")
+    profile = join_path(host, folder, "nvcc.profile")
     text = host.read_text(profile)
     bindir = parse_profile_bindir(text.value) if isinstance(text, Known) else None
     if bindir is None:
         return None
-    bindir = bindir.replace("$(_HERE_)", folder).replace("$(TOP)", parent(folder))
-    return Known(join(host, bindir, "gcc"), Source("file", profile, f"compiler-bindir = {bindir}"))
+    bindir = bindir.replace("$(_HERE_)", folder).replace("$(TOP)", get_parent(folder))
+    return Known(join_path(host, bindir, "gcc"), Source("file", profile, f"compiler-bindir = {bindir}"))
 
 
 def _beside(host: Host, folder: str) -> Optional[Fact[str]]:
-    status = host.status(join(host, folder, "gcc"))
+    status = host.status(join_path(host, folder, "gcc"))
     if isinstance(status, Known) and status.value.kind == "file":
-        return Known(join(host, folder, "gcc"), Source("file", join(host, folder, "gcc"), "beside nvcc"))
+        return Known(join_path(host, folder, "gcc"), Source("file", join_path(host, folder, "gcc"), "beside nvcc"))
     return None
 
 
@@ -390,7 +392,7 @@ _VARIABLES = (*ROOT_VARIABLES, "LD_LIBRARY_PATH")
 
 def collect_toolkits(host: Host) -> ToolkitFacts:
     """Read every toolkit from its files; run only the nvcc whose version its files do not tell."""
-    on_path = nvcc_on_path(host)
+    on_path = find_nvcc_on_path(host)
     read = [_read(host, place) for place in _places(host, on_path)]
     installs = [install for install in read if install]
     compiler = _host_compiler(host, on_path, installs)
@@ -415,8 +417,8 @@ def _places(host: Host, on_path: NvccOnPath) -> List[Place]:
     root = get_value(on_path.root)
     if root is None:
         return places
-    winner = next((place for place in places if parent(get_value(on_path.real) or "") in place.programs), None)
-    winner = winner or place_at(host, root, "path")
+    winner = next((place for place in places if get_parent(get_value(on_path.real) or "") in place.programs), None)
+    winner = winner or make_place_at(host, root, "path")
     return [winner, *(place for place in places if place.root != winner.root)]
 
 
@@ -450,11 +452,11 @@ def _run_programs(
         if program is not None:
             commands[install.root] = (program, "--version")
     if isinstance(compiler, Known):
-        commands[""] = version_command(compiler.value)
+        commands[""] = make_version_command(compiler.value)
     answers = run_concurrently(host, commands)
     version: Fact[str] = compiler
     if isinstance(compiler, Known):
-        version = read_compiler_version(answers[""], " ".join(commands[""]))
+        version = read_version_answer(answers[""], " ".join(commands[""]))
     finished = []
     for install in installs:
         if install.root in commands:
@@ -500,7 +502,12 @@ def _with_version(install: ToolkitInstall) -> ToolkitInstall:
 
 def _best_version(install: ToolkitInstall) -> Fact[str]:
     """Choose the best reading: the compiler's own word, then the toolkit's files, then a library's name."""
-    readings = (install.nvcc_release, install.version_file, install.header_version, cudart_version(install.cudart_path))
+    readings = (
+        install.nvcc_release,
+        install.version_file,
+        install.header_version,
+        read_cudart_version(install.cudart_path),
+    )
     for fact in readings:
         if isinstance(fact, Known):
             return Known(".".join(fact.value.split(".")[:2]), fact.source)
@@ -510,7 +517,7 @@ def _best_version(install: ToolkitInstall) -> Fact[str]:
 def _host_compiler(host: Host, on_path: NvccOnPath, installs: List[ToolkitInstall]) -> Fact[str]:
     candidates = [on_path.real, *(install.nvcc_path for install in installs)]
     nvcc = next((fact.value for fact in candidates if isinstance(fact, Known)), None)
-    return nvcc_host_compiler(host, nvcc) if nvcc else Absent(("nvcc",))
+    return find_host_compiler(host, nvcc) if nvcc else Absent(("nvcc",))
 
 
 def _all(installs: List[ToolkitInstall]) -> Fact[Tuple[ToolkitInstall, ...]]:
@@ -534,6 +541,6 @@ def _cuda_home_root(host: Host) -> Fact[str]:
 
 def _library_path(host: Host, installs: List[ToolkitInstall]) -> Fact[Tuple[str, ...]]:
     known = {install.root for install in installs}
-    real = [get_value(host.real_path(root)) for root in roots_on_library_path(host)]
+    real = [get_value(host.real_path(root)) for root in list_roots_on_library_path(host)]
     roots = tuple(dict.fromkeys(root for root in real if root in known))
     return Known(roots, Source("env", "LD_LIBRARY_PATH")) if roots else Absent(("LD_LIBRARY_PATH",))

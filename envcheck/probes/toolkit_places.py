@@ -9,36 +9,36 @@ from envcheck.host.protocol import Host
 from envcheck.model import Known, dataclass
 
 
-def join(host: Host, *parts: str) -> str:
+def join_path(host: Host, *parts: str) -> str:
     """Join path parts with the inspected system's separator."""
     separator = "\\" if host.system == "windows" else "/"
     first = parts[0].rstrip("/\\") if len(parts) > 1 else parts[0]
     return separator.join((first, *parts[1:]))
 
 
-def parent(path: str) -> str:
+def get_parent(path: str) -> str:
     """Return the folder a path lies in, for either separator."""
     return path[: max(path.rfind("/"), path.rfind("\\"), 0)]
 
 
-def base_name(path: str) -> str:
+def get_base_name(path: str) -> str:
     """Return the last part of a path, for either separator."""
     return path[max(path.rfind("/"), path.rfind("\\")) + 1 :]
 
 
-def folders_in(host: Host, variable: str) -> Tuple[str, ...]:
+def list_folders_in(host: Host, variable: str) -> Tuple[str, ...]:
     """Return the distinct absolute folders a PATH-like variable names, in its order."""
     separator = ";" if host.system == "windows" else ":"
     entries = dict.fromkeys(host.environment().get(variable, "").split(separator))
     return tuple(entry for entry in entries if entry[:1] in ("/", "\\") or entry[1:2] == ":")
 
 
-def multiarch_triple(host: Host) -> str:
+def get_multiarch_triple(host: Host) -> str:
     """Return Debian's name for this architecture's library folder: x86_64-linux-gnu."""
     return f"{host.system_facts().get('machine', 'x86_64')}-linux-gnu"
 
 
-def site_packages(host: Host) -> Tuple[str, ...]:
+def list_site_packages(host: Host) -> Tuple[str, ...]:
     """Return the site-packages folders of the active venv and conda environment that exist.
 
     LD_LIBRARY_PATH may name wheels of an environment that is not active: .../site-packages/nvidia/cudnn/lib.
@@ -48,7 +48,7 @@ def site_packages(host: Host) -> Tuple[str, ...]:
         prefix = host.environment().get(variable)
         if prefix:
             folders += _below(host, prefix)
-    for folder in folders_in(host, "LD_LIBRARY_PATH"):
+    for folder in list_folders_in(host, "LD_LIBRARY_PATH"):
         match = re.search(r"^(.+/(?:site|dist)-packages)/(?:nvidia|tensorrt_libs)\b", folder)
         if match:
             folders += _existing(host, [match.group(1)])
@@ -57,11 +57,11 @@ def site_packages(host: Host) -> Tuple[str, ...]:
 
 def _below(host: Host, prefix: str) -> List[str]:
     if host.system == "windows":
-        candidates = [join(host, prefix, "Lib", "site-packages")]
+        candidates = [join_path(host, prefix, "Lib", "site-packages")]
     else:
-        names = host.list_folder(join(host, prefix, "lib"))
+        names = host.list_folder(join_path(host, prefix, "lib"))
         pythons = [name for name in names.value if name.startswith("python")] if isinstance(names, Known) else []
-        candidates = [join(host, prefix, "lib", name, "site-packages") for name in pythons]
+        candidates = [join_path(host, prefix, "lib", name, "site-packages") for name in pythons]
     return _existing(host, candidates)
 
 
@@ -91,7 +91,7 @@ class Place:
 def find_places(host: Host) -> Tuple[Place, ...]:
     """Return each existing place once, by its real path; what holds no toolkit is told apart later."""
     found: Dict[str, Place] = {}
-    debian = debian_place(host)
+    debian = find_debian_place(host)
     for root, origin in _candidates(host):
         real = host.real_path(root)
         if isinstance(real, Known) and real.value not in found and not (debian and _is_debian(real.value)):
@@ -102,13 +102,13 @@ def find_places(host: Host) -> Tuple[Place, ...]:
     return (*places, *_wheel_places(host))
 
 
-def place_at(host: Host, root: str, origin: str) -> Place:
+def make_place_at(host: Host, root: str, origin: str) -> Place:
     """Return the place of a toolkit whose real root is known: Debian's own layout or the usual one."""
-    debian = debian_place(host) if _is_debian(root) else None
+    debian = find_debian_place(host) if _is_debian(root) else None
     return debian or _place(host, root, origin)
 
 
-def debian_place(host: Host) -> Optional[Place]:
+def find_debian_place(host: Host) -> Optional[Place]:
     """Return the layout of Debian's nvidia-cuda-toolkit, which is spread over /usr."""
     roots = [root for root in _DEBIAN_ROOTS if host.system == "linux" and isinstance(host.real_path(root), Known)]
     if not roots:
@@ -119,16 +119,16 @@ def debian_place(host: Host) -> Optional[Place]:
         origin="debian",
         programs=(f"{toolkit}/bin", "/usr/bin"),
         headers=("/usr/include",),
-        libraries=(f"/usr/lib/{multiarch_triple(host)}",),
+        libraries=(f"/usr/lib/{get_multiarch_triple(host)}",),
         libdevice=(f"{toolkit}/libdevice", f"{cuda}/nvvm/libdevice"),
         version_files=(cuda,),
     )
 
 
-def roots_on_library_path(host: Host) -> Tuple[str, ...]:
+def list_roots_on_library_path(host: Host) -> Tuple[str, ...]:
     """Return the folders whose lib64, lib or targets/*/lib folder LD_LIBRARY_PATH names, as written."""
     roots = []
-    for folder in folders_in(host, "LD_LIBRARY_PATH"):
+    for folder in list_folders_in(host, "LD_LIBRARY_PATH"):
         match = re.search(r"^(.*?)/+(?:targets/[^/]+/lib|extras/CUPTI/lib64|lib(?:64)?)(?:/stubs)?/*$", folder)
         if match and match.group(1) not in _SYSTEM_ROOTS:
             roots.append(match.group(1))
@@ -146,11 +146,11 @@ def _candidates(host: Host) -> Iterator[Tuple[str, str]]:
     environment = host.environment()
     if environment.get("CONDA_PREFIX"):
         conda = environment["CONDA_PREFIX"]
-        yield (join(host, conda, "Library") if host.system == "windows" else conda), "conda"
+        yield (join_path(host, conda, "Library") if host.system == "windows" else conda), "conda"
     for variable in ROOT_VARIABLES:
         if environment.get(variable):
             yield environment[variable], "environment"
-    for root in roots_on_library_path(host):
+    for root in list_roots_on_library_path(host):
         if "-packages/" not in root:  # a wheel's folder: found below
             yield root, "environment"
 
@@ -159,7 +159,7 @@ def _children(host: Host, parent: str, prefix: str, origin: str) -> Iterator[Tup
     names = host.list_folder(parent)
     for name in names.value if isinstance(names, Known) else ():
         if name.startswith(prefix):
-            yield join(host, parent, name), origin
+            yield join_path(host, parent, name), origin
 
 
 def _hpc_sdk(host: Host) -> Iterator[Tuple[str, str]]:
@@ -172,26 +172,26 @@ def _hpc_sdk(host: Host) -> Iterator[Tuple[str, str]]:
 
 
 def _wheel_places(host: Host) -> Iterator[Place]:
-    for folder in site_packages(host):
-        names = host.list_folder(join(host, folder, "nvidia"))
+    for folder in list_site_packages(host):
+        names = host.list_folder(join_path(host, folder, "nvidia"))
         present = names.value if isinstance(names, Known) else ()
         for name in present:
             if re.search(r"^cu\d+$", name):  # from CUDA 13 on all wheels fill one folder
-                yield _place(host, join(host, folder, "nvidia", name), "wheels")
+                yield _place(host, join_path(host, folder, "nvidia", name), "wheels")
         if "cuda_runtime" in present or "cuda_nvcc" in present:
-            yield _split_wheels(host, join(host, folder, "nvidia"))
+            yield _split_wheels(host, join_path(host, folder, "nvidia"))
 
 
 def _split_wheels(host: Host, root: str) -> Place:
     # CUDA 11 and 12: one folder a wheel, and no nvcc in any of them
-    runtime, nvcc = join(host, root, "cuda_runtime"), join(host, root, "cuda_nvcc")
+    runtime, nvcc = join_path(host, root, "cuda_runtime"), join_path(host, root, "cuda_nvcc")
     return Place(
         root=root,
         origin="wheels",
-        programs=(join(host, nvcc, "bin"),),
-        headers=(join(host, runtime, "include"),),
-        libraries=(join(host, runtime, "bin" if host.system == "windows" else "lib"),),
-        libdevice=(join(host, nvcc, "nvvm", "libdevice"),),
+        programs=(join_path(host, nvcc, "bin"),),
+        headers=(join_path(host, runtime, "include"),),
+        libraries=(join_path(host, runtime, "bin" if host.system == "windows" else "lib"),),
+        libdevice=(join_path(host, nvcc, "nvvm", "libdevice"),),
         version_files=(),
     )
 
@@ -203,17 +203,23 @@ def _place(host: Host, root: str, origin: str) -> Place:
     return Place(
         root=root,
         origin=origin,
-        programs=tuple(join(host, root, name) for name in programs),
-        headers=(join(host, root, "include"), *(join(host, target, "include") for target in targets)),
-        libraries=(*(join(host, root, name) for name in libraries), *(join(host, path, "lib") for path in targets)),
+        programs=tuple(join_path(host, root, name) for name in programs),
+        headers=(join_path(host, root, "include"), *(join_path(host, target, "include") for target in targets)),
+        libraries=(
+            *(join_path(host, root, name) for name in libraries),
+            *(join_path(host, path, "lib") for path in targets),
+        ),
         # conda's cudatoolkit (up to 11.8) puts libdevice.10.bc beside the libraries
-        libdevice=(join(host, root, "nvvm", "libdevice"), *((join(host, root, "lib"),) if origin == "conda" else ())),
+        libdevice=(
+            join_path(host, root, "nvvm", "libdevice"),
+            *((join_path(host, root, "lib"),) if origin == "conda" else ()),
+        ),
         version_files=(root,),
     )
 
 
 def _targets(host: Host, root: str) -> List[str]:
-    return [path for path, _ in _children(host, join(host, root, "targets"), "", "")]
+    return [path for path, _ in _children(host, join_path(host, root, "targets"), "", "")]
 
 
 def _is_debian(root: str) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, CompilerFacts, Unknown, get_value
-from envcheck.probes.compilers import collect_compilers, parse_compiler_version, version_command
+from envcheck.probes.compilers import collect_compilers, make_version_command, parse_compiler_version
 
 CLANG = "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu\nThread model: posix\n"
 APPLE = "Apple clang version 15.0.0 (clang-1500.3.9.4)\nTarget: arm64-apple-darwin23.4.0\n"
@@ -52,9 +52,9 @@ def test_gcc_and_clang_and_the_others() -> None:
 
 
 def test_version_commands() -> None:
-    assert version_command("/usr/bin/clang++-14") == ("/usr/bin/clang++-14", "--version")
-    assert version_command("/usr/bin/g++-12") == ("/usr/bin/g++-12", "-dumpfullversion", "-dumpversion")
-    assert version_command(r"C:\VS\cl.exe") == (r"C:\VS\cl.exe",)
+    assert make_version_command("/usr/bin/clang++-14") == ("/usr/bin/clang++-14", "--version")
+    assert make_version_command("/usr/bin/g++-12") == ("/usr/bin/g++-12", "-dumpfullversion", "-dumpversion")
+    assert make_version_command(r"C:\VS\cl.exe") == (r"C:\VS\cl.exe",)
 
 
 def test_no_compiler() -> None:

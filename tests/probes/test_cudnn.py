@@ -14,7 +14,7 @@ from envcheck.probes.cuda_libraries import (
     NCCL,
     TENSORRT,
     collect_libraries,
-    cuda_major_of_path,
+    parse_cuda_major,
     parse_dpkg_status,
     parse_library_name,
     parse_version_macros,
@@ -114,7 +114,7 @@ def test_dpkg_tells_only_installed_packages() -> None:
     ],
 )
 def test_cuda_major_of_a_path(root: str, major: str | None) -> None:
-    fact = cuda_major_of_path(root)
+    fact = parse_cuda_major(root)
     assert (get_value(fact) if fact else None) == major
 
 

@@ -20,7 +20,7 @@ from envcheck.probes.driver import (
     read_packages,
     read_signature,
 )
-from envcheck.probes.gpus import nvswitch_present, scan_pci
+from envcheck.probes.gpus import detect_nvswitch, scan_pci
 from tests.probes.gpu_machines import bare, pci
 
 KERNEL = "6.8.0-45-generic"
@@ -154,7 +154,7 @@ NONE = Absent()
 def test_nvswitch() -> None:
     def present(files: dict[str, Any]) -> bool | None:
         host = bare(files)
-        return get_value(nvswitch_present(host, scan_pci(host)))
+        return get_value(detect_nvswitch(host, scan_pci(host)))
 
     assert present(pci("0000:05:00.0", "0x1af1", "0x068000", "nvidia-nvswitch")) is True
     assert present(pci("0000:00:08.0", "0x0373", "0x068000", "forcedeth")) is False

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from envcheck.model import Absent, Known, Source, Unknown, get_value
-from envcheck.probes.driver_libraries import DriverLibraries, find_libraries, library_version, parse_library_name
+from envcheck.probes.driver_libraries import (
+    DriverLibraries,
+    find_driver_libraries,
+    parse_driver_library_name,
+    read_library_version,
+)
 from tests.probes.gpu_machines import LIBRARIES, bare, installed
 
 REAL = f"{LIBRARIES}/libcuda.so.550.163.01"
@@ -21,7 +26,7 @@ COMPAT_FILES = {
 
 def find(files: dict[str, Any], path: str = "", **recording: Any) -> DriverLibraries:
     environment = {"LD_LIBRARY_PATH": path} if path else {}
-    return find_libraries(bare(files, environment=environment, **recording))
+    return find_driver_libraries(bare(files, environment=environment, **recording))
 
 
 def test_default_folders() -> None:
@@ -48,7 +53,7 @@ def test_compat_ahead_of_the_real_one() -> None:
     assert get_value(found.libcuda) == COMPAT
     assert isinstance(found.libcuda, Known)
     assert found.libcuda.source.where == "/usr/local/cuda/compat/libcuda.so.1"
-    assert get_value(library_version(found.libcuda)) == "560.35.05"
+    assert get_value(read_library_version(found.libcuda)) == "560.35.05"
     assert get_value(found.libcuda_elsewhere) == (REAL,)
 
 
@@ -114,7 +119,7 @@ def test_ten_thousand_entries() -> None:
     ],
 )
 def test_versions_come_from_real_names(name: str, version: str | None) -> None:
-    assert parse_library_name(f"/usr/lib/{name}") == version
-    fact = library_version(Known(f"/usr/lib/{name}", Source("file", "x")))
+    assert parse_driver_library_name(f"/usr/lib/{name}") == version
+    fact = read_library_version(Known(f"/usr/lib/{name}", Source("file", "x")))
     assert get_value(fact) == version
     assert isinstance(fact, (Known, Absent))

@@ -9,7 +9,7 @@ import pytest
 from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Gpu, Known, Unknown, get_value
 from envcheck.probes.gpus import collect_gpus, parse_information
-from envcheck.probes.nvml import normal_pci_address
+from envcheck.probes.nvml import normalize_pci_address
 from tests.probes.gpu_machines import A100, bare, healthy, installed, nvml_answer, nvml_gpu, pci
 
 INFORMATION = "Model: \t\t {model}\nIRQ:   \t\t 151\nGPU UUID: \t {uuid}\nVideo BIOS: \t ??.??.??.??.??\n"
@@ -228,8 +228,8 @@ def test_ids_newer_than_the_table_are_named_by_the_system() -> None:
 
 @pytest.mark.parametrize("text", ["00000000:07:00.0", "0000:07:00.0", "07:00.0", " 0000:07:00.0\n"])
 def test_addresses_are_spelled_one_way(text: str) -> None:
-    assert normal_pci_address(text) == A100
+    assert normalize_pci_address(text) == A100
 
 
 def test_large_pci_domains_stay() -> None:
-    assert normal_pci_address("00010000:3B:00.0") == "10000:3b:00.0"
+    assert normalize_pci_address("00010000:3B:00.0") == "10000:3b:00.0"

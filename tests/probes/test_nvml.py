@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from envcheck.model import Absent, Known, Source, Unknown, get_value
-from envcheck.probes.driver_libraries import cuda_version_text
-from envcheck.probes.nvml import NvmlReading, parse_nvml, pynvml_folder, read_nvml
+from envcheck.probes.driver_libraries import format_cuda_version
+from envcheck.probes.nvml import NvmlReading, find_pynvml, parse_nvml, read_nvml
 from tests.probes.gpu_machines import bare, nvml_answer, nvml_gpu
 
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.163.01"
@@ -135,12 +135,12 @@ def test_gpus_that_are_no_list() -> None:
 
 @pytest.mark.parametrize(("number", "version"), [(12040, "12.4"), (13000, "13.0"), (9010, "9.1"), (6050, "6.5")])
 def test_cuda_numbers(number: int, version: str) -> None:
-    assert cuda_version_text(number) == version
+    assert format_cuda_version(number) == version
 
 
 @pytest.mark.parametrize("number", [0, None, "12040", 12])
 def test_what_is_no_cuda_number(number: object) -> None:
-    assert cuda_version_text(number) is None
+    assert format_cuda_version(number) is None
 
 
 def test_no_library_no_child() -> None:
@@ -168,14 +168,14 @@ def test_root_does_not_load_what_others_can_change() -> None:
 
 
 def test_pynvml_is_found_without_importing_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    folder = pynvml_folder()
+    folder = find_pynvml()
     assert folder is not None
     assert Path(folder, "pynvml.py").exists() or Path(folder, "pynvml").exists()
     (tmp_path / "pynvml").mkdir()
     (tmp_path / "pynvml" / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "pynvml", raising=False)
-    assert pynvml_folder() == str(tmp_path)
+    assert find_pynvml() == str(tmp_path)
 
 
 def test_without_pynvml(monkeypatch: pytest.MonkeyPatch) -> None:

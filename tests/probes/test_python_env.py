@@ -13,7 +13,7 @@ import pytest
 from envcheck.host.local import LocalHost
 from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Fact, Known, PythonFacts, Unknown
-from envcheck.probes.packages import parse_conda_name, read_installed
+from envcheck.probes.packages import parse_conda_name, read_installation
 from envcheck.probes.python import PythonSelection, collect_python, parse_glibcxx, parse_kernel
 from tests.host.programs import write_script
 from tests.known import known, unknown
@@ -152,7 +152,7 @@ def test_a_conda_environment_is_read_from_its_records() -> None:
         ],
     }  # fmt: skip
     host = RecordedHost({"files": {f"/c/conda-meta/{name}.json": "" for name in (*records, "history")}})
-    told = {(each.name, each.version): each for each in read_installed(host, answer).distributions}
+    told = {(each.name, each.version): each for each in read_installation(host, answer).distributions}
     assert list(told)[:2] == [("numpy", "2.1.0"), ("jax", "0.4.23")]
     assert told["jax", "0.4.23"].build == "py_0"
     pytorch = told["pytorch", "2.1.0"]

@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known, Unknown, get_value
-from envcheck.probes.toolkit import nvcc_host_compiler
+from envcheck.probes.toolkit import find_host_compiler
 
 NVCC = "/opt/cuda/bin/nvcc"
 FILES = {NVCC: "ELF", "/usr/bin/gcc": "ELF", "/usr/bin/g++-12": "ELF", "/opt/gcc-11/bin/gcc": "ELF"}
@@ -20,7 +20,7 @@ def chosen(files: dict[str, Any] | None = None, system: str = "linux", **environ
         "environment": {"PATH": "/usr/bin", **environment},
         "files": {**FILES, **(files or {})},
     }
-    return nvcc_host_compiler(RecordedHost(recording), NVCC)
+    return find_host_compiler(RecordedHost(recording), NVCC)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,6 @@ def test_a_compiler_that_may_not_be_read() -> None:
 def test_windows_uses_the_visual_compiler() -> None:
     cl = {"find_program": {"cl": {"known": "C:\\VS\\cl.exe", "source": {"kind": "file", "where": "PATH"}}}}
     host = RecordedHost({"system": "windows", "calls": cl})
-    fact = nvcc_host_compiler(host, r"C:\CUDA\bin\nvcc.exe")
+    fact = find_host_compiler(host, r"C:\CUDA\bin\nvcc.exe")
     assert isinstance(fact, Known)
     assert fact.value == "C:\\VS\\cl.exe"

@@ -9,7 +9,6 @@ import pytest
 from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known, Unknown
 from envcheck.probes.toolkit import (
-    cudart_version,
     parse_ccbin,
     parse_cuda_define,
     parse_cudart_name,
@@ -18,6 +17,7 @@ from envcheck.probes.toolkit import (
     parse_profile_bindir,
     parse_version_json,
     parse_version_txt,
+    read_cudart_version,
     read_version_files,
 )
 
@@ -117,8 +117,8 @@ def test_cudart_names(name: str, version: str | None) -> None:
 
 
 def test_cudart_version_of_an_absent_library() -> None:
-    assert cudart_version(Absent(("/x",))) == Absent(("/x",))
-    assert isinstance(cudart_version(Known("/x/libcudart.so.12", None)), Unknown)  # type: ignore[arg-type]
+    assert read_cudart_version(Absent(("/x",))) == Absent(("/x",))
+    assert isinstance(read_cudart_version(Known("/x/libcudart.so.12", None)), Unknown)  # type: ignore[arg-type]
 
 
 def test_debians_wrapper_names_the_real_nvcc() -> None:
