@@ -33,9 +33,8 @@ from envcheck.model import (
     replace,
 )
 from envcheck.probes.collection import Redactor
-from envcheck.probes.cuda_libraries import load_cuda_data
 from envcheck.probes.gpus import collect_gpus
-from envcheck.probes.packages import read_installation
+from envcheck.probes.packages import load_cuda_data, read_installation
 from envcheck.probes.python import PythonChoice, PythonSelection, choose_python
 from envcheck.render.inert import inert
 from envcheck.smoke.devices import (

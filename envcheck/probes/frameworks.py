@@ -21,9 +21,8 @@ from envcheck.model import (
     dataclass,
     get_value,
 )
-from envcheck.probes.cuda_libraries import load_cuda_data
 from envcheck.probes.loader import FoundLibrary, Loader
-from envcheck.probes.packages import Installation, find_activated_folders, find_shadowing
+from envcheck.probes.packages import Installation, find_activated_folders, find_shadowing, load_cuda_data
 
 _LIMIT = 60  # libraries followed for one framework
 

@@ -9,8 +9,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown, dataclass
-from envcheck.probes.installers import read_conda_configuration, read_pip_configuration
-from envcheck.probes.toolkit_places import get_base_name, get_multiarch_triple
+from envcheck.probes.package_managers import read_conda_configuration, read_pip_configuration
+from envcheck.probes.paths import get_base_name, get_multiarch_triple
 
 _DATA = "environment_variables.json"
 HIDDEN = "<set>"  # stands for the value of a variable we do not know: it might be anything

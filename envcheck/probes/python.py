@@ -24,9 +24,14 @@ from envcheck.model import (
     get_value,
     replace,
 )
-from envcheck.probes.cuda_libraries import list_framework_names, load_cuda_data
 from envcheck.probes.loader import Loader
-from envcheck.probes.packages import Installation, find_duplicate_owners, read_installation
+from envcheck.probes.packages import (
+    Installation,
+    find_duplicate_owners,
+    list_framework_names,
+    load_cuda_data,
+    read_installation,
+)
 
 # Environments that hold one tool each: nobody means them when asking about "my Python".
 _TOOL_FOLDERS = ("/pipx/venvs/", "/pipx/.cache/", "/uv/tools/", "/uv/archive-v", "/uv/environments-v", "/uv/builds-v")

@@ -15,10 +15,10 @@ from envcheck.probes.cuda_libraries import (
     TENSORRT,
     collect_libraries,
     parse_cuda_major,
-    parse_dpkg_status,
     parse_library_name,
     parse_version_macros,
 )
+from envcheck.probes.package_managers import parse_dpkg_status
 
 DATA = Path(__file__).parent / "data" / "cudnn"
 SYSTEM = "/usr/lib/x86_64-linux-gnu"
@@ -99,7 +99,7 @@ def test_names_without_a_version() -> None:
 
 
 def test_dpkg_tells_only_installed_packages() -> None:
-    found = parse_dpkg_status(DPKG, CUDNN.debian)
+    found = parse_dpkg_status(DPKG, r"libcudnn\S*|cudnn9\S*")
     assert found == {"libcudnn8": "8.9.2.26-1+cuda12.1", "libcudnn8-dev": "8.9.2.26-1+cuda12.1"}
 
 

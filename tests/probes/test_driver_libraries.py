@@ -34,9 +34,9 @@ def test_default_folders() -> None:
     assert get_value(found.libcuda) == REAL
     assert get_value(found.libcuda_unversioned) == REAL
     assert get_value(found.nvml) == f"{LIBRARIES}/libnvidia-ml.so.550.163.01"
-    assert found.nvml_to_ask == found.nvml
+    assert found.nvml_to_query == found.nvml
     assert isinstance(found.libcuda_elsewhere, Absent)
-    assert found.any_there
+    assert found.is_any_found
 
 
 def test_the_cache_goes_before_the_default_folders() -> None:
@@ -77,8 +77,8 @@ def test_wsl_off_the_path_and_on_it() -> None:
     off = find(files)
     assert isinstance(off.libcuda, Absent)
     assert isinstance(off.nvml, Absent)
-    assert get_value(off.nvml_to_ask) == "/usr/lib/wsl/lib/libnvidia-ml.so.1"
-    assert off.any_there
+    assert get_value(off.nvml_to_query) == "/usr/lib/wsl/lib/libnvidia-ml.so.1"
+    assert off.is_any_found
     on = find(files, "/usr/lib/wsl/lib")
     assert get_value(on.libcuda) == "/usr/lib/wsl/lib/libcuda.so.1"
     assert isinstance(on.libcuda_elsewhere, Absent)

@@ -12,7 +12,7 @@ from envcheck.host.data_files import read_data
 from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known, Unknown
 from envcheck.probes.host import HIDDEN, read_environment
-from envcheck.probes.installers import (
+from envcheck.probes.package_managers import (
     parse_condarc,
     parse_pip_configuration,
     read_conda_configuration,
