@@ -293,7 +293,8 @@ def judge(wanted: Judged) -> str:
     """Return "" where the environment holds what was planned and works for the goal; else what is wrong."""
     from envcheck.host.local import LocalHost
     from envcheck.matrix.load import load_matrix
-    from envcheck.probes import PythonSelection, collect
+    from envcheck.probes.collection import collect
+    from envcheck.probes.python import PythonSelection
     from envcheck.rules import Target, evaluate
 
     with _activated(wanted):

@@ -202,7 +202,7 @@ def plan_for(requirements: tuple[str, ...], wish: Wish, snapshot_file: str | Non
 def _read(said: Description, snapshot_file: str | None) -> Facts | None:
     if snapshot_file:
         return inspect.saved_snapshot(snapshot_file).facts
-    return None if said.platform else inspect.live_snapshot("", "", (*_OF_NONE, *_OF_CUDA), alone=True).facts
+    return None if said.platform else inspect.live_snapshot("", "", (*_OF_NONE, *_OF_CUDA), without_packages=True).facts
 
 
 def _with_cuda(facts: Facts) -> Facts:

@@ -187,7 +187,7 @@ def run(
     jobs = jobs_of(frameworks, choice.devices, wanted.level, cpu=not wanted.gpus)
     with interrupt_on_signal():  # else what the processes wrote would stay
         session = _run(session, wanted, inspected, jobs, while_it_runs)
-    redacted: Session = Redactor.of(os.environ).value(session)
+    redacted: Session = Redactor.from_environment(os.environ).redact(session)
     return redacted
 
 

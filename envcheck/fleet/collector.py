@@ -54,7 +54,8 @@ if sys.version_info < (3, 10):  # imports from an archive: another thread sees a
 
 from envcheck.host.local import LocalHost
 from envcheck.model.codec import encode
-from envcheck.probes import PythonSelection, collect
+from envcheck.probes.collection import collect
+from envcheck.probes.python import PythonSelection
 
 selection = PythonSelection(**dict(word.split("=", 1) for word in sys.argv[1:]))
 print("{mark}" + json.dumps(encode(collect(LocalHost(), selection))))

@@ -37,8 +37,8 @@ def _list_gpus_on_pci(host: Host, reason: Fact[Any]) -> Fact[Tuple[GpuActivity, 
     gpus = collect_gpus(host)
     if not isinstance(gpus, Known):
         return gpus
-    unknown = reason if isinstance(reason, Unknown) else Unknown("failed", "NVML is not available", collect_tried(reason))
-    facts: Dict[str, Any] = dict.fromkeys(_ACTIVITY_FIELDS, unknown)
+    missing = Unknown("failed", "NVML is not available", collect_tried(reason))
+    facts: Dict[str, Any] = dict.fromkeys(_ACTIVITY_FIELDS, reason if isinstance(reason, Unknown) else missing)
     activities = tuple(GpuActivity(gpu, **{**facts, "minor": _read_minor(host, gpu)}) for gpu in gpus.value)
     return Known(activities, gpus.source)
 

@@ -18,7 +18,8 @@ from envcheck.host.local import LocalHost
 from envcheck.host.recorded import RecordedHost
 from envcheck.matrix.load import load_matrix
 from envcheck.model import Facts, Report
-from envcheck.probes import PythonSelection, collect
+from envcheck.probes.collection import collect
+from envcheck.probes.python import PythonSelection
 from envcheck.rules import Context, Target, evaluate
 from tests.hosts.recording_host import RecordingHost
 from tests.hosts.scrub import Scrubber

@@ -14,7 +14,8 @@ from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
 from envcheck.model import SCHEMA_VERSION, Facts, Report, Snapshot
 from envcheck.model.codec import decode, encode
-from envcheck.probes import PythonSelection, collect
+from envcheck.probes.collection import collect
+from envcheck.probes.python import PythonSelection
 from envcheck.rules import RULES, Context, Target, evaluate
 
 FOLDER = Path(__file__).parent

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from envcheck.probes import PythonSelection, collection
+from envcheck.probes import collection
+from envcheck.probes.python import PythonSelection
 
 
 @pytest.fixture

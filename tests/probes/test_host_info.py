@@ -15,13 +15,13 @@ from envcheck.probes.host import (
     collect_host,
     parse_cgroup,
     parse_cpuinfo,
-    parse_libstdcxx_name,
     parse_musl_version,
     parse_os_release,
     parse_root_mount,
     parse_shm_size,
     parse_tegra_release,
 )
+from envcheck.probes.loader import parse_libstdcxx_name
 
 DATA = Path(__file__).parent / "data" / "os"
 LINUX = {

@@ -13,8 +13,9 @@ import pytest
 from envcheck.host.local import LocalHost
 from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Fact, Known, PythonFacts, Unknown
+from envcheck.probes.loader import parse_libstdcxx_name
 from envcheck.probes.packages import parse_conda_name, read_installation
-from envcheck.probes.python import PythonSelection, collect_python, parse_glibcxx, parse_kernel
+from envcheck.probes.python import PythonSelection, collect_python, parse_kernel
 from tests.host.programs import write_script
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import cuda_library, metadata, tensorflow
@@ -77,7 +78,7 @@ def test_python_2_is_named(tmp_path: Path) -> None:
     python = write_script(tmp_path / "python", f"echo '{json.dumps(answer)}'")
     facts = collect_python(LocalHost(), PythonSelection(python=python))
     assert known(facts.version) == "2.7.18"
-    assert unknown(facts.distributions).detail == "Python 2.7.18 is too old to be inspected"
+    assert unknown(facts.distributions).detail == "Python 2.7.18 is too old to inspect"
     for real in Path.home().glob(".pyenv/versions/2.7*/bin/python"):
         assert known(collect_python(LocalHost(), PythonSelection(python=str(real))).version).startswith("2.7")
 
@@ -180,8 +181,8 @@ def test_kernels_are_listed_with_their_python(tmp_path: Path, monkeypatch: pytes
 
 def test_parsers() -> None:
     assert parse_kernel('{"argv": []}') == parse_kernel("[]") == parse_kernel("") == ""
-    assert parse_glibcxx("/usr/lib/libstdc++.so.6.0.30") == "3.4.30"
-    assert parse_glibcxx("/usr/lib/libstdc++.so.6") == ""
+    assert parse_libstdcxx_name("/usr/lib/libstdc++.so.6.0.30") == "3.4.30"
+    assert parse_libstdcxx_name("/usr/lib/libstdc++.so.6") is None
     assert parse_conda_name("history") is None
     assert parse_conda_name("x.json") is None
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from envcheck.host.recorded import RecordedHost
 from envcheck.model import Distribution, Facts, FrameworkBuild, PythonFacts, Report
-from envcheck.probes import collect
+from envcheck.probes.collection import collect
 from envcheck.rules import Context, Target, evaluate
 from tests.rules.factory_machine import NONE, known, matrix
 
