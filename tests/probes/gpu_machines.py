@@ -1,4 +1,4 @@
-"""Small machines for the driver and GPU tests; every one is composed by hand, none was recorded."""
+"""Small machines for the driver and GPU tests, all written by hand."""
 
 from __future__ import annotations
 

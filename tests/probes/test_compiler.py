@@ -63,7 +63,7 @@ def test_no_compiler() -> None:
         assert isinstance(fact, Absent)
 
 
-def test_gcc_that_is_clang_is_told_as_clang() -> None:
+def test_gcc_that_is_clang_is_reported_as_clang() -> None:
     files = {"/usr/bin/gcc": {"link": "clang-14"}, "/usr/bin/clang-14": "ELF"}
     facts = collect(files, {"argv": ["/usr/bin/gcc", "--version"], "stdout": CLANG})
     assert isinstance(facts.gcc_version, Absent)
@@ -124,5 +124,5 @@ def test_windows_without_a_compiler() -> None:
 
 
 @pytest.mark.parametrize("text", ["0005670", "garbage\n12", "999999", "\ufffd\ufffd 4", ""])
-def test_numbers_in_garbage_are_no_version(text: str) -> None:
+def test_numbers_in_garbage_are_not_a_version(text: str) -> None:
     assert parse_compiler_version(text) is None

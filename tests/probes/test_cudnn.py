@@ -1,4 +1,4 @@
-"""cuDNN, TensorRT and NCCL: versions from real headers, copies on composed machines."""
+"""cuDNN, TensorRT and NCCL: versions in real headers, copies on fake machines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from envcheck.probes.package_managers import parse_dpkg_status
 
 DATA = Path(__file__).parent / "data" / "cudnn"
 SYSTEM = "/usr/lib/x86_64-linux-gnu"
-HEADERS = {  # the wheel's own version is longer than what its header says
+HEADERS = {  # the version of a wheel is longer than that in its header
     "cudnn_version_8.5.0.96_cu11.h": "8.5.0",
     "cudnn_version_8.9.7.29_cu12.h": "8.9.7",
     "cudnn_version_9.1.0.70_cu12.h": "9.1.0",
@@ -70,7 +70,7 @@ def test_real_headers(name: str) -> None:
     assert parse_version_macros(header(name), CUDNN.macros) == HEADERS[name]
 
 
-def test_every_real_header_is_tested() -> None:
+def test_all_sample_headers_are_tested() -> None:
     assert {path.name for path in DATA.glob("*.h")} == set(HEADERS)
 
 
@@ -98,7 +98,7 @@ def test_names_without_a_version() -> None:
     assert parse_library_name("nccl.dll", NCCL) == parse_library_name("nvinfer.dll", TENSORRT) == ""
 
 
-def test_dpkg_tells_only_installed_packages() -> None:
+def test_parse_dpkg_status_returns_installed_packages() -> None:
     found = parse_dpkg_status(DPKG, r"libcudnn\S*|cudnn9\S*")
     assert found == {"libcudnn8": "8.9.2.26-1+cuda12.1", "libcudnn8-dev": "8.9.2.26-1+cuda12.1"}
 
@@ -118,7 +118,7 @@ def test_cuda_major_of_a_path(root: str, major: str | None) -> None:
     assert (get_value(fact) if fact else None) == major
 
 
-def test_nothing_there() -> None:
+def test_no_libraries() -> None:
     facts = collect_libraries(RecordedHost({"files": {"/usr/bin/x": ""}}))
     assert all(isinstance(fact, Absent) for fact in facts)
 
@@ -152,7 +152,7 @@ def test_an_old_header_without_a_library() -> None:
     assert isinstance(install.package_version, Unknown)  # no dpkg here: another package manager might know
 
 
-def test_the_systems_packages() -> None:
+def test_packages_of_the_system() -> None:
     files = {
         "/usr/include/x86_64-linux-gnu/cudnn_version_v8.h": header("cudnn_version_8.9.7.29_cu12.h"),
         **linked(SYSTEM, "libcudnn.so.8", "libcudnn.so.8.9.2"),
@@ -197,7 +197,7 @@ def test_two_majors_side_by_side() -> None:
 
 
 def test_a_declined_download_leaves_dangling_links() -> None:
-    """Debian's nvidia-cudnn ships the links and downloads their targets."""
+    """Debian's nvidia-cudnn contains the links and downloads their targets."""
     files = {
         f"{SYSTEM}/libcudnn.so": {"link": "libcudnn.so.8"},
         f"{SYSTEM}/libcudnn.so.8": {"link": "libcudnn.so.8.9.2"},

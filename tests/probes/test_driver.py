@@ -1,4 +1,4 @@
-"""The driver as a whole: which reading wins, what is absent, and what a machine without GPU costs."""
+"""The whole driver: which reading is chosen, what is absent, and machines without GPU."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_healthy_driver() -> None:
     assert len(facts.device_nodes.value) == 3
 
 
-def test_a_machine_without_gpu_starts_nothing_and_leaves_no_fact_untold() -> None:
+def test_a_machine_without_gpu_starts_nothing_and_states_every_fact() -> None:
     facts = collect_driver(
         bare({"/var/lib/dpkg/status": "Package: libnvidia-ml1\nStatus: i ok installed\nVersion: 1\n"})
     )
@@ -106,32 +106,32 @@ def test_a_libcuda_that_does_not_answer(version: dict[str, Any], reason: str) ->
     assert get_value(with_nvml.cuda_driver_version) == "12.2"
 
 
-def test_init_is_told_even_when_it_crashes_alone() -> None:
+def test_a_crash_of_cuinit_does_not_hide_the_version() -> None:
     cuda = cuda_answers({"result": {"version": 12040}}, {"unknown": ["crashed", "ended by signal 11"]}, CUDA)
     facts = collect_driver(bare({**installed(), **loaded()}, answers=[nvml_answer(), *cuda]))
     assert get_value(facts.cuda_driver_version) == "12.4"
     assert why(facts.cuda_init_result) == "crashed"
 
 
-def test_a_recording_without_the_child_says_so() -> None:
+def test_an_unrecorded_child_raises() -> None:
     with pytest.raises(UnrecordedError):
         collect_driver(bare(installed(), answers=[nvml_answer()]))
 
 
-def test_root_loads_no_library_that_others_can_change() -> None:
+def test_root_does_not_load_libraries_that_others_can_change() -> None:
     files = {**installed(), CUDA: {"kind": "file", "mode": "-rwxr-xr-x", "owner": "1000:1000"}}
     facts = collect_driver(bare(files, answers=[NO_MODULE], system_facts={"is_root": True}))
     assert why(facts.cuda_init_result) == "denied"
 
 
-def test_a_sticky_folder_above_is_fine_for_root() -> None:
+def test_a_sticky_parent_folder_is_trusted() -> None:
     files = {**installed(), "/usr": {"kind": "folder", "mode": "drwxrwxrwt"}}
     answers = [NO_MODULE, *cuda_answers({"result": {"version": 12040}}, {"result": {"init": 0}}, CUDA)]
     facts = collect_driver(bare(files, answers=answers, system_facts={"is_root": True}))
     assert get_value(facts.cuda_init_result) == 0
 
 
-def test_wsl_takes_the_release_from_the_user_side() -> None:
+def test_wsl_reads_the_release_from_user_space() -> None:
     files = {
         "/dev/dxg": {"kind": "char"},
         "/usr/lib/wsl/lib/libnvidia-ml.so.1": "x",
@@ -146,7 +146,7 @@ def test_wsl_takes_the_release_from_the_user_side() -> None:
     assert isinstance(collect_driver(bare({"/dev/dxg": {"kind": "char"}})).release, Absent)
 
 
-def test_nvidia_smi_tells_where_nothing_else_does() -> None:
+def test_nvidia_smi_is_the_last_source() -> None:
     facts = collect_driver(bare({SMI: "x", "/dev/dxg": {"kind": "char"}}, commands=[{"argv": [SMI], "stdout": BANNER}]))
     assert get_value(facts.release) == "550.163.01"
     assert get_value(facts.cuda_driver_version) == "12.4"

@@ -1,4 +1,4 @@
-"""What is installed of the driver: module file and signature, DKMS, packages, fabric manager."""
+"""The installed driver: module file and signature, DKMS, packages, fabric manager."""
 
 from __future__ import annotations
 
@@ -68,16 +68,16 @@ def test_signature_of_a_compressed_module() -> None:
     argv = [MODINFO, "-F", "sig_id", path]
     assert isinstance(signature({path: "x"}, path), Unknown)
 
-    def asked(**entry: Any) -> Any:
+    def run_modinfo(**entry: Any) -> Any:
         return signature({path: "x", MODINFO: "x"}, path, commands=[{"argv": argv, **entry}])
 
-    assert get_value(asked(stdout="PKCS#7\n")) is True
-    assert get_value(asked(stdout="")) is False
-    assert isinstance(asked(returncode=1, stderr="modinfo: ERROR"), Unknown)
-    assert asked(unknown=["timeout", "2 s"]).why == "timeout"
+    assert get_value(run_modinfo(stdout="PKCS#7\n")) is True
+    assert get_value(run_modinfo(stdout="")) is False
+    assert isinstance(run_modinfo(returncode=1, stderr="modinfo: ERROR"), Unknown)
+    assert run_modinfo(unknown=["timeout", "2 s"]).why == "timeout"
 
 
-def test_signature_is_not_read_for_a_running_or_missing_module() -> None:
+def test_the_signature_of_a_loaded_or_missing_module_is_not_read() -> None:
     loaded = read_signature(bare(), Known(MODULE, Source("file", MODULE)), is_loaded=True)
     assert isinstance(loaded, Unknown)
     assert isinstance(read_signature(bare(), Absent(), is_loaded=False), Absent)
@@ -160,7 +160,7 @@ def test_nvswitch() -> None:
     assert present({"/dev/nvidia-nvswitchctl": {"kind": "char"}, **pci()}) is False
 
 
-def test_fabric_manager_of_a_machine_without_nvswitch_is_not_looked_for() -> None:
+def test_the_fabric_manager_is_not_searched_without_nvswitch() -> None:
     facts = collect_driver(bare(pci()))
     assert isinstance(facts.fabric_manager_version, Absent)
     assert isinstance(facts.fabric_manager_running, Absent)
@@ -196,6 +196,6 @@ def test_fabric_manager_running() -> None:
     assert get_value(running({"/var/run/nvidia-fabricmanager/nv-fabricmanager.pid": "rubbish"})) is False
 
 
-def test_running_is_unknown_where_nvswitch_is() -> None:
+def test_the_fabric_manager_is_unknown_where_nvswitch_is() -> None:
     unknown = Unknown("denied", "x")
     assert read_fabric_manager(bare(), unknown, NONE) == (unknown, unknown)

@@ -1,4 +1,4 @@
-"""The kernel side: version lines of both kinds of module, loaded modules, faults in /proc and /sys."""
+"""The kernel driver: version lines of both kinds of module, loaded modules, faults in /proc and /sys."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_modules() -> None:
     assert parse_modules(text) == ("nvidia_uvm", "nvidia")
 
 
-def test_procfs_stands_in_for_sysfs() -> None:
+def test_procfs_replaces_a_missing_sysfs() -> None:
     kernel = read_kernel(bare({"/proc/driver/nvidia/version": OPEN}))
     assert get_value(kernel.version) == "580.95.05"
     assert isinstance(kernel.version, Known)
@@ -117,7 +117,7 @@ def test_device_nodes_that_cannot_be_listed() -> None:
     assert isinstance(read_device_nodes(bare(caps)), Absent)
 
 
-def test_choice_prefers_known_then_unknown() -> None:
+def test_choose_reading_prefers_known_then_unknown() -> None:
     absent, unknown = Absent(("a",)), Unknown("failed", "b", ("b",))
     assert choose_reading(absent, unknown) is unknown
     assert choose_reading(absent, Absent(("a", "c"))) == Absent(("a", "c"))

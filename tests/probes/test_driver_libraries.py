@@ -39,7 +39,7 @@ def test_default_folders() -> None:
     assert found.is_any_found
 
 
-def test_the_cache_goes_before_the_default_folders() -> None:
+def test_the_cache_precedes_the_default_folders() -> None:
     other = "/opt/driver/libcuda.so.1"
     found = find({**installed(), other: "x"}, loader_cache={"libcuda.so.1": [other]})
     assert get_value(found.libcuda) == other
@@ -48,7 +48,7 @@ def test_the_cache_goes_before_the_default_folders() -> None:
     assert get_value(stale.libcuda) == REAL
 
 
-def test_compat_ahead_of_the_real_one() -> None:
+def test_compat_library_ahead_of_the_driver() -> None:
     found = find({**installed(), **COMPAT_FILES}, "/nowhere:/usr/local/cuda/compat:")
     assert get_value(found.libcuda) == COMPAT
     assert isinstance(found.libcuda, Known)
@@ -57,7 +57,7 @@ def test_compat_ahead_of_the_real_one() -> None:
     assert get_value(found.libcuda_elsewhere) == (REAL,)
 
 
-def test_compat_and_stub_that_nobody_loads() -> None:
+def test_unused_compat_and_stub_libraries() -> None:
     stub = "/usr/local/cuda-12.6/lib64/stubs/libcuda.so"
     found = find({**installed(), **COMPAT_FILES, stub: "x"})
     assert get_value(found.libcuda) == REAL
@@ -72,7 +72,7 @@ def test_a_stub_folder_on_the_path() -> None:
     assert get_value(found.libcuda_unversioned) == stub
 
 
-def test_wsl_off_the_path_and_on_it() -> None:
+def test_wsl_libraries_off_and_on_the_path() -> None:
     files = {"/usr/lib/wsl/lib/libcuda.so.1": "x", "/usr/lib/wsl/lib/libnvidia-ml.so.1": "x"}
     off = find(files)
     assert isinstance(off.libcuda, Absent)
@@ -84,7 +84,7 @@ def test_wsl_off_the_path_and_on_it() -> None:
     assert isinstance(on.libcuda_elsewhere, Absent)
 
 
-def test_the_loader_passes_over_32_bit_and_stops_at_garbage() -> None:
+def test_the_loader_skips_32_bit_libraries_and_stops_at_garbage() -> None:
     thirty_two = {**installed(), "/opt/a/libcuda.so.1": "\x7fELF\x01rest"}
     assert get_value(find(thirty_two, "/opt/a").libcuda) == REAL
     garbage = {**installed(), "/opt/a/libcuda.so.1": "not a library"}
@@ -92,11 +92,11 @@ def test_the_loader_passes_over_32_bit_and_stops_at_garbage() -> None:
 
 
 @pytest.mark.parametrize("entry", [{"kind": "fifo"}, {"error": "denied"}, {"link": "libcuda.so.1"}, {"link": "gone"}])
-def test_what_cannot_be_loaded_is_passed_over(entry: Any) -> None:
+def test_unloadable_files_are_skipped(entry: Any) -> None:
     assert get_value(find({**installed(), "/opt/a/libcuda.so.1": entry}, "/opt/a").libcuda) == REAL
 
 
-def test_an_unreadable_cache_forbids_claiming_absence() -> None:
+def test_an_unreadable_cache_makes_the_library_unknown() -> None:
     found = find({}, loader_cache={"unknown": ["unparsable", "not a cache"]})
     assert isinstance(found.libcuda, Unknown)
     assert found.libcuda.why == "unparsable"

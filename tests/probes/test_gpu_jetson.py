@@ -53,13 +53,13 @@ def test_nvml_and_device_tree_describe_one_gpu() -> None:
     assert get_value(gpu.nvml_index) == 0
 
 
-def test_a_release_file_alone_proves_a_jetson_of_unknown_chip() -> None:
+def test_a_release_file_proves_a_jetson_of_unknown_chip() -> None:
     gpus = collect_gpus(bare({"/etc/nv_tegra_release": "# R35 (release), REVISION: 4.1, BOARD: t186ref\n"}))
     assert isinstance(gpus, Known)
     assert isinstance(gpus.value[0].compute_capability, Unknown)
 
 
-def test_another_board_is_no_jetson() -> None:
+def test_another_board_is_not_a_jetson() -> None:
     assert isinstance(collect_gpus(bare({"/proc/device-tree/model": "Raspberry Pi 4 Model B Rev 1.4\0"})), Absent)
 
 

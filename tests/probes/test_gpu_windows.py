@@ -1,4 +1,4 @@
-"""Whether there is an NVIDIA GPU where Windows, or WSL, has no driver that could be asked; composed answers."""
+"""Whether Windows or WSL without a driver has an NVIDIA GPU, with fake answers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_gpu_without_a_driver_is_found_in_the_registry() -> None:
         RecordedHost({"system": "windows"}),
     ],
 )
-def test_a_registry_that_does_not_tell_leaves_it_open(host: RecordedHost) -> None:
+def test_an_unclear_registry_is_unknown(host: RecordedHost) -> None:
     assert isinstance(collect_gpus(host), Unknown)
 
 
@@ -77,5 +77,5 @@ def test_wsl_on_a_machine_with_another_makers_gpu() -> None:
         (MICROSOFT, []),
     ],
 )
-def test_wsl_with_a_trace_of_nvidia_is_not_told_off(libraries: list[str], drivers: list[str]) -> None:
+def test_wsl_with_a_trace_of_nvidia_is_unknown(libraries: list[str], drivers: list[str]) -> None:
     assert isinstance(collect_gpus(wsl(libraries, drivers)), Unknown)

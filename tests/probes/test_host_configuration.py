@@ -1,4 +1,4 @@
-"""Environment variables and the configuration of pip and conda: what enters a snapshot and what never does."""
+"""Environment variables and the configuration of pip and conda: what a snapshot holds and what it never does."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def known(fact: Any) -> Mapping[str, str]:
     return value
 
 
-def test_known_variables_enter_with_their_value_others_by_name() -> None:
+def test_known_variables_keep_their_value_and_others_only_their_name() -> None:
     environment = {
         "CUDA_VISIBLE_DEVICES": "0,1",
         "LD_LIBRARY_PATH": "/usr/local/cuda/lib64",
@@ -97,7 +97,7 @@ def test_odd_pip_files(text: str) -> None:
     assert parse_pip_configuration(text) == {}
 
 
-def test_pip_places_in_their_order() -> None:
+def test_pip_files_in_their_order() -> None:
     files = {
         "/etc/xdg/pip/pip.conf": "[global]\nindex-url = https://xdg\nfind-links = /a\n",
         "/etc/pip.conf": "[global]\nindex-url = https://etc\n",
@@ -143,7 +143,7 @@ def test_conda_configuration() -> None:
     assert parse_condarc("channels:\nother: 1\n") == {}
 
 
-def test_conda_places_in_their_order() -> None:
+def test_conda_files_in_their_order() -> None:
     files = {
         "/home/u/.condarc": "channels: [a]\nchannel_priority: strict\n",
         "/c/.condarc": "channels: [b]\n",
@@ -169,5 +169,5 @@ def test_conda_places_in_their_order() -> None:
         ("/opt/wheels", "/opt/wheels"),
     ],
 )
-def test_credentials_are_cut_out(text: str, clean: str) -> None:
+def test_credentials_are_removed(text: str, clean: str) -> None:
     assert remove_credentials(text) == clean

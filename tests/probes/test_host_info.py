@@ -87,7 +87,7 @@ def test_a_debian_machine() -> None:
         assert isinstance(fact, Absent)
 
 
-def test_os_release_of_ubuntu_in_its_second_place() -> None:
+def test_os_release_of_ubuntu_in_usr_lib() -> None:
     facts = collect({"/usr/lib/os-release": data("os-release_ubuntu2204")})
     assert get_value(facts.distribution_like) == "debian"
     assert get_value(facts.distribution_version) == "22.04"
@@ -101,7 +101,7 @@ def test_a_broken_os_release(content: Any, why: str) -> None:
     assert fact.why == why
 
 
-def test_a_machine_that_tells_little() -> None:
+def test_a_machine_with_few_facts() -> None:
     facts = collect(system={})
     for fact in (facts.kernel_release, facts.architecture, facts.memory_bytes, facts.libc_kind, facts.libc_version):
         assert isinstance(fact, Unknown)
@@ -111,8 +111,8 @@ def test_a_machine_that_tells_little() -> None:
 
 def test_musl() -> None:
     files = {"/lib/ld-musl-x86_64.so.1": "ELF"}
-    said = {"returncode": 1, "stderr": "musl libc (x86_64)\nVersion 1.2.4\nDynamic Program Loader\n"}
-    facts = collect(files, {"machine": "x86_64"}, commands=[{"argv": ["/lib/ld-musl-x86_64.so.1"], **said}])
+    output = {"returncode": 1, "stderr": "musl libc (x86_64)\nVersion 1.2.4\nDynamic Program Loader\n"}
+    facts = collect(files, {"machine": "x86_64"}, commands=[{"argv": ["/lib/ld-musl-x86_64.so.1"], **output}])
     assert (get_value(facts.libc_kind), get_value(facts.libc_version)) == ("musl", "1.2.4")
     assert parse_musl_version("usage") is None
 
@@ -125,7 +125,7 @@ def test_musl_that_does_not_answer(answer: dict[str, Any]) -> None:
     assert isinstance(facts.libc_version, Unknown)
 
 
-def test_the_loaders_own_libstdcxx_comes_first() -> None:
+def test_the_libstdcxx_in_the_loader_cache_comes_first() -> None:
     files = {"/opt/gcc/lib/libstdc++.so.6": {"link": "libstdc++.so.6.0.33"}, "/opt/gcc/lib/libstdc++.so.6.0.33": "ELF"}
     facts = collect(files, loader_cache={"libstdc++.so.6": ["/opt/gcc/lib/libstdc++.so.6"]})
     assert get_value(facts.glibcxx_version) == "GLIBCXX_3.4.33"
@@ -141,7 +141,7 @@ def test_an_arm_processor() -> None:
     assert isinstance(facts.jetson_release, Absent)
 
 
-def test_only_the_first_processor_counts() -> None:
+def test_only_the_first_processor_is_read() -> None:
     assert parse_cpuinfo("processor\t: 0\nflags\t\t: avx\n\nprocessor\t: 1\nflags\t\t: none\n")["flags"] == "avx"
     assert isinstance(collect({"/proc/cpuinfo": "processor : 0\n"}).cpu_flags, Unknown)
     assert isinstance(collect({"/proc/cpuinfo": {"error": "denied"}}).cpu_flags, Unknown)
@@ -175,7 +175,7 @@ def test_container_texts() -> None:
     assert parse_root_mount("") is None
 
 
-def test_a_container_that_cannot_be_told() -> None:
+def test_an_undetectable_container() -> None:
     fact = collect({"/proc/1/cgroup": {"error": "denied"}}).container
     assert isinstance(fact, Unknown)
     assert fact.why == "denied"

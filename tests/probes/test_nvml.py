@@ -1,4 +1,4 @@
-"""NVML: the child's answers as facts, refusals by field, and when no child is started."""
+"""NVML: the child's answers as facts, refused fields, and when no child starts."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_mig_devices_and_processes() -> None:
     ("code", "kind", "why"),
     [(3, Absent, ""), (6, Absent, ""), (4, Unknown, "denied"), (10, Unknown, "timeout"), (999, Unknown, "failed")],
 )
-def test_a_refused_field_takes_nothing_else_along(code: int, kind: type, why: str) -> None:
+def test_a_refused_field_does_not_affect_others(code: int, kind: type, why: str) -> None:
     gpu = one_gpu(mig_enabled={"error": code, "text": "refused"})
     assert isinstance(gpu.mig_enabled, kind)
     assert getattr(gpu.mig_enabled, "why", "") == why
@@ -110,7 +110,7 @@ def test_nvml_that_does_not_start(code: int, text: str, kind: type) -> None:
 
 
 @pytest.mark.parametrize("answer", [{"load_error": "invalid ELF header"}, {}, {"init": "0"}])
-def test_a_library_that_is_none(answer: dict[str, Any]) -> None:
+def test_a_file_that_is_not_a_library(answer: dict[str, Any]) -> None:
     reading = parse_nvml(answer, LIBRARY)
     assert isinstance(reading.result, Unknown)
     assert LIBRARY in reading.result.detail
@@ -125,7 +125,7 @@ def test_refused_count_and_version() -> None:
     assert not reading.is_complete
 
 
-def test_gpus_that_are_no_list() -> None:
+def test_gpus_that_are_not_a_list() -> None:
     reading = parse_nvml({"init": 0, "driver": "1.2", "cuda": 12040, "gpus": [{"name": "no index"}]}, LIBRARY)
     assert isinstance(reading.gpus, Unknown)
     assert reading.gpus.why == "unparsable"
@@ -139,15 +139,15 @@ def test_cuda_numbers(number: int, version: str) -> None:
 
 
 @pytest.mark.parametrize("number", [0, None, "12040", 12])
-def test_what_is_no_cuda_number(number: object) -> None:
+def test_invalid_cuda_numbers(number: object) -> None:
     assert format_cuda_version(number) is None
 
 
-def test_no_library_no_child() -> None:
+def test_without_a_library_no_child_is_started() -> None:
     assert read_nvml(bare(), Absent(("here",))) == NvmlReading(*[Absent(("here",))] * 4)
 
 
-def test_the_child_is_asked() -> None:
+def test_the_child_is_queried() -> None:
     host = bare({LIBRARY: "x"}, answers=[nvml_answer(nvml_gpu())])
     assert get_value(read_nvml(host, FOUND).driver_version) == "550.163.01"
 
@@ -159,7 +159,7 @@ def test_a_child_that_crashes() -> None:
     assert result.why == "crashed"
 
 
-def test_root_does_not_load_what_others_can_change() -> None:
+def test_root_does_not_load_a_library_that_others_can_change() -> None:
     host = bare({LIBRARY: {"kind": "file", "mode": "-rw-rw-rw-"}}, system_facts={"is_root": True})
     result = read_nvml(host, FOUND).result
     assert isinstance(result, Unknown)

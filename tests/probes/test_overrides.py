@@ -1,4 +1,4 @@
-"""ENVCHECK_* variables replace decisive facts, and a malformed one is never ignored."""
+"""ENVCHECK_* variables replace decisive facts, and an invalid one is never ignored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def capabilities(facts: Facts) -> list[str | None]:
     return [get_value(gpu.compute_capability) for gpu in get_value(facts.gpus) or ()]
 
 
-def test_nothing_set_changes_nothing() -> None:
+def test_without_overrides_nothing_changes() -> None:
     assert apply_overrides(TWO, {"CONDA_OVERRIDE_CUDA": "11.8", "UV_CUDA_DRIVER_VERSION": "12.1"}) == TWO
 
 
@@ -37,7 +37,7 @@ def test_every_override() -> None:
     ("value", "expected"),
     [("8.0,8.6", ["8.0", "8.6"]), ("9.0", ["9.0", None]), ("7.5,7.5,10.0", ["7.5", "7.5", "10.0"])],
 )
-def test_capabilities_go_in_order(value: str, expected: list[str | None]) -> None:
+def test_capabilities_apply_in_order(value: str, expected: list[str | None]) -> None:
     facts = apply_overrides(TWO, {"ENVCHECK_COMPUTE_CAPABILITIES": value})
     assert capabilities(facts) == expected
     assert get_value((get_value(facts.gpus) or ())[0].nvml_index) == 0

@@ -1,4 +1,4 @@
-"""The inspected environment as a whole: real interpreters, real folders, misbehaving programs."""
+"""The whole inspected environment: real interpreters, real folders, misbehaving programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def inspect(venv: Path) -> PythonFacts:
     return collect_python(LocalHost(), PythonSelection(env=str(venv)))
 
 
-def test_every_fact_of_a_bare_environment_is_told(tmp_path: Path) -> None:
+def test_every_fact_of_a_bare_environment_is_stated(tmp_path: Path) -> None:
     make_venv(tmp_path / "v")
     facts = inspect(tmp_path / "v")
     for name in ("distributions", "version", "abi_tag", "bits", "architecture", "platform_tag", "prefix", "kind"):
@@ -63,7 +63,7 @@ def test_a_broken_interpreter_is_unknown_with_the_reason(tmp_path: Path, body: s
 
 
 @pytest.mark.needs("posix")
-def test_a_text_file_and_a_folder_are_no_interpreters(tmp_path: Path) -> None:
+def test_a_text_file_and_a_folder_are_not_interpreters(tmp_path: Path) -> None:
     write_script(tmp_path / "script", "", mode=0o644)
     (tmp_path / "text").write_bytes(b"\x01\x02")
     (tmp_path / "text").chmod(0o755)
@@ -73,7 +73,7 @@ def test_a_text_file_and_a_folder_are_no_interpreters(tmp_path: Path) -> None:
     assert absent.executable == Absent((f"{tmp_path}/bin/python", f"{tmp_path}/bin/python3"))
 
 
-def test_python_2_is_named(tmp_path: Path) -> None:
+def test_python_2_is_too_old(tmp_path: Path) -> None:
     answer = {"executable": "/p", "version": "2.7.18", "implementation": "cpython"}
     python = write_script(tmp_path / "python", f"echo '{json.dumps(answer)}'")
     facts = collect_python(LocalHost(), PythonSelection(python=python))
@@ -84,7 +84,7 @@ def test_python_2_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("linux", "c-compiler")
-def test_duplicate_owners_are_named(tmp_path: Path) -> None:
+def test_duplicate_owners_are_found(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     tensorflow(site, "2.10.1")
     metadata(site, "tensorflow-gpu", "2.10.1", "tensorflow")
@@ -100,7 +100,7 @@ def test_duplicate_owners_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("linux", "c-compiler")
-def test_what_shadows_a_framework_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shadowing_of_a_framework_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = make_venv(tmp_path / "v", sys.executable, "--system-site-packages")
     tensorflow(site, "2.21.0")
     (tmp_path / "work/tensorflow").mkdir(parents=True)
@@ -123,7 +123,7 @@ def test_what_shadows_a_framework_is_named(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.needs("linux", "c-compiler")
-def test_extensions_tell_what_they_need(tmp_path: Path) -> None:
+def test_extensions_have_their_needed_libraries(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     metadata(site, "flash-attn", "2.6.3", "flash_attn")
     metadata(site, "mmcv", "2.1.0", "mmcv")
@@ -153,14 +153,14 @@ def test_a_conda_environment_is_read_from_its_records() -> None:
         ],
     }  # fmt: skip
     host = RecordedHost({"files": {f"/c/conda-meta/{name}.json": "" for name in (*records, "history")}})
-    told = {(each.name, each.version): each for each in read_installation(host, answer).distributions}
-    assert list(told)[:2] == [("numpy", "2.1.0"), ("jax", "0.4.23")]
-    assert told["jax", "0.4.23"].build == "py_0"
-    pytorch = told["pytorch", "2.1.0"]
+    found = {(each.name, each.version): each for each in read_installation(host, answer).distributions}
+    assert list(found)[:2] == [("numpy", "2.1.0"), ("jax", "0.4.23")]
+    assert found["jax", "0.4.23"].build == "py_0"
+    pytorch = found["pytorch", "2.1.0"]
     assert (pytorch.build, pytorch.scope) == ("py3.11_cuda12.1_cudnn8.9.2_0", "conda")
-    over = told["numpy", "1.26.4"]
+    over = found["numpy", "1.26.4"]
     assert (over.installer, over.location, over.scope) == ("conda", site, "environment")
-    assert ("zlib", "1.3") not in told
+    assert ("zlib", "1.3") not in found
 
 
 def test_kernels_are_listed_with_their_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +188,7 @@ def test_parsers() -> None:
 
 
 @pytest.mark.needs("linux")
-def test_the_libstdcxx_version_is_the_newest_the_file_defines() -> None:
+def test_the_libstdcxx_version_is_the_newest_defined_one() -> None:
     from envcheck.host.files import read_elf
 
     facts = collect_python(LocalHost(), PythonSelection(python=sys.executable))

@@ -1,4 +1,4 @@
-"""Nothing personal enters a snapshot."""
+"""A snapshot holds no personal data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_windows_home_is_redacted() -> None:
     assert Redactor(r"C:\Users\alice", "alice").redact_text(r"C:\Users\alice\env") == r"~\env"
 
 
-def test_an_account_of_an_image_is_no_name() -> None:
+def test_accounts_of_images_are_not_redacted() -> None:
     assert Redactor("/root", "root").redact_text("/root/venv owned by root") == "~/venv owned by root"
 
 
@@ -60,6 +60,6 @@ def test_every_string_of_the_facts_is_redacted() -> None:
     assert ALICE.redact(redacted) == redacted
 
 
-def test_facts_without_anything_personal_are_kept_as_they_are() -> None:
+def test_facts_without_personal_data_are_returned_unchanged() -> None:
     facts = Facts()
     assert ALICE.redact(facts) is facts

@@ -1,4 +1,4 @@
-"""nvidia-smi: real outputs of three drivers' binaries (run against a stand-in NVML), and every way it fails."""
+"""nvidia-smi: real outputs of three drivers' binaries (run with a fake NVML), and every way it fails."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_table_of_a_real_binary(version: str) -> None:
     assert get_value(first.mig_enabled) is False
 
 
-def test_a_name_cut_short_is_no_name() -> None:
+def test_an_abbreviated_name_is_unknown() -> None:
     whole = finished(sample("550.163.01_table")).gpus
     cut = finished(sample("470.256.02_table")).gpus
     assert isinstance(whole, Known)
@@ -68,7 +68,7 @@ def test_banners(line: str, driver: str, cuda: str | None) -> None:
     assert cuda or isinstance(found[1], Absent)
 
 
-def test_err_in_the_banner_is_no_version() -> None:
+def test_err_in_the_banner_is_not_a_version() -> None:
     driver, cuda = parse_banner("| NVIDIA-SMI 535.54.03   Driver Version: ERR!   CUDA Version: ERR!  |", SMI)
     assert isinstance(driver, Unknown)
     assert isinstance(cuda, Unknown)
@@ -104,7 +104,7 @@ def test_other_failures_leave_the_driver_unknown(text: str, code: int) -> None:
     assert isinstance(reading.gpus, Unknown)
 
 
-def test_no_devices_is_an_absence_of_gpus_not_of_the_driver() -> None:
+def test_no_devices_means_absent_gpus_not_an_absent_driver() -> None:
     reading = finished("No devices were found\n", 6)
     assert isinstance(reading.gpus, Absent)
     assert isinstance(reading.driver_version, Unknown)
@@ -172,21 +172,21 @@ def smi_host(**entry: Any) -> Any:
     return bare({SMI: "binary"}, commands=[{"argv": [SMI], **entry}])
 
 
-def test_it_runs_only_when_needed() -> None:
+def test_nvidia_smi_runs_only_when_needed() -> None:
     host = bare({SMI: "binary"})  # running it would raise: the command is not recorded
     reading = read_smi(host, needed=False)
     assert get_value(reading.path) == SMI
     assert reading.exit_code is NOT_RUN
 
 
-def test_a_hanging_one_is_unknown() -> None:
+def test_a_hanging_nvidia_smi_is_unknown() -> None:
     reading = read_smi(smi_host(unknown=["timeout", "no answer within 2.0 s"]), needed=True)
     assert get_value(reading.path) == SMI
     assert isinstance(reading.driver_version, Unknown)
     assert reading.driver_version.why == "timeout"
 
 
-def test_it_is_run_and_read() -> None:
+def test_nvidia_smi_is_run_and_parsed() -> None:
     assert get_value(read_smi(smi_host(stdout=MISMATCH, returncode=18), needed=True).exit_code) == 18
 
 
@@ -195,7 +195,7 @@ def test_found_off_path_in_wsl() -> None:
     assert get_value(find_smi(bare({place: "binary"}))) == place
 
 
-def test_not_there_or_a_folder() -> None:
+def test_missing_or_a_folder() -> None:
     assert isinstance(find_smi(bare()), Absent)
     assert isinstance(find_smi(bare(folders={SMI: []})), Absent)
     assert isinstance(read_smi(bare(), needed=True).exit_code, Absent)

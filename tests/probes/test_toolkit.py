@@ -1,4 +1,4 @@
-"""Toolkits found on composed machines: where each lies, which wins, and where they disagree."""
+"""Toolkits on fake machines: their places, which one is chosen, and disagreements."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_one_toolkit_behind_a_link_and_a_wrapper() -> None:
 
 
 def test_debian_and_a_second_toolkit_disagree() -> None:
-    """The classic: nvcc on PATH is Debian's 9.1, /usr/local/cuda is 9.0."""
+    """A common case: nvcc on PATH is Debian's 9.1, /usr/local/cuda is 9.0."""
     debian = "/usr/lib/nvidia-cuda-toolkit"
     files = {
         "/usr/bin/nvcc": text("debian_nvcc"),
@@ -122,7 +122,7 @@ def test_debian_and_a_second_toolkit_disagree() -> None:
     assert get_value(facts.nvcc_host_compiler_version) == "6.5.0"
 
 
-def test_version_json_tells_the_nvcc_that_is_not_run() -> None:
+def test_version_json_has_the_version_of_an_nvcc_that_is_not_run() -> None:
     files = {**toolkit_files("/usr/local/cuda-11.8"), "/usr/local/cuda-11.8/version.json": text("version_11.8.json")}
     (install,) = installs(collect(files))
     assert get_value(install.version_file) == "11.8.20220929"
@@ -130,7 +130,7 @@ def test_version_json_tells_the_nvcc_that_is_not_run() -> None:
     assert get_value(install.version) == "11.8"
 
 
-def test_an_nvcc_off_path_runs_when_nothing_else_tells() -> None:
+def test_an_nvcc_off_path_runs_without_other_readings() -> None:
     nvcc = "/opt/cuda/bin/nvcc"
     (install,) = installs(collect({nvcc: "ELF"}, version_of(nvcc, "12.4")))
     assert (install.origin, get_value(install.version)) == ("opt", "12.4")
@@ -196,27 +196,27 @@ def test_conda_and_wheels() -> None:
     assert isinstance(eleven.version, Unknown)  # libcudart.so.11.0 is the soname of all of CUDA 11
 
 
-def test_a_folder_named_cuda_without_a_toolkit_is_none() -> None:
+def test_a_folder_named_cuda_without_a_toolkit_is_ignored() -> None:
     facts = collect({"/usr/local/cuda-12.0/samples/readme": "x", "/usr/local/cuda": {"link": "cuda-11.0"}})
     assert isinstance(facts.installs, Absent)
     assert isinstance(facts.usr_local_cuda, Absent)
 
 
 @pytest.mark.parametrize("entry", ["CUDA_HOME", "CUDA_PATH"])
-def test_cuda_home_to_nowhere(entry: str) -> None:
+def test_cuda_home_of_a_missing_folder(entry: str) -> None:
     facts = collect({}, **{entry: "/gone/cuda"})
     assert get_value(facts.cuda_home) == "/gone/cuda"
     assert isinstance(facts.cuda_home_root, Absent)
 
 
-def test_ccache_stands_in_for_nvcc() -> None:
+def test_ccache_replaces_nvcc() -> None:
     files = {"/usr/bin/ccache": "ELF", "/usr/local/bin/nvcc": {"link": "/usr/bin/ccache"}}
     facts = collect(files)
     assert isinstance(facts.root_on_path, Unknown)
     assert isinstance(facts.installs, Absent)
 
 
-def test_wrappers_in_a_circle() -> None:
+def test_circular_wrappers() -> None:
     files = {
         "/usr/bin/nvcc": "#!/bin/sh\nexec /usr/local/bin/nvcc\n",
         "/usr/local/bin/nvcc": "#!/bin/sh\nexec /usr/bin/nvcc\n",
@@ -226,7 +226,7 @@ def test_wrappers_in_a_circle() -> None:
     assert facts.nvcc_on_path.why == "failed"
 
 
-def test_a_wrapper_to_nowhere() -> None:
+def test_a_wrapper_of_a_missing_nvcc() -> None:
     facts = collect({"/usr/bin/nvcc": text("debian_nvcc")})
     assert facts.nvcc_on_path == Absent(("/usr/lib/nvidia-cuda-toolkit/bin/nvcc",))
 
@@ -288,11 +288,11 @@ def test_a_truncated_header_and_an_unreadable_version_file() -> None:
     assert get_value(install.version) == "12.4"
 
 
-def test_a_toolkit_that_tells_no_version() -> None:
+def test_a_toolkit_without_a_version() -> None:
     (install,) = installs(collect({"/opt/cuda/bin/ptxas": "ELF"}))
     assert isinstance(install.version, Absent)
 
 
-def test_a_command_that_was_not_recorded_fails_loudly() -> None:
+def test_an_unrecorded_command_raises() -> None:
     with pytest.raises(UnrecordedError):
         collect({"/usr/bin/nvcc": "ELF", "/opt/cuda/bin/nvcc": "ELF"}, {"argv": ["/opt/cuda/bin/nvcc", "--version"]})

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.needs("posix")
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A toolkit that only PATH and CUDA_HOME know, its header intact."""
+    """A toolkit that only PATH and CUDA_HOME point to, with an intact header."""
     root = tmp_path / "cuda-12.4"
     (root / "bin").mkdir(parents=True)
     (root / "include").mkdir()
@@ -65,7 +65,7 @@ def test_an_nvcc_that_misbehaves(root: Path, script: bytes, reason: str) -> None
     assert get_value(facts.root_on_path) == install.root
 
 
-def test_an_nvcc_that_hangs_is_given_up(root: Path) -> None:
+def test_a_hanging_nvcc_times_out(root: Path) -> None:
     write_nvcc(root, b"#!/bin/sh\nsleep 30\n")
     started = time.monotonic()
     _, install = collect(root)
@@ -111,7 +111,7 @@ def test_symlink_loops(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(collect_toolkits(LocalHost()).cuda_home_root, (Absent, Unknown))
 
 
-def test_bytes_that_are_no_utf8(root: Path) -> None:
+def test_bytes_that_are_not_utf8(root: Path) -> None:
     (root / "include" / "cuda.h").write_bytes(b"/* \xff\xfe */\n#define CUDA_VERSION 12040\n")
     (root / "version.json").write_bytes(b"\xff\xfe{}")
     _, install = collect(root)

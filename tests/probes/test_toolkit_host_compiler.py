@@ -1,4 +1,4 @@
-"""Which compiler nvcc hands host code to; the order is what real nvcc -dryrun shows."""
+"""Which host compiler nvcc uses; the order is that of a real nvcc -dryrun."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ def chosen(files: dict[str, Any] | None = None, system: str = "linux", **environ
         ({"NVCC_PREPEND_FLAGS": "-O2", "CXX": "g++-12", "CUDAHOSTCXX": "g++-12"}, "/usr/bin/gcc"),
     ],
 )
-def test_the_variables_in_nvccs_order(environment: dict[str, str], path: str) -> None:
+def test_variables_in_the_order_of_nvcc(environment: dict[str, str], path: str) -> None:
     assert get_value(chosen(None, **environment)) == path
 
 
-def test_a_gcc_beside_nvcc_comes_before_path_and_after_the_profile() -> None:
+def test_a_gcc_beside_nvcc_precedes_path_and_follows_the_profile() -> None:
     beside = {"/opt/cuda/bin/gcc": "ELF"}
     assert get_value(chosen(beside)) == "/opt/cuda/bin/gcc"
     profile = {**beside, "/opt/cuda/bin/nvcc.profile": "TOP = $(_HERE_)/..\ncompiler-bindir = $(TOP)/host\n"}
     assert get_value(chosen(profile)) == "/opt/cuda/host/gcc"
 
 
-def test_a_folder_named_gcc_beside_nvcc_is_no_compiler() -> None:
+def test_a_folder_named_gcc_beside_nvcc_is_ignored() -> None:
     assert get_value(chosen({"/opt/cuda/bin/gcc/x": "y"})) == "/usr/bin/gcc"
 
 
 @pytest.mark.parametrize("value", ["/gone/g++", "g++-99", "/empty"])
-def test_a_compiler_that_is_not_there(value: str) -> None:
+def test_a_missing_compiler(value: str) -> None:
     fact = chosen({"/empty/x": "y"}, NVCC_CCBIN=value)
     assert isinstance(fact, Absent)
     assert "NVCC_CCBIN" in fact.tried[0]
 
 
-def test_a_compiler_that_may_not_be_read() -> None:
+def test_an_unreadable_compiler() -> None:
     assert isinstance(chosen({"/secret/g++": {"error": "denied"}}, NVCC_CCBIN="/secret/g++"), Unknown)
 
 
-def test_windows_uses_the_visual_compiler() -> None:
+def test_windows_uses_visual_cpp() -> None:
     cl = {"find_program": {"cl": {"known": "C:\\VS\\cl.exe", "source": {"kind": "file", "where": "PATH"}}}}
     host = RecordedHost({"system": "windows", "calls": cl})
     fact = find_host_compiler(host, r"C:\CUDA\bin\nvcc.exe")

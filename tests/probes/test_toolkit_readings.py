@@ -1,4 +1,4 @@
-"""What toolkits say of themselves, in the words of real ones."""
+"""Version files and outputs of real toolkits."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def test_broken_files_through_the_probe() -> None:
     assert isinstance(nvcc, Absent)
 
 
-def test_every_real_output_is_tested() -> None:
+def test_all_sample_outputs_are_tested() -> None:
     assert {path.name for path in DATA.glob("nvcc_*.txt")} == {f"nvcc_{release}.txt" for release in BUILDS}
 
 
 @pytest.mark.parametrize("text", ["", "Segmentation fault", "\ufffd\ufffd release", "Driver Version: 550.54.15"])
-def test_what_is_no_nvcc_output(text: str) -> None:
+def test_other_outputs_have_no_nvcc_version(text: str) -> None:
     assert parse_nvcc_version(text) is None
 
 
-def test_version_json_tells_toolkit_and_nvcc() -> None:
+def test_version_json_has_toolkit_and_nvcc() -> None:
     versions = parse_version_json(data("version_11.8.json"))
     assert versions is not None
     assert (versions["cuda"], versions["cuda_nvcc"]) == ("11.8.20220929", "11.8.89")
@@ -121,7 +121,7 @@ def test_cudart_version_of_an_absent_library() -> None:
     assert isinstance(read_cudart_version(Known("/x/libcudart.so.12", None)), Unknown)  # type: ignore[arg-type]
 
 
-def test_debians_wrapper_names_the_real_nvcc() -> None:
+def test_debians_wrapper_starts_the_real_nvcc() -> None:
     assert parse_nvcc_wrapper(data("debian_nvcc"), {}) == "/usr/lib/nvidia-cuda-toolkit/bin/nvcc"
 
 

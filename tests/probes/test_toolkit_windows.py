@@ -1,4 +1,4 @@
-"""Toolkits on a composed Windows machine; a recording holds its paths as literal answers."""
+"""Toolkits on a fake Windows machine, whose recording has paths as literal answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = CUDA + r"\v11.8"
 SITE = r"C:\venv\Lib\site-packages"
 
 
-def known(value: Any, where: str = "composed") -> dict[str, Any]:
+def known(value: Any, where: str = "fake") -> dict[str, Any]:
     return {"known": value, "source": {"kind": "file", "where": where}}
 
 
@@ -39,8 +39,8 @@ def machine() -> RecordedHost:
         "read_text": {ROOT + r"\include\cuda.h": known("#define CUDA_VERSION 11080\n")},
         "find_program": {"nvcc": known(ROOT + r"\bin\nvcc.exe"), "ptxas": {"absent": []}, "cl": {"absent": []}},
     }
-    said = "Cuda compilation tools, release 11.8, V11.8.89\n"
-    commands = [{"argv": [ROOT + r"\bin\nvcc.exe", "--version"], "stdout": said}]
+    output = "Cuda compilation tools, release 11.8, V11.8.89\n"
+    commands = [{"argv": [ROOT + r"\bin\nvcc.exe", "--version"], "stdout": output}]
     environment = {"CUDA_PATH": ROOT, "VIRTUAL_ENV": r"C:\venv", "PATH": ROOT + r"\bin;C:\Windows"}
     return RecordedHost({"system": "windows", "environment": environment, "calls": calls, "commands": commands})
 
