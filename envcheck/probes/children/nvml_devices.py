@@ -159,12 +159,10 @@ class Nvml:
 
     def read_instances(self, handle: Any) -> Any:
         """Return UUID and memory of each MIG device."""
-        found = self.list_mig_handles(handle)
-        return (
-            found
-            if isinstance(found, dict)
-            else [dict(self.read_mig_device(one), **self.read_memory(one)) for one in found]
-        )
+        devices = self.list_mig_handles(handle)
+        if isinstance(devices, dict):
+            return devices
+        return [dict(self.read_mig_device(device), **self.read_memory(device)) for device in devices]
 
     def list_gpus(self, what: str) -> Any:
         """Return all GPUs, or the refusal to count them."""
