@@ -1,4 +1,4 @@
-"""A fleet of stand-in hosts behind real sshd, each a network namespace: nobody is lost, nobody holds up the others."""
+"""A fleet of fake hosts behind real sshd, each a network namespace: none is lost, none delays others."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ SLOW = SshHost(GpuHost(), command='sleep 0.4; exec sh -c "$SSH_ORIGINAL_COMMAND"
 def machine(kind: str, number: int) -> GpuHost:
     """Return a host of a kind, with a driver and a CUDA toolkit (its version file) of its own."""
     base, toolkit = KINDS[kind][0], f"{10 + number % 3}.{number // 3}.1"
-    said = json.dumps({"cuda": {"name": "CUDA SDK", "version": toolkit}})
+    text = json.dumps({"cuda": {"name": "CUDA SDK", "version": toolkit}})
     return GpuHost(**{
         **vars(base),
         "driver": base.driver.format(100 + number),
-        "files": {"/usr/local/cuda/version.json": said},
+        "files": {"/usr/local/cuda/version.json": text},
     })  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def asked(inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 Asked = tuple[Path, "subprocess.CompletedProcess[str]"]
 
 
-def test_every_host_has_the_verdict_and_cause_of_its_name(asked: Asked) -> None:
+def test_every_host_has_its_expected_verdict_and_cause(asked: Asked) -> None:
     folder, done = asked
     assert done.returncode == 3, done.stderr
     judged_for = ("--expect", "gpu", "--for", "torch==2.6.0", "--golden", "fine000")
@@ -93,27 +93,27 @@ def test_every_host_has_the_verdict_and_cause_of_its_name(asked: Asked) -> None:
     assert rows["fine000"]["machine"]["CUDA"].startswith("10.0 in")
 
 
-def test_each_answer_is_told_once_and_nothing_a_host_prints_acts_on_the_terminal(asked: Asked) -> None:
+def test_each_answer_is_printed_once_without_terminal_escapes(asked: Asked) -> None:
     lines = asked[1].stderr.splitlines()
     assert lines[0] == f"{len(expected())} hosts to ask"
-    told = [line.split(" ", 1)[1].split(":")[0] for line in lines if line.startswith("[")]
-    assert sorted(told) == sorted(expected())
+    hosts = [line.split(" ", 1)[1].split(":")[0] for line in lines if line.startswith("[")]
+    assert sorted(hosts) == sorted(expected())
     assert lines[-1] == f"{COUNT + 1} hosts read, {len(ODD)} without an answer."
     assert "\x1b" not in asked[1].stderr
     assert "\x07" not in asked[1].stderr
-    assert told.index("hanging") > COUNT // 2, "the hanging host, the first that was asked, held up others"
+    assert hosts.index("hanging") > COUNT // 2, "the hanging host, the first one, delayed others"
 
 
-def test_no_connection_stays_but_those_kept_for_the_next_run(asked: Asked, inventory: Path) -> None:
+def test_only_connections_for_the_next_run_remain(asked: Asked, inventory: Path) -> None:
     lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
     ours = [line for line in lines if str(inventory.parent) in line]
     assert [line for line in ours if line.startswith("ssh ") or "ansible-playbook" in line] == []
 
 
-def test_a_further_run_asks_only_those_without_an_answer(asked: Asked, inventory: Path) -> None:
+def test_a_further_run_reads_only_hosts_without_an_answer(asked: Asked, inventory: Path) -> None:
     folder = asked[0]
     before = {path.name: path.stat().st_mtime_ns for path in (folder / "out").glob("*[0-9].json")}
-    # Now with no host key known, and without the connections that are still open: keys are checked, nobody is read.
+    # Without known host keys and open connections: keys are checked, and no host is read.
     text = inventory.read_text(encoding="utf-8").replace("known_hosts", "no_known_hosts").replace("cp-%C", "no-%C")
     strangers = inventory.with_name("strangers.ini")
     strangers.write_text(text, encoding="utf-8")
