@@ -1,4 +1,4 @@
-"""Run the program as a user would, and hold it to what every run owes: no traceback, in time, a valid report."""
+"""Run the program like a user, and check each run: no traceback, in time, a valid report."""
 
 from __future__ import annotations
 

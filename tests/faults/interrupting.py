@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.faults.doctor import environment
 
 _MARK = "ENCHK_INTERRUPTED_IN"  # an inherited variable: who has it belongs to the command
-# Python answers an interruption in its own words until main() has begun: this says when.
+# Until main() has started, Python itself handles the interrupt: this reports the start.
 _START = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
