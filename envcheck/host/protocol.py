@@ -7,10 +7,6 @@ from typing import Any, Mapping, Optional, Protocol, Sequence, Tuple
 from envcheck.model import Fact, dataclass
 
 
-class UnrecordedError(LookupError):
-    """A probe requested something that the recording of a machine does not hold."""
-
-
 @dataclass(frozen=True)
 class Completed:
     """A command that ran to its end; undecodable output bytes are replaced."""

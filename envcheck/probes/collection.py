@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import posixpath
 import re
-import sys
 import threading
 import time
 from typing import Any, Callable, Collection, Dict, List, Mapping, Pattern, Tuple
 
 from envcheck import __version__
 from envcheck.host.process import start_thread
-from envcheck.host.protocol import Host, UnrecordedError
-from envcheck.model import SCHEMA_VERSION, Fact, Facts, Gpu, Known, Snapshot, Source, Unknown, list_fields, replace
+from envcheck.host.protocol import Host
+from envcheck.model import (
+    NOT_STATED,
+    SCHEMA_VERSION,
+    Fact,
+    Facts,
+    Gpu,
+    Known,
+    Snapshot,
+    Source,
+    Unknown,
+    list_fields,
+    replace,
+)
 from envcheck.probes.driver import collect_driver
 from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.host import collect_host
@@ -105,28 +116,23 @@ def _run_probe(names: str, probe: Probe, host: Host, selection: PythonSelection)
     # The last guard: a probe that crashes must not prevent the report.
     try:
         return probe(host, selection)
-    except UnrecordedError as error:
-        return error
     except Exception as error:  # noqa: BLE001 - becomes a fact of the report
         return Unknown("crashed", f"the {names} probe failed: {type(error).__name__}: {error}")
 
 
 def _split_sections(names: List[str], result: Any) -> Dict[str, Any]:
-    if isinstance(result, UnrecordedError):
-        raise result
     if isinstance(result, Unknown):
-        return {name: make_unknown_section(Facts, name, result) for name in names}
+        return {name: make_unknown_section(name, result) for name in names}
     return dict(zip(names, result)) if len(names) > 1 else {names[0]: result}
 
 
-def make_unknown_section(owner: Any, name: str, reason: Unknown) -> Any:
-    """Build the value of field `name` of `owner` with every fact unknown for `reason`."""
-    annotation = str(owner.__annotations__[name])
-    if annotation.startswith("Fact["):
+def make_unknown_section(name: str, reason: Unknown) -> Any:
+    """Build the section `name` of the facts with every fact unknown for `reason`."""
+    section = getattr(Facts(), name)
+    if section is NOT_STATED:
         return reason
-    section = getattr(sys.modules[owner.__module__], annotation)
-    facts = [fact for fact in list_fields(section) if str(section.__annotations__[fact]).startswith("Fact[")]
-    return section(**dict.fromkeys(facts, reason))
+    facts = [field for field in list_fields(section) if getattr(section, field) is NOT_STATED]
+    return replace(section, **dict.fromkeys(facts, reason))
 
 
 DRIVER_RELEASE = "ENVCHECK_DRIVER_RELEASE"

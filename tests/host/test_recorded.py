@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.protocol import Completed, UnrecordedError
-from envcheck.host.recorded import RecordedHost
+from envcheck.host.protocol import Completed
 from envcheck.model import Absent, Known, Unknown
+from tests.hosts.recorded_host import RecordedHost, UnrecordedError
 from tests.known import known, unknown
 
 SMI = "/usr/bin/nvidia-smi"

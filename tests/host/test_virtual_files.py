@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import FileTree
+from tests.hosts.recorded_host import FileTree
 
 ENTRIES: dict[str, Any] = {
     "/usr/local/cuda": {"link": "cuda-12.4"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from envcheck.host.recorded import RecordedHost
+from tests.hosts.recorded_host import RecordedHost
 
 A100 = "0000:07:00.0"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, CompilerFacts, Unknown, get_value
 from envcheck.probes.compilers import collect_compilers, make_version_command, parse_compiler_version
+from tests.hosts.recorded_host import RecordedHost
 
 CLANG = "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu\nThread model: posix\n"
 APPLE = "Apple clang version 15.0.0 (clang-1500.3.9.4)\nTarget: arm64-apple-darwin23.4.0\n"

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known, LibraryInstall, Unknown, get_value
 from envcheck.probes.cuda_libraries import (
     CUDNN,
@@ -19,6 +18,7 @@ from envcheck.probes.cuda_libraries import (
     parse_version_macros,
 )
 from envcheck.probes.package_managers import parse_dpkg_status
+from tests.hosts.recorded_host import RecordedHost
 
 DATA = Path(__file__).parent / "data" / "cudnn"
 SYSTEM = "/usr/lib/x86_64-linux-gnu"

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.protocol import UnrecordedError
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, DriverFacts, Known, Unknown, get_value
 from envcheck.probes.driver import collect_driver
+from tests.hosts.recorded_host import RecordedHost, UnrecordedError
 from tests.probes.gpu_machines import (
     LIBRARIES,
     bare,

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known, Unknown, choose_reading, get_value
 from envcheck.probes.driver import (
     parse_module_kind,
@@ -16,6 +15,7 @@ from envcheck.probes.driver import (
     read_device_nodes,
     read_kernel,
 )
+from tests.hosts.recorded_host import RecordedHost
 from tests.probes.gpu_machines import PROC_VERSION, bare, loaded
 
 OPEN = (

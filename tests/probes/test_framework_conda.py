@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, PythonFacts
 from envcheck.probes.python import PythonSelection, collect_python
+from tests.hosts.recorded_host import RecordedHost
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import BUILDS
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Gpu, Known, Unknown, get_value
 from envcheck.probes.gpus import collect_gpus, parse_information
 from envcheck.probes.nvml import normalize_pci_address
+from tests.hosts.recorded_host import RecordedHost
 from tests.probes.gpu_machines import A100, bare, healthy, installed, nvml_answer, nvml_gpu, pci
 
 INFORMATION = "Model: \t\t {model}\nIRQ:   \t\t 151\nGPU UUID: \t {uuid}\nVideo BIOS: \t ??.??.??.??.??\n"

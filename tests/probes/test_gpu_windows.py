@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known, Unknown, get_value
 from envcheck.probes.gpus import collect_gpus
+from tests.hosts.recorded_host import RecordedHost
 from tests.probes.gpu_machines import bare
 
 REG = r"C:\Windows\System32\reg.exe"

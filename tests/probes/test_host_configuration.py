@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from envcheck.host.data_files import read_data
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known, Unknown
 from envcheck.probes.host import HIDDEN, read_environment
 from envcheck.probes.package_managers import (
@@ -19,6 +18,7 @@ from envcheck.probes.package_managers import (
     read_pip_configuration,
     remove_credentials,
 )
+from tests.hosts.recorded_host import RecordedHost
 
 PIP = """[global]
 index-url = https://name:secret@pypi.example.org/simple

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from envcheck.host.local import LocalHost
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, HostFacts, Known, Unknown, get_value
 from envcheck.probes.host import (
     collect_host,
@@ -22,6 +21,7 @@ from envcheck.probes.host import (
     parse_tegra_release,
 )
 from envcheck.probes.loader import parse_libstdcxx_name
+from tests.hosts.recorded_host import RecordedHost
 
 DATA = Path(__file__).parent / "data" / "os"
 LINUX = {

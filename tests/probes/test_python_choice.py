@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known
 from envcheck.probes.python import PythonSelection, choose_python
+from tests.hosts.recorded_host import RecordedHost
 from tests.known import known
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.local import LocalHost
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Fact, Known, PythonFacts, Unknown
 from envcheck.probes.loader import parse_libstdcxx_name
 from envcheck.probes.packages import parse_conda_name, read_installation
 from envcheck.probes.python import PythonSelection, collect_python, parse_kernel
 from tests.host.programs import write_script
+from tests.hosts.recorded_host import RecordedHost
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import cuda_library, metadata, tensorflow
 from tests.probes.pythons import make_venv

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.protocol import UnrecordedError
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known, ToolkitFacts, ToolkitInstall, Unknown, get_value
 from envcheck.probes.toolkit import collect_toolkits
+from tests.hosts.recorded_host import RecordedHost, UnrecordedError
 
 DATA = Path(__file__).parent / "data" / "nvcc"
 GCC = {"argv": ["/usr/bin/gcc", "-dumpfullversion", "-dumpversion"], "stdout": "12.2.0\n"}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known, Unknown, get_value
 from envcheck.probes.toolkit import find_host_compiler
+from tests.hosts.recorded_host import RecordedHost
 
 NVCC = "/opt/cuda/bin/nvcc"
 FILES = {NVCC: "ELF", "/usr/bin/gcc": "ELF", "/usr/bin/g++-12": "ELF", "/opt/gcc-11/bin/gcc": "ELF"}

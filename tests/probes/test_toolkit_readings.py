@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known, Unknown
 from envcheck.probes.toolkit import (
     parse_ccbin,
@@ -20,6 +19,7 @@ from envcheck.probes.toolkit import (
     read_cudart_version,
     read_version_files,
 )
+from tests.hosts.recorded_host import RecordedHost
 
 DATA = Path(__file__).parent / "data" / "nvcc"
 

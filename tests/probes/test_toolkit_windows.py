@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known, get_value
 from envcheck.probes.cuda_libraries import collect_libraries
 from envcheck.probes.toolkit import collect_toolkits
+from tests.hosts.recorded_host import RecordedHost
 
 CUDA = r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA"
 ROOT = CUDA + r"\v11.8"

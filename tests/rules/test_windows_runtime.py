@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.matrix.load import load_matrix
 from envcheck.model import (
     Absent,
@@ -20,6 +19,7 @@ from envcheck.model import (
 )
 from envcheck.probes.host import find_msvc_runtime
 from envcheck.rules import Context, evaluate
+from tests.hosts.recorded_host import RecordedHost
 
 HERE = Source("file", "/x")
 MISSING = Absent(("C:\\Windows\\System32\\msvcp140.dll",))

@@ -5,25 +5,32 @@ from __future__ import annotations
 import base64
 import errno
 import json
-import os
 import posixpath
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from envcheck.host.files import make_content_fact, read_as_fact
-from envcheck.host.protocol import Completed, ElfFacts, FileStatus, UnrecordedError
-from envcheck.model import Absent, Fact, Known, Source, Unknown
+from envcheck.host.protocol import Completed, ElfFacts, FileStatus
+from envcheck.model import Absent, Fact, Known, Snapshot, Source, Unknown
 from envcheck.model.codec import decode_as
+from envcheck.probes.collection import collect
+from envcheck.probes.python import PythonSelection
 
 _MAX_LINKS = 40  # as Linux: more in one path is a loop
 _LOADER_CACHE = "/etc/ld.so.cache"
 
 
+class UnrecordedError(LookupError):
+    """A probe requested something that the recording of a machine does not hold."""
+
+
 class FileTree:
     """Entries by absolute path: text, {"base64"}, {"link"}, {"error": "denied"}, {"kind": "char", "mode", …}."""
 
-    def __init__(self, entries: Mapping[str, Any], folders: Mapping[str, List[str]]) -> None:
+    def __init__(self, entries: Mapping[str, Any], folders: Mapping[str, list[str]]) -> None:
         self._entries = dict(entries)
-        self._names: Dict[str, Set[str]] = {path: set(names) for path, names in folders.items()}
+        self._names: dict[str, set[str]] = {path: set(names) for path, names in folders.items()}
         for path in [*entries, *folders]:
             self._add_parents(path)
 
@@ -76,7 +83,7 @@ class FileTree:
             return str(entry.get("text", "")).encode("utf-8")
         raise OSError(errno.EINVAL, f"{path} is a {entry['kind']}, not a regular file", path)
 
-    def names(self, path: str) -> List[str]:
+    def names(self, path: str) -> list[str]:
         """List a folder."""
         if self.entry(path) != {"kind": "folder"}:
             raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
@@ -104,12 +111,12 @@ class RecordedHost:
         self._recording = recording
         self._tree = FileTree(recording.get("files", {}), recording.get("folders", {}))
         self._calls: Mapping[str, Mapping[str, Any]] = recording.get("calls", {})
+        self.unrecorded: list[UnrecordedError] = []
 
     @classmethod
-    def load(cls, path: "os.PathLike[str]") -> "RecordedHost":
+    def load(cls, path: Path) -> RecordedHost:
         """Load a recording from its JSON file."""
-        with open(path, encoding="utf-8") as stream:
-            return cls(json.load(stream))
+        return cls(json.loads(path.read_text(encoding="utf-8")))
 
     def environment(self) -> Mapping[str, str]:
         """Return the recorded environment."""
@@ -131,7 +138,7 @@ class RecordedHost:
         data = self.read_bytes(path, limit)
         return Known(data.value.decode("utf-8", "replace"), data.source) if isinstance(data, Known) else data
 
-    def list_folder(self, path: str) -> Fact[Tuple[str, ...]]:
+    def list_folder(self, path: str) -> Fact[tuple[str, ...]]:
         """List a recorded folder."""
         return self._replay_call("list_folder", path, "Fact[Tuple[str, ...]]") or read_as_fact(
             path, lambda: Known(tuple(self._tree.names(path)), Source("file", path))
@@ -164,7 +171,7 @@ class RecordedHost:
         return Absent((f"{name} on PATH",))
 
     def run(
-        self, argv: Sequence[str], timeout: float = 2.0, environment: Optional[Mapping[str, str]] = None
+        self, argv: Sequence[str], timeout: float = 2.0, environment: Mapping[str, str] | None = None
     ) -> Fact[Completed]:
         """Replay a recorded command."""
         for entry in self._recording.get("commands", []):
@@ -172,7 +179,7 @@ class RecordedHost:
                 return _make_command_fact(entry, " ".join(argv))
         if isinstance(self.status(argv[0]), Absent):
             return Absent((argv[0],))
-        raise UnrecordedError(f"command not recorded: {list(argv)}")
+        raise self._make_unrecorded(f"command not recorded: {list(argv)}")
 
     def ask(self, script: str, *arguments: str, python: str = "", timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
         """Replay a recorded child script; an entry without "arguments" or "python" matches any."""
@@ -184,21 +191,21 @@ class RecordedHost:
                 if "absent" in entry:
                     return Absent(tuple(entry["absent"]))
                 return Known(entry["result"], Source("command", f"{script} {' '.join(arguments)}".strip()))
-        raise UnrecordedError(f"child script not recorded: {script} {list(arguments)} in {python!r}")
+        raise self._make_unrecorded(f"child script not recorded: {script} {list(arguments)} in {python!r}")
 
     def elf(self, path: str) -> Fact[ElfFacts]:
         """Replay a recorded dynamic section."""
         return self._replay_call("elf", path, "Fact[ElfFacts]") or self._read_section(path)
 
     def _read_section(self, path: str) -> Fact[ElfFacts]:
-        sections: Mapping[str, Dict[str, Any]] = self._recording.get("elf", {})
+        sections: Mapping[str, dict[str, Any]] = self._recording.get("elf", {})
         if path in sections:
             return Known(decode_as("ElfFacts", ElfFacts, {**_EMPTY_ELF, **sections[path]}), Source("file", path))
         if isinstance(self.real_path(path), Absent):
             return Absent((path,))
         return Unknown("unparsable", f"{path}: its dynamic section was not recorded", (path,))
 
-    def loader_cache(self) -> Fact[Mapping[str, Tuple[str, ...]]]:
+    def loader_cache(self) -> Fact[Mapping[str, tuple[str, ...]]]:
         """Replay the recorded loader cache; absent where none was recorded."""
         cache = self._recording.get("loader_cache")
         if cache is None:
@@ -207,13 +214,25 @@ class RecordedHost:
             return _make_unknown(cache["unknown"], _LOADER_CACHE)
         return Known({name: tuple(paths) for name, paths in cache.items()}, Source("file", _LOADER_CACHE))
 
+    def _make_unrecorded(self, message: str) -> UnrecordedError:
+        self.unrecorded.append(UnrecordedError(message))
+        return self.unrecorded[-1]
+
     def _replay_call(self, method: str, argument: str, annotation: str) -> Any:
         """Return the literal answer of a recorded call, None without one."""
         answers = self._calls.get(method, {})
         return decode_as(annotation, RecordedHost, answers[argument]) if argument in answers else None
 
 
-_EMPTY_ELF: Dict[str, Any] = {
+def collect_recording(host: RecordedHost, selection: PythonSelection | None = None) -> Snapshot:
+    """Collect the facts of a recorded machine; raises UnrecordedError where its recording is incomplete."""
+    snapshot = collect(host, selection or PythonSelection())
+    if host.unrecorded:
+        raise host.unrecorded[0]
+    return snapshot
+
+
+_EMPTY_ELF: dict[str, Any] = {
     "machine": "x86_64",
     "soname": "",
     "needed": [],
