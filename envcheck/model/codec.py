@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any, Callable, Collection, Dict, Mapping, Tuple, Type, TypeVar, cast
+from functools import lru_cache
+from typing import Any, Collection, Dict, Mapping, Tuple, Type, TypeVar, cast
 
 from envcheck.model.facts import NOT_STATED, UNKNOWN_REASONS, Absent, Known, Source, Unknown
 from envcheck.model.records import list_fields
 
 M = TypeVar("M")
-Decoder = Callable[[Any, str], Any]
 _PRIMITIVES: Dict[str, Tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "float": (int, float)}
-_decoders: Dict[Tuple[str, str], Decoder] = {}
 
 
 class CodecError(ValueError):
@@ -48,74 +47,55 @@ def decode(model: Type[M], value: Any) -> M:
 
 def decode_as(annotation: str, owner: type, value: Any) -> Any:
     """Build a value of an annotation such as "Fact[Tuple[Gpu, ...]]"; names resolve in `owner`'s module."""
-    return _get_decoder(annotation, owner)(value, annotation)
+    return _decode(annotation, owner, value, annotation)
 
 
 def _decode_model(model: type, value: Any, where: str) -> Any:
-    if not isinstance(value, dict):
-        raise CodecError(f"{where}: expected an object, found {type(value).__name__}")
-    annotations = {name: str(model.__annotations__[name]) for name in list_fields(model)}
-    _reject_unknown_fields(value, annotations, where)
-    arguments = {name: _get_decoder(annotations[name], model)(item, f"{where}.{name}") for name, item in value.items()}
+    _expect(dict, "an object", value, where)
+    _reject_unknown_fields(value, list_fields(model), where)
+    annotations = model.__annotations__
+    arguments = {name: _decode(annotations[name], model, item, f"{where}.{name}") for name, item in value.items()}
     try:
         return model(**arguments)
     except TypeError as error:
         raise CodecError(f"{where}: {error}") from None
 
 
-def _reject_unknown_fields(value: Mapping[str, Any], fields: Collection[str], where: str) -> None:
-    for name in value:
-        if name not in fields:
-            raise CodecError(f"{where}: unknown field {name!r}")
+def _decode(annotation: str, owner: type, value: Any, where: str) -> Any:
+    generic, inner = _split_annotation(annotation)
+    if generic == "Fact":
+        return _decode_fact(inner, owner, value, where)
+    if generic == "Tuple":
+        _expect(list, "a list", value, where)
+        item = inner.rsplit(",", 1)[0]
+        return tuple(_decode(item, owner, entry, f"{where}[{index}]") for index, entry in enumerate(value))
+    if generic == "Mapping":
+        _expect(dict, "an object", value, where)
+        item = inner.split(",", 1)[1].strip()
+        return {str(key): _decode(item, owner, entry, f"{where}[{key}]") for key, entry in value.items()}
+    if annotation not in _PRIMITIVES:
+        return _decode_model(getattr(sys.modules[owner.__module__], annotation), value, where)
+    if not isinstance(value, _PRIMITIVES[annotation]) or (isinstance(value, bool) and annotation != "bool"):
+        raise CodecError(f"{where}: expected {annotation}, found {type(value).__name__}")
+    return value
 
 
-def _get_decoder(annotation: str, owner: type) -> Decoder:
-    key = (owner.__module__, annotation)
-    if key not in _decoders:
-        _decoders[key] = _make_decoder(annotation, owner)
-    return _decoders[key]
+@lru_cache(maxsize=256)  # there are about 30 annotations
+def _split_annotation(annotation: str) -> Tuple[str, str]:
+    """Split "Fact[str]" into "Fact" and "str"; the first is "" for other annotations."""
+    match = re.match(r"(\w+)\[(.*)\]$", annotation)
+    return (match.group(1), match.group(2)) if match else ("", annotation)
 
 
-def _make_decoder(annotation: str, owner: type) -> Decoder:
-    if annotation in _PRIMITIVES:
-        return _make_primitive_decoder(annotation)
-    generic = re.match(r"(\w+)\[(.*)\]$", annotation)
-    if generic is None:
-        model = getattr(sys.modules[owner.__module__], annotation)
-        return lambda value, where: _decode_model(model, value, where)
-    return _GENERICS[generic.group(1)](generic.group(2), owner)
-
-
-def _make_primitive_decoder(name: str) -> Decoder:
-    accepted = _PRIMITIVES[name]
-
-    def check(value: Any, where: str) -> Any:
-        if not isinstance(value, accepted) or (isinstance(value, bool) and name != "bool"):
-            raise CodecError(f"{where}: expected {name}, found {type(value).__name__}")
-        return value
-
-    return check
-
-
-def _make_fact_decoder(inner: str, owner: type) -> Decoder:
-    item = _get_decoder(inner, owner)
-
-    def build(value: Any, where: str) -> Any:
-        if not isinstance(value, dict):
-            raise CodecError(f"{where}: expected a fact, found {type(value).__name__}")
-        if "known" in value:
-            _reject_unknown_fields(value, ("known", "source"), where)
-            source = _decode_model(Source, value.get("source"), f"{where}.source")
-            return Known(item(value["known"], where), source)
-        if "absent" in value:
-            _reject_unknown_fields(value, ("absent",), where)
-            return Absent(_decode_strings(value["absent"], where))
-        return _decode_unknown(value, where)
-
-    return build
-
-
-def _decode_unknown(value: Dict[str, Any], where: str) -> Unknown:
+def _decode_fact(inner: str, owner: type, value: Any, where: str) -> Any:
+    _expect(dict, "a fact", value, where)
+    if "known" in value:
+        _reject_unknown_fields(value, ("known", "source"), where)
+        source = _decode_model(Source, value.get("source"), f"{where}.source")
+        return Known(_decode(inner, owner, value["known"], where), source)
+    if "absent" in value:
+        _reject_unknown_fields(value, ("absent",), where)
+        return Absent(_decode_strings(value["absent"], where))
     _reject_unknown_fields(value, ("unknown", "detail", "tried"), where)
     why, detail = value.get("unknown"), value.get("detail", "")
     if why not in UNKNOWN_REASONS or not isinstance(detail, str):
@@ -129,30 +109,12 @@ def _decode_strings(value: Any, where: str) -> Tuple[str, ...]:
     return tuple(value)
 
 
-def _make_tuple_decoder(inner: str, owner: type) -> Decoder:
-    item = _get_decoder(inner.rsplit(",", 1)[0], owner)
-
-    def build(value: Any, where: str) -> Any:
-        if not isinstance(value, list):
-            raise CodecError(f"{where}: expected a list, found {type(value).__name__}")
-        return tuple(item(entry, f"{where}[{index}]") for index, entry in enumerate(value))
-
-    return build
+def _expect(kind: type, name: str, value: Any, where: str) -> None:
+    if not isinstance(value, kind):
+        raise CodecError(f"{where}: expected {name}, found {type(value).__name__}")
 
 
-def _make_mapping_decoder(inner: str, owner: type) -> Decoder:
-    item = _get_decoder(inner.split(",", 1)[1].strip(), owner)
-
-    def build(value: Any, where: str) -> Any:
-        if not isinstance(value, dict):
-            raise CodecError(f"{where}: expected an object, found {type(value).__name__}")
-        return {str(key): item(entry, f"{where}[{key}]") for key, entry in value.items()}
-
-    return build
-
-
-_GENERICS: Dict[str, Callable[[str, type], Decoder]] = {
-    "Fact": _make_fact_decoder,
-    "Tuple": _make_tuple_decoder,
-    "Mapping": _make_mapping_decoder,
-}
+def _reject_unknown_fields(value: Mapping[str, Any], fields: Collection[str], where: str) -> None:
+    for name in value:
+        if name not in fields:
+            raise CodecError(f"{where}: unknown field {name!r}")
