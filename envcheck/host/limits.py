@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import subprocess
 import time
-from typing import IO, Any, Callable, Mapping, Optional, Sequence
+from typing import IO, Any, Callable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from envcheck.host.process import start_process
 from envcheck.host.system import read_resident_memory
@@ -55,21 +56,20 @@ def run_with_limits(
     `on_line` receives each whole line of the report. The limit on memory is resident memory, never RLIMIT_AS:
     CUDA reserves more addresses than any machine has memory. Exceeding a limit ends the whole session.
     """
-    run = _run_with_pipe if os.name == "posix" else _run_with_file
-    try:
-        with open(log, "wb") as stream:
-            return run(argv, environment, stream, limits, on_line)
-    except OSError as error:
-        return LimitedRun(NOT_STARTED, detail=f"{argv[0]} could not be started: {error.strerror or error}")
+    start = _start_with_pipe if os.name == "posix" else _start_with_file
+    with contextlib.ExitStack() as stack:
+        try:
+            stream = stack.enter_context(open(log, "wb"))
+            process, report = stack.enter_context(start(argv, environment, stream, on_line))
+        except OSError as error:
+            return LimitedRun(NOT_STARTED, detail=f"{argv[0]} could not be started: {error.strerror or error}")
+        return _wait(process, limits, report)
 
 
-def _run_with_pipe(
-    argv: Sequence[str],
-    environment: Mapping[str, str],
-    log: IO[bytes],
-    limits: Limits,
-    on_line: Callable[[str], None],
-) -> LimitedRun:
+@contextlib.contextmanager
+def _start_with_pipe(
+    argv: Sequence[str], environment: Mapping[str, str], log: IO[bytes], on_line: Callable[[str], None]
+) -> "Iterator[Tuple[subprocess.Popen[bytes], _ReportFile]]":
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     output: Any = {"stdout": log, "stderr": subprocess.STDOUT, "pass_fds": (writer,)}
@@ -77,20 +77,17 @@ def _run_with_pipe(
         with start_process((*argv, "--fd", str(writer)), environment, **output) as process:
             os.close(writer)
             writer = -1
-            return _wait(process, limits, _ReportPipe(reader, on_line))
+            yield process, _ReportPipe(reader, on_line)
     finally:
         os.close(reader)
         if writer >= 0:
             os.close(writer)
 
 
-def _run_with_file(
-    argv: Sequence[str],
-    environment: Mapping[str, str],
-    log: IO[bytes],
-    limits: Limits,
-    on_line: Callable[[str], None],
-) -> LimitedRun:
+@contextlib.contextmanager
+def _start_with_file(
+    argv: Sequence[str], environment: Mapping[str, str], log: IO[bytes], on_line: Callable[[str], None]
+) -> "Iterator[Tuple[subprocess.Popen[bytes], _ReportFile]]":
     # A child on Windows inherits no descriptors: the program writes to a file that is read while it grows.
     import tempfile  # slow to import, and only Windows needs it
 
@@ -98,7 +95,7 @@ def _run_with_file(
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "report")
         with open(path, "wb+") as report, start_process((*argv, "--file", path), environment, **output) as process:
-            return _wait(process, limits, _ReportFile(report, on_line))
+            yield process, _ReportFile(report, on_line)
 
 
 class _ReportFile:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from envcheck.host import limits
 from envcheck.host.limits import REPORT_LIMIT, LimitedRun, Limits, run_with_limits
 from envcheck.host.system import parse_available_memory, read_available_memory, read_resident_memory
 
@@ -18,10 +19,10 @@ LARGE = Limits(20.0, 2 << 30)
 REPORT = "import os, sys, time; report = os.fdopen(int(sys.argv[-1]), 'wb', 0); "
 
 
-def run(folder: Path, code: str, limits: Limits = LARGE, lines: list[str] | None = None) -> LimitedRun:
+def run(folder: Path, code: str, bounds: Limits = LARGE, lines: list[str] | None = None) -> LimitedRun:
     received = lines if lines is not None else []
     return run_with_limits(
-        [sys.executable, "-c", REPORT + code], os.environ, str(folder / "log"), limits, received.append
+        [sys.executable, "-c", REPORT + code], os.environ, str(folder / "log"), bounds, received.append
     )
 
 
@@ -98,13 +99,20 @@ def test_an_unwritable_log_is_reported(tmp_path: Path) -> None:
 
 
 def test_the_report_file_of_windows_works_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import envcheck.host.limits as module
-
+    monkeypatch.setattr("envcheck.host.limits._start_with_pipe", limits._start_with_file)
     lines: list[str] = []
-    with (tmp_path / "log").open("wb") as log:
-        code = "import sys; report = open(sys.argv[-1], 'wb'); report.write(b'a\\nb'); report.close()"
-        found = module._run_with_file([sys.executable, "-c", code], os.environ, log, LARGE, lines.append)
+    code = "import sys; report = open(sys.argv[-1], 'wb'); report.write(b'a\\nb'); report.close()"
+    found = run_with_limits([sys.executable, "-c", code], os.environ, str(tmp_path / "log"), LARGE, lines.append)
     assert (found.ended, found.code, found.report, lines) == ("exited", 0, "a\nb", ["a"])
+
+
+def test_an_error_of_the_callback_is_raised(tmp_path: Path) -> None:
+    def fail(_: str) -> None:
+        raise BrokenPipeError
+
+    argv = [sys.executable, "-c", REPORT + r"report.write(b'a\n'); time.sleep(60)"]
+    with pytest.raises(BrokenPipeError):
+        run_with_limits(argv, os.environ, str(tmp_path / "log"), LARGE, fail)
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
