@@ -55,7 +55,7 @@ def settled(room: Room, before: str, resumed: str, *, was_there: bool) -> str:
 
 def after_kill(room: Room, delay: float, before: str, *, was_there: bool) -> str:
     """Kill an installation after `delay` seconds, wait for its guard, and have --resume say what is there."""
-    from envcheck.host.file_changes import exclusive
+    from envcheck.host.file_changes import lock_file
     from envcheck.install.journal import place_of
 
     process = started(room)
@@ -64,7 +64,7 @@ def after_kill(room: Room, delay: float, before: str, *, was_there: bool) -> str
     process.communicate(timeout=60)
     place = place_of(room.folder / "e")
     if place.state.is_dir():
-        with exclusive(str(place.lock), 60):
+        with lock_file(str(place.lock), 60):
             pass
     resumed = room.start((*ENVCHECK, "install", "--resume", "--env", "e"), {})
     if resumed.returncode not in (0, 2):

@@ -144,7 +144,7 @@ def do_gpu(line: str, python: str, folder: Path) -> Outcome:
 
 def kill_once(stock: Path, folder: Path, delay: float, place_file: str) -> tuple[str, str]:
     """Kill one installation after `delay` seconds; return what the environment holds and what the journal says."""
-    from envcheck.host.file_changes import copy_tree, exclusive
+    from envcheck.host.file_changes import copy_tree, lock_file
     from envcheck.install.journal import Journal, place_of
     from tests.install.wheels import held_by, tree_hash
 
@@ -157,7 +157,7 @@ def kill_once(stock: Path, folder: Path, delay: float, place_file: str) -> tuple
     process.kill()
     process.wait()
     if place.state.is_dir():
-        with exclusive(str(place.lock), 30):
+        with lock_file(str(place.lock), 30):
             pass
     said = "new" if place.identities() and Journal(place, place.identities()[-1]).is_installed else "old"
     held = held_by(environment)

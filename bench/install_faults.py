@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.install_into import AS_ROOT, ENVCHECK, NO_INDEX, ROOT, start
-from envcheck.host.file_changes import exclusive
+from envcheck.host.file_changes import lock_file
 from envcheck.install.journal import STEP, Journal, Place, place_of
 from tests.install.wheels import make_wheel, site_packages, tree_hash
 
@@ -182,7 +182,7 @@ def two_at_once(folder: Path, stock: Path) -> tuple[int, str]:
     done = asked_of(folder, stock, *JAX, "--yes")
     first.kill()
     first.wait()
-    with exclusive(str(place_of(folder / "env").lock), 30):
+    with lock_file(str(place_of(folder / "env").lock), 30):
         return done.returncode, done.stderr
 
 

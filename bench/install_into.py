@@ -70,11 +70,11 @@ def run(argv: list[str], folder: Path, **more: str) -> subprocess.CompletedProce
 
 def make(case: Case, folder: Path) -> None:
     """Make a case's environment with uv."""
-    from envcheck.host.prerequisites import python_of
+    from envcheck.host.prerequisites import find_python
     from envcheck.plan.verify import find_uv
 
     uv = find_uv(os.environ)
-    argvs = [[uv, "venv", "-q", "--python", python_of(case.python, os.environ) or case.python, "env"]]
+    argvs = [[uv, "venv", "-q", "--python", find_python(case.python, os.environ) or case.python, "env"]]
     argvs += [[uv, "pip", "install", "-q", "--python", "env/bin/python", *held] for held in case.holds]
     for argv in argvs:
         subprocess.run(argv, cwd=folder, check=True, timeout=1800)
@@ -136,13 +136,13 @@ def start(folder: Path, stock: Path, *arguments: str) -> subprocess.Popen[bytes]
 
 def left(folder: Path, before: str, new: frozenset[str] = frozenset(("jax==0.10.2", "jaxlib==0.10.2"))) -> str:
     """Wait for the guard of what was killed; return what is there then, as --resume says it: old, new, or what else."""
-    from envcheck.host.file_changes import exclusive
+    from envcheck.host.file_changes import lock_file
     from envcheck.install.journal import MARKER, place_of
     from tests.install.wheels import tree_hash
 
     place = place_of(folder / "env")
     if place.state.is_dir():
-        with exclusive(str(place.lock), 30):
+        with lock_file(str(place.lock), 30):
             pass
     resumed = run([*ENVCHECK, "--resume", "--env", "env"], folder)
     if place.folder.is_dir() and new & held(folder):

@@ -24,7 +24,7 @@ from packaging.version import Version
 
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
-from envcheck.model import replaced
+from envcheck.model import replace
 from envcheck.model.plans import Environment, Plan, RequirementSet
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
@@ -124,7 +124,7 @@ def _resolved(made: Environment, wanted: RequirementSet) -> str:
 def _by_dependencies(made: Environment, wanted: RequirementSet) -> str:
     """Resolve the same release's usual wheel, which requires all that its other builds do, and CUDA's besides."""
     usual = tuple(text.partition("+")[0] for text in wanted.requirements)
-    answer = _resolved(made, replaced(wanted, requirements=usual, index=""))
+    answer = _resolved(made, replace(wanted, requirements=usual, index=""))
     return DEPENDENCIES if answer == "resolves" else answer
 
 

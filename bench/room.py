@@ -22,7 +22,7 @@ from pathlib import Path
 import requests
 from remotezip import RemoteZip
 
-from envcheck.host.prerequisites import python_of
+from envcheck.host.prerequisites import find_python
 from envcheck.model.plans import Environment, RequirementSet
 from envcheck.plan.verify import resolve
 
@@ -67,7 +67,7 @@ def wheels_of(requirement: str, python: str, platform: str) -> list[str]:
     tags = [part for tag in [*TAGS[platform], "any"] for part in ("--platform", tag)]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        argv = [python_of(python, os.environ), "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed"]
+        argv = [find_python(python, os.environ), "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed"]
         argv += ["--no-deps", "--only-binary=:all:", "--report", str(report), "--target", folder]
         subprocess.run([*argv, "--python-version", python, *tags, *pins], check=True, timeout=900)
         return [item["download_info"]["url"] for item in json.loads(report.read_text())["install"]]

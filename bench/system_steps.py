@@ -16,7 +16,7 @@ from pathlib import Path
 
 from envcheck.actions import Action, SetVariables
 from envcheck.matrix.load import load_matrix
-from envcheck.model import Facts, HostFacts, Known, Source, replaced
+from envcheck.model import Facts, HostFacts, Known, Source, replace
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_compiler
 from envcheck.rules import Context, Target
@@ -38,7 +38,7 @@ def situation(root: Path) -> Situation:
         distribution_id=Known(told["ID"], HERE),
         distribution_version=Known(told["VERSION_ID"], HERE),
     )
-    return Situation(Context(replaced(Facts(), host=host), load_matrix(None), Target()))
+    return Situation(Context(replace(Facts(), host=host), load_matrix(None), Target()))
 
 
 def ran(root: Path, argv: tuple[str, ...], **variables: str) -> int:

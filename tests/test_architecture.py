@@ -211,7 +211,7 @@ def test_every_section_of_the_facts_has_its_probe() -> None:
     from dataclasses import fields
 
     from envcheck.model import Facts
-    from envcheck.probes import PROBES
+    from envcheck.probes.collection import PROBES
 
     assert {name for names in PROBES for name in names.split()} == {field.name for field in fields(Facts)}
 

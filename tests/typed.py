@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from envcheck.actions import Action, RunCommand
 from envcheck.actions.shells import typed_words
-from envcheck.model import Finding, Report, replaced
+from envcheck.model import Finding, Report, replace
 from envcheck.model.actions import ENVIRONMENT, Step
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
@@ -81,5 +81,5 @@ def remedied(findings: Iterable[Finding], context: Context) -> list[Finding]:
 def judged(context: Context, *ids: str) -> Report:
     """Judge a machine, with remedies and without plans."""
     report = evaluate(context, frozenset(ids))
-    changed: Report = replaced(report, findings=tuple(remedied(report.findings, context)))
+    changed: Report = replace(report, findings=tuple(remedied(report.findings, context)))
     return changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from envcheck.actions.types import program_path
-from envcheck.model import dataclass, replaced
+from envcheck.model import dataclass, replace
 from envcheck.model.actions import (
     CHANGES_NOTHING,
     CONDA,
@@ -210,11 +210,11 @@ class InstallPackages(Action):
         """Join another installation into the same environment; what this one says of a name stands. None: two steps."""
         if not isinstance(other, InstallPackages) or self.index or other.index:
             return None
-        if replaced(other, requirements=self.requirements, purpose=self.purpose) != self:
+        if replace(other, requirements=self.requirements, purpose=self.purpose) != self:
             return None
         kept = {_name(text): text for text in (*other.requirements, *self.requirements)}
         ordered = dict.fromkeys(_name(text) for text in (*self.requirements, *other.requirements))
-        joined: InstallPackages = replaced(self, requirements=tuple(kept[name] for name in ordered))
+        joined: InstallPackages = replace(self, requirements=tuple(kept[name] for name in ordered))
         return joined
 
 
@@ -419,7 +419,7 @@ def _pip(python: str, system: str) -> tuple[str, ...]:
 
 
 def _with_program(action: Action, installer: str, programs: dict[str, str]) -> Action:
-    changed: Action = replaced(action, program=programs[installer]) if installer in programs else action
+    changed: Action = replace(action, program=programs[installer]) if installer in programs else action
     return changed
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from envcheck.actions.types import as_root
-from envcheck.model import dataclass, replaced
+from envcheck.model import dataclass, replace
 from envcheck.model.actions import LINUX, MACOS, OWN_STATUS, SYSTEM, WINDOWS, Action, Trace
 
 APT, DNF, ZYPPER, PACMAN, WINGET = "apt-get", "dnf", "zypper", "pacman", "winget"
@@ -83,7 +83,7 @@ class InstallSystemPackages(Action):
         return Trace(as_root((*_REMOVE[self.manager], *self.packages), sudo=self.sudo))
 
     def unattended(self) -> Action:
-        quiet: Action = replaced(self, asks_nothing=True)
+        quiet: Action = replace(self, asks_nothing=True)
         return quiet
 
 
@@ -118,7 +118,7 @@ class RemoveSystemPackages(Action):
         return Trace(as_root(("apt-get", "install", "-y", *self.packages), sudo=self.sudo))
 
     def unattended(self) -> Action:
-        quiet: Action = replaced(self, asks_nothing=True)
+        quiet: Action = replace(self, asks_nothing=True)
         return quiet
 
 

@@ -38,9 +38,9 @@ from envcheck.model import (
     ToolkitFacts,
     ToolkitInstall,
     Unknown,
+    get_value,
     major,
     major_minor,
-    value_of,
 )
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
@@ -353,7 +353,7 @@ def _without_extra(finding: Finding, context: Context, blueprint: Blueprint) -> 
 
 def _lacking(build: Build, image: Image) -> Iterator[str]:
     """Name the libraries by the major version that their file names bear."""
-    cuda, cudnn = (major(value_of(fact) or "") for fact in (build.cuda, build.cudnn))
+    cuda, cudnn = (major(get_value(fact) or "") for fact in (build.cuda, build.cudnn))
     if cuda and (image.flavor not in {"runtime", "devel"} or major(image.cuda) != cuda):
         yield f"CUDA {cuda}"
     if cudnn and image.cudnn not in {"any", cudnn}:
@@ -363,7 +363,7 @@ def _lacking(build: Build, image: Image) -> Iterator[str]:
 def _another_image(context: Context, image: Image) -> Problem | None:
     """Name the image that the build takes its CUDA from: packages laid over another one do not make it."""
     for build in target_builds(context):
-        cuda, cudnn = value_of(build.cuda), value_of(build.cudnn)
+        cuda, cudnn = get_value(build.cuda), get_value(build.cudnn)
         if cuda:
             holds = f"CUDA {cuda}" + (f" and cuDNN {major(cudnn)}" if cudnn else "")
             other = (

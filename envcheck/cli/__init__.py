@@ -15,10 +15,10 @@ def main() -> None:
     from envcheck.host import interruption
 
     try:
-        interruption.heed()
+        interruption.install_handler()
         code = _told(_run)
     except KeyboardInterrupt:
-        interruption.enough()
+        interruption.ignore_interrupts()
         code = _told(_interrupted)
     _leave(code)
 
@@ -81,33 +81,33 @@ def _run() -> int:
     import gc
 
     from envcheck.cli.exits import INTERNAL, INTERRUPTED, USAGE, UserError
-    from envcheck.host.interruption import came
-    from envcheck.host.process import end_cleanly_when_told
+    from envcheck.host.interruption import was_interrupted
+    from envcheck.host.process import kill_programs_on_signal
 
     gc.set_threshold(100_000)  # what a start makes stays: looking for garbage in it is a twentieth of a short run
-    end_cleanly_when_told()
+    kill_programs_on_signal()
     try:
         from envcheck.cli.group import run
 
         code = run(sys.argv[1:])
     except Exception as error:  # the last guard: a sentence, never a traceback
-        if came():
+        if was_interrupted():
             raise KeyboardInterrupt from None  # what it met on its way out took its place
         if isinstance(error, UserError):
             return _fail(str(error), USAGE)
         if isinstance(error, OSError) and error.filename is None:
             raise  # writing the report failed
         return _fail(_sentence(error), INTERNAL)
-    return INTERRUPTED if came() else code
+    return INTERRUPTED if was_interrupted() else code
 
 
 def _interrupted() -> int:
     from envcheck.cli.exits import INTERRUPTED
-    from envcheck.host.interruption import over
-    from envcheck.host.process import end_running
+    from envcheck.host.interruption import exit_on_interrupt
+    from envcheck.host.process import kill_running_programs
 
-    end_running()
-    over()
+    kill_running_programs()
+    exit_on_interrupt()
     return _fail("Interrupted.", INTERRUPTED)
 
 

@@ -158,11 +158,11 @@ def follow_log(files: tuple[str, ...], judge: Judge, style: options.Printing) ->
 
 def _blocks(name: str, notes: list[str]) -> Iterator[bytes]:
     from envcheck.host.log_files import follow_log as growing
-    from envcheck.host.log_files import is_awaited
+    from envcheck.host.log_files import is_not_created_yet
 
     if name == STANDARD_INPUT:
         return open_log(name, notes)
-    if is_awaited(name):
+    if is_not_created_yet(name):
         click.echo(f"envcheck: {name} is not there yet; waiting for it.", err=True)
     return growing(name)
 

@@ -14,7 +14,7 @@ from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT, UserError
 
 if TYPE_CHECKING:
-    from envcheck.fleet.report import Row
+    from envcheck.fleet.report import HostRow
     from envcheck.fleet.results import Failure, HostResult
 
 
@@ -74,10 +74,10 @@ def ask(output: str, asked: Mapping[str, Any], *, again: bool, form: str, quiet:
 
 
 def _run(watcher: _Watcher, output: str, asked: Mapping[str, Any], *, again: bool) -> int:
-    from envcheck.fleet.results import EngineError, Listener
+    from envcheck.fleet.results import EngineError, FleetListener
     from envcheck.fleet.run import run_fleet
 
-    listener = Listener(watcher.heard_of, watcher.told, watcher.warned)
+    listener = FleetListener(watcher.heard_of, watcher.told, watcher.warned)
     try:
         return run_fleet(str(asked["engine"]), _asked(asked), Path(output), listener, again=again)
     except EngineError as error:
@@ -91,14 +91,14 @@ def _hosts(count: int) -> str:
 
 
 def _asked(options_given: Mapping[str, Any]) -> Any:
-    from envcheck.fleet.results import Asked
+    from envcheck.fleet.results import FleetRequest
 
     given = {name: value for name, value in options_given.items() if name != "engine"}
     if options_given["engine"] == "ansible" and not given["inventory"]:
         raise UserError("name the inventory: envcheck fleet run -i inventory.ini")
     if given["inventory"] and not Path(given["inventory"].split(",")[0]).exists() and "," not in given["inventory"]:
         raise UserError(f"there is no inventory {given['inventory']}")
-    return Asked(**given, environment=dict(os.environ))
+    return FleetRequest(**given, environment=dict(os.environ))
 
 
 def tell(folder: str, asked: Mapping[str, Any]) -> int:
@@ -106,15 +106,15 @@ def tell(folder: str, asked: Mapping[str, Any]) -> int:
     rows = _rows(folder, asked)
     if not rows:
         raise UserError(f"{folder} holds no host's file. Take them: envcheck fleet run -i inventory.ini -o {folder}")
-    from envcheck.fleet.report import verdict_of
+    from envcheck.fleet.report import choose_verdict
 
     if asked["html_file"]:
         _write_page(asked["html_file"], rows, asked["golden"])
     _print(rows, asked)
-    return OF_VERDICT[verdict_of(rows)]
+    return OF_VERDICT[choose_verdict(rows)]
 
 
-def _rows(folder: str, asked: Mapping[str, Any]) -> list[Row]:
+def _rows(folder: str, asked: Mapping[str, Any]) -> list[HostRow]:
     from envcheck.fleet.report import judge_folder
     from envcheck.matrix.load import MatrixError, load_matrix
     from envcheck.rules import Target, TargetError
@@ -133,7 +133,7 @@ def _rows(folder: str, asked: Mapping[str, Any]) -> list[Row]:
         raise UserError(f"--golden {asked['golden']}: no snapshot of that host lies in {folder}") from None
 
 
-def _write_page(path: str, rows: list[Row], golden: str) -> None:
+def _write_page(path: str, rows: list[HostRow], golden: str) -> None:
     from envcheck.cli.options import write_file
     from envcheck.render.fleet import render_fleet_html
 
@@ -145,7 +145,7 @@ def _write_page(path: str, rows: list[Row], golden: str) -> None:
     click.echo(f"The page: {path}", err=True)
 
 
-def _print(rows: list[Row], asked: Mapping[str, Any]) -> None:
+def _print(rows: list[HostRow], asked: Mapping[str, Any]) -> None:
     if asked["form"] == "text":
         from envcheck.render.fleet import print_fleet
 

@@ -16,11 +16,11 @@ from click.core import ParameterSource
 from envcheck.cli import options
 from envcheck.cli.exits import OF_VERDICT, UserError
 from envcheck.cli.inspect import slow_programs
-from envcheck.gpus.fits import Job, fits, parse_count, training_memory, trains
-from envcheck.gpus.holders import blind_spots, listed_pids, views
-from envcheck.gpus.listing import COLUMNS, Listing, Row, Sampler, judge
+from envcheck.gpus.fits import Job, is_trainable, judge_fits, load_training_memory, parse_count
+from envcheck.gpus.holders import build_views, list_blind_spots, list_reported_pids
+from envcheck.gpus.listing import COLUMNS, Listing, Row, RowBuilder, judge
 from envcheck.host.local import LocalHost
-from envcheck.host.usage import available_memory, read_processes
+from envcheck.host.system import read_available_memory, read_processes
 from envcheck.model import Fact, Known, Source, Unknown, dataclass
 from envcheck.model.activity import ActivityReading
 from envcheck.probes.activity import find_nvml, read_activity
@@ -70,14 +70,14 @@ def _listing(reading: ActivityReading, system: str, job: Job | None) -> Listing:
     if not isinstance(reading.gpus, Known):
         return Listing(taken_at, reading.driver, reading.gpus, job=job)
     found = reading.gpus.value
-    processes = read_processes(listed_pids(found))
-    shown = views(found, processes, system)
-    gpus, spots = Known(shown, reading.gpus.source), blind_spots(processes, system)
-    return Listing(taken_at, reading.driver, gpus, spots, job, fits(job, shown, _machine()) if job else ())
+    processes = read_processes(list_reported_pids(found))
+    shown = build_views(found, processes, system)
+    gpus, spots = Known(shown, reading.gpus.source), list_blind_spots(processes, system)
+    return Listing(taken_at, reading.driver, gpus, spots, job, judge_fits(job, shown, _machine()) if job else ())
 
 
 def _machine() -> Fact[int]:
-    free = available_memory()
+    free = read_available_memory()
     if free is None:
         return Unknown("failed", "this system does not tell its available memory", ("/proc/meminfo",))
     return Known(free, Source("file", "/proc/meminfo", "MemAvailable"))
@@ -113,7 +113,7 @@ class Table:
     """A CSV file that rows are appended to, each whole and at once, so that a reader can follow it."""
 
     def __init__(self, path: str) -> None:
-        self._path, self._sampler = path, Sampler()
+        self._path, self._rows = path, RowBuilder()
         head = _line(COLUMNS)
         first = self._tried(lambda: _begin(Path(path), head))
         if first and first.strip() != head.strip():
@@ -124,7 +124,7 @@ class Table:
         now = datetime.now().astimezone().strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]
         told = listing.gpus
         gpus = Known(tuple(view.activity for view in told.value), told.source) if isinstance(told, Known) else told
-        text = "".join(_line(row) for row in self._sampler.rows(now, gpus))
+        text = "".join(_line(row) for row in self._rows.build_rows(now, gpus))
         self._tried(lambda: _add(Path(self._path), text))
 
     def _tried(self, write: Callable[[], str]) -> str:
@@ -166,7 +166,7 @@ def _line(cells: Row) -> str:
 
 
 EXAMPLE = "Example: envcheck gpus --fits 340M --dtype fp32 --optimizer adam --batch 32 --activations 12M"
-DTYPES, OPTIMIZERS = (tuple(table) for table in (training_memory().dtypes, training_memory().optimizers))
+DTYPES, OPTIMIZERS = (tuple(table) for table in (load_training_memory().dtypes, load_training_memory().optimizers))
 
 
 @click.command(epilog=EXAMPLE)
@@ -214,7 +214,7 @@ def _job(parameters: str | None, dtype: str, optimizer: str, batch: int, activat
     if parameters is None:
         _refuse_without_job()
         return None
-    if not trains(dtype) and optimizer != "none":
+    if not is_trainable(dtype) and optimizer != "none":
         raise UserError(f"weights of {dtype} are not trained: --optimizer none.")
     try:
         return Job(parse_count(parameters), dtype, optimizer, batch, parse_count(activations))

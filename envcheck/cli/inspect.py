@@ -31,9 +31,9 @@ def slow_programs() -> Iterator[None]:
 
 
 def _say() -> None:
-    from envcheck.host.process import running_programs
+    from envcheck.host.process import list_running_programs
 
-    waiting = running_programs()
+    waiting = list_running_programs()
     if waiting:
         sys.stderr.write(f"Waiting for {', '.join(waiting)} ...\n")
         sys.stderr.flush()
@@ -42,16 +42,17 @@ def _say() -> None:
 _LIMIT = 64 << 20  # bytes of a snapshot file; the largest real ones are below one megabyte
 
 
-def live_snapshot(python: str, env: str, without: Collection[str] = (), *, alone: bool = False) -> Snapshot:
+def live_snapshot(python: str, env: str, without: Collection[str] = (), *, without_packages: bool = False) -> Snapshot:
     """Read this machine, some probes left out; a --python or --env that is not there is the user's error.
 
-    `alone`: of the Python nothing that is installed for it.
+    `without_packages`: read the interpreter but not its packages.
     """
     from envcheck.host.local import LocalHost
-    from envcheck.probes import PythonSelection, collect
+    from envcheck.probes.collection import collect
+    from envcheck.probes.python import PythonSelection
 
     with slow_programs():
-        snapshot = collect(LocalHost(), PythonSelection(python, env, alone), without)
+        snapshot = collect(LocalHost(), PythonSelection(python, env, without_packages), without)
     executable = snapshot.facts.python.executable
     crashed = (
         isinstance(executable, Unknown) and executable.why == "crashed"

@@ -17,14 +17,14 @@ from envcheck.actions.shells import action_line
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.cli.options import typed_here
-from envcheck.host.file_changes import HeldError
-from envcheck.host.steps import undisturbed
+from envcheck.host.file_changes import FileLockedError
+from envcheck.host.process import ignore_signals
 from envcheck.install.change import NEW, ChangeError, UndoError, changed_since, newest, restore, undoable
 from envcheck.install.journal import BEGUN, RESTORING, Journal, Place, place_of, places_in, resume_line
 from envcheck.install.run import UnsettledError, held_place, words_of
 from envcheck.install.steps import AdaptError, Here, Taken, adapted, taken
 from envcheck.matrix.specifiers import within
-from envcheck.model import COMPATIBLE, Absent, Facts, Known, dataclass, major_minor, replaced
+from envcheck.model import COMPATIBLE, Absent, Facts, Known, dataclass, major_minor, replace
 from envcheck.model.actions import CONDA, PIP, UV
 from envcheck.model.plans import Plan, PlannedRelease
 from envcheck.model.text import inert
@@ -119,7 +119,7 @@ class InstallProgress:
 
     def _machine(self, steps: tuple[Taken, ...]) -> None:
         """Say what was done to the machine, and how to take it back: that is never done by itself."""
-        self.result = replaced(self.result, machine=steps)
+        self.result = replace(self.result, machine=steps)
         if steps:
             self._say("Done to this machine, newest first; none of it is taken back by itself:")
         for step in steps:
@@ -180,7 +180,7 @@ def plan_to_run(asked: Asked, place: Place, *, system: bool) -> Planned:
     if not plan.releases or plan.blocked_by:
         return made
     try:
-        return replaced(made, plan=adapted(plan, _here(plan, facts, asked), system=system, typed=typed_here))
+        return replace(made, plan=adapted(plan, _here(plan, facts, asked), system=system, typed=typed_here))
     except AdaptError as error:
         raise UserError(str(error)) from None
 
@@ -261,17 +261,17 @@ def _uv(environment: Mapping[str, str]) -> str:
 
 
 def _here(plan: Plan, facts: Facts | None, asked: Asked) -> Here:
-    from envcheck.host.prerequisites import program_path, python_of
+    from envcheck.host.prerequisites import find_program, find_python
 
     made = plan.environments[0]
     programs: dict[str, str] = {}
-    if made.installer == UV and not program_path("uv", os.environ):
+    if made.installer == UV and not find_program("uv", os.environ):
         programs["uv"] = _uv(os.environ) or "uv"
-    if made.installer == CONDA and not program_path("conda", os.environ):
-        programs["conda"] = next((name for name in ("mamba", "micromamba") if program_path(name, os.environ)), "conda")
-    found = python_of(made.python, os.environ) if facts is None and asked.python and made.installer != CONDA else ""
+    if made.installer == CONDA and not find_program("conda", os.environ):
+        programs["conda"] = next((name for name in ("mamba", "micromamba") if find_program(name, os.environ)), "conda")
+    found = find_python(made.python, os.environ) if facts is None and asked.python and made.installer != CONDA else ""
     has_pip = facts is None or not isinstance(facts.python.pip_version, Absent)
-    has_sudo = bool(program_path("sudo", os.environ))
+    has_sudo = bool(find_program("sudo", os.environ))
     return Here(facts is not None, has_pip, tuple(programs.items()), (found,) if found else (), has_sudo)
 
 
@@ -292,7 +292,8 @@ def judge(wanted: Judged) -> str:
     """Return "" where the environment holds what was planned and works for the goal; else what is wrong."""
     from envcheck.host.local import LocalHost
     from envcheck.matrix.load import load_matrix
-    from envcheck.probes import PythonSelection, collect
+    from envcheck.probes.collection import collect
+    from envcheck.probes.python import PythonSelection
     from envcheck.rules import Target, evaluate
 
     with _activated(wanted):
@@ -384,7 +385,7 @@ def run_session(asked: Asked, manner: Manner) -> int:
     from envcheck.cli.plan import verdict_on
     from envcheck.plan.requests import RequestError, check_folder
 
-    asked = replaced(asked, folder=asked.folder or USUAL[asked.installer == CONDA])
+    asked = replace(asked, folder=asked.folder or USUAL[asked.installer == CONDA])
     try:
         check_folder(asked.folder)
     except RequestError as error:
@@ -412,7 +413,7 @@ def run_session(asked: Asked, manner: Manner) -> int:
 
 def _settle_before(place: Place, manner: Manner) -> None:
     """Finish or undo what an earlier installation left, so that the plan is for what is really there."""
-    from envcheck.host.file_changes import HeldError
+    from envcheck.host.file_changes import FileLockedError
     from envcheck.install.change import unsettled
     from envcheck.install.run import UnsettledError, held_place
 
@@ -424,7 +425,7 @@ def _settle_before(place: Place, manner: Manner) -> None:
     try:
         with held_place(place, InstallProgress(0, quiet=manner.quiet)):
             pass
-    except HeldError as error:
+    except FileLockedError as error:
         raise UserError(held(place, str(error))) from None
     except UnsettledError as error:
         raise UserError(str(error)) from None
@@ -465,7 +466,7 @@ def _preflight(planned: Planned, place: Place, manner: Manner) -> None:
 
 def _install(planned: Planned, place: Place, asked: Asked, manner: Manner) -> int:
 
-    from envcheck.host.file_changes import HeldError
+    from envcheck.host.file_changes import FileLockedError
     from envcheck.install.run import Job, UnsettledError, install, words_of
     from envcheck.install.steps import step_variables
 
@@ -478,7 +479,7 @@ def _install(planned: Planned, place: Place, asked: Asked, manner: Manner) -> in
     job = Job(plan.steps, plan.requirements, step_variables(os.environ), lambda: judge(wanted), marked, plan.system)
     try:
         done = install(place, job, progress)
-    except HeldError as error:
+    except FileLockedError as error:
         raise UserError(held(place, str(error))) from None
     except UnsettledError as error:
         click.echo(f"envcheck: {error}", err=True)
@@ -523,7 +524,7 @@ def resume_installation(folder: str, manner: Manner) -> int:
                 _tell(before, f"Nothing was left to do: {place.folder} is {_said(before)}.", manner)
             else:
                 tell(progress.result, manner)
-    except HeldError as error:
+    except FileLockedError as error:
         raise UserError(held(place, str(error))) from None
     except UnsettledError as error:
         return _failed(place, str(error), manner)
@@ -543,11 +544,11 @@ def roll_back(folder: str, identity: str, manner: Manner) -> int:
         if manner.agreed and lost:
             click.echo(f"envcheck:{lost}", err=True)
         agree(_question(journal) + lost, manner)
-        with held_place(place, InstallProgress(0, quiet=manner.quiet)), undisturbed():
+        with held_place(place, InstallProgress(0, quiet=manner.quiet)), ignore_signals():
             restore(undoable(place, identity), "asked for")
     except UndoError as error:
         raise UserError(str(error)) from None
-    except HeldError as error:
+    except FileLockedError as error:
         raise UserError(held(place, str(error))) from None
     except (ChangeError, UnsettledError, OSError) as error:
         refused = words_of(error, place) if isinstance(error, OSError) else str(error).rstrip(".")

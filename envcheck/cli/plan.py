@@ -11,7 +11,7 @@ import click
 from envcheck.actions.activation import shells_of
 from envcheck.cli import inspect, options
 from envcheck.cli.exits import OF_VERDICT, UserError
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, replaced
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, replace
 from envcheck.model.plans import Plan
 from envcheck.plan.requests import PLATFORMS, Description, Wish
 from envcheck.plan.steps import mark_existing
@@ -102,9 +102,9 @@ def verified(plan: Plan) -> tuple[Plan, str]:
         with slow_programs():
             return verify_plan(plan, os.environ), ""
     except UnresolvableError as error:
-        return replaced(plan, verified=f"Not verified: {error}"), INCOMPATIBLE
+        return replace(plan, verified=f"Not verified: {error}"), INCOMPATIBLE
     except UnreachableError as error:
-        return replaced(plan, verified=f"Not verified: {error}"), UNDETERMINED
+        return replace(plan, verified=f"Not verified: {error}"), UNDETERMINED
 
 
 _OF_CUDA = ("toolkits", "cudnn tensorrt nccl")  # probes that concern a plan for the GPU alone
@@ -202,15 +202,15 @@ def plan_for(requirements: tuple[str, ...], wish: Wish, snapshot_file: str | Non
 def _read(said: Description, snapshot_file: str | None) -> Facts | None:
     if snapshot_file:
         return inspect.saved_snapshot(snapshot_file).facts
-    return None if said.platform else inspect.live_snapshot("", "", (*_OF_NONE, *_OF_CUDA), alone=True).facts
+    return None if said.platform else inspect.live_snapshot("", "", (*_OF_NONE, *_OF_CUDA), without_packages=True).facts
 
 
 def _with_cuda(facts: Facts) -> Facts:
     """Read this machine's CUDA libraries, too."""
-    from envcheck.model import replaced
+    from envcheck.model import replace
 
     read = inspect.live_snapshot("", "", (*_OF_NONE, *_OF_ALL)).facts
-    return replaced(facts, toolkits=read.toolkits, cudnn=read.cudnn, tensorrt=read.tensorrt, nccl=read.nccl)
+    return replace(facts, toolkits=read.toolkits, cudnn=read.cudnn, tensorrt=read.tensorrt, nccl=read.nccl)
 
 
 def _check_python(facts: Facts) -> None:

@@ -12,8 +12,8 @@ from envcheck.cli import explain as logs
 from envcheck.cli import options
 from envcheck.cli.exits import READER_GONE, UserError
 from envcheck.explain.scan import Scan, Scanner, Stream
-from envcheck.host.interruption import answered
-from envcheck.host.passthrough import CommandNotStartedError, Outcome, run_through
+from envcheck.host.interruption import clear_interrupt
+from envcheck.host.passthrough import CommandNotStartedError, CommandResult, run_command
 from envcheck.model import Snapshot
 
 EXAMPLE = "Example: envcheck run -- python train.py"
@@ -32,11 +32,11 @@ def run(command: tuple[str, ...], matrix_file: str | None, printing: options.Pri
         raise UserError("name the command to run: envcheck run -- python train.py")
     watched = _Watched()
     try:
-        outcome = run_through(command, watched)
+        outcome = run_command(command, watched)
     except CommandNotStartedError as error:
         click.echo(f"envcheck: {error}", err=True)
         return error.status
-    if outcome.status not in (0, READER_GONE) and not outcome.was_told_to_end:
+    if outcome.status not in (0, READER_GONE) and not outcome.was_stopped:
         _explain(command, watched, outcome, (matrix_file, printing))
     return outcome.status
 
@@ -62,26 +62,26 @@ class _Watched:
 
 
 def _explain(
-    command: tuple[str, ...], watched: _Watched, outcome: Outcome, how: tuple[str | None, options.Printing]
+    command: tuple[str, ...], watched: _Watched, outcome: CommandResult, how: tuple[str | None, options.Printing]
 ) -> None:
     from envcheck.render.explain import print_failure
 
     matrix_file, style = how
     try:
-        if outcome.words:
-            watched("exit status", f"{outcome.words}\n".encode())
+        if outcome.crash_name:
+            watched("exit status", f"{outcome.crash_name}\n".encode())
         scan, names = watched.finish()
         snapshot = _machine(command) if scan.events else None
         reading = logs.Judge(snapshot, matrix_file)(scan, names)
         color = options.wants_color(style.color_mode, sys.stderr)
         print_failure(reading, outcome.status, color=color, verbose=style.verbose, quiet=style.quiet)
     except KeyboardInterrupt:
-        answered()
+        clear_interrupt()
         click.echo("envcheck: interrupted.", err=True)
     except Exception as error:  # noqa: BLE001 - a guard: the status is the command's, whatever becomes of our explanation
         click.echo(f"envcheck: the failure could not be explained: {error}", err=True)
-    if outcome.unwatched:
-        click.echo(f"envcheck: its output was not read to the end ({outcome.unwatched}).", err=True)
+    if outcome.watch_error:
+        click.echo(f"envcheck: its output was not read to the end ({outcome.watch_error}).", err=True)
 
 
 def _machine(command: tuple[str, ...]) -> Snapshot:
@@ -97,13 +97,13 @@ def _machine(command: tuple[str, ...]) -> Snapshot:
 def _python_of(program: str) -> str:
     """Return the path of the Python that a program is or that its first line names; "" for neither."""
     from envcheck.host.local import LocalHost
-    from envcheck.model import value_of
+    from envcheck.model import get_value
 
     host = LocalHost()
     name = PurePath(program).name
-    path = value_of(host.find_program(program)) or "" if name == program else program
+    path = get_value(host.find_program(program)) or "" if name == program else program
     if re.fullmatch(r"python[\d.]*t?(?:\.exe)?", name):
         return path
-    first = (value_of(host.read_text(path, 256)) or "").partition("\n")[0] if path else ""
+    first = (get_value(host.read_text(path, 256)) or "").partition("\n")[0] if path else ""
     named = re.match(r"#!\s*(/\S*/python[\d.]*t?)\b", first)
     return named.group(1) if named else ""

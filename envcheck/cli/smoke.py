@@ -18,7 +18,7 @@ from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
 from envcheck.frameworks import framework_names
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.local import LocalHost
-from envcheck.host.process import interrupted_when_told, start_thread
+from envcheck.host.process import interrupt_on_signal, start_thread
 from envcheck.host.protocol import Host
 from envcheck.model import (
     COMPATIBLE,
@@ -32,12 +32,12 @@ from envcheck.model import (
     Unknown,
     dataclass,
     numbers,
-    replaced,
+    replace,
 )
 from envcheck.model.text import inert
 from envcheck.probes.collection import Redactor
 from envcheck.probes.gpus import collect_gpus
-from envcheck.probes.packages import read_installed
+from envcheck.probes.packages import read_installation
 from envcheck.probes.python import PythonChoice, PythonSelection, choose_python
 from envcheck.smoke.devices import (
     DRIVER,
@@ -173,7 +173,7 @@ class Inspected:
     @classmethod
     def by(cls, host: Host, python: str, told: Mapping[str, Any]) -> Inspected:
         """Read what a Python told."""
-        return cls(python, read_installed(host, told).distributions, host.system)
+        return cls(python, read_installation(host, told).distributions, host.system)
 
 
 def gpus_of(host: Host, wanted: SmokeOptions) -> Fact[tuple[Gpu, ...]]:
@@ -191,9 +191,9 @@ def run(
     titles = tuple(item.title for item in frameworks)
     session = Session(wanted.level, (), choice.left_out, unread, wanted.expect, titles, inspected.system)
     jobs = jobs_of(frameworks, choice.devices, wanted.level, cpu=not wanted.gpus)
-    with interrupted_when_told():  # else what the processes wrote would stay
+    with interrupt_on_signal():  # else what the processes wrote would stay
         session = _run(session, wanted, inspected, jobs, while_it_runs)
-    redacted: Session = Redactor.of(os.environ).value(session)
+    redacted: Session = Redactor.from_environment(os.environ).redact(session)
     return with_findings(redacted)
 
 
@@ -206,7 +206,7 @@ def with_findings(session: Session, context: Context | None = None) -> Session:
     from envcheck.remedies.situation import Situation
 
     situation = Situation(context or _unread_machine(session.system))
-    told: Session = replaced(session, findings=tuple(with_remedy(item, situation) for item in found))
+    told: Session = replace(session, findings=tuple(with_remedy(item, situation) for item in found))
     return told
 
 
@@ -254,7 +254,7 @@ def _run(
         for each in run_jobs(task, jobs, progress.begins):
             progress.ends(each)
             runs.append(each)
-        done: Session = replaced(session, runs=tuple(runs))
+        done: Session = replace(session, runs=tuple(runs))
         keep = verdict_of(done) != COMPATIBLE
         return done if keep else _without_logs(done)
     finally:
@@ -276,7 +276,7 @@ def _task(wanted: SmokeOptions, inspected: Inspected, folder: str) -> Task:
 
 
 def _without_logs(session: Session) -> Session:
-    without: Session = replaced(session, runs=tuple(replaced(each, log="") for each in session.runs))
+    without: Session = replace(session, runs=tuple(replace(each, log="") for each in session.runs))
     return without
 
 

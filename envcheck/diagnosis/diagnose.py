@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from envcheck.model import INCOMPATIBLE, Report, replaced
+from envcheck.model import INCOMPATIBLE, Report, replace
 
 if TYPE_CHECKING:
     from envcheck.remedies.situation import Situation
@@ -26,7 +26,7 @@ def diagnose(
     """
     from envcheck.rules import evaluate  # explaining a log needs no rules
 
-    report: Report = replaced(evaluate(context, only), inspected=inspected)
+    report: Report = replace(evaluate(context, only), inspected=inspected)
     if all(item.problem is None for item in report.findings):
         return report
     from envcheck.remedies.situation import Situation  # a machine that is well needs no remedy
@@ -42,7 +42,7 @@ def with_remedies(report: Report, situation: Situation, *, strictly: bool = Fals
     from envcheck.remedies import with_remedy
 
     findings = tuple(with_remedy(item, situation) for item in report.findings)
-    found: Report = replaced(report, findings=findings)
+    found: Report = replace(report, findings=findings)
     if not any(item.verdict == INCOMPATIBLE for item in findings):
         return found
     from envcheck.diagnosis.planned import with_planned_remedies

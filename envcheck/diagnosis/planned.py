@@ -14,8 +14,8 @@ from envcheck.model import (
     Remedy,
     Report,
     dataclass,
-    replaced,
-    value_of,
+    get_value,
+    replace,
 )
 from envcheck.model.actions import CONDA, PIP, SYSTEM
 from envcheck.model.plans import Environment, Plan, PlannedRelease
@@ -81,7 +81,7 @@ def with_planned_remedies(report: Report, situation: Situation, *, strictly: boo
     if found is None:
         return report
     findings = tuple(_mended(item, found) if (item.id, item.message) in gone else item for item in report.findings)
-    changed: Report = replaced(report, findings=findings)
+    changed: Report = replace(report, findings=findings)
     return changed
 
 
@@ -111,7 +111,7 @@ def _mended(finding: Finding, plan: Remedy) -> Finding:
     own, ways = finding.fix, plan.alternatives
     if own is not None and any(action.scope == SYSTEM for action in own.actions):
         ways = (*ways, Alternative(own.summary, own.actions))
-    changed: Finding = replaced(finding, fix=replaced(plan, alternatives=ways))
+    changed: Finding = replace(finding, fix=replace(plan, alternatives=ways))
     return changed
 
 
@@ -254,7 +254,7 @@ def _own_folder(context: Context, *, is_condas: bool) -> str:
     python = context.facts.python
     if isinstance(python.externally_managed, Known) and python.externally_managed.value:
         return ""
-    prefix = value_of(python.prefix) or ""
+    prefix = get_value(python.prefix) or ""
     if is_typeable(prefix):
         return prefix
     return "" if is_condas else "environment"
@@ -305,5 +305,5 @@ def _fitted(context: Context, made: Environment, releases: list[PlannedRelease],
 
 def _with_python(action: Action, planned: str, python: str) -> Action:
     """Return an action for the interpreter that is there in place of the planned one."""
-    changed: Action = replaced(action, python=python) if getattr(action, "python", None) == planned else action
+    changed: Action = replace(action, python=python) if getattr(action, "python", None) == planned else action
     return changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from envcheck.actions import AskPerson, CreateEnvironment, InstallPackages, RunEnvcheck
-from envcheck.model import INCOMPATIBLE, NOTE, Finding, Report, replaced
+from envcheck.model import INCOMPATIBLE, NOTE, Finding, Report, replace
 from envcheck.model.actions import SYSTEM, USER, Action, Step, Trace
 from envcheck.plan.steps import with_purpose
 from envcheck.rules.catalogue import catalogue
@@ -34,7 +34,7 @@ def with_steps(report: Report) -> Report:
         _checked(report, steps, number, [name for name in last if last[name] == number and name in wrong])
         for number in range(1, len(steps) + 1)
     )
-    changed: Report = replaced(report, steps=named)
+    changed: Report = replace(report, steps=named)
     return changed
 
 
@@ -44,7 +44,7 @@ def _add(steps: list[Step], action: Action, finding_id: str) -> int:
         joined = _joined(step.action, action)
         if joined is not None:
             resolves = tuple(dict.fromkeys((*step.resolves, finding_id)))
-            steps[place] = replaced(step, action=joined, resolves=resolves)
+            steps[place] = replace(step, action=joined, resolves=resolves)
             return place + 1
     steps.append(Step("", action, (finding_id,)))
     return len(steps)
@@ -52,7 +52,7 @@ def _add(steps: list[Step], action: Action, finding_id: str) -> int:
 
 def _joined(first: Action, second: Action) -> Action | None:
     """Join two actions into one; None where they stay two."""
-    if first == second or replaced(second, purpose=first.purpose) == first:
+    if first == second or replace(second, purpose=first.purpose) == first:
         return first
     return first.joined_with(second) if isinstance(first, InstallPackages) else None
 
@@ -63,21 +63,21 @@ def _by_hand(finding: Finding, what: str) -> AskPerson:
 
 def _checked(report: Report, steps: list[Step], number: int, mended: list[str]) -> Step:
     """Name a step by its number, and have the doctor see what is mended once it is taken."""
-    step: Step = replaced(steps[number - 1], id=f"step-{number}")
+    step: Step = replace(steps[number - 1], id=f"step-{number}")
     if not mended:
         return step
     own = [one.action for one in steps[:number] if set(one.resolves) & set(step.resolves)]
     made = [action.folder for action in own if isinstance(action, CreateEnvironment) and action.folder]
     looked_at = ("--env", made[-1]) if made else report.inspected
     doctor = RunEnvcheck(("doctor", *looked_at, *report.wanted, "--only", ",".join(mended)))
-    checked: Step = replaced(step, check=Trace(doctor.command()))
+    checked: Step = replace(step, check=Trace(doctor.command()))
     return checked
 
 
 def marked(report: Report, exists: Callable[[str], bool]) -> Report:
     """Have each remedy that makes an environment say so where its folder is there."""
     findings = tuple(_marked(item, exists) for item in report.findings)
-    changed: Report = replaced(report, findings=findings)
+    changed: Report = replace(report, findings=findings)
     return changed
 
 
@@ -88,8 +88,8 @@ def _marked(finding: Finding, exists: Callable[[str], bool]) -> Finding:
         return finding
     summary = f"{finding.fix.summary} {taken[0]} is there already: put another folder in its place."
     actions = tuple(
-        replaced(item, existed=True) if isinstance(item, CreateEnvironment) and item.folder in taken else item
+        replace(item, existed=True) if isinstance(item, CreateEnvironment) and item.folder in taken else item
         for item in finding.fix.actions
     )
-    changed: Finding = replaced(finding, fix=replaced(finding.fix, summary=summary, actions=actions))
+    changed: Finding = replace(finding, fix=replace(finding.fix, summary=summary, actions=actions))
     return changed

@@ -1,1 +1,1 @@
-"""What differs between two machines, most likely cause first."""
+"""The differences between two machines, the most likely cause first."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from envcheck.actions import InstallPackages
-from envcheck.diff.facts import Difference, Led, compare_facts, comparisons
+from envcheck.diff.facts import Difference, LinkedFinding, compare_facts, load_comparisons
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -20,44 +19,111 @@ from envcheck.model import (
     Report,
     Snapshot,
     dataclass,
+    replace,
 )
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.registry import RULES
 
+# Areas that no finding mentions, but that frameworks may depend on: a difference that was not read there counts.
+_DECISIVE = ("system", "frameworks", "driver", "gpus")
+
 
 @dataclass(frozen=True)
-class Told:
-    """A finding of one machine or both, with what it rests on and the distributions its fix would install."""
+class Machine:
+    """One of the two machines, and its report."""
 
-    led: Led
+    snapshot: Snapshot
+    report: Report
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The differences between two machines, the most likely cause first."""
+
+    a: Machine
+    b: Machine
+    verdict: str  # compatible: nothing that matters differs; incompatible: something does; undetermined
+    differences: tuple[Difference, ...]
+    unexplained: tuple[LinkedFinding, ...]  # findings of one machine that no difference explains
+
+    @property
+    def mattering(self) -> tuple[Difference, ...]:
+        """List the differences that matter to the installed frameworks."""
+        return tuple(item for item in self.differences if item.matters)
+
+
+def compare(a: Snapshot, b: Snapshot, matrix: Matrix, target: Target) -> Comparison:
+    """Compare two machines by the same rules, matrix and target. Raises TargetError for a requirement."""
+    machines = [Machine(item, _build_report(Context(item.facts, matrix, target))) for item in (a, b)]
+    found, unexplained = link_findings(compare_facts(a.facts, b.facts), machines[0].report, machines[1].report)
+    ranked = tuple(sorted(found, key=_rank))
+    verdict = _judge(ranked, unexplained, machines)
+    return Comparison(machines[0], machines[1], verdict, ranked, tuple(unexplained))
+
+
+def _build_report(context: Context) -> Report:
+    """Judge a machine and add remedies: what a remedy installs tells which difference a finding is about."""
+    report, situation = evaluate(context), Situation(context)
+    return replace(report, findings=tuple(with_remedy(item, situation) for item in report.findings))
+
+
+def _rank(item: Difference) -> tuple[int, int, int, str, str]:
+    """Rank: the primary cause on one machine, then what they must agree on, then area by area."""
+    links = [link for link in item.findings if link.on != "both"]
+    if any(link.primary for link in links):
+        weight = 0
+    elif item.agree or any(link.severity == ERROR for link in links):
+        weight = 1
+    else:
+        weight = 2 if item.matters else 3
+    return weight, load_comparisons().areas.index(item.area), 1 if item.unread else 0, item.fact, item.key
+
+
+def _judge(differences: tuple[Difference, ...], unexplained: list[LinkedFinding], machines: list[Machine]) -> str:
+    if any(item.matters for item in differences) or unexplained:
+        return INCOMPATIBLE
+    is_unread = any(item.unread and item.area in _DECISIVE for item in differences)
+    if is_unread or any(machine.report.verdict == UNDETERMINED for machine in machines):
+        return UNDETERMINED
+    return COMPATIBLE
+
+
+@dataclass(frozen=True)
+class FindingEvidence:
+    """A finding of one machine or both, with its evidence and the distributions that its fix installs."""
+
+    link: LinkedFinding
     evidence: tuple[Evidence, ...]
     installs: frozenset[str]
 
 
-def leads(differences: Sequence[Difference], a: Report, b: Report) -> tuple[list[Difference], list[Led]]:
-    """Give each difference its findings; return also the findings that one machine alone has and none carries.
+def link_findings(
+    differences: Sequence[Difference], a: Report, b: Report
+) -> tuple[list[Difference], list[LinkedFinding]]:
+    """Add its findings to each difference; return also the findings of one machine that no difference explains.
 
-    A finding whose evidence names no difference goes to those that its rule reads.
+    Without a difference in its evidence, a finding of one machine belongs to the facts that its rule reads.
     """
-    carried: dict[int, list[Led]] = {}
-    left: list[Led] = []
-    for told in _findings(a, b):
-        places = [place for place, item in enumerate(differences) if _leads_to(item, told)]
-        if not places and told.led.on != "both":
-            places = _fallback(told.led, differences)
+    links: dict[int, list[LinkedFinding]] = {}
+    unexplained: list[LinkedFinding] = []
+    for item in _match_findings(a, b):
+        is_shared = item.link.on == "both"
+        places = [place for place, difference in enumerate(differences) if _is_explained_by(item, difference)]
+        if not places and not is_shared:
+            places = _find_facts_of_rule(item.link, differences)
         for place in places:
-            carried.setdefault(place, []).append(told.led)
-        if not places and told.led.on != "both" and told.led.severity != NOTE:
-            left.append(told.led)
-    given = [replace(item, findings=tuple(carried.get(place, ()))) for place, item in enumerate(differences)]
-    return given, left
+            links.setdefault(place, []).append(item.link)
+        if not places and not is_shared and item.link.severity != NOTE:
+            unexplained.append(item.link)
+    linked = [replace(item, findings=tuple(links.get(place, ()))) for place, item in enumerate(differences)]
+    return linked, unexplained
 
 
-def _fallback(led: Led, differences: Sequence[Difference]) -> list[int]:
-    """Choose the facts that the rules of a finding read, or else what kind of system each machine is."""
-    needs = {name for rule in RULES if rule.id == led.id for name in rule.needs}
+def _find_facts_of_rule(link: LinkedFinding, differences: Sequence[Difference]) -> list[int]:
+    """Find the differences in facts that the rules of a finding read, else in the operating system."""
+    needs = {name for rule in RULES if rule.id == link.id for name in rule.needs}
     read = [place for place, item in enumerate(differences) if item.fact in needs and _is_whole(item)]
     return read or [place for place, item in enumerate(differences) if item.fact == "host.os" and not item.unread]
 
@@ -67,118 +133,51 @@ def _is_whole(item: Difference) -> bool:
     return not item.key or item.agree or item.fact in {"gpus", "python.extensions", "driver.device_nodes"}
 
 
-def _findings(a: Report, b: Report) -> Iterator[Told]:
-    """Join the findings of two machines: one that both have with the same severity is on both."""
+def _match_findings(a: Report, b: Report) -> Iterator[FindingEvidence]:
+    """Match the findings of two machines by id and severity."""
     mine, other = ({(item.id, item.severity): item for item in report.findings} for report in (a, b))
     for key in dict.fromkeys([*mine, *other]):
-        found = [item for item in (mine.get(key), other.get(key)) if item is not None]
-        on = "both" if len(found) > 1 else "a" if key in mine else "b"
-        led = Led(*key[:1], on, key[1], any(item.primary for item in found))
-        evidence = tuple(one for item in found for one in item.evidence)
-        yield Told(led, evidence, frozenset(name for item in found for name in _installs(item)))
+        findings = [item for item in (mine.get(key), other.get(key)) if item is not None]
+        on = "both" if len(findings) > 1 else "a" if key in mine else "b"
+        link = LinkedFinding(key[0], on, key[1], any(item.primary for item in findings))
+        evidence = tuple(each for item in findings for each in item.evidence)
+        yield FindingEvidence(link, evidence, frozenset(name for item in findings for name in _list_installs(item)))
 
 
-def _installs(finding: Finding) -> Iterator[str]:
-    """Name what a fix would install: `pip install 'numpy<2'` names numpy."""
+def _list_installs(finding: Finding) -> Iterator[str]:
+    """List what a fix installs: `pip install 'numpy<2'` installs numpy."""
     for action in finding.fix.actions if finding.fix else ():
         if isinstance(action, InstallPackages):
-            yield from (_words(text)[0] for text in action.requirements)
+            yield from (_split_names(text)[0] for text in action.requirements)
 
 
-def _leads_to(item: Difference, told: Told) -> bool:
-    if any(_speaks(one, item) for one in told.evidence):
+def _is_explained_by(item: FindingEvidence, difference: Difference) -> bool:
+    if any(_mentions(evidence, difference) for evidence in item.evidence):
         return True
-    about_python = any(one.fact.startswith("python.") for one in told.evidence)
-    return about_python and item.fact == "python.distributions" and item.key in told.installs
+    is_about_python = any(evidence.fact.startswith("python.") for evidence in item.evidence)
+    return is_about_python and difference.fact == "python.distributions" and difference.key in item.installs
 
 
-def _speaks(evidence: Evidence, item: Difference) -> bool:
-    """Tell whether evidence speaks of a difference: by its fact, and by its key where the fact holds several things."""
+def _mentions(evidence: Evidence, item: Difference) -> bool:
+    """Tell whether evidence is about a difference: by fact, and by key for a fact of several items."""
     if evidence.fact == item.fact:
-        return not item.key or _names_key(evidence.shown, item)
+        return not item.key or _mentions_key(evidence.shown, item)
     if evidence.fact in item.names or evidence.fact in {item.key, f"{item.fact} {item.key}"}:
         return True
     part = evidence.fact.removeprefix(f"{item.fact}.")
     if part != evidence.fact and item.key:  # gpus.kernel_driver is "1 kernel driver" of gpus
         return part.replace("_", " ") in item.key
-    return evidence.fact.startswith(comparisons().facts[item.fact].evidence or "\0")
+    return evidence.fact.startswith(load_comparisons().facts[item.fact].evidence or "\0")
 
 
-def _names_key(shown: str, item: Difference) -> bool:
-    """Tell whether what evidence shows is about this one of several: "numpy 2.1.0", or all of them: "not found"."""
+def _mentions_key(shown: str, item: Difference) -> bool:
+    """Tell whether the text of evidence is about one item, "numpy 2.1.0", or about all: "not found"."""
     if item.fact == "gpus":
         return item.a in shown or item.b in shown or shown.endswith("found")
     names = {item.key, *(name.partition(" ")[0] for name in item.names)}
-    return bool(names & set(_words(shown))) or shown.endswith("found")
+    return bool(names & set(_split_names(shown))) or shown.endswith("found")
 
 
-def _words(shown: str) -> list[str]:
-    """Split what evidence shows into names: "tensorflow 2.15.1: Requires-Dist numpy<2.0.0" holds numpy."""
+def _split_names(shown: str) -> list[str]:
+    """Split the text of evidence into names: "tensorflow 2.15.1: Requires-Dist numpy<2.0.0" contains numpy."""
     return [word.rstrip(".").lower() for word in re.findall(r"/dev/[\w/-]+|[A-Za-z0-9][\w.-]*", shown)]
-
-
-# What no finding speaks of, but a framework may not do without when it could not be read on one machine.
-_DECISIVE = ("system", "frameworks", "driver", "gpus")
-
-
-@dataclass(frozen=True)
-class Machine:
-    """One of the two machines with what the rules say of it."""
-
-    snapshot: Snapshot
-    report: Report
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What differs between two machines, most likely cause first."""
-
-    a: Machine
-    b: Machine
-    verdict: str  # compatible: nothing that matters differs; incompatible: something does; undetermined
-    differences: tuple[Difference, ...]
-    unexplained: tuple[Led, ...]  # findings of one machine alone that no difference carries
-
-    @property
-    def mattering(self) -> tuple[Difference, ...]:
-        """List the differences that matter to the frameworks installed."""
-        return tuple(item for item in self.differences if item.matters)
-
-
-def compare(a: Snapshot, b: Snapshot, matrix: Matrix, target: Target) -> Comparison:
-    """Compare two machines, judged by the same rules, matrix and target. Raises TargetError for a requirement."""
-    machines = [Machine(item, _judged(Context(item.facts, matrix, target))) for item in (a, b)]
-    found, left = leads(compare_facts(a.facts, b.facts), machines[0].report, machines[1].report)
-    ranked = tuple(sorted(found, key=_order))
-    return Comparison(machines[0], machines[1], _verdict(ranked, left, machines), ranked, tuple(left))
-
-
-def _judged(context: Context) -> Report:
-    """Judge a machine; what its remedies would install tells which difference a finding is about."""
-    report, situation = evaluate(context), Situation(context)
-    return replace(report, findings=tuple(with_remedy(item, situation) for item in report.findings))
-
-
-def _order(item: Difference) -> tuple[int, int, int, str, str]:
-    """Rank: what leads to a primary cause of one machine alone, what they must agree on, then area by area."""
-    led = [one for one in item.findings if one.on != "both"]
-    if any(one.primary for one in led):
-        weight = 0
-    elif item.agree or any(one.severity == ERROR for one in led):
-        weight = 1
-    else:
-        weight = 2 if item.matters else 3
-    return weight, _area(item), 1 if item.unread else 0, item.fact, item.key
-
-
-def _area(item: Difference) -> int:
-    return comparisons().areas.index(item.area)
-
-
-def _verdict(differences: tuple[Difference, ...], left: list[Led], machines: list[Machine]) -> str:
-    if any(item.matters for item in differences) or left:
-        return INCOMPATIBLE
-    unread = any(item.unread and item.area in _DECISIVE for item in differences)
-    if unread or any(machine.report.verdict == UNDETERMINED for machine in machines):
-        return UNDETERMINED
-    return COMPATIBLE

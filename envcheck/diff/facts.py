@@ -26,60 +26,18 @@ from envcheck.model import (
     ToolkitInstall,
     Unknown,
     dataclass,
+    get_value,
+    replace,
 )
 
 NONE = "none"
-_TOLD = 12  # items of a set that are spelled out
+_MAX_ITEMS = 12  # items of a set that are listed
+Pair = tuple[Fact[Any], Fact[Any]]
 
 
 @dataclass(frozen=True)
-class Side:
-    """What one machine says: `text` for people; `unread` when it could not be told."""
-
-    text: str
-    unread: bool = False
-
-
-def side_of(fact: Fact[Any]) -> Side:
-    """Say a fact of one value."""
-    if isinstance(fact, Known):
-        return Side(said(fact.value))
-    if isinstance(fact, Absent):
-        return Side(NONE)
-    return unread(fact)
-
-
-def unread(fact: Unknown) -> Side:
-    """Say that a fact could not be told."""
-    return Side(f"not read ({fact.why})", unread=True)
-
-
-def presence_of(fact: Fact[Any]) -> Side:
-    """Say whether something is there at all; where it lies differs from machine to machine."""
-    return Side("found") if isinstance(fact, Known) else side_of(fact)
-
-
-def said(value: Any) -> str:
-    """Write a value: yes and no for truth, items separated by blanks."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (tuple, list)):
-        return " ".join(map(str, value)) or NONE
-    if isinstance(value, Mapping):
-        return " ".join(f"{name}={item}" for name, item in value.items()) or NONE
-    return str(value)
-
-
-def only_here(mine: frozenset[str], other: frozenset[str]) -> str:
-    """Write what one set has beyond another."""
-    beyond = sorted(mine - other)
-    rest = f" and {len(beyond) - _TOLD} more" if len(beyond) > _TOLD else ""
-    return (" ".join(beyond[:_TOLD]) + rest) or "nothing more"
-
-
-@dataclass(frozen=True)
-class Led:
-    """A finding that a difference leads to, and on which machine: a, b or both."""
+class LinkedFinding:
+    """A finding that a difference leads to, and its machine: a, b or both."""
 
     id: str
     on: str
@@ -88,40 +46,48 @@ class Led:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """One fact that the two machines do not share."""
+class Subject:
+    """What is compared: a fact, or one of several items in it."""
 
     fact: str  # dotted name: driver.release, python.distributions
-    key: str  # which of several: numpy, libcudart.so.12, tensorflow.cuda_version; "" where the fact is one value
+    key: str  # the item: numpy, libcudart.so.12, tensorflow.cuda_version; "" for the whole fact
     label: str  # in words: "driver release"
     area: str  # of data/diff.json, which ranks them
-    a: str
-    b: str
-    unread: bool  # on one of the machines it could not be told
+    names: tuple[str, ...] = ()  # other names of the subject in the evidence of findings
     agree: bool = False  # the machines must agree on it: a framework's release, CUDA and cuDNN
-    names: tuple[str, ...] = ()  # what the evidence of a finding may call it beside its fact
-    findings: tuple[Led, ...] = ()
-
-    @property
-    def matters(self) -> bool:
-        """Say whether it leads to a finding that one machine alone has, or to frameworks that do not agree."""
-        return self.agree or any(led.on != "both" and led.severity != "note" for led in self.findings)
 
 
 @dataclass(frozen=True)
-class Subject:
-    """What two machines are compared in: a fact, or one of several things it holds."""
+class Difference:
+    """One fact that differs between the machines; its first fields are those of `Subject`."""
 
     fact: str
     key: str
     label: str
     area: str
-    names: tuple[str, ...] = ()  # what the evidence of a finding may call it beside its fact
+    a: str
+    b: str
+    unread: bool  # unknown on one of the machines
     agree: bool = False
+    names: tuple[str, ...] = ()
+    findings: tuple[LinkedFinding, ...] = ()
+
+    @property
+    def matters(self) -> bool:
+        """Tell whether it leads to a finding of one machine, or to frameworks that differ."""
+        return self.agree or any(link.on != "both" and link.severity != "note" for link in self.findings)
 
 
-def differ(subject: Subject, a: Side, b: Side) -> list[Difference]:
-    """Return the difference of two sides, if they differ."""
+@dataclass(frozen=True)
+class Side:
+    """The value on one machine: `text` for people; `unread` for an unknown value."""
+
+    text: str
+    unread: bool = False
+
+
+def compare_sides(subject: Subject, a: Side, b: Side) -> list[Difference]:
+    """Return the difference between two sides, if any; two unknown sides do not differ."""
     if a == b or (a.unread and b.unread):
         return []
     unread = a.unread or b.unread
@@ -140,6 +106,34 @@ def differ(subject: Subject, a: Side, b: Side) -> list[Difference]:
     ]
 
 
+def describe(fact: Fact[Any]) -> Side:
+    """Describe a fact of one value."""
+    if isinstance(fact, Unknown):
+        return Side(f"not read ({fact.why})", unread=True)
+    return Side(format_value(fact.value) if isinstance(fact, Known) else NONE)
+
+
+def describe_presence(fact: Fact[Any]) -> Side:
+    """Describe whether something exists; its place differs from machine to machine."""
+    return Side("found") if isinstance(fact, Known) else describe(fact)
+
+
+def describe_reading(fact: Fact[Any]) -> Side:
+    """Describe whether a fact of several items could be read."""
+    return describe(fact) if isinstance(fact, Unknown) else Side("read")
+
+
+def format_value(value: Any) -> str:
+    """Format a value: yes or no for a truth value, items separated by spaces."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (tuple, list)):
+        return " ".join(map(str, value)) or NONE
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={item}" for name, item in value.items()) or NONE
+    return str(value)
+
+
 @dataclass(frozen=True)
 class ComparedFact:
     """How a fact is compared."""
@@ -147,7 +141,7 @@ class ComparedFact:
     area: str
     comparison: str  # value, presence, set, table ...
     label: str
-    evidence: tuple[str, ...] = ()  # beginnings of what evidence about it may be called
+    evidence: tuple[str, ...] = ()  # prefixes of the names that evidence about it may have
 
 
 @dataclass(frozen=True)
@@ -158,12 +152,94 @@ class Comparisons:
     facts: Mapping[str, ComparedFact]
 
 
-def comparisons() -> Comparisons:
-    """Return how each fact is compared."""
+def load_comparisons() -> Comparisons:
+    """Load how each fact is compared."""
     return load_data("diff", Comparisons)
 
 
-# What is compared of a GPU; its number, address, use and processes are its own.
+def compare_facts(a: Facts, b: Facts) -> list[Difference]:
+    """List every difference in the order of the facts."""
+    needed = {"distributions": list_needed_names(a) | list_needed_names(b)}
+    is_same_system = not compare_sides(Subject("host.os", "", "", ""), describe(a.host.os), describe(b.host.os))
+    differences: list[Difference] = []
+    for name, row in load_comparisons().facts.items():
+        subject, kind = Subject(name, "", row.label, row.area), row.comparison
+        pair = (_get_fact(a, name), _get_fact(b, name))
+        if kind == "frameworks":
+            differences += compare_frameworks(pair, libraries=is_same_system)
+        elif kind == "set":
+            differences += _compare_sets(subject, pair)
+        elif kind in _ITEMS:
+            differences += _compare_items(subject, pair, _ITEMS[kind], needed.get(kind, frozenset()))
+        else:
+            pair = (resolve_roots(a, pair[0]), resolve_roots(b, pair[1])) if kind in {"root", "roots"} else pair
+            differences += compare_sides(subject, *map(_DESCRIBE.get(kind, describe), pair))
+    return differences
+
+
+def _get_fact(facts: Facts, name: str) -> Fact[Any]:
+    value: Any = facts
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value  # type: ignore[no-any-return]  # every leaf of Facts is a fact
+
+
+def _compare_sets(subject: Subject, pair: Pair) -> list[Difference]:
+    """Compare unordered items; each side shows only the items that the other lacks."""
+    if not all(isinstance(fact, Known) for fact in pair):
+        return compare_sides(subject, *map(describe, pair))
+    a, b = (frozenset(get_value(fact) or ()) for fact in pair)
+    return compare_sides(subject, Side(_format_extra(a - b)), Side(_format_extra(b - a))) if a != b else []
+
+
+def _format_extra(items: frozenset[str]) -> str:
+    extra = sorted(items)
+    rest = f" and {len(extra) - _MAX_ITEMS} more" if len(extra) > _MAX_ITEMS else ""
+    return (" ".join(extra[:_MAX_ITEMS]) + rest) or "nothing more"
+
+
+def _compare_items(
+    subject: Subject, pair: Pair, index: Callable[[Any], dict[str, Any]], needed: frozenset[str]
+) -> list[Difference]:
+    """Compare the items of a fact by their keys; `needed` keys belong to the area of needed distributions."""
+    if any(isinstance(fact, Unknown) for fact in pair):
+        return compare_sides(subject, *map(describe_reading, pair))
+    a, b = (index(fact.value) if isinstance(fact, Known) else {} for fact in pair)
+    differences: list[Difference] = []
+    for key in sorted({*a, *b}):
+        sides = [Side(format_value(items[key])) if key in items else Side(NONE) for items in (a, b)]
+        area = "needed" if key in needed else subject.area
+        item = replace(subject, key=key, label=f"{subject.label} {key}", area=area)
+        differences += compare_sides(item, *sides)
+    return differences
+
+
+def _index_versions(distributions: tuple[Distribution, ...]) -> dict[str, str]:
+    """Map distributions to their versions."""
+    first = _keep_first(distributions)
+    return {name: item.version + (f" ({item.build})" if item.build else "") for name, item in first.items()}
+
+
+def _keep_first(distributions: Iterable[Distribution]) -> dict[str, Distribution]:
+    """Map names to distributions; Python imports the first of a name."""
+    kept: dict[str, Distribution] = {}
+    for item in distributions:
+        kept.setdefault(item.name, item)
+    return kept
+
+
+def _index_nodes(nodes: tuple[DeviceNode, ...]) -> dict[str, str]:
+    """Map device nodes to whether this user can open them."""
+    texts = {"yes": "can be opened", "no": "cannot be opened"}
+    sides = {node.path: describe(node.accessible).text for node in nodes}
+    return {path: texts.get(text, text) for path, text in sides.items()}
+
+
+def _index_dkms(modules: tuple[DkmsModule, ...]) -> dict[str, str]:
+    return {f"{item.version} for {item.kernel_release}": item.state for item in modules}
+
+
+# The compared properties of a GPU; its number, address, use and processes are its own.
 _GPU = {
     "name": "",
     "compute_capability": " compute capability",
@@ -174,118 +250,111 @@ _GPU = {
 }
 
 
-def versions(found: tuple[Distribution, ...]) -> dict[str, str]:
-    """Map distributions to their versions; the first of a name wins, as it does for Python."""
-    kept: dict[str, str] = {}
-    for item in found:
-        kept.setdefault(item.name, item.version + (f" ({item.build})" if item.build else ""))
-    return kept
-
-
-def nodes(found: tuple[DeviceNode, ...]) -> dict[str, str]:
-    """Map device nodes to whether they can be opened."""
-    openable = {"yes": "can be opened", "no": "cannot be opened"}
-    texts = {node.path: side_of(node.accessible).text for node in found}
-    return {path: openable.get(text, text) for path, text in texts.items()}
-
-
-def dkms(found: tuple[DkmsModule, ...]) -> dict[str, str]:
-    """Map driver modules to their state."""
-    return {f"{item.version} for {item.kernel_release}": item.state for item in found}
-
-
-def gpus(found: tuple[Gpu, ...]) -> dict[str, str]:
-    """Map each GPU's properties, by its place: "1 compute capability" to 8.0; what was not read is left out."""
-    kept: dict[str, str] = {}
-    for place, item in enumerate(found, 1):
+def _index_gpus(gpus: tuple[Gpu, ...]) -> dict[str, str]:
+    """Map the known properties of each GPU by its place: "1 compute capability" to 8.0."""
+    properties: dict[str, str] = {}
+    for place, gpu in enumerate(gpus, 1):
         for field, label in _GPU.items():
-            fact: Fact[Any] = getattr(item, field)
-            if isinstance(fact, (Known, Absent)):
-                kept[f"{place}{label}"] = side_of(fact).text
-    return kept
+            fact: Fact[Any] = getattr(gpu, field)
+            if not isinstance(fact, Unknown):
+                properties[f"{place}{label}"] = describe(fact).text
+    return properties
 
 
-def extensions(found: tuple[Extension, ...]) -> dict[str, str]:
-    """Map compiled extensions to the libraries they name."""
+def _index_extensions(extensions: tuple[Extension, ...]) -> dict[str, str]:
+    """Map compiled extensions to the libraries that they need."""
     needed: dict[str, set[str]] = {}
-    for item in found:
+    for item in extensions:
         needed.setdefault(item.distribution, set()).update(item.needed)
     return {name: " ".join(sorted(libraries)) for name, libraries in needed.items()}
 
 
-def kernels(found: tuple[JupyterKernel, ...]) -> dict[str, str]:
-    """Map Jupyter kernels to the fact that they are there."""
-    return {item.name: "registered" for item in found}
+def _index_kernels(kernels: tuple[JupyterKernel, ...]) -> dict[str, str]:
+    return {item.name: "registered" for item in kernels}
 
 
-def toolkits(fact: Fact[tuple[ToolkitInstall, ...]]) -> Side:
-    """Name the versions of all CUDA Toolkits, wherever they lie."""
+_ITEMS: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "table": dict,
+    "distributions": _index_versions,
+    "nodes": _index_nodes,
+    "dkms": _index_dkms,
+    "gpus": _index_gpus,
+    "extensions": _index_extensions,
+    "kernels": _index_kernels,
+}
+
+
+def _describe_toolkits(fact: Fact[tuple[ToolkitInstall, ...]]) -> Side:
+    """Describe the versions of all CUDA Toolkits, without their places."""
     if not isinstance(fact, Known):
-        return side_of(fact)
-    return Side(" ".join(sorted({side_of(item.version).text for item in fact.value})) or NONE)
+        return describe(fact)
+    return Side(" ".join(sorted({describe(item.version).text for item in fact.value})) or NONE)
 
 
-def copies(fact: Fact[tuple[LibraryInstall, ...]]) -> Side:
-    """Name the versions of all copies of a library, with their origin."""
+def _describe_copies(fact: Fact[tuple[LibraryInstall, ...]]) -> Side:
+    """Describe the versions of all copies of a library, with their origin."""
     if not isinstance(fact, Known):
-        return side_of(fact)
-    return Side(", ".join(sorted({f"{_version(item)} ({item.origin})" for item in fact.value})) or NONE)
+        return describe(fact)
+    return Side(", ".join(sorted({f"{_format_version(item)} ({item.origin})" for item in fact.value})) or NONE)
 
 
-def _version(item: LibraryInstall) -> str:
-    tellings = (item.library_version, item.package_version, item.header_version)
-    known = next((fact.value for fact in tellings if isinstance(fact, Known)), "unread version")
-    return known + (f" for CUDA {item.cuda_major.value}" if isinstance(item.cuda_major, Known) else "")
+def _format_version(item: LibraryInstall) -> str:
+    readings = (item.library_version, item.package_version, item.header_version)
+    version = next((fact.value for fact in readings if isinstance(fact, Known)), "unknown version")
+    return version + (f" for CUDA {item.cuda_major.value}" if isinstance(item.cuda_major, Known) else "")
 
 
-def rooted(facts: Facts, fact: Fact[Any]) -> Fact[str]:
-    """Turn the root of a CUDA Toolkit, or several, into versions: where it lies is each machine's own."""
+_DESCRIBE: dict[str, Callable[[Fact[Any]], Side]] = {
+    "presence": describe_presence,
+    "toolkits": _describe_toolkits,
+    "copies": _describe_copies,
+}
+
+
+def resolve_roots(facts: Facts, fact: Fact[Any]) -> Fact[str]:
+    """Replace the roots of CUDA Toolkits by their versions: places differ from machine to machine."""
     if not isinstance(fact, Known):
         return fact
-    installs = facts.toolkits.installs.value if isinstance(facts.toolkits.installs, Known) else ()
-    known = {item.root: said(item.version.value) for item in installs if isinstance(item.version, Known)}
+    installs = get_value(facts.toolkits.installs) or ()
+    versions = {item.root: item.version.value for item in installs if isinstance(item.version, Known)}
     roots = (fact.value,) if isinstance(fact.value, str) else fact.value
-    named = " ".join(known.get(root, "of unread version") for root in roots)
-    return Known(named or NONE, Source("file", "toolkit roots"))
+    text = " ".join(versions.get(root, "unknown version") for root in roots)
+    return Known(text or NONE, Source("file", "toolkit roots"))
 
 
-_FACT = "python.frameworks"
+_FRAMEWORKS = "python.frameworks"
 _AREA = "frameworks"
-# Cells of a build, in words; on the first three both machines must agree.
-_CELLS = {
+# Fields of a build in words; both machines must agree on the first three.
+_BUILD_FIELDS = {
     "cuda_build": "CUDA build of",
-    "cuda_version": "CUDA of",
-    "cudnn_version": "cuDNN of",
+    "cuda_version": "CUDA version of",
+    "cudnn_version": "cuDNN version of",
     "compute_capabilities": "GPU code of",
     "shadowed_by": "imported in place of",
 }
 _MUST_AGREE = ("cuda_build", "cuda_version", "cudnn_version")
-Pair = tuple[Fact[Any], Fact[Any]]
-
-
-def compare_frameworks(pair: Pair, *, libraries: bool) -> list[Difference]:
-    """List what differs between builds of one distribution; `libraries`: also where the loader finds theirs."""
-    if any(isinstance(fact, Unknown) for fact in pair):
-        sides = [unread(fact) if isinstance(fact, Unknown) else Side("read") for fact in pair]
-        return differ(Subject(_FACT, "", "frameworks", _AREA), *sides)
-    mine, other = _joined(*(fact.value if isinstance(fact, Known) else () for fact in pair))
-    found: list[Difference] = []
-    for name in sorted({*mine, *other}):
-        a, b = mine.get(name), other.get(name)
-        sides = [Side(_release(build, name) if build else NONE) for build in (a, b)]
-        names = tuple(f"{build.distribution} {build.version}" for build in (a, b) if build)
-        found += differ(Subject(_FACT, name, name, _AREA, names, agree=True), *sides)
-        if a is not None and b is not None:
-            found += _cells(name, a, b, names)
-            found += _libraries(name, a, b) if libraries else ()
-    return found
-
-
 Builds = dict[str, FrameworkBuild]
 
 
-def _joined(mine: Sequence[FrameworkBuild], other: Sequence[FrameworkBuild]) -> tuple[Builds, Builds]:
-    """Join builds by distribution, and by framework where each machine has just one of it: tensorflow, -cpu."""
+def compare_frameworks(pair: Pair, *, libraries: bool) -> list[Difference]:
+    """List the differences between builds of one distribution; `libraries`: also where the loader finds theirs."""
+    if any(isinstance(fact, Unknown) for fact in pair):
+        return compare_sides(Subject(_FRAMEWORKS, "", "frameworks", _AREA), *map(describe_reading, pair))
+    mine, other = _match_builds(*(get_value(fact) or () for fact in pair))
+    differences: list[Difference] = []
+    for name in sorted({*mine, *other}):
+        a, b = mine.get(name), other.get(name)
+        sides = [Side(_format_release(build, name) if build else NONE) for build in (a, b)]
+        names = tuple(f"{build.distribution} {build.version}" for build in (a, b) if build)
+        differences += compare_sides(Subject(_FRAMEWORKS, name, name, _AREA, names, agree=True), *sides)
+        if a is not None and b is not None:
+            differences += _compare_build_fields(name, a, b, names)
+            differences += _compare_libraries(name, a, b) if libraries else ()
+    return differences
+
+
+def _match_builds(mine: Sequence[FrameworkBuild], other: Sequence[FrameworkBuild]) -> tuple[Builds, Builds]:
+    """Match builds by distribution, or by framework where each machine has one of it: tensorflow, -cpu."""
     counts = [Counter(build.framework for build in builds) for builds in (mine, other)]
     single = {name for name in counts[0] if counts[0][name] == counts[1][name] == 1}
     first, second = (
@@ -295,157 +364,56 @@ def _joined(mine: Sequence[FrameworkBuild], other: Sequence[FrameworkBuild]) -> 
     return first, second
 
 
-def _release(build: FrameworkBuild, name: str) -> str:
+def _format_release(build: FrameworkBuild, name: str) -> str:
     return build.version if build.distribution == name else f"{build.distribution} {build.version}"
 
 
-def _cells(name: str, a: FrameworkBuild, b: FrameworkBuild, names: tuple[str, ...]) -> Iterator[Difference]:
-    for cell, words in _CELLS.items():
-        sides = (side_of(getattr(a, cell)), side_of(getattr(b, cell)))
-        subject = Subject(_FACT, f"{name}.{cell}", f"{words} {name}", _AREA, names, agree=cell in _MUST_AGREE)
-        yield from differ(subject, *sides)
+def _compare_build_fields(
+    name: str, a: FrameworkBuild, b: FrameworkBuild, names: tuple[str, ...]
+) -> Iterator[Difference]:
+    for field, words in _BUILD_FIELDS.items():
+        subject = Subject(_FRAMEWORKS, f"{name}.{field}", f"{words} {name}", _AREA, names, agree=field in _MUST_AGREE)
+        yield from compare_sides(subject, describe(getattr(a, field)), describe(getattr(b, field)))
 
 
-def _libraries(name: str, a: FrameworkBuild, b: FrameworkBuild) -> Iterator[Difference]:
-    """Compare what the loader finds; libraries that one build alone asks for follow from its release."""
-    mine, other = (_lookups(build) for build in (a, b))
+def _compare_libraries(name: str, a: FrameworkBuild, b: FrameworkBuild) -> Iterator[Difference]:
+    """Compare the lookups of libraries that both builds need; the others follow from the release."""
+    mine, other = ({item.soname: item for item in get_value(build.libraries) or ()} for build in (a, b))
     for soname in sorted({*mine} & {*other}):
-        sides = (_found(mine[soname]), _found(other[soname]))
         names = (soname, f"{soname} for cuDNN", f"library {soname}")
-        yield from differ(Subject(_FACT, f"{name}.{soname}", f"{soname} for {name}", "loader", names), *sides)
+        subject = Subject(_FRAMEWORKS, f"{name}.{soname}", f"{soname} for {name}", "loader", names)
+        yield from compare_sides(subject, _describe_lookup(mine[soname]), _describe_lookup(other[soname]))
 
 
-def _lookups(build: FrameworkBuild) -> dict[str, LibraryLookup]:
-    return {item.soname: item for item in (build.libraries.value if isinstance(build.libraries, Known) else ())}
-
-
-def _found(lookup: LibraryLookup) -> Side:
-    if not isinstance(lookup.found, Known):
-        here = " (a copy lies off the loader's path)" if lookup.elsewhere else ""
-        side = side_of(lookup.found)
-        return Side("not found" + here) if not side.unread else side
+def _describe_lookup(lookup: LibraryLookup) -> Side:
+    if isinstance(lookup.found, Unknown):
+        return describe(lookup.found)
+    if isinstance(lookup.found, Absent):
+        return Side("not found" + (" (a copy exists off the loader's path)" if lookup.elsewhere else ""))
     version = f" {lookup.version.value}" if isinstance(lookup.version, Known) else ""
     return Side(f"found{version}" + (f" by {lookup.via}" if lookup.via else ""))
 
 
-def needed_names(facts: Facts) -> frozenset[str]:
-    """Name the distributions that the frameworks of a machine need, through any number of others."""
-    installed, frameworks = facts.python.distributions, facts.python.frameworks
-    known = _first_of_name(installed.value) if isinstance(installed, Known) else {}
-    waiting = [build.distribution for build in (frameworks.value if isinstance(frameworks, Known) else ())]
-    seen: set[str] = set()
+def list_needed_names(facts: Facts) -> frozenset[str]:
+    """Return the distributions that the frameworks of a machine need, also through others."""
+    installed = _keep_first(get_value(facts.python.distributions) or ())
+    waiting = [build.distribution for build in get_value(facts.python.frameworks) or ()]
+    needed: set[str] = set()
     while waiting:
         name = waiting.pop()
-        if name not in seen:
-            seen.add(name)
-            waiting += _required(known[name].requires) if name in known else ()
-    return frozenset(seen)
+        if name not in needed:
+            needed.add(name)
+            waiting += _parse_required(installed[name].requires) if name in installed else ()
+    return frozenset(needed)
 
 
-def _first_of_name(found: Iterable[Distribution]) -> dict[str, Distribution]:
-    kept: dict[str, Distribution] = {}
-    for item in found:
-        kept.setdefault(item.name, item)
-    return kept
-
-
-def _required(requires: Iterable[str]) -> Iterator[str]:
-    """Name what Requires-Dist lines ask for; of what an extra brings, NVIDIA's libraries alone.
+def _parse_required(requires: Iterable[str]) -> Iterator[str]:
+    """Parse the names in Requires-Dist lines; of an extra only NVIDIA's libraries.
 
     nvidia-cudnn-cu12 (>=9.3) ; extra == 'and-cuda'
     """
     for line in requires:
-        named = re.match(r"\s*([A-Za-z0-9][\w.-]*)", line)
-        name = re.sub(r"[-_.]+", "-", named[1]).lower() if named else ""
+        match = re.match(r"\s*([A-Za-z0-9][\w.-]*)", line)
+        name = re.sub(r"[-_.]+", "-", match[1]).lower() if match else ""
         if name.startswith("nvidia-") or (name and "extra" not in line.partition(";")[2]):
             yield name
-
-
-def compare_facts(a: Facts, b: Facts) -> list[Difference]:
-    """List every difference, in the order of the facts."""
-    needed = needed_names(a) | needed_names(b)
-    same_system = not _one(("host.os", comparisons().facts["host.os"]), (a.host.os, b.host.os))
-    found: list[Difference] = []
-    for name, row in comparisons().facts.items():
-        pair = (_fact(a, name), _fact(b, name))
-        if row.comparison == "frameworks":
-            found += compare_frameworks(pair, libraries=same_system)
-        elif row.comparison == "distributions":
-            found += _distributions((name, row), pair, needed)
-        elif row.comparison in {"root", "roots"}:
-            found += _one((name, row), (rooted(a, pair[0]), rooted(b, pair[1])))
-        else:
-            found += _COMPARE[row.comparison]((name, row), pair)
-    return found
-
-
-def _fact(facts: Facts, name: str) -> Fact[Any]:
-    value: Any = facts
-    for part in name.split("."):
-        value = getattr(value, part)
-    return value  # type: ignore[no-any-return]  # every leaf of Facts is a fact
-
-
-Named = tuple[str, ComparedFact]
-
-
-def _whole(named: Named) -> Subject:
-    name, row = named
-    return Subject(name, "", row.label, row.area)
-
-
-def _one(named: Named, pair: Pair, say: Callable[[Fact[Any]], Side] = side_of) -> list[Difference]:
-    return differ(_whole(named), say(pair[0]), say(pair[1]))
-
-
-def _presence(named: Named, pair: Pair) -> list[Difference]:
-    return _one(named, pair, presence_of)
-
-
-def _set(named: Named, pair: Pair) -> list[Difference]:
-    """Compare unordered items; only those that one machine lacks are told."""
-    mine, other = (frozenset(fact.value) if isinstance(fact, Known) else frozenset() for fact in pair)
-    if all(isinstance(fact, Known) for fact in pair):
-        a, b = Side(only_here(mine, other)), Side(only_here(other, mine))
-        return differ(_whole(named), a, b) if mine != other else []
-    return _one(named, pair)
-
-
-def _table(named: Named, pair: Pair) -> list[Difference]:
-    return _by_key(named, pair, dict)
-
-
-def _by_key(
-    named: Named, pair: Pair, keyed: Callable[[Any], dict[str, Any]], needed: frozenset[str] = frozenset()
-) -> list[Difference]:
-    """Compare items one by one by what tells them apart; a side that was not read is told once."""
-    name, row = named
-    if any(isinstance(fact, Unknown) for fact in pair):
-        counted = [unread(fact) if isinstance(fact, Unknown) else Side("read") for fact in pair]
-        return differ(_whole(named), *counted)
-    mine, other = (keyed(fact.value) if isinstance(fact, Known) else {} for fact in pair)
-    found: list[Difference] = []
-    for key in sorted({*mine, *other}):
-        sides = [Side(said(items[key])) if key in items else Side(NONE) for items in (mine, other)]
-        area = "needed" if key in needed else row.area
-        found += differ(Subject(name, key, f"{row.label} {key}", area), *sides)
-    return found
-
-
-def _distributions(named: Named, pair: Pair, needed: frozenset[str]) -> list[Difference]:
-    return _by_key(named, pair, versions, needed)
-
-
-_COMPARE: dict[str, Callable[[Named, Pair], list[Difference]]] = {
-    "value": _one,
-    "presence": _presence,
-    "set": _set,
-    "table": _table,
-    "nodes": lambda named, pair: _by_key(named, pair, nodes),
-    "dkms": lambda named, pair: _by_key(named, pair, dkms),
-    "gpus": lambda named, pair: _by_key(named, pair, gpus),
-    "toolkits": lambda named, pair: _one(named, pair, toolkits),
-    "copies": lambda named, pair: _one(named, pair, copies),
-    "extensions": lambda named, pair: _by_key(named, pair, extensions),
-    "kernels": lambda named, pair: _by_key(named, pair, kernels),
-}

@@ -33,7 +33,7 @@ from envcheck.model import (
     Report,
     Source,
     dataclass,
-    replaced,
+    replace,
 )
 from envcheck.model.actions import ENVIRONMENT
 from envcheck.remedies import for_system, remedy_for
@@ -261,7 +261,7 @@ def judge_log(
     root = root_of(ordered)
     notes = [*(_noise_note(noise) or _healthy_note(log)), *_remedies(log)]
     if root is None:
-        return replaced(_without_cause(log, ordered, notes, has_noise=bool(noise)), system=log.os)
+        return replace(_without_cause(log, ordered, notes, has_noise=bool(noise)), system=log.os)
     found = [_finding(log, machine, claim, root) for claim in ordered if not second_reading(claim, root)]
     known = {finding.id for finding in found}
     system = next(filter(None, (Told(log, claim).system for claim in (root, *ordered))), "")
@@ -276,10 +276,10 @@ def _finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:
     own = finding_of(claim, root, remedy_for(claim.id, problem, situation))
     ruled = machine.finding(claim.id)
     if ruled is None:
-        return replaced(own, problem=problem)
+        return replace(own, problem=problem)
     described = situation.plan_command(problem.framework) if _installs_framework(ruled.fix, log.matrix) else ()
     fix = _joined(ruled.fix, own.fix, described)
-    joined: Finding = replaced(own, evidence=(*own.evidence, *ruled.evidence), fix=fix, problem=ruled.problem)
+    joined: Finding = replace(own, evidence=(*own.evidence, *ruled.evidence), fix=fix, problem=ruled.problem)
     return joined
 
 
@@ -300,11 +300,11 @@ def _joined(ruled: Remedy | None, own: Remedy | None, described: tuple[Action, .
     asked = [item for item in (*own.actions, *described) if isinstance(item, RunEnvcheck)]
     if not ruled.actions:
         steps = tuple(item for item in own.actions if item not in asked or item.words[0] != "doctor")
-        return replaced(ruled, actions=steps, alternatives=own.alternatives)
+        return replace(ruled, actions=steps, alternatives=own.alternatives)
     given = {*ruled.actions, *(item for way in ruled.alternatives for item in way.actions)}
     planned = [item for item in asked if item.words[0] == "plan" and len(item.words) > 2 and item not in given]
     ways = (Alternative("Plan for the machine as the log describes it.", tuple(planned[:1])),) if planned else ()
-    return replaced(ruled, alternatives=(*ruled.alternatives, *ways)) if ways else ruled
+    return replace(ruled, alternatives=(*ruled.alternatives, *ways)) if ways else ruled
 
 
 def _without_cause(log: Log, claims: tuple[Claim, ...], notes: list[Finding], *, has_noise: bool) -> Report:

@@ -9,7 +9,7 @@ from typing import Any
 
 from envcheck.explain.signatures import Event, compiled, noise, signatures_by_name
 from envcheck.matrix.query import Matrix
-from envcheck.model import Absent, Facts, Known, dataclass, major_minor, numbers, value_of
+from envcheck.model import Absent, Facts, Known, dataclass, get_value, major_minor, numbers
 
 _NOTHING = Facts()
 
@@ -75,7 +75,7 @@ class Log:
     @cached_property
     def os(self) -> str:
         """Name the operating system: linux, windows, darwin; "" unknown."""
-        stated = value_of(self.facts.host.os)
+        stated = get_value(self.facts.host.os)
         if stated:
             return stated
         named = self.first("os").lower()  # as PyTorch's collect_env names it
@@ -92,7 +92,7 @@ class Log:
     @cached_property
     def architecture(self) -> str:
         """Name the processor's architecture as the facts or the log tell it: x86_64, aarch64, arm64; "" unknown."""
-        told = value_of(self.facts.host.architecture) or self.first("arch")
+        told = get_value(self.facts.host.architecture) or self.first("arch")
         return told or ("aarch64" if self.values("jetson") else "")
 
     @cached_property
@@ -115,7 +115,7 @@ class Log:
     @cached_property
     def environment(self) -> dict[str, str]:
         """Return the recorded environment variables."""
-        return dict(value_of(self.facts.host.environment) or {})
+        return dict(get_value(self.facts.host.environment) or {})
 
     @cached_property
     def library_path(self) -> str:
@@ -125,12 +125,12 @@ class Log:
     @cached_property
     def driver(self) -> str:
         """Return the driver release that runs, which proves a working driver; "" unknown."""
-        return value_of(self.facts.driver.release) or self.first("driver")
+        return get_value(self.facts.driver.release) or self.first("driver")
 
     @cached_property
     def python(self) -> str:
         """Return the Python minor: 3.11; "" unknown."""
-        told = value_of(self.facts.python.version) or self.first("python")
+        told = get_value(self.facts.python.version) or self.first("python")
         digits = self.first("python_digits")
         if not told and digits:
             told = f"{digits[0]}.{digits[1:]}"
@@ -139,8 +139,8 @@ class Log:
     @cached_property
     def cudas(self) -> tuple[str, ...]:
         """List the CUDA Toolkit lines that are installed as far as told: 11.2."""
-        installs = value_of(self.facts.toolkits.installs) or ()
-        stated = [value_of(item.version) or value_of(item.nvcc_release) or "" for item in installs]
+        installs = get_value(self.facts.toolkits.installs) or ()
+        stated = [get_value(item.version) or get_value(item.nvcc_release) or "" for item in installs]
         found = [*stated, *self.values("nvcc", "cuda_path")]
         return tuple(dict.fromkeys(major_minor(item) for item in found if item))
 
@@ -148,9 +148,9 @@ class Log:
     def packages(self) -> dict[str, str]:
         """Map distribution names to versions, by the facts and by the lists in the log."""
         found: dict[str, str] = {}
-        for item in value_of(self.facts.python.distributions) or ():
+        for item in get_value(self.facts.python.distributions) or ():
             found.setdefault(item.name, item.version)
-        for build in value_of(self.facts.python.frameworks) or ():
+        for build in get_value(self.facts.python.frameworks) or ():
             found.setdefault(build.distribution, build.version)
         for event in self.events:
             row = event.captured
@@ -180,8 +180,8 @@ class Log:
     @cached_property
     def capabilities(self) -> tuple[str, ...]:
         """List the compute capabilities of the GPUs named by the facts or the log, "8.6"."""
-        stated: list[Any] = [value_of(gpu.compute_capability) for gpu in value_of(self.facts.gpus) or ()]
-        names = [value_of(gpu.name) or "" for gpu in value_of(self.facts.gpus) or ()] + list(self.values("gpu"))
+        stated: list[Any] = [get_value(gpu.compute_capability) for gpu in get_value(self.facts.gpus) or ()]
+        names = [get_value(gpu.name) or "" for gpu in get_value(self.facts.gpus) or ()] + list(self.values("gpu"))
         found = [item for item in stated if item]
         found += [digits(value) for value in self.values("cc")]
         for name in names:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, compress
 from typing import Any
 
-from envcheck.host.processor import has_sse42
+from envcheck.host.system import has_sse42
 
 Hit = tuple[int, int]  # (number of the literal, offset of its first byte)
 Find = Callable[[bytes], list[Hit]]

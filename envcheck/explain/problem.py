@@ -13,7 +13,7 @@ from envcheck.explain.reasons_cuda import PROFILER, TOOLKIT, cudnn_number, parse
 from envcheck.explain.reasons_python import admitted_rows, is_users_file, requirement_parts
 from envcheck.explain.stated import all_facts
 from envcheck.frameworks import framework, identities
-from envcheck.model import Fact, Known, Problem, Source, Unknown, replaced
+from envcheck.model import Fact, Known, Problem, Source, Unknown, replace
 from envcheck.model.releases import FrameworkRelease
 from envcheck.remedies.rows import document, named_values
 from envcheck.remedies.situation import Situation
@@ -154,7 +154,7 @@ class Told:
         host, python, named = facts.host, facts.python, self.log.first("os").lower()
         distribution = next((name for name in _SYSTEMS if name in named), "")
         version = re.search(r"\b\d{1,2}(?:\.\d{2})?\b", named) if distribution else None
-        host = replaced(
+        host = replace(
             host,
             os=_or(host.os, self.system),
             container=_or(host.container, self._container),
@@ -163,8 +163,8 @@ class Told:
             distribution_version=_or(host.distribution_version, version.group() if version else ""),
             architecture=_or(host.architecture, self.log.architecture),
         )
-        python = replaced(python, kind=_or(python.kind, "conda" if self.log.values("conda") else ""))
-        return Context(replaced(facts, host=host, python=python), self.log.matrix)
+        python = replace(python, kind=_or(python.kind, "conda" if self.log.values("conda") else ""))
+        return Context(replace(facts, host=host, python=python), self.log.matrix)
 
     @property
     def _container(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from envcheck.explain.log import Claim, Log, digits, number
 from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.matrix.query import Matrix
-from envcheck.model import Known, dataclass, major, major_minor, value_of
+from envcheck.model import Known, dataclass, get_value, major, major_minor
 
 DRIVER, NVML, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, OTHER = (
     "driver", "nvml", "cudnn", "tensorrt", "toolkit", "profiler", "framework", "other",
@@ -117,8 +117,8 @@ def _cudnn(log: Log, event: Event, library: Library, *, alone: bool) -> Claim:
     held = [parse_library(name) for name in log.values("opened")]
     majors = {major(item.version) for item in held if item.family == CUDNN}
     majors |= _cudnn_listed(log)
-    for copy in value_of(log.facts.cudnn) or ():
-        stated = value_of(copy.library_version) or value_of(copy.header_version) or value_of(copy.package_version)
+    for copy in get_value(log.facts.cudnn) or ():
+        stated = get_value(copy.library_version) or get_value(copy.header_version) or get_value(copy.package_version)
         majors |= {major(stated)} if stated else set()
     wanted = major(library.version)
     if wanted and majors and wanted not in majors:

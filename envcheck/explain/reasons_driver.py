@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from envcheck.explain.log import Claim, Log, number
 from envcheck.explain.signatures import Event, driver_errors
-from envcheck.model import Known, value_of
+from envcheck.model import Known, get_value
 
 _NO_DEVICE = ("cuda-no-device", "torch-no-gpus", "devicequery-100", "nccl-process-group-no-gpu", "yolo-invalid-device")
 _NO_DRIVER = ("cuinit-unknown-303", "tf-kernel-driver-not-running", "torch-no-driver", "lspci-none")
@@ -57,7 +57,7 @@ def _no_driver(log: Log) -> Iterator[Claim]:
             means = "The log comes from a container, which was not given the host's driver."
             yield Claim("driver-not-in-container", 70, means, (event,), rivals=("driver-missing",))
         elif log.in_wsl:
-            weight = 84 if value_of(log.facts.host.wsl_version) == 1 else 62
+            weight = 84 if get_value(log.facts.host.wsl_version) == 1 else 62
             yield Claim("driver-wsl", weight, "WSL shows no driver.", (event,), rivals=("libcuda-not-on-path",))
 
 
@@ -216,7 +216,7 @@ def _answered_visible(log: Log) -> Iterator[Claim]:
 
 def _mig(log: Log) -> Iterator[Claim]:
     hidden = log.of(*_NO_DEVICE, "torch-invalid-ordinal")
-    stated = any(value_of(gpu.mig_enabled) for gpu in value_of(log.facts.gpus) or ())
+    stated = any(get_value(gpu.mig_enabled) for gpu in get_value(log.facts.gpus) or ())
     if hidden and (stated or log.has("mig-on", "mig-uuid")):
         means = "The GPU is in MIG mode and CUDA sees no instance of it: select one by its UUID."
         yield Claim("mig-config", 80, means, (*hidden, *log.of("mig-on", "mig-uuid")))

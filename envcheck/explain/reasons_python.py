@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from envcheck.explain.log import Claim, Log, number
 from envcheck.explain.signatures import Event
-from envcheck.model import numbers, value_of
+from envcheck.model import get_value, numbers
 from envcheck.model.releases import FrameworkRelease
 
 PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC = (
@@ -76,7 +76,7 @@ def _nothing_for(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
     """Judge a withdrawn name of which pip saw no release at all: it was asked for before it was withdrawn."""
     if log.os == "darwin" or log.architecture in ("aarch64", "arm64"):
         return Claim(PLATFORM, 88, f"{text} never had a wheel for this platform.", events, rivals=(REMOVED, PYTHON))
-    if value_of(log.facts.python.bits) == 32 or log.has("python-32bit", "pip-debug-win32"):
+    if get_value(log.facts.python.bits) == 32 or log.has("python-32bit", "pip-debug-win32"):
         return Claim(BITS, 93, f"{text} has no wheel for a 32-bit Python.", events)
     means = f"pip sees no release of {text} for this Python, its bits and this system; the name was withdrawn as well."
     return Claim(PYTHON, 76, means, events, rivals=(REMOVED, BITS, PLATFORM))
@@ -84,7 +84,7 @@ def _nothing_for(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
 
 def _obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: tuple[Event, ...]) -> Claim:
     """Look for what keeps every row from fitting: bits, Python, platform, pip; then judge by what pip listed."""
-    if value_of(log.facts.python.bits) == 32 or log.has("python-32bit", "pip-debug-win32"):
+    if get_value(log.facts.python.bits) == 32 or log.has("python-32bit", "pip-debug-win32"):
         return Claim(BITS, 93, f"{text} has no wheel for a 32-bit Python.", events)
     if log.python and rows and not any(log.python in row.pythons for row in rows):
         return Claim(PYTHON, 90, f"{text} has no wheel for Python {log.python}.", events)
@@ -94,7 +94,7 @@ def _obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: tuple[E
     if rows and not here:
         return Claim(PLATFORM, 84, f"{text} has no wheel for this platform.", events, rivals=("python-wrong-arch",))
     needed = _pip_needed(here or rows)
-    pip = value_of(log.facts.python.pip_version) or log.first("pip")
+    pip = get_value(log.facts.python.pip_version) or log.first("pip")
     listed = _listed(events)
     if needed and pip and _older(pip, needed):
         return Claim(PIP, 92, f"The wheels of {text} are seen by pip {needed} and newer; this is pip {pip}.", events)
@@ -192,7 +192,7 @@ def _has_glibc(log: Log, rows: Iterable[FrameworkRelease]) -> bool:
     """Tell whether the C library is known and new enough for one of the rows."""
     from envcheck.rules.wheel_tags import wheel_glibc
 
-    told = value_of(log.facts.host.libc_version) or log.first("glibc")
+    told = get_value(log.facts.host.libc_version) or log.first("glibc")
     return bool(told) and any(not _older(told, wheel_glibc(row)) for row in rows)
 
 
@@ -213,7 +213,7 @@ def _wheel(log: Log, event: Event) -> Claim:
     if other:
         means = f"{wheel} is for {other[0]}, this machine is {machine}."
         return Claim("python-wrong-arch", 90, means, (event,))
-    glibc = value_of(log.facts.host.libc_version) or log.first("glibc")
+    glibc = get_value(log.facts.host.libc_version) or log.first("glibc")
     floor = lowest_glibc(tag.group(4).split("."))
     if glibc and floor and _older(glibc, floor):
         means = f"{wheel} is for glibc {floor} or newer; this system has {glibc}."

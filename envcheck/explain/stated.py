@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from envcheck.explain.log import Log, digits
-from envcheck.model import Distribution, Fact, Facts, FrameworkBuild, Gpu, Known, Source, Unknown, replaced
+from envcheck.model import Distribution, Fact, Facts, FrameworkBuild, Gpu, Known, Source, Unknown, replace
 
 _BUILDS = {"pytorch": "torch"}  # conda's name of it
 
@@ -25,19 +25,19 @@ def all_facts(log: Log) -> Facts:
     builds = told.builds()
     facts = log.facts
     python, driver, host = facts.python, facts.driver, facts.host
-    python = replaced(
+    python = replace(
         python,
         version=_or(python.version, told.known("python")),
         frameworks=_or(python.frameworks, told.many(builds)),
         distributions=_or(python.distributions, told.many(told.distributions())),
     )
-    driver = replaced(
+    driver = replace(
         driver,
         release=_or(driver.release, told.known("driver")),
         cuda_driver_version=_or(driver.cuda_driver_version, told.known("driver_cuda")),
     )
-    host = replaced(host, os=_or(host.os, told.text(log.os)), libc_version=_or(host.libc_version, told.known("glibc")))
-    merged: Facts = replaced(
+    host = replace(host, os=_or(host.os, told.text(log.os)), libc_version=_or(host.libc_version, told.known("glibc")))
+    merged: Facts = replace(
         facts, python=python, driver=driver, host=host, gpus=_or(facts.gpus, told.many(told.gpus()))
     )
     return merged

@@ -1,1 +1,1 @@
-"""Many machines: send the collector, take snapshots, judge them here."""
+"""Many machines: send the collector, save their snapshots, judge them here."""

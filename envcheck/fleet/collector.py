@@ -1,4 +1,4 @@
-"""Pack the rooms that read a machine into one file that any host with a Python >= 3.8 runs."""
+"""Pack the packages that read a machine into one file that any host with Python >= 3.8 runs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 
 import envcheck
 
-ROOMS = ("model", "host", "probes", "frameworks")
+PACKAGES = ("model", "host", "probes", "frameworks")
 DEPENDENCIES = ("pynvml", "elftools")
-MARK = "ENVCHECK-SNAPSHOT "  # begins the line that holds the answer: login scripts may print around it
-FLOOR = (3, 8)
+MARK = "ENVCHECK-SNAPSHOT "  # prefix of the line with the answer: login scripts may print other lines
+MIN_PYTHON = (3, 8)
 
-# What the probes read; the matrix stays here, with the rules.
+# The data files of the probes; the rules and the matrix stay here.
 _DATA = ("cuda_libraries.json", "environment_variables.json", "frameworks.json", "gpus.json", "jetson.json")
 
-# A shell reads this far and never comes to the archive behind it; Python finds an archive by its end.
+# The shell exits before the archive behind this script; Python finds an archive by its end.
 _LAUNCHER = """#!/bin/sh
 case $0 in /*) self=$0 ;; *) self=$PWD/$0 ;; esac
 for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8 python; do
@@ -39,7 +39,7 @@ import threading
 import zipimport
 import zlib
 
-# Its own refuses a thread while another one asks (https://github.com/python/cpython/blob/v3.13.0/Lib/zipimport.py#L591).
+# Its own function fails while another thread runs it (https://github.com/python/cpython/blob/v3.13.0/Lib/zipimport.py#L591).
 zipimport._get_decompress_func = lambda: zlib.decompress
 lock, load = threading.RLock(), builtins.__import__
 
@@ -49,33 +49,34 @@ def load_alone(*args, **kwargs):
         return load(*args, **kwargs)
 
 
-if sys.version_info < (3, 10):  # imports from an archive: another thread sees a module that is half there
+if sys.version_info < (3, 10):  # imports from an archive: another thread may see a half-initialized module
     builtins.__import__ = load_alone
 
 from envcheck.host.local import LocalHost
 from envcheck.model.codec import encode
-from envcheck.probes import PythonSelection, collect
+from envcheck.probes.collection import collect
+from envcheck.probes.python import PythonSelection
 
 selection = PythonSelection(**dict(word.split("=", 1) for word in sys.argv[1:]))
 print("{mark}" + json.dumps(encode(collect(LocalHost(), selection))))
 '''
-# Of marshal: from 3 on it writes references, which depend on what else a process holds; slices need 5 (Python 3.14).
+# marshal: version 3 and later write references, which are not reproducible; slices need 5 (Python 3.14).
 _FORMAT = 2 if sys.version_info < (3, 14) else 5
-# Zip archives carry times; one that never changes makes the same collector of the same sources.
+# A fixed time makes the archive reproducible.
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def build_collector() -> bytes:
-    """Return the collector: a shell script with a zip archive behind it; it reads and changes nothing."""
+    """Build the collector: a shell script followed by a zip archive; it only reads."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, "__main__.py", _MAIN.format(mark=MARK).encode())
-        for name, path in _sources():
+        for name, path in _list_sources():
             _add(archive, name, path.read_bytes())
             if name.startswith("envcheck/") and name.endswith(".py"):
-                _add(archive, name + "c", _compiled(name, path))
-    floor = ", ".join(map(str, FLOOR))
-    launcher = _LAUNCHER.format(floor=floor, shown=".".join(map(str, FLOOR)))
+                _add(archive, name + "c", _compile_module(name, path))
+    floor = ", ".join(map(str, MIN_PYTHON))
+    launcher = _LAUNCHER.format(floor=floor, shown=".".join(map(str, MIN_PYTHON)))
     return launcher.encode() + packed.getvalue()
 
 
@@ -83,35 +84,35 @@ def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(zipfile.ZipInfo(name, _TIME), content, zipfile.ZIP_DEFLATED)
 
 
-def _compiled(name: str, path: Path) -> bytes:
-    """Compile a module for this Python: a host with the same one need not, others take the source beside it."""
+def _compile_module(name: str, path: Path) -> bytes:
+    """Compile a module for this Python; hosts with another one use the source beside it."""
     code = compile(path.read_bytes(), name, "exec", dont_inherit=True)
-    unchecked = (1).to_bytes(4, "little")  # https://peps.python.org/pep-0552/: by hash, never compared with the source
-    return MAGIC_NUMBER + unchecked + bytes(8) + marshal.dumps(code, _FORMAT)
+    by_hash = (1).to_bytes(4, "little")  # https://peps.python.org/pep-0552/: hash-based, never compared with the source
+    return MAGIC_NUMBER + by_hash + bytes(8) + marshal.dumps(code, _FORMAT)
 
 
-def _sources() -> Iterator[tuple[str, Path]]:
+def _list_sources() -> Iterator[tuple[str, Path]]:
     package = Path(envcheck.__file__).parent
     yield "envcheck/__init__.py", package / "__init__.py"
-    for room in ROOMS:
-        yield from _below(package / room, f"envcheck/{room}")
+    for name in PACKAGES:
+        yield from _list_modules(package / name, f"envcheck/{name}")
     data = package / "data" if (package / "data").is_dir() else package.parent / "data"
     yield from ((f"envcheck/data/{path.name}", path) for path in sorted(data.glob("*.json")) if path.name in _DATA)
     for name in DEPENDENCIES:
-        yield from _dependency(name)
+        yield from _list_dependency(name)
 
 
-def _below(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
+def _list_modules(folder: Path, prefix: str) -> Iterator[tuple[str, Path]]:
     for path in sorted(folder.rglob("*.py")):
         yield f"{prefix}/{path.relative_to(folder).as_posix()}", path
 
 
-def _dependency(name: str) -> Iterator[tuple[str, Path]]:
+def _list_dependency(name: str) -> Iterator[tuple[str, Path]]:
     spec = find_spec(name)
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"the package that holds {name} is not installed", name=name)
+        raise ModuleNotFoundError(f"the package that contains {name} is not installed", name=name)
     origin = Path(spec.origin)
     if spec.submodule_search_locations:
-        yield from _below(origin.parent, name)
+        yield from _list_modules(origin.parent, name)
     else:
         yield f"{name}.py", origin

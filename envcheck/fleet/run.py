@@ -1,78 +1,68 @@
-"""Ask every host once through an engine, and keep each answer as it arrives."""
+"""Run the collector on every host through an engine, and save each answer when it arrives."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
+from envcheck.fleet.ansible import run_ansible
 from envcheck.fleet.collector import build_collector
 from envcheck.fleet.results import (
     BROKEN,
     HUNG,
-    Asked,
     Failure,
+    FleetListener,
+    FleetRequest,
     HostResult,
-    Listener,
-    answer_of,
-    answered,
+    find_answer,
     has_snapshot,
+    list_answered_hosts,
     write_result,
 )
-from envcheck.host.process import interrupted_when_told, run_program
-from envcheck.model import Known, Snapshot, Unknown
+from envcheck.fleet.slurm import run_slurm
+from envcheck.host.process import interrupt_on_signal, run_program
+from envcheck.model import Known, Snapshot, Unknown, replace
 
 HOST = "localhost"
 
 
-def run_local(asked: Asked, listener: Listener) -> None:
-    """Run the collector here."""
-    hosts = [HOST] if HOST not in asked.skip else []
-    listener.heard_of(hosts)
+def run_fleet(engine: str, request: FleetRequest, folder: Path, listener: FleetListener, *, again: bool = False) -> int:
+    """Run an engine and save its results in a folder; return how many hosts had answered before.
+
+    A host that fails keeps its earlier snapshot. Raises EngineError, and OSError where the folder is not writable.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    answered = frozenset() if again else frozenset(list_answered_hosts(folder))
+
+    def save(result: HostResult) -> None:
+        if not isinstance(result.answer, Failure) or not has_snapshot(folder, result.host):
+            write_result(folder, result)
+        listener.on_result(result)
+
+    with interrupt_on_signal():  # the engine then ends its programs and removes its folder
+        ENGINES[engine](replace(request, skip=answered), replace(listener, on_result=save))
+    return len(answered)
+
+
+def run_local(request: FleetRequest, listener: FleetListener) -> None:
+    """Run the collector on this machine."""
+    hosts = [HOST] if HOST not in request.skip else []
+    listener.on_hosts(hosts)
     for host in hosts:
-        listener.told(HostResult(host, _ask(asked)))
+        listener.on_result(HostResult(host, _query(request)))
 
 
-def _ask(asked: Asked) -> Snapshot | Failure:
+def _query(request: FleetRequest) -> Snapshot | Failure:
     with tempfile.TemporaryDirectory() as folder:
         collector = Path(folder) / "collector"
         collector.write_bytes(build_collector())
-        argv = ["/bin/sh", str(collector), *([f"python={asked.python}"] if asked.python else [])]
-        done = run_program(argv, float(asked.host_seconds), asked.environment or {})
+        argv = ["/bin/sh", str(collector), *([f"python={request.python}"] if request.python else [])]
+        done = run_program(argv, float(request.host_seconds), request.environment or {})
     if isinstance(done, Known):
-        return answer_of(done.value.stdout, done.value.stderr)
+        return find_answer(done.value.stdout, done.value.stderr)
     if isinstance(done, Unknown):
         return Failure(HUNG if done.why == "timeout" else BROKEN, done.detail)
-    return Failure(BROKEN, "there is no /bin/sh")
+    return Failure(BROKEN, "/bin/sh does not exist")
 
 
-def run_fleet(engine: str, asked: Asked, folder: Path, watcher: Listener, *, again: bool = False) -> int:
-    """Run an engine into a folder of results; return how many hosts had answered before.
-
-    A snapshot that is there stays when its host, asked again, gives none.
-    Raises EngineError, and OSError where the folder cannot be written.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    done = frozenset() if again else frozenset(answered(folder))
-
-    def told(result: HostResult) -> None:
-        if not isinstance(result.answer, Failure) or not has_snapshot(folder, result.host):
-            write_result(folder, result)
-        watcher.told(result)
-
-    with interrupted_when_told():  # what the engine started is ended, and its folder removed
-        _engine(engine)(replace(asked, skip=done), replace(watcher, told=told))
-    return len(done)
-
-
-def _engine(name: str) -> Callable[[Asked, Listener], None]:
-    if name == "slurm":
-        from envcheck.fleet.slurm import run_slurm
-
-        return run_slurm
-    if name == "local":
-        return run_local
-    from envcheck.fleet.ansible import run_ansible
-
-    return run_ansible
+ENGINES = {"ansible": run_ansible, "slurm": run_slurm, "local": run_local}

@@ -1,4 +1,4 @@
-"""Ask the nodes of a Slurm partition: srun, one task on each node."""
+"""Run the collector on the nodes of a Slurm partition: srun, one task per node."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from envcheck.fleet.collector import build_collector
 from envcheck.fleet.results import (
     HUNG,
     UNREACHABLE,
-    Asked,
     EngineError,
     Failure,
+    FleetListener,
+    FleetRequest,
     HostResult,
-    Listener,
-    answer_of,
-    failure_of,
-    known_as,
+    classify_failure,
+    find_answer,
+    get_saved_name,
 )
-from envcheck.host.process import end_running, run_program, start_thread
-from envcheck.host.steps import run_streaming
+from envcheck.host.process import kill_running_programs, run_lines, run_program, start_thread
 from envcheck.model import Known, dataclass
 
-# States in which a node takes no job (https://slurm.schedmd.com/sinfo.html#lbAG); a mark may follow, as in "down*".
+# States of nodes that accept no job (https://slurm.schedmd.com/sinfo.html#lbAG); a suffix may follow, as in "down*".
 _AWAY = ("down", "drain", "drained", "draining", "fail", "failing", "maint", "powered_down", "powering_down", "unknown")
-_PAUSE = 0.05  # seconds between two looks at the threads
-# The collector comes on standard input, lies in a file of the node's own while it runs, and is removed.
+_PAUSE = 0.05  # seconds between checks of the threads
+# The collector arrives on standard input, runs from a temporary file of the node, and is removed.
 _RECEIVE = """f=$(mktemp) || exit
 trap 'rm -f "$f"' EXIT
 trap 'exit 143' HUP INT TERM
@@ -40,70 +39,70 @@ cat > "$f" && sh "$f" "$@"
 
 @dataclass(frozen=True)
 class Node:
-    """A node and its state as sinfo names it."""
+    """A node and its state in the words of sinfo."""
 
     name: str
     state: str
 
 
-def run_slurm(asked: Asked, listener: Listener) -> None:
-    """Run the collector on every node of a partition; raises EngineError where Slurm does not answer."""
-    nodes = [node for node in _nodes(asked) if known_as(node.name) not in asked.skip]
-    listener.heard_of([node.name for node in nodes])
+def run_slurm(request: FleetRequest, listener: FleetListener) -> None:
+    """Run the collector on every node of a partition; raises EngineError where Slurm fails."""
+    nodes = [node for node in _list_nodes(request) if get_saved_name(node.name) not in request.skip]
+    listener.on_hosts([node.name for node in nodes])
     with tempfile.TemporaryDirectory() as folder:
         collector = Path(folder) / "collector"
         collector.write_bytes(build_collector())
-        _ask_all(nodes, asked, collector, listener)
+        _query_all(nodes, request, collector, listener)
 
 
-def _ask_all(nodes: list[Node], asked: Asked, collector: Path, listener: Listener) -> None:
-    """Ask `asked.forks` nodes at a time, and report each answer as it arrives.
+def _query_all(nodes: list[Node], request: FleetRequest, collector: Path, listener: FleetListener) -> None:
+    """Query `request.forks` nodes at a time, and report each answer when it arrives.
 
-    An interruption can come between any two bytecodes of this thread, and would leave a lock of a future locked. So the
-    threads share only containers whose methods are atomic
+    An interrupt between any two bytecodes of this thread could leave a lock of a future locked. So the threads share
+    only containers with atomic methods
     (https://docs.python.org/3/library/signal.html#note-on-signal-handlers-and-exceptions).
     """
     left, answers = deque(nodes), SimpleQueue[HostResult | Exception]()
-    begun, ended = deque[None](), deque[None]()
+    started, ended = deque[None](), deque[None]()
 
-    def ask() -> None:
-        begun.append(None)
+    def work() -> None:
+        started.append(None)
         while left:
             with contextlib.suppress(IndexError):  # another thread took the last one
-                answers.put(_answer(left.popleft(), asked, collector))
+                answers.put(_query_safely(left.popleft(), request, collector))
         ended.append(None)
 
-    threads = min(asked.forks, len(nodes))
+    threads = min(request.forks, len(nodes))
     try:
         for _ in range(threads):
-            start_thread(ask)
+            start_thread(work)
         while len(ended) < threads or not answers.empty():
-            with contextlib.suppress(Empty):  # a wait without end can miss a signal that comes just before it
+            with contextlib.suppress(Empty):  # an endless wait can miss a signal that arrives just before it
                 _report(answers.get(timeout=_PAUSE), listener)
-    except BaseException:  # interrupted: the other nodes are not asked
+    except BaseException:  # interrupted: skip the other nodes
         left.clear()
-        end_running()
+        kill_running_programs()
         raise
     finally:
-        while len(ended) < len(begun):
+        while len(ended) < len(started):
             time.sleep(_PAUSE)
 
 
-def _answer(node: Node, asked: Asked, collector: Path) -> HostResult | Exception:
+def _query_safely(node: Node, request: FleetRequest, collector: Path) -> HostResult | Exception:
     try:
-        return _ask(node, asked, collector)
+        return _query(node, request, collector)
     except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
         return error
 
 
-def _report(answer: HostResult | Exception, listener: Listener) -> None:
+def _report(answer: HostResult | Exception, listener: FleetListener) -> None:
     if isinstance(answer, Exception):
         raise answer
-    listener.told(answer)
+    listener.on_result(answer)
 
 
 def parse_nodes(text: str) -> list[Node]:
-    """Read `sinfo --noheader --Node --format "%N %T"`.
+    """Parse the output of `sinfo --noheader --Node --format "%N %T"`.
 
     Sample: gpu01 idle
             gpu02 down*
@@ -113,44 +112,44 @@ def parse_nodes(text: str) -> list[Node]:
     return [Node(name, state) for name, state in named.items()]
 
 
-def _nodes(asked: Asked) -> list[Node]:
-    partition = ["--partition", asked.partition] if asked.partition else []
+def _list_nodes(request: FleetRequest) -> list[Node]:
+    partition = ["--partition", request.partition] if request.partition else []
     argv = ["sinfo", "--noheader", "--Node", "--format", "%N %T", *partition]
-    done = run_program(argv, 30.0, asked.environment or {})
+    done = run_program(argv, 30.0, request.environment or {})
     if not isinstance(done, Known):
-        raise EngineError("sinfo did not answer: is this a machine that submits to Slurm?")
+        raise EngineError("sinfo does not answer: run this command on a machine that submits jobs to Slurm")
     nodes = parse_nodes(done.value.stdout)
     if not nodes:
-        raise EngineError(f"Slurm names no node: {' '.join(done.value.stderr.split()) or 'the partition is empty'}")
+        raise EngineError(f"Slurm lists no node: {' '.join(done.value.stderr.split()) or 'the partition is empty'}")
     return nodes
 
 
-def _ask(node: Node, asked: Asked, collector: Path) -> HostResult:
+def _query(node: Node, request: FleetRequest, collector: Path) -> HostResult:
     if node.state in _AWAY:
-        return HostResult(node.name, Failure(UNREACHABLE, f"Slurm says that the node is {node.state}"))
+        return HostResult(node.name, Failure(UNREACHABLE, f"Slurm reports that the node is {node.state}"))
     lines: list[str] = []
     with tempfile.TemporaryFile() as log:
-        argv = [*_srun(node, asked), *([f"python={asked.python}"] if asked.python else [])]
-        limit = float(asked.connect_seconds + asked.host_seconds)
-        ended = run_streaming(argv, asked.environment or {}, lines.append, log=log, seconds=limit, stdin=str(collector))
-        words = _read(log)
+        argv = [*_make_srun_command(node, request), *([f"python={request.python}"] if request.python else [])]
+        limit = float(request.connect_seconds + request.host_seconds)
+        ended = run_lines(argv, request.environment or {}, lines.append, log=log, seconds=limit, stdin=str(collector))
+        words = _read_log(log)
     if ended.code is None:
         return HostResult(node.name, Failure(HUNG, f"srun: {ended.detail} after {limit:.0f} s. {words}".strip()))
     if "Unable to allocate resources" in words or "Requested nodes are busy" in words:
-        return HostResult(node.name, Failure(UNREACHABLE, failure_of(words).reason))
-    return HostResult(node.name, answer_of("\n".join(lines), words))
+        return HostResult(node.name, Failure(UNREACHABLE, classify_failure(words).reason))
+    return HostResult(node.name, find_answer("\n".join(lines), words))
 
 
-def _srun(node: Node, asked: Asked) -> list[str]:
-    minutes = str(max(1, -(-asked.host_seconds // 60)))
+def _make_srun_command(node: Node, request: FleetRequest) -> list[str]:
+    minutes = str(max(1, -(-request.host_seconds // 60)))
     options = ["--nodes=1", "--ntasks=1", f"--nodelist={node.name}", f"--time={minutes}", "--quiet"]
     options += [
-        f"--immediate={asked.connect_seconds}",
-        *([f"--partition={asked.partition}"] if asked.partition else []),
+        f"--immediate={request.connect_seconds}",
+        *([f"--partition={request.partition}"] if request.partition else []),
     ]
     return ["srun", *options, "sh", "-c", _RECEIVE, "collector"]
 
 
-def _read(log: IO[bytes]) -> str:
+def _read_log(log: IO[bytes]) -> str:
     log.seek(0)
     return " ".join(log.read(1 << 16).decode("utf-8", "replace").split())

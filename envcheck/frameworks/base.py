@@ -15,7 +15,7 @@ from envcheck.model import dataclass
 if TYPE_CHECKING:
     from envcheck.frameworks.installed import Inspection
     from envcheck.model import Distribution, FrameworkBuild
-    from envcheck.probes.packages import Installed
+    from envcheck.probes.packages import Installation
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class Framework:
         """Read what one installed distribution was built for, and whether its libraries are found."""
         raise NotImplementedError
 
-    def one_each(self, installed: Installed) -> List[Distribution]:
+    def one_each(self, installed: Installation) -> List[Distribution]:
         """Pick one distribution for each folder that holds the module, in the order of import."""
         found: Dict[str, Distribution] = {}
         for each in self._holding(installed):
@@ -198,7 +198,7 @@ class Framework:
         last = len(order)
         return sorted(found.values(), key=lambda each: order.index(each.location) if each.location in order else last)
 
-    def _holding(self, installed: Installed) -> Iterator[Distribution]:
+    def _holding(self, installed: Installation) -> Iterator[Distribution]:
         for name in self.distributions:
             yield from (each for each in installed.named((name,)) if self.is_whole(name, each.modules))
 

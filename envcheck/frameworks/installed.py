@@ -20,11 +20,10 @@ from envcheck.model import (
     Source,
     Unknown,
     dataclass,
-    value_of,
+    get_value,
 )
-from envcheck.probes.cuda_libraries import cuda_data
-from envcheck.probes.loader import Found, Loader
-from envcheck.probes.packages import Installed, activated_folders, shadowed_by
+from envcheck.probes.loader import FoundLibrary, Loader
+from envcheck.probes.packages import Installation, find_activated_folders, find_shadowing, load_cuda_data
 
 _LIMIT = 60  # libraries followed for one framework
 
@@ -42,7 +41,7 @@ class Caller:
 class LibrarySearch:
     """Looks libraries up for the frameworks of one interpreter."""
 
-    def __init__(self, host: Host, installed: Installed) -> None:
+    def __init__(self, host: Host, installed: Installation) -> None:
         self._host = host
         self._installed = installed
         self._loader = Loader(host)
@@ -76,8 +75,8 @@ class LibrarySearch:
                     queue.extend(self._dependants(found, caller, mandatory=mandatory))
         return tuple(lookups.values())
 
-    def _find(self, soname: str, caller: Caller, preload: str) -> Fact[Found]:
-        copies = [Known(Found(path, "preload"), Source("file", path)) for path in self._wheel_copies(soname)]
+    def _find(self, soname: str, caller: Caller, preload: str) -> Fact[FoundLibrary]:
+        copies = [Known(FoundLibrary(path, "preload"), Source("file", path)) for path in self._wheel_copies(soname)]
         if preload == "first" and copies:
             return copies[0]
         own = caller.elf.runpath
@@ -87,14 +86,14 @@ class LibrarySearch:
             return copies[0]
         return next(self._when_activated(soname), found) if isinstance(found, Absent) else found
 
-    def _when_activated(self, soname: str) -> Iterator[Known[Found]]:
+    def _when_activated(self, soname: str) -> Iterator[Known[FoundLibrary]]:
         """Find what the loader does once the environment is activated; its hook is read where something is missing."""
         if self._activated is None:
-            self._activated = activated_folders(self._host, self._installed.prefix, self.wheel_folders)
+            self._activated = find_activated_folders(self._host, self._installed.prefix, self.wheel_folders)
         for path in self._loader.copies(soname, self._activated):
-            yield Known(Found(path, "activation"), Source("file", path))
+            yield Known(FoundLibrary(path, "activation"), Source("file", path))
 
-    def _dependants(self, found: Fact[Found], caller: Caller, *, mandatory: bool) -> Iterator[Caller]:
+    def _dependants(self, found: Fact[FoundLibrary], caller: Caller, *, mandatory: bool) -> Iterator[Caller]:
         if isinstance(found, Known):
             elf = self._host.elf(found.value.path)
             if isinstance(elf, Known):
@@ -102,7 +101,7 @@ class LibrarySearch:
                 inherited = (*caller.elf.runpath, *caller.rpath) if caller.elf.is_rpath else ()
                 yield Caller(found.value.path, elf.value, wanted, inherited or self._program_rpath)
 
-    def _lookup(self, soname: str, caller: Caller, found: Fact[Found], *, mandatory: bool) -> LibraryLookup:
+    def _lookup(self, soname: str, caller: Caller, found: Fact[FoundLibrary], *, mandatory: bool) -> LibraryLookup:
         at = found.value.path if isinstance(found, Known) else ""
         copies = [*self._wheel_copies(soname), *self._loader.copies(soname, self._other_folders)]
         return LibraryLookup(
@@ -126,7 +125,7 @@ class LibrarySearch:
 
     def _list_wheel_folders(self) -> Iterator[str]:
         for folder in self._installed.folders:
-            for name in cuda_data()["wheel_folders"]:
+            for name in load_cuda_data()["wheel_folders"]:
                 top = posixpath.join(folder.path, name)
                 yield top
                 yield posixpath.join(top, "lib")
@@ -149,13 +148,13 @@ class LibrarySearch:
     def _read_program_rpath(self) -> Tuple[str, ...]:
         if not self._installed.is_conda:
             return ()  # only conda's interpreters carry an RPATH to the libraries beside them
-        elf = value_of(self._host.elf(self._installed.executable))
+        elf = get_value(self._host.elf(self._installed.executable))
         return elf.runpath if elf is not None and elf.is_rpath else ()
 
 
 def cuda_names(needed: Sequence[str]) -> Tuple[str, ...]:
     """Pick the CUDA libraries among DT_NEEDED names; the driver's own are the driver probe's."""
-    prefixes, driver = (tuple(cuda_data()[key]) for key in ("library_prefixes", "driver_prefixes"))
+    prefixes, driver = (tuple(load_cuda_data()[key]) for key in ("library_prefixes", "driver_prefixes"))
     return tuple(name for name in needed if name.startswith(prefixes) and not name.startswith(driver))
 
 
@@ -164,7 +163,7 @@ def opened_names(framework: Framework, cuda: str, cudnn: str) -> Tuple[Tuple[str
 
     Empty when the table does not hold that CUDA.
     """
-    data = cuda_data()
+    data = load_cuda_data()
     parts = cuda.split(".")
     table = data["sonames"].get(".".join(parts[:2])) or data["sonames"].get(parts[0])
     if table is None:
@@ -197,7 +196,7 @@ def linked_version(prefix: str, libraries: Fact[Tuple[LibraryLookup, ...]]) -> F
 class Inspection:
     """A host, what is installed there, and one library search made when the first CUDA build needs it."""
 
-    def __init__(self, host: Host, installed: Installed) -> None:
+    def __init__(self, host: Host, installed: Installation) -> None:
         self.host = host
         self.installed = installed
         self._search: Optional[LibrarySearch] = None
@@ -308,13 +307,15 @@ def lookups(
     return Known(search.look_up(readable, preload), source), Known(readable[0].elf.runpath, source)
 
 
-def collect_frameworks(host: Host, installed: Installed, frameworks: Sequence[Framework]) -> Tuple[FrameworkBuild, ...]:
+def collect_frameworks(
+    host: Host, installed: Installation, frameworks: Sequence[Framework]
+) -> Tuple[FrameworkBuild, ...]:
     """Read the builds of each framework; of several copies of one, the imported one comes first."""
     inspection = Inspection(host, installed)
     builds = ((framework, build) for framework in frameworks for build in framework.collect(inspection))
     return tuple(
         replace(
-            build, shadowed_by=shadowed_by(host, installed, framework.module_of(build.distribution), build.location)
+            build, shadowed_by=find_shadowing(host, installed, framework.module_of(build.distribution), build.location)
         )
         for framework, build in builds
     )

@@ -16,7 +16,7 @@ from envcheck.frameworks.installed import (
     parse_conda_build,
     unreadable_build,
 )
-from envcheck.model import Distribution, Fact, FrameworkBuild, Known, Source, Unknown, value_of
+from envcheck.model import Distribution, Fact, FrameworkBuild, Known, Source, Unknown, get_value
 
 _PLUGIN = r"jax-cuda(\d+)-(?:plugin|pjrt)$"
 
@@ -72,7 +72,7 @@ class Jax(Framework):
         cudnn = least_cudnn(plugin.requires)
         runtimes = inspection.installed.named((f"jax-cuda{major}-pjrt",))
         folder = f"{(*runtimes, plugin)[0].location}/jax_plugins/xla_cuda{major}"
-        script = value_of(inspection.host.read_text(f"{folder}/__init__.py")) or ""
+        script = get_value(inspection.host.read_text(f"{folder}/__init__.py")) or ""
         preload = "first" if "_load_nvidia_libraries" in script else ""
         path = f"{folder}/xla_cuda_plugin.so"
         return self._cuda_build(inspection, plugin, (major, cudnn, preload, path), source)

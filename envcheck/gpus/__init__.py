@@ -1,1 +1,1 @@
-"""Judge what was read of the GPUs: who holds their memory, how to end it, and whether a job fits."""
+"""Judge the activity of GPUs: which processes hold memory, how to end them, and whether a job fits."""

@@ -1,4 +1,4 @@
-"""Whether a job fits in a GPU's free memory, by a formula that is shown."""
+"""Estimate the memory of a job with a formula that the report shows, and compare it with the free GPU memory."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from fractions import Fraction
 
 from envcheck.gpus.holders import GpuView
 from envcheck.host.data_files import load_data
-from envcheck.model import Absent, Fact, Known, dataclass
+from envcheck.model import Absent, Fact, Known, dataclass, get_value
 
-_LARGEST = 10**18  # numbers; what is larger is a slip
+_LARGEST = 10**18  # a larger count is a typing error
 _FACTORS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be trained or run."""
+    """A model to train or run."""
 
     parameters: int
     dtype: str = "fp32"
     optimizer: str = "adam"
     batch: int = 1
-    activations: int = 0  # numbers that one sample leaves behind for the backward pass
+    activations: int = 0  # numbers that one sample keeps for the backward pass
 
 
 @dataclass(frozen=True)
 class Need:
-    """The bytes a job takes, by what takes them."""
+    """The bytes that a job needs, by purpose."""
 
     weights: int
     gradients: int
@@ -37,12 +37,12 @@ class Need:
 
     @property
     def fixed(self) -> int:
-        """Return what is needed whatever the batch."""
+        """Return the bytes that do not depend on the batch."""
         return self.weights + self.gradients + self.states
 
     @property
     def total(self) -> int:
-        """Return what the whole batch needs."""
+        """Return the bytes for the whole batch."""
         return self.fixed + self.sample * self.batch
 
 
@@ -52,7 +52,7 @@ class Fit:
 
     place: str  # "GPU 0 (NVIDIA L4)", "MIG 1g.5gb MIG-..."
     free_bytes: Fact[int]
-    fits: bool | None  # None: the free memory could not be told
+    fits: bool | None  # None: the free memory is unknown
     largest_batch: int | None  # None: unknown, or any (no activations given)
 
 
@@ -85,35 +85,36 @@ class TrainingMemory:
     optimizers: Mapping[str, OptimizerStates]
 
 
-def training_memory() -> TrainingMemory:
-    """Return what training takes, by dtype and optimizer."""
+def load_training_memory() -> TrainingMemory:
+    """Load what training takes, by dtype and optimizer."""
     return load_data("training_memory", TrainingMemory)
 
 
 def parse_count(text: str) -> int:
-    """Read a number as people write it: "340M", "1.3B", "7e9", "12_000"; ValueError where it is none."""
+    """Parse a count such as "340M", "1.3B", "7e9" or "12_000"; raises ValueError."""
     match = re.fullmatch(r"(\d[\d_]*(?:\.\d+)?(?:e\d{1,2})?)\s*([KMBGT]?)", text.strip(), re.IGNORECASE)
     if match is None:
-        raise ValueError(f"{text!r} is no number like 340M, 1.3B or 125000000")
+        raise ValueError(f"{text!r} is not a number such as 340M, 1.3B or 125000000")
     count = round(Fraction(match.group(1).replace("_", "")) * _FACTORS[match.group(2).upper()])
     if count > _LARGEST:
         raise ValueError(f"{text!r} is more than any model has")
     return count
 
 
-def trains(dtype: str) -> bool:
-    """Tell whether weights of this kind are trained, not only used."""
-    return training_memory().dtypes[dtype].trains
+def is_trainable(dtype: str) -> bool:
+    """Tell whether weights of a dtype can be trained."""
+    return load_training_memory().dtypes[dtype].trains
 
 
 def _sizes(job: Job) -> tuple[NumberSizes, OptimizerStates, int]:
-    """Return the rows of a job's dtype and optimizer, and the bytes of one number that the optimizer keeps."""
-    sizes, kept = training_memory().dtypes[job.dtype], training_memory().optimizers[job.optimizer]
+    """Return the rows of a job's dtype and optimizer, and the bytes per number of the optimizer."""
+    table = load_training_memory()
+    sizes, kept = table.dtypes[job.dtype], table.optimizers[job.optimizer]
     return sizes, kept, sizes.states if kept.bytes is None else kept.bytes
 
 
-def need_of(job: Job) -> Need:
-    """Count the bytes a job takes."""
+def estimate_need(job: Job) -> Need:
+    """Estimate the bytes that a job needs."""
     sizes, kept, state = _sizes(job)
     return Need(
         weights=job.parameters * sizes.values,
@@ -124,8 +125,8 @@ def need_of(job: Job) -> Need:
     )
 
 
-def formula(job: Job) -> str:
-    """Show how the bytes are counted, with the job's own numbers."""
+def format_formula(job: Job) -> str:
+    """Format the formula of the estimate with the numbers of the job."""
     sizes, kept, state = _sizes(job)
     count = f"{job.parameters:,}"
     terms = [f"weights {count} x {sizes.values}"]
@@ -138,42 +139,42 @@ def formula(job: Job) -> str:
     return " + ".join(terms) + " bytes"
 
 
-def fits(job: Job, gpus: tuple[GpuView, ...], machine: Fact[int]) -> tuple[Fit, ...]:
-    """Hold a job against each GPU, and against the instances of those split by MIG.
+def judge_fits(job: Job, gpus: tuple[GpuView, ...], machine: Fact[int]) -> tuple[Fit, ...]:
+    """Compare a job with the free memory of each GPU, or of the instances of a GPU with MIG.
 
-    `machine`: the bytes that the machine has to give; a GPU without memory of its own takes them from there.
+    `machine`: the available bytes of the machine, which a GPU without its own memory uses.
     """
-    need = need_of(job)
-    return tuple(_fit(name, free, need) for view in gpus for name, free in _places(view, machine))
+    need = estimate_need(job)
+    return tuple(_judge_fit(name, free, need) for view in gpus for name, free in _list_places(view, machine))
 
 
-def _places(view: GpuView, machine: Fact[int]) -> list[tuple[str, Fact[int]]]:
-    gpu, instances = view.activity.gpu, view.activity.instances
-    if isinstance(gpu.mig_enabled, Known) and gpu.mig_enabled.value and isinstance(instances, Known):
+def _list_places(view: GpuView, machine: Fact[int]) -> list[tuple[str, Fact[int]]]:
+    activity, gpu = view.activity, view.activity.gpu
+    if get_value(gpu.mig_enabled) and isinstance(activity.instances, Known):
         return [
-            (f"{one.name} {one.uuid}", _free(one.memory_bytes, one.memory_used_bytes, one.memory_reserved_bytes))
-            for one in instances.value
+            (f"{mig.name} {mig.uuid}", _count_free(mig.memory_bytes, mig.memory_used_bytes, mig.memory_reserved_bytes))
+            for mig in activity.instances.value
         ]
     if isinstance(gpu.memory_bytes, Absent):
-        return [(f"{title(view)}, which shares the machine's memory", machine)]
-    return [(title(view), _free(gpu.memory_bytes, gpu.memory_used_bytes, view.activity.memory_reserved_bytes))]
+        return [(f"{name_gpu(view)}, which shares the machine's memory", machine)]
+    return [(name_gpu(view), _count_free(gpu.memory_bytes, gpu.memory_used_bytes, activity.memory_reserved_bytes))]
 
 
-def title(view: GpuView) -> str:
-    """Name a GPU by index and product."""
+def name_gpu(view: GpuView) -> str:
+    """Return index and product name of a GPU."""
     gpu = view.activity.gpu
     index = str(gpu.nvml_index.value) if isinstance(gpu.nvml_index, Known) else "?"
     return f"GPU {index} ({gpu.name.value})" if isinstance(gpu.name, Known) else f"GPU {index}"
 
 
-def _free(total: Fact[int], used: Fact[int], reserved: Fact[int]) -> Fact[int]:
+def _count_free(total: Fact[int], used: Fact[int], reserved: Fact[int]) -> Fact[int]:
     if not isinstance(total, Known) or not isinstance(used, Known):
         return used if isinstance(total, Known) else total
-    kept = reserved.value if isinstance(reserved, Known) else 0  # else counted as used
-    return Known(max(0, total.value - used.value - kept), used.source)
+    # Where the reserved memory is unknown, the driver counts it as used.
+    return Known(max(0, total.value - used.value - (get_value(reserved) or 0)), used.source)
 
 
-def _fit(place: str, free: Fact[int], need: Need) -> Fit:
+def _judge_fit(place: str, free: Fact[int], need: Need) -> Fit:
     if not isinstance(free, Known):
         return Fit(place, free, None, None)
     largest = max(0, (free.value - need.fixed) // need.sample) if need.sample else None

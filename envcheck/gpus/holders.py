@@ -1,4 +1,4 @@
-"""Join what NVML and the system report of the processes on each GPU, and say how to end each."""
+"""Combine what NVML and the system report about the processes on each GPU, and say how to end each."""
 
 from __future__ import annotations
 
@@ -6,83 +6,82 @@ from functools import lru_cache
 
 from envcheck.host.data_files import load_data
 from envcheck.model import Absent, Fact, GpuProcess, Known, dataclass
-from envcheck.model.activity import GpuActivity, ProcessReading, SeenProcess
+from envcheck.model.activity import GpuActivity, ProcessInfo, ProcessScan
 
 RUNNING, ORPHANED, ZOMBIE, STUCK, OUTSIDE, DEAD, SERVICE = (
     "running", "orphaned", "zombie", "stuck", "outside", "dead", "service",
 )  # fmt: skip
-_RESET = "that ends all work on this GPU."
 
 
 @dataclass(frozen=True)
 class Ending:
-    """What a process is, and how it is ended."""
+    """The state of a process, and the command that ends it."""
 
     state: str
     argv: tuple[str, ...]  # empty: no command ends it
     remark: str = ""
 
 
-def ending_of(pid: int, seen: SeenProcess | None, reading: ProcessReading, system: str, index: int) -> Ending:
-    """Say how process `pid`, on the GPU of this index, is ended; `seen` is None where the system does not show it."""
+def choose_ending(pid: int, process: ProcessInfo | None, scan: ProcessScan, system: str, index: int) -> Ending:
+    """Return how to end process `pid` on the GPU with this index; `process` is None where the system hides it."""
     if system == "windows":
         return Ending(RUNNING, ("taskkill", "/F", "/PID", str(pid)))
-    if seen is None:
-        return _unseen(pid, reading, index)
-    if seen.state == "Z":
-        return _zombie(seen, reading, index)
-    if seen.state == "D":
-        return Ending(STUCK, (), "No signal reaches it while it waits in the driver; a restart of the machine ends it.")
-    return _service(seen, reading) or _alive(seen, reading)
+    if process is None:
+        return _end_hidden(pid, scan, index)
+    if process.state == "Z":
+        return _end_zombie(process, scan, index)
+    if process.state == "D":
+        return Ending(STUCK, (), "It waits in the driver and does not react to signals; only a reboot ends it.")
+    return _end_service(process, scan) or _end_running(process, scan)
 
 
-def _service(seen: SeenProcess, reading: ProcessReading) -> Ending | None:
-    if seen.pid == 1:
+def _end_service(process: ProcessInfo, scan: ProcessScan) -> Ending | None:
+    if process.pid == 1:
         return Ending(SERVICE, (), "It is the first process of this system or container.")
-    known = _services().get(seen.name)
-    if known is None:
+    service = _load_services().get(process.name)
+    if service is None:
         return None
-    stop = (*_as_root(reading), "systemctl", "stop", known.unit) if known.unit else ()
-    return Ending(SERVICE, stop, f"It {known.what}.")
+    stop = (*_sudo(scan), "systemctl", "stop", service.unit) if service.unit else ()
+    return Ending(SERVICE, stop, f"It {service.what}.")
 
 
-def _alive(seen: SeenProcess, reading: ProcessReading) -> Ending:
-    argv = _kill(seen.pid, seen.owner, reading)
-    if seen.container:
-        return Ending(RUNNING, argv, f"It runs in container {seen.container}.")
-    if seen.parent == 1:
-        return Ending(ORPHANED, argv, "Its parent has ended or left it to itself: a worker left over, or a daemon.")
+def _end_running(process: ProcessInfo, scan: ProcessScan) -> Ending:
+    argv = _kill(process.pid, process.owner, scan)
+    if process.container:
+        return Ending(RUNNING, argv, f"It runs in container {process.container}.")
+    if process.parent == 1:
+        return Ending(ORPHANED, argv, "Its parent process has ended: it is a leftover worker or a daemon.")
     return Ending(RUNNING, argv)
 
 
-def _unseen(pid: int, reading: ProcessReading, index: int) -> Ending:
-    if reading.isolated:
-        return Ending(OUTSIDE, ("sudo", "kill", str(pid)), "It lives outside this container: type this on the host.")
-    if reading.hides_others:
-        return Ending(OUTSIDE, ("sudo", "kill", str(pid)), "It is another user's; this system hides it.")
-    return Ending(
-        DEAD, _reset(index, reading), f"It has ended, but the driver lists it. Look again before a reset: {_RESET}"
-    )
+def _end_hidden(pid: int, scan: ProcessScan, index: int) -> Ending:
+    kill = ("sudo", "kill", str(pid))
+    if scan.isolated:
+        return Ending(OUTSIDE, kill, "It runs outside this container: run this command on the host.")
+    if scan.hides_others:
+        return Ending(OUTSIDE, kill, "It belongs to another user, and this system hides it.")
+    remark = "It has ended, but the driver still lists it. Check again before a reset, which ends all work on this GPU."
+    return Ending(DEAD, _reset(index, scan), remark)
 
 
-def _zombie(seen: SeenProcess, reading: ProcessReading, index: int) -> Ending:
-    if seen.parent <= 1:
-        return Ending(ZOMBIE, _reset(index, reading), f"It is dead and still holds the GPU: {_RESET}")
-    remark = f"It is dead, but its parent, process {seen.parent}, has not noticed: end that one."
-    return Ending(ZOMBIE, _kill(seen.parent, seen.owner, reading), remark)
+def _end_zombie(process: ProcessInfo, scan: ProcessScan, index: int) -> Ending:
+    if process.parent <= 1:
+        remark = "It is dead but still holds the GPU. A reset ends all work on this GPU."
+        return Ending(ZOMBIE, _reset(index, scan), remark)
+    remark = f"It is dead, but its parent, process {process.parent}, has not collected it: end the parent."
+    return Ending(ZOMBIE, _kill(process.parent, process.owner, scan), remark)
 
 
-def _kill(pid: int, owner: int, reading: ProcessReading) -> tuple[str, ...]:
-    own = reading.own_user in (0, owner)
-    return (*(() if own else ("sudo",)), "kill", str(pid))
+def _kill(pid: int, owner: int, scan: ProcessScan) -> tuple[str, ...]:
+    return (*(() if scan.own_user == owner else _sudo(scan)), "kill", str(pid))
 
 
-def _reset(index: int, reading: ProcessReading) -> tuple[str, ...]:
-    return (*_as_root(reading), "nvidia-smi", "--gpu-reset", "-i", str(index))
+def _reset(index: int, scan: ProcessScan) -> tuple[str, ...]:
+    return (*_sudo(scan), "nvidia-smi", "--gpu-reset", "-i", str(index))
 
 
-def _as_root(reading: ProcessReading) -> tuple[str, ...]:
-    return () if reading.own_user == 0 else ("sudo",)  # in a container root often has no sudo
+def _sudo(scan: ProcessScan) -> tuple[str, ...]:
+    return () if scan.own_user == 0 else ("sudo",)  # in a container root often has no sudo
 
 
 @dataclass(frozen=True)
@@ -102,28 +101,28 @@ class GpuServices:
 
 
 @lru_cache(maxsize=1)
-def _services() -> dict[str, GpuService]:
+def _load_services() -> dict[str, GpuService]:
     rows = load_data("gpu_services", GpuServices).services
-    return {row.name[:15]: row for row in rows}  # the kernel keeps fifteen characters of a name
+    return {row.name[:15]: row for row in rows}  # the kernel keeps 15 characters of a process name
 
 
 _UNLISTED = Absent(("NVML's list of processes",))
-_IN_WSL = "/dev/dxg"  # one device for every GPU
-_SMALL = 256 << 20  # bytes in use that nobody need answer for: what the driver takes for each process varies
-_RESERVED = 1 << 30  # what an older driver reserves for itself and counts as used
+_WSL_DEVICE = "/dev/dxg"  # one device for every GPU
+_TOLERANCE = 256 << 20  # bytes; the driver's own share per process varies
+_RESERVED = 1 << 30  # bytes that an older driver reserves for itself and counts as used
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A process that has a GPU open or, by NVML, memory on it."""
+    """A process that has a GPU open or, according to NVML, memory on it."""
 
     pid: int
     name: str
     memory_bytes: Fact[int]  # absent where NVML does not list it
-    listed: bool  # by NVML, as nvidia-smi shows it
-    seen: bool  # by the system
+    listed: bool  # NVML lists it, and so does nvidia-smi
+    seen: bool  # the system shows it
     ending: Ending
-    command_line: str = ""  # for a person's eyes only
+    command_line: str = ""  # never write it to a report, it may hold secrets
 
 
 @dataclass(frozen=True)
@@ -132,41 +131,41 @@ class GpuView:
 
     activity: GpuActivity
     holders: tuple[Holder, ...]
-    unaccounted_bytes: Fact[int]  # used, and held by no process that NVML lists
+    unaccounted_bytes: Fact[int]  # used, but not by a process that NVML lists
 
 
-def listed_pids(gpus: tuple[GpuActivity, ...]) -> frozenset[int]:
+def list_reported_pids(gpus: tuple[GpuActivity, ...]) -> frozenset[int]:
     """Return every process that NVML lists on a GPU."""
-    return frozenset(process.pid for activity in gpus for process in _listed(activity))
+    return frozenset(process.pid for activity in gpus for process in _get_reported(activity))
 
 
-def views(gpus: tuple[GpuActivity, ...], reading: ProcessReading, system: str) -> tuple[GpuView, ...]:
-    """Put each process with each GPU that it holds."""
-    told = listed_pids(gpus)
-    return tuple(_view(activity, reading, system, told) for activity in gpus)
+def build_views(gpus: tuple[GpuActivity, ...], scan: ProcessScan, system: str) -> tuple[GpuView, ...]:
+    """Assign each process to each GPU that it holds."""
+    reported = list_reported_pids(gpus)
+    return tuple(_build_view(activity, scan, system, reported) for activity in gpus)
 
 
-def _listed(activity: GpuActivity) -> tuple[GpuProcess, ...]:
+def _get_reported(activity: GpuActivity) -> tuple[GpuProcess, ...]:
     processes = activity.gpu.processes
     return processes.value if isinstance(processes, Known) else ()
 
 
-def _view(activity: GpuActivity, reading: ProcessReading, system: str, told: frozenset[int]) -> GpuView:
-    # In a PID namespace of its own the driver's number may name another process here: one without the GPU open.
-    listed = {process.pid: process for process in _listed(activity)}
-    seen = {process.pid: process for process in reading.processes if process.devices or not reading.isolated}
-    nodes = {_IN_WSL, *([f"/dev/nvidia{activity.minor.value}"] if isinstance(activity.minor, Known) else [])}
-    # CUDA opens every GPU to count them: what NVML lists on another GPU has nothing on this one.
-    hidden = [pid for pid, process in seen.items() if nodes & set(process.devices) and pid not in told]
+def _build_view(activity: GpuActivity, scan: ProcessScan, system: str, reported: frozenset[int]) -> GpuView:
+    listed = {process.pid: process for process in _get_reported(activity)}
+    # In a PID namespace the driver's number may be that of another process: one that does not have the GPU open.
+    seen = {process.pid: process for process in scan.processes if process.devices or not scan.isolated}
+    nodes = {_WSL_DEVICE, *([f"/dev/nvidia{activity.minor.value}"] if isinstance(activity.minor, Known) else [])}
+    # CUDA opens every GPU to count them: a process that NVML lists on another GPU has no memory on this one.
+    hidden = [pid for pid, process in seen.items() if nodes & set(process.devices) and pid not in reported]
     index = activity.gpu.nvml_index.value if isinstance(activity.gpu.nvml_index, Known) else 0
     holders = tuple(
-        _holder(pid, listed.get(pid), seen.get(pid), ending_of(pid, seen.get(pid), reading, system, index))
+        _make_holder(pid, listed.get(pid), seen.get(pid), choose_ending(pid, seen.get(pid), scan, system, index))
         for pid in sorted({*listed, *hidden})
     )
-    return GpuView(activity, holders, _unaccounted(activity))
+    return GpuView(activity, holders, _count_unaccounted(activity))
 
 
-def _holder(pid: int, listed: GpuProcess | None, seen: SeenProcess | None, ending: Ending) -> Holder:
+def _make_holder(pid: int, listed: GpuProcess | None, seen: ProcessInfo | None, ending: Ending) -> Holder:
     return Holder(
         pid=pid,
         name=(seen.name if seen else "") or (listed.name if listed else ""),
@@ -178,36 +177,33 @@ def _holder(pid: int, listed: GpuProcess | None, seen: SeenProcess | None, endin
     )
 
 
-def _unaccounted(activity: GpuActivity) -> Fact[int]:
-    gpu = activity.gpu
-    if not isinstance(gpu.memory_used_bytes, Known):
-        return gpu.memory_used_bytes
-    if not isinstance(gpu.processes, Known):
-        return gpu.processes
-    shares = [process.memory_bytes for process in gpu.processes.value]
-    for share in shares:
-        if not isinstance(share, Known):
-            return share
-    held = sum(share.value for share in shares if isinstance(share, Known))
-    return Known(max(0, gpu.memory_used_bytes.value - held), gpu.memory_used_bytes.source)
+def _count_unaccounted(activity: GpuActivity) -> Fact[int]:
+    used, processes = activity.gpu.memory_used_bytes, activity.gpu.processes
+    if not isinstance(used, Known):
+        return used
+    if not isinstance(processes, Known):
+        return processes
+    held = 0
+    for process in processes.value:
+        if not isinstance(process.memory_bytes, Known):
+            return process.memory_bytes
+        held += process.memory_bytes.value
+    return Known(max(0, used.value - held), used.source)
 
 
-def is_held_by_nobody_seen(view: GpuView) -> bool:
-    """Tell whether more memory is in use than the driver and every process listed take."""
+def has_unexplained_memory(view: GpuView) -> bool:
+    """Tell whether more memory is in use than the driver and all listed processes take."""
     left = view.unaccounted_bytes
-    bound = _SMALL if isinstance(view.activity.memory_reserved_bytes, Known) else _RESERVED
-    return isinstance(left, Known) and left.value > bound
+    limit = _TOLERANCE if isinstance(view.activity.memory_reserved_bytes, Known) else _RESERVED
+    return isinstance(left, Known) and left.value > limit
 
 
-def blind_spots(reading: ProcessReading, system: str) -> tuple[str, ...]:
-    """Say what could not be looked at."""
-    said = []
-    if system != "linux":
-        said.append("Only the processes that the driver lists are shown: this system has no /proc to look for others.")
-    if reading.closed:
-        said.append(f"{reading.closed} processes do not show this user their open files; root sees them (sudo).")
-    if reading.hides_others:
-        said.append("This system hides other users' processes (hidepid); root sees them (sudo).")
-    if reading.isolated:
-        said.append("This is a PID namespace (a container): processes outside it, on the same GPU, cannot be seen.")
-    return tuple(said)
+def list_blind_spots(scan: ProcessScan, system: str) -> tuple[str, ...]:
+    """Return sentences about what could not be read."""
+    sentences = {
+        "Only processes that the driver lists are shown, because this system has no /proc.": system != "linux",
+        f"This user may not see the open files of {scan.unreadable} processes; root may (sudo).": scan.unreadable,
+        "This system hides the processes of other users (hidepid); root sees them (sudo).": scan.hides_others,
+        "This is a PID namespace (a container): it does not show processes outside on the same GPU.": scan.isolated,
+    }
+    return tuple(sentence for sentence, applies in sentences.items() if applies)

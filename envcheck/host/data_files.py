@@ -1,7 +1,7 @@
-"""Load the files of data/, each whole and once, into typed rows.
+"""Load data files into typed rows, each once: from the installed package, else from the checkout around it.
 
-To add a data file, write data/<name>.json, declare a record of its rows beside the code that uses them, and call
-`load_data("<name>", TheRecord)`. A test decodes every file that is shipped (tests/host/test_data_files.py).
+To add a data file, write data/<name>.json, declare a record of its rows in the module that uses them,
+and call `load_data("<name>", TheRecord)`. tests/host/test_data_files.py decodes every file.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def _load(name: str, kind: Type[D]) -> D:
 
 
 def read_data(name: str) -> bytes:
-    """Return the bytes of the data file `name`; FileNotFoundError when neither place has it."""
+    """Return the bytes of the data file `name`; raises FileNotFoundError."""
     try:
         return read_packaged("data", name)
     except OSError:
-        return read_packaged(os.pardir, "data", name)  # a checkout keeps data/ beside the package
+        return read_packaged(os.pardir, "data", name)  # in a checkout data/ is beside the package
 
 
 def read_packaged(*parts: str) -> bytes:
-    """Return the bytes of a file below the package, through its loader: that reads from a zipapp too.
+    """Return the bytes of a file below the package, also from a zipapp.
 
-    pkgutil and importlib.resources do the same and cost a bare interpreter start.
+    pkgutil and importlib.resources do the same but take as long to import as the interpreter to start.
     """
     path = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(envcheck.__file__)), *parts))
-    loader: Any = envcheck.__loader__  # every loader of files and archives has get_data
+    loader: Any = envcheck.__loader__  # loaders of files and of archives both have get_data
     return bytes(loader.get_data(path))

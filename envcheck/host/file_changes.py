@@ -1,4 +1,4 @@
-"""Write, append, lock, rename, copy and remove files and folders so that nothing is ever left half done."""
+"""Write, append, lock, swap, copy and remove files and folders without ever leaving them half done."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from typing import Iterator, List, Union
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write where a user said: through a link to what it names, into a device or a pipe as it is; raises OSError."""
+    """Write to a path of the user: to the target of a link, and into a device or pipe; raises OSError."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        with open(str(path), "w", encoding="utf-8", newline="\n") as stream:  # /dev/null and /dev/stdout stay there
+        with open(str(path), "w", encoding="utf-8", newline="\n") as stream:  # never replace /dev/null or /dev/stdout
             stream.write(text)
     else:
         write_atomically(Path(os.path.realpath(str(path))), text)
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write `text` beside the target and rename it there; raises OSError. Nothing is left behind, not by Ctrl-C either.
+    """Write `text` to a temporary file and rename it to `path`; leaves no temporary file, even after Ctrl-C.
 
-    A link in the target's place is replaced, never followed: the folder may be someone else's work.
+    Replaces a link instead of following it: another user may have put it there. Raises OSError.
     """
-    beside = str(path.with_name(f".{path.name[:200]}.{os.getpid()}.{threading.get_ident()}"))
+    temporary = str(path.with_name(f".{path.name[:200]}.{os.getpid()}.{threading.get_ident()}"))
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(beside)  # of a process that had this number and was killed
+        os.unlink(temporary)  # of a killed process with the same number
     try:
-        with open(beside, "x", encoding="utf-8", newline="\n") as stream:
+        with open(temporary, "x", encoding="utf-8", newline="\n") as stream:
             stream.write(text)
-        os.replace(beside, str(path))
-    except BaseException:  # an interruption, too
+        os.replace(temporary, str(path))
+    except BaseException:  # KeyboardInterrupt too
         with contextlib.suppress(OSError):
-            os.unlink(beside)
+            os.unlink(temporary)
         raise
 
 
 def append_durably(path: str, line: str) -> None:
-    """Append a line to a file, made where it is not there, and have it on the disk. Raises OSError."""
+    """Append a line to a file and flush it to the disk; creates the file. Raises OSError."""
     is_new = not os.path.lexists(path)
     data = line.encode("utf-8") + b"\n"
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        if _is_cut_off(descriptor):
-            data = b"\n" + data  # what a full disk or a power failure left of the line before stays by itself
+        if _is_last_line_incomplete(descriptor):
+            data = b"\n" + data  # a full disk or a power failure cut the line before
         while data:
             data = data[os.write(descriptor, data) :]
         os.fsync(descriptor)
@@ -57,38 +57,38 @@ def append_durably(path: str, line: str) -> None:
     if is_new and os.name == "posix":
         folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
         try:
-            os.fsync(folder)  # else the file's name may be lost, and with it all lines
+            os.fsync(folder)  # else a power failure may lose the name of the file
         finally:
             os.close(folder)
 
 
-def _is_cut_off(descriptor: int) -> bool:
+def _is_last_line_incomplete(descriptor: int) -> bool:
     if not os.lseek(descriptor, 0, os.SEEK_END):
         return False
     os.lseek(descriptor, -1, os.SEEK_END)
     return os.read(descriptor, 1) != b"\n"
 
 
-_PAUSE = 0.05  # seconds between tries
+_PAUSE = 0.05  # seconds between attempts
 
 
-class HeldError(Exception):
-    """Another process holds the file; the message is what that one wrote into it."""
+class FileLockedError(Exception):
+    """Another process holds the lock; the message is its process id."""
 
 
 @contextlib.contextmanager
-def exclusive(path: str, patience: float) -> Iterator[int]:
-    """Hold `path` for the block and yield its descriptor; HeldError where another holds it for `patience` seconds.
+def lock_file(path: str, patience: float) -> Iterator[int]:
+    """Lock `path` for the block and yield its descriptor; raises FileLockedError after `patience` seconds.
 
-    A process that inherits the descriptor goes on holding the file when this one is killed.
+    A process that inherits the descriptor keeps the lock when this one is killed.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         deadline = time.monotonic() + patience
-        while not _taken(descriptor):
+        while not _try_lock(descriptor):
             if time.monotonic() > deadline:
                 os.lseek(descriptor, 0, os.SEEK_SET)
-                raise HeldError(os.read(descriptor, 100).decode("ascii", "replace").strip())
+                raise FileLockedError(os.read(descriptor, 100).decode("ascii", "replace").strip())
             time.sleep(_PAUSE)
         os.ftruncate(descriptor, 0)
         os.write(descriptor, b"%d\n" % os.getpid())
@@ -97,7 +97,7 @@ def exclusive(path: str, patience: float) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _taken(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         if os.name == "posix":
             import fcntl
@@ -113,8 +113,8 @@ def _taken(descriptor: int) -> bool:
 def _lock_on_windows(descriptor: int) -> None:
     import importlib
 
-    msvcrt = importlib.import_module("msvcrt")  # by name: type checkers know it on Windows only
-    os.lseek(descriptor, 1 << 20, os.SEEK_SET)  # beyond the text, which others may read
+    msvcrt = importlib.import_module("msvcrt")  # by name: type checkers know it only on Windows
+    os.lseek(descriptor, 1 << 20, os.SEEK_SET)  # beyond the text, which others read
     msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
     os.lseek(descriptor, 0, os.SEEK_SET)
 
@@ -123,15 +123,15 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 _RENAME_SWAP = 2  # macOS: sys/stdio.h
 
 
-def change_places(first: Path, second: Path, aside: Path) -> None:
-    """Let two folders change places; where that is no one call, `first` lies `aside` for a moment. Raises OSError."""
-    if not _exchanged(first, second):
+def swap_folders(first: Path, second: Path, aside: Path) -> None:
+    """Swap two folders; without a system call for it, `first` is `aside` for a moment. Raises OSError."""
+    if not _exchange_atomically(first, second):
         os.rename(first, aside)
         os.rename(second, first)
         os.rename(aside, second)
 
 
-def _exchanged(first: Path, second: Path) -> bool:
+def _exchange_atomically(first: Path, second: Path) -> bool:
     from ctypes import CDLL
 
     if os.name != "posix":
@@ -144,8 +144,8 @@ def _exchanged(first: Path, second: Path) -> bool:
     return False
 
 
-def identity_of(path: Path) -> int:
-    """Return what stays with a folder when it is renamed: its inode number; 0 where there is nothing."""
+def get_inode(path: Path) -> int:
+    """Return the inode number of a path, which a rename keeps; 0 where the path does not exist."""
     try:
         return os.stat(path).st_ino
     except FileNotFoundError:
@@ -159,47 +159,47 @@ _NO_REFLINK = (errno.EOPNOTSUPP, errno.ENOTTY, errno.EINVAL, errno.EXDEV, errno.
 
 
 def copy_tree(source: StrPath, target: StrPath) -> None:
-    """Copy a folder with links as links, modes, times and, for root, owners; blocks are shared where possible."""
+    """Copy a folder with its links, modes, times and, for root, owners; share blocks where possible."""
     os.mkdir(target, 0o700)
     for entry in sorted(os.scandir(source), key=lambda item: item.name):
-        there = os.path.join(target, entry.name)
+        copy = os.path.join(target, entry.name)
         if entry.is_symlink():
-            os.symlink(os.readlink(entry.path), there)
-            _copy_owner(entry.path, there)
+            os.symlink(os.readlink(entry.path), copy)
+            _copy_owner(entry.path, copy)
         elif entry.is_dir():
-            copy_tree(entry.path, there)
+            copy_tree(entry.path, copy)
         elif entry.is_file():
-            _copy_file(entry.path, there)
+            _copy_file(entry.path, copy)
     _copy_owner(source, target)
     shutil.copystat(source, target)
 
 
-def tree_size(folder: str) -> int:
-    """Return the bytes on disk of what lies below a folder; what cannot be read counts nothing."""
-    return sum(_size(path) for path in _files(folder))
+def measure_tree(folder: str) -> int:
+    """Return the bytes on disk of the files below a folder; unreadable ones count as 0."""
+    return sum(_measure_file(path) for path in _walk_files(folder))
 
 
-def changed_after(folder: StrPath, seconds: float) -> List[str]:
-    """List the files below a folder that were made or changed after a time (seconds since 1970), but for bytecode."""
-    found = []
-    for path in _files(folder):
+def list_changed_files(folder: StrPath, seconds: float) -> List[str]:
+    """List the files below a folder created or changed after a time (seconds since 1970), without bytecode."""
+    changed = []
+    for path in _walk_files(folder):
         with contextlib.suppress(OSError):
-            if os.path.basename(os.path.dirname(path)) != "__pycache__" and _is_newer(path, seconds):
-                found.append(os.path.relpath(path, folder))
-    return sorted(found)
+            if os.path.basename(os.path.dirname(path)) != "__pycache__" and _is_changed_after(path, seconds):
+                changed.append(os.path.relpath(path, folder))
+    return sorted(changed)
 
 
-def _is_newer(path: str, seconds: float) -> bool:
-    """Tell whether a file was written, or put there, after a time; another link to it, as of uv's cache, is neither."""
+def _is_changed_after(path: str, seconds: float) -> bool:
+    """Tell whether a file was written or added after a time; a new hard link, as from uv's cache, is neither."""
     status = os.lstat(path)
     if status.st_mtime > seconds:
-        return status.st_ctime > seconds or os.name == "nt"  # there it is when the file was made
-    is_put_there = status.st_nlink == 1 and os.stat(os.path.dirname(path)).st_mtime > seconds
-    return status.st_ctime > seconds and is_put_there
+        return status.st_ctime > seconds or os.name == "nt"  # Windows: the time of creation
+    was_added = status.st_nlink == 1 and os.stat(os.path.dirname(path)).st_mtime > seconds
+    return status.st_ctime > seconds and was_added
 
 
 def remove_tree(folder: StrPath) -> None:
-    """Remove a folder whole, read-only folders in it too; nothing where it is not there. Raises OSError."""
+    """Remove a folder with its read-only folders; do nothing where it does not exist. Raises OSError."""
     if os.path.lexists(folder):
         for place, names, _ in os.walk(folder):
             for name in names:
@@ -209,13 +209,13 @@ def remove_tree(folder: StrPath) -> None:
         shutil.rmtree(folder)
 
 
-def free_bytes(folder: str) -> int:
-    """Return the bytes this user may still write where a folder lies."""
+def get_free_bytes(folder: str) -> int:
+    """Return the bytes that this user can write to the file system of a folder."""
     return shutil.disk_usage(folder).free
 
 
-def write_through(folder: StrPath) -> None:
-    """Have the file system of a folder on its disk before anything else happens."""
+def sync_file_system(folder: StrPath) -> None:
+    """Flush the file system of a folder to its disk."""
     if not hasattr(os, "sync"):
         return
     from ctypes import CDLL, get_errno
@@ -260,13 +260,13 @@ def _copy_owner(source: StrPath, target: StrPath) -> None:
         os.lchown(target, status.st_uid, status.st_gid)
 
 
-def _files(folder: StrPath) -> Iterator[str]:
+def _walk_files(folder: StrPath) -> Iterator[str]:
     for place, _, names in os.walk(folder):
         for name in names:
             yield os.path.join(place, name)
 
 
-def _size(path: str) -> int:
+def _measure_file(path: str) -> int:
     with contextlib.suppress(OSError):
         status = os.lstat(path)
         blocks = getattr(status, "st_blocks", None)  # not on Windows

@@ -1,8 +1,8 @@
-"""Answer Ctrl-C once and for all: whatever code it comes in, it is neither lost nor taken for another error."""
+"""Handle Ctrl-C: in whatever code it arrives, it is never lost or mistaken for another error."""
 
 from __future__ import annotations
 
-# The module `signal` brings enums, a tenth of a bare start in which Python would answer in its own words.
+# The module `signal` creates enums, which takes a tenth of an interpreter start; until then Python handles Ctrl-C.
 import _signal  # type: ignore[import-not-found]
 import _thread
 import os
@@ -14,88 +14,88 @@ if TYPE_CHECKING:
     from typing import Any
 
 _CODE = 130
-_AGAIN = 0.005  # seconds until an interruption that was lost is raised again
+_RETRY_DELAY = 0.005  # seconds until a lost interrupt is raised again
 
 
-class _Seen:
-    """What came so far; of this process only, since a forked one leaves the answer to its parent."""
+class _State:
+    """Interrupts received so far, in this process only: a forked one leaves them to its parent."""
 
     def __init__(self) -> None:
         self.process = 0
-        self.came = False
-        self.is_enough = False
-        self.is_over = False
-        self.held = 0
-        self.is_waiting = False
+        self.was_interrupted = False
+        self.is_ignoring = False
+        self.exits_on_next = False
+        self.deferrals = 0
+        self.is_pending = False
 
 
-_seen = _Seen()
+_state = _State()
 
 
-def heed() -> None:
-    """Raise KeyboardInterrupt for Ctrl-C and remember that it came; nothing where it is ignored, as under nohup."""
+def install_handler() -> None:
+    """Raise KeyboardInterrupt for Ctrl-C and remember it; do nothing where SIGINT is ignored, as under nohup."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
-        _seen.process = os.getpid()
-        _signal.signal(_signal.SIGINT, _interrupt)
-        sys.unraisablehook = _unraisable
+        _state.process = os.getpid()
+        _signal.signal(_signal.SIGINT, _handle_interrupt)
+        sys.unraisablehook = _handle_unraisable
 
 
-def came() -> bool:
-    """Tell whether there was one, even where another exception took the place of KeyboardInterrupt.
+def was_interrupted() -> bool:
+    """Tell whether Ctrl-C was pressed, even where another exception replaced KeyboardInterrupt.
 
-    Python turns one that comes inside `__set_name__` or a wait for a lock into a RuntimeError.
+    Python turns one inside `__set_name__` or a wait for a lock into a RuntimeError.
     """
-    return _seen.came
+    return _state.was_interrupted
 
 
-def enough() -> None:
-    """Ignore all further ones: this one is being answered."""
-    _seen.is_enough = True
+def ignore_interrupts() -> None:
+    """Ignore further interrupts while this one is handled."""
+    _state.is_ignoring = True
 
 
-def over() -> None:
-    """End at once when another one comes: nothing is left to end, and the reader of the output may not read on."""
-    _seen.is_over = True
+def exit_on_interrupt() -> None:
+    """Exit at once on the next interrupt: all programs have ended, and the reader of the output may be blocked."""
+    _state.exits_on_next = True
 
 
-def answered() -> None:
-    """Forget the one that came: somebody caught it and goes on as meant."""
-    _seen.came = False
+def clear_interrupt() -> None:
+    """Forget an interrupt that the caller has handled."""
+    _state.was_interrupted = False
 
 
-class held_back:  # noqa: N801 - a context manager; contextlib is not loaded for it
-    """Raise one that comes within the block at its end: what it starts is known then, and can be ended."""
+class defer_interrupts:  # noqa: N801 - a context manager; contextlib would have to be imported for it
+    """Raise an interrupt at the end of the block, when a process that starts in it is known and can be ended."""
 
     def __enter__(self) -> None:
-        """Begin to hold back."""
-        self._is_heard = _thread.get_ident() == _main_thread()  # other threads hear of none
-        _seen.held += self._is_heard
+        """Start to defer."""
+        self._is_main = _thread.get_ident() == _get_main_thread()  # only the main thread receives signals
+        _state.deferrals += self._is_main
 
     def __exit__(self, *_: object) -> None:
-        """Raise what came."""
-        _seen.held -= self._is_heard
-        if self._is_heard and _seen.is_waiting and not _seen.held:
-            _seen.is_waiting = False
+        """Raise a pending interrupt."""
+        _state.deferrals -= self._is_main
+        if self._is_main and _state.is_pending and not _state.deferrals:
+            _state.is_pending = False
             raise KeyboardInterrupt
 
 
-def _interrupt(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
-    if _seen.process != os.getpid():
+def _handle_interrupt(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
+    if _state.process != os.getpid():
         return
-    if _seen.is_enough:
-        if _seen.is_over:
+    if _state.is_ignoring:
+        if _state.exits_on_next:
             os._exit(_CODE)
         return
-    _seen.came = True
-    if _seen.held and not _seen.is_waiting:
-        _seen.is_waiting = True
+    _state.was_interrupted = True
+    if _state.deferrals and not _state.is_pending:
+        _state.is_pending = True
         return
-    _seen.is_waiting = False  # the second one: what is held back for hangs
+    _state.is_pending = False  # the second interrupt: the deferring block hangs
     raise KeyboardInterrupt
 
 
-def _unraisable(what: Any) -> None:
-    # From a finalizer or a weak reference's callback, which imports are full of, nothing can be raised.
+def _handle_unraisable(what: Any) -> None:
+    # Finalizers and weak-reference callbacks, common during imports, cannot raise.
     if isinstance(what.exc_value, KeyboardInterrupt):
         _thread.start_new_thread(_raise_again, ())
     else:
@@ -103,14 +103,14 @@ def _unraisable(what: Any) -> None:
 
 
 def _raise_again() -> None:
-    time.sleep(_AGAIN)
+    time.sleep(_RETRY_DELAY)
     if hasattr(_signal, "pthread_kill"):
-        _signal.pthread_kill(_main_thread(), _signal.SIGINT)  # wakes it from a wait, too
+        _signal.pthread_kill(_get_main_thread(), _signal.SIGINT)  # it also ends a wait
     else:
         _thread.interrupt_main()
 
 
-def _main_thread() -> int:
-    import threading
+def _get_main_thread() -> int:
+    import threading  # not at the top: the handler must be installed first
 
     return threading.main_thread().ident or 0

@@ -1,4 +1,4 @@
-"""Read logs block by block: plain files, gzip files, standard input, and files that grow."""
+"""Read logs in blocks: plain files, gzip files, standard input, and files that grow."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ import os
 import stat
 import sys
 import time
-from typing import Any, BinaryIO, Iterator, List
+from typing import BinaryIO, Iterator, List
 
-BLOCK = 1 << 20  # bytes read at a time
-_PIPE = 1 << 16  # bytes that a pipe holds
-_F_SETPIPE_SZ = 1031  # linux/fcntl.h; Python's fcntl names it from 3.10 on
+BLOCK = 1 << 20  # bytes per read
+_PIPE = 1 << 16  # default size of a pipe in bytes
+_F_SETPIPE_SZ = 1031  # linux/fcntl.h; fcntl has it from Python 3.10 on
 _GZIP = b"\x1f\x8b"
-_PACKED = (
+_COMPRESSED = (
     (b"\x28\xb5\x2f\xfd", "zstd -dc"),
     (b"\xfd7zXZ\x00", "xz -dc"),
     (b"BZh", "bzip2 -dc"),
     (b"PK\x03\x04", "unzip -p"),
 )
-_PROGRAMS = ((b"\x7fELF", "a program or library"), (b"\x89PNG", "an image"), (b"%PDF-", "a PDF document"))
+_BINARIES = ((b"\x7fELF", "a program or library"), (b"\x89PNG", "an image"), (b"%PDF-", "a PDF document"))
 
 
 class LogFileError(Exception):
-    """A log cannot be read; the message says why, and what to do where something can be done."""
+    """A log cannot be read; the message says why and, where possible, what to do."""
 
 
 def read_log(path: str, notes: List[str]) -> Iterator[bytes]:
-    """Yield the bytes of a log in blocks, unpacked when it is gzip; `notes` gets what cut the reading short.
+    """Yield the bytes of a log in blocks, decompressed for gzip; problems that cut it short are added to `notes`.
 
-    Raises LogFileError, at the first block at the latest, for what is no log that can be read.
+    Raises LogFileError with the first block for a file that is not a readable log.
     """
-    with _opened(path) as stream:
+    with _open_log(path) as stream:
         try:
             first = stream.read(BLOCK)
             if first.startswith(_GZIP):
-                yield from _unpacked(path, first, stream, notes)
+                yield from _unpack_gzip(path, first, stream, notes)
                 return
-            refuse_binary(path, first)
+            reject_binary(path, first)
             while first:
                 yield first
                 first = stream.read(BLOCK)
@@ -47,16 +47,16 @@ def read_log(path: str, notes: List[str]) -> Iterator[bytes]:
 
 
 def read_descriptor(descriptor: int, notes: List[str]) -> Iterator[bytes]:
-    """Yield what arrives at a pipe or terminal until its end, as soon as it arrives."""
+    """Yield the bytes of a pipe or terminal as they arrive."""
     try:
         block = os.read(descriptor, BLOCK)
         if block.startswith(_GZIP):
             with open(descriptor, "rb", closefd=False) as stream:
-                yield from _unpacked("standard input", block, stream, notes)
+                yield from _unpack_gzip("standard input", block, stream, notes)
             return
-        refuse_binary("standard input", block)
+        reject_binary("standard input", block)
         if len(block) >= _PIPE:
-            _widen(descriptor)
+            _enlarge_pipe(descriptor)
         while block:
             yield block
             block = os.read(descriptor, BLOCK)
@@ -64,8 +64,8 @@ def read_descriptor(descriptor: int, notes: List[str]) -> Iterator[bytes]:
         notes.append(f"standard input: reading stopped early: {error.strerror}")
 
 
-def _widen(descriptor: int) -> None:
-    """Let a pipe of Linux hold a block: its two ends then wait for each other sixteen times less often."""
+def _enlarge_pipe(descriptor: int) -> None:
+    """Enlarge a pipe on Linux to a block: its ends then wait for each other sixteen times less often."""
     with contextlib.suppress(ImportError, OSError):
         import fcntl
 
@@ -73,26 +73,26 @@ def _widen(descriptor: int) -> None:
             fcntl.fcntl(descriptor, _F_SETPIPE_SZ, BLOCK)
 
 
-def is_awaited(path: str) -> bool:
-    """Tell whether a log is not there yet, but the folder that it would appear in is."""
+def is_not_created_yet(path: str) -> bool:
+    """Tell whether a log does not exist yet but its folder does."""
     return not os.path.lexists(path) and os.path.isdir(os.path.dirname(path) or os.curdir)
 
 
 def follow_log(path: str, pause: float = 0.25) -> Iterator[bytes]:
-    """Yield what is and what gets written to a file, for ever; b"" after each pause without news.
+    """Yield the content of a file and what is written to it, without end; b"" after each pause without new data.
 
-    A file that is awaited is waited for. One that was truncated is read again from its start; one that was replaced
-    (rotated) is read to its end, then its successor from the start. A pipe has an end, and no way back.
+    Waits for a file that does not exist yet. Reads a truncated file again from its start, and a rotated one to its end
+    and then its successor. A pipe ends.
     """
-    while is_awaited(path):
+    while is_not_created_yet(path):
         yield b""
         time.sleep(pause)
-    stream = _opened(path)
+    stream = _open_log(path)
     try:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             yield from read_descriptor(stream.fileno(), [])
             return
-        refuse_binary(path, stream.read(4096))
+        reject_binary(path, stream.read(4096))
         stream.seek(0)
         while True:
             block = stream.read(BLOCK)
@@ -101,99 +101,76 @@ def follow_log(path: str, pause: float = 0.25) -> Iterator[bytes]:
                 continue
             yield b""
             time.sleep(pause)
-            stream = _successor(path, stream)
+            stream = _reopen_if_rotated(path, stream)
     finally:
         stream.close()
 
 
-def _successor(path: str, stream: BinaryIO) -> BinaryIO:
-    here = os.fstat(stream.fileno())
-    if here.st_size < stream.tell():
+def _reopen_if_rotated(path: str, stream: BinaryIO) -> BinaryIO:
+    opened = os.fstat(stream.fileno())
+    if opened.st_size < stream.tell():
         stream.seek(0)
-    with contextlib.suppress(OSError, LogFileError):  # between two files of a rotation there is none
-        there = os.stat(path)
-        if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino) and stream.tell() >= here.st_size:
-            new = _opened(path)
+    with contextlib.suppress(OSError, LogFileError):  # a rotation has not created the new file yet
+        current = os.stat(path)
+        is_replaced = (current.st_dev, current.st_ino) != (opened.st_dev, opened.st_ino)
+        if is_replaced and stream.tell() >= opened.st_size:
+            new = _open_log(path)
             stream.close()
             return new
     return stream
 
 
-def _opened(path: str) -> BinaryIO:
+def _open_log(path: str) -> BinaryIO:
     try:
         kind = os.stat(path).st_mode
         if stat.S_ISDIR(kind):
-            raise LogFileError(f"{path} is a folder: name the log file in it.")
+            raise LogFileError(f"{path} is a folder; name a log file in it.")
         return open(path, "rb")
     except FileNotFoundError:
-        raise LogFileError(f"there is no file {path}.") from None
+        raise LogFileError(f"{path} does not exist.") from None
     except PermissionError:
-        raise LogFileError(f"{path} may not be read by this user.") from None
+        raise LogFileError(f"this user may not read {path}.") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise LogFileError(f"cannot read {path}: {reason}.") from None
 
 
-def refuse_binary(name: str, block: bytes) -> None:
-    """Raise LogFileError when a file begins like one that holds no text."""
-    for magic, command in _PACKED:
+def reject_binary(name: str, block: bytes) -> None:
+    """Raise LogFileError for the first block of a file that is compressed or not text."""
+    for magic, command in _COMPRESSED:
         if block.startswith(magic):
-            raise LogFileError(f"{name} is packed: {command} FILE | envcheck explain -")
-    for magic, what in _PROGRAMS:
+            raise LogFileError(f"{name} is compressed: run {command} FILE | envcheck explain -")
+    for magic, what in _BINARIES:
         if block.startswith(magic):
             raise LogFileError(f"{name} is {what}, not a log.")
     head = block[:65536]
-    text = head.translate(None, delete=b"\x00")  # UTF-16 is half zeros, and a log cut off by a crash ends in them
+    text = head.translate(None, delete=b"\x00")  # half of UTF-16, and the end of a log after a crash, is zeros
     odd = len(text) - len(text.translate(None, delete=_CONTROLS))
     if head and (not text or odd > len(text) // 10):
-        raise LogFileError(f"{name} holds no text: envcheck reads what a program printed.")
+        raise LogFileError(f"{name} contains no text; envcheck reads the printed output of programs.")
 
 
 _CONTROLS = bytes(number for number in range(32) if number not in b"\a\b\t\n\v\f\r\x1b")
 
 
-def _unpacked(name: str, first: bytes, stream: BinaryIO, notes: List[str]) -> Iterator[bytes]:
-    import zlib  # most logs are not packed
+def _unpack_gzip(name: str, first: bytes, stream: BinaryIO, notes: List[str]) -> Iterator[bytes]:
+    import zlib  # most logs are not compressed
 
-    members = _Members()
-    checked = False
+    from envcheck.host.gzip_stream import GzipUnpacker
+
+    unpacker = GzipUnpacker(BLOCK)
+    is_checked = False
     try:
         for packed in itertools.chain((first,), iter(lambda: stream.read(BLOCK), b"")):
-            for text in members.unpack(packed):
-                if not checked:
-                    refuse_binary(name, text)
-                    checked = True
+            for text in unpacker.unpack(packed):
+                if not is_checked:
+                    reject_binary(name, text)
+                    is_checked = True
                 yield text
     except zlib.error as error:
-        if not checked:
-            raise LogFileError(f"{name} begins like a gzip file and is none ({error}).") from None
-        notes.append(f"{name}: the gzip data is damaged; what comes before the damage was read ({error})")
+        if not is_checked:
+            raise LogFileError(f"{name} starts like a gzip file but is not one ({error}).") from None
+        notes.append(f"{name}: the gzip data is damaged; only the part before the damage was read ({error})")
         return
-    if members.inside:
-        notes.append(f"{name}: the gzip data has no end mark; what is there was read")
-
-
-def _unpacker() -> Any:
-    import zlib
-
-    return zlib.decompressobj(wbits=31)
-
-
-class _Members:
-    """Unpack gzip members that stand one behind the other, in blocks of bounded size."""
-
-    def __init__(self) -> None:
-        self._unpacker = _unpacker()
-        self.inside = False
-
-    def unpack(self, packed: bytes) -> Iterator[bytes]:
-        while packed:
-            self.inside = True
-            text = self._unpacker.decompress(packed, BLOCK)
-            if text:
-                yield text
-            packed = self._unpacker.unconsumed_tail
-            if self._unpacker.eof:
-                packed = self._unpacker.unused_data.lstrip(b"\0")  # tapes and some writers pad with zeros
-                self._unpacker = _unpacker()
-                self.inside = False
+    if unpacker.is_inside:
+        notes.append(f"{name}: the gzip data is incomplete; only the part that exists was read")

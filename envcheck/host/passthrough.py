@@ -11,73 +11,73 @@ import threading
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
+Watch = Callable[[str, bytes], None]  # (stream, block); stream is output, stdout or stderr
 
-class Outlet:
-    """One way out of the command: the end it writes to, the end we read, and where that goes."""
+_BLOCK = 65536
+_SILENCE = 1.0  # seconds without output after which a background process is no longer read
+_FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
+_KEYBOARD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if hasattr(signal, name))
+_STOPPING = _KEYBOARD + tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class OutputChannel:
+    """One output of the command: the end it writes to, the end read here, and the target descriptor."""
 
     def __init__(self, name: str, target: int) -> None:
         self.name = name
         self.target = target
         self.is_terminal = os.name == "posix" and os.isatty(target)
-        self.outer, self.inner = _terminal(target) if self.is_terminal else os.pipe()
+        self.outer, self.inner = _open_terminal_like(target) if self.is_terminal else os.pipe()
 
 
-def same_file(first: int, second: int) -> bool:
-    """Tell whether two descriptors lead to the same file, pipe or terminal."""
+def is_same_file(first: int, second: int) -> bool:
+    """Tell whether two descriptors are the same file, pipe or terminal."""
     try:
         return os.path.sameopenfile(first, second)
     except OSError:
         return False
 
 
-def _terminal(target: int) -> Tuple[int, int]:
-    """Open a terminal like the one at `target`: same size, and what is written to it comes out unchanged."""
-    import pty
+def _open_terminal_like(target: int) -> Tuple[int, int]:
+    """Open a terminal of the size of `target` that passes output on unchanged."""
+    import pty  # not on Windows
     import termios
 
     outer, inner = pty.openpty()
     with contextlib.suppress(termios.error):
         settings: List[Any] = termios.tcgetattr(target)
-        settings[1] &= ~termios.OPOST  # the real terminal turns line feeds into line ends
+        settings[1] &= ~termios.OPOST  # the real terminal converts line feeds
         settings[3] &= ~termios.ECHO
         termios.tcsetattr(inner, termios.TCSANOW, settings)
-    copy_size(target, outer)
+    copy_terminal_size(target, outer)
     return outer, inner
 
 
-def copy_size(source: int, target: int) -> None:
+def copy_terminal_size(source: int, target: int) -> None:
     """Give one terminal the size of another."""
-    import fcntl
+    import fcntl  # not on Windows
     import termios
 
     with contextlib.suppress(OSError):
         fcntl.ioctl(target, termios.TIOCSWINSZ, fcntl.ioctl(source, termios.TIOCGWINSZ, b"\0" * 8))
 
 
-Watch = Callable[[str, bytes], None]  # (stream, what arrived): stream is output, stdout or stderr
+class CommandResult:
+    """How a command ended.
 
-_BLOCK = 65536
-_SILENCE = 1.0  # seconds for which what a command left running may stay silent before it is not listened to
-_FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
+    status: as in a shell, 128 + n after signal n; negative after a crash on Windows.
+    was_stopped: Ctrl-C or a forwarded signal asked it to end.
+    watch_error: why its output was not watched to the end, "" where it was.
+    """
 
-
-_KEYBOARD = tuple(getattr(signal, name) for name in ("SIGINT", "SIGQUIT") if hasattr(signal, name))
-_ENDING = _KEYBOARD + tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-
-
-class Outcome:
-    """How a command ended."""
-
-    def __init__(self, status: int, signals: Sequence[int], unwatched: str) -> None:
-        self.status = (
-            status  # as a shell gives it: 128 + n when signal n ended the command; below 0: a crash on Windows
-        )
-        self.was_told_to_end = any(number in _ENDING for number in signals)  # Ctrl-C, or a signal passed on
-        self.unwatched = unwatched  # why its output was not looked at to the end; "" when it was
+    def __init__(self, status: int, signals: Sequence[int], watch_error: str) -> None:
+        self.status = status
+        self.was_stopped = any(number in _STOPPING for number in signals)
+        self.watch_error = watch_error
 
     @property
-    def words(self) -> str:
-        """Say what a shell would of a crashed or killed command: "Killed", "0xC0000005"; "" for any other end."""
+    def crash_name(self) -> str:
+        """Name a crash or kill as a shell does: "Killed", "0xC0000005"; "" for any other end."""
         if self.status < 0:
             return f"0x{self.status & 0xFFFFFFFF:X}"
         if os.name != "posix" or not 128 < self.status < 160:
@@ -86,44 +86,45 @@ class Outcome:
 
 
 class CommandNotStartedError(Exception):
-    """A command could not be started; `status` is what a shell returns: 127 not found, 126 not executable."""
+    """A command could not start; `status` is that of a shell: 127 not found, 126 not executable."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
         self.status = status
 
 
-def run_through(argv: Sequence[str], watch: Watch) -> Outcome:
+def run_command(argv: Sequence[str], watch: Watch) -> CommandResult:
     """Run `argv` with this program's standard input and copy its output, byte for byte, to this program's.
 
-    Where standard output or error is a terminal the command gets a terminal too, so that colours and progress bars
-    live; where both are the same file, pipe or terminal, it gets one for both, so that their order stays.
-    `watch` is called from other threads, one call at a time, after the bytes were passed on.
+    A terminal as output is replaced by a terminal, which keeps colors and progress bars. One channel replaces standard
+    output and error that are the same file, which keeps their order. `watch` is called from other threads, one call at
+    a time, after the bytes are written.
     """
-    outlets = [Outlet("output", 1)] if same_file(1, 2) else [Outlet("stdout", 1), Outlet("stderr", 2)]
-    with _Signals(outlets) as signals:
+    targets = {"output": 1} if is_same_file(1, 2) else {"stdout": 1, "stderr": 2}
+    channels = [OutputChannel(name, target) for name, target in targets.items()]
+    with _SignalForwarder(channels) as signals:
         try:
-            process = _start(argv, outlets)
+            process = _start(argv, channels)
         finally:
-            for outlet in outlets:
-                os.close(outlet.inner)
+            for channel in channels:
+                os.close(channel.inner)
         signals.send_to(process)
         lock = threading.Lock()
-        copiers = [_Copier(outlet, watch, lock) for outlet in outlets]
-        with _signals_held():  # threads begin with that, so signals wake this one, which passes them on
+        copiers = [_Copier(channel, watch, lock) for channel in channels]
+        with _block_signals():  # threads inherit this, so the main thread receives and forwards signals
             for copier in copiers:
                 copier.start()
         code = process.wait()
         ended = time.monotonic()
         for copier in copiers:
             copier.finish(ended)
-    return Outcome(exit_status(code), signals.seen, next((c.failure for c in copiers if c.failure), ""))
+    return CommandResult(convert_exit_status(code), signals.received, next((c.error for c in copiers if c.error), ""))
 
 
-def exit_status(code: int) -> int:
-    """Turn what subprocess says of a command's end into what this program can end with to say the same.
+def convert_exit_status(code: int) -> int:
+    """Convert a return code of subprocess into the exit status with which this program ends alike.
 
-    Signal 9 is -9 there and 137 in a shell. Windows' 0xC0000005 is too large for an exit status of Python, the negative
+    Signal 9 is -9 in subprocess and 137 in a shell. 0xC0000005 of Windows is too large for sys.exit; the negative
     number of the same 32 bits is not.
     """
     if code < 0:
@@ -131,12 +132,12 @@ def exit_status(code: int) -> int:
     return code - (1 << 32) if code >= 1 << 31 else code
 
 
-def _start(argv: Sequence[str], outlets: Sequence[Outlet]) -> "subprocess.Popen[bytes]":
+def _start(argv: Sequence[str], channels: Sequence[OutputChannel]) -> "subprocess.Popen[bytes]":
     try:
-        return subprocess.Popen(list(argv), stdout=outlets[0].inner, stderr=outlets[-1].inner, close_fds=False)
+        return subprocess.Popen(list(argv), stdout=channels[0].inner, stderr=channels[-1].inner, close_fds=False)
     except FileNotFoundError:
         if os.path.lexists(argv[0]) and os.path.dirname(argv[0]):
-            raise CommandNotStartedError(f"{argv[0]}: what it needs to start is missing", 127) from None
+            raise CommandNotStartedError(f"{argv[0]}: its interpreter or loader is missing", 127) from None
         raise CommandNotStartedError(f"{argv[0]}: command not found", 127) from None
     except NotADirectoryError:
         raise CommandNotStartedError(f"{argv[0]}: command not found", 127) from None
@@ -146,7 +147,7 @@ def _start(argv: Sequence[str], outlets: Sequence[Outlet]) -> "subprocess.Popen[
 
 
 @contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
+def _block_signals() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -158,72 +159,72 @@ def _signals_held() -> Iterator[None]:
 
 
 class _Copier(threading.Thread):
-    """Copy one outlet until its end; when nobody reads our side any more, let the command know by closing its."""
+    """Copy one channel to its end; when its reader is gone, close it, which tells the command."""
 
-    def __init__(self, outlet: Outlet, watch: Watch, lock: threading.Lock) -> None:
+    def __init__(self, channel: OutputChannel, watch: Watch, lock: threading.Lock) -> None:
         super().__init__(daemon=True)
-        self.failure = ""
-        self._outlet = outlet
+        self.error = ""
+        self._channel = channel
         self._watch: Optional[Watch] = watch
         self._lock = lock
-        self._heard = time.monotonic()
+        self._last_output = time.monotonic()
 
     def run(self) -> None:
-        """Copy: the thread's work."""
-        with contextlib.suppress(OSError):  # the last writer to a terminal is gone; our reader is gone
+        """Copy until the end of the channel."""
+        with contextlib.suppress(OSError):  # the last writer of a terminal, or the reader of the output, is gone
             while True:
-                block = os.read(self._outlet.outer, _BLOCK)
+                block = os.read(self._channel.outer, _BLOCK)
                 if not block:
                     break
-                self._heard = time.monotonic()
-                _write(self._outlet.target, block)
-                self._show(block)
+                self._last_output = time.monotonic()
+                _write(self._channel.target, block)
+                self._call_watch(block)
         with contextlib.suppress(OSError):
-            os.close(self._outlet.outer)
+            os.close(self._channel.outer)
 
     def finish(self, ended: float) -> None:
-        """Wait for what was printed, but not for a process that the command left behind and that holds the pipe."""
-        while self.is_alive() and time.monotonic() - max(self._heard, ended) < _SILENCE:
+        """Wait for the remaining output, but not for a background process that holds the pipe."""
+        while self.is_alive() and time.monotonic() - max(self._last_output, ended) < _SILENCE:
             self.join(0.05)
 
-    def _show(self, block: bytes) -> None:
+    def _call_watch(self, block: bytes) -> None:
         if self._watch is None:
             return
         try:
             with self._lock:
-                self._watch(self._outlet.name, block)
-        except Exception as error:  # noqa: BLE001 - a guard: the command must be able to print on, whatever we see in it
-            self.failure = f"{type(error).__name__}: {error}"
+                self._watch(self._channel.name, block)
+        except Exception as error:  # noqa: BLE001 - a failing watcher must not stop the command's output
+            self.error = f"{type(error).__name__}: {error}"
             self._watch = None
 
 
 def _write(target: int, block: bytes) -> None:
     view = memoryview(block)
     while view:
-        view = view[_written(target, view) :]
+        view = view[_write_once(target, view) :]
 
 
-def _written(target: int, view: memoryview) -> int:
+def _write_once(target: int, view: memoryview) -> int:
     try:
         return os.write(target, view)
-    except BlockingIOError:  # somebody made our standard output non-blocking: wait as a blocking one would
+    except BlockingIOError:  # standard output is non-blocking: wait like a blocking one
         select.select([], [target], [])
         return 0
 
 
-class _Signals:
-    """Pass signals on to the command while it runs; those of the keyboard reach it by themselves."""
+class _SignalForwarder:
+    """Forward signals to the command while it runs; the terminal sends it those of the keyboard."""
 
-    def __init__(self, outlets: Sequence[Outlet]) -> None:
-        self.seen: List[int] = []
-        self._terminals = [outlet for outlet in outlets if outlet.is_terminal]
+    def __init__(self, channels: Sequence[OutputChannel]) -> None:
+        self.received: List[int] = []
+        self._terminals = [channel for channel in channels if channel.is_terminal]
         self._process: "Optional[subprocess.Popen[bytes]]" = None
         self._previous: Dict[int, Any] = {}
 
-    def __enter__(self) -> "_Signals":  # noqa: PYI034 - Python 3.8 has no Self
+    def __enter__(self) -> "_SignalForwarder":  # noqa: PYI034 - Python 3.8 has no Self
         for name in ("SIGINT", *_FORWARDED):
             number = getattr(signal, name, None)
-            if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # what nohup ignores stays ignored
+            if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # nohup ignores SIGHUP
                 self._previous[number] = signal.signal(number, self._forward)
         return self
 
@@ -232,24 +233,24 @@ class _Signals:
             signal.signal(number, handler)
 
     def send_to(self, process: "subprocess.Popen[bytes]") -> None:
-        """Name the command, and send it what came while it was being started."""
+        """Set the command, and send it the signals that arrived while it started."""
         self._process = process
-        for number in self.seen:
+        for number in self.received:
             process.send_signal(number)
 
     def _forward(self, number: int, frame: object) -> None:
         del frame
-        if number not in _ENDING:
-            for outlet in self._terminals:
-                copy_size(outlet.target, outlet.outer)
-        self.seen.append(number)
+        if number not in _STOPPING:
+            for channel in self._terminals:
+                copy_terminal_size(channel.target, channel.outer)
+        self.received.append(number)
         if self._process is not None and not (number in _KEYBOARD and _is_in_foreground()):
             with contextlib.suppress(OSError):
                 self._process.send_signal(number)
 
 
 def _is_in_foreground() -> bool:
-    """Say whether the keyboard's signals reach this program and the command alike."""
+    """Tell whether the terminal sends the signals of its keyboard to this program and the command."""
     if os.name != "posix":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Run programs with a time limit, an output limit and nothing left behind; run several at once."""
+"""Run programs with limits on time and output and leave nothing behind; run work concurrently; handle signals."""
 
 from __future__ import annotations
 
@@ -10,39 +10,53 @@ import subprocess
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set
+from typing import (
+    IO,
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    TypeVar,
+)
 
-from envcheck.host.interruption import held_back
+from envcheck.host.interruption import defer_interrupts
 from envcheck.host.protocol import Completed, Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown
 
 if TYPE_CHECKING:
     from envcheck.host.windows import Job
 
+T = TypeVar("T")
+R = TypeVar("R")
 
-OUTPUT_LIMIT = 4 << 20  # bytes a stream; beyond it a program is taken for broken
+OUTPUT_LIMIT = 4 << 20  # bytes per stream; a program that prints more is broken
+LINE_LIMIT = 32 << 20  # bytes of one line; a longer one is dropped
 _running: "Set[subprocess.Popen[bytes]]" = set()
 _jobs: "Dict[subprocess.Popen[bytes], Job]" = {}  # on Windows
 _starting: Set[object] = set()
-_ending = threading.Event()
-_PAUSE = 0.1  # seconds of silence after which to look whether the program has ended
-_GRACE = 0.3  # seconds to collect a killed process; one stuck in the kernel is left to it
+_is_shutting_down = threading.Event()
+_PAUSE = 0.1  # seconds of silence before checking whether the program has exited
+_GRACE = 0.3  # seconds to reap a killed process; the kernel keeps one that is stuck
 
 
 def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, str]) -> Fact[Completed]:
-    """Run `argv` without a shell or standard input, for at most `timeout` seconds.
-
-    The process gets a session of its own, so that its children end with it.
-    """
+    """Run `argv` without a shell or standard input for at most `timeout` seconds, and capture its output."""
     command = " ".join(argv)
     try:
-        with tracked(lambda: _start(argv, environment)) as process:
-            return _finish(process, argv, timeout)
+        with start_process(argv, environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            return _capture_output(process, argv, timeout)
     except InterruptedError as error:
         return Unknown("failed", str(error), (command,))
     except (FileNotFoundError, NotADirectoryError) as error:
         if os.path.lexists(argv[0]):
-            return Unknown("failed", f"{argv[0]}: what it needs to start is missing ({error.strerror})", (command,))
+            return Unknown("failed", f"{argv[0]}: its interpreter or loader is missing ({error.strerror})", (command,))
         return Absent((argv[0],))
     except PermissionError as error:
         return Unknown("denied", f"{argv[0]}: {error.strerror}", (command,))
@@ -50,127 +64,234 @@ def run_program(argv: Sequence[str], timeout: float, environment: Mapping[str, s
         return Unknown("failed", f"{argv[0]} could not be started: {error}", (command,))
 
 
-@contextlib.contextmanager
-def tracked(start: "Callable[[], subprocess.Popen[bytes]]") -> "Iterator[subprocess.Popen[bytes]]":
-    """Start a process, leader of its own session, that `end_running` ends too; end it and its children with the block.
+class ProgramEnd(NamedTuple):
+    """How a program ended: its exit status, negative for a signal; None after a timeout or a failed start."""
 
-    InterruptedError where nothing may be started any more.
+    code: Optional[int]
+    detail: str = ""
+
+
+def run_lines(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    on_line: Callable[[str], None],
+    *,
+    seconds: float,
+    log: Optional[IO[bytes]] = None,
+    stdin: str = os.devnull,
+    before_exec: Optional[Callable[[], None]] = None,
+) -> ProgramEnd:
+    """Run `argv` and pass each line of its output to `on_line`.
+
+    Standard error goes to `log`, or without one into the same lines. `stdin` is a file. `before_exec` runs between
+    fork and exec, in the new session; not on Windows.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            process = stack.enter_context(
+                start_process(
+                    argv,
+                    environment,
+                    stdin=stack.enter_context(open(stdin, "rb")),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT if log is None else log,
+                    preexec_fn=before_exec if os.name == "posix" else None,
+                )
+            )
+        except OSError as error:
+            return ProgramEnd(None, f"{argv[0]} could not be started: {error.strerror or error}")
+        read_lines = _read_lines if os.name == "posix" else _read_lines_with_timer
+        return read_lines(process, on_line, seconds)
+
+
+@contextlib.contextmanager
+def start_process(
+    argv: Sequence[str], environment: Mapping[str, str], **options: Any
+) -> "Iterator[subprocess.Popen[bytes]]":
+    """Start a process in its own session with the `options` of Popen; end it and its children with the block.
+
+    `kill_running_programs` ends it too. Raises InterruptedError after that, OSError where it cannot start.
     """
     process = None
     try:
-        with held_back():  # else one that has just started would be known to nobody
-            process = _started(start)
+        with defer_interrupts():  # an interrupt between start and registration would lose the process
+            process = _start_tracked(argv, environment, options)
         yield process
     finally:
         if process is not None:
-            with held_back():
-                _end(process)
+            with defer_interrupts():
+                _end_process(process)
                 _running.discard(process)
 
 
-def _started(start: "Callable[[], subprocess.Popen[bytes]]") -> "subprocess.Popen[bytes]":
+def _start_tracked(
+    argv: Sequence[str], environment: Mapping[str, str], options: Mapping[str, Any]
+) -> "subprocess.Popen[bytes]":
     token = object()
     _starting.add(token)
     try:
-        if _ending.is_set():
+        if _is_shutting_down.is_set():
             raise InterruptedError("interrupted")
-        process = start()
+        process = subprocess.Popen(
+            list(argv),
+            env=dict(environment),
+            start_new_session=os.name == "posix",
+            **{"stdin": subprocess.DEVNULL, **options},
+        )
         _running.add(process)
         if os.name == "nt":
-            _hold(process)
-        if _ending.is_set():  # end_running did not wait for it any longer
-            end_group(process)
+            _attach_to_job(process)
+        if _is_shutting_down.is_set():  # kill_running_programs stopped waiting for it
+            kill_with_children(process)
         return process
     finally:
         _starting.discard(token)
 
 
-def running_programs() -> List[str]:
-    """Name the programs that have not answered yet."""
+def list_running_programs() -> List[str]:
+    """List the programs that still run."""
     return sorted({str(process.args[0]) for process in list(_running) if isinstance(process.args, list)})
 
 
-def end_running() -> None:
-    """End every program still running and start no other: called when the user interrupts."""
-    _ending.set()
+def kill_running_programs() -> None:
+    """Kill every running program and let no other start, after an interrupt."""
+    _is_shutting_down.set()
     deadline = time.monotonic() + _GRACE
     while _starting and time.monotonic() < deadline:
-        time.sleep(0.002)  # a program that another thread is just starting is to be ended, too
+        time.sleep(0.002)  # another thread is starting a program
     for process in list(_running):
-        end_group(process)
+        kill_with_children(process)
 
 
-def _start(argv: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        list(argv),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(environment),
-        start_new_session=os.name == "posix",
-    )
-
-
-def _finish(process: "subprocess.Popen[bytes]", argv: Sequence[str], timeout: float) -> Fact[Completed]:
+def _capture_output(process: "subprocess.Popen[bytes]", argv: Sequence[str], timeout: float) -> Fact[Completed]:
     deadline = time.monotonic() + timeout
     program, command = argv[0], " ".join(argv)
-    streams = _drain(process, deadline)
-    if streams is None:
+    read_streams = _read_streams if os.name == "posix" else _read_streams_with_threads
+    streams = read_streams(process, deadline)
+    if any(len(stream) > OUTPUT_LIMIT for stream in streams):
         return Unknown("unparsable", f"{program} printed more than {OUTPUT_LIMIT >> 20} MiB", (command,))
     try:
         code = process.wait(max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
-        return Unknown("timeout", f"{program} gave no answer within {timeout:.1f} s", (command,))
-    out, err = (stream.decode("utf-8", "replace") for stream in streams)
-    first_line = (out or err).strip().split("\n", 1)[0][:200]
-    return Known(Completed(code, out, err), Source("command", command, first_line))
+        return Unknown("timeout", f"{program} did not finish within {timeout:.1f} s", (command,))
+    done = Completed(code, *(stream.decode("utf-8", "replace") for stream in streams))
+    return Known(done, Source("command", command, done.first_line))
 
 
-def _drain(process: "subprocess.Popen[bytes]", deadline: float) -> Optional[List[bytes]]:
-    if os.name != "posix":
-        return _drain_simply(process, deadline)
-    order = [stream for stream in (process.stdout, process.stderr) if stream is not None]
-    buffers: Dict[int, bytearray] = {stream.fileno(): bytearray() for stream in order}
-    with selectors.DefaultSelector() as selector:
-        for stream in order:
-            selector.register(stream, selectors.EVENT_READ)
-        while selector.get_map() and time.monotonic() < deadline:
-            done = process.poll() is not None  # before the look at the pipes: what it printed last is in them then
-            ready = selector.select(min(0.0 if done else _PAUSE, max(0.0, deadline - time.monotonic())))
-            if done and not ready:
-                break  # a child of it holds a pipe
-            for key, _ in ready:
-                chunk = os.read(key.fd, 65536)
-                buffers[key.fd] += chunk
-                if not chunk:
-                    selector.unregister(key.fileobj)
-                if len(buffers[key.fd]) > OUTPUT_LIMIT:
-                    return None
-    return [bytes(buffers[stream.fileno()]) for stream in order]
+def _read_streams(process: "subprocess.Popen[bytes]", deadline: float) -> List[bytes]:
+    """Read standard output and error until the deadline or until one is longer than OUTPUT_LIMIT."""
+    buffers = {stream.fileno(): bytearray() for stream in (process.stdout, process.stderr) if stream is not None}
+
+    def append(descriptor: int, chunk: bytes) -> bool:
+        buffers[descriptor] += chunk
+        return len(buffers[descriptor]) <= OUTPUT_LIMIT
+
+    _read_pipes(process, list(buffers), append, deadline)
+    return [bytes(buffer) for buffer in buffers.values()]
 
 
-def _drain_simply(process: "subprocess.Popen[bytes]", deadline: float) -> List[bytes]:
-    # Windows pipes cannot be selected on; communicate() reads them with threads.
+def _read_streams_with_threads(process: "subprocess.Popen[bytes]", deadline: float) -> List[bytes]:
+    # select() does not take the pipes of Windows; communicate() reads them with threads.
     try:
         return list(process.communicate(timeout=max(0.0, deadline - time.monotonic())))
     except subprocess.TimeoutExpired:
         return [b"", b""]
 
 
-def _hold(process: "subprocess.Popen[bytes]") -> None:
+def _read_pipes(
+    process: "subprocess.Popen[bytes]",
+    descriptors: Sequence[int],
+    on_chunk: Callable[[int, bytes], bool],
+    deadline: float,
+) -> bool:
+    """Pass what arrives to `on_chunk` until all pipes or the process end, or it returns False; False: the deadline."""
+    with selectors.DefaultSelector() as selector:
+        for descriptor in descriptors:
+            selector.register(descriptor, selectors.EVENT_READ)
+        while selector.get_map():
+            left = deadline - time.monotonic()
+            if left <= 0.0:
+                return False
+            has_exited = process.poll() is not None  # before select: its last output is in the pipe by then
+            ready = selector.select(0.0 if has_exited else min(_PAUSE, left))
+            if has_exited and not ready:
+                return True  # a child of it holds the pipe
+            for key, _ in ready:
+                chunk = os.read(key.fd, 65536)
+                if not chunk:
+                    selector.unregister(key.fileobj)
+                elif not on_chunk(key.fd, chunk):
+                    return True
+    return True
+
+
+def _read_lines(process: "subprocess.Popen[bytes]", on_line: Callable[[str], None], seconds: float) -> ProgramEnd:
+    assert process.stdout is not None  # noqa: S101 - start_process got stdout=PIPE
+    deadline = time.monotonic() + seconds
+    pending = bytearray()
+
+    def split(_: int, chunk: bytes) -> bool:
+        pending.extend(chunk)
+        if b"\n" in chunk:
+            end = pending.rfind(b"\n")
+            for line in bytes(pending[:end]).split(b"\n"):
+                on_line(_decode_line(line))
+            del pending[: end + 1]
+        elif len(pending) > LINE_LIMIT:
+            pending.clear()
+        return True
+
+    if not _read_pipes(process, [process.stdout.fileno()], split, deadline):
+        return ProgramEnd(None, "timed out")
+    if pending:
+        on_line(_decode_line(bytes(pending)))
+    try:
+        return ProgramEnd(process.wait(max(1.0, deadline - time.monotonic())))
+    except subprocess.TimeoutExpired:
+        return ProgramEnd(None, "timed out")
+
+
+def _read_lines_with_timer(
+    process: "subprocess.Popen[bytes]", on_line: Callable[[str], None], seconds: float
+) -> ProgramEnd:
+    # select() does not take the pipes of Windows: a blocking read ends when the timer kills the program.
+    assert process.stdout is not None  # noqa: S101 - start_process got stdout=PIPE
+    is_late = threading.Event()
+
+    def kill() -> None:
+        is_late.set()
+        kill_with_children(process)
+
+    timer = threading.Timer(seconds, kill)
+    timer.daemon = True
+    timer.start()
+    try:
+        for line in process.stdout:
+            on_line(_decode_line(line))
+        code = process.wait()
+    finally:
+        timer.cancel()
+    return ProgramEnd(None, "timed out") if is_late.is_set() else ProgramEnd(code)
+
+
+def _decode_line(line: bytes) -> str:
+    return line.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def _attach_to_job(process: "subprocess.Popen[bytes]") -> None:
     from envcheck.host.windows import Job
 
-    with contextlib.suppress(OSError):  # it has ended already: nothing is to be held
+    with contextlib.suppress(OSError):  # it has exited already
         _jobs[process] = Job(int(vars(process)["_handle"]))
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def _end_process(process: "subprocess.Popen[bytes]") -> None:
     if process.poll() is None:
-        end_group(process)
+        kill_with_children(process)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_GRACE)
     elif os.name == "posix":
-        _kill_group(process.pid)  # a child of a program that ended may still hold the pipes
+        _kill_group(process.pid)  # a child of a program that exited may still hold the pipes
     if process in _jobs:
         _jobs.pop(process).close()
     for stream in (process.stdout, process.stderr):
@@ -178,8 +299,8 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
             stream.close()
 
 
-def end_group(process: "subprocess.Popen[bytes]") -> None:
-    """End a program that leads a session of its own, and all of its children in it."""
+def kill_with_children(process: "subprocess.Popen[bytes]") -> None:
+    """Kill a program that leads its own session, and its children in it."""
     if os.name == "posix":
         _kill_group(process.pid)
     elif process in _jobs:
@@ -194,7 +315,7 @@ def _kill_group(group: int) -> None:
 
 
 def start_thread(work: Callable[[], None]) -> Optional[threading.Thread]:
-    """Do `work` in a thread of its own; right here, returning None, where this user may have no more threads."""
+    """Run `work` in a new thread; run it here and return None where this user may start no more threads."""
     thread = threading.Thread(target=work, daemon=True)
     try:
         thread.start()
@@ -204,71 +325,119 @@ def start_thread(work: Callable[[], None]) -> Optional[threading.Thread]:
     return thread
 
 
-_NAMES = ("SIGTERM", "SIGHUP")
+def call_concurrently(calls: Mapping[str, Callable[[], T]]) -> Dict[str, T]:
+    """Make every call, each in its own thread, and return the results by name; raises the first exception."""
+    results: Dict[str, T] = {}
+    errors: List[BaseException] = []
+
+    def work(name: str) -> None:
+        try:
+            results[name] = calls[name]()
+        except BaseException as error:  # noqa: BLE001 - raised again in the calling thread
+            errors.append(error)
+
+    names = list(calls)
+    threads = [start_thread(partial(work, name)) for name in names[1:]]
+    for name in names[:1]:  # the first call needs no thread
+        work(name)
+    for thread in filter(None, threads):
+        thread.join()
+    if errors:
+        raise errors[0]
+    return {name: results[name] for name in names}
 
 
-def end_cleanly_when_told() -> None:
-    """Answer SIGTERM and SIGHUP by ending every program still running, then die of the signal as its sender expects.
+def run_concurrently(
+    host: Host, commands: Mapping[str, Sequence[str]], timeout: float = 2.0
+) -> Dict[str, Fact[Completed]]:
+    """Run all commands at once and return their answers by name."""
+    return call_concurrently({name: partial(host.run, argv, timeout) for name, argv in commands.items()})
 
-    Programs run in sessions of their own: nobody else ends them when a time limit ends this one.
+
+_MIN_ITEMS = 300  # for fewer, starting processes costs more than they save
+_CHUNK_SIZE = 32  # items per message to a worker
+_work: List[Callable[[Any], Any]] = []  # workers inherit it by fork, so it need not be picklable
+
+
+def map_in_processes(work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    """Yield work(item) for each item, in order; the results must be picklable, `work` need not be.
+
+    Uses all cores by forking; works in this process for few items, on one core, or without fork.
     """
-    for name in _NAMES:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    if len(items) < _MIN_ITEMS or cores < 2:
+        yield from map(work, items)
+        return
+    from concurrent.futures import ProcessPoolExecutor  # slow to import, for large fleets only
+    from multiprocessing import get_context
+
+    _work[:] = [work]
+    ignore = (signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
+    pool = ProcessPoolExecutor(cores, get_context("fork"), signal.signal, ignore)
+    try:
+        yield from pool.map(_call_work, items, chunksize=_CHUNK_SIZE)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        _work.clear()
+
+
+def _call_work(item: Any) -> Any:
+    return _work[0](item)
+
+
+_END_SIGNALS = ("SIGTERM", "SIGHUP")
+
+
+def kill_programs_on_signal() -> None:
+    """On SIGTERM and SIGHUP, kill every running program, then die of the signal as its sender expects.
+
+    Programs run in their own sessions: nothing else ends them when a time limit ends this process.
+    """
+    for name in _END_SIGNALS:
         number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # under nohup it is ignored
-            signal.signal(number, _end_on_signal)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP
+            signal.signal(number, _handle_fatal_signal)
 
 
-def _end_on_signal(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
-
-    end_running()
+def _handle_fatal_signal(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
+    kill_running_programs()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 
 
 @contextlib.contextmanager
-def interrupted_when_told() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP interrupt the block as Ctrl-C does; when it has put things right, they end this process.
+def interrupt_on_signal() -> Iterator[None]:
+    """Raise KeyboardInterrupt in the block on SIGTERM and SIGHUP; once it has cleaned up, deliver the signal.
 
-    A further one is not heard until then.
+    Further signals have no effect before that.
     """
-    told: List[int] = []
+    received: List[int] = []
 
     def interrupt(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
-        told.append(number)
-        if len(told) == 1:
+        received.append(number)
+        if len(received) == 1:
             raise KeyboardInterrupt
 
-    numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
-    before = {number: signal.getsignal(number) for number in numbers}
-    heeded = [number for number, handler in before.items() if handler != signal.SIG_IGN]  # under nohup it is ignored
-    for number in heeded:
-        signal.signal(number, interrupt)
+    handlers = {name: signal.getsignal(getattr(signal, name)) for name in _END_SIGNALS if hasattr(signal, name)}
+    handled = [name for name, handler in handlers.items() if handler != signal.SIG_IGN]  # nohup ignores SIGHUP
+    for name in handled:
+        signal.signal(getattr(signal, name), interrupt)
     try:
         yield
     finally:
-        for number in heeded:
-            signal.signal(number, before[number])
-        if told:
-            os.kill(os.getpid(), told[0])
+        for name in handled:
+            signal.signal(getattr(signal, name), handlers[name])
+        if received:
+            os.kill(os.getpid(), received[0])
 
 
-def run_together(host: Host, commands: Mapping[str, Sequence[str]], timeout: float = 2.0) -> Dict[str, Fact[Completed]]:
-    """Run the commands and return each one's answer under its name."""
-    answers: Dict[str, Fact[Completed]] = {}
-    missing: List[LookupError] = []
-
-    def work(name: str) -> None:
-        try:
-            answers[name] = host.run(commands[name], timeout)
-        except LookupError as error:  # a recording that lacks the command: to be raised in the caller's thread
-            missing.append(error)
-
-    names = list(commands)
-    threads = [start_thread(partial(work, name)) for name in names[1:]]
-    for name in names[:1]:  # one of them needs no thread of its own
-        work(name)
-    for thread in filter(None, threads):
-        thread.join()
-    if missing:
-        raise missing[0]
-    return {name: answers.get(name, Unknown("crashed", f"{commands[name][0]}: its thread died")) for name in names}
+@contextlib.contextmanager
+def ignore_signals() -> Iterator[None]:
+    """Let only SIGKILL end the block: it restores an environment."""
+    names = [name for name in ("SIGINT", *_END_SIGNALS) if hasattr(signal, name)]
+    before = [signal.signal(getattr(signal, name), signal.SIG_IGN) for name in names]
+    try:
+        yield
+    finally:
+        for name, handler in zip(names, before):
+            signal.signal(getattr(signal, name), handler)

@@ -1,4 +1,4 @@
-"""What a probe may ask of a machine, real or recorded."""
+"""The interface through which probes read a machine, live or recorded."""
 
 from __future__ import annotations
 
@@ -7,34 +7,35 @@ from typing import Any, Mapping, Optional, Protocol, Sequence, Tuple
 from envcheck.model import Fact, dataclass
 
 
-class UnrecordedError(LookupError):
-    """A probe asked a recorded machine for something that its recording does not hold."""
-
-
 @dataclass(frozen=True)
 class Completed:
-    """A command that ran to its end; output is decoded tolerantly."""
+    """A command that ran to its end; undecodable output bytes are replaced."""
 
-    returncode: int  # negative: ended by that signal
+    returncode: int  # negative: the signal that ended it
     stdout: str
     stderr: str
+
+    @property
+    def first_line(self) -> str:
+        """Return the first line of the output, at most 200 characters."""
+        return (self.stdout or self.stderr).strip().split("\n", 1)[0][:200]
 
 
 @dataclass(frozen=True)
 class FileStatus:
-    """A file as stat sees it, symlinks followed, with this user's access."""
+    """The result of stat, symlinks followed, and this user's access."""
 
     kind: str  # file, folder, char, block, fifo, socket
     size: int
     mode: str  # "crw-rw----"
-    owner: str  # "root:video"
+    owner: str  # "0:44", user and group; "root:video" in some recordings
     readable: bool
     writable: bool
 
 
 @dataclass(frozen=True)
 class ElfFacts:
-    """What a shared library says of itself."""
+    """The dynamic section and symbol versions of a shared library."""
 
     machine: str  # x86_64, aarch64, i386
     soname: str
@@ -51,10 +52,10 @@ class Host(Protocol):
     system: str  # linux, windows, darwin
 
     def environment(self) -> Mapping[str, str]:
-        """Return the environment variables as they are (redaction comes later)."""
+        """Return the environment variables, not yet redacted."""
 
     def read_text(self, path: str, limit: int = 1 << 20) -> Fact[str]:
-        """Read a regular file, at most `limit` bytes, undecodable bytes replaced."""
+        """Read at most `limit` bytes of a regular file as text; undecodable bytes are replaced."""
 
     def read_bytes(self, path: str, limit: int = 1 << 20) -> Fact[bytes]:
         """Read the first `limit` bytes of a regular file."""
@@ -63,18 +64,18 @@ class Host(Protocol):
         """List the names in a folder, sorted."""
 
     def real_path(self, path: str) -> Fact[str]:
-        """Resolve every symlink; absent when the end does not exist."""
+        """Resolve every symlink; absent when the target does not exist."""
 
     def status(self, path: str) -> Fact[FileStatus]:
         """Stat a path, symlinks followed."""
 
     def find_program(self, name: str) -> Fact[str]:
-        """Find an executable file on PATH; the path as found, symlinks not resolved."""
+        """Find an executable file on PATH; symlinks are not resolved."""
 
     def run(
         self, argv: Sequence[str], timeout: float = 2.0, environment: Optional[Mapping[str, str]] = None
     ) -> Fact[Completed]:
-        """Run a program found by absolute path; absent when it is not there, unknown on timeout or refusal."""
+        """Run a program by absolute path; absent when it does not exist, unknown on timeout or refusal."""
 
     def ask(self, script: str, *arguments: str, python: str = "", timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
         """Run `envcheck/probes/children/<script>.py` isolated in a child Python; it prints one JSON object."""
@@ -83,10 +84,10 @@ class Host(Protocol):
         """Read the dynamic section of an ELF file."""
 
     def loader_cache(self) -> Fact[Mapping[str, Tuple[str, ...]]]:
-        """Read the loader's cache: soname to paths, in the loader's order, for this architecture."""
+        """Read the loader's cache: soname to paths in the loader's order, for this architecture."""
 
     def system_facts(self) -> Mapping[str, Any]:
-        """Return machine, kernel_release, version, node, libc, is_root, memory_bytes, folder, cpu_flags.
+        """Return machine, kernel_release, version, node, libc, is_root, memory_bytes, folder and cpu_flags.
 
-        libc is "glibc 2.36"; folder the current one; cpu_flags of Windows alone. What a system cannot tell is left out.
+        libc is "glibc 2.36", folder the current one; only Windows has cpu_flags. Values the system lacks are left out.
         """

@@ -1,4 +1,4 @@
-"""Hold a program and all that it starts together on Windows: they end when this process ends."""
+"""Job objects of Windows: end a program and its children together."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import ctypes
 from typing import Any
 
 _EXTENDED_LIMITS = 9  # winnt.h: JobObjectExtendedLimitInformation
-
-
-_KILL_ON_CLOSE = 0x2000  # JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+_KILL_ON_CLOSE = 0x2000  # winnt.h: JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
 
 
 class _Limits(ctypes.Structure):
@@ -27,34 +25,34 @@ class _Limits(ctypes.Structure):
 
 
 class Job:
-    """A process and those it starts; what is left of them ends when this is closed, as it is when this process ends."""
+    """A process and its children; Windows kills them when the job closes or this process ends."""
 
     def __init__(self, process: int) -> None:
-        """Take in a process by its handle, from its start on. Raises OSError."""
+        """Add a process by its handle. Raises OSError."""
         system: Any = ctypes
         self._kernel = system.WinDLL("kernel32", use_last_error=True)
         self._kernel.CreateJobObjectW.restype = ctypes.c_void_p
-        self._handle = ctypes.c_void_p(self._checked(self._kernel.CreateJobObjectW(None, None)))
+        self._handle = ctypes.c_void_p(self._check(self._kernel.CreateJobObjectW(None, None)))
         try:
             limits = _Limits(flags=_KILL_ON_CLOSE)
             size = ctypes.c_uint32(ctypes.sizeof(limits))
-            told = self._kernel.SetInformationJobObject(self._handle, _EXTENDED_LIMITS, ctypes.byref(limits), size)
-            self._checked(told)
-            self._checked(self._kernel.AssignProcessToJobObject(self._handle, ctypes.c_void_p(process)))
+            set_limits = self._kernel.SetInformationJobObject
+            self._check(set_limits(self._handle, _EXTENDED_LIMITS, ctypes.byref(limits), size))
+            self._check(self._kernel.AssignProcessToJobObject(self._handle, ctypes.c_void_p(process)))
         except OSError:
             self.close()
             raise
 
     def end(self) -> None:
-        """End all of them."""
+        """Kill all processes of the job."""
         self._kernel.TerminateJobObject(self._handle, ctypes.c_uint32(1))
 
     def close(self) -> None:
-        """End what is left of them, and forget them."""
+        """Kill the remaining processes and release the job."""
         self._kernel.CloseHandle(self._handle)
 
-    def _checked(self, answer: int) -> int:
-        if not answer:
+    def _check(self, result: int) -> int:
+        if not result:
             system: Any = ctypes
-            raise OSError(0, "the process cannot be held", None, system.get_last_error())
-        return answer
+            raise OSError(0, "the process cannot join a job object", None, system.get_last_error())
+        return result

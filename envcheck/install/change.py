@@ -7,7 +7,14 @@ import contextlib
 import time
 from pathlib import Path
 
-from envcheck.host.file_changes import change_places, changed_after, copy_tree, identity_of, remove_tree, write_through
+from envcheck.host.file_changes import (
+    copy_tree,
+    get_inode,
+    list_changed_files,
+    remove_tree,
+    swap_folders,
+    sync_file_system,
+)
 from envcheck.install.journal import (
     BEGUN,
     COPIED,
@@ -31,7 +38,7 @@ def begin(journal: Journal, requirements: tuple[str, ...]) -> None:
     """Write down what is there before anything is touched. An empty folder counts as none."""
     folder, asked = journal.place.folder, list(requirements)
     existed = journal.place.is_taken
-    journal.write(BEGUN, existed=existed, inode=identity_of(folder), requirements=asked, folder=str(folder))
+    journal.write(BEGUN, existed=existed, inode=get_inode(folder), requirements=asked, folder=str(folder))
 
 
 def put_in_place(journal: Journal, *, marked: bool = True) -> None:
@@ -50,10 +57,10 @@ def put_in_place(journal: Journal, *, marked: bool = True) -> None:
     copy = place.kept(identity)
     copy_tree(place.folder, copy)
     _mark(copy, place, identity)
-    write_through(copy)
-    journal.write(COPIED, inode=identity_of(copy))
+    sync_file_system(copy)
+    journal.write(COPIED, inode=get_inode(copy))
     try:
-        change_places(place.folder, copy, place.aside(identity))
+        swap_folders(place.folder, copy, place.aside(identity))
     except OSError as error:
         why = f"{place.folder} cannot be replaced ({error.strerror}): is it a mount point, or in use?"
         raise ChangeError(why) from None
@@ -61,8 +68,8 @@ def put_in_place(journal: Journal, *, marked: bool = True) -> None:
 
 def commit(journal: Journal) -> None:
     """Let the new environment count from now on."""
-    write_through(journal.place.folder)
-    journal.write(INSTALLED, inode=identity_of(journal.place.folder))
+    sync_file_system(journal.place.folder)
+    journal.write(INSTALLED, inode=get_inode(journal.place.folder))
     finish(journal)
 
 
@@ -96,13 +103,13 @@ def restore(journal: Journal, why: str) -> None:
 
 def _put_back(journal: Journal, inode: int) -> None:
     place, identity = journal.place, journal.identity
-    old = next((path for path in _places(journal) if identity_of(path) == inode), None)
+    old = next((path for path in _places(journal) if get_inode(path) == inode), None)
     if old is None:
         raise ChangeError(f"the environment as it was is at none of {', '.join(map(str, _places(journal)))}.")
     if old == place.folder:
         return
     if place.folder.exists():
-        change_places(place.folder, old, place.aside(f"{identity}.aside"))
+        swap_folders(place.folder, old, place.aside(f"{identity}.aside"))
     else:
         old.rename(place.folder)
 
@@ -188,9 +195,9 @@ def undoable(place: Place, identity: str) -> Journal:
     begun = journal.last(BEGUN)
     if not begun:
         raise UndoError(f"{place.journal(named)} does not tell what was there before {named}: it cannot be undone.")
-    if begun["existed"] and identity_of(place.kept(named)) != begun["inode"]:
+    if begun["existed"] and get_inode(place.kept(named)) != begun["inode"]:
         raise UndoError(f"what was there before {named} is no longer kept: only the last installation can be undone.")
-    there = identity_of(place.folder)
+    there = get_inode(place.folder)
     if there not in {0, journal.last(INSTALLED)["inode"]}:
         raise UndoError(f"{place.folder} is another environment than {named} made: it is left as it is.")
     return journal
@@ -199,4 +206,4 @@ def undoable(place: Place, identity: str) -> Journal:
 def changed_since(journal: Journal) -> tuple[str, ...]:
     """List the files of an environment that somebody made or changed after its installation."""
     at = calendar.timegm(time.strptime(journal.last(INSTALLED)["at"], "%Y-%m-%dT%H:%M:%SZ"))
-    return tuple(changed_after(journal.place.folder, at + _SECOND))
+    return tuple(list_changed_files(journal.place.folder, at + _SECOND))

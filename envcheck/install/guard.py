@@ -8,8 +8,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from envcheck.host.file_changes import HeldError, exclusive
-from envcheck.host.steps import LEFT, is_needed, undisturbed
+from envcheck.host.file_changes import FileLockedError, lock_file
+from envcheck.host.guard import LEFT, is_recovery_needed, kill_last_group
+from envcheck.host.process import ignore_signals
 from envcheck.install.change import ChangeError, settle
 from envcheck.install.journal import Journal, Place, place_of
 
@@ -19,11 +20,15 @@ _PAUSE = 0.2
 
 def main() -> None:
     """Listen until the installing process is gone; settle its journal where it was killed. Arguments: FOLDER ID."""
-    with undisturbed():
+    with ignore_signals():
         lines = sys.stdin.read().splitlines()
-        if is_needed(lines):
+        if is_recovery_needed(lines):
+            kill_last_group(lines)
             journal = Journal(place_of(sys.argv[2]), sys.argv[3])
-            with contextlib.suppress(HeldError), _held(journal.place, lines):  # who holds it now settles it as well
+            with (
+                contextlib.suppress(FileLockedError),
+                _held(journal.place, lines),
+            ):  # who holds it now settles it as well
                 _settle(journal)
 
 
@@ -31,7 +36,7 @@ def _held(place: Place, lines: Sequence[str]) -> contextlib.AbstractContextManag
     """Hold the environment: by the descriptor that was handed down, on Windows by a lock of this process's own."""
     if os.name == "posix" or lines[-1:] == [LEFT]:
         return contextlib.nullcontext()
-    return exclusive(str(place.lock), _PATIENCE)
+    return lock_file(str(place.lock), _PATIENCE)
 
 
 def _settle(journal: Journal) -> None:

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from envcheck.actions import CreateEnvironment
 from envcheck.host.data_files import load_data
-from envcheck.host.file_changes import free_bytes, tree_size
-from envcheck.host.prerequisites import program_path, says_yes, starts_as, why_unreachable
+from envcheck.host.file_changes import get_free_bytes, measure_tree
+from envcheck.host.prerequisites import find_connection_error, find_program, has_output, is_working_python
 from envcheck.install.journal import MARKER, Place
 from envcheck.model import Citation, Facts, Known, dataclass
 from envcheck.model.actions import CONDA, PIP, SYSTEM, UV, Step
@@ -205,7 +205,7 @@ def _runs_from(place: Place) -> bool:
 def _machine(asked: Preflight) -> Iterator[str]:
     """See that steps that change the machine can be run: nobody can type a password while they do."""
     needed = [step for step in asked.plan.steps if step.scope == SYSTEM and step.action.program_on() == "sudo"]
-    if needed and not says_yes(("sudo", "-n", "id"), asked.environment):
+    if needed and not has_output(("sudo", "-n", "id"), asked.environment):
         yield "sudo would ask for a password, which --system cannot type: run the system steps by hand first."
 
 
@@ -213,8 +213,8 @@ def _room(asked: Preflight) -> Iterator[str]:
     parent = asked.place.folder.parent
     if not parent.is_dir():
         return
-    needed = room_for(asked.plan) + (tree_size(str(asked.place.folder)) if asked.facts is not None else 0)
-    free = free_bytes(str(parent))
+    needed = room_for(asked.plan) + (measure_tree(str(asked.place.folder)) if asked.facts is not None else 0)
+    free = get_free_bytes(str(parent))
     if free < needed:
         copy = ", and a copy of the environment" if asked.facts is not None else ""
         based = f"wheels of this kind, packed and unpacked{copy}"
@@ -226,7 +226,7 @@ def _room_to_unpack(asked: Preflight) -> Iterator[str]:
     parent, temporary = asked.place.folder.parent, Path(asked.environment.get("TMPDIR") or tempfile.gettempdir())
     if asked.plan.environments[0].installer != PIP or not (parent.is_dir() and temporary.is_dir()):
         return
-    needed, free = packed_room_for(asked.plan), free_bytes(str(temporary))
+    needed, free = packed_room_for(asked.plan), get_free_bytes(str(temporary))
     if temporary.stat().st_dev != parent.stat().st_dev and free < needed:
         room = f"has room for {free / _GIB:.1f} GiB; the wheels take about {needed / _GIB:.1f} GiB"
         yield f"pip puts what it fetches into {temporary}, which {room}: set TMPDIR to a folder with more."
@@ -235,23 +235,23 @@ def _room_to_unpack(asked: Preflight) -> Iterator[str]:
 def _program(program: str, step: Step, made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
     """See that what a step starts is here, where the environment itself does not bring it."""
     if not isinstance(step.action, CreateEnvironment):
-        if os.sep not in program and not program_path(program, environment):
+        if os.sep not in program and not find_program(program, environment):
             yield f"{program} is not here: {step.purpose}"
     elif made.installer == CONDA:
-        if not program_path(program, environment):
+        if not find_program(program, environment):
             yield "conda is not here, nor mamba nor micromamba: install one of them, or choose --installer pip or uv."
     elif made.installer == UV:
         yield from _uv_python(program, step.action, environment)
-    elif not starts_as(program, made.python, environment):
+    elif not is_working_python(program, made.python, environment):
         yield f"Python {made.python} is not here ({program} does not start): install it, or choose another --python."
 
 
 def _uv_python(uv: str, action: CreateEnvironment, environment: Mapping[str, str]) -> Iterator[str]:
     wanted = action.starter[-1] if action.starter else action.python
     if os.sep in wanted:
-        if not starts_as(wanted, action.python, environment):
+        if not is_working_python(wanted, action.python, environment):
             yield f"Python {action.python} is not here: {wanted} does not start."
-    elif not says_yes((uv, "python", "find", wanted), environment) and not says_yes(
+    elif not has_output((uv, "python", "find", wanted), environment) and not has_output(
         (uv, "python", "list", "--only-downloads", wanted), environment
     ):
         yield f"Python {action.python} is not here, and uv knows none to fetch: choose another --python."
@@ -261,7 +261,7 @@ def _index(made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
     for wanted in made.sets:
         page = page_to_reach(wanted, environment)
         why = (
-            why_unreachable(page.url, page.ca_file, page.proxy, page.trusted, certificate=page.certificate)
+            find_connection_error(page.url, page.ca_file, page.proxy, page.trusted, certificate=page.certificate)
             if page.url
             else ""
         )

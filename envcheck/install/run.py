@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from envcheck.actions import AskPerson
-from envcheck.host.file_changes import exclusive
-from envcheck.host.process import interrupted_when_told
-from envcheck.host.steps import Ended, Guard, Stepping, run_step, undisturbed
+from envcheck.host.file_changes import lock_file
+from envcheck.host.guard import Guard
+from envcheck.host.process import ProgramEnd, ignore_signals, interrupt_on_signal, run_lines
 from envcheck.install.change import NEW, BrokenJournalError, ChangeError, begin, commit, put_in_place, settle, unsettled
 from envcheck.install.journal import DONE_STEP, STEP, VERIFYING, Journal, Place, new_identity, resume_line
 from envcheck.install.steps import written_down
@@ -21,6 +21,9 @@ from envcheck.model.actions import SYSTEM, Step
 PATIENCE = 1.5  # seconds for a guard that is just putting things back
 SECONDS = 7200.0  # for a step; a GPU build is gigabytes over a slow line
 _VERIFY = 900.0  # seconds to see that a step worked: a first import compiles and reads gigabytes
+
+
+Runner = Callable[[tuple[str, ...], float, Step], ProgramEnd]  # command, seconds, its step
 
 
 class StepError(Exception):
@@ -62,7 +65,7 @@ def install(place: Place, job: Job, watch: Watch) -> bool:
     However this ends, `watch` has heard which environment is there, or UnsettledError says that nobody can tell; where
     this process is killed, its guard settles.
     """
-    with interrupted_when_told(), held_place(place, watch) as descriptor:
+    with interrupt_on_signal(), held_place(place, watch) as descriptor:
         journal = Journal(place, new_identity(place, os.getpid()))
         with _guarded(journal, descriptor) as guard:
             begin(journal, job.requirements)
@@ -74,7 +77,7 @@ def held_place(place: Place, watch: Watch) -> Iterator[int]:
     """Hold an environment against other installations, and settle those that did not come to their end."""
     place.state.mkdir(exist_ok=True)
     (place.state / ".gitignore").write_text("*\n", encoding="utf-8")
-    with exclusive(str(place.lock), PATIENCE) as descriptor:
+    with lock_file(str(place.lock), PATIENCE) as descriptor:
         for journal in unsettled(place):
             _settled(journal, "it was interrupted", watch)
         yield descriptor
@@ -86,7 +89,7 @@ def _guarded(journal: Journal, descriptor: int) -> Iterator[Guard]:
     try:
         yield guard
     finally:
-        guard.dismiss(all_is_well=journal.is_settled)
+        guard.finish(all_is_well=journal.is_settled)
 
 
 def _attempt(journal: Journal, job: Job, watch: Watch, guard: Guard) -> bool:
@@ -105,7 +108,7 @@ def _attempt(journal: Journal, job: Job, watch: Watch, guard: Guard) -> bool:
 
 def _settled(journal: Journal, why: str, watch: Watch) -> str:
     """Finish or restore, and tell. Raises UnsettledError where neither can be done."""
-    with undisturbed():
+    with ignore_signals():
         try:
             environment = settle(journal, why)
         except BrokenJournalError as error:
@@ -135,17 +138,22 @@ def _work(journal: Journal, job: Job, watch: Watch, guard: Guard) -> None:
     machine = [step for step in job.steps if step.scope == SYSTEM]
     own = [step for step in job.steps if step.scope != SYSTEM]
     with _logged(journal, watch) as heard:
-        how = Stepping(job.environment, heard, SECONDS, guard.name_group)
-        taking = Taking(journal, how, watch, guard, job.system)
+
+        def run(argv: tuple[str, ...], seconds: float, step: Step) -> ProgramEnd:
+            variables = {**job.environment, **step.action.variables()}
+            ended = run_lines(argv, variables, heard, seconds=seconds, before_exec=guard.report_start)
+            guard.report_end()
+            return ended
+
         for step in machine:
             if isinstance(step.action, AskPerson):
                 raise StepError(step.purpose.rstrip("."))  # what only a person can do: a restart
-            _take(step, taking)
+            _take(journal, step, run, watch, job.system)
         if journal.place.is_taken:
             watch.begins("Copy the environment.")
         put_in_place(journal, marked=job.marked)
         for step in own:
-            _take(step, taking)
+            _take(journal, step, run, watch, job.system)
     journal.write(VERIFYING)
     watch.begins("Judge the environment.")
     problem = job.judge()
@@ -167,41 +175,23 @@ def _logged(journal: Journal, watch: Watch) -> Iterator[Callable[[str], None]]:
         yield heard
 
 
-@dataclass(frozen=True)
-class Taking:
-    """What every step of an installation is taken with."""
-
-    journal: Journal
-    how: Stepping
-    watch: Watch
-    guard: Guard
-    system: str
-
-
-def _take(step: Step, taking: Taking) -> None:
+def _take(journal: Journal, step: Step, run: Runner, watch: Watch, system: str) -> None:
     """Take one step and see that it worked."""
-    command, checked = step.action.command(taking.system), step.checked(taking.system).argv
+    command, checked = step.action.command(system), step.checked(system).argv
     check = checked if checked != command else ()
     of_machine = {}
     if step.scope == SYSTEM:
-        was_there = bool(check) and _ran(check, _VERIFY, step, taking).code == 0
-        of_machine = written_down(step, taking.system, was_there=was_there)
-    taking.journal.write(STEP, id=step.id, argv=list(command), **of_machine)
-    taking.watch.begins(step.purpose)
+        was_there = bool(check) and run(check, _VERIFY, step).code == 0
+        of_machine = written_down(step, system, was_there=was_there)
+    journal.write(STEP, id=step.id, argv=list(command), **of_machine)
+    watch.begins(step.purpose)
     for argv, seconds, what in ((command, SECONDS, "failed"), (check, _VERIFY, "did not bring what it must")):
-        if argv and (ended := _ran(argv, seconds, step, taking)).code != 0:
+        if argv and (ended := run(argv, seconds, step)).code != 0:
             raise StepError(f"the step {step.id} {what}: {_told(ended)}")
-    taking.journal.write(DONE_STEP, id=step.id)
+    journal.write(DONE_STEP, id=step.id)
 
 
-def _ran(argv: tuple[str, ...], seconds: float, step: Step, taking: Taking) -> Ended:
-    how = Stepping(taking.how.environment, taking.how.heard, seconds, taking.how.begins)
-    ended = run_step(argv, how, step.action.variables())
-    taking.guard.group_ended()
-    return ended
-
-
-def _told(ended: Ended) -> str:
+def _told(ended: ProgramEnd) -> str:
     if ended.code is None:
         return ended.detail
     return f"ended by signal {-ended.code}" if ended.code < 0 else f"exit status {ended.code}"

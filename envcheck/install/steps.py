@@ -10,7 +10,7 @@ from typing import Any
 from envcheck.actions import AddPip, AskPerson, CreateEnvironment
 from envcheck.actions.shells import action_line
 from envcheck.install.journal import STEP, Journal
-from envcheck.model import dataclass, replaced
+from envcheck.model import dataclass, replace
 from envcheck.model.actions import CONDA, PIP, SYSTEM, Step
 from envcheck.model.plans import Environment, Plan
 from envcheck.plan.steps import interpreter
@@ -85,7 +85,7 @@ def adapted(plan: Plan, here: Here, *, system: bool, typed: Typed) -> Plan:
     if here.exists and not here.has_pip and made.installer == PIP:
         bring = AddPip(interpreter(made), "Bring pip into the environment.")
         steps = [Step("bring-pip", bring, environment=made.folder), *steps]
-    fitted: Plan = replaced(plan, steps=tuple(_for_this_machine(step, here) for step in steps))
+    fitted: Plan = replace(plan, steps=tuple(_for_this_machine(step, here) for step in steps))
     return fitted
 
 
@@ -108,19 +108,19 @@ def _first_by_hand(steps: list[Step], shells: str, *, system: bool) -> str:
 def _fitted(step: Step, made: Environment, here: Here) -> tuple[Step, ...]:
     action = step.action
     if step.scope == SYSTEM:
-        return (replaced(step, action=action.unattended()),)
+        return (replace(step, action=action.unattended()),)
     if not isinstance(action, CreateEnvironment):
         return (step,)
     if not here.exists:
-        return (replaced(step, action=replaced(action, starter=here.python)) if here.python else step,)
+        return (replace(step, action=replace(action, starter=here.python)) if here.python else step,)
     if made.installer != CONDA:
         return ()
-    return (replaced(step, action=action.into_existing("Bring conda's packages into the environment.")),)
+    return (replace(step, action=action.into_existing("Bring conda's packages into the environment.")),)
 
 
 def _for_this_machine(step: Step, here: Here) -> Step:
     action = step.action.with_programs(dict(here.programs))
-    changed: Step = replaced(step, action=action if here.has_sudo else action.without_sudo())
+    changed: Step = replace(step, action=action if here.has_sudo else action.without_sudo())
     return changed
 
 

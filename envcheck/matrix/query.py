@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from envcheck.model import Citation, major, major_minor, replaced
+from envcheck.model import Citation, major, major_minor, replace
 from envcheck.model.releases import (
     Architecture,
     CondaBuild,
@@ -287,7 +287,7 @@ def _join_builds(builds: list[CudnnRelease]) -> CudnnRelease:
     first = builds[0]
     if len(builds) == 1:
         return first
-    return replaced(
+    return replace(
         first,
         cuda=tuple(cuda for row in builds for cuda in row.cuda),
         citations=tuple(dict.fromkeys(citation for row in builds for citation in row.citations)),

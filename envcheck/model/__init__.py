@@ -1,4 +1,4 @@
-"""Facts, snapshots, findings and reports: frozen values that import nothing else of the project."""
+"""Facts, snapshots, findings and reports: frozen records that import nothing else of the project."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from envcheck.model.facts import (
     Known,
     Source,
     Unknown,
-    first_known,
-    parsed,
-    tried_of,
-    value_of,
+    choose_reading,
+    collect_tried,
+    get_value,
+    parse_fact,
 )
 from envcheck.model.findings import (
     COMPATIBLE,
@@ -53,7 +53,7 @@ from envcheck.model.machine import (
     ToolkitFacts,
     ToolkitInstall,
 )
-from envcheck.model.records import adopted, dataclass, field, field_names, replaced
+from envcheck.model.records import dataclass, field, list_fields, make_record, replace
 from envcheck.model.versions import (
     at_least,
     at_least_minor,
@@ -63,63 +63,3 @@ from envcheck.model.versions import (
     numbers,
     same_release,
 )
-
-__all__ = [
-    "COMPATIBLE",
-    "ERROR",
-    "INCOMPATIBLE",
-    "NOTE",
-    "NOT_STATED",
-    "SCHEMA_VERSION",
-    "SOURCE_KINDS",
-    "UNDETERMINED",
-    "UNKNOWN_REASONS",
-    "WARNING",
-    "Absent",
-    "Alternative",
-    "Citation",
-    "CompilerFacts",
-    "DeviceNode",
-    "Distribution",
-    "DkmsModule",
-    "DriverFacts",
-    "Evidence",
-    "Extension",
-    "Fact",
-    "Facts",
-    "Finding",
-    "FrameworkBuild",
-    "Gpu",
-    "GpuProcess",
-    "HostFacts",
-    "JupyterKernel",
-    "Known",
-    "LibraryInstall",
-    "LibraryLookup",
-    "MigDevice",
-    "Problem",
-    "PythonFacts",
-    "Remedy",
-    "Report",
-    "Snapshot",
-    "Source",
-    "ToolkitFacts",
-    "ToolkitInstall",
-    "Unknown",
-    "adopted",
-    "at_least",
-    "at_least_minor",
-    "dataclass",
-    "field",
-    "field_names",
-    "first_known",
-    "is_older",
-    "major",
-    "major_minor",
-    "numbers",
-    "parsed",
-    "replaced",
-    "same_release",
-    "tried_of",
-    "value_of",
-]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional, Tuple
 
-from envcheck.model.records import dataclass, field_names, replaced
+from envcheck.model.records import dataclass, list_fields, replace
 
 ENVIRONMENT = "environment"  # changes nothing but one Python environment
 USER = "user"  # changes what belongs to this user, or this shell
@@ -78,7 +78,7 @@ class Action:
 
     def without_sudo(self) -> Action:
         """Return the action for root, who needs no sudo."""
-        changed: Action = replaced(self, sudo=False) if getattr(self, "sudo", False) else self
+        changed: Action = replace(self, sudo=False) if getattr(self, "sudo", False) else self
         return changed
 
     def program_on(self, system: str = "") -> str:
@@ -87,8 +87,8 @@ class Action:
 
     def moved(self, folder: str, target: str) -> Action:
         """Return the action for an environment that lies in another folder."""
-        changed = {name: _moved(getattr(self, name), folder, target) for name in field_names(self)}
-        moved: Action = replaced(self, **changed)
+        changed = {name: _moved(getattr(self, name), folder, target) for name in list_fields(self)}
+        moved: Action = replace(self, **changed)
         return moved
 
 

@@ -1,4 +1,4 @@
-"""What GPUs do at one moment, and which processes have them open."""
+"""What GPUs do at one moment, and which processes use them."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ class ActivityReading:
 
 
 @dataclass(frozen=True)
-class SeenProcess:
-    """A process as the system shows it; `command_line` may hold secrets and is for a person's eyes only."""
+class ProcessInfo:
+    """A process as /proc shows it; never write `command_line` to a report or log, it may hold secrets."""
 
     pid: int
     name: str
     owner: int  # user id
     state: str  # the kernel's letter: R, S, D, Z, T, I
     parent: int
-    devices: Tuple[str, ...]  # /dev/nvidia0 ... that it has open
+    devices: Tuple[str, ...]  # the device files it has open: /dev/nvidia0 ...
     container: str = ""  # first digits of its id
     command_line: str = ""
 
 
 @dataclass(frozen=True)
-class ProcessReading:
-    """The processes asked for, those with a GPU open, and what hides others."""
+class ProcessScan:
+    """The requested processes, those that use a GPU, and what hides others."""
 
-    processes: Tuple[SeenProcess, ...] = ()
-    closed: int = 0  # processes whose open files this user may not see
-    isolated: bool = False  # in a PID namespace of its own: processes outside are not shown
-    hides_others: bool = False  # /proc shows this user its own processes only (hidepid)
+    processes: Tuple[ProcessInfo, ...] = ()
+    unreadable: int = 0  # processes whose open files this user may not list
+    isolated: bool = False  # this is a PID namespace (a container): it does not show processes outside
+    hides_others: bool = False  # /proc shows only this user's processes (hidepid)
     own_user: int = 0

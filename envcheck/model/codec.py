@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Collection, Dict, List, Mapping, Tuple, Type, TypeVar, cast
+from functools import lru_cache
+from typing import Any, Callable, Collection, Dict, List, Mapping, NamedTuple, Optional, Tuple, Type, TypeVar, cast
 
 from envcheck.model.facts import NOT_STATED, UNKNOWN_REASONS, Absent, Known, Source, Unknown
-from envcheck.model.records import adopted, constant_defaults, field_names
+from envcheck.model.records import constant_defaults, list_fields, make_record
 
 M = TypeVar("M")
-Decoder = Callable[[Any], Any]
 
 
 class CodecError(ValueError):
@@ -33,7 +33,7 @@ def encode(value: Any) -> Any:  # noqa: PLR0911 - one return per kind of value
         return {"absent": list(value.tried)}
     if isinstance(value, Unknown):
         return {"unknown": value.why, "detail": value.detail, "tried": list(value.tried)}
-    if field_names(value):
+    if list_fields(value):
         return _encode_fields(value)
     if isinstance(value, Mapping):
         return {key: encode(item) for key, item in value.items()}
@@ -43,7 +43,7 @@ def encode(value: Any) -> Any:  # noqa: PLR0911 - one return per kind of value
 
 
 def _encode_fields(value: Any) -> Dict[str, Any]:
-    pairs = ((name, getattr(value, name)) for name in field_names(value))
+    pairs = ((name, getattr(value, name)) for name in list_fields(value))
     return {name: encode(item) for name, item in pairs if item is not NOT_STATED}
 
 
@@ -53,136 +53,103 @@ def decode(model: Type[M], value: Any) -> M:
     A field with a trailing underscore reads the key without it: `or_` reads "or".
     """
     try:
-        return cast("M", _get_record_decoder(model)(value))
+        return cast("M", _decode_record(model, value))
     except CodecError as error:
         raise error.within(model.__name__) from None
 
 
 def decode_as(annotation: str, owner: type, value: Any) -> Any:
     """Build a value of an annotation such as "Fact[Tuple[Gpu, ...]]"; names resolve in `owner`'s module."""
+    decode_inner, inner, _ = _parse_annotation(annotation, owner)
     try:
-        return _get_decoder(annotation, owner)(value)
+        return decode_inner(inner, value)
     except CodecError as error:
         raise error.within(annotation) from None
 
 
-_record_decoders: Dict[type, Decoder] = {}
-_decoders: Dict[Tuple[str, str], Decoder] = {}
+class _ParsedType(NamedTuple):
+    """An annotation that is read once: some files have a thousand rows."""
 
-
-def _get_record_decoder(model: type) -> Decoder:
-    if model not in _record_decoders:
-        _record_decoders[model] = _make_record_decoder(model)
-    return _record_decoders[model]
-
-
-def _make_record_decoder(model: type) -> Decoder:
-    """Look up once what the type says: some files have a thousand rows."""
-    columns = {
-        name.rstrip("_"): (name, _EXACT.get(annotation), _get_decoder(annotation, model))
-        for name, annotation in ((name, str(model.__annotations__[name])) for name in field_names(model))
-    }
-    defaults = constant_defaults(model)
-
-    def build(value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise CodecError(f"expected an object, found {type(value).__name__}")
-        cells, key = dict(defaults), ""
-        try:
-            for key, item in value.items():
-                name, exact, decoder = columns[key]
-                cells[name] = item if type(item) is exact else decoder(item)
-        except KeyError:
-            raise CodecError(f"unknown field {key!r}") from None
-        except CodecError as error:
-            raise error.within(f".{key}") from None
-        if len(cells) == len(columns):
-            return adopted(model, cells)
-        try:
-            return model(**cells)  # fills in the other defaults, or says what is missing
-        except TypeError as error:
-            raise CodecError(str(error)) from None
-
-    return build
-
-
-def _get_decoder(annotation: str, owner: type) -> Decoder:
-    key = (owner.__module__, annotation)
-    if key not in _decoders:
-        _decoders[key] = _make_decoder(annotation, owner)
-    return _decoders[key]
-
-
-def _make_decoder(annotation: str, owner: type) -> Decoder:
-    if annotation in _PRIMITIVES:
-        return _make_primitive_decoder(annotation)
-    if annotation == "Any":
-        return _keep
-    if annotation.endswith(" | None"):
-        return _make_optional_decoder(annotation[: -len(" | None")], owner)
-    generic, _, inner = annotation.partition("[")
-    if inner:
-        return _GENERICS[generic.lower()](inner[:-1], owner)
-    return _get_record_decoder(getattr(sys.modules[owner.__module__], annotation))
+    decode: Callable[[Any, Any], Any]  # takes `inner` and the JSON value
+    inner: Any  # type of the items, class of a record, or name of a primitive
+    exact: Optional[type] = None  # values of exactly this class need no decoding
 
 
 _PRIMITIVES: Dict[str, Tuple[type, ...]] = {"str": (str,), "int": (int,), "bool": (bool,), "float": (int, float)}
-_EXACT: Dict[str, type] = {"str": str, "int": int, "bool": bool, "float": float}  # values that need no further check
 
 
-def _make_primitive_decoder(name: str) -> Decoder:
-    accepted = _PRIMITIVES[name]
+@lru_cache(maxsize=None)
+def _parse_annotation(annotation: str, owner: type) -> _ParsedType:
+    if annotation in _PRIMITIVES:
+        return _ParsedType(_decode_primitive, annotation, _PRIMITIVES[annotation][-1])
+    if annotation == "Any":
+        return _ParsedType(_keep, None)
+    if annotation.endswith(" | None"):
+        annotation = f"Optional[{annotation[: -len(' | None')]}]"
+    generic, _, inner = annotation.partition("[")
+    if not inner:
+        return _ParsedType(_decode_record, getattr(sys.modules[owner.__module__], annotation))
+    decode_container, select = _CONTAINERS[generic.lower()]
+    return _ParsedType(decode_container, _parse_annotation(select(inner[:-1]), owner))
 
-    def check(value: Any) -> Any:
-        if not isinstance(value, accepted) or (isinstance(value, bool) and name != "bool"):
-            raise CodecError(f"expected {name}, found {type(value).__name__}")
-        return value
 
-    return check
-
-
-def _keep(value: Any) -> Any:
+def _decode_primitive(name: str, value: Any) -> Any:
+    if not isinstance(value, _PRIMITIVES[name]) or (isinstance(value, bool) and name != "bool"):
+        raise CodecError(f"expected {name}, found {type(value).__name__}")
     return value
 
 
-def _make_optional_decoder(inner: str, owner: type) -> Decoder:
-    item = _get_decoder(inner, owner)
-    return lambda value: None if value is None else item(value)
+def _keep(_: None, value: Any) -> Any:
+    return value
 
 
-def _make_fact_decoder(inner: str, owner: type) -> Decoder:
-    item, source = _get_decoder(inner, owner), _get_record_decoder(Source)
+def _decode_record(model: type, value: Any) -> Any:
+    _expect(dict, "an object", value)
+    columns, defaults = _read_columns(model)
+    cells, key = dict(defaults), ""
+    try:
+        for key, item in value.items():
+            name, (decode_cell, inner, exact) = columns[key]
+            cells[name] = item if type(item) is exact else decode_cell(inner, item)
+    except KeyError:
+        raise CodecError(f"unknown field {key!r}") from None
+    except CodecError as error:
+        raise error.within(f".{key}") from None
+    if len(cells) == len(columns):
+        return make_record(model, cells)
+    try:
+        return model(**cells)  # adds the other defaults, or names the missing fields
+    except TypeError as error:
+        raise CodecError(str(error)) from None
 
-    def build(value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise CodecError(f"expected a fact, found {type(value).__name__}")
-        if "known" in value:
-            _reject_unknown_fields(value, ("known", "source"))
-            try:
-                origin = source(value.get("source"))
-            except CodecError as error:
-                raise error.within(".source") from None
-            return Known(item(value["known"]), origin)
-        if "absent" in value:
-            _reject_unknown_fields(value, ("absent",))
-            return Absent(_decode_strings(value["absent"]))
-        return _decode_unknown(value)
 
-    return build
+@lru_cache(maxsize=None)
+def _read_columns(model: type) -> Tuple[Dict[str, Tuple[str, _ParsedType]], Dict[str, Any]]:
+    """Return the name and type of each key of a record, and its constant defaults."""
+    columns = {
+        name.rstrip("_"): (name, _parse_annotation(str(model.__annotations__[name]), model))
+        for name in list_fields(model)
+    }
+    return columns, constant_defaults(model)
 
 
-def _decode_unknown(value: Dict[str, Any]) -> Unknown:
+def _decode_fact(item: _ParsedType, value: Any) -> Any:
+    _expect(dict, "a fact", value)
+    if "known" in value:
+        _reject_unknown_fields(value, ("known", "source"))
+        try:
+            source = _decode_record(Source, value.get("source"))
+        except CodecError as error:
+            raise error.within(".source") from None
+        return Known(item.decode(item.inner, value["known"]), source)
+    if "absent" in value:
+        _reject_unknown_fields(value, ("absent",))
+        return Absent(_decode_strings(value["absent"]))
     _reject_unknown_fields(value, ("unknown", "detail", "tried"))
     why, detail = value.get("unknown"), value.get("detail", "")
     if why not in UNKNOWN_REASONS or not isinstance(detail, str):
-        raise CodecError(f"a fact is known, absent or unknown for one of {', '.join(UNKNOWN_REASONS)}")
+        raise CodecError(f"expected known, absent, or unknown with one of {', '.join(UNKNOWN_REASONS)}")
     return Unknown(str(why), detail, _decode_strings(value.get("tried", [])))
-
-
-def _reject_unknown_fields(value: Mapping[str, Any], fields: Collection[str]) -> None:
-    for name in value:
-        if name not in fields:
-            raise CodecError(f"unknown field {name!r}")
 
 
 def _decode_strings(value: Any) -> Tuple[str, ...]:
@@ -191,46 +158,49 @@ def _decode_strings(value: Any) -> Tuple[str, ...]:
     return tuple(value)
 
 
-def _make_tuple_decoder(inner: str, owner: type) -> Decoder:
-    annotation = inner.rsplit(",", 1)[0]
-    item, exact = _get_decoder(annotation, owner), _EXACT.get(annotation)
-
-    def build(value: Any) -> Any:
-        if not isinstance(value, list):
-            raise CodecError(f"expected a list, found {type(value).__name__}")
-        if exact and all(type(entry) is exact for entry in value):
-            return tuple(value)
-        items: List[Any] = []
-        try:
-            items.extend(map(item, value))
-        except CodecError as error:
-            raise error.within(f"[{len(items)}]") from None
-        return tuple(items)
-
-    return build
+def _decode_tuple(item: _ParsedType, value: Any) -> Any:
+    _expect(list, "a list", value)
+    decode_item, inner, exact = item
+    items: List[Any] = []
+    try:
+        for entry in value:
+            items.append(entry if type(entry) is exact else decode_item(inner, entry))  # noqa: PERF401 - counts them
+    except CodecError as error:
+        raise error.within(f"[{len(items)}]") from None
+    return tuple(items)
 
 
-def _make_mapping_decoder(inner: str, owner: type) -> Decoder:
-    annotation = inner.split(",", 1)[1].strip()
-    item, exact = _get_decoder(annotation, owner), _EXACT.get(annotation)
-
-    def build(value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise CodecError(f"expected an object, found {type(value).__name__}")
-        items, key = {}, ""
-        try:
-            for key, entry in value.items():
-                items[key] = entry if type(entry) is exact else item(entry)
-        except CodecError as error:
-            raise error.within(f"[{key}]") from None
-        return items
-
-    return build
+def _decode_mapping(item: _ParsedType, value: Any) -> Any:
+    _expect(dict, "an object", value)
+    decode_item, inner, exact = item
+    items, key = {}, ""
+    try:
+        for key, entry in value.items():
+            items[key] = entry if type(entry) is exact else decode_item(inner, entry)
+    except CodecError as error:
+        raise error.within(f"[{key}]") from None
+    return items
 
 
-_GENERICS: Dict[str, Callable[[str, type], Decoder]] = {
-    "fact": _make_fact_decoder,
-    "mapping": _make_mapping_decoder,
-    "optional": _make_optional_decoder,
-    "tuple": _make_tuple_decoder,
+def _decode_optional(item: _ParsedType, value: Any) -> Any:
+    return None if value is None else item.decode(item.inner, value)
+
+
+# For each container its decoder, and how its brackets name the type of an item.
+_CONTAINERS: Dict[str, Tuple[Callable[[Any, Any], Any], Callable[[str], str]]] = {
+    "fact": (_decode_fact, str),
+    "mapping": (_decode_mapping, lambda inner: inner.split(",", 1)[1].strip()),
+    "optional": (_decode_optional, str),
+    "tuple": (_decode_tuple, lambda inner: inner.rsplit(",", 1)[0]),
 }
+
+
+def _expect(kind: type, name: str, value: Any) -> None:
+    if not isinstance(value, kind):
+        raise CodecError(f"expected {name}, found {type(value).__name__}")
+
+
+def _reject_unknown_fields(value: Mapping[str, Any], fields: Collection[str]) -> None:
+    for name in value:
+        if name not in fields:
+            raise CodecError(f"unknown field {name!r}")

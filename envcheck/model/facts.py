@@ -1,4 +1,4 @@
-"""A fact about a machine: known, absent, or unknown, each with where it was looked for."""
+"""A fact about a machine is known, absent or unknown, and says where it comes from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNKNOWN_REASONS = ("timeout", "denied", "failed", "unparsable", "conflict", "cra
 
 @dataclass(frozen=True)
 class Source:
-    """Name where a value was read: a command, file, variable, library, override or report."""
+    """Where a value was read: a command, file, variable, library, override, report or the matrix."""
 
     kind: str
     where: str
@@ -24,7 +24,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Known(Generic[T_co]):
-    """Hold a value together with where it was read."""
+    """A value and its source."""
 
     value: T_co
     source: Source
@@ -32,14 +32,14 @@ class Known(Generic[T_co]):
 
 @dataclass(frozen=True)
 class Absent:
-    """State that a thing is not there, after looking in each of `tried`."""
+    """A thing that is in none of the places `tried`."""
 
     tried: Tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """State that a thing could not be told, with one of UNKNOWN_REASONS and what happened."""
+    """A thing that could not be determined: one of UNKNOWN_REASONS, and what happened as a clause."""
 
     why: str
     detail: str
@@ -51,28 +51,28 @@ Fact = Union[Known[T], Absent, Unknown]
 NOT_STATED = Unknown("failed", "not stated in this snapshot")
 
 
-def value_of(fact: Fact[T]) -> Optional[T]:
-    """Return the value of a known fact, else None: for display and optional narrowing only."""
+def get_value(fact: Fact[T]) -> Optional[T]:
+    """Return the value of a known fact, else None."""
     return fact.value if isinstance(fact, Known) else None
 
 
-def first_known(*readings: Fact[T]) -> Fact[T]:
-    """Return the first known reading, else the first unknown one, else absent after all of them."""
-    for wanted in (Known, Unknown):
+def choose_reading(*readings: Fact[T]) -> Fact[T]:
+    """Return the first known reading, else the first unknown one, else absent from all their places."""
+    for kind in (Known, Unknown):
         for reading in readings:
-            if isinstance(reading, wanted):
+            if isinstance(reading, kind):
                 return reading
-    return Absent(tried_of(*readings))
+    return Absent(collect_tried(*readings))
 
 
-def tried_of(*readings: Fact[Any]) -> Tuple[str, ...]:
-    """Return where absent and unknown readings looked, in order, each place once."""
+def collect_tried(*readings: Fact[Any]) -> Tuple[str, ...]:
+    """Return the distinct places where absent and unknown readings looked, in order."""
     places = [place for reading in readings if not isinstance(reading, Known) for place in reading.tried]
     return tuple(dict.fromkeys(places))
 
 
-def parsed(text: Fact[str], parse: Callable[[str], Optional[T]], what: str) -> Fact[T]:
-    """Apply `parse` to a known text; a text it cannot read is unknown, named as `what`."""
+def parse_fact(text: Fact[str], parse: Callable[[str], Optional[T]], what: str) -> Fact[T]:
+    """Apply `parse` to a known text; where it returns None the fact is unknown and names `what` is missing."""
     if not isinstance(text, Known):
         return text
     value = parse(text.value)

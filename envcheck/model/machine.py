@@ -1,4 +1,4 @@
-"""What the probes read about a machine: every fact the verdict uses, with where it was read."""
+"""What the probes read about a machine: every fact that a verdict uses, with its source."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class DeviceNode:
 
 @dataclass(frozen=True)
 class DkmsModule:
-    """A driver module as DKMS knows it: nvidia/550.163.01, kernel, state."""
+    """A driver module that DKMS builds: its version, the kernel it is for, its state."""
 
     version: str
     kernel_release: str
@@ -58,8 +58,8 @@ class DkmsModule:
 class DriverFacts:
     """The NVIDIA driver, read from its kernel side, its user side and its tools."""
 
-    release: Fact[str] = NOT_STATED  # driver release version the kernel runs: 550.163.01
-    cuda_driver_version: Fact[str] = NOT_STATED  # ceiling: "12.4"
+    release: Fact[str] = NOT_STATED  # driver release version that the kernel runs: 550.163.01
+    cuda_driver_version: Fact[str] = NOT_STATED  # newest CUDA version the driver runs: "12.4"
     kernel_module_version: Fact[str] = NOT_STATED
     kernel_module_kind: Fact[str] = NOT_STATED  # open, proprietary
     module_file: Fact[str] = NOT_STATED  # nvidia.ko for the running kernel, whether loaded or not
@@ -67,20 +67,20 @@ class DriverFacts:
     dkms: Fact[Tuple[DkmsModule, ...]] = NOT_STATED
     uvm_loaded: Fact[bool] = NOT_STATED  # nvidia_uvm in /proc/modules
     nouveau_loaded: Fact[bool] = NOT_STATED
-    libcuda_path: Fact[str] = NOT_STATED  # real file behind the libcuda.so.1 the loader finds
+    libcuda_path: Fact[str] = NOT_STATED  # real file of the libcuda.so.1 that the loader finds
     libcuda_version: Fact[str] = NOT_STATED  # from its file name
     libcuda_unversioned: Fact[str] = NOT_STATED  # where the loader finds plain libcuda.so
     libcuda_elsewhere: Fact[Tuple[str, ...]] = NOT_STATED  # copies off the loader's path (WSL, stubs, compat)
     libnvidia_ml_path: Fact[str] = NOT_STATED
     libnvidia_ml_version: Fact[str] = NOT_STATED
     cuda_init_result: Fact[int] = NOT_STATED  # cuInit(0) in a child: 0, 100, 999, 803 ...
-    nvml_result: Fact[int] = NOT_STATED  # nvmlInit: 0 ok, 9 not loaded, 18 mismatch
+    nvml_result: Fact[int] = NOT_STATED  # nvmlInit: 0 OK, 9 driver not loaded, 18 version mismatch
     nvml_driver_version: Fact[str] = NOT_STATED
     smi_path: Fact[str] = NOT_STATED
     smi_exit_code: Fact[int] = NOT_STATED
     smi_driver_version: Fact[str] = NOT_STATED
     smi_cuda_driver_version: Fact[str] = NOT_STATED
-    smi_message: Fact[str] = NOT_STATED  # its error text, if it failed
+    smi_message: Fact[str] = NOT_STATED  # error text of a failed run
     device_nodes: Fact[Tuple[DeviceNode, ...]] = NOT_STATED
     nvswitch_present: Fact[bool] = NOT_STATED
     fabric_manager_version: Fact[str] = NOT_STATED
@@ -90,7 +90,7 @@ class DriverFacts:
 
 @dataclass(frozen=True)
 class MigDevice:
-    """A MIG instance of a GPU."""
+    """One MIG instance of a GPU."""
 
     uuid: str
     name: str = ""
@@ -98,7 +98,7 @@ class MigDevice:
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """A process NVML lists on a GPU; its name is the executable's base name only."""
+    """A process that NVML lists on a GPU; its name is the base name of the executable."""
 
     pid: int
     name: str = ""
@@ -107,7 +107,7 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU, joined from NVML, /proc/driver/nvidia and PCI by address and UUID."""
+    """One GPU: readings of NVML, /proc/driver/nvidia and PCI, matched by address and UUID."""
 
     nvml_index: Fact[int] = NOT_STATED
     name: Fact[str] = NOT_STATED
@@ -143,17 +143,17 @@ class ToolkitInstall:
 
 @dataclass(frozen=True)
 class ToolkitFacts:
-    """All CUDA Toolkits, and which one wins for whom."""
+    """All CUDA Toolkits, and which of them PATH, CUDA_HOME and LD_LIBRARY_PATH choose."""
 
     installs: Fact[Tuple[ToolkitInstall, ...]] = NOT_STATED
-    nvcc_on_path: Fact[str] = NOT_STATED  # real file of the nvcc that PATH finds
-    root_on_path: Fact[str] = NOT_STATED  # its install's root
-    usr_local_cuda: Fact[str] = NOT_STATED  # what /usr/local/cuda points to
+    nvcc_on_path: Fact[str] = NOT_STATED  # real file of the nvcc on PATH
+    root_on_path: Fact[str] = NOT_STATED  # root of that nvcc's toolkit
+    usr_local_cuda: Fact[str] = NOT_STATED  # real folder of /usr/local/cuda
     cuda_home: Fact[str] = NOT_STATED  # CUDA_HOME, else CUDA_PATH, as set
-    cuda_home_root: Fact[str] = NOT_STATED  # the real folder behind cuda_home; absent: it leads nowhere
-    roots_on_library_path: Fact[Tuple[str, ...]] = NOT_STATED  # real roots of the installs LD_LIBRARY_PATH names
+    cuda_home_root: Fact[str] = NOT_STATED  # real folder of cuda_home; absent: it does not exist
+    roots_on_library_path: Fact[Tuple[str, ...]] = NOT_STATED  # real roots of the toolkits on LD_LIBRARY_PATH
     ptxas_on_path: Fact[str] = NOT_STATED
-    nvcc_host_compiler: Fact[str] = NOT_STATED  # path of the compiler nvcc really uses
+    nvcc_host_compiler: Fact[str] = NOT_STATED  # path of the compiler that nvcc uses
     nvcc_host_compiler_version: Fact[str] = NOT_STATED
 
 
@@ -187,12 +187,12 @@ class CompilerFacts:
 
 @dataclass(frozen=True)
 class Distribution:
-    """One installed distribution as its metadata tells it."""
+    """One installed distribution, from its metadata."""
 
     name: str  # normalised: lower case, runs of -_. as one dash
     version: str
-    location: str = ""  # the site-packages folder it lies in
-    scope: str = ""  # environment, user, system, path; conda: a record of conda-meta that is no Python distribution
+    location: str = ""  # its site-packages folder
+    scope: str = ""  # environment, user, system, path; conda: a package without Python metadata
     installer: str = ""  # pip, uv, conda; empty when not recorded
     requires: Tuple[str, ...] = ()  # raw Requires-Dist lines
     modules: Tuple[str, ...] = ()  # top-level modules it owns (empty: not recorded)
@@ -201,15 +201,15 @@ class Distribution:
 
 @dataclass(frozen=True)
 class LibraryLookup:
-    """Where the loader would find one shared library a framework build loads."""
+    """Where the loader finds one shared library that a framework build loads."""
 
     soname: str  # libcudart.so.12
-    needed_by: str  # file that names it
-    mandatory: bool = True  # GPU use (or the import) fails without; False: the framework goes on
-    found: Fact[str] = NOT_STATED  # real file; absent: the loader would not find it
+    needed_by: str  # file that requests it
+    mandatory: bool = True  # GPU use or the import fails without it; False: the framework continues
+    found: Fact[str] = NOT_STATED  # real file; absent: the loader does not find it
     via: str = ""  # rpath, runpath, LD_LIBRARY_PATH, ld.so cache, default, preload, activation
-    elsewhere: Tuple[str, ...] = ()  # copies that lie in the environment or a toolkit, unreached
-    version: Fact[str] = NOT_STATED  # of the file found, as far as its name or package tells
+    elsewhere: Tuple[str, ...] = ()  # copies in the environment or a toolkit that the loader does not search
+    version: Fact[str] = NOT_STATED  # from the file's name or package
 
 
 @dataclass(frozen=True)
@@ -226,21 +226,21 @@ class FrameworkBuild:
     compute_capabilities: Fact[Tuple[str, ...]] = NOT_STATED  # "sm_80", "compute_90"
     libraries: Fact[Tuple[LibraryLookup, ...]] = NOT_STATED
     runpath: Fact[Tuple[str, ...]] = NOT_STATED
-    shadowed_by: Fact[str] = NOT_STATED  # file or folder imported in its place
+    shadowed_by: Fact[str] = NOT_STATED  # file or folder that Python imports instead
 
 
 @dataclass(frozen=True)
 class Extension:
-    """A compiled CUDA extension beside the frameworks: flash-attn, mmcv, apex ..."""
+    """A compiled CUDA extension of a framework: flash-attn, mmcv, apex ..."""
 
     distribution: str
     path: str
-    needed: Tuple[str, ...] = ()  # DT_NEEDED names that tell what it was built for
+    needed: Tuple[str, ...] = ()  # DT_NEEDED names of CUDA and framework libraries
 
 
 @dataclass(frozen=True)
 class JupyterKernel:
-    """A registered Jupyter kernel and the Python it starts."""
+    """A registered Jupyter kernel and the Python that it starts."""
 
     name: str
     python: str
@@ -248,7 +248,7 @@ class JupyterKernel:
 
 @dataclass(frozen=True)
 class PythonFacts:
-    """The inspected interpreter and everything installed for it."""
+    """The inspected interpreter and the packages installed for it."""
 
     executable: Fact[str] = NOT_STATED
     chosen_by: str = ""  # option, VIRTUAL_ENV, CONDA_PREFIX, own, PATH
@@ -267,7 +267,7 @@ class PythonFacts:
     duplicate_owners: Fact[Mapping[str, Tuple[str, ...]]] = NOT_STATED  # module or path -> distributions
     frameworks: Fact[Tuple[FrameworkBuild, ...]] = NOT_STATED
     extensions: Fact[Tuple[Extension, ...]] = NOT_STATED
-    libstdcxx_path: Fact[str] = NOT_STATED  # the copy this interpreter would load
+    libstdcxx_path: Fact[str] = NOT_STATED  # the copy that this interpreter loads
     libstdcxx_glibcxx: Fact[str] = NOT_STATED
     kernels: Fact[Tuple[JupyterKernel, ...]] = NOT_STATED
 
@@ -277,7 +277,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Facts:
-    """All facts, by the probe that reads them."""
+    """All facts of a machine, one section per probe."""
 
     host: HostFacts = field(default_factory=HostFacts)
     driver: DriverFacts = field(default_factory=DriverFacts)
@@ -292,10 +292,10 @@ class Facts:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A recorded machine; `doctor --snapshot` judges it as it judges the live one."""
+    """A recorded machine; `doctor --snapshot` judges it like a live one."""
 
     schema_version: int
     tool_version: str
     host: str
-    taken_at: str  # ISO 8601, UTC; never read by rules
+    taken_at: str  # ISO 8601, UTC; rules never read it
     facts: Facts

@@ -1,21 +1,21 @@
-"""Frozen dataclasses without the price of making them.
+"""Frozen dataclasses that are cheap to define.
 
-`dataclasses.dataclass` writes and compiles source for every class: forty of them cost three bare
-interpreter starts before the first probe runs. These are the same to a type checker and to
-`fields()`, `replace()` and `is_dataclass()`, but share one `__init__`, `__eq__`, `__hash__` and
-`__repr__`; the `Field` objects are made when somebody asks for them.
+`dataclasses.dataclass` generates and compiles source for every class: forty classes cost as much as three
+interpreter starts. These records look the same to a type checker and to `fields()`, `replace()` and
+`is_dataclass()`, but share one `__init__`, `__eq__`, `__hash__` and `__repr__`. The `Field` objects are
+created on first use.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, Tuple, Type, TypeVar
 
-__all__ = ["adopted", "constant_defaults", "dataclass", "field", "field_names", "replaced"]
+__all__ = ["constant_defaults", "dataclass", "field", "list_fields", "make_record", "replace"]
 
 R = TypeVar("R")
 
 
-class _Factory:
+class _DefaultFactory:
     def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
 
@@ -25,73 +25,77 @@ if TYPE_CHECKING:
 else:
 
     def field(*, default_factory: Callable[[], Any]) -> Any:
-        """Give a field a default that is made anew for each record."""
-        return _Factory(default_factory)
+        """Give a field a default that is created for each record."""
+        return _DefaultFactory(default_factory)
 
     def dataclass(*, frozen: bool) -> Callable[[type], type]:
-        """Make a class a frozen record; the signature is that of `dataclasses.dataclass(frozen=True)`."""
+        """Make a class a frozen record, with the signature of `dataclasses.dataclass(frozen=True)`."""
         if not frozen:
             raise TypeError("records are frozen")
-        return _make
+        return _add_record_methods
 
-    def _make(cls: type) -> type:
+    def _add_record_methods(cls: type) -> type:
         names = tuple(getattr(cls, "__annotations__", {}))
-        given = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
-        cls.__init__ = _initialiser(names, given)
+        defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
+        cls.__init__ = _make_init(names, defaults)
         cls.__match_args__ = names
         cls.__record_fields__ = names
-        cls.__dataclass_fields__ = _Fields()
-        cls.__setattr__ = cls.__delattr__ = _refuse
+        cls.__dataclass_fields__ = _LazyFields()
+        cls.__setattr__ = cls.__delattr__ = _reject_change
         cls.__eq__, cls.__hash__, cls.__repr__ = _equal, _hash, _repr
         return cls
 
-    def _initialiser(names: Tuple[str, ...], given: Dict[str, Any]) -> Callable[..., None]:
-        factories = [(name, value.make) for name, value in given.items() if isinstance(value, _Factory)]
+    def _make_init(names: Tuple[str, ...], defaults: Dict[str, Any]) -> Callable[..., None]:
+        factories = [(name, value.make) for name, value in defaults.items() if isinstance(value, _DefaultFactory)]
         allowed = frozenset(names)
 
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - becomes a method
             values = self.__dict__
-            values.update(given)
+            values.update(defaults)
             for name, make in factories:
                 if name not in kwargs:
                     values[name] = make()
             values.update(zip(names, args))
             values.update(kwargs)
             if len(values) != len(names) or len(args) > len(names) or not allowed.issuperset(kwargs):
-                raise TypeError(_complaint(type(self).__name__, names, values, args))
+                raise TypeError(_describe_argument_error(type(self).__name__, names, values, args))
 
         return __init__
 
-    def _complaint(record: str, names: Tuple[str, ...], values: Dict[str, Any], args: Tuple[Any, ...]) -> str:
+    def _describe_argument_error(
+        record: str, names: Tuple[str, ...], values: Dict[str, Any], args: Tuple[Any, ...]
+    ) -> str:
         if len(args) > len(names):
-            return f"{record} takes {len(names)} values, {len(args)} were given"
+            return f"{record} takes {len(names)} values but {len(args)} were given"
         missing = [name for name in names if name not in values]
         extra = [name for name in values if name not in names]
-        return f"{record} misses {', '.join(missing)}" if missing else f"{record} has no field {', '.join(extra)}"
+        return f"{record} lacks {', '.join(missing)}" if missing else f"{record} has no field {', '.join(extra)}"
 
-    class _Fields:
-        """Make `__dataclass_fields__` on first use, then replace itself by it."""
+    class _LazyFields:
+        """Create `__dataclass_fields__` on first use and take its place."""
 
         def __get__(self, instance: Any, owner: type) -> Dict[str, Any]:
             import dataclasses
 
             annotations = owner.__annotations__
-            columns = [(name, annotations[name], _column(owner, name)) for name in owner.__record_fields__]
-            made = dataclasses.make_dataclass(owner.__name__, columns, frozen=True, repr=False, eq=False)
-            owner.__dataclass_fields__ = made.__dataclass_fields__
-            return made.__dataclass_fields__
+            columns = [
+                (name, annotations[name], _make_dataclass_field(owner, name)) for name in owner.__record_fields__
+            ]
+            twin = dataclasses.make_dataclass(owner.__name__, columns, frozen=True, repr=False, eq=False)
+            owner.__dataclass_fields__ = twin.__dataclass_fields__
+            return twin.__dataclass_fields__
 
-    def _column(owner: type, name: str) -> Any:
+    def _make_dataclass_field(owner: type, name: str) -> Any:
         import dataclasses
 
         if name not in owner.__dict__:
             return dataclasses.field()
         value = owner.__dict__[name]
-        if isinstance(value, _Factory):
+        if isinstance(value, _DefaultFactory):
             return dataclasses.field(default_factory=value.make)
         return dataclasses.field(default=value)
 
-    def _refuse(_: Any, name: str, *__: Any) -> None:
+    def _reject_change(_: Any, name: str, *__: Any) -> None:
         from dataclasses import FrozenInstanceError
 
         raise FrozenInstanceError(f"cannot change field {name!r}")
@@ -109,25 +113,25 @@ else:
         return f"{type(self).__qualname__}({values})"
 
 
-def field_names(record: object) -> Tuple[str, ...]:
-    """List the fields of a record or of its class, in their order; () for what is no record."""
+def list_fields(record: object) -> Tuple[str, ...]:
+    """List the field names of a record or record class in order; () for any other object."""
     names: Tuple[str, ...] = getattr(record, "__record_fields__", ())
     return names
 
 
 def constant_defaults(kind: type) -> Dict[str, Any]:
-    """Map the fields of a record's class to their defaults, but for those that are made anew for each record."""
-    given = ((name, vars(kind)[name]) for name in field_names(kind) if name in vars(kind))
-    return {name: value for name, value in given if not isinstance(value, _Factory)}
+    """Map the fields of a record class to their defaults, except those that are created for each record."""
+    defaults = ((name, vars(kind)[name]) for name in list_fields(kind) if name in vars(kind))
+    return {name: value for name, value in defaults if not isinstance(value, _DefaultFactory)}
 
 
-def adopted(kind: Type[R], cells: Dict[str, Any]) -> R:
-    """Make a record of cells that are every field of its kind, which is the caller's to know: thousands are made so."""
-    made = object.__new__(kind)
-    object.__setattr__(made, "__dict__", cells)
-    return made
+def make_record(kind: Type[R], values: Dict[str, Any]) -> R:
+    """Create a record from all its field values, unchecked: fast enough to create thousands."""
+    record = object.__new__(kind)
+    object.__setattr__(record, "__dict__", values)
+    return record
 
 
-def replaced(record: R, **changes: Any) -> R:
+def replace(record: R, **changes: Any) -> R:
     """Return a copy of a record with some fields changed."""
     return type(record)(**{**record.__dict__, **changes})

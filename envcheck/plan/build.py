@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable
 
 from envcheck.matrix.query import Matrix
-from envcheck.model import Facts, Known, replaced
+from envcheck.model import Facts, Known, replace
 from envcheck.model.actions import CONDA, Step
 from envcheck.model.plans import Clash, Environment, Plan, PlannedRelease
 from envcheck.plan.candidates import SYSTEM, Candidate, beside, newest_with_metal
@@ -90,7 +90,7 @@ def plan_of(judge: Judge, choices: list[Choice], clashes: list[Clash], wish: Wis
         judged = tuple(choice.best for choice in group if choice.best is not None)
         made = environment_of(context, group, wish)
         if clashes:
-            made = replaced(
+            made = replace(
                 made, folder=_own_folder(made.folder, "-".join(choice.request.framework for choice in group))
             )
         environments.append(made)
@@ -175,5 +175,5 @@ def _numbered(steps: list[Step]) -> list[Step]:
     found = []
     for step in steps:
         seen[step.id] = seen.get(step.id, 0) + 1
-        found.append(step if seen[step.id] == 1 else replaced(step, id=f"{step.id}-{seen[step.id]}"))
+        found.append(step if seen[step.id] == 1 else replace(step, id=f"{step.id}-{seen[step.id]}"))
     return found

@@ -21,7 +21,7 @@ from envcheck.model import (
     major,
     major_minor,
     numbers,
-    replaced,
+    replace,
 )
 from envcheck.model.actions import CONDA
 from envcheck.model.plans import PlannedRelease
@@ -83,7 +83,7 @@ def candidates(context: Context, request: Request) -> Iterator[Candidate]:
                 if not beside:
                     yield found
                 elif _on_index(context, found, beside):
-                    yield replaced(found, beside=beside)
+                    yield replace(found, beside=beside)
 
 
 def _beside(context: Context, request: Request, row: FrameworkRelease) -> tuple[str, ...] | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
-from envcheck.model import Facts, Known, numbers, replaced
+from envcheck.model import Facts, Known, numbers, replace
 from envcheck.model.plans import Change
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, Judge, choose
@@ -102,8 +102,8 @@ class _Tries:
         facts = self.context.facts
         if self.context.platform == "win_amd64" and self.context.goal == "gpu":
             linux = planned_facts(None, in_wsl(facts), self.context.matrix, expects_gpu=True)
-            found = replaced(linux, gpus=facts.gpus, driver=facts.driver)
-            met = self._met(replaced(found, host=replaced(linux.host, wsl_version=Known(2, WHATIF))))
+            found = replace(linux, gpus=facts.gpus, driver=facts.driver)
+            met = self._met(replace(found, host=replace(linux.host, wsl_version=Known(2, WHATIF))))
             if met:
                 release, gpus = facts.driver.release, self.wish.described.gpus or capabilities(facts)
                 driver = release.value if isinstance(release, Known) else ""
@@ -136,17 +136,17 @@ class _Tries:
         for requests in self._freed()[-1:]:
             for change in self.pythons(requests=requests):
                 what = f"{change.what} and another release than the one asked for"
-                yield replaced(change, what=what, effort=PYTHON + RELEASE)
+                yield replace(change, what=what, effort=PYTHON + RELEASE)
         if self.context.goal == "gpu":
             asked = tuple(map(without_cuda, self.requests))
             for change in (*self.pythons(goal="cpu", requests=asked), *self.releases(goal="cpu")):
-                yield replaced(change, what=f"{change.what} and a build for the CPU", effort=change.effort + CPU)
+                yield replace(change, what=f"{change.what} and a build for the CPU", effort=change.effort + CPU)
 
     def _with_newer_driver(self) -> Iterator[Change]:
         for floor in self._floors():
             for change in self.pythons(with_driver(self.context.facts, floor), driver=floor):
                 what = f"{change.what} and NVIDIA driver {floor} or newer"
-                yield replaced(change, what=what, effort=PYTHON + DRIVER)
+                yield replace(change, what=what, effort=PYTHON + DRIVER)
                 return
 
     def _met(self, facts: Facts, goal: str = "", requests: Requests = ()) -> list[Choice]:
@@ -164,7 +164,7 @@ class _Tries:
     def _change(self, what: str, effort: int, met: list[Choice], **changed: object) -> Change:
         requests = changed.pop("requests", self.requests)
         expect = str(changed.pop("expect", self.wish.expect))
-        said = replaced(self.wish.described, **changed)
+        said = replace(self.wish.described, **changed)
         assert isinstance(requests, tuple)  # noqa: S101 - given so above
         argv = (*replan(tuple(text for item in requests for text in item.texts), said, expect), *self.wish.repeated)
         return Change(what, effort, ", ".join(_requirement(choice) for choice in met), argv)

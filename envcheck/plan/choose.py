@@ -23,7 +23,7 @@ from envcheck.model import (
     dataclass,
     major,
     numbers,
-    replaced,
+    replace,
 )
 from envcheck.model.plans import Clash, Rejected
 from envcheck.model.releases import FrameworkRelease
@@ -162,7 +162,7 @@ def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
     cuda, folder = Known(source.cuda, _PLANNED), "the planned environment/lib"
     toolkit = ToolkitInstall("the planned environment", "conda", cuda, cudart_path=Known(folder, _PLANNED))
     known = facts.toolkits.installs.value if isinstance(facts.toolkits.installs, Known) else ()
-    changed = replaced(facts, toolkits=replaced(facts.toolkits, installs=Known((toolkit, *known), _PLANNED)))
+    changed = replace(facts, toolkits=replace(facts.toolkits, installs=Known((toolkit, *known), _PLANNED)))
     if not source.cudnn:
         return changed
     version = Known(source.cudnn, _PLANNED)
@@ -175,7 +175,7 @@ def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
         cuda_major=Known(major(source.cuda), _PLANNED),
     )
     others = facts.cudnn.value if isinstance(facts.cudnn, Known) else ()
-    return replaced(changed, cudnn=Known((copy, *others), _PLANNED))
+    return replace(changed, cudnn=Known((copy, *others), _PLANNED))
 
 
 @dataclass(frozen=True)
@@ -367,7 +367,7 @@ def _with_reasons(judge: Judge, found: list[Choice], place: int, ladder: _Ladder
             break
         if candidate.requirement in reasons or not _tells_its_pins(candidate):
             newer.append(reasons.get(candidate.requirement) or Rejected(candidate.requirement, _CONFLICT, _UNTOLD))
-    return replaced(choice, rejected=tuple(newer))
+    return replace(choice, rejected=tuple(newer))
 
 
 def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
@@ -439,7 +439,7 @@ def _meet(first: SpecifierSet, second: SpecifierSet) -> bool:
 
 def held_back(context: Context, choice: Choice) -> Iterator[str]:
     """Say that a newer release was left out for what is asked for beside it."""
-    newest = next(candidates(context, replaced(choice.request, beside=())), None)
+    newest = next(candidates(context, replace(choice.request, beside=())), None)
     taken = choice.best.candidate.row.version if choice.best else ""
     told = {item.requirement.partition("==")[2].partition("+")[0] for item in choice.rejected}
     if newest is not None and newest.row.version not in (taken, *told):

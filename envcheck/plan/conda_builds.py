@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from envcheck.frameworks import framework
 from envcheck.matrix.specifiers import within
-from envcheck.model import dataclass, major_minor, replaced
+from envcheck.model import dataclass, major_minor, replace
 from envcheck.model.plans import PlannedRelease
 from envcheck.plan.candidates import PACKAGES, WHEELS, constraints, python_minor
 from envcheck.plan.choose import Choice, Judgement
@@ -63,7 +63,7 @@ def described(context: Context, choice: Choice, planned: PlannedRelease) -> Plan
     build = conda_build(context, choice.request.specifier, choice.best) if choice.best else None
     if build is None:
         return planned
-    found: PlannedRelease = replaced(
+    found: PlannedRelease = replace(
         planned,
         distribution=build.framework,
         version=build.version,

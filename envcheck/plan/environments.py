@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from packaging.version import Version
 
-from envcheck.model import Known, replaced
+from envcheck.model import Known, replace
 from envcheck.model.actions import CONDA, PIP
 from envcheck.model.plans import Environment, PlannedRelease, RequirementSet
 from envcheck.model.releases import FrameworkRelease
@@ -76,7 +76,7 @@ def environment_of(context: Context, group: Sequence[Choice], wish: Wish) -> Env
         return native
     packages = tuple(spec for item in judged for spec in item.source.packages)
     channels = tuple(dict.fromkeys(name for item in judged for name in item.source.channels))
-    return replaced(
+    return replace(
         made,
         sets=_sets(context, judged, wish.kept),
         packages=(f"python={made.python}", "pip", *dict.fromkeys(packages)) if installer == CONDA else (),
@@ -92,7 +92,7 @@ def _native(context: Context, made: Environment, group: Sequence[Choice]) -> Env
 
     builds = conda_builds(context, group)
     specs = dict.fromkeys(spec for build in builds for spec in (*build.specs, *build.beside))
-    native: Environment = replaced(
+    native: Environment = replace(
         made,
         packages=(f"python={made.python}", *specs),
         channels=conda_builds_data().channels,

@@ -11,7 +11,7 @@ from envcheck.actions import RemoveCondaPackages, UninstallPackages
 from envcheck.actions.environments import is_requirement
 from envcheck.actions.shells import quoted
 from envcheck.matrix.query import Matrix
-from envcheck.model import ERROR, Distribution, Facts, Known, dataclass, replaced
+from envcheck.model import ERROR, Distribution, Facts, Known, dataclass, replace
 from envcheck.model.actions import CONDA, PIP, UV, Step, Trace
 from envcheck.model.plans import Clash, Environment, Plan, PlannedRelease
 from envcheck.plan.build import choose_all, goal_of, plan_of, unmet
@@ -52,13 +52,13 @@ def alone(context: Context, framework: str) -> Context:
     python = context.facts.python
     if isinstance(python.frameworks, Known):
         builds = tuple(item for item in python.frameworks.value if item.framework == framework)
-        python = replaced(python, frameworks=Known(builds, python.frameworks.source))
+        python = replace(python, frameworks=Known(builds, python.frameworks.source))
     if isinstance(python.distributions, Known):
         found = python.distributions
         kept = tuple(item for item in found.value if context.matrix.framework_of(item.name) in (None, framework))
-        python = replaced(python, distributions=Known(kept, found.source))
+        python = replace(python, distributions=Known(kept, found.source))
     asked = tuple(item.text for item in wanted_releases(context) if item.framework == framework)
-    return Context(replaced(context.facts, python=python), context.matrix, Target(context.goal, asked))
+    return Context(replace(context.facts, python=python), context.matrix, Target(context.goal, asked))
 
 
 def standing(context: Context, judge: Judge) -> tuple[Standing, ...]:
@@ -306,9 +306,9 @@ def _held(here: Context, request: Request, found: tuple[Standing, ...]) -> Reque
     there = next((item for item in found if item.framework == request.framework), None)
     if there is None:
         return request
-    stays = request.beside and not there.wrong and satisfies(here, there, replaced(request, beside=()))
+    stays = request.beside and not there.wrong and satisfies(here, there, replace(request, beside=()))
     kept = f"=={there.version}" if stays else request.specifier
-    named: Request = replaced(request, held=request.held or there.distribution, specifier=kept)
+    named: Request = replace(request, held=request.held or there.distribution, specifier=kept)
     return named
 
 
@@ -329,7 +329,7 @@ def _first_that_fits(
     clash: Clash | None = None
     for requests, kept in tries:
         judge = Judge(bare, tuple((there.label, pin) for there in kept for pin in there.pins))
-        wanted = replaced(wish, kept=tuple(there.text for there in kept if there.text))
+        wanted = replace(wish, kept=tuple(there.text for there in kept if there.text))
         choices, clashes = choose_all(judge, requests, wish.installer)
         blocked = unmet(judge, choices, wanted)
         if blocked is not None:
@@ -361,7 +361,7 @@ def _fitted(here: Context, plan: Plan, kept: tuple[Standing, ...]) -> Plan:
     steps = (*plan.steps[:first], *gone, *plan.steps[first:])
     if broken_pins(here):
         unchecked = Trace(reason="the environment held what was broken before")
-        steps = tuple(replaced(step, check=unchecked) if step.id.startswith("install") else step for step in steps)
+        steps = tuple(replace(step, check=unchecked) if step.id.startswith("install") else step for step in steps)
     notes = tuple(f"{there.label} is there, works, and stays as it is." for there in kept)
-    fitted: Plan = replaced(plan, steps=steps, notes=(*plan.notes, *notes))
+    fitted: Plan = replace(plan, steps=steps, notes=(*plan.notes, *notes))
     return fitted

@@ -28,7 +28,7 @@ from envcheck.model import (
     Unknown,
     dataclass,
     major_minor,
-    replaced,
+    replace,
 )
 from envcheck.model.plans import PlannedRelease
 from envcheck.plan.plan_data import companion_row
@@ -95,7 +95,7 @@ def _asked_twice(first: Request, second: Request) -> str:
 
 def _with(owner: Request, text: str) -> Request:
 
-    return replaced(owner, beside=(*owner.beside, text), held=required_name(text) or owner.held)
+    return replace(owner, beside=(*owner.beside, text), held=required_name(text) or owner.held)
 
 
 def _read(text: str, matrix: Matrix) -> Request:
@@ -179,17 +179,17 @@ def readable(facts: Facts) -> Facts:
     """Take what should be a version and is none for a fact that could not be read."""
     host, driver, gpus = facts.host, facts.driver, facts.gpus
     if isinstance(gpus, Known):
-        named = tuple(replaced(gpu, compute_capability=_version(gpu.compute_capability, _MINOR)) for gpu in gpus.value)
-        gpus = replaced(gpus, value=named)
-    read: Facts = replaced(
+        named = tuple(replace(gpu, compute_capability=_version(gpu.compute_capability, _MINOR)) for gpu in gpus.value)
+        gpus = replace(gpus, value=named)
+    read: Facts = replace(
         facts,
-        host=replaced(host, libc_version=_version(host.libc_version, _NUMBERS)),
-        driver=replaced(
+        host=replace(host, libc_version=_version(host.libc_version, _NUMBERS)),
+        driver=replace(
             driver,
             release=_version(driver.release, _NUMBERS),
             cuda_driver_version=_version(driver.cuda_driver_version, _MINOR),
         ),
-        python=replaced(facts.python, version=_version(facts.python.version, _PYTHON)),
+        python=replace(facts.python, version=_version(facts.python.version, _PYTHON)),
         gpus=gpus,
     )
     return read
@@ -239,24 +239,22 @@ def planned_facts(read: Facts | None, described: Description, matrix: Matrix, *,
     facts = _blank(described.platform) if described.platform or read is None else readable(read)
     if described.platform and not described.gpus:
         unstated = bool(described.driver) or expects_gpu
-        facts = replaced(facts, gpus=NOT_STATED if unstated else Absent(("--gpu was not given",)))
-    facts = replaced(facts, python=_new_environment(facts.python, described.python))
+        facts = replace(facts, gpus=NOT_STATED if unstated else Absent(("--gpu was not given",)))
+    facts = replace(facts, python=_new_environment(facts.python, described.python))
     if described.glibc:
         glibc, kind = _said("--glibc", described.glibc), _said("--glibc", "glibc")
-        facts = replaced(facts, host=replaced(facts.host, libc_kind=kind, libc_version=glibc))
+        facts = replace(facts, host=replace(facts.host, libc_kind=kind, libc_version=glibc))
     if described.driver:
-        facts = replaced(facts, driver=DriverFacts(release=_said("--driver", described.driver)))
+        facts = replace(facts, driver=DriverFacts(release=_said("--driver", described.driver)))
     if described.gpus:
-        facts = replaced(facts, gpus=_gpus(described.gpus, matrix))
+        facts = replace(facts, gpus=_gpus(described.gpus, matrix))
     return facts
 
 
 def in_an_image(facts: Facts) -> Facts:
     """Leave out what an image does not see of its host: CUDA's toolkit and libraries."""
     nothing = Absent(("an image sees none of its host",))
-    seen: Facts = replaced(
-        facts, toolkits=ToolkitFacts(installs=nothing), cudnn=nothing, tensorrt=nothing, nccl=nothing
-    )
+    seen: Facts = replace(facts, toolkits=ToolkitFacts(installs=nothing), cudnn=nothing, tensorrt=nothing, nccl=nothing)
     return seen
 
 
@@ -344,24 +342,24 @@ def of_its_line(request: Request) -> Request:
 
 def of_any_version(request: Request) -> Request:
     """Ask without version clauses, of what goes beside it, too."""
-    return replaced(_asking(request, "", request.extras), beside=tuple(map(name_of, request.beside)))
+    return replace(_asking(request, "", request.extras), beside=tuple(map(name_of, request.beside)))
 
 
 def of_any_name(request: Request) -> Request:
     """Ask for the framework by its own name, without version clauses and extras."""
-    return _asking(replaced(of_any_version(request), distribution=request.framework), "", ())
+    return _asking(replace(of_any_version(request), distribution=request.framework), "", ())
 
 
 def without_cuda(request: Request) -> Request:
     """Ask by a name, extras and a version that bring no CUDA: jax[cuda12] -> jax, torch==2.7.1+cu118 -> ==2.7.1."""
     named = request.framework if request.distribution.endswith("-gpu") else request.distribution
     extras = tuple(name for name in request.extras if "cuda" not in name)
-    return _asking(replaced(request, distribution=named), re.sub(r"\+cu\d+", "", request.specifier), extras)
+    return _asking(replace(request, distribution=named), re.sub(r"\+cu\d+", "", request.specifier), extras)
 
 
 def _asking(request: Request, specifier: str, extras: tuple[str, ...]) -> Request:
     named = request.distribution + (f"[{','.join(extras)}]" if extras else "")
-    changed: Request = replaced(request, text=named + specifier, specifier=specifier, extras=extras)
+    changed: Request = replace(request, text=named + specifier, specifier=specifier, extras=extras)
     return changed
 
 
@@ -451,18 +449,18 @@ def capabilities(facts: Facts) -> tuple[str, ...]:
 
 def with_python(facts: Facts, minor: str) -> Facts:
     """Put another Python into the facts: 3.11."""
-    python = replaced(facts.python, version=Known(minor, WHATIF), abi_tag=Known(f"cp{minor.replace('.', '')}", WHATIF))
-    native = replaced(python, implementation=Known("cpython", WHATIF), bits=Known(64, WHATIF))
-    return replaced(facts, python=replaced(native, architecture=facts.host.architecture))
+    python = replace(facts.python, version=Known(minor, WHATIF), abi_tag=Known(f"cp{minor.replace('.', '')}", WHATIF))
+    native = replace(python, implementation=Known("cpython", WHATIF), bits=Known(64, WHATIF))
+    return replace(facts, python=replace(native, architecture=facts.host.architecture))
 
 
 def with_driver(facts: Facts, release: str) -> Facts:
     """Put another driver into the facts: 535.104.05, or a branch such as 580."""
-    driver = replaced(facts.driver, release=Known(release, WHATIF), cuda_driver_version=Absent(("what if",)))
-    return replaced(facts, driver=driver)
+    driver = replace(facts.driver, release=Known(release, WHATIF), cuda_driver_version=Absent(("what if",)))
+    return replace(facts, driver=driver)
 
 
 def with_libc(facts: Facts, version: str) -> Facts:
     """Put another glibc into the facts: 2.27."""
-    host = replaced(facts.host, libc_kind=Known("glibc", WHATIF), libc_version=Known(version, WHATIF))
-    return replaced(facts, host=host)
+    host = replace(facts.host, libc_kind=Known("glibc", WHATIF), libc_version=Known(version, WHATIF))
+    return replace(facts, host=host)

@@ -20,7 +20,7 @@ from envcheck.actions.activation import SH, activation_hooks, conda_hooks, write
 from envcheck.actions.environments import environment_python
 from envcheck.actions.shells import action_line, quoted
 from envcheck.frameworks import framework
-from envcheck.model import ERROR, INCOMPATIBLE, Finding, Remedy, replaced
+from envcheck.model import ERROR, INCOMPATIBLE, Finding, Remedy, replace
 from envcheck.model.actions import CONDA, ENVIRONMENT, SYSTEM, Step
 from envcheck.model.plans import Environment, Plan, RequirementSet
 from envcheck.plan.plan_data import plan_data
@@ -153,7 +153,7 @@ def _import_line(name: str, goal: str) -> str:
 def mark_existing(plan: Plan, is_there: Callable[[str], bool]) -> Plan:
     """Tell of the folders of a plan for new environments that are there: no undo may remove them."""
     taken = {made.folder: made for made in plan.environments if is_there(made.folder)}
-    changed: Plan = replaced(
+    changed: Plan = replace(
         plan,
         steps=tuple(_existing(step) if step.environment in taken else step for step in plan.steps),
         notes=(*plan.notes, *(_existing_note(plan, made) for made in taken.values())),
@@ -163,7 +163,7 @@ def mark_existing(plan: Plan, is_there: Callable[[str], bool]) -> Plan:
 
 def _existing(step: Step) -> Step:
     is_new = isinstance(step.action, CreateEnvironment)
-    kept: Step = replaced(step, action=replaced(step.action, existed=True)) if is_new else step
+    kept: Step = replace(step, action=replace(step.action, existed=True)) if is_new else step
     return kept
 
 
@@ -259,7 +259,7 @@ def _steps(finding: Finding, found: Remedy, *, everything: bool) -> list[Step]:
 
 def with_purpose(action: Action, summary: str) -> Action:
     """Give an action that does not say what it is for the summary of its remedy."""
-    changed: Action = action if action.purpose else replaced(action, purpose=summary)
+    changed: Action = action if action.purpose else replace(action, purpose=summary)
     return changed
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.host.file_changes import remove_tree
-from envcheck.host.interruption import held_back
+from envcheck.host.interruption import defer_interrupts
 from envcheck.host.process import run_program
-from envcheck.model import Known, numbers, replaced
+from envcheck.model import Known, numbers, replace
 from envcheck.model.plans import Environment, Plan, RequirementSet
 from envcheck.plan.indexes import Options, index_options
 from envcheck.plan.plan_data import plan_data
@@ -132,13 +132,13 @@ def verify_plan(plan: Plan, environment: Mapping[str, str]) -> Plan:
     solved = sum(not made.sets or bool(made.packages) for made in environments)
     parts = [f"{count} set{'s' if count > 1 else ''} of requirements resolved from wheels"] if count else []
     parts += [f"{solved} conda environment{'s' if solved > 1 else ''} solved"] if solved else []
-    return replaced(plan, environments=environments, verified=f"Verified: {', '.join(parts)}.")
+    return replace(plan, environments=environments, verified=f"Verified: {', '.join(parts)}.")
 
 
 def _resolved(made: Environment, environment: Mapping[str, str]) -> Environment:
     solved = solve(made, environment) if made.packages else ()
-    sets = tuple(replaced(item, pins=resolve(made, item, environment)) for item in made.sets)
-    return replaced(made, sets=sets, solved=solved)
+    sets = tuple(replace(item, pins=resolve(made, item, environment)) for item in made.sets)
+    return replace(made, sets=sets, solved=solved)
 
 
 def resolve(made: Environment, wanted: RequirementSet, environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -173,13 +173,13 @@ def _written(wanted: RequirementSet) -> Iterator[str]:
     """Write a set's requirements to a file of a folder that goes whatever ends the block, Ctrl-C too."""
     folder = ""
     try:
-        with held_back():  # the folder is known to somebody, or it is not there
+        with defer_interrupts():  # the folder is known to somebody, or it is not there
             folder = tempfile.mkdtemp(prefix="envcheck-plan-")
         source = Path(folder) / "requirements.in"
         source.write_text("\n".join(wanted.requirements) + "\n", encoding="utf-8")
         yield str(source)
     finally:
-        with held_back(), suppress(OSError):
+        with defer_interrupts(), suppress(OSError):
             remove_tree(folder)
 
 

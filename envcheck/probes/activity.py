@@ -1,118 +1,108 @@
-"""Ask NVML, in a child process, what every GPU is doing now."""
+"""Query NVML in a child process for what every GPU does now."""
 
 from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model import Fact, Gpu, Known, Source, Unknown, tried_of
+from envcheck.model import Fact, Gpu, Known, Source, Unknown, collect_tried
 from envcheck.model.activity import ActivityReading, GpuActivity, InstanceMemory
-from envcheck.probes.driver_libraries import find_libraries, why_not_loaded
+from envcheck.probes.driver_libraries import find_driver_libraries
 from envcheck.probes.gpus import collect_gpus, parse_information
-from envcheck.probes.nvml import field, parse_gpu, parse_nvml, pynvml_folder, refusal
+from envcheck.probes.nvml import make_error_fact, make_field_fact, parse_gpu, parse_nvml, query_nvml, to_count
 
 
 def find_nvml(host: Host) -> Fact[str]:
-    """Find the NVML to ask, once for all readings."""
-    return find_libraries(host).nvml_to_ask
+    """Find the NVML library, once for all readings."""
+    return find_driver_libraries(host).nvml_to_query
 
 
 def read_activity(host: Host, library: Fact[str], seconds: float) -> ActivityReading:
-    """Read every GPU; where NVML does not answer in time, name those that PCI shows, without their activity.
+    """Read every GPU; where NVML does not answer in `seconds`, list the GPUs on PCI without their activity.
 
-    Without persistence mode the driver starts each GPU anew for it, which takes a second or more for each.
+    Without persistence mode the driver initializes each GPU for the query, which takes a second or more per GPU.
     """
     if not isinstance(library, Known):
-        return ActivityReading(library, _others(host, library))
-    answer = _ask(host, library, seconds)
+        return ActivityReading(library, _list_gpus_on_pci(host, library))
+    answer = query_nvml(host, library.value, "activity", timeout=seconds)
     if not isinstance(answer, Known):
-        return ActivityReading(answer, _others(host, answer))
+        return ActivityReading(answer, _list_gpus_on_pci(host, answer))
     reading = parse_activity(answer.value, library.value)
     if isinstance(reading.gpus, Known) and reading.gpus.value:
         return reading
-    return ActivityReading(reading.driver, _others(host, reading.gpus))
+    return ActivityReading(reading.driver, _list_gpus_on_pci(host, reading.gpus))
 
 
-def _ask(host: Host, library: Known[str], seconds: float) -> Fact[Mapping[str, Any]]:
-    reason = why_not_loaded(host, library.value)
-    if reason:
-        return Unknown("denied", reason, (library.value,))
-    folder = pynvml_folder()
-    if folder is None:
-        return Unknown("failed", "the module pynvml (package nvidia-ml-py) is not installed", ("pynvml",))
-    return host.ask("nvml_devices", library.value, folder, "activity", timeout=seconds)
-
-
-def _others(host: Host, reason: Fact[Any]) -> Fact[Tuple[GpuActivity, ...]]:
+def _list_gpus_on_pci(host: Host, reason: Fact[Any]) -> Fact[Tuple[GpuActivity, ...]]:
     gpus = collect_gpus(host)
     if not isinstance(gpus, Known):
         return gpus
-    why = reason if isinstance(reason, Unknown) else Unknown("failed", "there is no NVML to tell it", tried_of(reason))
-    facts: Dict[str, Any] = dict.fromkeys(_MORE, why)
-    return Known(tuple(GpuActivity(gpu, **{**facts, "minor": _minor(host, gpu)}) for gpu in gpus.value), gpus.source)
+    missing = Unknown("failed", "NVML is not available", collect_tried(reason))
+    facts: Dict[str, Any] = dict.fromkeys(_ACTIVITY_FIELDS, reason if isinstance(reason, Unknown) else missing)
+    activities = tuple(GpuActivity(gpu, **{**facts, "minor": _read_minor(host, gpu)}) for gpu in gpus.value)
+    return Known(activities, gpus.source)
 
 
-def _minor(host: Host, gpu: Gpu) -> Fact[int]:
-    # The driver's own file needs no NVML; with it the processes that have the device open are still told apart.
+def _read_minor(host: Host, gpu: Gpu) -> Fact[int]:
+    # The driver's own file needs no NVML; with the number, processes that use the device are still assigned to it.
     if not isinstance(gpu.pci_address, Known):
-        return Unknown("failed", "without a PCI address its device is not known", ())
+        return Unknown("failed", "the device number is unknown without a PCI address", ())
     path = f"/proc/driver/nvidia/gpus/{gpu.pci_address.value}/information"
     text = host.read_text(path)
     if not isinstance(text, Known):
         return text
     minor = parse_information(text.value).get("Device Minor", "")
     if not minor.isdigit():
-        return Unknown("unparsable", f"{path} names no Device Minor", (path,))
+        return Unknown("unparsable", f"{path} contains no Device Minor", (path,))
     return Known(int(minor), Source("file", path, f"Device Minor: {minor}"))
 
 
 def parse_activity(answer: Mapping[str, Any], library: str) -> ActivityReading:
-    """Turn the child's answer into facts.
+    """Parse the child's answer.
 
     {"init": 0, "driver": "550.163.01", "gpus": [{"index": 0, "name": "NVIDIA L4", "minor": 0, "utilization": 97,
     "memory_reserved_bytes": 478150656, "temperature": 61, "power": 71250, "power_limit": 72000,
     "instances": {"error": 3, "text": "Not Supported"}}]}
     """
-    base = parse_nvml(answer, library)
+    reading = parse_nvml(answer, library)
     where = f"NVML ({library})"
-    if not isinstance(base.gpus, Known):
-        return ActivityReading(base.driver_version, base.gpus)
-    told = [gpu for gpu in answer["gpus"] if isinstance(gpu, dict)]
-    gpus = tuple(_activity(gpu, where) for gpu in told)
-    return ActivityReading(base.driver_version, Known(gpus, base.gpus.source))
+    if not isinstance(reading.gpus, Known):
+        return ActivityReading(reading.driver_version, reading.gpus)
+    gpus = tuple(_parse_gpu_activity(gpu, where) for gpu in answer["gpus"] if isinstance(gpu, dict))
+    return ActivityReading(reading.driver_version, Known(gpus, reading.gpus.source))
 
 
-def _activity(told: Mapping[str, Any], where: str) -> GpuActivity:
-    here = f"{where}, GPU {told['index']}"
-    if isinstance(told.get("lost"), dict):
-        lost: Dict[str, Any] = dict.fromkeys(_MORE, refusal(told["lost"], here))
-        return GpuActivity(parse_gpu(told, where), **lost)
+def _parse_gpu_activity(answer: Mapping[str, Any], where: str) -> GpuActivity:
+    place = f"{where}, GPU {answer['index']}"
+    if isinstance(answer.get("lost"), dict):
+        lost: Dict[str, Any] = dict.fromkeys(_ACTIVITY_FIELDS, make_error_fact(answer["lost"], place))
+        return GpuActivity(parse_gpu(answer, where), **lost)
     return GpuActivity(
-        gpu=parse_gpu(told, where),
-        minor=field(told, "minor", here, _count),
-        memory_reserved_bytes=field(told, "memory_reserved_bytes", here, _count),
-        utilization_percent=field(told, "utilization", here, _count),
-        temperature_celsius=field(told, "temperature", here, _count),
-        power_watts=field(told, "power", here, _watts),
-        power_limit_watts=field(told, "power_limit", here, _watts),
-        instances=field(told, "instances", here, lambda found: tuple(_instance(one, here) for one in found)),
+        gpu=parse_gpu(answer, where),
+        minor=make_field_fact(answer, "minor", place, to_count),
+        memory_reserved_bytes=make_field_fact(answer, "memory_reserved_bytes", place, to_count),
+        utilization_percent=make_field_fact(answer, "utilization", place, to_count),
+        temperature_celsius=make_field_fact(answer, "temperature", place, to_count),
+        power_watts=make_field_fact(answer, "power", place, _to_watts),
+        power_limit_watts=make_field_fact(answer, "power_limit", place, _to_watts),
+        instances=make_field_fact(
+            answer, "instances", place, lambda entries: tuple(_parse_instance(entry, place) for entry in entries)
+        ),
     )
 
 
-_MORE = (
+_ACTIVITY_FIELDS = (
     "minor", "memory_reserved_bytes", "utilization_percent", "temperature_celsius", "power_watts", "power_limit_watts",
     "instances",
 )  # fmt: skip
 
 
-def _count(value: Any) -> Optional[int]:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _to_watts(value: Any) -> Optional[float]:
+    milliwatts = to_count(value)
+    return None if milliwatts is None else milliwatts / 1000
 
 
-def _watts(value: Any) -> Optional[float]:
-    return value / 1000 if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _instance(told: Mapping[str, Any], where: str) -> InstanceMemory:
+def _parse_instance(entry: Mapping[str, Any], where: str) -> InstanceMemory:
     names = ("memory_bytes", "memory_used_bytes", "memory_reserved_bytes")
-    return InstanceMemory(str(told["uuid"]), str(told["name"]), *(field(told, name, where, _count) for name in names))
+    facts = (make_field_fact(entry, name, where, to_count) for name in names)
+    return InstanceMemory(str(entry["uuid"]), str(entry["name"]), *facts)

@@ -1,48 +1,56 @@
-"""Find every copy of cuDNN, TensorRT and NCCL, and read the versions that its header, library and package state."""
+"""Find every copy of cuDNN, TensorRT and NCCL, and read the versions of its header, library and package."""
 
 from __future__ import annotations
 
-import functools
-import json
 import re
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
+from typing import Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
-from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, LibraryInstall, Source, Unknown, dataclass, major, value_of
-from envcheck.probes.toolkit_places import (
-    base_name,
-    find_places,
-    folders_in,
-    join,
-    multiarch_triple,
-    parent,
-    site_packages,
+from envcheck.model import Absent, Fact, Known, LibraryInstall, Source, Unknown, dataclass, get_value, major
+from envcheck.probes.package_managers import DPKG_STATUS, read_dpkg_packages
+from envcheck.probes.paths import (
+    get_base_name,
+    get_multiarch_triple,
+    get_parent,
+    join_path,
+    list_folders_in,
+    list_names,
+    resolve_existing,
 )
-
-
-@functools.lru_cache(maxsize=1)
-def cuda_data() -> Mapping[str, Any]:
-    """Return data/cuda_libraries.json."""
-    table: Mapping[str, Any] = json.loads(read_data("cuda_libraries.json"))
-    return table
+from envcheck.probes.toolkit import find_places, list_site_packages
 
 
 @dataclass(frozen=True)
 class LibraryKind:
-    """The names one library goes by; patterns are regular expressions."""
+    """The names of one library; patterns are regular expressions."""
 
     name: str  # as LibraryInstall.library
-    headers: Tuple[str, ...]  # in the order they are tried
-    macros: Tuple[Tuple[str, ...], ...]  # for major, minor, patch: the macro and what it may be an alias of
+    headers: Tuple[str, ...]  # in the order of search
+    macros: Tuple[Tuple[str, ...], ...]  # for major, minor, patch: the macro and those it may be defined as
     stem: str  # of libSTEM.so.N
     dll: str  # pattern of the Windows library
     wheel_folders: Tuple[str, ...]  # below site-packages
-    wheel: str  # pattern of the dist-info folder: groups cuda (or none) and version
-    debian: Tuple[str, ...]  # beginnings of package names
+    wheel: str  # pattern of the dist-info folder: groups cuda (optional) and version
+    debian: Tuple[str, ...]  # prefixes of package names
     conda: str  # package name
-    variables: Tuple[str, ...]  # that name its root
+    variables: Tuple[str, ...]  # that hold its root
 
+
+CUDNN = LibraryKind(
+    name="cudnn",
+    # Up to 7 the macros are in cudnn.h; from 8 on it includes cudnn_version.h, which Debian's alternatives link to
+    # cudnn_version_v8.h or cudnn_version_v9.h.
+    headers=("cudnn_version.h", "cudnn_version_v9.h", "cudnn_version_v8.h", "cudnn.h"),
+    # the three macros, not CUDNN_VERSION: its formula changed with 9 (8902 is 8.9.2, 90100 is 9.1.0)
+    macros=(("CUDNN_MAJOR",), ("CUDNN_MINOR",), ("CUDNN_PATCHLEVEL",)),
+    stem="cudnn",
+    dll=r"^cudnn64_(\d+)\.dll$",
+    wheel_folders=("nvidia/cudnn",),
+    wheel=r"^nvidia_cudnn(?:_cu(?P<cuda>\d+))?-(?P<version>[\d.]+)\.dist-info$",
+    debian=("libcudnn", "nvidia-cudnn", "cudnn9"),
+    conda="cudnn",
+    variables=("CUDNN_PATH", "CUDNN_HOME", "CUDNN_ROOT", "CUDNN_ROOT_DIR"),
+)
 
 TENSORRT = LibraryKind(
     name="tensorrt",
@@ -76,59 +84,21 @@ NCCL = LibraryKind(
 )
 
 
-_HEADER_BYTES = 1 << 17  # nccl.h and the old cudnn.h define their version near the top
+Installs = Fact[Tuple[LibraryInstall, ...]]
 
 
-def parse_version_macros(text: str, macros: Tuple[Tuple[str, ...], ...]) -> Optional[str]:
-    """Return major.minor.patch from the first number any of each part's macros is defined as.
-
-    #define CUDNN_MAJOR 8
-    #define CUDNN_MINOR 9
-    #define CUDNN_PATCHLEVEL 7
-    """
-    parts = []
-    for names in macros:
-        match = re.search(rf"^[ \t]*#[ \t]*define[ \t]+(?:{'|'.join(names)})[ \t]+(\d+)\b", text, re.MULTILINE)
-        if match is None:
-            return None
-        parts.append(match.group(1))
-    return ".".join(parts)
+def collect_libraries(host: Host) -> Tuple[Installs, Installs, Installs]:
+    """Return the copies of (cuDNN, TensorRT, NCCL)."""
+    survey = Survey(host, (CUDNN, TENSORRT, NCCL))
+    return _find_all(survey, CUDNN), _find_all(survey, TENSORRT), _find_all(survey, NCCL)
 
 
-def read_headers(host: Host, kind: LibraryKind, folders: Tuple[str, ...]) -> Dict[str, Tuple[str, Fact[str]]]:
-    """Return major -> (header, version); the key "" holds a header that could not be read, alone."""
-    found: Dict[str, Tuple[str, Fact[str]]] = {}
-    unread: List[Tuple[str, Fact[str]]] = []
-    for folder in folders:
-        for name in kind.headers:
-            path = join(host, folder, name)
-            text = host.read_text(path, _HEADER_BYTES)
-            version = parse_version_macros(text.value, kind.macros) if isinstance(text, Known) else None
-            if version is not None:
-                fact = Known(version, Source("file", path, f"{kind.macros[0][0]} {major(version)} ..."))
-                found.setdefault(major(version), (path, fact))
-            elif isinstance(text, Unknown):
-                unread.append((path, text))
-            elif isinstance(text, Known) and name == kind.headers[0]:
-                unread.append((path, Unknown("unparsable", f"{path} defines no {kind.macros[0][0]}", (path,))))
-    return found or ({"": unread[0]} if unread else {})
-
-
-CUDNN = LibraryKind(
-    name="cudnn",
-    # Up to 7 the macros stand in cudnn.h; from 8 on that only includes cudnn_version.h, which on Debian is
-    # an alternative to choose between cudnn_version_v8.h and cudnn_version_v9.h.
-    headers=("cudnn_version.h", "cudnn_version_v9.h", "cudnn_version_v8.h", "cudnn.h"),
-    # the three macros, not CUDNN_VERSION: its formula changed at 9 (8902 is 8.9.2, 90100 is 9.1.0)
-    macros=(("CUDNN_MAJOR",), ("CUDNN_MINOR",), ("CUDNN_PATCHLEVEL",)),
-    stem="cudnn",
-    dll=r"^cudnn64_(\d+)\.dll$",
-    wheel_folders=("nvidia/cudnn",),
-    wheel=r"^nvidia_cudnn(?:_cu(?P<cuda>\d+))?-(?P<version>[\d.]+)\.dist-info$",
-    debian=("libcudnn", "nvidia-cudnn", "cudnn9"),
-    conda="cudnn",
-    variables=("CUDNN_PATH", "CUDNN_HOME", "CUDNN_ROOT", "CUDNN_ROOT_DIR"),
-)
+def _find_all(survey: Survey, kind: LibraryKind) -> Installs:
+    places = find_library_places(survey, kind)
+    installs = [install for place in places for install in _read_place(survey, kind, place)]
+    if not installs:
+        return Absent(tuple(dict.fromkeys(place.root for place in places)))
+    return Known(tuple(installs), Source("file", ", ".join(dict.fromkeys(install.root for install in installs))))
 
 
 _SYSTEM_LIBRARIES = r"^(/usr)?/lib(64|32|/[^/]*-linux-gnu)?$"
@@ -145,240 +115,156 @@ class LibraryPlace:
 
 
 class Survey:
-    """What all three libraries' searches share: each folder is listed once, only our names are kept."""
+    """What the searches for all libraries share: each folder is listed once, and only our names are kept."""
 
     def __init__(self, host: Host, kinds: Tuple[LibraryKind, ...]) -> None:
         self.host = host
         self.toolkits = find_places(host)
-        self.sites = site_packages(host)
+        self.sites = list_site_packages(host)
         self._stems = tuple(f"lib{kind.stem}.so" for kind in kinds)
         self._dlls = "|".join(kind.dll for kind in kinds)
         self._names: Dict[str, Tuple[str, ...]] = {}
-        self.loader_folders = self._in_loader_cache()
+        self.loader_folders = self._find_in_loader_cache()
 
     def names(self, folder: str) -> Tuple[str, ...]:
-        """Return our libraries' names in a folder; none where it is not there or not readable."""
+        """Return the names of our libraries in a folder; () where it is missing or unreadable."""
         if folder not in self._names:
-            listed = self.host.list_folder(folder)
-            names = listed.value if isinstance(listed, Known) else ()
-            self._names[folder] = tuple(filter(self._is_ours, names))
+            self._names[folder] = tuple(filter(self._is_ours, list_names(self.host, folder)))
         return self._names[folder]
 
     def _is_ours(self, name: str) -> bool:
         return name.startswith(self._stems) or (name.endswith(".dll") and re.search(self._dlls, name) is not None)
 
-    def _in_loader_cache(self) -> Tuple[str, ...]:
-        cache = self.host.loader_cache()
-        known: Mapping[str, Tuple[str, ...]] = cache.value if isinstance(cache, Known) else {}
-        paths = [path for soname in known if self._is_ours(soname) for path in known[soname]]
-        real = [self.host.real_path(folder) for folder in dict.fromkeys(map(parent, paths))]
-        return tuple(dict.fromkeys(folder.value for folder in real if isinstance(folder, Known)))
+    def _find_in_loader_cache(self) -> Tuple[str, ...]:
+        cache = get_value(self.host.loader_cache()) or {}
+        paths = [path for soname in cache if self._is_ours(soname) for path in cache[soname]]
+        return tuple(dict.fromkeys(resolve_existing(self.host, list(dict.fromkeys(map(get_parent, paths))))))
 
 
-def library_places(survey: Survey, kind: LibraryKind) -> Tuple[LibraryPlace, ...]:
-    """Return every place; a folder two places would share stays with the first of them."""
+def find_library_places(survey: Survey, kind: LibraryKind) -> Tuple[LibraryPlace, ...]:
+    """Return every place; a folder that two places share belongs to the first."""
     places: List[LibraryPlace] = []
-    taken: Set[str] = set()  # real library folders
+    folders: Set[str] = set()  # real library folders
     roots: Set[str] = set()
-    for place in _all_places(survey, kind):
-        fresh: Dict[str, None] = {}
-        for folder in place.libraries:
-            real = survey.host.real_path(folder) if survey.names(folder) else None
-            if isinstance(real, Known) and real.value not in taken:
-                fresh[real.value] = None
-        taken.update(fresh)
-        root = value_of(survey.host.real_path(place.root))
+    for place in _list_places(survey, kind):
+        new = dict.fromkeys(resolve_existing(survey.host, [each for each in place.libraries if survey.names(each)]))
+        libraries = tuple(folder for folder in new if folder not in folders)
+        folders.update(libraries)
+        root = get_value(survey.host.real_path(place.root))
         headers = () if root is None or root in roots else place.headers
         roots.add(root or place.root)
-        if headers or fresh:
-            places.append(LibraryPlace(place.root, place.origin, headers, tuple(fresh)))
+        if headers or libraries:
+            places.append(LibraryPlace(place.root, place.origin, headers, libraries))
     return tuple(places)
 
 
-def _all_places(survey: Survey, kind: LibraryKind) -> Iterator[LibraryPlace]:
+def _list_places(survey: Survey, kind: LibraryKind) -> Iterator[LibraryPlace]:
     host = survey.host
     for toolkit in survey.toolkits:
         if toolkit.origin in ("debian", "wheels") or toolkit.root in ("/", "/usr"):
-            continue  # no folder of its own: the other searches meet what lies there
+            continue  # it has no folder of its own: the other searches find its libraries
         origin = toolkit.origin if toolkit.origin in ("conda", "environment") else "toolkit"
         yield LibraryPlace(toolkit.root, origin, toolkit.headers, toolkit.libraries)
-    yield from _wheel_places(survey, kind)
-    if host.system == "linux":
-        yield from _system_places(survey)
-    for variable in kind.variables:
-        root = host.environment().get(variable)
-        if root:
-            yield LibraryPlace(root, "environment", (join(host, root, "include"),), _library_folders(host, root))
-    for folder in folders_in(host, "PATH" if host.system == "windows" else "LD_LIBRARY_PATH"):
-        if survey.names(folder):
-            yield _around(host, folder, "environment")
-
-
-def _wheel_places(survey: Survey, kind: LibraryKind) -> Iterator[LibraryPlace]:
     for site in survey.sites:
         for folder in kind.wheel_folders:
-            root = join(survey.host, site, *folder.split("/"))
-            libraries = (join(survey.host, root, "lib"), join(survey.host, root, "bin"), root)
-            yield LibraryPlace(root, "wheels", (join(survey.host, root, "include"),), libraries)
+            root = join_path(host, site, *folder.split("/"))
+            libraries = (join_path(host, root, "lib"), join_path(host, root, "bin"), root)
+            yield LibraryPlace(root, "wheels", (join_path(host, root, "include"),), libraries)
+    if host.system == "linux":
+        yield from _list_system_places(survey)
+    names = ("bin", "lib") if host.system == "windows" else ("lib64", "lib")
+    for root in filter(None, map(host.environment().get, kind.variables)):
+        folders = tuple(join_path(host, root, name) for name in names)
+        yield LibraryPlace(root, "environment", (join_path(host, root, "include"),), folders)
+    for folder in list_folders_in(host, "PATH" if host.system == "windows" else "LD_LIBRARY_PATH"):
+        if survey.names(folder):
+            yield _make_place_around(host, folder, "environment")
 
 
-def _system_places(survey: Survey) -> Iterator[LibraryPlace]:
-    triple = multiarch_triple(survey.host)
-    # Listed, not only looked up in the loader's cache: that leaves out links that dangle, which is how a
-    # declined download of Debian's nvidia-cudnn shows, and is old where ldconfig did not run.
+def _list_system_places(survey: Survey) -> Iterator[LibraryPlace]:
+    triple = get_multiarch_triple(survey.host)
+    # The loader's cache is not enough: it lacks dangling links, which a declined download of Debian's nvidia-cudnn
+    # leaves, and is outdated where ldconfig did not run.
     libraries = (f"/usr/lib/{triple}", "/usr/lib64", "/usr/lib")
     yield LibraryPlace("/usr", "system", ("/usr/include", f"/usr/include/{triple}"), libraries)
     yield LibraryPlace("/usr/local", "system", ("/usr/local/include",), ("/usr/local/lib",))
     for folder in survey.loader_folders:
         if not re.search(_SYSTEM_LIBRARIES, folder):
-            yield _around(survey.host, folder, "system")
+            yield _make_place_around(survey.host, folder, "system")
 
 
-def _around(host: Host, folder: str, origin: str) -> LibraryPlace:
-    root = parent(folder) if base_name(folder) in ("lib", "lib64", "bin") else folder
-    return LibraryPlace(root, origin, (join(host, root, "include"),), (folder,))
+def _make_place_around(host: Host, folder: str, origin: str) -> LibraryPlace:
+    root = get_parent(folder) if get_base_name(folder) in ("lib", "lib64", "bin") else folder
+    return LibraryPlace(root, origin, (join_path(host, root, "include"),), (folder,))
 
 
-def _library_folders(host: Host, root: str) -> Tuple[str, ...]:
-    names = ("bin", "lib") if host.system == "windows" else ("lib64", "lib")
-    return tuple(join(host, root, name) for name in names)
-
-
-_DPKG_STATUS = "/var/lib/dpkg/status"
-_DPKG_BYTES = 32 << 20  # 5 MB on a desktop; read only where a system-wide copy was found
-
-
-@dataclass(frozen=True)
-class Package:
-    """A package's version, and the CUDA major its name or version tells."""
-
-    version: Fact[str]
-    cuda_major: Fact[str]
-
-
-def find_package(host: Host, kind: LibraryKind, place: LibraryPlace, major: str) -> Package:
-    """Look up the package in the records of whoever installs into such a place."""
-    if place.origin == "wheels":
-        package = _from_wheels(host, kind, place)
-    elif place.origin == "conda":
-        package = _from_conda(host, kind, place)
-    elif place.origin == "system" and place.root == "/usr":
-        package = _from_dpkg(host, kind, major)
+def _read_place(survey: Survey, kind: LibraryKind, place: LibraryPlace) -> List[LibraryInstall]:
+    """Return one install per major version; a single header and a single library always belong together."""
+    libraries = _read_libraries(survey, kind, place)
+    headers = _read_headers(survey.host, kind, place.headers)
+    if len(libraries) <= 1 and len(headers) <= 1:
+        majors = [next(iter(libraries), next(iter(headers), None))]
+        headers = {str(majors[0]): header for header in headers.values()}
     else:
-        package = Package(Absent((f"no package manager installs into {place.root}",)), Absent((place.root,)))
-    if isinstance(package.cuda_major, Known):
-        return package
-    return Package(package.version, cuda_major_of_path(place.root) or package.cuda_major)
+        majors = list(dict.fromkeys((*libraries, *headers)))
+    no_library, no_header = ("", Absent(place.libraries)), ("", Absent(place.headers))
+    return [
+        _make_install(survey.host, kind, place, libraries.get(release, no_library), headers.get(release, no_header))
+        for release in majors
+        if release is not None
+    ]
 
 
-def cuda_major_of_path(root: str) -> Optional[Fact[str]]:
-    r"""Return the CUDA major in a path: /usr/local/cuda-11.8, .../hpc_sdk/.../cuda/12.4, C:\...\CUDA\v12.6."""
-    match = re.search(r"[/\\]cuda(?:-|[/\\]v?)(\d+)(?:[./\\-]|$)", root, re.IGNORECASE)
-    return Known(match.group(1), Source("file", root, match.group(0).strip("/\\"))) if match else None
+def _make_install(
+    host: Host, kind: LibraryKind, place: LibraryPlace, library: Tuple[str, Fact[str]], header: Tuple[str, Fact[str]]
+) -> LibraryInstall:
+    version, library_path = library
+    header_path, header_version = header
+    release = major(version or get_value(header_version) or "")
+    package_version, cuda_major = _find_package(host, kind, place, release)
+    library_version = library_path
+    if isinstance(library_path, Known):
+        name = get_base_name(library_path.value)
+        missing = Unknown("unparsable", f"the file name {name} contains no version", (library_path.value,))
+        library_version = Known(version, library_path.source) if version else missing
+    return LibraryInstall(
+        library=kind.name,
+        root=place.root,
+        origin=place.origin,
+        header_version=header_version,
+        header_path=Known(header_path, Source("file", header_path)) if header_path else Absent(place.headers),
+        library_version=library_version,
+        library_path=library_path,
+        package_version=package_version,
+        cuda_major=cuda_major,
+    )
 
 
-def parse_dpkg_status(text: str, beginnings: Tuple[str, ...]) -> Mapping[str, str]:
-    """Return name -> version of the installed packages whose names begin so.
-
-    Package: libcudnn8
-    Status: install ok installed
-    Version: 8.9.2.26-1+cuda12.1
-
-    A stanza of a removed package stays, with another status.
-    """
-    found = {}
-    for beginning in beginnings:
-        mark, position = "\nPackage: " + beginning, -1
-        text = text if text.startswith("\n") else "\n" + text
-        while True:
-            position = text.find(mark, position + 1)
-            if position < 0:
-                break
-            stanza = text[position : text.find("\n\n", position) + 1 or None]
-            version = re.search(r"^Version: (\S+)", stanza, re.MULTILINE)
-            if version and re.search(r"^Status: \S+ \S+ installed$", stanza, re.MULTILINE):
-                found[stanza.split("\n")[1].split(": ", 1)[1].strip()] = version.group(1)
-    return found
+def _read_libraries(survey: Survey, kind: LibraryKind, place: LibraryPlace) -> Dict[str, Tuple[str, Fact[str]]]:
+    """Return major -> (version in the real file's name, that file); absent for a dangling link."""
+    libraries: Dict[str, Tuple[str, Fact[str]]] = {}
+    for folder in place.libraries:
+        names = [name for name in survey.names(folder) if _is_library(name, kind)]
+        for name in sorted(names, key=len):  # the soname before the real file
+            path = join_path(survey.host, folder, name)
+            real = survey.host.real_path(path)
+            if isinstance(real, Absent):
+                real = Absent((f"{path} is a link that leads nowhere",))
+            version = parse_library_name(get_base_name(real.value) if isinstance(real, Known) else name, kind)
+            release = major(version)
+            if release not in libraries or isinstance(libraries[release][1], Absent):
+                libraries[release] = (version, real)
+    if len(libraries) > 1:
+        libraries.pop("", None)  # the unversioned link: the other names of the folder have a version
+    return libraries
 
 
-def _from_wheels(host: Host, kind: LibraryKind, place: LibraryPlace) -> Package:
-    site = place.root[: -len(_below_site(kind, place.root)) - 1]
-    names = host.list_folder(site)
-    matches = [re.search(kind.wheel, name) for name in (names.value if isinstance(names, Known) else ())]
-    found = [match for match in matches if match]
-    if not found:
-        reason = names if isinstance(names, Unknown) else Absent((f"{kind.wheel} in {site}",))
-        return Package(reason, reason)
-    told = ", ".join(match.group(0) for match in found)
-    if len({match.group("version") for match in found}) > 1:  # one folder: the last one written is what is there
-        reason = Unknown("conflict", f"these wheels share {place.root}: {told}", (site,))
-        return Package(reason, reason)
-    source = Source("file", site, told)
-    cuda = [match.group("cuda") for match in found if match.group("cuda")]
-    return Package(Known(found[0].group("version"), source), Known(cuda[0], source) if cuda else Absent((told,)))
-
-
-def _below_site(kind: LibraryKind, root: str) -> str:
-    return next(folder for folder in kind.wheel_folders if root.replace("\\", "/").endswith("/" + folder))
-
-
-def _from_conda(host: Host, kind: LibraryKind, place: LibraryPlace) -> Package:
-    prefix = parent(place.root) if place.root.endswith("\\Library") else place.root
-    records = join(host, prefix, "conda-meta")
-    names = host.list_folder(records)
-    for name in names.value if isinstance(names, Known) else ():
-        match = re.search(rf"^{kind.conda}-(\d[\d.]*)-([^-]+)\.json$", name)
-        if match:
-            path = join(host, records, name)
-            version = Known(match.group(1), Source("file", path, name))
-            return Package(version, _cuda_of_conda(host, path, match.group(2)))
-    reason = names if isinstance(names, Unknown) else Absent((f"{kind.conda}-* in {records}",))
-    return Package(reason, reason)
-
-
-def _cuda_of_conda(host: Host, path: str, build: str) -> Fact[str]:
-    """Read the CUDA major off the build string (cuda11_0) or what the package depends on."""
-    match = re.search(r"cuda(\d\d)", build)
-    if match:
-        return Known(match.group(1), Source("file", path, build))
-    text = host.read_text(path)
-    match = re.search(r"\"(?:cuda-version|cudatoolkit) [^\"\d]*(\d+)", text.value) if isinstance(text, Known) else None
-    return Known(match.group(1), Source("file", path, match.group(0).strip('"'))) if match else Absent((path,))
-
-
-def _from_dpkg(host: Host, kind: LibraryKind, major: str) -> Package:
-    text = host.read_text(_DPKG_STATUS, _DPKG_BYTES)
-    if isinstance(text, Absent):
-        reason: Fact[str] = Unknown("failed", "only Debian's package records are read", text.tried)
-        return Package(reason, reason)
-    if isinstance(text, Unknown):
-        return Package(text, text)
-    name, version = _best_package(parse_dpkg_status(text.value, kind.debian), major)
-    if not name:
-        return Package(Absent((_DPKG_STATUS,)), Absent((_DPKG_STATUS,)))
-    source = Source("file", _DPKG_STATUS, f"{name} {version}")
-    match = re.search(r"cuda-?(\d+)", f"{name} {version}")
-    return Package(Known(version, source), Known(match.group(1), source) if match else Absent((f"{name} {version}",)))
-
-
-def _best_package(packages: Mapping[str, str], major: str) -> Tuple[str, str]:
-    """Choose the package of that major: the library's own before headers and samples."""
-    names: List[str] = [name for name in packages if re.search(rf"^(?:\d+:)?{major or '[0-9]+'}\.", packages[name])]
-    ranked = sorted(names, key=lambda name: ("-dev" in name, "-samples" in name, "-headers" in name, len(name)))
-    return (ranked[0], packages[ranked[0]]) if ranked else ("", "")
-
-
-Installs = Fact[Tuple[LibraryInstall, ...]]
-
-
-def collect_libraries(host: Host) -> Tuple[Installs, Installs, Installs]:
-    """Return the copies of (cuDNN, TensorRT, NCCL)."""
-    survey = Survey(host, (CUDNN, TENSORRT, NCCL))
-    return _find_all(survey, CUDNN), _find_all(survey, TENSORRT), _find_all(survey, NCCL)
+def _is_library(name: str, kind: LibraryKind) -> bool:
+    return re.search(rf"^lib{kind.stem}\.so(\.\d+)*$", name) is not None or re.search(kind.dll, name) is not None
 
 
 def parse_library_name(name: str, kind: LibraryKind) -> str:
-    """Return as much of the version as a library's file name tells, "" when nothing.
+    """Parse the version in the file name of a library, "" without one.
 
     libcudnn.so.8.9.2 -> 8.9.2, libcudnn.so.9 -> 9, cudnn64_8.dll -> 8, libcudnn.so -> ""
     """
@@ -386,77 +272,120 @@ def parse_library_name(name: str, kind: LibraryKind) -> str:
     return (match.group(1) or "") if match and match.groups() else ""
 
 
-def _find_all(survey: Survey, kind: LibraryKind) -> Installs:
-    places = library_places(survey, kind)
-    installs = [install for place in places for install in _in_place(survey, kind, place)]
-    if not installs:
-        return Absent(tuple(dict.fromkeys(place.root for place in places)))
-    return Known(tuple(installs), Source("file", ", ".join(dict.fromkeys(install.root for install in installs))))
+_HEADER_BYTES = 1 << 17  # nccl.h and the old cudnn.h define their version near the top
 
 
-def _in_place(survey: Survey, kind: LibraryKind, place: LibraryPlace) -> List[LibraryInstall]:
-    """Return one install per major version; a lone header and a lone library belong together, right or wrong."""
-    libraries = _libraries(survey, kind, place)
-    headers = read_headers(survey.host, kind, place.headers)
-    if len(libraries) <= 1 and len(headers) <= 1:
-        majors = [next(iter(libraries), next(iter(headers), None))]
-        headers = {str(majors[0]): header for header in headers.values()}
+def parse_version_macros(text: str, macros: Tuple[Tuple[str, ...], ...]) -> Optional[str]:
+    """Parse major.minor.patch, each the first number that one of its macros is defined as.
+
+    #define CUDNN_MAJOR 8
+    #define CUDNN_MINOR 9
+    #define CUDNN_PATCHLEVEL 7
+    """
+    parts = []
+    for names in macros:
+        match = re.search(rf"^[ \t]*#[ \t]*define[ \t]+(?:{'|'.join(names)})[ \t]+(\d+)\b", text, re.MULTILINE)
+        if match is None:
+            return None
+        parts.append(match.group(1))
+    return ".".join(parts)
+
+
+def _read_headers(host: Host, kind: LibraryKind, folders: Tuple[str, ...]) -> Dict[str, Tuple[str, Fact[str]]]:
+    """Return major -> (header, version); without any, the key "" has a header that could not be read."""
+    headers: Dict[str, Tuple[str, Fact[str]]] = {}
+    unread: List[Tuple[str, Fact[str]]] = []
+    for folder in folders:
+        for name in kind.headers:
+            path = join_path(host, folder, name)
+            text = host.read_text(path, _HEADER_BYTES)
+            version = parse_version_macros(text.value, kind.macros) if isinstance(text, Known) else None
+            if version is not None:
+                fact = Known(version, Source("file", path, f"{kind.macros[0][0]} {major(version)} ..."))
+                headers.setdefault(major(version), (path, fact))
+            elif isinstance(text, Unknown):
+                unread.append((path, text))
+            elif isinstance(text, Known) and name == kind.headers[0]:
+                unread.append((path, Unknown("unparsable", f"{path} does not define {kind.macros[0][0]}", (path,))))
+    return headers or ({"": unread[0]} if unread else {})
+
+
+def _find_package(host: Host, kind: LibraryKind, place: LibraryPlace, release: str) -> Tuple[Fact[str], Fact[str]]:
+    """Return (package version, CUDA major) from the records of the package manager that installs there."""
+    if place.origin == "wheels":
+        version, cuda_major = _read_wheel_names(host, kind, place)
+    elif place.origin == "conda":
+        version, cuda_major = _read_conda_records(host, kind, place)
+    elif place.origin == "system" and place.root == "/usr":
+        version, cuda_major = _read_dpkg(host, kind, release)
     else:
-        majors = list(dict.fromkeys((*libraries, *headers)))
-    none = ("", Absent(place.libraries)), ("", Absent(place.headers))
-    return [
-        _install(survey.host, kind, place, libraries.get(major, none[0]), headers.get(major, none[1]))
-        for major in majors
-        if major is not None
-    ]
+        version, cuda_major = Absent((f"no package manager installs into {place.root}",)), Absent((place.root,))
+    return version, cuda_major if isinstance(cuda_major, Known) else parse_cuda_major(place.root) or cuda_major
 
 
-def _install(
-    host: Host, kind: LibraryKind, place: LibraryPlace, library: Tuple[str, Fact[str]], header: Tuple[str, Fact[str]]
-) -> LibraryInstall:
-    version, library_path = library
-    header_path, header_version = header
-    told = version or (header_version.value if isinstance(header_version, Known) else "")
-    package = find_package(host, kind, place, major(told))
-    return LibraryInstall(
-        library=kind.name,
-        root=place.root,
-        origin=place.origin,
-        header_version=header_version,
-        header_path=Known(header_path, Source("file", header_path)) if header_path else Absent(place.headers),
-        library_version=_told(version, library_path),
-        library_path=library_path,
-        package_version=package.version,
-        cuda_major=package.cuda_major,
-    )
+def parse_cuda_major(root: str) -> Optional[Fact[str]]:
+    r"""Parse the CUDA major in a path: /usr/local/cuda-11.8, .../hpc_sdk/.../cuda/12.4, C:\...\CUDA\v12.6."""
+    match = re.search(r"[/\\]cuda(?:-|[/\\]v?)(\d+)(?:[./\\-]|$)", root, re.IGNORECASE)
+    return Known(match.group(1), Source("file", root, match.group(0).strip("/\\"))) if match else None
 
 
-def _told(version: str, path: Fact[str]) -> Fact[str]:
-    if not isinstance(path, Known):
-        return path
-    if not version:
-        return Unknown("unparsable", f"the name {base_name(path.value)} tells no version", (path.value,))
-    return Known(version, path.source)
+def _read_wheel_names(host: Host, kind: LibraryKind, place: LibraryPlace) -> Tuple[Fact[str], Fact[str]]:
+    below_site = next(name for name in kind.wheel_folders if place.root.replace("\\", "/").endswith("/" + name))
+    site = place.root[: -len(below_site) - 1]
+    names = host.list_folder(site)
+    matches = [match for match in (re.search(kind.wheel, name) for name in get_value(names) or ()) if match]
+    if not matches:
+        reason = names if isinstance(names, Unknown) else Absent((f"{kind.wheel} in {site}",))
+        return reason, reason
+    wheels = ", ".join(match.group(0) for match in matches)
+    if len({match.group("version") for match in matches}) > 1:  # the files of the last installed one win
+        reason = Unknown("conflict", f"these wheels share {place.root}: {wheels}", (site,))
+        return reason, reason
+    source = Source("file", site, wheels)
+    majors = [match.group("cuda") for match in matches if match.group("cuda")]
+    return Known(matches[0].group("version"), source), Known(majors[0], source) if majors else Absent((wheels,))
 
 
-def _libraries(survey: Survey, kind: LibraryKind, place: LibraryPlace) -> Dict[str, Tuple[str, Fact[str]]]:
-    """Return major -> (version told by the real file's name, that file); absent behind a dangling link."""
-    found: Dict[str, Tuple[str, Fact[str]]] = {}
-    for folder in place.libraries:
-        ours = [name for name in survey.names(folder) if _is_library(name, kind)]
-        for name in sorted(ours, key=len):  # the soname before the real file
-            path = join(survey.host, folder, name)
-            real = survey.host.real_path(path)
-            if isinstance(real, Absent):
-                real = Absent((f"{path} is a link that leads nowhere",))
-            version = parse_library_name(base_name(real.value) if isinstance(real, Known) else name, kind)
-            line = major(version)
-            if line not in found or isinstance(found[line][1], Absent):
-                found[line] = (version, real)
-    if len(found) > 1:
-        found.pop("", None)  # the bare link of a folder whose other names tell more
-    return found
+def _read_conda_records(host: Host, kind: LibraryKind, place: LibraryPlace) -> Tuple[Fact[str], Fact[str]]:
+    prefix = get_parent(place.root) if place.root.endswith("\\Library") else place.root
+    records = join_path(host, prefix, "conda-meta")
+    names = host.list_folder(records)
+    for name in get_value(names) or ():
+        match = re.search(rf"^{kind.conda}-(\d[\d.]*)-([^-]+)\.json$", name)
+        if match:
+            path = join_path(host, records, name)
+            return Known(match.group(1), Source("file", path, name)), _read_conda_cuda(host, path, match.group(2))
+    reason = names if isinstance(names, Unknown) else Absent((f"{kind.conda}-* in {records}",))
+    return reason, reason
 
 
-def _is_library(name: str, kind: LibraryKind) -> bool:
-    return re.search(rf"^lib{kind.stem}\.so(\.\d+)*$", name) is not None or re.search(kind.dll, name) is not None
+def _read_conda_cuda(host: Host, path: str, build: str) -> Fact[str]:
+    """Read the CUDA major in the build string (cuda11_0) or in the dependencies of the package."""
+    match = re.search(r"cuda(\d\d)", build)
+    if match:
+        return Known(match.group(1), Source("file", path, build))
+    record = get_value(host.read_text(path)) or ""
+    match = re.search(r"\"(?:cuda-version|cudatoolkit) [^\"\d]*(\d+)", record)
+    return Known(match.group(1), Source("file", path, match.group(0).strip('"'))) if match else Absent((path,))
+
+
+def _read_dpkg(host: Host, kind: LibraryKind, release: str) -> Tuple[Fact[str], Fact[str]]:
+    packages = read_dpkg_packages(host, rf"(?:{'|'.join(kind.debian)})\S*")
+    if not isinstance(packages, Known):
+        reason: Fact[str] = packages
+        if isinstance(packages, Absent):
+            reason = Unknown("failed", "envcheck reads only Debian's package records", packages.tried)
+        return reason, reason
+    name, version = _choose_package(packages.value, release)
+    if not name:
+        return Absent((DPKG_STATUS,)), Absent((DPKG_STATUS,))
+    source = Source("file", DPKG_STATUS, f"{name} {version}")
+    match = re.search(r"cuda-?(\d+)", f"{name} {version}")
+    return Known(version, source), Known(match.group(1), source) if match else Absent((f"{name} {version}",))
+
+
+def _choose_package(packages: Mapping[str, str], release: str) -> Tuple[str, str]:
+    """Choose the package of that major: the library itself before headers and samples."""
+    names = [name for name in packages if re.search(rf"^(?:\d+:)?{release or '[0-9]+'}\.", packages[name])]
+    ranked = sorted(names, key=lambda name: ("-dev" in name, "-samples" in name, "-headers" in name, len(name)))
+    return (ranked[0], packages[ranked[0]]) if ranked else ("", "")

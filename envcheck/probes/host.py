@@ -7,23 +7,62 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from envcheck.host.data_files import load_data
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown, dataclass
-from envcheck.probes.installers import conda_configuration, pip_configuration
-from envcheck.probes.toolkit_places import base_name, multiarch_triple
+from envcheck.model import Absent, Fact, HostFacts, Known, Source, Unknown, dataclass, get_value
+from envcheck.probes.loader import parse_libstdcxx_name
+from envcheck.probes.package_managers import read_conda_configuration, read_pip_configuration
+from envcheck.probes.paths import get_multiarch_triple, list_names
 
-HIDDEN = "<set>"  # stands for the value of a variable we do not know: it might be anything
+HIDDEN = "<set>"  # the value of an unknown variable: it could be a secret
+
+
+def collect_host(host: Host) -> HostFacts:
+    """Read the host; starts one program at most (sysctl on macOS, the loader on musl)."""
+    system = host.system_facts()
+    distribution_id, distribution_like, distribution_version = read_distribution(host, system)
+    libc_kind, libc_version = read_libc(host, system)
+    cpu_model, cpu_flags = read_cpu(host)
+    return HostFacts(
+        os=Known(host.system, Source("library", "sys.platform")),
+        distribution_id=distribution_id,
+        distribution_like=distribution_like,
+        distribution_version=distribution_version,
+        kernel_release=_make_system_fact(system, "kernel_release"),
+        architecture=_make_system_fact(system, "machine"),
+        libc_kind=libc_kind,
+        libc_version=libc_version,
+        glibcxx_version=read_glibcxx_version(host),
+        cpu_model=cpu_model,
+        cpu_flags=cpu_flags,
+        memory_bytes=_make_system_fact(system, "memory_bytes"),
+        shm_bytes=read_shm_size(host),
+        container=detect_container(host),
+        wsl_version=detect_wsl(host, str(system.get("kernel_release", ""))),
+        jetson_release=read_jetson_release(host, str(system.get("machine", ""))),
+        secure_boot=read_secure_boot(host),
+        msvc_runtime=find_msvc_runtime(host),
+        is_root=_make_system_fact(system, "is_root"),
+        environment=read_environment(host),
+        pip_configuration=read_pip_configuration(host),
+        conda_configuration=read_conda_configuration(host),
+    )
+
+
+def _make_system_fact(system: Mapping[str, Any], name: str) -> Fact[Any]:
+    if name in system and system[name] != "":
+        return Known(system[name], Source("library", name))
+    return Unknown("failed", f"this system does not report its {name}")
 
 
 @dataclass(frozen=True)
 class KnownVariables:
     """The content of data/environment_variables.json."""
 
-    prefixes: Tuple[str, ...]  # of others that begin so, the name is kept
+    prefixes: Tuple[str, ...]  # of other variables with these prefixes, only the name is kept
     variables: Mapping[str, str]  # name -> what it does
 
 
-def relevant_environment(host: Host) -> Fact[Mapping[str, str]]:
-    """Return the known variables with their values, and by name only others that bear a known prefix."""
+def read_environment(host: Host) -> Fact[Mapping[str, str]]:
+    """Return the known variables with their values, and others with a known prefix without."""
     data = load_data("environment_variables", KnownVariables)
     kept: Dict[str, str] = {}
     for name, value in sorted(host.environment().items()):
@@ -34,7 +73,7 @@ def relevant_environment(host: Host) -> Fact[Mapping[str, str]]:
     return Known(kept, Source("env", "environment"))
 
 
-# What stands in the cgroup path of process 1, or in the layers of the root mount, of each kind.
+# Marks of each container in the cgroup path of process 1, and in the layers of the root mount.
 _CGROUP = (("kubepods", "kubernetes"), ("libpod", "podman"), ("docker", "docker"), ("lxc", "lxc"))
 _LAYERS = (
     ("/containers/storage/", "podman"),
@@ -47,64 +86,43 @@ _VARIABLES = (
     ("SINGULARITY_CONTAINER", "apptainer"),
 )
 _FILES = (("/run/.containerenv", "podman"), ("/.dockerenv", "docker"), ("/.singularity.d", "apptainer"))
-_NAMES = {"oci": "docker", "singularity": "apptainer", "lxc-libvirt": "lxc"}  # of the variable `container`
+_NAMES = {"oci": "docker", "singularity": "apptainer", "lxc-libvirt": "lxc"}  # values of the variable `container`
 
 
-def container_kind(host: Host) -> Fact[str]:
-    """Return docker, podman, kubernetes, lxc, apptainer ...; absent only when every place could be read."""
+def detect_container(host: Host) -> Fact[str]:
+    """Return docker, podman, kubernetes, lxc, apptainer ...; absent only where every place is readable."""
     if host.system != "linux":
         return Absent(("containers are told apart on Linux only",))
     tried: List[str] = []
     unread: Optional[Unknown] = None
-    for where, answer in _readings(host):
-        if isinstance(answer, Known):
-            return answer
-        if isinstance(answer, Unknown):
-            unread = unread or answer
-        tried.append(where)
+    for place, fact in _read_container_marks(host):
+        if isinstance(fact, Known):
+            return fact
+        if isinstance(fact, Unknown):
+            unread = unread or fact
+        tried.append(place)
     return unread or Absent(tuple(tried))
 
 
-def parse_cgroup(text: str) -> Optional[str]:
-    """Return the kind of container in /proc/1/cgroup.
-
-    12:devices:/kubepods/besteffort/pod4e3b/0c5d1e
-    0::/docker/3f4c1b2a
-    """
-    found = (kind for mark, kind in _CGROUP if re.search(rf"[/:.-]{mark}", text))
-    return next(found, None)
-
-
-def parse_root_mount(text: str) -> Optional[str]:
-    """Return the kind of container in /proc/self/mountinfo: only the mount of / counts, a host lists others.
-
-    612 570 0:52 / / rw,relatime - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/ABC,upperdir=/var
-    """
-    match = re.search(r"^\d+ \d+ \S+ \S+ / .* - overlay (.*)$", text, re.MULTILINE)
-    found = (kind for mark, kind in _LAYERS if match and mark in match.group(1))
-    return next(found, None)
-
-
-def _readings(host: Host) -> Iterator[Tuple[str, Fact[str]]]:
-    """Yield (place, answer), the most telling first: a pod's container may be made by docker."""
+def _read_container_marks(host: Host) -> Iterator[Tuple[str, Fact[str]]]:
+    """Yield (place, kind), the most specific first: docker may run the containers of a pod."""
     environment = host.environment()
     for variable, kind in _VARIABLES:
         yield variable, Known(kind, Source("env", variable)) if environment.get(variable) else Absent()
     for path, kind in _FILES:
         status = host.status(path)
         yield path, Known(kind, Source("file", path)) if isinstance(status, Known) else status
-    named = environment.get("container", "")
-    yield "container", Known(_NAMES.get(named, named), Source("env", "container")) if named else Absent()
-    yield "/run/systemd/container", _told(host, "/run/systemd/container", _systemd_name)
-    yield "/proc/1/cgroup", _told(host, "/proc/1/cgroup", parse_cgroup)
-    yield "/proc/self/mountinfo", _told(host, "/proc/self/mountinfo", parse_root_mount)
+    name = environment.get("container", "")
+    yield "container", Known(_NAMES.get(name, name), Source("env", "container")) if name else Absent()
+    for path, parse in (
+        ("/run/systemd/container", lambda text: _NAMES.get(text.strip(), text.strip())),
+        ("/proc/1/cgroup", parse_cgroup),
+        ("/proc/self/mountinfo", parse_root_mount),
+    ):
+        yield path, _parse_mark(host, path, parse)
 
 
-def _systemd_name(text: str) -> Optional[str]:
-    return _NAMES.get(text.strip(), text.strip()) or None
-
-
-def _told(host: Host, path: str, parse: Callable[[str], Optional[str]]) -> Fact[str]:
+def _parse_mark(host: Host, path: str, parse: Callable[[str], Optional[str]]) -> Fact[str]:
     text = host.read_text(path)
     if not isinstance(text, Known):
         return text
@@ -112,44 +130,58 @@ def _told(host: Host, path: str, parse: Callable[[str], Optional[str]]) -> Fact[
     return Known(kind, Source("file", path, kind)) if kind else Absent((path,))
 
 
+def parse_cgroup(text: str) -> Optional[str]:
+    """Parse the kind of container in /proc/1/cgroup.
+
+    12:devices:/kubepods/besteffort/pod4e3b/0c5d1e
+    0::/docker/3f4c1b2a
+    """
+    return next((kind for mark, kind in _CGROUP if re.search(rf"[/:.-]{mark}", text)), None)
+
+
+def parse_root_mount(text: str) -> Optional[str]:
+    """Parse the kind of container in the mount of / in /proc/self/mountinfo; a host lists the mounts of others.
+
+    612 570 0:52 / / rw,relatime - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/ABC,upperdir=/var
+    """
+    match = re.search(r"^\d+ \d+ \S+ \S+ / .* - overlay (.*)$", text, re.MULTILINE)
+    return next((kind for mark, kind in _LAYERS if match and mark in match.group(1)), None)
+
+
 _CPUINFO = "/proc/cpuinfo"
-# One processor takes 1 to 2 KB there; the kernel makes the text as it is read, for hundreds of them slowly.
+# One processor has 1 to 2 KB there; the kernel creates the text on reading, slowly for hundreds of processors.
 _CPUINFO_BYTES = 8192
 _SYSCTL = ("/usr/sbin/sysctl", "machdep.cpu.brand_string", "machdep.cpu.features", "machdep.cpu.leaf7_features")
 
 
-@dataclass(frozen=True)
-class CpuFacts:
-    """Model name and instruction flags of the first processor."""
-
-    model: Fact[str]
-    flags: Fact[Tuple[str, ...]]
-
-
-def read_cpu(host: Host) -> CpuFacts:
-    """Read /proc/cpuinfo, or what macOS and Windows have in its place."""
+def read_cpu(host: Host) -> Tuple[Fact[str], Fact[Tuple[str, ...]]]:
+    """Return model name and instruction flags of the first processor."""
     if host.system == "darwin":
-        return _from_sysctl(host)
+        return _read_sysctl(host)
     if host.system == "windows":
-        model = host.environment().get("PROCESSOR_IDENTIFIER", "")
-        named = Known(model, Source("env", "PROCESSOR_IDENTIFIER")) if model else Absent(("PROCESSOR_IDENTIFIER",))
-        flags = host.system_facts().get("cpu_flags")
-        if flags is None:
-            return CpuFacts(named, Unknown("failed", "Windows does not list the processor's instructions"))
-        return CpuFacts(named, Known(tuple(flags), Source("library", "IsProcessorFeaturePresent", " ".join(flags))))
+        return _read_windows_cpu(host)
     text = host.read_text(_CPUINFO, _CPUINFO_BYTES)
-    return _from_fields(parse_cpuinfo(text.value)) if isinstance(text, Known) else CpuFacts(text, text)
+    if not isinstance(text, Known):
+        return text, text
+    fields = parse_cpuinfo(text.value)
+    name = next((fields[key] for key in ("model name", "cpu model", "hardware") if fields.get(key)), "")
+    words = fields.get("flags") or fields.get("features") or ""
+    model: Fact[str] = Known(name, Source("file", _CPUINFO)) if name else Absent((f"model name in {_CPUINFO}",))
+    if not words:
+        return model, Unknown("unparsable", f"{_CPUINFO} lists no flags", (_CPUINFO,))
+    vector_flags = " ".join(word for word in words.split() if re.match(r"avx|fma$|asimd|sve", word))[:200]
+    return model, Known(tuple(words.lower().split()), Source("file", _CPUINFO, vector_flags))
 
 
 def parse_cpuinfo(text: str) -> Dict[str, str]:
-    """Return the fields of the first processor, names in lower case.
+    """Parse the fields of the first processor; names become lower case.
 
     processor	: 0
     vendor_id	: AuthenticAMD
     model name	: AMD EPYC
     flags		: fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat avx avx2 fma
 
-    On ARM the flags are called Features, and no field names the model:
+    On ARM the flags are called Features, and no field has the model:
 
     processor	: 0
     Features	: fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid
@@ -160,102 +192,48 @@ def parse_cpuinfo(text: str) -> Dict[str, str]:
     return {name.strip().lower(): value.strip() for name, value in pairs}
 
 
-def _from_fields(fields: Dict[str, str]) -> CpuFacts:
-    name = next((fields[key] for key in ("model name", "cpu model", "hardware") if fields.get(key)), "")
-    words = fields.get("flags") or fields.get("features") or ""
-    model: Fact[str] = Known(name, Source("file", _CPUINFO)) if name else Absent((f"model name in {_CPUINFO}",))
-    if not words:
-        return CpuFacts(model, Unknown("unparsable", f"{_CPUINFO} lists no flags", (_CPUINFO,)))
-    return CpuFacts(model, Known(tuple(words.lower().split()), Source("file", _CPUINFO, _vector_part(words))))
+def _read_windows_cpu(host: Host) -> Tuple[Fact[str], Fact[Tuple[str, ...]]]:
+    name = host.environment().get("PROCESSOR_IDENTIFIER", "")
+    source = Source("env", "PROCESSOR_IDENTIFIER")
+    model: Fact[str] = Known(name, source) if name else Absent(("PROCESSOR_IDENTIFIER",))
+    flags = host.system_facts().get("cpu_flags")
+    if flags is None:
+        return model, Unknown("failed", "Windows does not list the processor's instructions")
+    return model, Known(tuple(flags), Source("library", "IsProcessorFeaturePresent", " ".join(flags)))
 
 
-def _from_sysctl(host: Host) -> CpuFacts:
+def _read_sysctl(host: Host) -> Tuple[Fact[str], Fact[Tuple[str, ...]]]:
     answer = host.run((_SYSCTL[0], "-n", *_SYSCTL[1:]))
     if not isinstance(answer, Known):
-        return CpuFacts(answer, answer)
-    name, _, features = answer.value.stdout.strip().partition("\n")  # Apple's own chips print the name alone
+        return answer, answer
+    name, _, features = answer.value.stdout.strip().partition("\n")  # Apple's own chips print only the name
     source = Source("command", " ".join(_SYSCTL[:2]))
-    model: Fact[str] = Known(name, source) if name else Unknown("unparsable", "sysctl names no processor")
-    words = re.sub(r"\bavx1\.0\b", "avx", features.lower()).replace(".", "_").split()
-    return CpuFacts(model, Known(tuple(words), source) if words else Absent(_SYSCTL[2:]))
-
-
-def _vector_part(words: str) -> str:
-    return " ".join(word for word in words.split() if re.match(r"avx|fma$|asimd|sve", word))[:200]
+    model: Fact[str] = Known(name, source) if name else Unknown("unparsable", "sysctl printed no processor name")
+    flags = re.sub(r"\bavx1\.0\b", "avx", features.lower()).replace(".", "_").split()
+    return model, Known(tuple(flags), source) if flags else Absent(_SYSCTL[2:])
 
 
 _CONFSTR = "confstr CS_GNU_LIBC_VERSION"
 _LIBSTDCXX = "libstdc++.so.6"
 
 
-@dataclass(frozen=True)
-class LibcFacts:
-    """Which C library, and its version."""
-
-    kind: Fact[str]
-    version: Fact[str]
-
-
-def read_libc(host: Host, system: Mapping[str, Any]) -> LibcFacts:
-    """Ask the C library itself; where it is not glibc, look for musl's loader."""
+def read_libc(host: Host, system: Mapping[str, Any]) -> Tuple[Fact[str], Fact[str]]:
+    """Return kind and version of the C library, from itself or, for musl, from its loader."""
     if host.system != "linux":
-        return LibcFacts(Absent((_CONFSTR,)), Absent((_CONFSTR,)))
+        return Absent((_CONFSTR,)), Absent((_CONFSTR,))
     kind, _, version = str(system.get("libc", "")).partition(" ")
     if kind and version:
         source = Source("library", _CONFSTR, str(system["libc"]))
-        return LibcFacts(Known(kind, source), Known(version, source))
-    names = host.list_folder("/lib")
-    loader = next((name for name in names.value if name.startswith("ld-musl-")), "") if isinstance(names, Known) else ""
-    if not loader:
+        return Known(kind, source), Known(version, source)
+    name = next((name for name in list_names(host, "/lib") if name.startswith("ld-musl-")), "")
+    if not name:
         reason = Unknown("failed", "neither glibc's version nor musl's loader was found", (_CONFSTR, "/lib/ld-musl-*"))
-        return LibcFacts(reason, reason)
-    return LibcFacts(Known("musl", Source("file", "/lib/" + loader)), _musl_version(host, "/lib/" + loader))
+        return reason, reason
+    loader = "/lib/" + name
+    return Known("musl", Source("file", loader)), _read_musl_version(host, loader)
 
 
-def parse_musl_version(text: str) -> Optional[str]:
-    """Return the version musl's loader prints on standard error when started without a program.
-
-    musl libc (x86_64)
-    Version 1.2.4
-    Dynamic Program Loader
-    """
-    match = re.search(r"^Version (\d+(?:\.\d+)+)", text, re.MULTILINE)
-    return match.group(1) if match else None
-
-
-def glibcxx_version(host: Host) -> Fact[str]:
-    """Return the newest GLIBCXX version of the system's libstdc++, which its file name tells.
-
-    GCC numbers the two alike: libstdc++.so.6.0.30 defines up to GLIBCXX_3.4.30. Reading the file would
-    cost more than all else this probe does.
-    """
-    candidates = _libstdcxx_candidates(host)
-    for path in candidates:
-        real = host.real_path(path)
-        if isinstance(real, Known):
-            version = parse_libstdcxx_name(base_name(real.value))
-            if version is None:
-                return Unknown("unparsable", f"the name {real.value} tells no version", (path,))
-            return Known(version, Source("file", path, f"-> {real.value}"))
-    return Absent(tuple(candidates))
-
-
-def parse_libstdcxx_name(name: str) -> Optional[str]:
-    """Return the newest GLIBCXX version behind a file name: libstdc++.so.6.0.30 -> GLIBCXX_3.4.30."""
-    match = re.search(r"^libstdc\+\+\.so\.6\.0\.(\d+)", name)
-    return f"GLIBCXX_3.4.{match.group(1)}" if match else None
-
-
-def _libstdcxx_candidates(host: Host) -> List[str]:
-    if host.system != "linux":
-        return []
-    cache = host.loader_cache()
-    cached = cache.value.get(_LIBSTDCXX, ()) if isinstance(cache, Known) else ()
-    folders = (f"/usr/lib/{multiarch_triple(host)}", "/usr/lib64", "/usr/lib")
-    return [*cached, *(f"{folder}/{_LIBSTDCXX}" for folder in folders)]
-
-
-def _musl_version(host: Host, loader: str) -> Fact[str]:
+def _read_musl_version(host: Host, loader: str) -> Fact[str]:
     answer = host.run((loader,))
     if not isinstance(answer, Known):
         return answer
@@ -265,58 +243,78 @@ def _musl_version(host: Host, loader: str) -> Fact[str]:
     return Known(version, Source("command", loader, f"Version {version}"))
 
 
-_FOLDER = "C:\\Windows\\System32\\"
-# Python brings vcruntime140.dll itself; these two come with Microsoft's redistributable only.
-_LIBRARIES = ("msvcp140.dll", "vcruntime140_1.dll")
+def parse_musl_version(text: str) -> Optional[str]:
+    """Parse the version that musl's loader prints on standard error when started without a program.
+
+    musl libc (x86_64)
+    Version 1.2.4
+    Dynamic Program Loader
+    """
+    match = re.search(r"^Version (\d+(?:\.\d+)+)", text, re.MULTILINE)
+    return match.group(1) if match else None
 
 
-def msvc_runtime(host: Host) -> Fact[str]:
-    """Return the folder that holds the runtime; absent when one of its libraries is not there, or off Windows."""
+def read_glibcxx_version(host: Host) -> Fact[str]:
+    """Return the newest GLIBCXX version of the system's libstdc++, from its file name."""
+    candidates: Tuple[str, ...] = ()
+    if host.system == "linux":
+        folders = (f"/usr/lib/{get_multiarch_triple(host)}", "/usr/lib64", "/usr/lib")
+        cached = (get_value(host.loader_cache()) or {}).get(_LIBSTDCXX, ())
+        candidates = (*cached, *(f"{folder}/{_LIBSTDCXX}" for folder in folders))
+    for path in candidates:
+        real = host.real_path(path)
+        if isinstance(real, Known):
+            version = parse_libstdcxx_name(real.value)
+            if version is None:
+                return Unknown("unparsable", f"the file name {real.value} has no version", (path,))
+            return Known(f"GLIBCXX_{version}", Source("file", path, f"-> {real.value}"))
+    return Absent(candidates)
+
+
+_SYSTEM32 = "C:\\Windows\\System32\\"
+# Python includes vcruntime140.dll; only Microsoft's redistributable installs these two.
+_MSVC_LIBRARIES = ("msvcp140.dll", "vcruntime140_1.dll")
+
+
+def find_msvc_runtime(host: Host) -> Fact[str]:
+    """Return the folder of the Visual C++ runtime; absent where a library is missing, and off Windows."""
     if host.system != "windows":
         return Absent((f"this is {host.system}",))
-    paths = tuple(_FOLDER + name for name in _LIBRARIES)
+    paths = tuple(_SYSTEM32 + name for name in _MSVC_LIBRARIES)
     for path in paths:
         status = host.status(path)
-        if isinstance(status, Unknown):
-            return status
         if not isinstance(status, Known):
-            return Absent((path,))
-    return Known(_FOLDER, Source("file", paths[0]))
+            return status if isinstance(status, Unknown) else Absent((path,))
+    return Known(_SYSTEM32, Source("file", paths[0]))
 
 
 _RELEASE_FILES = ("/etc/os-release", "/usr/lib/os-release")
 
 
-@dataclass(frozen=True)
-class DistributionFacts:
-    """ID, ID_LIKE and VERSION_ID of a Linux distribution; elsewhere only the system's version."""
-
-    id: Fact[str]
-    like: Fact[str]
-    version: Fact[str]
-
-
-def read_distribution(host: Host, system: Mapping[str, Any]) -> DistributionFacts:
-    """Read os-release, whose second place is the one a distribution ships it in."""
+def read_distribution(host: Host, system: Mapping[str, Any]) -> Tuple[Fact[str], Fact[str], Fact[str]]:
+    """Return ID, ID_LIKE and VERSION_ID of os-release; elsewhere only the version of the system."""
     if host.system != "linux":
         none, version = Absent(_RELEASE_FILES), str(system.get("version", ""))
-        told = Known(version, Source("library", "version")) if version else Absent(("version",))
-        return DistributionFacts(none, none, told)
+        return none, none, Known(version, Source("library", "version")) if version else Absent(("version",))
     unread: Fact[str] = Absent(_RELEASE_FILES)
     for path in _RELEASE_FILES:
         text = host.read_text(path)
         values = parse_os_release(text.value) if isinstance(text, Known) else {}
         if "ID" in values:
-            return DistributionFacts(*(_field(path, values, key) for key in ("ID", "ID_LIKE", "VERSION_ID")))
+            return (
+                _make_release_fact(path, values, "ID"),
+                _make_release_fact(path, values, "ID_LIKE"),
+                _make_release_fact(path, values, "VERSION_ID"),
+            )
         if isinstance(text, Known):
             unread = Unknown("unparsable", f"{path} has no ID line", (path,))
         elif isinstance(text, Unknown):
             unread = text
-    return DistributionFacts(unread, unread, unread)
+    return unread, unread, unread
 
 
 def parse_os_release(text: str) -> Dict[str, str]:
-    """Return the variables of an os-release file, quotes removed.
+    """Parse the variables of an os-release file, without quotes.
 
     NAME="Debian GNU/Linux"
     VERSION_ID="12"
@@ -326,7 +324,7 @@ def parse_os_release(text: str) -> Dict[str, str]:
     return {name: value.strip().strip("\"'") for name, value in pairs}
 
 
-def _field(path: str, values: Mapping[str, str], key: str) -> Fact[str]:
+def _make_release_fact(path: str, values: Mapping[str, str], key: str) -> Fact[str]:
     if not values.get(key):
         return Absent((f"{key} in {path}",))  # Debian has no ID_LIKE, a rolling release no VERSION_ID
     return Known(values[key], Source("file", path, f"{key}={values[key]}"))
@@ -339,8 +337,8 @@ _SHM = "/dev/shm"  # noqa: S108 - the mount point, nothing is written there
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-def wsl_version(host: Host, kernel_release: str) -> Fact[int]:
-    """Return 1 or 2 inside the Windows Subsystem for Linux: its kernels say Microsoft in their name.
+def detect_wsl(host: Host, kernel_release: str) -> Fact[int]:
+    """Return 1 or 2 inside the Windows Subsystem for Linux, whose kernel names contain Microsoft.
 
     WSL 1: 4.4.0-19041-Microsoft    WSL 2: 5.15.90.1-microsoft-standard-WSL2
     """
@@ -350,27 +348,27 @@ def wsl_version(host: Host, kernel_release: str) -> Fact[int]:
     source = Source("library", "kernel_release", kernel_release)
     if "microsoft" in kernel_release.lower():
         return Known(1 if kernel_release.startswith("4.4.") and "WSL2" not in kernel_release else 2, source)
-    if host.environment().get("WSL_DISTRO_NAME"):  # only WSL 2 runs a kernel of the user's own
+    if host.environment().get("WSL_DISTRO_NAME"):  # only WSL 2 runs the user's own kernel
         return Known(2, Source("env", "WSL_DISTRO_NAME"))
     return Absent(tried)
 
 
-def jetson_release(host: Host, machine: str) -> Fact[str]:
-    """Return the Jetson Linux release, absent on anything that is no Jetson."""
+def read_jetson_release(host: Host, machine: str) -> Fact[str]:
+    """Return the Jetson Linux release, absent on any other machine."""
     if host.system != "linux" or machine != "aarch64":
         return Absent((_TEGRA,))
     text = host.read_text(_TEGRA)
     release = parse_tegra_release(text.value) if isinstance(text, Known) else None
     if release is not None:
         return Known(release, Source("file", _TEGRA, release))
-    model = host.read_text(_MODEL)
-    if isinstance(model, Known) and re.search(r"Jetson|NVIDIA (Orin|Thor)", model.value):
-        return Unknown("failed", f"{model.value.strip(chr(0))} without a readable {_TEGRA}", (_TEGRA, _MODEL))
+    model = get_value(host.read_text(_MODEL)) or ""
+    if re.search(r"Jetson|NVIDIA (Orin|Thor)", model):
+        return Unknown("failed", f"{model.strip(chr(0))} without a readable {_TEGRA}", (_TEGRA, _MODEL))
     return text if isinstance(text, Unknown) else Absent((_TEGRA, _MODEL))
 
 
 def parse_tegra_release(text: str) -> Optional[str]:
-    """Return the release in /etc/nv_tegra_release.
+    """Parse the release in /etc/nv_tegra_release.
 
     # R35 (release), REVISION: 4.1, GCID: 33958178, BOARD: t186ref, EABI: aarch64, DATE: Tue Aug  1 19:57:35 UTC 2023
     """
@@ -378,10 +376,10 @@ def parse_tegra_release(text: str) -> Optional[str]:
     return f"R{match.group(1)}.{match.group(2)}" if match else None
 
 
-def secure_boot(host: Host) -> Fact[bool]:
-    """Tell whether Secure Boot is on; absent where no UEFI variable tells, as in most virtual machines."""
+def read_secure_boot(host: Host) -> Fact[bool]:
+    """Tell whether Secure Boot is on; absent without a UEFI variable, as in most virtual machines."""
     if host.system != "linux":
-        return Unknown("failed", "only read on Linux")
+        return Unknown("failed", "envcheck reads it only on Linux")
     data = host.read_bytes(_EFI, 16)
     if not isinstance(data, Known):
         return data
@@ -390,8 +388,8 @@ def secure_boot(host: Host) -> Fact[bool]:
     return Known(data.value[4] == 1, Source("file", _EFI, f"value {data.value[4]}"))
 
 
-def shm_bytes(host: Host) -> Fact[int]:
-    """Return the size of /dev/shm, which bounds what data loaders can share."""
+def read_shm_size(host: Host) -> Fact[int]:
+    """Return the size of /dev/shm, which limits what data loaders can share."""
     if host.system != "linux":
         return Absent((_SHM,))
     text = host.read_text("/proc/mounts")
@@ -399,7 +397,7 @@ def shm_bytes(host: Host) -> Fact[int]:
 
 
 def parse_shm_size(mounts: str) -> Fact[int]:
-    """Return the size option of the /dev/shm line of /proc/mounts; the last mount is the one in effect.
+    """Parse the size option of the /dev/shm line of /proc/mounts; the last mount is in effect.
 
     shm /dev/shm tmpfs rw,nosuid,nodev,noexec,relatime,size=65536k,inode64 0 0
     """
@@ -408,44 +406,6 @@ def parse_shm_size(mounts: str) -> Fact[int]:
         return Absent((f"{_SHM} in /proc/mounts",))
     size = re.search(r"(?:^|,)size=(\d+)([kmg]?)(?:,|$)", lines[-1])
     if size is None:
-        return Unknown("unparsable", f"no size among the options of /dev/shm: {lines[-1]}", ("/proc/mounts",))
+        return Unknown("unparsable", f"the options of /dev/shm contain no size: {lines[-1]}", ("/proc/mounts",))
     value = int(size.group(1)) * _UNITS[size.group(2)]
     return Known(value, Source("file", "/proc/mounts", f"{_SHM} {size.group(0).strip(',')}"))
-
-
-def collect_host(host: Host) -> HostFacts:
-    """Read the host; one program is started at most (sysctl on macOS, the loader on musl)."""
-    system = host.system_facts()
-    distribution = read_distribution(host, system)
-    libc = read_libc(host, system)
-    cpu = read_cpu(host)
-    return HostFacts(
-        os=Known(host.system, Source("library", "sys.platform")),
-        distribution_id=distribution.id,
-        distribution_like=distribution.like,
-        distribution_version=distribution.version,
-        kernel_release=_release_facts(system, "kernel_release"),
-        architecture=_release_facts(system, "machine"),
-        libc_kind=libc.kind,
-        libc_version=libc.version,
-        glibcxx_version=glibcxx_version(host),
-        cpu_model=cpu.model,
-        cpu_flags=cpu.flags,
-        memory_bytes=_release_facts(system, "memory_bytes"),
-        shm_bytes=shm_bytes(host),
-        container=container_kind(host),
-        wsl_version=wsl_version(host, str(system.get("kernel_release", ""))),
-        jetson_release=jetson_release(host, str(system.get("machine", ""))),
-        secure_boot=secure_boot(host),
-        msvc_runtime=msvc_runtime(host),
-        is_root=_release_facts(system, "is_root"),
-        environment=relevant_environment(host),
-        pip_configuration=pip_configuration(host),
-        conda_configuration=conda_configuration(host),
-    )
-
-
-def _release_facts(system: Mapping[str, Any], name: str) -> Fact[Any]:
-    if name in system and system[name] != "":
-        return Known(system[name], Source("library", name))
-    return Unknown("failed", f"this system does not tell its {name}")

@@ -1,93 +1,98 @@
-"""Find shared libraries in the order in which the loader of glibc does.
+"""Find shared libraries in the order of glibc's loader.
 
-DT_RPATH (its own, its loaders', the program's; none of them when the file has DT_RUNPATH), LD_LIBRARY_PATH,
-DT_RUNPATH of the file that asks, the loader's cache, the default folders. Hardware subfolders are not modelled.
+DT_RPATH (of the file, its loaders and the program; none if the file has DT_RUNPATH), LD_LIBRARY_PATH, DT_RUNPATH of the
+requesting file, the loader's cache, the default folders (man ld.so). Subfolders for CPU features are not searched.
 """
 
 from __future__ import annotations
 
 import posixpath
-from typing import Dict, FrozenSet, Iterator, List, Optional, Sequence, Tuple
+import re
+from typing import Dict, FrozenSet, Iterator, Optional, Sequence, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Fact, Known, Source, Unknown, dataclass
+from envcheck.model import Absent, Fact, Known, Source, Unknown, dataclass, get_value
+from envcheck.probes.paths import get_multiarch_triple
 
-_TRIED = 30  # folders named when a library is nowhere
+_MAX_TRIED = 30  # folders named when a library is not found
 
 
 @dataclass(frozen=True)
-class Found:
-    """A library as the loader would open it."""
+class FoundLibrary:
+    """A library that the loader would open."""
 
     path: str  # real file
     via: str  # preload, rpath, LD_LIBRARY_PATH, runpath, ld.so cache, default, activation
 
 
 class Loader:
-    """The loader's view of one machine; each folder is listed once."""
+    """The loader of one machine; each folder is listed once."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._listed: Dict[str, Optional[FrozenSet[str]]] = {}
         environment = host.environment()
         self._preloaded = environment.get("LD_PRELOAD", "").replace(":", " ").split()
-        entries = environment.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":")
-        # An empty or relative entry means the current folder, which says nothing of the machine: left out.
-        self._library_path = tuple(dict.fromkeys(entry for entry in entries if entry.startswith("/")))
-        machine = str(host.system_facts().get("machine", "x86_64"))
-        multiarch = "{}-linux-gnu".format({"arm64": "aarch64", "i686": "i386"}.get(machine, machine))
+        self._library_path = parse_library_path(environment.get("LD_LIBRARY_PATH", ""))
+        multiarch = get_multiarch_triple(host)
         folders = ("/lib/" + multiarch, "/usr/lib/" + multiarch, "/lib64", "/usr/lib64", "/lib", "/usr/lib")
         self._default = tuple(folder for folder in folders if self.names(folder))
 
-    def find(self, soname: str, rpath: Sequence[str] = (), runpath: Sequence[str] = ()) -> Fact[Found]:
+    def find(self, soname: str, rpath: Sequence[str] = (), runpath: Sequence[str] = ()) -> Fact[FoundLibrary]:
         """Find `soname` for a file that has `runpath`, or inherits `rpath`."""
-        for path in self._preloaded:
-            if posixpath.basename(path) == soname and path.startswith("/"):
-                found = self._open(path, "preload")
-                if found is not None:
-                    return found
-        for path, via in self._candidates(soname, rpath, runpath):
-            found = self._open(path, via)
-            if found is not None:
-                return found
+        for path, via in self._list_candidates(soname, rpath, runpath):
+            real = self._host.real_path(path)
+            if isinstance(real, Known):
+                return Known(FoundLibrary(real.value, via), Source("file", path))
+        tried = (*rpath, *self._library_path, *runpath, "/etc/ld.so.cache", *self._default)[:_MAX_TRIED]
         cache = self._host.loader_cache()
-        tried = (*rpath, *self._library_path, *runpath, "/etc/ld.so.cache", *self._default)[:_TRIED]
         if isinstance(cache, Unknown):
             return Unknown(cache.why, f"{soname}: the loader's cache could not be read: {cache.detail}", tried)
         return Absent(tried)
 
     def copies(self, soname: str, folders: Sequence[str]) -> Iterator[str]:
-        """Yield the real files named `soname` in `folders`, whether the loader looks there or not."""
-        for path in self._in_folders(soname, folders):
+        """Yield the real files named `soname` in `folders`, whether the loader searches there or not."""
+        for path in self._list_in_folders(soname, folders):
             real = self._host.real_path(path)
             if isinstance(real, Known):
                 yield real.value
 
     def names(self, folder: str) -> Optional[FrozenSet[str]]:
-        """List a folder; None when it is there but cannot be listed."""
+        """List a folder; None where it exists but cannot be listed."""
         if folder not in self._listed:
             names = self._host.list_folder(folder)
-            denied = isinstance(names, Unknown)
-            self._listed[folder] = None if denied else frozenset(names.value if isinstance(names, Known) else ())
+            self._listed[folder] = None if isinstance(names, Unknown) else frozenset(get_value(names) or ())
         return self._listed[folder]
 
-    def _candidates(self, soname: str, rpath: Sequence[str], runpath: Sequence[str]) -> Iterator[Tuple[str, str]]:
-        told: List[Tuple[Sequence[str], str]] = [
-            (rpath, "rpath"), (self._library_path, "LD_LIBRARY_PATH"), (runpath, "runpath"),
-        ]  # fmt: skip
-        for folders, via in told:
-            yield from ((path, via) for path in self._in_folders(soname, folders))
-        cache = self._host.loader_cache()
-        if isinstance(cache, Known):
-            yield from ((path, "ld.so cache") for path in cache.value.get(soname, ()))
-        yield from ((path, "default") for path in self._in_folders(soname, self._default))
+    def _list_candidates(self, soname: str, rpath: Sequence[str], runpath: Sequence[str]) -> Iterator[Tuple[str, str]]:
+        for path in self._preloaded:
+            if posixpath.basename(path) == soname and path.startswith("/"):
+                yield path, "preload"
+        for folders, via in ((rpath, "rpath"), (self._library_path, "LD_LIBRARY_PATH"), (runpath, "runpath")):
+            yield from ((path, via) for path in self._list_in_folders(soname, folders))
+        cache = get_value(self._host.loader_cache()) or {}
+        yield from ((path, "ld.so cache") for path in cache.get(soname, ()))
+        yield from ((path, "default") for path in self._list_in_folders(soname, self._default))
 
-    def _in_folders(self, soname: str, folders: Sequence[str]) -> Iterator[str]:
+    def _list_in_folders(self, soname: str, folders: Sequence[str]) -> Iterator[str]:
         for folder in folders:
             names = self.names(folder)
             if names is None or soname in names:
                 yield posixpath.join(folder, soname)
 
-    def _open(self, path: str, via: str) -> Optional[Known[Found]]:
-        real = self._host.real_path(path)
-        return Known(Found(real.value, via), Source("file", path)) if isinstance(real, Known) else None
+
+def parse_library_path(text: str) -> Tuple[str, ...]:
+    """Parse the distinct absolute folders of LD_LIBRARY_PATH.
+
+    An empty or relative entry means the current folder, which is no property of the machine.
+    """
+    return tuple(dict.fromkeys(entry for entry in re.split("[:;]", text) if entry.startswith("/")))
+
+
+def parse_libstdcxx_name(path: str) -> Optional[str]:
+    """Parse the newest GLIBCXX version in the real name of libstdc++, which GCC numbers alike since 4.1.
+
+    Sample: 'libstdc++.so.6.0.30' -> 3.4.30. Reading the file would take longer than a whole probe.
+    """
+    match = re.search(r"(?:^|/)libstdc\+\+\.so\.6\.0\.(\d+)$", path)
+    return f"3.4.{match.group(1)}" if match else None

@@ -1,4 +1,4 @@
-"""Ask NVML, or nvidia-smi where NVML does not answer, about the driver and every GPU."""
+"""Query NVML, or nvidia-smi where NVML does not answer, about the driver and every GPU."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import re
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from envcheck.host.protocol import Completed, Host
-from envcheck.model import Absent, Fact, Gpu, GpuProcess, Known, MigDevice, Source, Unknown, replaced, tried_of
-from envcheck.probes.driver_libraries import cuda_version_text, why_not_loaded
+from envcheck.model import (
+    Absent,
+    Fact,
+    Gpu,
+    GpuProcess,
+    Known,
+    MigDevice,
+    Source,
+    Unknown,
+    collect_tried,
+    list_fields,
+    replace,
+)
+from envcheck.probes.driver_libraries import find_load_refusal, format_cuda_version
 
-# NVML result codes that mean more than "failed".
+# nvml.h: return codes that mean more than "failed"
 _NOT_SUPPORTED, _NO_PERMISSION, _NOT_FOUND, _DRIVER_NOT_LOADED, _TIMEOUT = 3, 4, 6, 9, 10
 _REASONS = {_NO_PERMISSION: "denied", _TIMEOUT: "timeout"}
-_LINUX_LIBRARY = "libnvidia-ml.so.1"
-
-
-def normal_pci_address(text: str) -> str:
-    """Return an address as sysfs spells it: "00000000:0A:00.0" and "0A:00.0" become "0000:0a:00.0"."""
-    address = text.strip().lower()
-    if address.count(":") == 1:
-        address = "0000:" + address
-    domain, _, rest = address.partition(":")
-    return f"{domain.lstrip('0').rjust(4, '0')}:{rest}"
 
 
 class NvmlReading(NamedTuple):
-    """What one run of the child told."""
+    """The facts of one query."""
 
     result: Fact[int]
     driver_version: Fact[str]
@@ -34,29 +36,32 @@ class NvmlReading(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Tell whether nothing is left that nvidia-smi could add."""
+        """Tell whether nvidia-smi could add nothing."""
         return isinstance(self.driver_version, Known) and isinstance(self.gpus, Known)
 
 
 def read_nvml(host: Host, library: Fact[str]) -> NvmlReading:
-    """Ask the NVML in `library`; without a library no process is started."""
-    if not isinstance(library, Known):
-        return _nothing(library)
-    reason = why_not_loaded(host, library.value)
-    if reason:
-        return _nothing(Unknown("denied", reason, (library.value,)))
-    folder = pynvml_folder()
+    """Query the NVML in `library`; start no process without one."""
+    answer: Fact[Any] = query_nvml(host, library.value) if isinstance(library, Known) else library
+    if isinstance(library, Known) and isinstance(answer, Known):
+        return parse_nvml(answer.value, library.value)
+    return _make_failed_reading(answer)
+
+
+def query_nvml(host: Host, library: str, *arguments: str, timeout: float = 3.0) -> Fact[Mapping[str, Any]]:
+    """Return the answer of the child script that loads NVML."""
+    refusal = find_load_refusal(host, library)
+    if refusal:
+        return refusal
+    folder = find_pynvml()
     if folder is None:
-        return _nothing(Unknown("failed", "the module pynvml (package nvidia-ml-py) is not installed", ("pynvml",)))
-    answer = host.ask("nvml_devices", library.value, folder)
-    if not isinstance(answer, Known):
-        return _nothing(answer)
-    return parse_nvml(answer.value, library.value)
+        return Unknown("failed", "the module pynvml (package nvidia-ml-py) is not installed", ("pynvml",))
+    return host.ask("nvml_devices", library, folder, *arguments, timeout=timeout)
 
 
-def pynvml_folder() -> Optional[str]:
+def find_pynvml() -> Optional[str]:
     """Find the folder, or zip file, to import pynvml from, without importing it."""
-    from importlib.util import find_spec
+    from importlib.util import find_spec  # only for machines with NVML
 
     spec = find_spec("pynvml")
     if spec is None or spec.origin is None:
@@ -65,12 +70,12 @@ def pynvml_folder() -> Optional[str]:
     return spec.origin.replace("\\", "/").rsplit("/", depth)[0]
 
 
-def _nothing(reason: Any) -> NvmlReading:
+def _make_failed_reading(reason: Any) -> NvmlReading:
     return NvmlReading(reason, reason, reason, reason)
 
 
 def parse_nvml(answer: Mapping[str, Any], library: str) -> NvmlReading:
-    """Turn the child's answer into facts.
+    """Parse the child's answer.
 
     {"init": 0, "driver": "550.163.01", "cuda": 12040, "gpus": [{"index": 0, "name": "NVIDIA A100-SXM4-40GB",
     "uuid": "GPU-…", "pci_address": "00000000:07:00.0", "mig_enabled": {"error": 3, "text": "Not Supported"}, …}]},
@@ -80,22 +85,21 @@ def parse_nvml(answer: Mapping[str, Any], library: str) -> NvmlReading:
     code = answer.get("init")
     if not isinstance(code, int):
         detail = answer.get("load_error", "no readable answer")
-        return _nothing(Unknown("failed", f"{where}: {detail}", (library,)))
-    shown = str(answer.get("text", "Success"))
-    result: Known[int] = Known(code, Source("library", where, f"nvmlInit: {code} {shown}"))
+        return _make_failed_reading(Unknown("failed", f"{where}: {detail}", (library,)))
+    text = str(answer.get("text", "Success"))
+    result: Known[int] = Known(code, Source("library", where, f"nvmlInit: {code} {text}"))
     if code != 0:
-        failed = refusal({"error": code, "text": shown}, where)
-        return NvmlReading(result, failed, failed, failed)
+        return _make_failed_reading(make_error_fact({"error": code, "text": text}, where))._replace(result=result)
     return NvmlReading(
         result,
-        field(answer, "driver", where, _text),
-        field(answer, "cuda", where, cuda_version_text),
-        field(answer, "gpus", where, lambda gpus: tuple(parse_gpu(gpu, where) for gpu in gpus)),
+        make_field_fact(answer, "driver", where, _to_text),
+        make_field_fact(answer, "cuda", where, format_cuda_version),
+        make_field_fact(answer, "gpus", where, lambda gpus: tuple(parse_gpu(gpu, where) for gpu in gpus)),
     )
 
 
-def refusal(error: Mapping[str, Any], where: str) -> Fact[Any]:
-    """Turn an NVML error into a fact: what the GPU or driver does not have is absent."""
+def make_error_fact(error: Mapping[str, Any], where: str) -> Fact[Any]:
+    """Convert an NVML error into a fact; a feature that the GPU or driver lacks is absent."""
     code, text = error.get("error"), error.get("text", "")
     detail = f"{where}: {text} ({code})"
     if code in (_NOT_SUPPORTED, _NOT_FOUND, _DRIVER_NOT_LOADED):
@@ -103,58 +107,73 @@ def refusal(error: Mapping[str, Any], where: str) -> Fact[Any]:
     return Unknown(_REASONS.get(code, "failed") if isinstance(code, int) else "failed", detail, (where,))
 
 
-def field(answer: Mapping[str, Any], name: str, where: str, convert: Callable[[Any], Any]) -> Fact[Any]:
-    """Turn one field of the child's answer into a fact; `convert` raises or returns None for what it cannot read."""
+def make_field_fact(answer: Mapping[str, Any], name: str, where: str, convert: Callable[[Any], Any]) -> Fact[Any]:
+    """Convert one field of the child's answer into a fact; `convert` raises or returns None for an invalid value."""
     value = answer.get(name)
     if isinstance(value, dict) and "error" in value:
-        return refusal(value, where)
+        return make_error_fact(value, where)
     try:
         converted = convert(value)
     except (TypeError, ValueError, KeyError, AttributeError):
         converted = None
     if converted is None:
         return Unknown("unparsable", f"{where}: {name} is {str(value)[:80]!r}", (where,))
-    shown = str(converted) if isinstance(converted, (str, int)) else ""
-    return Known(converted, Source("library", where, f"{name}: {shown}" if shown else name))
+    excerpt = f"{name}: {converted}" if isinstance(converted, (str, int)) and str(converted) else name
+    return Known(converted, Source("library", where, excerpt))
+
+
+def make_gpu(default: Fact[Any], **facts: Fact[Any]) -> Gpu:
+    """Build a GPU whose other facts are all `default`."""
+    values: Dict[str, Any] = {**dict.fromkeys(list_fields(Gpu), default), **facts}
+    return Gpu(**values)
 
 
 def parse_gpu(gpu: Mapping[str, Any], where: str) -> Gpu:
-    """Turn one GPU of the child's answer into facts; one that NVML cannot open keeps only its index.
+    """Parse one GPU of the child's answer; one that NVML cannot open has only its index.
 
     {"index": 3, "lost": {"error": 15, "text": "GPU is lost"}}
     """
-    here = f"{where}, GPU {gpu['index']}"
+    place = f"{where}, GPU {gpu['index']}"
     if isinstance(gpu.get("lost"), dict):
-        lost = refusal(gpu["lost"], here)
-        facts: Dict[str, Any] = dict.fromkeys(_CONVERSIONS, lost)
+        facts: Dict[str, Any] = dict.fromkeys(_CONVERSIONS, make_error_fact(gpu["lost"], place))
     else:
-        facts = {name: field(gpu, name, here, convert) for name, convert in _CONVERSIONS.items()}
-    facts["nvml_index"] = Known(int(gpu["index"]), Source("library", where, f"index {gpu['index']}"))
-    facts["kernel_driver"] = Unknown("failed", "NVML does not tell the kernel driver", (where,))
-    return Gpu(**facts)
+        facts = {name: make_field_fact(gpu, name, place, convert) for name, convert in _CONVERSIONS.items()}
+    index = Known(int(gpu["index"]), Source("library", where, f"index {gpu['index']}"))
+    kernel_driver = Unknown("failed", "NVML does not report the kernel driver", (where,))
+    return Gpu(nvml_index=index, kernel_driver=kernel_driver, **facts)
 
 
-def _text(value: Any) -> Optional[str]:
+def normalize_pci_address(text: str) -> str:
+    """Convert an address to the form of sysfs: "00000000:0A:00.0" and "0A:00.0" become "0000:0a:00.0"."""
+    address = text.strip().lower()
+    if address.count(":") == 1:
+        address = "0000:" + address
+    domain, _, rest = address.partition(":")
+    return f"{domain.lstrip('0').rjust(4, '0')}:{rest}"
+
+
+def _to_text(value: Any) -> Optional[str]:
     return value if isinstance(value, str) and value not in ("", "N/A") else None
 
 
-def _count(value: Any) -> Optional[int]:
+def to_count(value: Any) -> Optional[int]:
+    """Return an integer; None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _flag(value: Any) -> Optional[bool]:
+def _to_flag(value: Any) -> Optional[bool]:
     return value if isinstance(value, bool) else None
 
 
-def _mig_devices(value: Any) -> Tuple[MigDevice, ...]:
+def _to_mig_devices(value: Any) -> Tuple[MigDevice, ...]:
     return tuple(MigDevice(str(device["uuid"]), str(device["name"])) for device in value)
 
 
-def _processes(value: Any) -> Tuple[GpuProcess, ...]:
-    return tuple(_process(entry) for entry in value)
+def _to_processes(value: Any) -> Tuple[GpuProcess, ...]:
+    return tuple(_to_process(entry) for entry in value)
 
 
-def _process(entry: Mapping[str, Any]) -> GpuProcess:
+def _to_process(entry: Mapping[str, Any]) -> GpuProcess:
     memory: Fact[int] = Absent(("NVML: this driver model does not tell memory by process",))
     if isinstance(entry["memory_bytes"], int):
         memory = Known(entry["memory_bytes"], Source("library", "NVML", f"process {entry['pid']}"))
@@ -162,39 +181,39 @@ def _process(entry: Mapping[str, Any]) -> GpuProcess:
 
 
 _CONVERSIONS: Dict[str, Callable[[Any], Any]] = {
-    "name": _text,
-    "uuid": _text,
-    "pci_address": normal_pci_address,
-    "pci_id": _text,
-    "compute_capability": _text,
-    "memory_bytes": _count,
-    "memory_used_bytes": _count,
-    "compute_mode": _text,
-    "mig_enabled": _flag,
-    "mig_devices": _mig_devices,
-    "processes": _processes,
+    "name": _to_text,
+    "uuid": _to_text,
+    "pci_address": normalize_pci_address,
+    "pci_id": _to_text,
+    "compute_capability": _to_text,
+    "memory_bytes": to_count,
+    "memory_used_bytes": to_count,
+    "compute_mode": _to_text,
+    "mig_enabled": _to_flag,
+    "mig_devices": _to_mig_devices,
+    "processes": _to_processes,
 }
 
 
-NOT_RUN = Unknown("failed", "nvidia-smi was not run: NVML told everything it tells", ("nvidia-smi",))
+NOT_RUN = Unknown("failed", "nvidia-smi was not run because NVML reports the same values", ("nvidia-smi",))
 
-# Sources: PATH; where drivers put it (a WSL shell without login profile lacks its folder on PATH).
-_PLACES = {
+# After PATH: where drivers install it. A WSL shell without login profile lacks its folder on PATH.
+_SMI_PATHS = {
     "linux": ("/usr/bin/nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi"),
     "windows": (
         "C:\\Windows\\System32\\nvidia-smi.exe",
         "C:\\Program Files\\NVIDIA Corporation\\NVSMI\\nvidia-smi.exe",
     ),
 }
-_NO_DRIVER_CODES = (9, 12)  # no driver is loaded; its library is not installed
-_READABLE = 1 << 18  # characters; the table of 16 GPUs with processes is a tenth of it
+_NO_DRIVER_CODES = (9, 12)  # the driver is not loaded; its library is not installed
+_MAX_OUTPUT = 1 << 18  # characters; the table of 16 GPUs with processes has a tenth of it
 _COMPUTE_MODES = {"Default": "default", "E. Process": "exclusive-process", "Prohibited": "prohibited"}
 _TABLE_OR_DATE = r"[|+]|\w{3} \w{3} +\d+ [\d:]+ \d{4}$"
 _BUS_ID = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]"
 
 
 class SmiReading(NamedTuple):
-    """What one run of nvidia-smi told."""
+    """The facts of one run of nvidia-smi."""
 
     path: Fact[str]
     exit_code: Fact[int]
@@ -209,35 +228,33 @@ def find_smi(host: Host) -> Fact[str]:
     on_path = host.find_program("nvidia-smi")
     if isinstance(on_path, Known):
         return on_path
-    for place in _PLACES.get(host.system, ()):
-        status = host.status(place)
+    paths = _SMI_PATHS.get(host.system, ())
+    for path in paths:
+        status = host.status(path)
         if isinstance(status, Known) and status.value.kind == "file":
-            return Known(place, Source("file", place))
-    if isinstance(on_path, Unknown):
-        return on_path
-    return Absent(tried_of(on_path) + _PLACES.get(host.system, ()))
+            return Known(path, Source("file", path))
+    return on_path if isinstance(on_path, Unknown) else Absent(collect_tried(on_path) + paths)
 
 
 def read_smi(host: Host, *, needed: bool) -> SmiReading:
-    """Run nvidia-smi once if `needed` and there.
+    """Find nvidia-smi, and run it if `needed`.
 
-    Plain `nvidia-smi`, not `-q -x`: it gives banner, GPUs and exit code from the fewest queries; `-q`
-    reads clocks, ECC and retired pages of every GPU, which takes seconds on large machines, and its
-    field names change between drivers.
+    Plain `nvidia-smi` gives banner, GPUs and exit code from the fewest queries. `-q` reads clocks, ECC and retired
+    pages of every GPU, which takes seconds on large machines, and its field names change between drivers.
     """
     path = find_smi(host)
     if not isinstance(path, Known):
-        return SmiReading(path, path, path, path, path, path)
-    if not needed:
-        return SmiReading(path, NOT_RUN, NOT_RUN, NOT_RUN, NOT_RUN, NOT_RUN)
-    done = host.run([path.value], timeout=2.0)
-    if not isinstance(done, Known):
-        return SmiReading(path, done, done, done, done, done)
-    return parse_smi(done.value, path)
+        return _make_failed_smi_reading(path, path)
+    done = host.run([path.value], timeout=2.0) if needed else NOT_RUN
+    return parse_smi(done.value, path) if isinstance(done, Known) else _make_failed_smi_reading(path, done)
+
+
+def _make_failed_smi_reading(path: Fact[str], reason: Any) -> SmiReading:
+    return SmiReading(path, reason, reason, reason, reason, reason)
 
 
 def parse_smi(done: Completed, path: Known[str]) -> SmiReading:
-    r"""Read a finished run: exit code, banner, table, or the failure text it prints on stdout.
+    r"""Parse a finished run: exit code, banner, table, or the error text on standard output.
 
     Exit 9: "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that
     the latest NVIDIA driver is installed and running."
@@ -245,89 +262,83 @@ def parse_smi(done: Completed, path: Known[str]) -> SmiReading:
     """
     where = path.value
     if done.returncode < 0:
-        crash = Unknown("crashed", f"{where} was ended by signal {-done.returncode}", (where,))
-        return SmiReading(path, crash, crash, crash, crash, crash)
-    text = done.stdout[:_READABLE]
+        crash = Unknown("crashed", f"{where} was killed by signal {-done.returncode}", (where,))
+        return _make_failed_smi_reading(path, crash)
+    text = done.stdout[:_MAX_OUTPUT]
     code: Known[int] = Known(done.returncode, Source("command", where, f"exit code {done.returncode}"))
     driver, cuda = parse_banner(text, where)
     message = parse_message(done, where, has_banner=isinstance(driver, Known))
     if done.returncode != 0 and not isinstance(driver, Known):
-        failure = _failure(done, where)
-        return SmiReading(path, code, failure, failure, message, _no_gpus(text, where, failure))
-    return SmiReading(path, code, driver, cuda, message, _gpus(text, where, driver))
+        driver = cuda = _make_smi_error(done, where)
+        gpus: Fact[Tuple[Gpu, ...]] = _explain_no_gpus(text, where, driver)
+    else:
+        rows = parse_table(text, where)
+        source = Source("command", where, f"{len(rows)} GPUs in its table")
+        gpus = Known(rows, source) if rows else _explain_no_gpus(text, where, driver)
+    return SmiReading(path, code, driver, cuda, message, gpus)
 
 
-def _failure(done: Completed, where: str) -> Fact[Any]:
-    detail = f"{where} exited with {done.returncode}: {_one_line(done)[:200]}"
+def _make_smi_error(done: Completed, where: str) -> Fact[Any]:
+    detail = f"{where} exited with {done.returncode}: {_join_lines(done)[:200]}"
     if done.returncode in _NO_DRIVER_CODES:
         return Absent((detail,))
     return Unknown("failed", detail, (where,))
 
 
+def _explain_no_gpus(text: str, where: str, driver: Fact[str]) -> Fact[Tuple[Gpu, ...]]:
+    if isinstance(driver, Unknown) and "No devices were found" not in text:
+        return driver
+    return Absent((where,))
+
+
 def parse_banner(text: str, where: str) -> Tuple[Fact[str], Fact[str]]:
-    """Read driver release and CUDA driver version from the first lines of the table.
+    """Parse driver release and CUDA driver version in the first lines of the table.
 
     "| NVIDIA-SMI 550.163.01             Driver Version: 550.163.01     CUDA Version: 12.2     |" (to R595),
     "| NVIDIA-SMI 610.43.02              KMD Version: 610.43.02     CUDA UMD Version: 13.3     |" (from R610),
     "| NVIDIA-SMI 390.48                 Driver Version: 390.48                    |" (no CUDA version yet).
     """
-    driver = _version(text, r"\b(?:Driver|KMD) Version:[ ]*([^\s|]+)", where, "driver version")
-    cuda = _version(text, r"\bCUDA (?:UMD )?Version:[ ]*([^\s|]+)", where, "CUDA version")
+    driver = _parse_version(text, r"\b(?:Driver|KMD) Version:[ ]*([^\s|]+)", where, "driver version")
+    cuda = _parse_version(text, r"\bCUDA (?:UMD )?Version:[ ]*([^\s|]+)", where, "CUDA version")
     if isinstance(driver, Absent):
-        shown = text.strip()[:80]
-        unreadable = Unknown("unparsable", f"{where} printed no banner: {shown!r}", (where,))
+        unreadable = Unknown("unparsable", f"{where} printed no banner: {text.strip()[:80]!r}", (where,))
         return unreadable, unreadable
     return driver, cuda
 
 
-def _version(text: str, pattern: str, where: str, what: str) -> Fact[str]:
-    found = re.search(pattern, text)
-    if found is None:
+def _parse_version(text: str, pattern: str, where: str, what: str) -> Fact[str]:
+    match = re.search(pattern, text)
+    if match is None:
         return Absent((f"{where}: {what}",))
-    shown, line = found.group(1), _line_around(text, found.start())
-    if re.match(r"\d+(\.\d+)+$", shown):
-        return Known(shown, Source("command", where, line))
-    if shown == "N/A":  # for CUDA: nvidia-smi found no libcuda.so.1
+    version = match.group(1)
+    line = text[text.rfind("\n", 0, match.start()) + 1 :].split("\n", 1)[0]
+    line = " ".join(line.strip(" |\r").split())[:200]
+    if re.match(r"\d+(\.\d+)+$", version):
+        return Known(version, Source("command", where, line))
+    if version == "N/A":  # for CUDA: nvidia-smi did not find libcuda.so.1
         return Absent((f"{where}: {line}",))
     return Unknown("failed", f"{where}: {line}", (where,))
 
 
-def _line_around(text: str, position: int) -> str:
-    line = text[text.rfind("\n", 0, position) + 1 :].split("\n", 1)[0]
-    return " ".join(line.strip(" |\r").split())[:200]
-
-
 def parse_message(done: Completed, where: str, *, has_banner: bool) -> Fact[str]:
-    """Read the error text: any text of a failed run, or of a run that printed no table.
+    """Parse the error text: any text of a failed run, or of a run that printed no table.
 
     "No devices were found", "Failed to initialize NVML: Unknown Error".
     """
-    text = _one_line(done)
+    text = _join_lines(done)
     if not text or (done.returncode == 0 and has_banner):
         return Absent((where,))
     return Known(text, Source("command", where, text[:200]))
 
 
-def _one_line(done: Completed) -> str:
-    lines = [line.strip() for line in (done.stdout[:_READABLE] + "\n" + done.stderr[:2000]).splitlines()]
+def _join_lines(done: Completed) -> str:
+    lines = [line.strip() for line in (done.stdout[:_MAX_OUTPUT] + "\n" + done.stderr[:2000]).splitlines()]
     text = " ".join(line for line in lines if line and not re.match(_TABLE_OR_DATE, line))[:400]
     return "".join(character for character in text if character.isprintable())
 
 
-def _gpus(text: str, where: str, driver: Fact[str]) -> Fact[Tuple[Gpu, ...]]:
-    gpus = parse_table(text, where)
-    if gpus:
-        return Known(gpus, Source("command", where, f"{len(gpus)} GPUs in its table"))
-    return _no_gpus(text, where, driver)
-
-
-def _no_gpus(text: str, where: str, driver: Fact[str]) -> Fact[Tuple[Gpu, ...]]:
-    says_none = "No devices were found" in text
-    return driver if isinstance(driver, Unknown) and not says_none else Absent((where,))
-
-
 def parse_table(text: str, where: str) -> Tuple[Gpu, ...]:
-    """Read the GPU rows of the table; names cut short with "..." are unknown.
+    """Parse the GPU rows of the table; a name that ends in "..." is abbreviated and so unknown.
 
     "|   0  NVIDIA A100-SXM4-40GB          On  |   00000000:07:00.0 Off |                  N/A |"
     "| N/A   33C    P0             51W /  400W |       3MiB /  40960MiB |      0%      Default |"
@@ -338,42 +349,40 @@ def parse_table(text: str, where: str) -> Tuple[Gpu, ...]:
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if len(cells) != 3:
             continue
-        gpu = _first_row(cells, where)
+        gpu = _parse_first_row(cells, where)
         if gpu is not None:
             gpus.append(gpu)
         elif gpus:
-            gpus[-1] = _later_row(gpus[-1], cells, where)
+            gpus[-1] = _parse_later_row(gpus[-1], cells, where)
     return tuple(gpus)
 
 
-def _first_row(cells: List[str], where: str) -> Optional[Gpu]:
+def _parse_first_row(cells: List[str], where: str) -> Optional[Gpu]:
     left = re.match(r"(\d+)\s+(\S.*?)(?:\s+(?:On|Off|N/A|ERR!|WDDM|TCC|MCDM))?$", cells[0])
     bus = re.match(_BUS_ID, cells[1])
     if left is None or bus is None:
         return None
     source = Source("command", where, " ".join(cells[0].split()))
-    cut = left.group(2).endswith("...")
     name: Fact[str] = Known(left.group(2), source)
-    if cut:
-        name = Unknown("unparsable", f"nvidia-smi cuts the name short: {left.group(2)}", (where,))
-    address: Fact[str] = Known(normal_pci_address(bus.group()), Source("command", where, bus.group()))
-    untold = Unknown("failed", "the table of nvidia-smi does not show it", (where,))
-    return Gpu(
-        nvml_index=Known(int(left.group(1)), source), name=name, uuid=untold, pci_address=address, pci_id=untold,
-        compute_capability=untold, kernel_driver=untold, memory_bytes=untold, memory_used_bytes=untold,
-        compute_mode=untold, mig_enabled=untold, mig_devices=untold, processes=untold,
-    )  # fmt: skip
+    if left.group(2).endswith("..."):
+        name = Unknown("unparsable", f"nvidia-smi abbreviates the name: {left.group(2)}", (where,))
+    return make_gpu(
+        Unknown("failed", "the table of nvidia-smi does not show it", (where,)),
+        nvml_index=Known(int(left.group(1)), source),
+        name=name,
+        pci_address=Known(normalize_pci_address(bus.group()), Source("command", where, bus.group())),
+    )
 
 
-def _later_row(gpu: Gpu, cells: List[str], where: str) -> Gpu:
+def _parse_later_row(gpu: Gpu, cells: List[str], where: str) -> Gpu:
     source = Source("command", where, " ".join(" ".join(cells[1:]).split()))
     memory = re.match(r"(\d+)MiB\s*/\s*(\d+)MiB$", cells[1])
-    mode = next((value for shown, value in _COMPUTE_MODES.items() if cells[2].endswith(shown)), None)
+    mode = next((value for label, value in _COMPUTE_MODES.items() if cells[2].endswith(label)), None)
     if memory is not None and mode is not None:
-        gpu = replaced(gpu, compute_mode=Known(mode, source))
+        gpu = replace(gpu, compute_mode=Known(mode, source))
     if memory is not None:
         used, total = (int(number) << 20 for number in memory.groups())
-        gpu = replaced(gpu, memory_used_bytes=Known(used, source), memory_bytes=Known(total, source))
+        gpu = replace(gpu, memory_used_bytes=Known(used, source), memory_bytes=Known(total, source))
     elif cells[0] == "" and cells[1] == "" and cells[2].rstrip("*") in ("Enabled", "Disabled"):
-        gpu = replaced(gpu, mig_enabled=Known(cells[2].startswith("Enabled"), source))
+        gpu = replace(gpu, mig_enabled=Known(cells[2].startswith("Enabled"), source))
     return gpu

@@ -1,62 +1,73 @@
-"""Read what is installed for the inspected interpreter, from the answer of its child script."""
+"""Read the packages of the inspected interpreter from the answer of its child script."""
 
 from __future__ import annotations
 
 import fnmatch
+import functools
+import json
 import posixpath
 import re
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Host
-from envcheck.model import Absent, Distribution, Fact, Known, Source, dataclass, replaced
-from envcheck.probes.cuda_libraries import cuda_data
+from envcheck.model import Absent, Distribution, Fact, Known, Source, dataclass, get_value, replace
+from envcheck.probes.paths import list_names
+
+
+@functools.lru_cache(maxsize=1)
+def load_cuda_data() -> Mapping[str, Any]:
+    """Load data/cuda_libraries.json."""
+    table: Mapping[str, Any] = json.loads(read_data("cuda_libraries.json"))
+    return table
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder the interpreter imports from."""
+    """A folder that the interpreter imports from."""
 
     path: str
     scope: str
 
 
 @dataclass(frozen=True)
-class Installed:
-    """An interpreter's folders and distributions, in the order in which it would import them."""
+class Installation:
+    """The folders and distributions of an interpreter, in the order of its imports."""
 
     executable: str
     prefix: str
     base_prefix: str
-    is_conda: bool  # itself, or the interpreter below its virtual environment
+    is_conda: bool  # itself, or the base interpreter of its virtual environment
     folders: Tuple[Folder, ...]
     distributions: Tuple[Distribution, ...]
-    library_owners: Mapping[str, Tuple[Distribution, ...]]  # path of a library of nvidia wheels -> who installed it
+    library_owners: Mapping[str, Tuple[Distribution, ...]]  # library path of nvidia wheels -> owners
 
     def named(self, names: Sequence[str]) -> Tuple[Distribution, ...]:
         """Return the distributions with one of `names`."""
         return tuple(each for each in self.distributions if each.name in names)
 
 
-def read_installed(host: Host, answer: Mapping[str, Any]) -> Installed:
-    """Turn the child script's answer into distributions, with conda's build strings."""
-    prefix, base = answer["prefix"], answer["base_prefix"]
-    found = [_distribution(entry) for entry in answer["distributions"]]
+def read_installation(host: Host, answer: Mapping[str, Any]) -> Installation:
+    """Build distributions from the answer of the child script, with conda's build strings."""
+    prefix = answer["prefix"]
+    distributions = [_make_distribution(entry) for entry in answer["distributions"]]
     owners: Dict[str, List[Distribution]] = {}
-    for index, entry in enumerate(answer["distributions"]):
+    for distribution, entry in zip(distributions, answer["distributions"]):
         for path in entry["files"]:
-            owners.setdefault(posixpath.join(entry["location"], path), []).append(found[index])
-    return Installed(
+            owners.setdefault(posixpath.join(entry["location"], path), []).append(distribution)
+    is_conda = answer["kind"] == "conda"
+    return Installation(
         executable=answer["executable"],
         prefix=prefix,
-        base_prefix=base,
+        base_prefix=answer["base_prefix"],
         is_conda=answer["base_is_conda"],
         folders=tuple(Folder(each["path"], each["scope"]) for each in answer["folders"]),
-        distributions=_with_conda(host, found, prefix) if answer["kind"] == "conda" else tuple(found),
-        library_owners={path: tuple(who) for path, who in owners.items()},
+        distributions=_add_conda_packages(host, distributions, prefix) if is_conda else tuple(distributions),
+        library_owners={path: tuple(each) for path, each in owners.items()},
     )
 
 
-def _distribution(entry: Mapping[str, Any]) -> Distribution:
+def _make_distribution(entry: Mapping[str, Any]) -> Distribution:
     return Distribution(
         name=entry["name"],
         version=entry["version"],
@@ -69,31 +80,30 @@ def _distribution(entry: Mapping[str, Any]) -> Distribution:
     )
 
 
-def _with_conda(host: Host, found: List[Distribution], prefix: str) -> Tuple[Distribution, ...]:
-    """Add conda's build strings, the records that pip installed over, and packages that matter to a GPU."""
+def _add_conda_packages(host: Host, distributions: List[Distribution], prefix: str) -> Tuple[Distribution, ...]:
+    """Add conda's build strings, the packages that pip replaced, and packages without metadata that concern a GPU."""
     folder = posixpath.join(prefix, "conda-meta")
-    names = host.list_folder(folder)
-    parsed = [parse_conda_name(name) for name in names.value] if isinstance(names, Known) else []
-    packages = [replaced(each, location=folder) for each in parsed if each is not None]
+    parsed = [parse_conda_name(name) for name in list_names(host, folder)]
+    packages = [replace(each, location=folder) for each in parsed if each is not None]
     builds = {(package.name, package.version): package.build for package in packages}
-    merged = [replaced(each, build=builds.get((each.name, each.version), each.build)) for each in found]
-    by_name = {each.name: each for each in reversed(found)}
+    merged = [replace(each, build=builds.get((each.name, each.version), each.build)) for each in distributions]
+    by_name = {each.name: each for each in reversed(distributions)}
     extra: List[Distribution] = []
     for package in packages:
         twin = by_name.get(package.name)
         if twin is None:
-            extra += [package] if _concerns_gpu(package.name) else []
+            extra += [package] if _is_gpu_package(package.name) else []
         elif twin.installer not in ("", "conda") and twin.version != package.version:
-            extra.append(replaced(package, location=twin.location, scope=twin.scope))
+            extra.append(replace(package, location=twin.location, scope=twin.scope))
     return (*merged, *extra)
 
 
-def _concerns_gpu(name: str) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in cuda_data()["conda_packages"])
+def _is_gpu_package(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in load_cuda_data()["conda_packages"])
 
 
 def parse_conda_name(name: str) -> Optional[Distribution]:
-    """Read name, version and build from the file name of a conda-meta record.
+    """Parse name, version and build in the file name of a conda-meta record.
 
     Sample: 'pytorch-2.1.0-py3.11_cuda12.1_cudnn8.9.2_0.json'
     """
@@ -103,26 +113,26 @@ def parse_conda_name(name: str) -> Optional[Distribution]:
     return Distribution(parts[0].lower(), parts[1], scope="conda", installer="conda", build=parts[2])
 
 
-def duplicate_owners(installed: Installed, where: Source) -> Fact[Mapping[str, Tuple[str, ...]]]:
-    """Name modules of frameworks and library files of nvidia wheels that several distributions own."""
+def find_duplicate_owners(installed: Installation, source: Source) -> Fact[Mapping[str, Tuple[str, ...]]]:
+    """Find framework modules and libraries of nvidia wheels that several distributions own."""
     modules: Dict[Tuple[str, str], List[str]] = {}
     for each in installed.distributions:
         for module in each.modules:
-            if module in cuda_data()["shadowing_names"]:
+            if module in load_cuda_data()["shadowing_names"]:
                 modules.setdefault((each.location, module), []).append(each.name)
-    several = {module: tuple(names) for (_, module), names in modules.items() if len(names) > 1}
+    duplicates = {module: tuple(names) for (_, module), names in modules.items() if len(names) > 1}
     for path, owners in installed.library_owners.items():
         if len(owners) > 1:
-            several[path] = tuple(each.name for each in owners)
-    return Known(several, where) if several else Absent((where.where,))
+            duplicates[path] = tuple(each.name for each in owners)
+    return Known(duplicates, source) if duplicates else Absent((source.where,))
 
 
-def shadowed_by(host: Host, installed: Installed, module: str, location: str) -> Fact[str]:
-    """Look for `module` wherever Python started here looks before `location`, and for a NumPy in this folder."""
-    here = _current_folder(host)
-    tried = [(folder, module) for folder in _earlier_folders(host, installed, location)]
-    if here and here not in [folder.path for folder in installed.folders]:
-        tried.append((here, "numpy"))
+def find_shadowing(host: Host, installed: Installation, module: str, location: str) -> Fact[str]:
+    """Find what Python imports instead of `module` in `location`, or instead of NumPy, when started in this folder."""
+    current = _get_current_folder(host)
+    tried = [(folder, module) for folder in _list_earlier_folders(host, installed, location)]
+    if current and current not in [folder.path for folder in installed.folders]:
+        tried.append((current, "numpy"))
     for folder, name in tried:
         for path, file in ((f"{folder}/{name}.py", ""), (f"{folder}/{name}", "/__init__.py")):
             status = host.status(path + file)
@@ -131,13 +141,14 @@ def shadowed_by(host: Host, installed: Installed, module: str, location: str) ->
     return Absent(tuple(f"{folder}/{name}" for folder, name in tried))
 
 
-def _current_folder(host: Host) -> str:
-    safe = host.environment().get("PYTHONSAFEPATH", "")
-    return "" if safe else str(host.system_facts().get("folder", ""))
+def _get_current_folder(host: Host) -> str:
+    # Python with PYTHONSAFEPATH does not import from the current folder.
+    is_safe = host.environment().get("PYTHONSAFEPATH", "")
+    return "" if is_safe else str(host.system_facts().get("folder", ""))
 
 
-def _earlier_folders(host: Host, installed: Installed, location: str) -> Iterator[str]:
-    current = _current_folder(host)
+def _list_earlier_folders(host: Host, installed: Installation, location: str) -> Iterator[str]:
+    current = _get_current_folder(host)
     if current and current != location:
         yield current
     for entry in host.environment().get("PYTHONPATH", "").split(";" if host.system == "windows" else ":"):
@@ -152,24 +163,20 @@ def _earlier_folders(host: Host, installed: Installed, location: str) -> Iterato
             yield folder.path
 
 
-_PREFIX = '"$prefix"'
+_LAUNCHER = "bin/envcheck-cuda"  # envcheck/actions/activation.py writes it
 
 
-_LAUNCHER = "bin/envcheck-cuda"  # as envcheck/actions/activation.py names it
-
-
-def activated_folders(host: Host, prefix: str, known: Sequence[str]) -> Tuple[str, ...]:
-    """List the folders that an environment's activation sets; its patterns are held against the `known` ones."""
-    found = []
-    text = host.read_text(posixpath.join(prefix, _LAUNCHER))
-    for pattern in parse_launcher(text.value) if isinstance(text, Known) else ():
-        whole = pattern.replace(_PREFIX, prefix)
-        found += [folder for folder in known if fnmatch.fnmatch(folder, whole)] if "*" in pattern else [whole]
-    return tuple(dict.fromkeys(found))
+def find_activated_folders(host: Host, prefix: str, known: Sequence[str]) -> Tuple[str, ...]:
+    """List the folders that an environment's activation adds; its patterns match the `known` ones."""
+    folders: List[str] = []
+    for pattern in parse_launcher(get_value(host.read_text(posixpath.join(prefix, _LAUNCHER))) or ""):
+        path = pattern.replace('"$prefix"', prefix)
+        folders += [folder for folder in known if fnmatch.fnmatch(folder, path)] if "*" in pattern else [path]
+    return tuple(dict.fromkeys(folders))
 
 
 def parse_launcher(text: str) -> Tuple[str, ...]:
-    """Return the folders, those below the environment with "$prefix" in front.
+    """Parse the folders in the launcher, with "$prefix" in front of those below the environment.
 
     Sample: add "$prefix"/lib/python3.12/site-packages/nvidia/*/lib
     """

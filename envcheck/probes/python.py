@@ -1,4 +1,4 @@
-"""Choose the interpreter to inspect, and read its environment without importing anything in it."""
+"""Choose the interpreter to inspect, and read its environment without importing anything from it."""
 
 from __future__ import annotations
 
@@ -22,30 +22,35 @@ from envcheck.model import (
     Source,
     Unknown,
     dataclass,
+    get_value,
     numbers,
-    replaced,
-    value_of,
+    replace,
 )
-from envcheck.probes.cuda_libraries import cuda_data
-from envcheck.probes.loader import Loader
-from envcheck.probes.packages import Installed, duplicate_owners, read_installed
+from envcheck.probes.loader import Loader, parse_libstdcxx_name
+from envcheck.probes.packages import (
+    Installation,
+    find_duplicate_owners,
+    load_cuda_data,
+    read_installation,
+)
+from envcheck.probes.paths import list_names
 
-# Environments that hold one tool each: nobody means them when asking about "my Python".
+# Environments that hold one tool each: nobody inspects them on purpose.
 _TOOL_FOLDERS = ("/pipx/venvs/", "/pipx/.cache/", "/uv/tools/", "/uv/archive-v", "/uv/environments-v", "/uv/builds-v")
 
 
 @dataclass(frozen=True)
 class PythonSelection:
-    """What the user asked to inspect: a Python by path or name, or an environment by folder or name."""
+    """What to inspect: a Python by path or name, or an environment by folder or name."""
 
     python: str = ""
     env: str = ""
-    alone: bool = False  # the interpreter, not what is installed for it: a plan makes an environment of its own
+    without_packages: bool = False  # a plan creates a new environment
 
 
 @dataclass(frozen=True)
 class PythonChoice:
-    """The interpreter chosen, its answer to the child script and by what it was chosen."""
+    """The chosen interpreter, its answer to the child script, and what chose it."""
 
     executable: Fact[str]
     answer: Fact[Mapping[str, Any]]
@@ -53,36 +58,36 @@ class PythonChoice:
 
 
 def choose_python(host: Host, selection: PythonSelection) -> PythonChoice:
-    """Take --python, --env, VIRTUAL_ENV, CONDA_PREFIX, this tool's own Python or the first on PATH."""
-    environment, told = host.environment(), ("alone",) if selection.alone else ()
+    """Choose --python, --env, VIRTUAL_ENV, CONDA_PREFIX, this tool's own Python or the first on PATH."""
+    environment, arguments = host.environment(), ("without-packages",) if selection.without_packages else ()
     if selection.python:
-        return _asked(host, _named_python(host, selection.python), "option", told)
+        return _query_python(host, _find_named_python(host, selection.python), "option", arguments)
     if selection.env:
-        return _asked(host, _environment_python(host, selection.env), "option", told)
+        return _query_python(host, _find_environment_python(host, selection.env), "option", arguments)
     active = [name for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environment.get(name)]
     active = [name for name in active if not _is_tool(environment[name])]
     for variable in active:
-        python = _python_in(host, environment[variable])
+        python = _find_python_in(host, environment[variable])
         if not isinstance(python, Absent):
-            return _asked(host, python, variable, told)
-    answer = host.ask("interpreter_info", *told)
-    # An active environment that is gone, or without a Python, leaves a shell to the next Python on PATH.
+            return _query_python(host, python, variable, arguments)
+    answer = host.ask("interpreter_info", *arguments)
+    # With an active environment that is gone or has no Python, a shell starts the next Python on PATH.
     if active or (isinstance(answer, Known) and _is_tool(str(answer.value.get("prefix", "")))):
-        on_path = _on_path(host)
+        on_path = _find_python_on_path(host)
         if isinstance(on_path, Known):
-            return _asked(host, on_path, "PATH", told)
-    return PythonChoice(_executable(answer, Absent(("own interpreter",))), answer, "own")
+            return _query_python(host, on_path, "PATH", arguments)
+    return PythonChoice(_get_executable(answer, Absent(("own interpreter",))), answer, "own")
 
 
-def _asked(host: Host, python: Fact[str], chosen_by: str, told: Tuple[str, ...]) -> PythonChoice:
+def _query_python(host: Host, python: Fact[str], chosen_by: str, arguments: Tuple[str, ...]) -> PythonChoice:
     if not isinstance(python, Known):
         return PythonChoice(python, python, chosen_by)
-    answer = host.ask("interpreter_info", *told, python=python.value)
-    return PythonChoice(_executable(answer, python), answer, chosen_by)
+    answer = host.ask("interpreter_info", *arguments, python=python.value)
+    return PythonChoice(_get_executable(answer, python), answer, chosen_by)
 
 
-def _executable(answer: Fact[Mapping[str, Any]], otherwise: Fact[str]) -> Fact[str]:
-    # A shim on PATH starts another file: the interpreter knows best which it is.
+def _get_executable(answer: Fact[Mapping[str, Any]], otherwise: Fact[str]) -> Fact[str]:
+    # A shim on PATH starts another file, which only the interpreter knows.
     path = str(answer.value.get("executable", "")) if isinstance(answer, Known) else ""
     return Known(path, answer.source) if path and isinstance(answer, Known) else otherwise
 
@@ -91,27 +96,27 @@ def _is_tool(prefix: str) -> bool:
     return any(folder in prefix.replace("\\", "/") + "/" for folder in _TOOL_FOLDERS)
 
 
-def _named_python(host: Host, name: str) -> Fact[str]:
+def _find_named_python(host: Host, name: str) -> Fact[str]:
     if "/" not in name and "\\" not in name:
         return host.find_program(name)
     status = host.status(name)
     if isinstance(status, Known) and status.value.kind == "folder":
-        return _python_in(host, name)
+        return _find_python_in(host, name)
     return Known(name, Source("file", name)) if isinstance(status, Known) else status
 
 
-def _environment_python(host: Host, name: str) -> Fact[str]:
-    """Find the Python of an environment given by its folder, or of a conda environment by its name."""
+def _find_environment_python(host: Host, name: str) -> Fact[str]:
+    """Find the Python of an environment by its folder, or of a conda environment by its name."""
     tried: List[str] = []
-    for folder in (name, *(_conda_folders(host, name) if "/" not in name else ())):
-        found = _python_in(host, folder)
-        if isinstance(found, Known):
-            return found
-        tried.extend(found.tried)
+    for folder in (name, *(_list_conda_folders(host, name) if "/" not in name else ())):
+        python = _find_python_in(host, folder)
+        if isinstance(python, Known):
+            return python
+        tried.extend(python.tried)
     return Absent(tuple(tried))
 
 
-def _python_in(host: Host, folder: str) -> Fact[str]:
+def _find_python_in(host: Host, folder: str) -> Fact[str]:
     names = ("Scripts/python.exe", "python.exe") if host.system == "windows" else ("bin/python", "bin/python3")
     paths = [posixpath.join(folder, name) for name in names]
     for path in paths:
@@ -120,8 +125,8 @@ def _python_in(host: Host, folder: str) -> Fact[str]:
     return Absent(tuple(paths))
 
 
-def _conda_folders(host: Host, name: str) -> Iterator[str]:
-    """Yield where conda keeps an environment of this name: beside the active one, under its root, in its list."""
+def _list_conda_folders(host: Host, name: str) -> Iterator[str]:
+    """Yield the folders of a conda environment: beside the active one, below conda's root, in conda's list."""
     environment = host.environment()
     prefix = environment.get("CONDA_PREFIX", "")
     roots = [environment.get(variable, "") for variable in ("CONDA_ROOT", "MAMBA_ROOT_PREFIX")]
@@ -131,32 +136,98 @@ def _conda_folders(host: Host, name: str) -> Iterator[str]:
         yield posixpath.join(posixpath.dirname(prefix), name) if "/envs/" in prefix else f"{prefix}/envs/{name}"
     for root in filter(None, roots):
         yield root if name == "base" else f"{root}/envs/{name}"
-    listed = value_of(host.read_text(posixpath.join(environment.get("HOME", "/"), ".conda/environments.txt"))) or ""
+    listed = get_value(host.read_text(posixpath.join(environment.get("HOME", "/"), ".conda/environments.txt"))) or ""
     yield from (line.strip() for line in listed.splitlines() if posixpath.basename(line.strip()) == name)
 
 
-def _on_path(host: Host) -> Fact[str]:
+def _find_python_on_path(host: Host) -> Fact[str]:
     names: Tuple[str, ...] = ("python",) if host.system == "windows" else ("python3", "python")
-    found = [host.find_program(name) for name in names]
-    return next((each for each in found if isinstance(each, Known)), found[0])
+    facts = [host.find_program(name) for name in names]
+    return next((fact for fact in facts if isinstance(fact, Known)), facts[0])
+
+
+# Field of PythonFacts -> key of the child's answer.
+_ANSWER_KEYS = {
+    "version": "version",
+    "implementation": "implementation",
+    "bits": "bits",
+    "architecture": "machine",
+    "platform_tag": "platform",
+    "abi_tag": "abi",
+    "prefix": "prefix",
+    "kind": "kind",
+    "externally_managed": "externally_managed",
+    "user_site_enabled": "user_site_enabled",
+}
+_INSTALLATION_FIELDS = (
+    "pip_version", "distributions", "duplicate_owners", "frameworks", "extensions", "kernels", "libstdcxx_path",
+    "libstdcxx_glibcxx",
+)  # fmt: skip
+
+
+def collect_python(host: Host, selection: PythonSelection) -> PythonFacts:
+    """Choose an interpreter, let it describe itself in isolation, and read its packages."""
+    choice = choose_python(host, selection)
+    if not isinstance(choice.answer, Known):
+        return _make_unknown_facts(choice, choice.answer)
+    answer, source = choice.answer.value, choice.answer.source
+    if "version" not in answer or ("distributions" in answer and not set(_ANSWER_KEYS.values()) <= set(answer)):
+        unknown = Unknown("unparsable", "its answer does not describe an interpreter", (source.where,))
+        return _make_unknown_facts(choice, unknown)
+    if "distributions" not in answer:  # Python 2
+        unknown = Unknown("failed", f"Python {answer['version']} is too old to inspect", (source.where,))
+        return replace(_make_unknown_facts(choice, unknown), version=Known(str(answer["version"]), source))
+    facts: Dict[str, Any] = {field: Known(answer[key], source) for field, key in _ANSWER_KEYS.items()}
+    installed = {} if selection.without_packages else _read_installed(host, answer, source)
+    return PythonFacts(executable=choice.executable, chosen_by=choice.chosen_by, **facts, **installed)
+
+
+def _make_unknown_facts(choice: PythonChoice, reason: Fact[Any]) -> PythonFacts:
+    facts: Dict[str, Any] = dict.fromkeys((*_ANSWER_KEYS, *_INSTALLATION_FIELDS), reason)
+    return PythonFacts(executable=choice.executable, chosen_by=choice.chosen_by, **facts)
+
+
+def _read_installed(host: Host, answer: Mapping[str, Any], source: Source) -> Dict[str, Any]:
+    """Read the packages of the interpreter and what Python would load with them."""
+    installed = read_installation(host, answer)
+    pip: Tuple[Distribution, ...] = installed.named(("pip",))
+    path, glibcxx = find_libstdcxx(host, installed)
+    return {
+        "pip_version": Known(pip[0].version, source) if pip else Absent(("distribution pip",)),
+        "distributions": Known(installed.distributions, source),
+        "duplicate_owners": find_duplicate_owners(installed, source),
+        "frameworks": _read_frameworks(host, installed),
+        "extensions": collect_extensions(host, installed, source),
+        "libstdcxx_path": path,
+        "libstdcxx_glibcxx": glibcxx,
+        "kernels": collect_kernels(host, answer["prefix"]),
+    }
+
+
+def _read_frameworks(host: Host, installed: Installation) -> Fact[Tuple[FrameworkBuild, ...]]:
+    names = {framework_of(each.name) for each in installed.distributions} - {""}
+    if not names:
+        return Absent((f"distributions {', '.join(distribution_names())}",))
+    from envcheck.frameworks.installed import collect_frameworks  # not loaded where there is nothing to read
+
+    frameworks = tuple(framework(name) for name in framework_names() if name in names)
+    return Known(collect_frameworks(host, installed, frameworks), Source("file", installed.prefix))
 
 
 def collect_kernels(host: Host, prefix: str) -> Fact[Tuple[JupyterKernel, ...]]:
-    """Read kernel.json of every kernel that a Jupyter of this environment or user would list."""
-    folders = list(_folders(host, prefix))
-    kernels: List[JupyterKernel] = []
+    """Read kernel.json of every kernel that a Jupyter of this environment or user lists."""
+    folders = list(_list_kernel_folders(host, prefix))
+    kernels: Dict[str, JupyterKernel] = {}
     for folder in folders:
-        names = host.list_folder(folder)
-        for name in names.value if isinstance(names, Known) else ():
-            text = host.read_text(posixpath.join(folder, name, "kernel.json"))
-            python = parse_kernel(text.value) if isinstance(text, Known) else ""
-            if python and name not in [each.name for each in kernels]:
-                kernels.append(JupyterKernel(name, python))
-    return Known(tuple(kernels), Source("file", folders[0])) if kernels else Absent(tuple(folders))
+        for name in list_names(host, folder):
+            python = parse_kernel(get_value(host.read_text(posixpath.join(folder, name, "kernel.json"))) or "")
+            if python:
+                kernels.setdefault(name, JupyterKernel(name, python))
+    return Known(tuple(kernels.values()), Source("file", folders[0])) if kernels else Absent(tuple(folders))
 
 
 def parse_kernel(text: str) -> str:
-    """Return the program that a kernel.json starts, empty when it names none.
+    """Parse the program that a kernel.json starts, "" without one.
 
     Sample: '{"argv": ["/v/bin/python", "-m", "ipykernel_launcher", "-f", "{connection_file}"], "language": "python"}'
     """
@@ -167,7 +238,7 @@ def parse_kernel(text: str) -> str:
         return ""
 
 
-def _folders(host: Host, prefix: str) -> Iterator[str]:
+def _list_kernel_folders(host: Host, prefix: str) -> Iterator[str]:
     environment = host.environment()
     home = environment.get("HOME", "")
     yield from (f"{entry}/kernels" for entry in environment.get("JUPYTER_PATH", "").split(":") if entry.startswith("/"))
@@ -184,139 +255,56 @@ def _folders(host: Host, prefix: str) -> Iterator[str]:
         yield from ("/usr/local/share/jupyter/kernels", "/usr/share/jupyter/kernels")
 
 
-def collect_extensions(host: Host, installed: Installed, where: Source) -> Fact[Tuple[Extension, ...]]:
+def collect_extensions(host: Host, installed: Installation, source: Source) -> Fact[Tuple[Extension, ...]]:
     """Read the libraries that known extensions need: flash-attn, mmcv, apex, torchvision ..."""
-    known = cuda_data()["extensions"]
-    found = [
+    known = load_cuda_data()["extensions"]
+    extensions = tuple(
         extension
         for distribution in installed.distributions
-        if distribution.name in known
-        for pattern in known[distribution.name]
-        for extension in _read(host, distribution, pattern)
-    ]
-    return Known(tuple(found), where) if found else Absent(("distributions: " + ", ".join(sorted(known)),))
+        for pattern in known.get(distribution.name, ())
+        for extension in _read_extensions(host, distribution, pattern)
+    )
+    return Known(extensions, source) if extensions else Absent(("distributions: " + ", ".join(sorted(known)),))
 
 
-def _read(host: Host, distribution: Distribution, pattern: str) -> Iterator[Extension]:
-    needs = tuple(cuda_data()["extension_needs"])
+def _read_extensions(host: Host, distribution: Distribution, pattern: str) -> Iterator[Extension]:
+    prefixes = tuple(load_cuda_data()["extension_needs"])
     folder, name_pattern = posixpath.split(posixpath.join(distribution.location, pattern))
-    names = host.list_folder(folder)
-    for name in names.value if isinstance(names, Known) else ():
+    for name in list_names(host, folder):
         if fnmatch.fnmatchcase(name, name_pattern) and ".so" in name:
             path = posixpath.join(folder, name)
             elf = host.elf(path)
             if isinstance(elf, Known):
-                needed = tuple(each for each in elf.value.needed if each.startswith(needs))
+                needed = tuple(soname for soname in elf.value.needed if soname.startswith(prefixes))
                 yield Extension(distribution.name, path, needed)
 
 
-_SONAME = "libstdc++.so.6"
+_LIBSTDCXX = "libstdc++.so.6"
 
 
-def collect_libstdcxx(host: Host, installed: Installed) -> Tuple[Fact[str], Fact[str]]:
-    """Return the path of the copy and its newest GLIBCXX version: conda's beside its interpreter, else the system's."""
+def find_libstdcxx(host: Host, installed: Installation) -> Tuple[Fact[str], Fact[str]]:
+    """Return the path of the copy that Python loads and its newest GLIBCXX version: conda's, else the system's."""
     if host.system != "linux":
-        absent = Absent((f"{_SONAME} on {host.system}",))
+        absent = Absent((f"{_LIBSTDCXX} on {host.system}",))
         return absent, absent
     # A conda interpreter has an RPATH to this folder.
     folders = (posixpath.join(installed.base_prefix, "lib"),) if installed.is_conda else ()
-    found = Loader(host).find(_SONAME, rpath=folders)
-    if not isinstance(found, Known):
-        return found, found
-    path = found.value.path
-    return Known(path, found.source), _newest(host, path)
+    library = Loader(host).find(_LIBSTDCXX, rpath=folders)
+    if not isinstance(library, Known):
+        return library, library
+    path = library.value.path
+    return Known(path, library.source), _read_newest_glibcxx(host, path)
 
 
-def _newest(host: Host, path: str) -> Fact[str]:
-    version = parse_glibcxx(path)
+def _read_newest_glibcxx(host: Host, path: str) -> Fact[str]:
+    version = parse_libstdcxx_name(path)
     if version:
         return Known(version, Source("file", path))
     elf = host.elf(path)
     if not isinstance(elf, Known):
         return elf
-    defined = [numbers(name[len("GLIBCXX_") :]) for name in elf.value.versions_defined if _is_version(name)]
-    if not defined:
+    matches = [re.match(r"GLIBCXX_([\d.]+)$", name) for name in elf.value.versions_defined]
+    versions = [match.group(1) for match in matches if match]
+    if not versions:
         return Unknown("unparsable", f"{path} defines no GLIBCXX version", (path,))
-    return Known(".".join(map(str, max(defined))), elf.source)
-
-
-def _is_version(name: str) -> bool:
-    return re.match(r"GLIBCXX_[\d.]+$", name) is not None
-
-
-def parse_glibcxx(path: str) -> str:
-    """Read the newest GLIBCXX version off a real file name, empty when it does not tell.
-
-    Sample: 'libstdc++.so.6.0.30' -> 3.4.30: since GCC 4.1 the last numbers are the same, and reading the name
-    costs nothing beside reading the file.
-    """
-    match = re.search(r"libstdc\+\+\.so\.6\.0\.(\d+)$", path)
-    return f"3.4.{match.group(1)}" if match else ""
-
-
-_PLAIN = {
-    "version": "version",
-    "implementation": "implementation",
-    "bits": "bits",
-    "architecture": "machine",
-    "platform_tag": "platform",
-    "abi_tag": "abi",
-    "prefix": "prefix",
-    "kind": "kind",
-    "externally_managed": "externally_managed",
-    "user_site_enabled": "user_site_enabled",
-}
-_READ = ("pip_version", "distributions", "duplicate_owners", "frameworks", "extensions", "kernels")
-
-
-def collect_python(host: Host, selection: PythonSelection) -> PythonFacts:
-    """Choose an interpreter, let it describe itself isolated, and read what its packages say."""
-    choice = choose_python(host, selection)
-    if not isinstance(choice.answer, Known):
-        return _silent(choice, choice.answer)
-    told, source = choice.answer.value, choice.answer.source
-    if "version" not in told or ("distributions" in told and not set(_PLAIN.values()) <= set(told)):
-        return _silent(choice, Unknown("unparsable", "its answer describes no interpreter", (source.where,)))
-    if "distributions" not in told:  # Python 2
-        reason = Unknown("failed", f"Python {told['version']} is too old to be inspected", (source.where,))
-        return replaced(_silent(choice, reason), version=Known(str(told["version"]), source))
-    plain: Dict[str, Any] = {field: Known(told[key], source) for field, key in _PLAIN.items()}
-    installed = {} if selection.alone else _installation(host, told, source)
-    return PythonFacts(executable=choice.executable, chosen_by=choice.chosen_by, **plain, **installed)
-
-
-def _silent(choice: PythonChoice, reason: Fact[Any]) -> PythonFacts:
-    names = (*_PLAIN, *_READ, "libstdcxx_path", "libstdcxx_glibcxx")
-    unknown: Dict[str, Any] = dict.fromkeys(names, reason)
-    return PythonFacts(executable=choice.executable, chosen_by=choice.chosen_by, **unknown)
-
-
-def _installation(host: Host, told: Mapping[str, Any], source: Source) -> Dict[str, Any]:
-    """Read what is installed for the interpreter."""
-    installed = read_installed(host, told)
-    path, glibcxx = collect_libstdcxx(host, installed)
-    return {
-        "pip_version": _version_of(installed, "pip", source),
-        "distributions": Known(installed.distributions, source),
-        "duplicate_owners": duplicate_owners(installed, source),
-        "frameworks": _frameworks(host, installed),
-        "extensions": collect_extensions(host, installed, source),
-        "libstdcxx_path": path,
-        "libstdcxx_glibcxx": glibcxx,
-        "kernels": collect_kernels(host, told["prefix"]),
-    }
-
-
-def _frameworks(host: Host, installed: Installed) -> Fact[Tuple[FrameworkBuild, ...]]:
-    there = {framework_of(each.name) for each in installed.distributions} - {""}
-    if not there:
-        return Absent((f"distributions {', '.join(distribution_names())}",))
-    from envcheck.frameworks.installed import collect_frameworks  # not loaded where there is nothing to read
-
-    known = tuple(framework(name) for name in framework_names() if name in there)
-    return Known(collect_frameworks(host, installed, known), Source("file", installed.prefix))
-
-
-def _version_of(installed: Installed, name: str, source: Source) -> Fact[str]:
-    found: Tuple[Distribution, ...] = installed.named((name,))
-    return Known(found[0].version, source) if found else Absent((f"distribution {name}",))
+    return Known(max(versions, key=numbers), elf.source)

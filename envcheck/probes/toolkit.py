@@ -1,12 +1,12 @@
-"""Find every CUDA Toolkit on the machine, read its versions, and tell which one wins for whom."""
+"""Find every CUDA Toolkit on the machine, read its versions, and find which one PATH and variables choose."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Dict, List, Mapping, Optional, Tuple
+from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 
-from envcheck.host.process import run_together
+from envcheck.host.process import run_concurrently
 from envcheck.host.protocol import Completed, Host
 from envcheck.model import (
     Absent,
@@ -17,81 +17,232 @@ from envcheck.model import (
     ToolkitInstall,
     Unknown,
     dataclass,
+    get_value,
     major_minor,
-    replaced,
-    value_of,
+    replace,
 )
-from envcheck.probes.compilers import read_compiler_version, version_command
-from envcheck.probes.toolkit_places import (
-    ROOT_VARIABLES,
-    Place,
-    base_name,
-    find_places,
-    join,
-    parent,
-    place_at,
-    roots_on_library_path,
+from envcheck.probes.compilers import explain_missing_version, make_version_command, read_version_answer
+from envcheck.probes.paths import (
+    get_base_name,
+    get_multiarch_triple,
+    get_parent,
+    join_path,
+    list_folders_in,
+    list_names,
+    resolve_existing,
 )
+
+# NVIDIA and the frameworks use CUDA_HOME and CUDA_PATH; module systems set the others.
+ROOT_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "EBROOTCUDA", "CRAY_CUDATOOLKIT_DIR")
+_CUDA_HOME = ROOT_VARIABLES[:2]
+_SYSTEM_ROOTS = ("", "/", "/usr", "/usr/local")  # their lib folders are common on LD_LIBRARY_PATH
+_DEBIAN_ROOTS = ("/usr/lib/nvidia-cuda-toolkit", "/usr/lib/cuda")
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder that may hold a toolkit, and the folders of its parts."""
+
+    root: str  # real path
+    origin: str  # as ToolkitInstall.origin
+    programs: Tuple[str, ...]
+    headers: Tuple[str, ...]
+    libraries: Tuple[str, ...]
+    libdevice: Tuple[str, ...]
+    version_files: Tuple[str, ...]  # folders of version.json and version.txt
+
+
+def find_places(host: Host) -> Tuple[Place, ...]:
+    """Return each existing place once, by its real path, whether it holds a toolkit or not."""
+    places: Dict[str, Place] = {}
+    debian = find_debian_place(host)
+    for root, origin in _list_candidates(host):
+        real = get_value(host.real_path(root))
+        if real is not None and real not in places and not (debian and _is_debian(real)):
+            places[real] = _make_place(host, real, origin)
+    return (*places.values(), *([debian] if debian else []), *_find_wheel_places(host))
+
+
+def find_debian_place(host: Host) -> Optional[Place]:
+    """Return the place of Debian's nvidia-cuda-toolkit, whose files are spread over /usr."""
+    roots = [root for root in _DEBIAN_ROOTS if host.system == "linux" and isinstance(host.real_path(root), Known)]
+    if not roots:
+        return None
+    toolkit, cuda = _DEBIAN_ROOTS
+    return Place(
+        root=roots[0],
+        origin="debian",
+        programs=(f"{toolkit}/bin", "/usr/bin"),
+        headers=("/usr/include",),
+        libraries=(f"/usr/lib/{get_multiarch_triple(host)}",),
+        libdevice=(f"{toolkit}/libdevice", f"{cuda}/nvvm/libdevice"),
+        version_files=(cuda,),
+    )
+
+
+def list_roots_on_library_path(host: Host) -> Tuple[str, ...]:
+    """Return the folders whose lib64, lib or targets/*/lib folder is on LD_LIBRARY_PATH, as written."""
+    roots = []
+    for folder in list_folders_in(host, "LD_LIBRARY_PATH"):
+        match = re.search(r"^(.*?)/+(?:targets/[^/]+/lib|extras/CUPTI/lib64|lib(?:64)?)(?:/stubs)?/*$", folder)
+        if match and match.group(1) not in _SYSTEM_ROOTS:
+            roots.append(match.group(1))
+    # stat before realpath: resolving the links of ten thousand stale entries takes a second
+    return tuple(root for root in dict.fromkeys(roots) if isinstance(host.status(root), Known))
+
+
+def list_site_packages(host: Host) -> Tuple[str, ...]:
+    """Return the existing site-packages folders of the active venv and conda environment.
+
+    LD_LIBRARY_PATH may add wheels of an inactive environment: .../site-packages/nvidia/cudnn/lib.
+    """
+    folders: List[str] = []
+    for prefix in filter(None, map(host.environment().get, ("VIRTUAL_ENV", "CONDA_PREFIX"))):
+        if host.system == "windows":
+            folders.append(join_path(host, prefix, "Lib", "site-packages"))
+        else:
+            library = join_path(host, prefix, "lib")
+            pythons = [name for name in list_names(host, library) if name.startswith("python")]
+            folders += [join_path(host, library, name, "site-packages") for name in pythons]
+    matches = [
+        re.search(r"^(.+/(?:site|dist)-packages)/(?:nvidia|tensorrt_libs)\b", folder)
+        for folder in list_folders_in(host, "LD_LIBRARY_PATH")
+    ]
+    folders += [match.group(1) for match in matches if match]
+    return tuple(dict.fromkeys(resolve_existing(host, folders)))
+
+
+def _list_candidates(host: Host) -> Iterator[Tuple[str, str]]:
+    """Yield (root, origin) of every place where installers and users put toolkits."""
+    if host.system == "windows":
+        yield from _list_children(host, r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA", "v", "program-files")
+    else:
+        yield from _list_children(host, "/usr/local", "cuda", "usr-local")
+        yield from _list_children(host, "/opt", "cuda", "opt")
+        yield from _list_hpc_sdks(host)
+    environment = host.environment()
+    if environment.get("CONDA_PREFIX"):
+        conda = environment["CONDA_PREFIX"]
+        yield (join_path(host, conda, "Library") if host.system == "windows" else conda), "conda"
+    for root in filter(None, map(environment.get, ROOT_VARIABLES)):
+        yield root, "environment"
+    for root in list_roots_on_library_path(host):
+        if "-packages/" not in root:  # _find_wheel_places finds the folders of wheels
+            yield root, "environment"
+
+
+def _list_children(host: Host, folder: str, prefix: str, origin: str) -> Iterator[Tuple[str, str]]:
+    for name in list_names(host, folder):
+        if name.startswith(prefix):
+            yield join_path(host, folder, name), origin
+
+
+def _list_hpc_sdks(host: Host) -> Iterator[Tuple[str, str]]:
+    # /opt/nvidia/hpc_sdk/Linux_x86_64/24.5/cuda/12.4; its math libraries are elsewhere
+    for system, _ in _list_children(host, "/opt/nvidia/hpc_sdk", "Linux_", "hpc-sdk"):
+        for release, _ in _list_children(host, system, "", "hpc-sdk"):
+            for root, origin in _list_children(host, release + "/cuda", "", "hpc-sdk"):
+                if re.search(r"/\d+\.\d+$", root):
+                    yield root, origin
+
+
+def _find_wheel_places(host: Host) -> Iterator[Place]:
+    for folder in list_site_packages(host):
+        nvidia = join_path(host, folder, "nvidia")
+        names = list_names(host, nvidia)
+        for name in names:
+            if re.search(r"^cu\d+$", name):  # from CUDA 13 on all wheels share one folder
+                yield _make_place(host, join_path(host, nvidia, name), "wheels")
+        if "cuda_runtime" in names or "cuda_nvcc" in names:
+            yield _make_place_of_separate_wheels(host, nvidia)
+
+
+def _make_place_of_separate_wheels(host: Host, root: str) -> Place:
+    # CUDA 11 and 12: one folder per wheel, and none has nvcc
+    runtime, nvcc = join_path(host, root, "cuda_runtime"), join_path(host, root, "cuda_nvcc")
+    return Place(
+        root=root,
+        origin="wheels",
+        programs=(join_path(host, nvcc, "bin"),),
+        headers=(join_path(host, runtime, "include"),),
+        libraries=(join_path(host, runtime, "bin" if host.system == "windows" else "lib"),),
+        libdevice=(join_path(host, nvcc, "nvvm", "libdevice"),),
+        version_files=(),
+    )
+
+
+def _make_place(host: Host, root: str, origin: str) -> Place:
+    def below(*names: str) -> Tuple[str, ...]:
+        return tuple(join_path(host, root, name) for name in names)
+
+    targets = join_path(host, root, "targets")
+    names = list_names(host, targets) if origin in ("conda", "wheels") else ()
+    is_windows = host.system == "windows"
+    return Place(
+        root=root,
+        origin=origin,
+        programs=below("bin", "bin\\x64") if is_windows else below("bin"),
+        headers=(*below("include"), *(join_path(host, targets, name, "include") for name in names)),
+        libraries=(
+            *(below("bin", "bin\\x64", "bin\\x86_64") if is_windows else below("lib64", "lib")),
+            *(join_path(host, targets, name, "lib") for name in names),
+        ),
+        # conda's cudatoolkit (up to 11.8) has libdevice.10.bc among the libraries
+        libdevice=(join_path(host, root, "nvvm", "libdevice"), *(below("lib") if origin == "conda" else ())),
+        version_files=(root,),
+    )
+
+
+def _is_debian(root: str) -> bool:
+    return root in _DEBIAN_ROOTS or root == "/usr"
+
 
 _CUDART = r"^(libcudart\.so\.[\d.]+|cudart64_\d+\.dll|libcudart\.[\d.]+\.dylib)$"
-_LIBDEVICE = r"^libdevice\.(10|compute_\d+\.10)\.bc$"  # one file for all architectures since CUDA 9.0
+_LIBDEVICE = r"^libdevice\.(10|compute_\d+\.10)\.bc$"  # bitcode that XLA and clang need; one file since CUDA 9.0
 
 
-def find_tool(host: Host, folders: Tuple[str, ...], name: str) -> Fact[str]:
-    """Return the first program of that name; unknown when what bears it cannot be run."""
+def _find_tool(host: Host, folders: Tuple[str, ...], name: str) -> Fact[str]:
+    """Return the first program of that name; unknown where the file cannot be executed."""
     suffix = ".exe" if host.system == "windows" else ""
     tried: List[str] = []
-    unusable: Optional[Unknown] = None
+    problem: Optional[Unknown] = None
     for folder in folders:
-        path = join(host, folder, name + suffix)
+        path = join_path(host, folder, name + suffix)
         status = host.status(path)
         if isinstance(status, Known) and status.value.kind != "file":
-            unusable = Unknown("failed", f"{path} is a {status.value.kind}, not a program", (path,))
+            problem = Unknown("failed", f"{path} is a {status.value.kind}, not a program", (path,))
         elif isinstance(status, Known) and host.system != "windows" and "x" not in status.value.mode:
-            unusable = Unknown("denied", f"{path} is not executable", (path,))
+            problem = Unknown("denied", f"{path} is not executable", (path,))
         elif isinstance(status, Known):
             return Known(path, Source("file", path))
         elif isinstance(status, Unknown):
-            unusable = status
+            problem = status
         tried.append(path)
-    return unusable or Absent(tuple(tried))
+    return problem or Absent(tuple(tried))
 
 
-def find_cudart(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
-    """Return the real file of the newest libcudart in the first folder that has one."""
-    return _find_by_pattern(host, folders, _CUDART)
-
-
-def find_libdevice(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
-    """Return libdevice's bitcode, which XLA and clang need."""
-    return _find_by_pattern(host, folders, _LIBDEVICE)
-
-
-def _find_by_pattern(host: Host, folders: Tuple[str, ...], pattern: str) -> Fact[str]:
+def _find_newest(host: Host, folders: Tuple[str, ...], pattern: str) -> Fact[str]:
+    """Return the real file of the newest matching name in the first folder that has one."""
     unread: Optional[Unknown] = None
     for folder in folders:
         names = host.list_folder(folder)
         if isinstance(names, Unknown):
             unread = names
-        matching = [name for name in names.value if re.search(pattern, name)] if isinstance(names, Known) else []
-        for name in sorted(matching, key=_numbers, reverse=True):
-            real = host.real_path(join(host, folder, name))
+        matching = [name for name in get_value(names) or () if re.search(pattern, name)]
+        for name in sorted(matching, key=lambda name: [int(part) for part in re.findall(r"\d+", name)], reverse=True):
+            real = host.real_path(join_path(host, folder, name))
             if isinstance(real, Known):
                 return real
     return unread or Absent(folders)
 
 
-def _numbers(name: str) -> List[int]:
-    return [int(number) for number in re.findall(r"\d+", name)]
-
-
-# CUDA_VERSION stands within the first 16 KB of cuda.h in CUDA 11.8, 12.9, 13.0 and 13.5, of more than 800 KB.
+# CUDA_VERSION is in the first 16 KB of cuda.h, which has more than 800 KB, in CUDA 11.8, 12.9, 13.0 and 13.5.
 _HEADER_BYTES = 1 << 16
 _HEADERS = (("cuda.h", "CUDA_VERSION"), ("cuda_runtime_api.h", "CUDART_VERSION"))
 
 
 def parse_version_json(text: str) -> Optional[Mapping[str, str]]:
-    """Return component -> version; the key "cuda" is the toolkit itself. None when it is not that.
+    """Parse version.json into component -> version; the key "cuda" is the toolkit. None without it.
 
     {
        "cuda" : {
@@ -115,12 +266,12 @@ def parse_version_json(text: str) -> Optional[Mapping[str, str]]:
     if not isinstance(loaded, dict):
         return None
     versions = {name: str(entry.get("version")) for name, entry in loaded.items() if isinstance(entry, dict)}
-    found = {name: version for name, version in versions.items() if re.search(r"^\d+(\.\d+)+$", version)}
-    return found if "cuda" in found else None
+    valid = {name: version for name, version in versions.items() if re.search(r"^\d+(\.\d+)+$", version)}
+    return valid if "cuda" in valid else None
 
 
 def parse_version_txt(text: str) -> Optional[str]:
-    """Return the version in a version.txt; patch lines number the patch, not the toolkit.
+    """Parse the toolkit version in version.txt; patch lines have the number of a patch.
 
     CUDA Version 10.0.130
     CUDA Patch Version 10.0.130.1
@@ -130,7 +281,7 @@ def parse_version_txt(text: str) -> Optional[str]:
 
 
 def parse_cuda_define(text: str, macro: str) -> Optional[str]:
-    """Return the version a header defines as an integer: 1000 for a major, 10 for a minor version.
+    """Parse a version that a header defines as an integer: 1000 per major, 10 per minor version.
 
     #define CUDA_VERSION 13000
     """
@@ -139,10 +290,10 @@ def parse_cuda_define(text: str, macro: str) -> Optional[str]:
 
 
 def parse_cudart_name(name: str) -> Optional[str]:
-    """Return the version in the name of libcudart's real file, None when it tells only the major.
+    """Parse the version in the real name of libcudart; None where it has only the major.
 
-    libcudart.so.13.0.96 -> 13.0, libcudart.so.9.0 -> 9.0, libcudart.so.12 and libcudart.so.11.0 (all of
-    CUDA 11 bears that soname) -> None
+    libcudart.so.13.0.96 -> 13.0, libcudart.so.9.0 -> 9.0, libcudart.so.12 and libcudart.so.11.0 (the soname in all of
+    CUDA 11) -> None
     """
     match = re.search(r"^libcudart\.so\.(\d+)\.(\d+)(\.\d+)?$", name)
     if match is None or (match.group(1) == "11" and match.group(3) is None):
@@ -151,11 +302,11 @@ def parse_cudart_name(name: str) -> Optional[str]:
 
 
 def read_version_files(host: Host, folders: Tuple[str, ...]) -> Tuple[Fact[str], Fact[str]]:
-    """Return (toolkit version, nvcc build) from the first version.json or version.txt there is."""
+    """Return (toolkit version, nvcc build) from the first version.json or version.txt."""
     tried = []
     for folder in folders:
-        for name, read in (("version.json", _from_json), ("version.txt", _from_txt)):
-            path = join(host, folder, name)
+        for name, read in (("version.json", _read_version_json), ("version.txt", _read_version_txt)):
+            path = join_path(host, folder, name)
             text = host.read_text(path)
             if not isinstance(text, Absent):
                 return (text, text) if isinstance(text, Unknown) else read(path, text.value)
@@ -163,12 +314,29 @@ def read_version_files(host: Host, folders: Tuple[str, ...]) -> Tuple[Fact[str],
     return Absent(tuple(tried)), Absent(tuple(tried))
 
 
-def read_header_version(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
-    """Return the version that cuda.h defines, or cuda_runtime_api.h where cuda.h is not installed."""
+def _read_version_json(path: str, text: str) -> Tuple[Fact[str], Fact[str]]:
+    versions = parse_version_json(text)
+    if versions is None:
+        reason = Unknown("unparsable", f"{path} contains no CUDA version", (path,))
+        return reason, reason
+    toolkit = Known(versions["cuda"], Source("file", path, f"CUDA SDK {versions['cuda']}"))
+    nvcc = versions.get("cuda_nvcc")
+    return toolkit, Known(nvcc, Source("file", path, f"CUDA NVCC {nvcc}")) if nvcc else Absent((path,))
+
+
+def _read_version_txt(path: str, text: str) -> Tuple[Fact[str], Fact[str]]:
+    version = parse_version_txt(text)
+    if version is None:
+        return Unknown("unparsable", f"{path} contains no CUDA version", (path,)), Absent((path,))
+    return Known(version, Source("file", path, "; ".join(text.split("\n")).strip("; ")[:200])), Absent((path,))
+
+
+def _read_header_version(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
+    """Return the version in cuda.h, or in cuda_runtime_api.h where cuda.h is not installed."""
     tried, unread = [], None
     for folder in folders:
         for name, macro in _HEADERS:
-            path = join(host, folder, name)
+            path = join_path(host, folder, name)
             text = host.read_text(path, _HEADER_BYTES)
             version = parse_cuda_define(text.value, macro) if isinstance(text, Known) else None
             if version is not None:
@@ -179,60 +347,43 @@ def read_header_version(host: Host, folders: Tuple[str, ...]) -> Fact[str]:
     return unread or Absent(tuple(tried))
 
 
-def cudart_version(path: Fact[str]) -> Fact[str]:
-    """Return the version the name of libcudart's real file tells."""
+def read_cudart_version(path: Fact[str]) -> Fact[str]:
+    """Return the version in the real name of libcudart."""
     if not isinstance(path, Known):
         return path
-    version = parse_cudart_name(base_name(path.value))
+    name = get_base_name(path.value)
+    version = parse_cudart_name(name)
     if version is None:
-        return Unknown("unparsable", f"the name {base_name(path.value)} does not tell the minor version", (path.value,))
+        return Unknown("unparsable", f"the file name {name} has no minor version", (path.value,))
     return Known(version, Source("file", path.value))
 
 
-def _from_json(path: str, text: str) -> Tuple[Fact[str], Fact[str]]:
-    versions = parse_version_json(text)
-    if versions is None:
-        reason = Unknown("unparsable", f"{path} tells no CUDA version", (path,))
-        return reason, reason
-    toolkit = Known(versions["cuda"], Source("file", path, f"CUDA SDK {versions['cuda']}"))
-    nvcc = versions.get("cuda_nvcc")
-    return toolkit, Known(nvcc, Source("file", path, f"CUDA NVCC {nvcc}")) if nvcc else Absent((path,))
-
-
-def _from_txt(path: str, text: str) -> Tuple[Fact[str], Fact[str]]:
-    version = parse_version_txt(text)
-    if version is None:
-        return Unknown("unparsable", f"{path} tells no CUDA version", (path,)), Absent((path,))
-    return Known(version, Source("file", path, "; ".join(text.split("\n")).strip("; ")[:200])), Absent((path,))
-
-
-_WRAPPERS = 4  # a wrapper of a wrapper of a wrapper is already odd
+_MAX_WRAPPERS = 4
 _WRAPPER_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class NvccOnPath:
-    """The nvcc a shell would start, the real program behind it, and the root of its toolkit."""
+    """The nvcc that a shell starts, the real program behind it, and the root of its toolkit."""
 
     found: Fact[str]
     real: Fact[str]
     root: Fact[str]
 
 
-def nvcc_on_path(host: Host) -> NvccOnPath:
-    """Find nvcc on PATH and follow links and wrapper scripts to its toolkit."""
+def _find_nvcc_on_path(host: Host) -> NvccOnPath:
     found = host.find_program("nvcc")
     if not isinstance(found, Known):
         return NvccOnPath(found, found, found)
-    real = real_nvcc(host, found.value)
-    return NvccOnPath(found, real, _root_of(real))
+    real = _resolve_nvcc(host, found.value)
+    return NvccOnPath(found, real, _find_root(real))
 
 
-def real_nvcc(host: Host, path: str) -> Fact[str]:
+def _resolve_nvcc(host: Host, path: str) -> Fact[str]:
     """Follow links and wrapper scripts: Debian's /usr/bin/nvcc only starts the real one."""
-    here = path
-    for _ in range(_WRAPPERS):
-        real = host.real_path(here)
+    current = path
+    for _ in range(_MAX_WRAPPERS):
+        real = host.real_path(current)
         if not isinstance(real, Known):
             return real
         head = host.read_bytes(real.value, _WRAPPER_BYTES)
@@ -240,12 +391,12 @@ def real_nvcc(host: Host, path: str) -> Fact[str]:
         target = parse_nvcc_wrapper(script, host.environment()) if script.startswith("#!") else None
         if target is None:
             return Known(real.value, Source("file", path, f"-> {real.value}" if real.value != path else ""))
-        here = target
-    return Unknown("failed", f"{path} leads from wrapper to wrapper", (path,))
+        current = target
+    return Unknown("failed", f"{path} is a wrapper script that starts only other wrapper scripts", (path,))
 
 
 def parse_nvcc_wrapper(script: str, environment: Mapping[str, str]) -> Optional[str]:
-    """Return the nvcc a wrapper script starts, variables it uses expanded.
+    """Parse the nvcc that a wrapper script starts, with its variables expanded.
 
     Debian's /usr/bin/nvcc (nvidia-cuda-toolkit 11.8.89~11.8.0-5~deb12u1):
         #!/bin/sh
@@ -257,10 +408,21 @@ def parse_nvcc_wrapper(script: str, environment: Mapping[str, str]) -> Optional[
     return match.group(1) if match else None
 
 
-def parse_nvcc_version(text: str) -> Optional[Tuple[str, str]]:
-    """Return (release, build) from the output of `nvcc --version`, None when it is not that.
+def _find_root(real: Fact[str]) -> Fact[str]:
+    if not isinstance(real, Known):
+        return real
+    folder = get_parent(real.value)
+    if not get_base_name(real.value).startswith("nvcc") or get_base_name(folder).lower() not in ("bin", "x64"):
+        # ccache links the names of compilers to itself
+        return Unknown("unparsable", f"{real.value} is not in the bin folder of a toolkit", (real.value,))
+    root = get_parent(folder if get_base_name(folder).lower() == "bin" else get_parent(folder))
+    return Known(root or "/", Source("file", real.value))
 
-    The build is nvcc's own number, not the toolkit's patch level: 11.5.1 brings V11.5.119.
+
+def parse_nvcc_version(text: str) -> Optional[Tuple[str, str]]:
+    """Parse (release, build) in the output of `nvcc --version`.
+
+    The build is nvcc's own number, not the toolkit's patch level: 11.5.1 has V11.5.119.
 
         nvcc: NVIDIA (R) Cuda compiler driver
         Copyright (c) 2005-2025 NVIDIA Corporation
@@ -272,69 +434,50 @@ def parse_nvcc_version(text: str) -> Optional[Tuple[str, str]]:
     return (match.group(1), match.group(2)) if match else None
 
 
-def read_nvcc_version(answer: Fact[Completed], command: str) -> Tuple[Fact[str], Fact[str]]:
-    """Return (release, build) facts from a finished `nvcc --version`."""
+def read_nvcc_answer(answer: Fact[Completed], command: str) -> Tuple[Fact[str], Fact[str]]:
+    """Return (release, build) from a finished `nvcc --version`."""
     if not isinstance(answer, Known):
         return answer, answer
     versions = parse_nvcc_version(answer.value.stdout)
     if versions is None:
-        reason = _no_version(answer.value, command)
+        reason = explain_missing_version("nvcc", answer.value, command)
         return reason, reason
     release, build = versions
     source = Source("command", command, f"release {release}, V{build}")
     return Known(release, source), Known(build, source)
 
 
-def _no_version(done: Completed, command: str) -> Unknown:
-    if done.returncode < 0:
-        return Unknown("crashed", f"nvcc was ended by signal {-done.returncode}", (command,))
-    said = (done.stderr or done.stdout).strip()[:200]
-    if done.returncode != 0:
-        return Unknown("failed", f"nvcc ended with status {done.returncode}: {said!r}", (command,))
-    return Unknown("unparsable", f"nvcc printed no release: {said!r}", (command,))
-
-
-def _root_of(real: Fact[str]) -> Fact[str]:
-    if not isinstance(real, Known):
-        return real
-    folder = parent(real.value)
-    if not base_name(real.value).startswith("nvcc") or base_name(folder).lower() not in ("bin", "x64"):
-        # ccache stands in for compilers by a link of their name
-        return Unknown("unparsable", f"{real.value} does not lie in a toolkit's bin folder", (real.value,))
-    root = parent(folder if base_name(folder).lower() == "bin" else parent(folder))
-    return Known(root or "/", Source("file", real.value))
-
-
-def nvcc_host_compiler(host: Host, nvcc: str) -> Fact[str]:
+def find_host_compiler(host: Host, nvcc: str) -> Fact[str]:
     """Return the host compiler of the real program `nvcc`.
 
-    The order is nvcc's own, as its -dryrun shows (11.8, 13.0): the last -ccbin, with NVCC_APPEND_FLAGS
-    after NVCC_PREPEND_FLAGS; NVCC_CCBIN; compiler-bindir in nvcc.profile; a gcc beside nvcc, since nvcc
-    puts its own folder ahead of PATH (Debian's package relies on it); gcc on PATH.
+    In the order of nvcc, as its -dryrun shows (11.8, 13.0): the last -ccbin, with NVCC_APPEND_FLAGS after
+    NVCC_PREPEND_FLAGS; NVCC_CCBIN; compiler-bindir in nvcc.profile; a gcc beside nvcc, since nvcc puts its own folder
+    ahead of PATH (Debian's package relies on it); gcc on PATH.
     """
     environment = host.environment()
     for variable in ("NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS"):
-        chosen = parse_ccbin(environment.get(variable, ""))
+        chosen = parse_ccbin(environment[variable]) if environment.get(variable) else None
         if chosen:
-            return _named(host, chosen, variable)
+            return _find_named_compiler(host, chosen, variable)
     if environment.get("NVCC_CCBIN"):
-        return _named(host, environment["NVCC_CCBIN"], "NVCC_CCBIN")
+        return _find_named_compiler(host, environment["NVCC_CCBIN"], "NVCC_CCBIN")
     if host.system == "windows":
         return host.find_program("cl")
-    return _from_profile(host, parent(nvcc)) or _beside(host, parent(nvcc)) or host.find_program("gcc")
+    folder = get_parent(nvcc)
+    return _find_profile_compiler(host, folder) or _find_compiler_in(host, folder) or host.find_program("gcc")
 
 
 def parse_ccbin(flags: str) -> Optional[str]:
-    """Return the last host compiler in a string of nvcc options.
+    """Parse the last host compiler in a string of nvcc options.
 
     -allow-unsupported-compiler -ccbin /usr/bin/g++-12
     --compiler-bindir=/opt/gcc-11/bin
     """
-    import shlex
+    import shlex  # most environments do not set these flags
 
     try:
         words = shlex.split(flags)
-    except ValueError:  # an unclosed quote: nvcc itself would stop at it
+    except ValueError:  # an unclosed quote, which nvcc rejects
         words = flags.split()
     chosen: List[str] = []
     for index, word in enumerate(words):
@@ -345,7 +488,7 @@ def parse_ccbin(flags: str) -> Optional[str]:
 
 
 def parse_profile_bindir(text: str) -> Optional[str]:
-    """Return compiler-bindir from an nvcc.profile; lines that begin with # are comments.
+    """Parse compiler-bindir in an nvcc.profile; # starts a comment.
 
     TOP              = $(_HERE_)/..
     compiler-bindir  = /usr/lib/nvidia-cuda-toolkit/bin
@@ -354,173 +497,155 @@ def parse_profile_bindir(text: str) -> Optional[str]:
     return match.group(1) if match else None
 
 
-def _named(host: Host, chosen: str, variable: str) -> Fact[str]:
-    """Follow what -ccbin accepts: a compiler's path, the folder of a gcc, or a name on PATH."""
+def _find_named_compiler(host: Host, chosen: str, variable: str) -> Fact[str]:
+    """Resolve an argument of -ccbin: the path of a compiler, the folder of a gcc, or a name on PATH."""
     if "/" not in chosen and "\\" not in chosen:
         path = host.find_program(chosen)
         return path if isinstance(path, Known) else Absent((f"{variable} names {chosen}, which is not on PATH",))
     status = host.status(chosen)
     if isinstance(status, Known) and status.value.kind == "folder":
-        chosen = join(host, chosen, "gcc")
+        chosen = join_path(host, chosen, "gcc")
         status = host.status(chosen)
     if isinstance(status, Absent):
         return Absent((f"{variable} names {chosen}, which is not there",))
     return Known(chosen, Source("env", variable)) if isinstance(status, Known) else status
 
 
-def _from_profile(host: Host, folder: str) -> Optional[Fact[str]]:
-    profile = join(host, folder, "nvcc.profile")
-    text = host.read_text(profile)
-    bindir = parse_profile_bindir(text.value) if isinstance(text, Known) else None
+def _find_profile_compiler(host: Host, folder: str) -> Optional[Fact[str]]:
+    profile = join_path(host, folder, "nvcc.profile")
+    bindir = parse_profile_bindir(get_value(host.read_text(profile)) or "")
     if bindir is None:
         return None
-    bindir = bindir.replace("$(_HERE_)", folder).replace("$(TOP)", parent(folder))
-    return Known(join(host, bindir, "gcc"), Source("file", profile, f"compiler-bindir = {bindir}"))
+    bindir = bindir.replace("$(_HERE_)", folder).replace("$(TOP)", get_parent(folder))
+    return Known(join_path(host, bindir, "gcc"), Source("file", profile, f"compiler-bindir = {bindir}"))
 
 
-def _beside(host: Host, folder: str) -> Optional[Fact[str]]:
-    status = host.status(join(host, folder, "gcc"))
+def _find_compiler_in(host: Host, folder: str) -> Optional[Fact[str]]:
+    path = join_path(host, folder, "gcc")
+    status = host.status(path)
     if isinstance(status, Known) and status.value.kind == "file":
-        return Known(join(host, folder, "gcc"), Source("file", join(host, folder, "gcc"), "beside nvcc"))
+        return Known(path, Source("file", path, "beside nvcc"))
     return None
 
 
-_CUDA_HOME = ("CUDA_HOME", "CUDA_PATH")
-_VARIABLES = (*ROOT_VARIABLES, "LD_LIBRARY_PATH")
-
-
 def collect_toolkits(host: Host) -> ToolkitFacts:
-    """Read every toolkit from its files; run only the nvcc whose version its files do not tell."""
-    on_path = nvcc_on_path(host)
-    read = [_read(host, place) for place in _places(host, on_path)]
-    installs = [install for install in read if install]
-    compiler = _host_compiler(host, on_path, installs)
+    """Read every toolkit from its files; run nvcc only where the files have no version, and the one on PATH."""
+    on_path = _find_nvcc_on_path(host)
+    installs = [install for install in (_read_place(host, place) for place in _list_places(host, on_path)) if install]
+    nvccs = [get_value(fact) for fact in (on_path.real, *(install.nvcc_path for install in installs))]
+    nvcc = next(filter(None, nvccs), None)
+    compiler: Fact[str] = find_host_compiler(host, nvcc) if nvcc else Absent(("nvcc",))
     installs, compiler_version = _run_programs(host, on_path, installs, compiler)
+    cuda_home = _read_cuda_home(host)
     return ToolkitFacts(
-        installs=_all(installs),
+        installs=_make_installs_fact(installs),
         nvcc_on_path=on_path.real,
         root_on_path=on_path.root,
         usr_local_cuda=host.real_path("/usr/local/cuda"),
-        cuda_home=_cuda_home(host),
-        cuda_home_root=_cuda_home_root(host),
-        roots_on_library_path=_library_path(host, installs),
+        cuda_home=cuda_home,
+        cuda_home_root=host.real_path(cuda_home.value) if isinstance(cuda_home, Known) else cuda_home,
+        roots_on_library_path=_find_installs_on_library_path(host, installs),
         ptxas_on_path=host.find_program("ptxas"),
         nvcc_host_compiler=compiler,
         nvcc_host_compiler_version=compiler_version,
     )
 
 
-def _places(host: Host, on_path: NvccOnPath) -> List[Place]:
+def _list_places(host: Host, on_path: NvccOnPath) -> List[Place]:
     """Return every place, the one on PATH first."""
     places = list(find_places(host))
-    root = value_of(on_path.root)
+    root = get_value(on_path.root)
     if root is None:
         return places
-    winner = next((place for place in places if parent(value_of(on_path.real) or "") in place.programs), None)
-    winner = winner or place_at(host, root, "path")
-    return [winner, *(place for place in places if place.root != winner.root)]
+    folder = get_parent(get_value(on_path.real) or "")
+    first = next((place for place in places if folder in place.programs), None)
+    first = first or (find_debian_place(host) if _is_debian(root) else None) or _make_place(host, root, "path")
+    return [first, *(place for place in places if place.root != first.root)]
 
 
-def _read(host: Host, place: Place) -> Optional[ToolkitInstall]:
-    """Read what the files of a place tell; None when no toolkit is there."""
-    cudart = find_cudart(host, place.libraries)
+def _read_place(host: Host, place: Place) -> Optional[ToolkitInstall]:
+    """Read the files of a place; None where it holds no toolkit."""
     version_file, nvcc_build = read_version_files(host, place.version_files)
     install = ToolkitInstall(
         root=place.root,
         origin=place.origin,
-        nvcc_path=find_tool(host, place.programs, "nvcc"),
+        nvcc_path=_find_tool(host, place.programs, "nvcc"),
         nvcc_build=nvcc_build,
         version_file=version_file,
-        header_version=read_header_version(host, place.headers),
-        cudart_path=cudart,
-        ptxas_path=find_tool(host, place.programs, "ptxas"),
-        libdevice_path=find_libdevice(host, place.libdevice),
+        header_version=_read_header_version(host, place.headers),
+        cudart_path=_find_newest(host, place.libraries, _CUDART),
+        ptxas_path=_find_tool(host, place.programs, "ptxas"),
+        libdevice_path=_find_newest(host, place.libdevice, _LIBDEVICE),
     )
-    signs = (install.nvcc_path, install.version_file, install.header_version, install.cudart_path, install.ptxas_path)
-    if not any(isinstance(sign, Known) for sign in signs):
-        return None
-    return install
+    parts = (install.nvcc_path, install.version_file, install.header_version, install.cudart_path, install.ptxas_path)
+    return install if any(isinstance(part, Known) for part in parts) else None
 
 
 def _run_programs(
     host: Host, on_path: NvccOnPath, installs: List[ToolkitInstall], compiler: Fact[str]
 ) -> Tuple[List[ToolkitInstall], Fact[str]]:
-    commands: Dict[str, Tuple[str, ...]] = {}
-    for install in installs:
-        program = _to_run(install, on_path)
-        if program is not None:
-            commands[install.root] = (program, "--version")
+    """Run the nvccs and the host compiler at once; return the installs with versions, and the compiler's version."""
+    programs = {install.root: _find_nvcc_to_run(install, on_path) for install in installs}
+    commands: Dict[str, Tuple[str, ...]] = {root: (path, "--version") for root, path in programs.items() if path}
     if isinstance(compiler, Known):
-        commands[""] = version_command(compiler.value)
-    answers = run_together(host, commands)
-    version: Fact[str] = compiler
+        commands[""] = make_version_command(compiler.value)
+    answers = run_concurrently(host, commands)
+    version = compiler
     if isinstance(compiler, Known):
-        version = read_compiler_version(answers[""], " ".join(commands[""]))
+        version = read_version_answer(answers[""], " ".join(commands[""]))
     finished = []
     for install in installs:
         if install.root in commands:
-            release, build = read_nvcc_version(answers[install.root], " ".join(commands[install.root]))
-            finished.append(_with_version(_with_nvcc(install, release, build)))
+            release, build = read_nvcc_answer(answers[install.root], " ".join(commands[install.root]))
         else:
-            finished.append(_with_version(_without_running(install)))
+            release, build = _read_nvcc_from_files(install)
+        known: ToolkitInstall = replace(install, nvcc_release=release, nvcc_build=build)
+        finished.append(replace(known, version=_choose_version(known)))
     return finished, version
 
 
-def _to_run(install: ToolkitInstall, on_path: NvccOnPath) -> Optional[str]:
+def _find_nvcc_to_run(install: ToolkitInstall, on_path: NvccOnPath) -> Optional[str]:
     """Return the nvcc to run for an install, if any.
 
-    The one on PATH always, as the user starts it: it compiles. Of the others only those whose files do not
-    tell the version: a start costs as much as all the reading, and on a network mount far more.
+    The one on PATH always, as the user starts it, because it compiles. Of the others only those whose files have no
+    version: a start costs as much as reading all files, and on a network mount far more.
     """
-    if value_of(on_path.root) is not None and value_of(install.nvcc_path) == value_of(on_path.real):
-        return value_of(on_path.found)
-    told = (install.version_file, install.header_version)
-    return None if any(isinstance(fact, Known) for fact in told) else value_of(install.nvcc_path)
+    if get_value(on_path.root) is not None and get_value(install.nvcc_path) == get_value(on_path.real):
+        return get_value(on_path.found)
+    versions = (install.version_file, install.header_version)
+    return None if any(isinstance(version, Known) for version in versions) else get_value(install.nvcc_path)
 
 
-def _without_running(install: ToolkitInstall) -> ToolkitInstall:
+def _read_nvcc_from_files(install: ToolkitInstall) -> Tuple[Fact[str], Fact[str]]:
     build = install.nvcc_build
     if isinstance(build, Known):  # version.json lists nvcc as a component
-        release = major_minor(build.value)
-        return _with_nvcc(install, Known(release, build.source), build)
+        return Known(major_minor(build.value), build.source), build
     if not isinstance(install.nvcc_path, Known):
-        return _with_nvcc(install, install.nvcc_path, install.nvcc_path)
-    reason = Unknown("failed", "not run: the toolkit's files tell its version", (install.nvcc_path.value,))
-    return _with_nvcc(install, reason, reason)
+        return install.nvcc_path, install.nvcc_path
+    reason = Unknown(
+        "failed", "nvcc was not run because the toolkit's files have its version", (install.nvcc_path.value,)
+    )
+    return reason, reason
 
 
-def _with_nvcc(install: ToolkitInstall, release: Fact[str], build: Fact[str]) -> ToolkitInstall:
-    told: ToolkitInstall = replaced(install, nvcc_release=release, nvcc_build=build)
-    return told
-
-
-def _with_version(install: ToolkitInstall) -> ToolkitInstall:
-    told: ToolkitInstall = replaced(install, version=_best_version(install))
-    return told
-
-
-def _best_version(install: ToolkitInstall) -> Fact[str]:
-    """Choose the best reading: the compiler's own word, then the toolkit's files, then a library's name."""
-    readings = (install.nvcc_release, install.version_file, install.header_version, cudart_version(install.cudart_path))
+def _choose_version(install: ToolkitInstall) -> Fact[str]:
+    """Choose the best reading: nvcc itself, then the toolkit's files, then the name of a library."""
+    cudart = read_cudart_version(install.cudart_path)
+    readings = (install.nvcc_release, install.version_file, install.header_version, cudart)
     for fact in readings:
         if isinstance(fact, Known):
             return Known(major_minor(fact.value), fact.source)
     return next((fact for fact in readings if isinstance(fact, Unknown)), Absent((install.root,)))
 
 
-def _host_compiler(host: Host, on_path: NvccOnPath, installs: List[ToolkitInstall]) -> Fact[str]:
-    candidates = [on_path.real, *(install.nvcc_path for install in installs)]
-    nvcc = next((fact.value for fact in candidates if isinstance(fact, Known)), None)
-    return nvcc_host_compiler(host, nvcc) if nvcc else Absent(("nvcc",))
-
-
-def _all(installs: List[ToolkitInstall]) -> Fact[Tuple[ToolkitInstall, ...]]:
+def _make_installs_fact(installs: List[ToolkitInstall]) -> Fact[Tuple[ToolkitInstall, ...]]:
     if not installs:
-        return Absent(("PATH", "/usr/local", "/opt", "Debian's layout", "conda", "wheels", *_VARIABLES))
+        places = ("PATH", "/usr/local", "/opt", "Debian's layout", "conda", "wheels")
+        return Absent((*places, *ROOT_VARIABLES, "LD_LIBRARY_PATH"))
     return Known(tuple(installs), Source("file", ", ".join(install.root for install in installs)))
 
 
-def _cuda_home(host: Host) -> Fact[str]:
+def _read_cuda_home(host: Host) -> Fact[str]:
     for variable in _CUDA_HOME:
         value = host.environment().get(variable)
         if value:
@@ -528,13 +653,8 @@ def _cuda_home(host: Host) -> Fact[str]:
     return Absent(_CUDA_HOME)
 
 
-def _cuda_home_root(host: Host) -> Fact[str]:
-    home = _cuda_home(host)
-    return host.real_path(home.value) if isinstance(home, Known) else home
-
-
-def _library_path(host: Host, installs: List[ToolkitInstall]) -> Fact[Tuple[str, ...]]:
+def _find_installs_on_library_path(host: Host, installs: List[ToolkitInstall]) -> Fact[Tuple[str, ...]]:
     known = {install.root for install in installs}
-    real = [value_of(host.real_path(root)) for root in roots_on_library_path(host)]
+    real = resolve_existing(host, list_roots_on_library_path(host))
     roots = tuple(dict.fromkeys(root for root in real if root in known))
     return Known(roots, Source("env", "LD_LIBRARY_PATH")) if roots else Absent(("LD_LIBRARY_PATH",))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from envcheck.model import Finding, Problem, Remedy, replaced
+from envcheck.model import Finding, Problem, Remedy, replace
 from envcheck.remedies.situation import Situation
 
 Build = Callable[[Situation, Problem], "Remedy | None"]
@@ -60,7 +60,7 @@ def with_remedy(finding: Finding, situation: Situation) -> Finding:
     if finding.fix is not None:
         return finding
     found = remedy_for(finding.id, finding.problem, situation) if finding.problem is not None else None
-    changed: Finding = replaced(finding, fix=found) if found else finding
+    changed: Finding = replace(finding, fix=found) if found else finding
     return changed
 
 
@@ -70,7 +70,7 @@ def for_system(found: Remedy, system: str) -> Remedy:
         return found
     actions = tuple(item for item in found.actions if item.runs_on(system))
     ways = [
-        replaced(way, summary=_said(way.summary, system), actions=kept)
+        replace(way, summary=_said(way.summary, system), actions=kept)
         for way in found.alternatives
         if (kept := tuple(item for item in way.actions if item.runs_on(system))) or not way.actions
     ]
@@ -79,7 +79,7 @@ def for_system(found: Remedy, system: str) -> Remedy:
         first = next((way for way in ways if way.actions), ways[0])
         actions, summary = first.actions, f"{summary} {first.summary}"
         ways.remove(first)
-    changed: Remedy = replaced(found, summary=summary, actions=actions, alternatives=tuple(ways))
+    changed: Remedy = replace(found, summary=summary, actions=actions, alternatives=tuple(ways))
     return changed
 
 

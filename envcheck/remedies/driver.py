@@ -20,7 +20,7 @@ from envcheck.actions import (
     UnloadModules,
 )
 from envcheck.actions.system import APT, DNF
-from envcheck.model import Alternative, Known, Problem, Remedy, Unknown, major, replaced, value_of
+from envcheck.model import Alternative, Known, Problem, Remedy, Unknown, get_value, major, replace
 from envcheck.model.actions import LINUX, SYSTEM, WINDOWS
 from envcheck.remedies import remedy
 from envcheck.remedies.situation import ARCH, DEBIAN, FEDORA, JETSON, RHEL, SUSE, UBUNTU, WSL, Situation
@@ -59,7 +59,7 @@ def _keep_driver(situation: Situation, problem: Problem) -> tuple[Alternative, .
 @remedy("driver-missing")
 def working_driver(situation: Situation, problem: Problem) -> Remedy:
     """Install, load, build or replace the driver's kernel module, by what is left of one."""
-    kernel = value_of(situation.facts.host.kernel_release) or ""
+    kernel = get_value(situation.facts.host.kernel_release) or ""
     if "not-loaded" in problem.cases:
         load = LoadModule("nvidia", situation.sudo, "load the driver; its error names the reason if that fails")
         return Remedy("Load the driver's kernel module; if that fails, the last lines of dmesg tell why.", (load,))
@@ -76,7 +76,7 @@ def working_driver(situation: Situation, problem: Problem) -> Remedy:
     found = install_driver(situation)
     has_gpu = isinstance(situation.facts.gpus, Known)
     quiet = has_gpu or situation.os in ("windows", "darwin") or situation.family == WSL
-    changed: Remedy = found if quiet else replaced(found, actions=(_LOOK, *found.actions))
+    changed: Remedy = found if quiet else replace(found, actions=(_LOOK, *found.actions))
     return changed
 
 
@@ -226,7 +226,7 @@ def find_libcuda(situation: Situation, problem: Problem) -> Remedy | None:
 
 
 def _install_libcuda(situation: Situation) -> Remedy:
-    branch = major(value_of(situation.facts.driver.release) or "")
+    branch = major(get_value(situation.facts.driver.release) or "")
     package = {UBUNTU: f"libnvidia-compute-{branch}", DEBIAN: "libcuda1"}.get(situation.family, "")
     steps = (packages(situation, APT, (package,), "the driver's CUDA library"),) if package and branch.isdigit() else ()
     return Remedy("Install the driver's user-space libraries in the same release as the kernel module.", steps)
@@ -289,7 +289,7 @@ def _lost_devices(situation: Situation) -> Remedy:
 @remedy("fabric-manager")
 def start_fabric_manager(situation: Situation, problem: Problem) -> Remedy:
     """Install and start the fabric manager in the driver's release."""
-    release = value_of(situation.facts.driver.release) or problem.driver
+    release = get_value(situation.facts.driver.release) or problem.driver
     branch = major(release) if RELEASE.fullmatch(release) else ""
     family, steps = situation.distribution, list[Action]()
     if family in (DEBIAN, UBUNTU) and branch:
@@ -353,7 +353,7 @@ def expose_gpu_to_container(situation: Situation, problem: Problem) -> Remedy:
 
 def container_with_gpus(situation: Situation, summary: str = "") -> Remedy:
     """Start a container with the GPUs, by what runs it."""
-    kind = value_of(situation.facts.host.container) or ""
+    kind = get_value(situation.facts.host.container) or ""
     steps = _CONTAINERS.get(kind, _DOCKER)
     return Remedy(summary or (_POD if kind == "kubernetes" else _START), steps)
 

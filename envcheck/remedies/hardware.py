@@ -7,7 +7,7 @@ import re
 from packaging.version import InvalidVersion, Version
 
 from envcheck.actions import Action, RunCommand, RunEnvcheck, SetVariables, Show, ShowKernelLog, UnsetVariable
-from envcheck.model import Alternative, Known, Problem, Remedy, at_least_minor, major, value_of
+from envcheck.model import Alternative, Known, Problem, Remedy, at_least_minor, get_value, major
 from envcheck.model.actions import LINUX, SYSTEM, WINDOWS
 from envcheck.model.releases import FrameworkRelease
 from envcheck.remedies import remedy
@@ -83,7 +83,7 @@ def _compile_for(situation: Situation, problem: Problem, cuda: str, which: str) 
     if which == "the first":
         knows = f"CUDA {cuda} is the first that knows compute capability {problem.capability}"
         return Remedy(f"Compile with a newer CUDA Toolkit: {knows}.", steps, elsewhere)
-    if any(value_of(gpu.compute_capability) == problem.capability for gpu in situation.context.gpus):
+    if any(get_value(gpu.compute_capability) == problem.capability for gpu in situation.context.gpus):
         knows = f"CUDA {cuda} is the last that knows compute capability {problem.capability}"
         return Remedy(f"Compile with an older CUDA Toolkit: {knows}.", steps, elsewhere)
     what = f"Take {problem.capability} off the compute capabilities to build for"
@@ -134,7 +134,7 @@ def _newer_release(situation: Situation, build: Build, capability: str) -> Remed
 
 
 def _no_release(situation: Situation, build: Build, capability: str) -> Remedy:
-    names = {value_of(gpu.name) for gpu in situation.context.gpus if value_of(gpu.compute_capability) == capability}
+    names = {get_value(gpu.name) for gpu in situation.context.gpus if get_value(gpu.compute_capability) == capability}
     gpu = next(iter(sorted(filter(None, names))), "this GPU")
     return Remedy(
         f"No {build.framework} wheel in the matrix for this Python has machine code for {gpu}: "

@@ -21,7 +21,7 @@ from envcheck.actions import (
 from envcheck.actions.environments import CreateEnvironment, is_requirement
 from envcheck.actions.system import WINGET
 from envcheck.frameworks import framework, framework_names
-from envcheck.model import Alternative, Known, Problem, Remedy, value_of
+from envcheck.model import Alternative, Known, Problem, Remedy, get_value
 from envcheck.model.actions import LINUX, USER, WINDOWS
 from envcheck.remedies import remedy
 from envcheck.remedies.rows import document
@@ -89,7 +89,7 @@ def python_of_64_bits(situation: Situation, problem: Problem) -> Remedy | None:
 @remedy("python-wrong-arch")
 def python_of_machine(situation: Situation, problem: Problem) -> Remedy | None:
     """Install a Python for the machine's own architecture."""
-    machine = value_of(situation.facts.host.architecture)
+    machine = get_value(situation.facts.host.architecture)
     if "read" not in problem.cases:
         return None
     return Remedy(f"Install a Python for {machine} and create the environment anew with it.")
@@ -182,7 +182,7 @@ def other_platform(situation: Situation, problem: Problem) -> Remedy | None:
     """Use a platform that has GPU wheels, or the last release that has one here."""
     if not problem.framework or not situation.os:
         return None
-    is_musl = value_of(situation.facts.host.libc_kind) == "musl"
+    is_musl = get_value(situation.facts.host.libc_kind) == "musl"
     last = None if is_musl else next(iter(gpu_rows(situation.context, problem.framework)), None)
     if situation.os == "windows":
         advice = "Use WSL 2, where the Linux wheels run on the GPU"

@@ -30,7 +30,7 @@ from envcheck.actions import (
     UnsetVariable,
 )
 from envcheck.host.data_files import read_data
-from envcheck.model import Alternative, Problem, Remedy, value_of
+from envcheck.model import Alternative, Problem, Remedy, get_value
 from envcheck.model.actions import CONDA, ENVIRONMENT, SYSTEM, USER
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_somewhere
@@ -93,7 +93,7 @@ def _fits(row: dict[str, Any], problem: Problem, situation: Situation) -> bool:
 def _tags(problem: Problem, situation: Situation) -> set[str]:
     """Name what a row may ask for: the system, the framework, conda, WSL, a build of CUDA code."""
     found = {situation.os, problem.framework, "conda" if situation.has_conda else ""}
-    found |= {"wsl" if value_of(situation.facts.host.wsl_version) else "", "compiling" if problem.compiles else ""}
+    found |= {"wsl" if get_value(situation.facts.host.wsl_version) else "", "compiling" if problem.compiles else ""}
     return found - {""}
 
 

@@ -19,7 +19,7 @@ from envcheck.actions import (
     UninstallPackages,
 )
 from envcheck.actions.environments import is_requirement
-from envcheck.model import Absent, Fact, Known, value_of
+from envcheck.model import Absent, Fact, Known, get_value
 from envcheck.model.actions import CONDA
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
@@ -84,7 +84,7 @@ class Situation:
     def distribution(self) -> str:
         """Name the family of the Linux distribution itself, by its ID, then by what it says it is like."""
         host = self.facts.host
-        names = [value_of(host.distribution_id) or "", *(value_of(host.distribution_like) or "").split()]
+        names = [get_value(host.distribution_id) or "", *(get_value(host.distribution_like) or "").split()]
         return next((_FAMILIES[name] for name in names if name in _FAMILIES), OTHER)
 
     @property
@@ -95,12 +95,12 @@ class Situation:
     @property
     def distribution_version(self) -> str:
         """Return the version of the distribution: 22.04; "" unknown."""
-        return value_of(self.facts.host.distribution_version) or ""
+        return get_value(self.facts.host.distribution_version) or ""
 
     @property
     def sudo(self) -> bool:
         """Tell whether a command that needs root needs sudo."""
-        return value_of(self.facts.host.is_root) is not True
+        return get_value(self.facts.host.is_root) is not True
 
     @property
     def in_container(self) -> bool:
@@ -110,7 +110,7 @@ class Situation:
     @property
     def has_conda(self) -> bool:
         """Tell whether the environment is conda's."""
-        return value_of(self.facts.python.kind) == "conda"
+        return get_value(self.facts.python.kind) == "conda"
 
     @property
     def python(self) -> str:
@@ -120,7 +120,7 @@ class Situation:
     @cached_property
     def prefix(self) -> str:
         """Return the folder of the environment where it can stand in a command; "" else."""
-        found = value_of(self.facts.python.prefix) or ""
+        found = get_value(self.facts.python.prefix) or ""
         return found if re.fullmatch(_PLAIN_PATH, found) else ""
 
     def build(self, framework: str, distribution: str = "") -> Build | None:
@@ -147,7 +147,7 @@ class Situation:
         if not requirements or not all(map(is_requirement, requirements)):
             return ()
         options = ("--force-reinstall",) if force else ()
-        if value_of(self.facts.python.externally_managed) is True:
+        if get_value(self.facts.python.externally_managed) is True:
             create = CreateEnvironment(
                 ".venv", starter=(self.python,), purpose="The system's Python takes no packages (PEP 668)."
             )
@@ -179,7 +179,7 @@ class Situation:
             return ()
         if self.has_conda:
             return (SetCondaVariable("LD_LIBRARY_PATH", ":".join(plain)),)
-        if value_of(self.facts.python.kind) == "system":
+        if get_value(self.facts.python.kind) == "system":
             return ()  # nothing activates it
         from envcheck.actions.activation import venv_hooks
 
@@ -215,6 +215,6 @@ def is_true(fact: Fact[bool]) -> bool:
 
 def already_set(context: Context) -> tuple[str, ...]:
     """List the folders that the environment's activation puts on the loader's path already."""
-    builds = value_of(context.facts.python.frameworks) or ()
-    lookups = (item for build in builds for item in value_of(build.libraries) or () if item.via == "activation")
+    builds = get_value(context.facts.python.frameworks) or ()
+    lookups = (item for build in builds for item in get_value(build.libraries) or () if item.via == "activation")
     return tuple(item.found.value.rpartition("/")[0] for item in lookups if isinstance(item.found, Known))

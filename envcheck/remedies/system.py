@@ -20,7 +20,7 @@ from envcheck.actions import (
 )
 from envcheck.actions.system import APT, DNF, WINGET
 from envcheck.host.data_files import read_data
-from envcheck.model import Alternative, Remedy, replaced, value_of
+from envcheck.model import Alternative, Remedy, get_value, replace
 from envcheck.model.actions import CONDA, SYSTEM, WINDOWS
 from envcheck.remedies.situation import (
     ARCH,
@@ -192,7 +192,7 @@ def install_somewhere(
     called = packages_data()["called"]
     first, *others = [(called[name], _install(situation, name, what, purpose, **values)) for name in called]
     ways = tuple(Alternative(f"On {name} it is installed by:", steps) for name, steps in others if steps)
-    return tuple(replaced(step, purpose=f"{step.purpose} ({first[0]})") for step in first[1]), ways
+    return tuple(replace(step, purpose=f"{step.purpose} ({first[0]})") for step in first[1]), ways
 
 
 def _install(situation: Situation, family: str, what: str, purpose: str, **values: str) -> tuple[Action, ...]:
@@ -294,7 +294,7 @@ def _compiler_from_conda(situation: Situation, major: int) -> Alternative:
 
 def _conda_compiler(situation: Situation) -> tuple[str, str]:
     """Return conda's package of g++ for this architecture, and its program."""
-    machine = "aarch64" if value_of(situation.facts.host.architecture) in ("aarch64", "arm64") else "x86_64"
+    machine = "aarch64" if get_value(situation.facts.host.architecture) in ("aarch64", "arm64") else "x86_64"
     return f"gxx_linux-{'64' if machine == 'x86_64' else machine}", f"{machine}-conda-linux-gnu-g++"
 
 

@@ -16,7 +16,7 @@ from envcheck.actions import (
     UnsetVariable,
 )
 from envcheck.actions.system import APT, WINGET
-from envcheck.model import Alternative, Problem, Remedy, major_minor, numbers, replaced, value_of
+from envcheck.model import Alternative, Problem, Remedy, get_value, major_minor, numbers, replace
 from envcheck.model.actions import ENVIRONMENT, LINUX, SYSTEM, USER, WINDOWS
 from envcheck.model.releases import FrameworkRelease
 from envcheck.remedies import remedy
@@ -61,7 +61,7 @@ def fitting_toolkit(situation: Situation, problem: Problem) -> Remedy | None:
     version = full_version(situation, problem.cuda)
     other = _release_for_installed(situation, problem)
     if situation.os == "windows":
-        return replaced(_windows_toolkit(problem, build, version), alternatives=other)
+        return replace(_windows_toolkit(problem, build, version), alternatives=other)
     steps, elsewhere = toolkit_steps(situation, version, compiles=problem.compiles)
     return Remedy(_toolkit_summary(problem, build, version), steps, (*elsewhere, *other))
 
@@ -150,7 +150,7 @@ def toolkit_steps(
     """Install a CUDA line from NVIDIA's repository and point the loader, or the build, at it; and the other ways."""
     if situation.os in ("windows", "darwin") or len(numbers(version)) < 2:
         look = Show(("nvcc", "--version"), f"must say {version}; NVIDIA's archive: {_ARCHIVE}", ENVIRONMENT)
-        return (replaced(look, systems=(LINUX, WINDOWS)),), ()
+        return (replace(look, systems=(LINUX, WINDOWS)),), ()
     condas = _conda_steps(situation, version, compiles=compiles)
     if situation.has_conda and condas:
         return condas, _outside_conda(situation, version, compiles=compiles)
@@ -277,7 +277,7 @@ def newer_ptxas(situation: Situation, problem: Problem) -> Remedy | None:
         if not any(item.scope == SYSTEM for item in found.actions):
             return found
         before = SetVariables((("PATH", f"/usr/local/cuda-{first}/bin:$PATH"),), "where training is started")
-        changed: Remedy = replaced(found, actions=(*found.actions, before))  # it lies beside the one that is called
+        changed: Remedy = replace(found, actions=(*found.actions, before))  # it lies beside the one that is called
         return changed
     root = f"/usr/local/cuda-{first}/bin"
     what = f"Let the ptxas of CUDA {first} or newer be found first: none before it knows {problem.capability}."
@@ -296,7 +296,7 @@ def fitting_cudnn(situation: Situation, problem: Problem) -> Remedy | None:
     if "dropped-gpu" in problem.cases and build is not None:
         return _older_cudnn(situation, build, problem.cudnn, problem.capability)
     wanted = problem.cudnn or (built_with(build) if build else None) or ""
-    cuda = problem.cuda or (value_of(build.cuda) if build else None) or ""
+    cuda = problem.cuda or (get_value(build.cuda) if build else None) or ""
     if not numbers(wanted):
         return _with_named_libraries(situation, problem, build)
     of = numbers(cuda)[:1]
@@ -480,17 +480,17 @@ def fitting_compiler(situation: Situation, problem: Problem) -> Remedy | None:
     if path:
         return Remedy(f"Let nvcc use {path}, which CUDA {problem.cuda} accepts.", (let_nvcc_use(path),))
     found = install_compiler(situation, (numbers(lowest) or (0,))[0], (numbers(highest) or numbers(lowest))[0])
-    found = replaced(found, alternatives=(*found.alternatives, *_newer_cuda(situation, problem, highest)))
+    found = replace(found, alternatives=(*found.alternatives, *_newer_cuda(situation, problem, highest)))
     if kind == "clang":
-        return replaced(found, summary=f"{found.summary} A {kind} that it accepts would do, too.")
+        return replace(found, summary=f"{found.summary} A {kind} that it accepts would do, too.")
     return found
 
 
 def _compiler_there(situation: Situation, highest: str, lowest: str, kind: str) -> str:
     """Return the newest GCC within bounds that is installed; "" where there is none."""
     known = situation.facts.compilers
-    gcc = {value_of(known.gcc_path) or "": value_of(known.gcc_version) or ""} if kind == "clang" else {}
-    there = {**(value_of(known.others) or {}), **gcc}
+    gcc = {get_value(known.gcc_path) or "": get_value(known.gcc_version) or ""} if kind == "clang" else {}
+    there = {**(get_value(known.others) or {}), **gcc}
     for path, version in sorted(there.items(), key=lambda item: numbers(item[1]), reverse=True):
         limit = numbers(highest or version)  # nvcc's headers compare as many numbers as the limit names
         fits = numbers(version)[: len(limit)] <= limit and numbers(version) >= numbers(lowest or "0")

@@ -8,7 +8,7 @@ from typing import Any
 
 from envcheck import __version__
 from envcheck.diff.compare import Comparison, Machine
-from envcheck.diff.facts import Difference, Led
+from envcheck.diff.facts import Difference, LinkedFinding
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE
 from envcheck.model.codec import encode
 from envcheck.model.text import inert
@@ -73,7 +73,7 @@ def _short(text: str) -> str:
     return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 3] + "..."
 
 
-def _led(led: Led, found: Comparison, told: set[str]) -> str:
+def _led(led: LinkedFinding, found: Comparison, told: set[str]) -> str:
     """Name a finding and the machine it is on, with its message the first time."""
     name = f"-> {led.id} on {led.on.upper()}"
     key = f"{led.id} {led.on} {led.severity}"
@@ -83,7 +83,7 @@ def _led(led: Led, found: Comparison, told: set[str]) -> str:
     return f"{name}: {inert(_message(found.a if led.on == 'a' else found.b, led))}"
 
 
-def _message(machine: Machine, led: Led) -> str:
+def _message(machine: Machine, led: LinkedFinding) -> str:
     return next(item.message for item in machine.report.findings if (item.id, item.severity) == (led.id, led.severity))
 
 

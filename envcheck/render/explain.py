@@ -9,7 +9,7 @@ from envcheck import __version__
 from envcheck.actions.shells import action_line
 from envcheck.explain.judge import NOISE, Reading, harmless_lines, line_that_matters, main_finding, where
 from envcheck.explain.signatures import Event
-from envcheck.model import UNDETERMINED, Finding, replaced
+from envcheck.model import UNDETERMINED, Finding, replace
 from envcheck.model.text import inert
 from envcheck.render.json_report import document_text, planned
 from envcheck.render.report_text import Line, finding_lines, numbered_steps, print_lines, verdict_line
@@ -109,7 +109,7 @@ def _without(finding: Finding, event: Event | None) -> Finding:
         return finding
     place = where(event)
     kept = tuple(item for item in finding.evidence if item.source is None or item.source.where != place)
-    return replaced(finding, evidence=kept)
+    return replace(finding, evidence=kept)
 
 
 def _harmless(reading: Reading, *, verbose: bool) -> list[Line]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from envcheck import __version__
-from envcheck.fleet.report import Group, Row, groups_of, verdict_of
+from envcheck.fleet.report import Group, HostRow, choose_verdict, group_rows
 from envcheck.fleet.results import Failure
 from envcheck.host.data_files import read_packaged
 from envcheck.model.text import inert
@@ -24,17 +24,17 @@ _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and t
 LABELS = ("Machine", "GPU", "Driver", "CUDA", "cuDNN", "Compiler", "Python", "Frameworks")
 
 
-def render_fleet_json(rows: list[Row], golden: str) -> str:
+def render_fleet_json(rows: list[HostRow], golden: str) -> str:
     """Render the rows, schema envcheck/fleet-report/1."""
     document: dict[str, Any] = {
         "schema": "envcheck/fleet-report/1",
         "tool_version": __version__,
-        "verdict": verdict_of(rows),
+        "verdict": choose_verdict(rows),
         "golden": golden or None,
         "groups": [
             {"verdict": group.verdict, "cause": group.cause, "message": group.message, "hosts": list(group.hosts)}
             | {"fixes": [remedy_document(fix, system) for fix, system in group.fixes]}
-            for group in groups_of(rows)
+            for group in group_rows(rows)
         ],
         "hosts": [host_data(row) for row in rows],
     }
@@ -51,7 +51,7 @@ def render_run_json(folder: str, answers: Mapping[str, Failure | None], before: 
     return json.dumps({**document, "hosts": hosts})
 
 
-def host_data(row: Row) -> dict[str, Any]:
+def host_data(row: HostRow) -> dict[str, Any]:
     """Return one host's row as plain data."""
     return {
         "host": row.host,
@@ -64,12 +64,12 @@ def host_data(row: Row) -> dict[str, Any]:
     }
 
 
-def fix_of(row: Row) -> str:
+def fix_of(row: HostRow) -> str:
     """Say in words what to do about a host."""
     return row.fix.summary if row.fix else ""
 
 
-def render_fleet_csv(rows: list[Row]) -> str:
+def render_fleet_csv(rows: list[HostRow]) -> str:
     """Render the rows as CSV; a cell that a spreadsheet would execute begins with an apostrophe."""
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_ALL)  # so that a semicolon is no separator either
@@ -89,7 +89,7 @@ def _cell(text: str) -> str:
 _TONES = {"compatible": "ok", "incompatible": "error", "undetermined": "undetermined"}
 
 
-def render_fleet_html(rows: list[Row], golden: str) -> str:
+def render_fleet_html(rows: list[HostRow], golden: str) -> str:
     """Render the page; its one script is named by its hash in the page's own policy."""
     import markupsafe
 
@@ -98,8 +98,8 @@ def render_fleet_html(rows: list[Row], golden: str) -> str:
     return page(
         "fleet.html",
         rows=rows,
-        groups=groups_of(rows),
-        verdict=verdict_of(rows),
+        groups=group_rows(rows),
+        verdict=choose_verdict(rows),
         golden=golden,
         data=_data(rows),
         script=markupsafe.Markup(script),  # noqa: S704 - our own file, no text of a host
@@ -107,7 +107,7 @@ def render_fleet_html(rows: list[Row], golden: str) -> str:
     )
 
 
-def _data(rows: list[Row]) -> dict[str, Any]:
+def _data(rows: list[HostRow]) -> dict[str, Any]:
     return {
         "columns": ["Host", "Verdict", "Cause", "Message", *LABELS, "Drift", "Fix"],
         "tones": _TONES,
@@ -115,7 +115,7 @@ def _data(rows: list[Row]) -> dict[str, Any]:
     }
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: HostRow) -> list[str]:
     machine = dict(row.machine)
     cells = [row.host, row.verdict, row.cause, row.message, *(machine.get(label, "") for label in LABELS)]
     return [inert(cell) for cell in (*cells, "; ".join(row.drift), fix_of(row))]
@@ -124,20 +124,20 @@ def _cells(row: Row) -> list[str]:
 _NAMED = 6  # hosts of a group that are named without -v
 
 
-def print_fleet(rows: list[Row], *, color: bool, verbose: bool, quiet: bool) -> None:
+def print_fleet(rows: list[HostRow], *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print the groups to stdout; `verbose` names every host with its message, `quiet` leaves the verdict."""
     print_lines([*([] if quiet else _body(rows, verbose=verbose)), _last(rows)], color=color)
 
 
-def _last(rows: list[Row]) -> Line:
+def _last(rows: list[HostRow]) -> Line:
     counted = [f"{sum(row.verdict == verdict for row in rows)} {verdict}" for verdict in VERDICT_STYLES]
-    verdict = verdict_of(rows)
+    verdict = choose_verdict(rows)
     hosts = "1 host" if len(rows) == 1 else f"{len(rows)} hosts"
     return (f"{verdict.upper()}  ", f"{hosts}: {', '.join(counted)}.", VERDICT_STYLES[verdict])
 
 
-def _body(rows: list[Row], *, verbose: bool) -> Iterator[Line]:
-    for group in groups_of(rows):
+def _body(rows: list[HostRow], *, verbose: bool) -> Iterator[Line]:
+    for group in group_rows(rows):
         count = f"{len(group.hosts)} host{'' if len(group.hosts) == 1 else 's'}"
         said = f"{inert(group.cause) or 'works'}: {count}"
         yield (f"{group.verdict.upper()}  ", said, VERDICT_STYLES[group.verdict])
@@ -152,7 +152,7 @@ def _body(rows: list[Row], *, verbose: bool) -> Iterator[Line]:
     yield from _drift([row for row in rows if row.drift], verbose=verbose)
 
 
-def _each(rows: Iterable[Row]) -> Iterator[Line]:
+def _each(rows: Iterable[HostRow]) -> Iterator[Line]:
     """Say each host's message; what mends it stands once for all that follow and have the same."""
     said = None
     for row in rows:
@@ -169,7 +169,7 @@ def _fix(group: Group) -> Iterator[Line]:
         yield ("  ", "Not all of them are mended so: -v shows each host's own fix.", "dim")
 
 
-def _drift(rows: list[Row], *, verbose: bool) -> Iterator[Line]:
+def _drift(rows: list[HostRow], *, verbose: bool) -> Iterator[Line]:
     if not rows:
         return
     count = "1 host differs" if len(rows) == 1 else f"{len(rows)} hosts differ"

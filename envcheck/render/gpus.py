@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
 from envcheck.actions.shells import shell_line
-from envcheck.gpus.fits import Fit, Job, formula, need_of, title
-from envcheck.gpus.holders import GpuView, Holder, is_held_by_nobody_seen
+from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_gpu
+from envcheck.gpus.holders import GpuView, Holder, has_unexplained_memory
 from envcheck.gpus.listing import Listing, judge
-from envcheck.model import Absent, Fact, Known, value_of
+from envcheck.model import Absent, Fact, Known, get_value
 from envcheck.model.activity import GpuActivity
 from envcheck.model.codec import encode
 from envcheck.model.text import inert
@@ -108,13 +108,13 @@ def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
         if holder.ending.remark:
             yield f"{holder.pid} {inert(holder.name)}: {holder.ending.remark}"
     left = view.unaccounted_bytes
-    if isinstance(left, Known) and is_held_by_nobody_seen(view):
+    if isinstance(left, Known) and has_unexplained_memory(view):
         # On Grace the system itself manages the GPU's memory, and keeps there what it has read.
         system = (
-            ", or the system's own cache" if re.search(r"\bG[HB]\d{3}", str(value_of(view.activity.gpu.name))) else ""
+            ", or the system's own cache" if re.search(r"\bG[HB]\d{3}", str(get_value(view.activity.gpu.name))) else ""
         )
         yield (
-            f"{title(view)}: {_gibibytes(left.value)} GiB are in use by no process that the driver lists: one in "
+            f"{name_gpu(view)}: {_gibibytes(left.value)} GiB are in use by no process that the driver lists: one in "
             f"another container or under another name here, or one that died{system}."
         )
 
@@ -138,7 +138,7 @@ _CAVEAT = "Not counted: the CUDA context and the libraries' workspaces, often 0.
 
 
 def _need_line(job: Job) -> str:
-    return f"Needed: {_gibibytes(need_of(job).total)} GiB = {formula(job)}"
+    return f"Needed: {_gibibytes(estimate_need(job).total)} GiB = {format_formula(job)}"
 
 
 def _shown(fact: Fact[object], show: Callable[..., str] = str) -> str:
@@ -220,5 +220,5 @@ def _process(holder: Holder) -> dict[str, Any]:
 
 
 def _need(job: Job) -> dict[str, Any]:
-    need = need_of(job)
-    return {"job": encode(job), "need": {**encode(need), "total": need.total}, "formula": formula(job)}
+    need = estimate_need(job)
+    return {"job": encode(job), "need": {**encode(need), "total": need.total}, "formula": format_formula(job)}

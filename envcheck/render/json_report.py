@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
 from envcheck.actions.shells import typed_words
-from envcheck.model import Finding, Remedy, Report, Snapshot, replaced
+from envcheck.model import Finding, Remedy, Report, Snapshot, replace
 from envcheck.model.actions import Action, Step
 from envcheck.model.codec import encode
 from envcheck.model.text import escaped_in_json
@@ -68,7 +68,7 @@ def planned(report: Report) -> dict[str, Any]:
 
 def finding_document(finding: Finding, system: str) -> dict[str, Any]:
     """Return a finding with its remedy as it is typed on a system."""
-    document: dict[str, Any] = encode(replaced(finding, fix=None, problem=None))
+    document: dict[str, Any] = encode(replace(finding, fix=None, problem=None))
     del document["problem"]
     document["fix"] = remedy_document(finding.fix, system) if finding.fix else None
     return document

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree as ET  # only writes: nothing foreign is parsed
 
 from envcheck.actions.shells import action_line
-from envcheck.model import ERROR, UNDETERMINED, Alternative, Finding, Remedy, Report, dataclass, replaced
+from envcheck.model import ERROR, UNDETERMINED, Alternative, Finding, Remedy, Report, dataclass, replace
 from envcheck.model.text import inert
 from envcheck.smoke.devices import Run, Session
 from envcheck.smoke.protocol import CRASHED, HUNG, PASSED, RAISED, SKIPPED, Result
@@ -45,7 +45,7 @@ def _named_apart(cases: list[Case]) -> Iterator[Case]:
     seen: dict[str, int] = {}
     for case in cases:
         seen[case.name] = number = seen.get(case.name, 0) + 1
-        yield case if number == 1 else replaced(case, name=f"{case.name} ({number})")
+        yield case if number == 1 else replace(case, name=f"{case.name} ({number})")
 
 
 def render_cases(suite: str, cases: Iterable[Case]) -> str:

@@ -11,7 +11,7 @@ from envcheck.actions import AskPerson, CreateEnvironment, ImportFrameworks, Ins
 from envcheck.actions.activation import launcher_path
 from envcheck.actions.environments import conda_prefix
 from envcheck.actions.shells import HEADING, STOP, action_line, script_line, shell_line, typed_words
-from envcheck.model import dataclass, replaced
+from envcheck.model import dataclass, replace
 from envcheck.model.actions import CONDA, SYSTEM, Action, Step
 from envcheck.model.codec import encode
 from envcheck.model.plans import Environment, Plan, PlannedRelease, RequirementSet
@@ -236,7 +236,7 @@ def plan_document(plan: Plan, verdict: str) -> dict[str, Any]:
         "schema": SCHEMA,
         "tool_version": __version__,
         "verdict": verdict,
-        **encode(replaced(plan, releases=(), steps=(), blocked_by=())),
+        **encode(replace(plan, releases=(), steps=(), blocked_by=())),
         "releases": [_release_document(item, plan.system) for item in plan.releases],
         "steps": [step_document(step, plan.system) for step in plan.steps],
         "blocked_by": [finding_document(item, plan.system) for item in plan.blocked_by],
@@ -246,7 +246,7 @@ def plan_document(plan: Plan, verdict: str) -> dict[str, Any]:
 def _release_document(release: PlannedRelease, system: str) -> dict[str, Any]:
     told = {"warnings": release.warnings, "doubts": release.doubts}
     findings = {name: [finding_document(item, system) for item in found] for name, found in told.items()}
-    return {**encode(replaced(release, warnings=(), doubts=())), **findings}
+    return {**encode(replace(release, warnings=(), doubts=())), **findings}
 
 
 def render_plan_json(plan: Plan, verdict: str) -> str:

@@ -23,8 +23,8 @@ from envcheck.model import (
     Remedy,
     Report,
     dataclass,
-    replaced,
-    value_of,
+    get_value,
+    replace,
 )
 from envcheck.model.text import inert
 from envcheck.rules.overview import overview
@@ -128,14 +128,14 @@ def _builds(facts: Facts) -> tuple[FrameworkBuild, ...]:
 def _wanted(facts: Facts) -> tuple[str, ...]:
     wanted = []
     for build in _builds(facts):
-        parts = [("CUDA", value_of(build.cuda_version)), ("cuDNN", value_of(build.cudnn_version))]
+        parts = [("CUDA", get_value(build.cuda_version)), ("cuDNN", get_value(build.cudnn_version))]
         shown = " and ".join(f"{name} {version}" for name, version in parts if version)
         wanted += [f"{build.distribution} was built for {shown}"] if shown else []
     return tuple(wanted)
 
 
 def _ceiling(facts: Facts) -> tuple[str, ...]:
-    ceiling = value_of(facts.driver.cuda_driver_version)
+    ceiling = get_value(facts.driver.cuda_driver_version)
     return (f"the driver runs CUDA up to {ceiling}",) if ceiling else ()
 
 
@@ -143,7 +143,7 @@ def _code(facts: Facts) -> tuple[str, ...]:
     """Say for which GPUs the frameworks hold code."""
     said = []
     for build in _builds(facts):
-        named = value_of(build.compute_capabilities) or ()
+        named = get_value(build.compute_capabilities) or ()
         found = [match for match in (re.search(r"(\d+)(\d)[a-z]?$", one) for one in named) if match]
         numbers = sorted({(int(match[1]), int(match[2])) for match in found})
         if numbers:
@@ -260,7 +260,7 @@ def _planned(finding: Finding, system: str, steps: tuple[Step, ...]) -> list[Lin
     for _, step in own:
         if step.resolves[0] == finding.id and not isinstance(step.action, AskPerson):
             said = step.purpose == finding.fix.summary
-            action = replaced(step.action, purpose="") if said else step.action
+            action = replace(step.action, purpose="") if said else step.action
             lines += _command(action.purpose_on(system), step.action, system)
     return lines
 

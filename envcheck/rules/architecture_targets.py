@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from envcheck.model import dataclass, numbers, replaced
+from envcheck.model import dataclass, numbers, replace
 
 NATIVE = "native"  # machine code that runs as it is
 JIT = "jit"  # only PTX, which the driver compiles at the first start
@@ -51,7 +51,7 @@ def build_targets(framework: str, texts: Iterable[str]) -> tuple[ArchitectureTar
     named = tuple(target for target in map(parse_target, texts) if target)
     if framework != "tensorflow":
         return named
-    return named + tuple(replaced(target, kind="sm") for target in named if target.kind == "compute")
+    return named + tuple(replace(target, kind="sm") for target in named if target.kind == "compute")
 
 
 def coverage(targets: Iterable[ArchitectureTarget], capability: str, is_tegra: Callable[[str], bool]) -> str:

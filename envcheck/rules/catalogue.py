@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from envcheck.host.data_files import load_data
-from envcheck.model import dataclass, replaced
+from envcheck.model import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -31,4 +31,4 @@ class Catalogue:
 def catalogue() -> dict[str, Entry]:
     """Read data/findings.json."""
     entries = load_data("findings", Catalogue).findings
-    return {entry.id: replaced(entry, rank=rank) for rank, entry in enumerate(entries)}
+    return {entry.id: replace(entry, rank=rank) for rank, entry in enumerate(entries)}

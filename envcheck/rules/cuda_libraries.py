@@ -15,8 +15,8 @@ from envcheck.model import (
     LibraryLookup,
     ToolkitInstall,
     Unknown,
+    get_value,
     numbers,
-    value_of,
 )
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, source_of
@@ -31,7 +31,7 @@ _SITE = r"/(?:site|dist)-packages/"
 def cuda_builds(context: Context) -> Iterator[Build]:
     """Yield the judged builds that are meant to use CUDA."""
     for build in judged_builds(context):
-        if value_of(build.cuda_build) is True:
+        if get_value(build.cuda_build) is True:
             yield build
 
 
@@ -57,8 +57,8 @@ def in_environment(path: str) -> bool:
 
 def is_own(context: Context, path: str) -> bool:
     """Tell whether a file lies in the inspected environment: in a package, or below a conda prefix."""
-    prefix = value_of(context.facts.python.prefix)
-    conda = value_of(context.facts.python.kind) == "conda"
+    prefix = get_value(context.facts.python.prefix)
+    conda = get_value(context.facts.python.kind) == "conda"
     return in_environment(path) or (conda and prefix is not None and path.startswith(prefix.rstrip("/") + "/"))
 
 
@@ -111,7 +111,7 @@ def system_toolkits(context: Context) -> tuple[ToolkitInstall, ...] | None:
 
 def toolkit_holding(context: Context, path: str) -> ToolkitInstall | None:
     """Find the toolkit a file lies in."""
-    installs = value_of(context.facts.toolkits.installs) or ()
+    installs = get_value(context.facts.toolkits.installs) or ()
     holding = [item for item in installs if path.startswith(item.root.rstrip("/") + "/")]
     return max(holding, key=lambda item: len(item.root), default=None)
 
@@ -129,7 +129,7 @@ def unknown_release(what: str, decides: str, seen: Evidence, severity: str = ERR
 
 def built_for_cuda(build: Build) -> tuple[Evidence, ...]:
     """Show which CUDA a build was made for; its matrix row is cited only where it describes this very build."""
-    cuda = value_of(build.cuda)
+    cuda = get_value(build.cuda)
     row = build.release.cuda if build.release else None
     if not cuda:
         return ()

@@ -13,10 +13,10 @@ from envcheck.model import (
     Known,
     Problem,
     Unknown,
+    get_value,
     is_older,
     numbers,
-    replaced,
-    value_of,
+    replace,
 )
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
@@ -163,7 +163,7 @@ def _right_copy(context: Context, build: Build, loaded: Copy) -> str:
 
 def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
     """Doubt a cuDNN newer than the one built with that the matrix does not list."""
-    version, needed = value_of(copy.version), built_with(build)
+    version, needed = get_value(copy.version), built_with(build)
     if version and needed and is_older(needed, version) and context.matrix.cudnn(version) is None:
         what = f"cuDNN {version}, which {build.label} loads,"
         yield unknown_release(what, "whether it still serves these GPUs", copy.evidence)
@@ -171,7 +171,7 @@ def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
 
 def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname: str) -> Finding:
     needed, problem = built_with(build), _problem(build)
-    others = [copy for copy in copies if value_of(copy.version)]
+    others = [copy for copy in copies if get_value(copy.version)]
     if others:
         there = " and ".join(dict.fromkeys(describe(copy.version) for copy in others))
         message = f"{build.label} loads {soname} (built with cuDNN {needed}); this machine has cuDNN {there}."
@@ -189,7 +189,7 @@ def _problem(build: Build) -> Problem:
 def _fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
     needed, version = built_with(build), describe(copy.version)
     if fault == DROPPED:
-        return _dropped(context, build, copy, str(value_of(copy.version)))
+        return _dropped(context, build, copy, str(get_value(copy.version)))
     if fault == OTHER_CUDA:
         message, evidence = _other_cuda(build, copy, version)
     else:
@@ -204,7 +204,7 @@ def _other_cuda(build: Build, copy: Copy, version: str) -> tuple[str, tuple[Evid
     gone = foreign_needs(build)
     built = f"cuDNN {version} in {copy.path} was built for CUDA {copy.cuda_major or 'of another major version'}"
     asks = f" and asks for {gone[0].soname}, which is nowhere" if gone else ""
-    cuda = value_of(build.cuda)
+    cuda = get_value(build.cuda)
     message = f"{built}{asks}; {build.label} uses {f'CUDA {cuda}' if cuda else 'another CUDA'}."
     return message, tuple(Evidence(f"{item.soname} for cuDNN", "not found") for item in gone)
 
@@ -220,7 +220,7 @@ def _dropped(context: Context, build: Build, copy: Copy, version: str) -> Findin
     severity = ERROR if len(dropped) == len(context.gpus) else WARNING
     floor = row_evidence(f"cuDNN {version}", f"from {lowest} on", row.citations if row else ())
     evidence = (copy.evidence, context.seen("gpus", shown=names), floor)
-    problem = replaced(_problem(build), cases=("dropped-gpu",), cudnn=version, capability=dropped[0].capability)
+    problem = replace(_problem(build), cases=("dropped-gpu",), cudnn=version, capability=dropped[0].capability)
     return Finding(DROPPED, INCOMPATIBLE, severity, message, evidence, problem=problem)
 
 
@@ -244,7 +244,7 @@ def _on_library_path(context: Context, copy: Copy) -> bool:
 
 
 def _major(copy: Copy) -> tuple[int, ...]:
-    return numbers(value_of(copy.version) or "")[:1]
+    return numbers(get_value(copy.version) or "")[:1]
 
 
 def _row(build: Build) -> tuple[Evidence, ...]:

@@ -11,9 +11,9 @@ from envcheck.model import (
     LibraryLookup,
     Source,
     dataclass,
+    get_value,
     is_older,
     numbers,
-    value_of,
 )
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
@@ -52,7 +52,7 @@ def loaded_copy(context: Context, lookup: LibraryLookup) -> Copy | None:
     readings += [installed_version(install)] if install else []
     readings += [wheel.version] if wheel else []
     version = next((fact for fact in readings if _tells_minor(fact)), lookup.version)
-    cuda_major = (value_of(install.cuda_major) if install else None) or (wheel.cuda_major if wheel else "")
+    cuda_major = (get_value(install.cuda_major) if install else None) or (wheel.cuda_major if wheel else "")
     return Copy(path, version, cuda_major, lookup.via)
 
 
@@ -60,7 +60,7 @@ def system_copies(context: Context) -> tuple[Copy, ...]:
     """List the copies outside Python packages whose library is there."""
     found = context.need(context.facts.cudnn, "cudnn") or ()
     return tuple(
-        Copy(value_of(item.library_path) or item.root, installed_version(item), value_of(item.cuda_major) or "")
+        Copy(get_value(item.library_path) or item.root, installed_version(item), get_value(item.cuda_major) or "")
         for item in found
         if item.origin != "wheels" and not isinstance(installed_version(item), Absent)
     )
@@ -87,7 +87,7 @@ def wheel_copy(context: Context) -> Copy | None:
 
 def built_with(build: Build) -> str | None:
     """Return the cuDNN a build was made with; its files often name the major only, its matrix row the minor."""
-    told, row = value_of(build.cudnn), build.row.cudnn if build.row else None
+    told, row = get_value(build.cudnn), build.row.cudnn if build.row else None
     if row and (told is None or (len(numbers(told)) == 1 and numbers(row)[:1] == numbers(told))):
         return row
     return told
@@ -95,7 +95,7 @@ def built_with(build: Build) -> str | None:
 
 def fault_of(context: Context, build: Build, copy: Copy) -> str:
     """Name what is wrong with a copy for a build by finding id; "" when nothing is."""
-    cuda, version = value_of(build.cuda), value_of(copy.version)
+    cuda, version = get_value(build.cuda), get_value(copy.version)
     needed = built_with(build)
     if needed and version and numbers(version)[:1] != numbers(needed)[:1]:
         return OTHER_MAJOR
@@ -129,8 +129,8 @@ def needed_by_cudnn(item: LibraryLookup) -> bool:
 
 def _install_at(context: Context, path: str) -> LibraryInstall | None:
     folder = path.rsplit("/", 1)[0]
-    for item in value_of(context.facts.cudnn) or ():
-        if (value_of(item.library_path) or "").rsplit("/", 1)[0] == folder:
+    for item in get_value(context.facts.cudnn) or ():
+        if (get_value(item.library_path) or "").rsplit("/", 1)[0] == folder:
             return item
     return None
 

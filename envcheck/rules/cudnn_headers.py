@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import INCOMPATIBLE, WARNING, Evidence, Finding, Known, Problem, numbers, value_of
+from envcheck.model import INCOMPATIBLE, WARNING, Evidence, Finding, Known, Problem, get_value, numbers
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_libraries import cuda_builds, relies_on_system
 from envcheck.rules.registry import rule
@@ -15,7 +15,7 @@ def cudnn_header_of_another(context: Context) -> Iterator[Finding]:
     """Find a header that belongs to another cuDNN than the library beside it: one was written over the other."""
     if not any(relies_on_system(build) for build in cuda_builds(context)):
         return
-    for copy in value_of(context.facts.cudnn) or ():
+    for copy in get_value(context.facts.cudnn) or ():
         header, library = copy.header_version, copy.library_version
         if copy.origin == "wheels" or not isinstance(header, Known) or not isinstance(library, Known):
             continue

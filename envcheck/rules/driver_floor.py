@@ -18,7 +18,7 @@ from envcheck.model import (
     at_least,
     at_least_minor,
     major,
-    replaced,
+    replace,
 )
 from envcheck.model.releases import DriverBranch, Toolkit
 from envcheck.rules.architecture_targets import JIT
@@ -103,7 +103,7 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
         )
         seen = "driver.release" if isinstance(context.facts.driver.release, Known) else "driver.cuda_driver_version"
         found = _too_old(context, build, toolkit, Shortfall(needs, seen, full))
-        return found if whole else replaced(found, evidence=(*found.evidence, _partly(build, ptx)))
+        return found if whole else replace(found, evidence=(*found.evidence, _partly(build, ptx)))
     return None
 
 

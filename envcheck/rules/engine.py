@@ -14,7 +14,7 @@ from envcheck.model import (
     Finding,
     Report,
     Unknown,
-    value_of,
+    get_value,
 )
 from envcheck.rules import register_rules
 from envcheck.rules.builds import Build
@@ -64,7 +64,7 @@ def _wanted(target: Target) -> tuple[str, ...]:
 
 
 def _asked(build: Build) -> str:
-    cuda = value_of(build.cuda)
+    cuda = get_value(build.cuda)
     return f"{build.label} (CUDA {cuda})" if cuda else build.label
 
 

@@ -22,10 +22,10 @@ from envcheck.model import (
     ToolkitInstall,
     Unknown,
     dataclass,
+    get_value,
     is_older,
     major_minor,
     numbers,
-    value_of,
 )
 from envcheck.rules.builds import Build, installed_builds, label_cuda
 from envcheck.rules.context import Context, describe, source_of
@@ -42,7 +42,7 @@ _MISMATCH = "extension-build-mismatch"
 def extension_build_mismatch(context: Context) -> Iterator[Finding]:
     """Find PyTorch extensions built for another CUDA major than the installed PyTorch, or another Python."""
     torch = next((build for build in installed_builds(context) if build.framework == "torch"), None)
-    for extension in value_of(context.facts.python.extensions) or ():
+    for extension in get_value(context.facts.python.extensions) or ():
         reason = _other_python(context, extension) or (_other_cuda(context, torch, extension) if torch else "")
         if reason:
             yield _mismatch(context, extension, torch, reason)
@@ -87,10 +87,10 @@ def _labelled_torch(torch: Build, label: str) -> str:
 
 def _labelled_cuda(torch: Build, label: str) -> str:
     """Compare the CUDA a label names by its major; PyTorch's own companions refuse another one."""
-    if value_of(torch.cuda_build) is True and re.match(r"cpu\b", label):
+    if get_value(torch.cuda_build) is True and re.match(r"cpu\b", label):
         return "was built without CUDA, so its operations fail on the GPU"
-    named, cuda = label_cuda(label[label.find("cu") :]), value_of(torch.cuda)
-    differs = value_of(torch.cuda_build) is False or (cuda and numbers(named)[:1] != numbers(cuda)[:1])
+    named, cuda = label_cuda(label[label.find("cu") :]), get_value(torch.cuda)
+    differs = get_value(torch.cuda_build) is False or (cuda and numbers(named)[:1] != numbers(cuda)[:1])
     return f"was built for CUDA {named}" if named and differs else ""
 
 
@@ -109,7 +109,7 @@ def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -
 def _other_python(context: Context, extension: Extension) -> str:
     """Compare the ABI tag in an extension's file name with the interpreter: _ext.cpython-37m-x86_64-linux-gnu.so."""
     built = re.search(r"\.cpython-(\d)(\d+)m?d?-", extension.path)
-    version = value_of(context.facts.python.version)
+    version = get_value(context.facts.python.version)
     if built is None or version is None or major_minor(version) == ".".join(built.groups()):
         return ""
     return f"was built for Python {built.group(1)}.{built.group(2)}, and this is Python {version}"
@@ -120,9 +120,9 @@ def _other_cuda(context: Context, torch: Build, extension: Extension) -> str:
     cudart = next((name for name in extension.needed if library_name(name) == "cudart"), "")
     if not any(name.startswith(("libtorch", "libc10")) for name in extension.needed):
         return ""
-    if value_of(torch.cuda_build) is False and (cudart or "libc10_cuda.so" in extension.needed):
+    if get_value(torch.cuda_build) is False and (cudart or "libc10_cuda.so" in extension.needed):
         return f"needs CUDA ({cudart or 'libc10_cuda.so'}), and {torch.label} is a CPU build"
-    cuda = value_of(torch.cuda)
+    cuda = get_value(torch.cuda)
     own = context.matrix.cuda_sonames(cuda).get("cudart") if cuda else None
     if not cudart or own is None or cudart == own:
         return ""
@@ -170,15 +170,15 @@ def nvcc_beside_the_right_one(context: Context) -> Iterator[Finding]:
 
 def _refused(context: Context, finding_id: str) -> Iterator[Finding]:
     install = compiling_toolkit(context)
-    version = value_of(install.version) if install else None
+    version = get_value(install.version) if install else None
     if install is None or version is None or context.matrix.toolkit(version) is None:
         return
     for build in cuda_builds(context):
-        cuda = value_of(build.cuda)
+        cuda = get_value(build.cuda)
         if build.framework != "torch" or not cuda or _same_major(cuda, version):
             continue
         others = toolkits_with_nvcc(context)
-        right = next((item for item in others if _same_major(cuda, value_of(item.version) or "")), None)
+        right = next((item for item in others if _same_major(cuda, get_value(item.version) or "")), None)
         if (right is not None) == (finding_id == _PATH):
             yield _other_major(context, build, install, right)
 
@@ -188,8 +188,8 @@ def _same_major(one: str, other: str) -> bool:
 
 
 def _other_major(context: Context, build: Build, install: ToolkitInstall, right: ToolkitInstall | None) -> Finding:
-    cuda, version = str(value_of(build.cuda)), value_of(install.version)
-    beside = f" CUDA {value_of(right.version)} in {right.root}, which it takes, is not the one found." if right else ""
+    cuda, version = str(get_value(build.cuda)), get_value(install.version)
+    beside = f" CUDA {get_value(right.version)} in {right.root}, which it takes, is not the one found." if right else ""
     message = (
         f"{build.label} is built for CUDA {cuda} and refuses to build extensions with the nvcc of CUDA {version} "
         f"({install.root}); running it needs no nvcc.{beside}"
@@ -212,7 +212,7 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
     if isinstance(context.facts.toolkits.installs, Unknown) or toolkits_with_nvcc(context):
         return
     for build in cuda_builds(context):
-        cuda = value_of(build.cuda)
+        cuda = get_value(build.cuda)
         reason = "CUDA code is built here" if context.target.compiles else _compiled_when_used(context)
         if build.framework != "torch" or not reason or not cuda:
             continue
@@ -248,14 +248,14 @@ def _compiled_for(context: Context) -> Iterator[tuple[ToolkitInstall, str, Judge
     if not is_compiling(context) or not isinstance(context.facts.gpus, Known):
         return
     install = compiling_toolkit(context)
-    version = value_of(install.version) if install else None
+    version = get_value(install.version) if install else None
     for item in judged_gpus(context) if install and version else ():
         if install and version:
             yield install, version, item
 
 
 def _not_compiled(context: Context, finding_id: str, install: ToolkitInstall, item: Judged, known: str) -> Finding:
-    version = value_of(install.version)
+    version = get_value(install.version)
     message = (
         f"The nvcc of CUDA {version} ({install.root}), with which CUDA code is built here, cannot build for "
         f"{gpu_name(item.gpu)}: compute capability {item.capability} is known {known}."

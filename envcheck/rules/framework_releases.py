@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
-from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Known, Problem, replaced
+from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Evidence, Finding, Known, Problem, replace
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
@@ -132,7 +132,7 @@ def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
             rows = (build.release,) if build.release else ()
             found = _no_wheel(context, build.label, build.framework, message, rows)
             later = not _is_gpu_meant(context) and breaks_framework(context)  # what does not even start comes first
-            yield replaced(found, severity=WARNING) if later else found
+            yield replace(found, severity=WARNING) if later else found
     if context.goal == "gpu":
         yield from problem_findings(context, "platform-no-gpu-wheel")
 

@@ -18,8 +18,8 @@ from envcheck.model import (
     Problem,
     ToolkitInstall,
     dataclass,
+    get_value,
     numbers,
-    value_of,
 )
 from envcheck.model.releases import Toolkit
 from envcheck.rules.context import Context, describe, source_of
@@ -45,7 +45,7 @@ class HostCompiler:
 def host_compiler_too_new(context: Context) -> Iterator[Finding]:
     """Find an nvcc whose host compiler is newer than its headers accept."""
     install, compiler = compiling_toolkit(context), host_compiler(context)
-    version = value_of(install.version) if install else None
+    version = get_value(install.version) if install else None
     if install is None or compiler is None or version is None:
         return
     row = context.matrix.toolkit(version)
@@ -62,7 +62,7 @@ def host_compiler_too_new(context: Context) -> Iterator[Finding]:
 def host_compiler_too_old(context: Context) -> Iterator[Finding]:
     """Find an nvcc whose host compiler is older than it supports."""
     install, compiler = compiling_toolkit(context), host_compiler(context)
-    row = context.matrix.toolkit(value_of(install.version) or "") if install else None
+    row = context.matrix.toolkit(get_value(install.version) or "") if install else None
     if install is None or compiler is None or row is None:
         return
     lowest = _lowest(row, compiler.kind)
@@ -77,14 +77,14 @@ def compiling_toolkit(context: Context) -> ToolkitInstall | None:
     facts, with_nvcc = context.facts.toolkits, toolkits_with_nvcc(context)
     for chosen in (facts.cuda_home_root, facts.root_on_path, facts.usr_local_cuda):
         for item in with_nvcc:
-            if item.root == value_of(chosen):
+            if item.root == get_value(chosen):
                 return item
     return with_nvcc[0] if len(with_nvcc) == 1 else None
 
 
 def toolkits_with_nvcc(context: Context) -> list[ToolkitInstall]:
     """List the toolkits that may hold an nvcc; wheels hold parts of one."""
-    installs = value_of(context.facts.toolkits.installs) or ()
+    installs = get_value(context.facts.toolkits.installs) or ()
     return [item for item in installs if not isinstance(item.nvcc_path, Absent) and item.origin != "wheels"]
 
 
@@ -92,13 +92,13 @@ def host_compiler(context: Context) -> HostCompiler | None:
     """Find the compiler nvcc uses; where that was not told, the gcc on PATH."""
     facts = context.facts.toolkits
     if isinstance(facts.nvcc_host_compiler_version, Known):
-        path = value_of(facts.nvcc_host_compiler) or ""
+        path = get_value(facts.nvcc_host_compiler) or ""
         version = facts.nvcc_host_compiler_version
         return HostCompiler(_kind(path), version.value, path, version)
     gcc = context.facts.compilers.gcc_version
     if isinstance(facts.nvcc_host_compiler, Absent) or not isinstance(gcc, Known):
         return None
-    return HostCompiler("gcc", gcc.value, value_of(context.facts.compilers.gcc_path) or "gcc", gcc)
+    return HostCompiler("gcc", gcc.value, get_value(context.facts.compilers.gcc_path) or "gcc", gcc)
 
 
 def _kind(path: str) -> str:

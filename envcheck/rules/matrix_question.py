@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from envcheck.matrix.query import Matrix
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Citation, at_least, dataclass, field_names, major
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Citation, at_least, dataclass, list_fields, major
 from envcheck.model.releases import (
     Architecture,
     CondaBuild,
@@ -315,7 +315,7 @@ def _list_companion_releases(matrix: Matrix, text: str) -> Iterator[FrameworkRel
 def _make_table_row(row: Row) -> TableRow:
     keys, table, name = _NAMES[type(row)]
     proof = {"*": row.proof} if isinstance(row.proof, str) else row.proof
-    cells = {cell: getattr(row, cell) for cell in field_names(row) if cell not in (*keys, *_NO_CELLS)}
+    cells = {cell: getattr(row, cell) for cell in list_fields(row) if cell not in (*keys, *_NO_CELLS)}
     stated = {cell: value for cell, value in cells.items() if value not in _EMPTY}
     title = name.format(**{key: getattr(row, key) for key in keys})
     return TableRow(table, title, stated, row.citations, row.note, proof)

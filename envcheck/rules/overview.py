@@ -12,7 +12,7 @@ from envcheck.model import (
     LibraryInstall,
     ToolkitInstall,
     Unknown,
-    value_of,
+    get_value,
 )
 
 
@@ -47,8 +47,8 @@ def in_words(fact: Fact[str], absent: str = "none") -> str:
 
 def _machine(facts: Facts) -> str:
     host = facts.host
-    name = " ".join(part for part in (value_of(host.distribution_id), value_of(host.distribution_version)) if part)
-    libc = " ".join(part for part in (value_of(host.libc_kind), value_of(host.libc_version)) if part)
+    name = " ".join(part for part in (get_value(host.distribution_id), get_value(host.distribution_version)) if part)
+    libc = " ".join(part for part in (get_value(host.libc_kind), get_value(host.libc_version)) if part)
     parts = [name or in_words(host.os), in_words(host.architecture), libc]
     if isinstance(host.container, Known):
         parts.append(f"in {host.container.value}")
@@ -66,8 +66,8 @@ def _gpus(fact: Fact[tuple[Gpu, ...]]) -> str:
 
 
 def _gpu(gpu: Gpu) -> str:
-    name = value_of(gpu.name) or f"PCI device {in_words(gpu.pci_id, 'of unknown id')}"
-    capability = value_of(gpu.compute_capability)
+    name = get_value(gpu.name) or f"PCI device {in_words(gpu.pci_id, 'of unknown id')}"
+    capability = get_value(gpu.compute_capability)
     return f"{name} (compute capability {capability})" if capability else name
 
 
@@ -87,7 +87,7 @@ def _toolkits(facts: Facts) -> str:
     installs = facts.toolkits.installs
     if not isinstance(installs, Known):
         return in_words(installs, "no toolkit") if isinstance(installs, Unknown) else "no toolkit"
-    on_path = value_of(facts.toolkits.root_on_path)
+    on_path = get_value(facts.toolkits.root_on_path)
     return ", ".join(_toolkit(item, on_path) for item in installs.value) or "no toolkit"
 
 
@@ -129,7 +129,7 @@ def _frameworks(fact: Fact[tuple[FrameworkBuild, ...]]) -> str:
 
 
 def _framework(item: FrameworkBuild) -> str:
-    cuda = value_of(item.cuda_version)
-    if value_of(item.cuda_build) is False:
+    cuda = get_value(item.cuda_version)
+    if get_value(item.cuda_build) is False:
         return f"{item.distribution} {item.version} (CPU build)"
     return f"{item.distribution} {item.version}" + (f" (CUDA {cuda})" if cuda else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Finding, replaced
+from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING, Finding, replace
 from envcheck.rules.catalogue import catalogue
 
 _SEVERITIES = {ERROR: 0, WARNING: 1, NOTE: 2}
@@ -13,13 +13,13 @@ def rank_findings(findings: list[Finding]) -> tuple[Finding, ...]:
 
     Only an incompatibility can be primary: what could not be read is never the cause of anything.
     """
-    findings = [replaced(finding, primary=False) if finding.primary else finding for finding in findings]
+    findings = [replace(finding, primary=False) if finding.primary else finding for finding in findings]
     linked = [_link(finding, findings) for finding in findings]
     linked.sort(key=_order)
     roots = [item for item in linked if item.verdict == INCOMPATIBLE and item.severity != NOTE and not item.caused_by]
     if not roots:
         return tuple(linked)
-    return (replaced(roots[0], primary=True), *(item for item in linked if item is not roots[0]))
+    return (replace(roots[0], primary=True), *(item for item in linked if item is not roots[0]))
 
 
 def _link(finding: Finding, findings: list[Finding]) -> Finding:
@@ -35,7 +35,7 @@ def _link(finding: Finding, findings: list[Finding]) -> Finding:
     ]
     if not causes:
         return finding
-    return replaced(finding, caused_by=min(causes, key=lambda cause: catalogue()[cause.id].rank).id)
+    return replace(finding, caused_by=min(causes, key=lambda cause: catalogue()[cause.id].rank).id)
 
 
 def _order(finding: Finding) -> tuple[int, int, int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, Problem, ToolkitInstall, numbers, value_of
+from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, Problem, ToolkitInstall, get_value, numbers
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe
 from envcheck.rules.cuda_libraries import (
@@ -100,13 +100,13 @@ def _serves(context: Context, cuda: str, version: str) -> bool | None:
 
 
 def _unlisted(context: Context, build: Build, cuda: str, install: ToolkitInstall) -> Finding:
-    version = str(value_of(install.version))
+    version = str(get_value(install.version))
     what = f"CUDA {cuda}" if not loaded_sonames(context, cuda) else f"CUDA Toolkit {version}"
     return unknown_release(what, f"whether {build.label} can load what CUDA {version} installs", _seen(install))
 
 
 def _missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Finding:
-    cuda = value_of(build.cuda)
+    cuda = get_value(build.cuda)
     needs = f"the CUDA {cuda} libraries" if cuda else "CUDA libraries"
     names = f" ({', '.join(sonames[:4])})" if sonames else ""
     message = f"{build.label} needs {needs} from the system and brings none; they are nowhere on this machine{names}."
@@ -117,7 +117,7 @@ def _missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Findin
 
 
 def _wrong_version(build: Build, installs: tuple[ToolkitInstall, ...], missing: tuple[str, ...]) -> Finding:
-    cuda = value_of(build.cuda)
+    cuda = get_value(build.cuda)
     there = " and ".join(dict.fromkeys(describe(item.version) for item in installs))
     loads = f" and loads {', '.join(missing[:4])}" if missing else ""
     message = f"{build.label} was built for CUDA {cuda or 'of another version'}{loads}; this machine has CUDA {there}."
@@ -126,7 +126,7 @@ def _wrong_version(build: Build, installs: tuple[ToolkitInstall, ...], missing: 
 
 
 def _problem(build: Build) -> Problem | None:
-    cuda = value_of(build.cuda)
+    cuda = get_value(build.cuda)
     return Problem(framework=build.framework, distribution=build.distribution, cuda=cuda) if cuda else None
 
 

@@ -17,9 +17,9 @@ from envcheck.model import (
     LibraryLookup,
     Problem,
     ToolkitInstall,
+    get_value,
     is_older,
     numbers,
-    value_of,
 )
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context, describe, source_of
@@ -78,16 +78,16 @@ def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
     """Find a toolkit on LD_LIBRARY_PATH that the loader takes before the libraries a build brings."""
     if not build.installed or not brings_cuda(build):
         return
-    cuda = value_of(build.cuda)
+    cuda = get_value(build.cuda)
     for install, shown in _toolkits_ahead(context, build):
-        version = value_of(install.version)
+        version = get_value(install.version)
         if not version or not cuda or is_older(version, cuda):
             yield _ahead(build, install, shown)
             return
 
 
 def _ahead(build: Build, install: ToolkitInstall, shown: Evidence) -> Finding:
-    cuda, version = value_of(build.cuda), value_of(install.version)
+    cuda, version = get_value(build.cuda), get_value(install.version)
     named, own = f"CUDA {version}" if version else "the CUDA Toolkit", f"CUDA {cuda}" if cuda else "CUDA"
     message = (
         f"LD_LIBRARY_PATH puts {named} in {install.root} ahead of the {own} libraries that {build.label} brings, "
@@ -107,7 +107,7 @@ def _toolkits_ahead(context: Context, build: Build) -> Iterator[tuple[ToolkitIns
         yield from _same_major_on_library_path(context, build)
         return
     for item in lookups:
-        path = value_of(item.found)
+        path = get_value(item.found)
         if path and _replaces_own(context, item, path):
             install = toolkit_holding(context, path) or ToolkitInstall(path.rpartition("/lib")[0], "path")
             yield install, Evidence(item.soname, f"{path}, found by {item.via}", source_of(item.found))
@@ -123,9 +123,9 @@ def _replaces_own(context: Context, item: LibraryLookup, path: str) -> bool:
 
 def _same_major_on_library_path(context: Context, build: Build) -> Iterator[tuple[ToolkitInstall, Evidence]]:
     """Judge by the toolkits on LD_LIBRARY_PATH where the build's own lookups were not read."""
-    roots, cuda = value_of(context.facts.toolkits.roots_on_library_path) or (), value_of(build.cuda)
-    for install in value_of(context.facts.toolkits.installs) or ():
-        major = numbers(value_of(install.version) or "")[:1]
+    roots, cuda = get_value(context.facts.toolkits.roots_on_library_path) or (), get_value(build.cuda)
+    for install in get_value(context.facts.toolkits.installs) or ():
+        major = numbers(get_value(install.version) or "")[:1]
         if install.root in roots and cuda and major in ((), numbers(cuda)[:1]):
             yield install, context.seen("toolkits.roots_on_library_path", shown=install.root)
 
@@ -141,7 +141,7 @@ def _home_nowhere(context: Context) -> Iterator[Finding]:
 
 def _torn_installs(context: Context) -> Iterator[Finding]:
     """Find folders whose nvcc and version file name different releases: two toolkits in one place."""
-    for install in value_of(context.facts.toolkits.installs) or ():
+    for install in get_value(context.facts.toolkits.installs) or ():
         nvcc, file = install.nvcc_release, install.version_file
         if not isinstance(nvcc, Known) or not isinstance(file, Known):
             continue
@@ -168,12 +168,12 @@ def _two_compilers(context: Context) -> Iterator[Finding]:
 
 
 def _disagree(context: Context, root: Fact[str], name: str, severity: str) -> Iterator[Finding]:
-    installs = {install.root: install for install in value_of(context.facts.toolkits.installs) or ()}
-    other = installs.get(value_of(root) or "")
-    on_path = installs.get(value_of(context.facts.toolkits.root_on_path) or "")
+    installs = {install.root: install for install in get_value(context.facts.toolkits.installs) or ()}
+    other = installs.get(get_value(root) or "")
+    on_path = installs.get(get_value(context.facts.toolkits.root_on_path) or "")
     if other is None or on_path is None or other is on_path:
         return
-    versions = (value_of(other.version), value_of(on_path.version))
+    versions = (get_value(other.version), get_value(on_path.version))
     if None in versions or versions[0] == versions[1]:
         return
     message = (

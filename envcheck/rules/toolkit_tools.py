@@ -13,8 +13,8 @@ from envcheck.model import (
     Problem,
     ToolkitInstall,
     Unknown,
+    get_value,
     is_older,
-    value_of,
 )
 from envcheck.model.releases import Architecture
 from envcheck.rules.builds import Build, is_condas
@@ -36,7 +36,7 @@ def libdevice_missing(context: Context) -> Iterator[Finding]:
         return
     for build in cuda_builds(context):
         if build.installed and build.framework == "tensorflow":
-            yield from _without_libdevice(context, build, value_of(installs) or ())
+            yield from _without_libdevice(context, build, get_value(installs) or ())
 
 
 def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitInstall, ...]) -> Iterator[Finding]:
@@ -47,11 +47,11 @@ def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitIn
         return
     if unread and not holding:
         return
-    cuda = value_of(build.cuda)
+    cuda = get_value(build.cuda)
     if holding:
         root = holding[0].root
         message = f"XLA in {build.label} does not look for libdevice.10.bc in {root}, the only place that has it."
-        path = value_of(holding[0].libdevice_path) or ""
+        path = get_value(holding[0].libdevice_path) or ""
         problem: Problem | None = Problem(("elsewhere",), folders=(root,), values=(("path", path),))
     else:
         message = (
@@ -66,7 +66,7 @@ def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitIn
 def _is_searched(context: Context, install: ToolkitInstall) -> bool:
     """Tell whether XLA looks there by itself: /usr/local/cuda, /usr/local/cuda-X.Y, /opt/cuda, CUDA_HOME."""
     facts = context.facts.toolkits
-    named = {value_of(facts.usr_local_cuda), value_of(facts.cuda_home_root)}
+    named = {get_value(facts.usr_local_cuda), get_value(facts.cuda_home_root)}
     return install.root in named or install.origin in ("usr-local", "opt")
 
 
@@ -75,7 +75,7 @@ def ptxas_problem(context: Context) -> Iterator[Finding]:
     """Find a ptxas that XLA would call and that does not know this machine's GPUs."""
     builds = [build for build in cuda_builds(context) if build.installed and build.framework in ("tensorflow", "jax")]
     install = _ptxas_install(context)
-    version = value_of(install.version) if install else None
+    version = get_value(install.version) if install else None
     if not builds or install is None or version is None or not isinstance(context.facts.gpus, Known):
         return
     for item in judged_gpus(context):
@@ -101,12 +101,12 @@ def _too_old(build: Build, install: ToolkitInstall, item: Judged, row: Architect
 
 def _ptxas_install(context: Context) -> ToolkitInstall | None:
     """Find the toolkit whose ptxas XLA calls: the wheel's, else the one on PATH, else /usr/local/cuda's."""
-    installs = value_of(context.facts.toolkits.installs) or ()
+    installs = get_value(context.facts.toolkits.installs) or ()
     having = [item for item in installs if isinstance(item.ptxas_path, Known)]
-    on_path = value_of(context.facts.toolkits.ptxas_on_path)
+    on_path = get_value(context.facts.toolkits.ptxas_on_path)
     searched = [
         *(item for item in having if item.origin == "wheels"),
-        *(item for item in having if on_path is not None and value_of(item.ptxas_path) == on_path),
-        *(item for item in having if item.root == value_of(context.facts.toolkits.usr_local_cuda)),
+        *(item for item in having if on_path is not None and get_value(item.ptxas_path) == on_path),
+        *(item for item in having if item.root == get_value(context.facts.toolkits.usr_local_cuda)),
     ]
     return searched[0] if searched else None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from envcheck.frameworks import Framework, framework, framework_names, framework_of
-from envcheck.model import Distribution, Finding, Gpu, Known, dataclass, value_of
+from envcheck.model import Distribution, Finding, Gpu, Known, dataclass, get_value
 from envcheck.rules.visible_devices_list import select_devices
 from envcheck.smoke.placement import Placement
 from envcheck.smoke.protocol import (
@@ -107,8 +107,8 @@ def all_together(devices: tuple[Device, ...]) -> Device | None:
 def _shown(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[tuple[int, ...] | None, list[LeftOut]]:
     if visible is None or not gpus:
         return tuple(range(len(gpus))), []
-    uuids = tuple(value_of(gpu.uuid) or "" for gpu in gpus)
-    instances = tuple(tuple(item.uuid for item in value_of(gpu.mig_devices) or ()) for gpu in gpus)
+    uuids = tuple(get_value(gpu.uuid) or "" for gpu in gpus)
+    instances = tuple(tuple(item.uuid for item in get_value(gpu.mig_devices) or ()) for gpu in gpus)
     selection = select_devices(visible, uuids, instances)
     if not selection.decided:
         return None, []
@@ -120,7 +120,7 @@ def _shown(gpus: tuple[Gpu, ...], visible: str | None) -> tuple[tuple[int, ...] 
 
 def _is_ambiguous(gpus: tuple[Gpu, ...], visible: str, order: str) -> bool:
     """Say whether the numbers of a list may mean other GPUs to CUDA, which puts the fastest kind first."""
-    kinds = {value_of(gpu.name) for gpu in gpus}
+    kinds = {get_value(gpu.name) for gpu in gpus}
     return len(kinds) > 1 and order != "PCI_BUS_ID" and not any(mark in visible for mark in ("GPU-", "MIG-"))
 
 
@@ -129,15 +129,15 @@ def _in_cuda_order(entry: str) -> Device:
 
 
 def _devices_of(position: int, gpu: Gpu, visible: str | None) -> tuple[list[Device], tuple[str, str] | None]:
-    number, name = _number(position, gpu), value_of(gpu.name) or ""
-    if value_of(gpu.mig_enabled):
-        instances = value_of(gpu.mig_devices) or ()
+    number, name = _number(position, gpu), get_value(gpu.name) or ""
+    if get_value(gpu.mig_enabled):
+        instances = get_value(gpu.mig_devices) or ()
         if not instances:
             return [], ("MIG is enabled and it has no instance", "mig-config")
         first = (visible or "").split(",")[0].strip()  # of several instances CUDA uses the first one listed
         chosen = [item for item in instances if not first.startswith("MIG-") or item.uuid == first]
         return [_instance(number, at, item.uuid, item.name or name) for at, item in enumerate(chosen)], None
-    uuid = value_of(gpu.uuid) or ""
+    uuid = get_value(gpu.uuid) or ""
     return [Device(GPU, f"GPU {number}", uuid or str(number), 1, name, uuid, held=_held(gpu))], None
 
 
@@ -150,7 +150,7 @@ def _number(position: int, gpu: Gpu) -> int:
 
 
 def _held(gpu: Gpu) -> str:
-    total, used = value_of(gpu.memory_bytes), value_of(gpu.memory_used_bytes)
+    total, used = get_value(gpu.memory_bytes), get_value(gpu.memory_used_bytes)
     if not total or not used or used < 0.8 * total:
         return ""
     return f"{used / _GIB:.1f} of its {total / _GIB:.1f} GiB were in use before the test"

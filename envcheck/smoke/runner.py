@@ -6,10 +6,10 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 
-from envcheck.host.files import attempt, read_file
-from envcheck.host.process import end_running
-from envcheck.host.usage import available_memory
-from envcheck.host.watched import EXITED, MEMORY, NOT_STARTED, TIME, Limits, Watched, run_watched
+from envcheck.host.files import read_as_fact, read_file
+from envcheck.host.limits import EXITED, MEMORY, NOT_STARTED, TIME, LimitedRun, Limits, run_with_limits
+from envcheck.host.process import kill_running_programs
+from envcheck.host.system import read_available_memory
 from envcheck.model import Known, dataclass
 from envcheck.smoke.devices import CPU, CPU_DEVICE, DRIVER, Device, Job, Run, Subject, all_together, worst
 from envcheck.smoke.placement import Placement
@@ -39,7 +39,7 @@ _STARVED = ("ran out of memory trying to allocate", "OOM when allocating", "out 
 _TRANSLATING = "will be jit-compiled from PTX"
 
 
-def ending(watched: Watched, spoken: Spoken, log: str, limits: Limits) -> Result | None:
+def ending(watched: LimitedRun, spoken: Spoken, log: str, limits: Limits) -> Result | None:
     """Return the result that a process could not tell itself: how it hung or died; None where it came to its end."""
     if watched.ended == NOT_STARTED:
         return Result("start", "", RAISED, watched.detail)
@@ -106,7 +106,7 @@ class Task:
 
 def usual_limits(level: str, seconds: float | None = None, memory: int | None = None) -> Limits:
     """Return what a process may use: the level's time and most of the memory that is free now, where not given."""
-    free = available_memory()
+    free = read_available_memory()
     share = None if free is None else int(free * _SHARE)
     return Limits(seconds or SECONDS[level], memory or share)
 
@@ -154,7 +154,7 @@ def run_jobs(task: Task, jobs: tuple[Job, ...], heard: Heard) -> Iterator[Run]:
         try:
             yield from pool.map(run_alone, jobs)
         except (KeyboardInterrupt, GeneratorExit):
-            end_running()  # else the pool would wait for all of them
+            kill_running_programs()  # else the pool would wait for all of them
             raise
 
 
@@ -168,12 +168,12 @@ def run_job(task: Task, job: Job, heard: Heard) -> Run:
     name = "-".join(filter(None, (job.subject.name, _slug(job.device.label), job.part)))
     log = f"{task.folder}/{name}.log"
     argv, environment = _argv(task, job), _environment(task, job)
-    watched = run_watched(argv, environment, log, task.limits, lambda line: _hear(job, line, heard))
+    watched = run_with_limits(argv, environment, log, task.limits, lambda line: _hear(job, line, heard))
     return _gather(task, job, watched, log)
 
 
-def _gather(task: Task, job: Job, watched: Watched, log: str) -> Run:
-    spoken, text = parse_events(watched.said), _read(log)
+def _gather(task: Task, job: Job, watched: LimitedRun, log: str) -> Run:
+    spoken, text = parse_events(watched.report), _read(log)
     placements, judged = _read_placements(job, text, spoken.results)
     results = (*spoken.results, *judged)
     last = ending(watched, spoken, text, task.limits)
@@ -258,5 +258,5 @@ def _slug(label: str) -> str:
 
 
 def _read(path: str) -> str:
-    log = attempt(path, lambda: read_file(path, _LOG_LIMIT))
+    log = read_as_fact(path, lambda: read_file(path, _LOG_LIMIT))
     return log.value.decode("utf-8", "replace") if isinstance(log, Known) else ""

@@ -13,7 +13,7 @@ from envcheck.model import (
     Finding,
     Problem,
     Source,
-    replaced,
+    replace,
 )
 from envcheck.smoke import protocol
 from envcheck.smoke.devices import ALL, CPU, GPU, Job, Run, Session
@@ -45,7 +45,7 @@ def _explained(result: Result, job: Job, log: str, explain: Explain | None) -> R
         changes = {"finding": "gpu-memory-held", "message": f"{result.message}; {job.device.held}"}
     else:
         changes = {"finding": finding or UNEXPLAINED}
-    changed: Result = replaced(result, **changes)
+    changed: Result = replace(result, **changes)
     return changed
 
 

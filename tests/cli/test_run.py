@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from envcheck.cli.run import _python_of
-from envcheck.host.passthrough import Outcome, exit_status
+from envcheck.host.passthrough import CommandResult, convert_exit_status
 from tests.cli.test_doctor import ROOT
 from tests.patience import FOREVER, PATIENCE
 
@@ -113,8 +113,8 @@ def test_a_command_that_was_killed_is_explained_by_that() -> None:
     ],
 )
 def test_what_the_end_of_a_command_says(code: int, status: int, words: str) -> None:
-    outcome = Outcome(exit_status(code), (), "")
-    assert (outcome.status, outcome.words) == (status, words)
+    outcome = CommandResult(convert_exit_status(code), (), "")
+    assert (outcome.status, outcome.crash_name) == (status, words)
     assert (outcome.status & 0xFFFFFFFF) == (code & 0xFFFFFFFF) or code < 0
 
 
@@ -140,7 +140,7 @@ def test_a_script_without_its_interpreter(tmp_path: Path) -> None:
     path.chmod(0o755)
     done = run("--", str(path))
     assert done.returncode == 127
-    assert b"what it needs to start is missing" in done.stderr
+    assert b"its interpreter or loader is missing" in done.stderr
 
 
 def test_a_process_left_behind_is_not_waited_for() -> None:

@@ -14,7 +14,7 @@ import pytest
 from envcheck.cli.group import run
 from envcheck.diagnosis import diagnose
 from envcheck.diagnosis.planned import with_planned_remedies
-from envcheck.model import ERROR, INCOMPATIBLE, Absent, Distribution, Facts, Finding, Known, Report, Source, replaced
+from envcheck.model import ERROR, INCOMPATIBLE, Absent, Distribution, Facts, Finding, Known, Report, Source, replace
 from envcheck.remedies.situation import Situation
 from envcheck.render.json_report import render_snapshot
 from envcheck.rules import Context, Target
@@ -46,7 +46,7 @@ def commands(name: str, facts: Facts | None = None) -> list[str]:
 
 def with_python(name: str, **facts: object) -> Facts:
     read = snapshot_of(name).facts
-    return replaced(read, python=replaced(read.python, **facts))
+    return replace(read, python=replace(read.python, **facts))
 
 
 def test_the_doctors_commands_are_those_of_the_plan_it_names(
@@ -166,7 +166,7 @@ def test_a_build_of_condas_is_replaced_by_conda() -> None:
     assert isinstance(read.distributions, Known)
     assert isinstance(read.prefix, Known)
     condas = tuple(
-        replaced(item, installer="conda") if item.name == "torch" else item for item in read.distributions.value
+        replace(item, installer="conda") if item.name == "torch" else item for item in read.distributions.value
     )
     facts = with_python("torch-cpu-beside-gpu", distributions=Known(condas, SEEN), kind=Known("conda", SEEN))
     assert commands("torch-cpu-beside-gpu", facts) == [
@@ -189,7 +189,7 @@ def beside_torch(name: str) -> Facts:
     assert isinstance(facts.python.frameworks, Known)
     assert isinstance(torch.frameworks, Known)
     both = Known((*facts.python.frameworks.value, *torch.frameworks.value), SEEN)
-    return replaced(facts, python=replaced(facts.python, frameworks=both))
+    return replace(facts, python=replace(facts.python, frameworks=both))
 
 
 def test_a_framework_that_is_well_stays_as_it_is() -> None:
@@ -238,7 +238,7 @@ def test_what_another_release_cannot_help_keeps_its_remedy() -> None:
 def test_a_version_no_requirement_can_name_keeps_its_own_remedy() -> None:
     read = snapshot_of("torch-cpu-beside-gpu").facts.python
     assert isinstance(read.frameworks, Known)
-    odd = tuple(replaced(item, version="2.8.0 (custom)") for item in read.frameworks.value)
+    odd = tuple(replace(item, version="2.8.0 (custom)") for item in read.frameworks.value)
     facts = with_python("torch-cpu-beside-gpu", frameworks=Known(odd, SEEN))
     told = commands("torch-cpu-beside-gpu", facts)
     assert not [line for line in told if "custom" in line]
@@ -259,7 +259,7 @@ def test_what_follows_from_something_else_is_no_cause() -> None:
     context = Context(snapshot_of("torch-cpu-beside-gpu").facts, matrix(), Target())
     report = judged(context)
     (finding,) = [item for item in report.findings if item.id == "framework-cpu-build"]
-    followed = replaced(report, findings=(replaced(finding, caused_by="driver-missing"),))
+    followed = replace(report, findings=(replace(finding, caused_by="driver-missing"),))
     assert with_planned_remedies(followed, Situation(context)) == followed
 
 

@@ -16,7 +16,7 @@ from envcheck.actions import (
 )
 from envcheck.diagnosis import with_steps
 from envcheck.diagnosis.repair import _OF_A_RUN
-from envcheck.model import Finding, Remedy, Report, replaced
+from envcheck.model import Finding, Remedy, Report, replace
 from envcheck.render.report_text import finding_lines
 from envcheck.rules import register_rules
 from envcheck.rules.catalogue import catalogue
@@ -69,7 +69,7 @@ def test_the_same_command_is_one_step_and_consequences_have_none_of_their_own() 
 
 
 def test_the_doctor_looks_again_at_what_it_looked_at() -> None:
-    asked = replaced(
+    asked = replace(
         report(finding("numpy-abi", pip("numpy<2"))),
         inspected=("--env", "my env"),
         wanted=("--expect", "gpu", "--for", "torch>=2"),
@@ -83,7 +83,7 @@ def test_the_doctor_looks_again_at_what_it_looked_at() -> None:
 def test_the_doctor_looks_at_the_environment_that_was_made(installer: str) -> None:
     create = CreateEnvironment("new", installer, "3.12", packages=("python=3.12",) if installer == "conda" else ())
     install = InstallPackages(("jax",), "new/bin/python")
-    asked = replaced(report(finding("python-unsupported", create, install)), inspected=("--python", "old/bin/python"))
+    asked = replace(report(finding("python-unsupported", create, install)), inspected=("--python", "old/bin/python"))
     made, last = with_steps(asked).steps
     assert verify(made)[0] == "new/bin/python"
     assert undo(made) == ("rm", "-rf", "--", "new")
@@ -132,9 +132,9 @@ def test_every_cause_with_a_fix_names_its_steps_on_every_recorded_machine() -> N
 def test_a_remedy_says_that_the_folder_it_makes_is_there(installer: str) -> None:
     create = CreateEnvironment(".venv", installer, "3.12")
     fix = Remedy("Install it.", (create, InstallPackages(("jax",), ".venv/bin/python")))
-    found = replaced(report(finding("numpy-abi")), findings=(replaced(finding("numpy-abi"), fix=fix),))
+    found = replace(report(finding("numpy-abi")), findings=(replace(finding("numpy-abi"), fix=fix),))
     (told,) = with_steps(found, exists=".venv".__eq__).findings
     assert told.fix is not None
     assert told.fix.summary == "Install it. .venv is there already: put another folder in its place."
-    assert told.fix.actions[0] == replaced(create, existed=True)
+    assert told.fix.actions[0] == replace(create, existed=True)
     assert with_steps(found, exists=".other".__eq__).findings[0].fix == fix

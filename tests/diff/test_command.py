@@ -94,7 +94,7 @@ def test_nothing_that_matters_differs(files: Any, capsys: pytest.CaptureFixture[
     assert "Most likely cause" not in printed
 
 
-def test_what_could_not_be_told(files: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_undetermined_comparison(files: Any, capsys: pytest.CaptureFixture[str]) -> None:
     lost = changed(HEALTHY, "driver", kernel_module_kind=Unknown("denied", "permission denied"))
     assert run(files(HEALTHY, lost)) == 3
     printed = capsys.readouterr().out
@@ -102,7 +102,7 @@ def test_what_could_not_be_told(files: Any, capsys: pytest.CaptureFixture[str]) 
     assert "Not shown: 1 not read on one of them. -v shows them." in printed
 
 
-def test_a_finding_nothing_compared_shows(files: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unexplained_finding(files: Any, capsys: pytest.CaptureFixture[str]) -> None:
     snapshot = snapshot_of(HEALTHY)
     gpus = tuple(changed_memory(gpu) for gpu in snapshot.facts.gpus.value)  # type: ignore[union-attr]
     assert run(files(HEALTHY, changed(HEALTHY, "", gpus=known(gpus)))) == 1
@@ -110,12 +110,12 @@ def test_a_finding_nothing_compared_shows(files: Any, capsys: pytest.CaptureFixt
 
 
 def changed_memory(gpu: Any) -> Any:
-    from envcheck.model import replaced
+    from envcheck.model import replace
 
-    return replaced(gpu, memory_used_bytes=gpu.memory_bytes)
+    return replace(gpu, memory_used_bytes=gpu.memory_bytes)
 
 
-def test_hostile_texts_are_shown_inert(files: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_hostile_texts_are_escaped(files: Any, capsys: pytest.CaptureFixture[str]) -> None:
     bad = changed(HEALTHY, "python", pip_version=known("24\x1b[31m\u202e" + "x" * 500))
     run(files(HEALTHY, bad))
     printed = capsys.readouterr().out
@@ -124,7 +124,7 @@ def test_hostile_texts_are_shown_inert(files: Any, capsys: pytest.CaptureFixture
     assert max(map(len, printed.splitlines())) < 250
 
 
-def test_a_release_can_be_asked_for(files: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_release_can_be_requested(files: Any, capsys: pytest.CaptureFixture[str]) -> None:
     asked = files("wsl-healthy", "docker-on-cpu-host")
     assert run([*asked, "--for", "tensorflow==2.15.1", "--expect", "gpu", "--format", "json"]) == 1
     assert document(capsys)["verdict"] == "incompatible"
@@ -140,7 +140,7 @@ def test_a_release_can_be_asked_for(files: Any, capsys: pytest.CaptureFixture[st
         (["{a}", "{bad}"], "is no snapshot this version reads"),
     ],
 )
-def test_what_makes_no_sense_is_refused(files: Any, tmp_path: Path, arguments: list[str], words: str) -> None:
+def test_invalid_arguments_are_rejected(files: Any, tmp_path: Path, arguments: list[str], words: str) -> None:
     files(HEALTHY, HEALTHY)
     (tmp_path / "bad.json").write_text('{"schema": "envcheck/diff/1"}', encoding="utf-8")
     named = {"a": tmp_path / "a.json", "bad": tmp_path / "bad.json"}

@@ -1,14 +1,14 @@
-"""Two machines against each other: what is named first, what it leads to, and what is of no consequence."""
+"""Comparison of two machines: which difference comes first, its findings, and what does not matter."""
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
 
 from envcheck.diff.compare import Comparison, compare
-from envcheck.diff.facts import Difference, comparisons, needed_names
+from envcheck.diff.facts import Difference, list_needed_names, load_comparisons
 from envcheck.model import (
     Absent,
     DeviceNode,
@@ -20,7 +20,7 @@ from envcheck.model import (
     Snapshot,
     Source,
     Unknown,
-    replaced,
+    replace,
 )
 from envcheck.rules import Target
 from tests.hosts.test_hosts import NAMES, matrix, recording, snapshot_of
@@ -28,14 +28,14 @@ from tests.hosts.test_hosts import NAMES, matrix, recording, snapshot_of
 HEALTHY = "tensorflow-with-cuda-extra"
 
 
-def held(a: str | Snapshot, b: str | Snapshot, expect: str = "auto", *requirements: str) -> Comparison:
+def diff(a: str | Snapshot, b: str | Snapshot, expect: str = "auto", *requirements: str) -> Comparison:
     machines = [snapshot_of(item) if isinstance(item, str) else item for item in (a, b)]
     return compare(machines[0], machines[1], matrix(), Target(expect, requirements))
 
 
 def first(found: Comparison) -> tuple[str, list[str]]:
     item = found.differences[0]
-    return item.label, [led.id for led in item.findings if led.on == "b"]
+    return item.label, [link.id for link in item.findings if link.on == "b"]
 
 
 def known(value: Any) -> Known[Any]:
@@ -46,7 +46,7 @@ def changed(name: str, section: str, **cells: Any) -> Snapshot:
     """Return a recording with some facts changed: a composed machine."""
     snapshot = snapshot_of(name)
     facts = snapshot.facts
-    whole = replaced(facts, **({section: replaced(getattr(facts, section), **cells)} if section else cells))
+    whole = replace(facts, **({section: replace(getattr(facts, section), **cells)} if section else cells))
     return replace(snapshot, facts=whole)
 
 
@@ -73,21 +73,23 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("works", "broken", "label", "finding"), PAIRS, ids=[pair[1] for pair in PAIRS])
-def test_the_cause_is_named_first_with_its_finding(works: str, broken: str, label: str, finding: str) -> None:
+def test_the_cause_comes_first_with_its_finding(works: str, broken: str, label: str, finding: str) -> None:
     target = recording(broken).get("target", {})
-    found = held(works, broken, target.get("expect", "auto"), *target.get("for", ()))
-    causes = {item.label for item in found.differences if any(led.primary and led.on == "b" for led in item.findings)}
+    found = diff(works, broken, target.get("expect", "auto"), *target.get("for", ()))
+    causes = {
+        item.label for item in found.differences if any(link.primary and link.on == "b" for link in item.findings)
+    }
     assert label in causes, [(item.label, item.findings) for item in found.differences[:8]]
     assert found.differences[0].label in causes
     assert finding in first(found)[1]
     assert found.verdict == "incompatible"
 
 
-def test_the_other_way_round_says_the_same_of_the_other_machine() -> None:
-    found = held("no-driver", "docker-with-gpu")
+def test_the_reverse_comparison_is_symmetric() -> None:
+    found = diff("no-driver", "docker-with-gpu")
     item = found.differences[0]
     assert (item.label, item.a, item.b) == ("kernel module", "none", "550.163.01")
-    assert [(led.id, led.on) for led in item.findings] == [("driver-missing", "a")]
+    assert [(link.id, link.on) for link in item.findings] == [("driver-missing", "a")]
 
 
 def test_no_machine_differs_from_itself() -> None:
@@ -96,22 +98,22 @@ def test_no_machine_differs_from_itself() -> None:
     assert [name for name, each in found.items() if each.verdict == "incompatible"] == []
 
 
-def test_every_cause_of_a_broken_machine_is_carried_or_told() -> None:
+def test_every_cause_of_a_broken_machine_is_linked_or_listed() -> None:
     broken = [name for name in NAMES if recording(name)["expected"].get("primary")]
     assert len(broken) > 50
     lost = {}
     for name in broken:
-        found = held(HEALTHY, name)
+        found = diff(HEALTHY, name)
         only = {item.id for item in found.b.report.findings if item.primary}
         only -= {item.id for item in found.a.report.findings}
-        told = {led.id for item in found.differences for led in item.findings} | {led.id for led in found.unexplained}
-        lost[name] = only - told
+        links = [link for item in found.differences for link in item.findings]
+        lost[name] = only - {link.id for link in (*links, *found.unexplained)}
     assert {name: causes for name, causes in lost.items() if causes} == {}
 
 
-def test_machines_on_which_nothing_that_matters_differs() -> None:
+def test_machines_without_differences_that_matter() -> None:
     other = changed(HEALTHY, "driver", release=known("550.144.03"), libcuda_version=known("550.144.03"))
-    found = held(HEALTHY, other)
+    found = diff(HEALTHY, other)
     assert found.verdict == "compatible"
     assert {item.label for item in found.differences} >= {"driver release", "libcuda"}
     assert found.mattering == ()
@@ -122,38 +124,38 @@ def test_frameworks_must_agree_on_release_cuda_and_cudnn() -> None:
     assert isinstance(python.frameworks, Known)
     build = python.frameworks.value[0]
     other = replace(build, cuda_version=known("12.3"), cudnn_version=known("8.9"))
-    found = held(HEALTHY, changed(HEALTHY, "python", frameworks=known((other, *python.frameworks.value[1:]))))
+    found = diff(HEALTHY, changed(HEALTHY, "python", frameworks=known((other, *python.frameworks.value[1:]))))
     labels = [item.label for item in found.mattering]
-    assert {"CUDA of tensorflow", "cuDNN of tensorflow"} <= set(labels)
+    assert {"CUDA version of tensorflow", "cuDNN version of tensorflow"} <= set(labels)
     assert found.verdict == "incompatible"
 
 
-def test_distributions_a_framework_needs_come_before_those_nobody_needs() -> None:
+def test_needed_distributions_come_before_others() -> None:
     python = snapshot_of(HEALTHY).facts.python
     assert isinstance(python.distributions, Known)
     kept = [item for item in python.distributions.value if item.name != "ml-dtypes"]
     more = (Distribution("ml-dtypes", "0.5.9"), Distribution("aaa", "1"), *kept)
-    found = held(HEALTHY, changed(HEALTHY, "python", distributions=known(more)))
+    found = diff(HEALTHY, changed(HEALTHY, "python", distributions=known(more)))
     areas = {item.key: (place, item.area) for place, item in enumerate(found.differences)}
     assert areas["ml-dtypes"][1] == "needed"
     assert areas["aaa"][1] == "other"
     assert areas["ml-dtypes"][0] < areas["aaa"][0]
 
 
-def test_needed_names_go_through_others_and_leave_out_extras_but_nvidias() -> None:
+def test_needed_names_are_transitive_without_extras_except_nvidias() -> None:
     requires = {
         "tensorflow": ("keras>=3", "nvidia-cudnn-cu12>=9 ; extra == 'and-cuda'", "pytest ; extra == 'test'"),
         "keras": ("Optree (>=0.1)", "!"),
     }
     installed = tuple(Distribution(name, "1", requires=lines) for name, lines in requires.items())
     frameworks = changed(HEALTHY, "python", distributions=known((*installed, *installed))).facts
-    needed = needed_names(frameworks)
+    needed = list_needed_names(frameworks)
     assert {"tensorflow", "keras", "optree", "nvidia-cudnn-cu12"} <= needed
     assert "pytest" not in needed
-    assert needed_names(Facts()) == frozenset()
+    assert list_needed_names(Facts()) == frozenset()
 
 
-def test_paths_and_serial_numbers_are_no_differences() -> None:
+def test_paths_and_serial_numbers_do_not_differ() -> None:
     snapshot = snapshot_of(HEALTHY)
     assert isinstance(snapshot.facts.gpus, Known)
     gpus = tuple(
@@ -161,79 +163,79 @@ def test_paths_and_serial_numbers_are_no_differences() -> None:
     )
     python = replace(snapshot.facts.python, prefix=known("/other"), executable=known("/other/bin/python"))
     other = replace(snapshot, host="elsewhere", facts=replace(snapshot.facts, gpus=known(gpus), python=python))
-    assert held(snapshot, other).differences == ()
+    assert diff(snapshot, other).differences == ()
 
 
-def test_another_gpu_is_told_by_each_property() -> None:
-    found = held("tensorflow-with-cuda-extra", "rtx5090-with-torch-2.6")
+def test_each_property_of_a_gpu_is_compared() -> None:
+    found = diff("tensorflow-with-cuda-extra", "rtx5090-with-torch-2.6")
     labels = {item.label: (item.a, item.b) for item in found.differences}
     assert labels["GPU 1"] == ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 5090")
     assert labels["GPU 1 compute capability"] == ("8.9", "12.0")
 
 
-def test_what_could_not_be_read_is_told_and_decides_nothing() -> None:
+def test_unread_facts_are_listed_and_decide_nothing() -> None:
     lost = Unknown("denied", "permission denied")
-    found = held(HEALTHY, changed(HEALTHY, "driver", device_nodes=lost, release=lost))
+    found = diff(HEALTHY, changed(HEALTHY, "driver", device_nodes=lost, release=lost))
     assert {item.label for item in found.differences if item.unread} >= {"device node", "driver release"}
     assert not any(item.agree for item in found.differences)
     both = changed(HEALTHY, "driver", release=lost)
-    assert "driver release" not in {item.label for item in held(both, both).differences}
+    assert "driver release" not in {item.label for item in diff(both, both).differences}
 
 
 def test_decisive_facts_unread_on_one_machine_leave_it_undetermined() -> None:
     lost = changed(HEALTHY, "driver", kernel_module_kind=Unknown("denied", "permission denied"))
-    found = held(HEALTHY, lost)
+    found = diff(HEALTHY, lost)
     assert [item.label for item in found.differences] == ["kind of kernel module"]
     assert found.verdict == "undetermined"
     frameworks = changed(HEALTHY, "python", frameworks=Unknown("timeout", "no answer"))
-    assert "frameworks" in {item.label for item in held(HEALTHY, frameworks).differences}
+    assert "frameworks" in {item.label for item in diff(HEALTHY, frameworks).differences}
 
 
-def test_a_finding_that_no_compared_fact_shows_is_told_apart() -> None:
+def test_a_finding_without_a_difference_is_unexplained() -> None:
     snapshot = snapshot_of(HEALTHY)
     assert isinstance(snapshot.facts.gpus, Known)
     full = tuple(replace(gpu, memory_used_bytes=gpu.memory_bytes) for gpu in snapshot.facts.gpus.value)
-    found = held(snapshot, changed(HEALTHY, "", gpus=known(full)))
-    assert [led.id for led in found.unexplained] == ["gpu-memory-held"]
+    found = diff(snapshot, changed(HEALTHY, "", gpus=known(full)))
+    assert [link.id for link in found.unexplained] == ["gpu-memory-held"]
     assert found.verdict == "incompatible"
 
 
-def test_facts_that_hold_several_things() -> None:
+def test_facts_of_several_items() -> None:
     nodes = (DeviceNode("/dev/nvidia0", known(False)), DeviceNode("/dev/nvidiactl", Unknown("denied", "x")))
     some = changed(HEALTHY, "driver", device_nodes=known(nodes))
-    keys = {item.key: item.b for item in held(HEALTHY, some).differences if item.fact == "driver.device_nodes"}
+    keys = {item.key: item.b for item in diff(HEALTHY, some).differences if item.fact == "driver.device_nodes"}
     assert keys["/dev/nvidia0"] == "cannot be opened"
     assert keys["/dev/nvidiactl"] == "not read (denied)"
     extension = (Extension("flash-attn", "/x.so", ("libcudart.so.11.0",)),)
     kernel = (JupyterKernel("dl", "/opt/dl/bin/python"),)
     more = changed(HEALTHY, "python", extensions=known(extension), kernels=known(kernel))
-    labels = {item.label: (item.a, item.b) for item in held(HEALTHY, more).differences}
+    labels = {item.label: (item.a, item.b) for item in diff(HEALTHY, more).differences}
     assert labels["compiled extension flash-attn"] == ("none", "libcudart.so.11.0")
     assert labels["Jupyter kernel dl"] == ("none", "registered")
 
 
-def test_toolkits_are_compared_by_version_wherever_they_lie() -> None:
+def test_toolkits_are_compared_by_version_not_by_place() -> None:
     a, b = snapshot_of("older-toolkit-ahead-of-wheels"), snapshot_of("newer-toolkit-ahead-of-wheels")
-    labels = {item.label: (item.a, item.b) for item in held(a, b).differences}
+    labels = {item.label: (item.a, item.b) for item in diff(a, b).differences}
     assert "CUDA Toolkits" in labels
     assert not any("/" in side for side in labels["CUDA Toolkits"])
     gone = replace(a.facts, toolkits=replace(a.facts.toolkits, root_on_path=known("/nowhere"), installs=Absent(())))
-    found = held(
+    found = diff(
         replace(a, facts=replace(a.facts, toolkits=replace(gone.toolkits, root_on_path=Absent(())))),
         replace(a, facts=gone),
     )
-    assert {item.label: item.b for item in found.differences}["CUDA Toolkit on PATH"] == "of unread version"
+    assert {item.label: item.b for item in found.differences}["CUDA Toolkit on PATH"] == "unknown version"
 
 
-def test_a_set_that_could_not_be_read_and_one_with_many_items() -> None:
+def test_an_unread_set_and_one_with_many_items() -> None:
     flags = tuple(f"flag{number}" for number in range(20))
     many = changed(HEALTHY, "host", cpu_flags=known(flags))
-    told = {item.label: item for item in held(HEALTHY, many).differences}["processor features"]
-    assert " and 8 more" in told.b
+    found = {item.label: item for item in diff(HEALTHY, many).differences}["processor features"]
+    assert " and 8 more" in found.b
     lost = changed(HEALTHY, "host", cpu_flags=Unknown("denied", "x"))
-    assert {item.label: item.b for item in held(many, lost).differences}["processor features"] == "not read (denied)"
+    assert {item.label: item.b for item in diff(many, lost).differences}["processor features"] == "not read (denied)"
     wheels = changed(HEALTHY, "", cudnn=Absent(()))
-    assert {item.label: item.b for item in held(HEALTHY, wheels).differences}.get("copies of cuDNN", "none") == "none"
+    assert {item.label: item.b for item in diff(HEALTHY, wheels).differences}.get("copies of cuDNN", "none") == "none"
 
 
 # -- the table --
@@ -252,16 +254,16 @@ def leaves(kind: Any, path: str = "") -> list[str]:
 
 
 def test_every_fact_of_a_snapshot_is_compared() -> None:
-    assert list(comparisons().facts) == leaves(Facts) or set(comparisons().facts) == set(leaves(Facts))
-    assert {row.area for row in comparisons().facts.values()} <= set(comparisons().areas)
+    assert list(load_comparisons().facts) == leaves(Facts) or set(load_comparisons().facts) == set(leaves(Facts))
+    assert {row.area for row in load_comparisons().facts.values()} <= set(load_comparisons().areas)
 
 
-def test_every_area_is_one_the_schema_names() -> None:
+def test_every_area_is_in_the_schema() -> None:
     import json
     from pathlib import Path
 
     schema = json.loads((Path(__file__).parents[2] / "envcheck/schemas/diff.schema.json").read_text(encoding="utf-8"))
-    assert schema["definitions"]["difference"]["properties"]["area"]["enum"] == [*comparisons().areas]
+    assert schema["definitions"]["difference"]["properties"]["area"]["enum"] == [*load_comparisons().areas]
     assert set(schema["definitions"]["difference"]["properties"]) <= {
         *dir(Difference),
         *(f.name for f in fields(Difference)),

@@ -1,4 +1,4 @@
-"""Run the program as a user would, and hold it to what every run owes: no traceback, a valid report."""
+"""Run the program like a user, and check each run: no traceback, a valid report."""
 
 from __future__ import annotations
 

@@ -16,15 +16,15 @@ from tests.faults.doctor import environment
 from tests.patience import PATIENCE
 
 _MARK = "ENCHK_INTERRUPTED_IN"  # an inherited variable: who has it belongs to the command
-# Python answers an interruption in its own words until main() has begun: this says when.
+# Until main() has started, Python itself handles the interrupt: this reports the start.
 _START = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
 from envcheck.host import interruption
 writer = int(sys.argv.pop(1))
-heed = interruption.heed
-def told(): heed(); os.close(writer)
-interruption.heed = told
+install_handler = interruption.install_handler
+def install(): install_handler(); os.close(writer)
+interruption.install_handler = install
 from envcheck.cli import main
 main()
 """

@@ -1,4 +1,4 @@
-"""The program ended from outside, short of threads, or started in a folder full of traps."""
+"""The program ended by signals, without threads, or started in a folder with misleading modules."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_hangup_stays_ignored_where_the_caller_ignores_it(tmp_path: Path) -> N
     assert started.returncode in (0, 1, 3)
 
 
-def test_without_a_thread_to_spare_the_probes_run_one_by_one() -> None:
+def test_without_threads_the_probes_run_one_by_one() -> None:
     code = (
         "import sys, threading\n"
         'def refuse(self): raise RuntimeError("can\'t start new thread")\n'
@@ -71,7 +71,7 @@ def test_the_current_folder_is_not_searched_for_modules(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-def test_control_characters_of_the_command_line_do_not_reach_the_terminal() -> None:
+def test_control_characters_of_arguments_do_not_reach_the_terminal() -> None:
     run = envcheck("doctor", "--env", "no\x1b]0;such\x07\nplace")
     assert run.code == 2
     assert "\x1b" not in run.stderr

@@ -1,4 +1,4 @@
-"""Files that are missing, cut, locked, looped or no files at all."""
+"""Files that are missing, truncated, locked, circular links or not regular."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def composed_toolkit(root: Path, fault: str) -> Path:
 
 
 @pytest.mark.parametrize("fault", sorted(set(FILES) - {"locked"}))
-def test_a_toolkit_with_broken_files_is_still_told_by_its_nvcc(tmp_path: Path, fault: str) -> None:
+def test_a_toolkit_with_broken_files_has_the_version_of_its_nvcc(tmp_path: Path, fault: str) -> None:
     root = composed_toolkit(tmp_path / "cuda", fault)
     changes = {"CUDA_HOME": str(root), "CUDNN_PATH": str(root), "LD_LIBRARY_PATH": str(root / "lib64")}
     run = doctor(changes=changes, path=root / "bin")
@@ -51,7 +51,7 @@ def test_files_this_user_may_not_read_are_denied(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_cuda_home_that_leads_nowhere(tmp_path: Path) -> None:
+def test_cuda_home_of_a_missing_folder(tmp_path: Path) -> None:
     run = doctor(changes={"CUDA_HOME": "/nowhere/cuda"})
     assert run.fact("toolkits.cuda_home")["known"] == "/nowhere/cuda"
     (tmp_path / "loop").symlink_to("loop")

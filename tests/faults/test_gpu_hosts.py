@@ -1,4 +1,4 @@
-"""The whole program on stand-in GPU hosts: a healthy one, and one for each way a driver is broken."""
+"""The whole program on fake GPU hosts: a healthy one, and one for each broken driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GPU = ("--expect", "gpu", "--for", "tensorflow==2.17.1")
 
 
 def on(host: GpuHost, *arguments: str, gives_up: bool = False) -> Run:
-    """Run the doctor, for JSON, on a stand-in host."""
+    """Run the doctor with JSON output on a fake host."""
     whole = (command if gives_up else patient_command)("doctor", "--format", "json", *(arguments or GPU))
     done = run_on_gpu_host(host, whole, {"PYTHONPATH": str(ROOT)})
     run = Run(done.returncode, done.stdout, done.stderr)
@@ -38,7 +38,7 @@ def gpus(run: Run) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_healthy_host_is_read_whole() -> None:
+def test_a_healthy_host_is_read_completely() -> None:
     processes = ((4242, "python3", 512),)
     host = GpuHost(gpus=(replace(A100, processes=processes, used_mib=600), replace(TWO_A100[1], mig=False)))
     run = on(host, "--expect", "gpu")
@@ -87,13 +87,13 @@ UNLOADED = {"kernel_driver": None, "nodes": False, "gpus": bound_to(None)}
     ],
     ids=lambda value: str(value) if isinstance(value, str) else "on",
 )
-def test_the_cause_is_named(host: GpuHost, primary: str) -> None:
+def test_the_cause_is_found(host: GpuHost, primary: str) -> None:
     run = on(host)
     assert run.primary == [primary], [finding["message"] for finding in run.report["findings"]]
     assert run.code == 1
 
 
-def test_a_gpu_that_fell_off_the_bus_is_named() -> None:
+def test_a_gpu_lost_from_the_bus_is_found() -> None:
     run = on(GpuHost(gpus=[replace(A100, lost=15), TWO_A100[1]]))
     assert run.primary == ["gpu-hardware-fault"]
     assert run.report["findings"][0]["severity"] == "warning"  # the other one works
@@ -108,14 +108,14 @@ def test_a_gpu_that_fell_off_the_bus_is_named() -> None:
     ],
     ids=["mismatch", "not-loaded", "no-uvm"],
 )
-def test_what_the_libraries_said_is_kept(host: GpuHost, nvml: int, cuda: int) -> None:
+def test_messages_of_the_libraries_are_kept(host: GpuHost, nvml: int, cuda: int) -> None:
     run = on(host)
     assert (run.fact("driver.nvml_result")["known"], run.fact("driver.cuda_init_result")["known"]) == (nvml, cuda)
 
 
 @pytest.mark.needs("real-nvidia-smi")
 @pytest.mark.parametrize(("branch", "code"), [("470", 255), ("535", 18), ("550", 18)])
-def test_the_real_nvidia_smi_is_understood(branch: str, code: int) -> None:
+def test_the_real_nvidia_smi_is_parsed(branch: str, code: int) -> None:
     run = on(GpuHost(nvidia_smi=find_nvidia_smi(branch), kernel_driver="525.60.13"))
     assert run.fact("driver.smi_exit_code")["known"] == code
     assert "Driver/library version mismatch" in run.fact("driver.smi_message")["known"]
@@ -151,13 +151,13 @@ def test_everything_hanging_at_once_leaves_a_report() -> None:
     assert [gpu["name"]["known"] for gpu in gpus(run)] == [A100.name] * 2
 
 
-def test_a_truncated_driver_library_is_no_crash(tmp_path: Path) -> None:
+def test_a_truncated_driver_library_does_not_crash(tmp_path: Path) -> None:
     host = GpuHost(libraries=False, files={"/usr/lib/libcuda.so.1": "\x7fELF", "/usr/lib/libnvidia-ml.so.1": ""})
     run = on(host)
     assert run.code in (1, 3)
 
 
-COMPOSED_TORCH = {  # composed: the metadata of a CPU build of torch, without its code
+FAKE_TORCH = {  # the metadata of a CPU build of torch, without its code
     "torch/version.py": "__version__ = '2.13.0+cpu'\ndebug = False\ncuda = None\nhip = None\n",
     "torch/__init__.py": "",
     "torch-2.13.0+cpu.dist-info/METADATA": "Metadata-Version: 2.1\nName: torch\nVersion: 2.13.0+cpu\n",
@@ -166,15 +166,15 @@ COMPOSED_TORCH = {  # composed: the metadata of a CPU build of torch, without it
 }
 
 
-@pytest.mark.parametrize("build", ["composed", pytest.param("real", marks=pytest.mark.needs("cpu-torch"))])
-def test_cpu_only_torch_beside_a_configured_toolkit(tmp_path: Path, build: str) -> None:
+@pytest.mark.parametrize("build", ["fake", pytest.param("real", marks=pytest.mark.needs("cpu-torch"))])
+def test_cpu_only_torch_with_a_configured_toolkit(tmp_path: Path, build: str) -> None:
     from tests.faults.test_files import composed_environment
     from tests.needs import cpu_torch_folder
 
     site = composed_environment(tmp_path)
     if build == "real":
         (site / "real.pth").write_text(cpu_torch_folder() + "\n", encoding="utf-8")
-    for name, text in COMPOSED_TORCH.items() if build == "composed" else ():
+    for name, text in FAKE_TORCH.items() if build == "fake" else ():
         (site / name).parent.mkdir(exist_ok=True)
         (site / name).write_text(text, encoding="utf-8")
     nvcc = {"nvcc": 'echo "Cuda compilation tools, release 12.4, V12.4.131"'}

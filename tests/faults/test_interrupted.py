@@ -1,4 +1,4 @@
-"""Ctrl-C and a reader that goes away, for every command: its exit code, one sentence at most, and nothing left."""
+"""Ctrl-C and a closed reader for every command: its exit code, one sentence at most, and nothing left."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lines(folder: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_interruption_ends_every_command(lines: dict[str, list[str]], folder: Path, name: str) -> None:
+def test_an_interrupt_ends_every_command(lines: dict[str, list[str]], folder: Path, name: str) -> None:
     for delay in (0.0, 0.01, 0.03, 0.06):
         ended = interrupt(lines[name], delay, folder)
         if ended.code in (0, 1, 2, 3):
@@ -48,9 +48,7 @@ def test_an_interruption_ends_every_command(lines: dict[str, list[str]], folder:
 
 @pytest.mark.parametrize("name", [*NAMES, *MORE])
 @pytest.mark.parametrize("reader", ["head -n 1", "true"])
-def test_a_reader_that_goes_away_ends_every_command(
-    lines: dict[str, list[str]], folder: Path, name: str, reader: str
-) -> None:
+def test_a_closed_reader_ends_every_command(lines: dict[str, list[str]], folder: Path, name: str, reader: str) -> None:
     argv = command(*({**lines, **MORE}[name]))
     script = f'set -o pipefail; "$@" | {reader} > first'
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""An interpreter that answers in the right shape and says nonsense."""
+"""An interpreter whose answer has the right shape and wrong content."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PLAIN = {
         {**PLAIN, "version": {"a": 1}},
     ],
 )
-def test_nonsense_is_undetermined(tmp_path: Path, answer: dict[str, Any]) -> None:
+def test_invalid_answers_are_undetermined(tmp_path: Path, answer: dict[str, Any]) -> None:
     write_script(tmp_path / "python", f"cat <<'END'\n{json.dumps(answer)}\nEND")
     run = doctor("--python", str(tmp_path / "python"))
     assert run.code == 3, run.report["findings"]

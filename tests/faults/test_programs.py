@@ -1,4 +1,4 @@
-"""nvidia-smi, nvcc, the compilers and the inspected Python, broken in every way: a full report, whatever hangs."""
+"""nvidia-smi, nvcc, the compilers and the inspected Python, broken in many ways: a full report, whatever hangs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_broken_nvcc(tmp_path: Path, fault: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["directory", "not-executable"])
-def test_an_nvcc_that_no_shell_would_find_is_passed_over(tmp_path: Path, fault: str) -> None:
+def test_an_nvcc_that_no_shell_finds_is_skipped(tmp_path: Path, fault: str) -> None:
     (tmp_path / "bin").mkdir()
     PROGRAMS[fault][0](tmp_path / "bin" / "nvcc")
     found = doctor(path=tmp_path / "bin").fact("toolkits.nvcc_on_path")
@@ -71,7 +71,7 @@ def test_a_broken_interpreter(tmp_path: Path, fault: str) -> None:
     assert (run.code, why(run.fact("python.version"))) == (3, "unparsable" if fault == "exit-255" else reason)
 
 
-def test_a_folder_without_an_interpreter_is_the_user_s_mistake(tmp_path: Path) -> None:
+def test_a_folder_without_an_interpreter_is_a_usage_error(tmp_path: Path) -> None:
     run = envcheck("doctor", "--python", str(tmp_path))
     assert run.code == 2
     assert "no Python environment found there" in run.stderr

@@ -1,4 +1,4 @@
-"""Saved snapshots that are damaged or hostile: refused in a sentence, printed harmlessly."""
+"""Damaged or hostile snapshot files: rejected with a sentence, printed harmlessly."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.needs("linux")
 
 @pytest.fixture(scope="module")
 def snapshot() -> dict[str, Any]:
-    taken: dict[str, Any] = doctor().report["snapshot"]
-    return taken
+    snapshot: dict[str, Any] = doctor().report["snapshot"]
+    return snapshot
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def snapshot() -> dict[str, Any]:
     ids=["empty", "null", "list", "binary", "deep", "deep-object", "huge", "newer", "bare", "surrogate", "no-snapshot"],
 )
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_what_is_no_snapshot_is_refused(tmp_path: Path, content: bytes, form: str) -> None:
+def test_invalid_snapshots_are_rejected(tmp_path: Path, content: bytes, form: str) -> None:
     (tmp_path / "m.json").write_bytes(content)
     run = envcheck("doctor", "--format", form, "--snapshot", str(tmp_path / "m.json"))
     assert run.code == 2
@@ -48,11 +48,11 @@ def test_what_is_no_snapshot_is_refused(tmp_path: Path, content: bytes, form: st
 
 
 @pytest.mark.parametrize("path", ["/nowhere/m.json", "/", "/dev/zero"])
-def test_a_path_that_holds_no_snapshot_is_refused(path: str) -> None:
+def test_paths_without_a_snapshot_are_rejected(path: str) -> None:
     assert envcheck("doctor", "--snapshot", path).code == 2
 
 
-def test_a_snapshot_cut_anywhere_is_refused(tmp_path: Path, snapshot: dict[str, Any]) -> None:
+def test_a_truncated_snapshot_is_rejected(tmp_path: Path, snapshot: dict[str, Any]) -> None:
     text = json.dumps(snapshot)
     for end in range(1, len(text), len(text) // 8):
         (tmp_path / "m.json").write_text(text[:end], encoding="utf-8")

@@ -44,13 +44,13 @@ def test_a_report_that_cannot_be_written_is_an_error_not_a_verdict(redirection: 
 
 
 @pytest.mark.parametrize("home", ["/nowhere", "/dev/null", "/proc", ""])
-def test_a_home_that_cannot_be_written(home: str) -> None:
+def test_an_unwritable_home(home: str) -> None:
     run = doctor(changes={"HOME": home, "XDG_CACHE_HOME": "/nowhere/cache"})
     assert run.report["verdict"] == doctor().report["verdict"]
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_the_c_locale_and_names_beyond_ascii(tmp_path: Path, form: str) -> None:
+def test_the_c_locale_and_non_ascii_names(tmp_path: Path, form: str) -> None:
     folder = tmp_path / "cuda-\u00e9\u4e2d"
     (folder / "bin").mkdir(parents=True)
     write_script(folder / "bin" / "nvcc", 'echo "Cuda compilation tools, release 12.4, V12.4.131"')
@@ -60,7 +60,7 @@ def test_the_c_locale_and_names_beyond_ascii(tmp_path: Path, form: str) -> None:
         assert "12.4" in run.stdout
 
 
-def test_names_that_are_no_utf8(tmp_path: Path) -> None:
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     folder = os.fsencode(tmp_path) + b"/cuda-\xff"
     Path(os.fsdecode(folder), "bin").mkdir(parents=True)
     write_script(Path(os.fsdecode(folder)) / "bin" / "nvcc", 'echo "Cuda compilation tools, release 12.4, V12.4.131"')

@@ -1,4 +1,4 @@
-"""Snapshots that somebody made to break whoever reads them: real ones with their leaves replaced. Named so."""
+"""Hostile snapshots, made to break their reader: real ones with other leaves."""
 
 from __future__ import annotations
 

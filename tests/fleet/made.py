@@ -1,4 +1,4 @@
-"""Folders of results made for tests: recordings of tests/hosts under the names of hosts."""
+"""Folders of results for tests: recordings of tests/hosts under the names of hosts."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from envcheck.fleet.ansible import _Events, _play
-from envcheck.fleet.results import Asked, EngineError, HostResult, Listener
+from envcheck.fleet.ansible import _Events, _make_play
+from envcheck.fleet.results import EngineError, FleetListener, FleetRequest, HostResult
 from envcheck.model import Snapshot
 from tests.fleet.command import fleet
 from tests.fleet.made import make
@@ -33,7 +33,7 @@ def snapshot(folder: Path, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.needs("posix")
-def test_a_run_a_second_run_and_one_with_a_host_more(tmp_path: Path) -> None:
+def test_runs_read_only_hosts_without_an_answer(tmp_path: Path) -> None:
     inventory(tmp_path, f"[gpu]\none {LOCAL}\ntwo {LOCAL}\n")
     first = fleet("run", "-i", "inventory.ini", "-o", "out", cwd=tmp_path)
     assert (first.returncode, first.stdout) == (0, "envcheck fleet report out\n"), first.stderr
@@ -58,7 +58,7 @@ def test_a_run_a_second_run_and_one_with_a_host_more(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("posix")
-def test_limits_dynamic_inventories_and_the_interpreter_are_handed_on(tmp_path: Path) -> None:
+def test_limits_dynamic_inventories_and_the_interpreter_are_used(tmp_path: Path) -> None:
     hosts = {"all": {"hosts": ["one", "two"], "vars": {"ansible_connection": "local"}}, "_meta": {"hostvars": {}}}
     script = tmp_path / "inventory.sh"
     script.write_text(f"#!/bin/sh\necho '{json.dumps(hosts)}'\n", encoding="utf-8")
@@ -74,20 +74,20 @@ def test_limits_dynamic_inventories_and_the_interpreter_are_handed_on(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "said"),
+    ("text", "options", "message"),
     [
-        ("[gpu]\n", [], "the inventory names no such host"),
+        ("[gpu]\n", [], "no host of the inventory matches"),
         (f"one {LOCAL}\n", ["--limit", "none*"], "no hosts to target"),
-        (f"one {LOCAL}\n", ["--python", "/opt/{{ x }}/python"], "holds template marks"),
+        (f"one {LOCAL}\n", ["--python", "/opt/{{ x }}/python"], "contains template marks"),
     ],
     ids=["empty", "limit", "template"],
 )
 @pytest.mark.needs("posix")
-def test_a_run_that_asks_nobody_is_an_error(text: str, options: list[str], said: str, tmp_path: Path) -> None:
+def test_a_run_without_hosts_is_an_error(text: str, options: list[str], message: str, tmp_path: Path) -> None:
     inventory(tmp_path, text)
     done = fleet("run", "-i", "inventory.ini", "-o", "out", *options, cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stdout == ""
 
 
@@ -95,7 +95,7 @@ def test_a_run_that_asks_nobody_is_an_error(text: str, options: list[str], said:
 @pytest.mark.parametrize(
     "text", ["[gpu\n]]]: {", f"gpu001 {LOCAL}\nnew {LOCAL}\nother so called\n"], ids=["all", "half"]
 )
-def test_an_inventory_that_broke_is_no_finished_run(text: str, tmp_path: Path) -> None:
+def test_a_broken_inventory_is_an_error(text: str, tmp_path: Path) -> None:
     """Of one that breaks off in the middle Ansible would ask the hosts it has read, and the others would be lost."""
     make(tmp_path / "out", "gpu001")
     inventory(tmp_path, text)
@@ -108,54 +108,56 @@ def test_an_inventory_that_broke_is_no_finished_run(text: str, tmp_path: Path) -
 # --- Ansible's events, one by one ---
 
 
-class Heard:
+class Recorder:
     """Who listens."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.told: dict[str, str] = {}
-        self.warned: list[str] = []
-        self.events = _Events(Listener(self.asked.extend, self._tell, self.warned.append), "MARK ")
+        self.hosts: list[str] = []
+        self.results: dict[str, str] = {}
+        self.warnings: list[str] = []
+        self.events = _Events(FleetListener(self.hosts.extend, self._add, self.warnings.append), "MARK ")
 
-    def _tell(self, result: HostResult) -> None:
-        assert result.host not in self.told
-        self.told[result.host] = "read" if isinstance(result.answer, Snapshot) else result.answer.kind
+    def _add(self, result: HostResult) -> None:
+        assert result.host not in self.results
+        self.results[result.host] = "read" if isinstance(result.answer, Snapshot) else result.answer.kind
 
-    def hear(self, **event: object) -> None:
-        self.events.hear("MARK " + json.dumps(event))
-
-
-def test_every_host_is_told_once_and_none_is_invented() -> None:
-    heard = Heard()
-    heard.hear(kind="hosts", hosts=["a", "b", "c"])
-    heard.events.hear('{"kind": "ok", "host": "a"}')  # without the mark: somebody else's words
-    heard.events.hear('ENVCHECK-EVENT {"kind": "ok", "host": "a"}')
-    heard.events.hear('MARK {"kind": "ok", "ho[WARNING]: torn')
-    heard.events.hear("MARK [1]")
-    heard.hear(kind="unreachable", host="b", msg="no\nroute")
-    heard.hear(kind="ok", host="b", stdout="again")
-    heard.hear(kind="ok", host="stranger", stdout="")
-    heard.hear(kind="failed", host="c", msg="it failed to execute in the expected time frame (60) and was terminated")
-    heard.events.finish("[WARNING]: something\n", answered_before=False)
-    assert heard.asked == ["a", "b", "c"]
-    assert heard.told == {"b": "unreachable", "c": "hung", "a": "broken"}
-    assert heard.warned == ["[WARNING]: something"]
+    def send(self, **event: object) -> None:
+        self.events.handle("MARK " + json.dumps(event))
 
 
-def test_a_run_that_ansible_refused_says_its_words() -> None:
+def test_every_host_has_one_result_and_unknown_hosts_none() -> None:
+    recorder = Recorder()
+    recorder.send(kind="hosts", hosts=["a", "b", "c"])
+    recorder.events.handle('{"kind": "ok", "host": "a"}')  # without the mark: another program's line
+    recorder.events.handle('ENVCHECK-EVENT {"kind": "ok", "host": "a"}')
+    recorder.events.handle('MARK {"kind": "ok", "ho[WARNING]: torn')
+    recorder.events.handle("MARK [1]")
+    recorder.send(kind="unreachable", host="b", msg="no\nroute")
+    recorder.send(kind="ok", host="b", stdout="again")
+    recorder.send(kind="ok", host="stranger", stdout="")
+    recorder.send(kind="failed", host="c", msg="failed to execute in the expected time frame (60) and was terminated")
+    recorder.events.finish("[WARNING]: something\n", answered_before=False)
+    assert recorder.hosts == ["a", "b", "c"]
+    assert recorder.results == {"b": "unreachable", "c": "hung", "a": "broken"}
+    assert recorder.warnings == ["[WARNING]: something"]
+
+
+def test_a_refusal_of_ansible_is_reported_in_its_words() -> None:
     with pytest.raises(EngineError, match=r"Ansible did not run: ERROR! locale"):
-        Heard().events.finish("ERROR!\n  locale", answered_before=True)
+        Recorder().events.finish("ERROR!\n  locale", answered_before=True)
 
 
 def test_names_of_hosts_are_never_in_the_play() -> None:
-    play = _play(Asked(skip=frozenset({"gpu001", "$(id)"}), python="/usr/bin/python 3;id"), Path("/tmp/collector"))
+    play = _make_play(
+        FleetRequest(skip=frozenset({"gpu001", "$(id)"}), python="/usr/bin/python 3;id"), Path("/tmp/collector")
+    )
     assert play[0]["hosts"] == ["all", "!envcheck_answered"]
     assert play[0]["tasks"][0]["ansible.builtin.script"]["cmd"] == "/tmp/collector 'python=/usr/bin/python 3;id'"
     assert "gpu001" not in json.dumps(play)
 
 
 @pytest.mark.needs("posix")
-def test_a_host_that_prints_without_end_is_a_row(tmp_path: Path) -> None:
+def test_a_host_with_endless_output_is_a_row(tmp_path: Path) -> None:
     """A Python of the host's own prints 60 MB for an answer."""
     flood = tmp_path / "bin" / "python3"
     flood.parent.mkdir()

@@ -1,4 +1,4 @@
-"""The collector: the same bytes of the same sources, on every Python from 3.8 on, and it reads only."""
+"""The collector: reproducible, for every Python from 3.8 on, and it only reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.fleet.collector import MARK, build_collector
-from envcheck.fleet.results import answer_of
+from envcheck.fleet.results import find_answer
 from envcheck.model import Known, Snapshot
 from tests.needs import find_python
 
@@ -48,23 +48,24 @@ def path_with_python(folder: Path, python: str) -> str:
 
 
 def snapshot_in(done: subprocess.CompletedProcess[str]) -> Snapshot:
-    answer = answer_of(done.stdout, done.stderr)
+    answer = find_answer(done.stdout, done.stderr)
     assert isinstance(answer, Snapshot), (answer, done.stderr)
     return answer
 
 
-def test_the_same_sources_make_the_same_bytes() -> None:
+def test_the_collector_is_reproducible() -> None:
     code = "import sys; from envcheck.fleet.collector import build_collector as b; sys.stdout.buffer.write(b())"
     root = str(Path(__file__).parents[2])
-    made = []
+    outputs = []
     for seed in ("1", "2") if sys.version_info >= (3, 11) else ("1", "1"):  # before, sets are kept as they hash
         env = {**os.environ, "PYTHONPATH": root, "PYTHONHASHSEED": seed}
-        made.append(subprocess.run([sys.executable, "-c", code], capture_output=True, env=env, check=True))
-    assert made[0].stdout == made[1].stdout
-    assert sys.version_info < (3, 11) or made[0].stdout == build_collector()
+        argv = [sys.executable, "-c", code]
+        outputs.append(subprocess.run(argv, capture_output=True, env=env, check=True))
+    assert outputs[0].stdout == outputs[1].stdout
+    assert sys.version_info < (3, 11) or outputs[0].stdout == build_collector()
 
 
-def test_it_holds_what_a_host_needs_and_no_rules(collector: Path) -> None:
+def test_it_contains_what_a_host_needs_but_no_rules(collector: Path) -> None:
     names = zipfile.ZipFile(collector).namelist()
     assert {"__main__.py", "pynvml.py", "elftools/__init__.py", "envcheck/data/gpus.json"} <= set(names)
     rooms = {name.split("/")[1] for name in names if name.startswith("envcheck/") and name.count("/") > 1}
@@ -73,7 +74,7 @@ def test_it_holds_what_a_host_needs_and_no_rules(collector: Path) -> None:
 
 
 @pytest.mark.needs("posix")
-def test_every_python_that_this_machine_has_collects(collector: Path, tmp_path: Path) -> None:
+def test_every_installed_python_runs_the_collector(collector: Path, tmp_path: Path) -> None:
     found = {version: python for version in PYTHONS if (python := find_python(version))}
     assert found, "not one Python from 3.8 to 3.14"
     for version, python in [*found.items(), *list(found.items())[:1] * 3]:  # the oldest again: its imports once raced
@@ -88,7 +89,7 @@ def test_every_python_that_this_machine_has_collects(collector: Path, tmp_path: 
 
 BUSY = """
 import sys, zipfile, zipimport
-def busy():  # what a thread is told while another one asks
+def busy():  # what zipimport raises for concurrent threads
     raise zipimport.ZipImportError("can't decompress data; zlib not available")
 zipimport._get_decompress_func = busy
 collector = sys.argv.pop(1)
@@ -105,7 +106,7 @@ def test_threads_may_read_the_archive_at_once(collector: Path, tmp_path: Path) -
 
 
 @pytest.mark.needs("posix")
-def test_the_shell_finds_a_python_and_a_relative_path_does(collector: Path, tmp_path: Path) -> None:
+def test_the_shell_finds_a_python_from_a_relative_path(collector: Path, tmp_path: Path) -> None:
     path = path_with_python(tmp_path / "bin", sys.executable)
     done = run(["/bin/sh", "collector"], {"PATH": path}, tmp_path)
     assert done.returncode == 0, done.stderr
@@ -114,7 +115,7 @@ def test_the_shell_finds_a_python_and_a_relative_path_does(collector: Path, tmp_
 
 
 @pytest.mark.needs("posix")
-def test_the_interpreter_to_inspect_is_named_on_the_command_line(collector: Path, tmp_path: Path) -> None:
+def test_the_interpreter_to_inspect_is_an_argument(collector: Path, tmp_path: Path) -> None:
     path = path_with_python(tmp_path / "bin", sys.executable)
     odd = tmp_path / "py thon;$(echo)"
     odd.symlink_to(sys.executable)
@@ -124,7 +125,7 @@ def test_the_interpreter_to_inspect_is_named_on_the_command_line(collector: Path
 
 
 @pytest.mark.needs("posix")
-def test_a_host_without_python_says_so(collector: Path, tmp_path: Path) -> None:
+def test_a_host_without_python_is_reported(collector: Path, tmp_path: Path) -> None:
     empty = tmp_path / "nothing"
     empty.mkdir()
     done = run(["/bin/sh", str(collector)], {"PATH": str(empty)}, tmp_path)
@@ -134,7 +135,7 @@ def test_a_host_without_python_says_so(collector: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("posix")
-def test_a_host_with_an_old_python_says_so(collector: Path, tmp_path: Path) -> None:
+def test_a_host_with_an_old_python_is_reported(collector: Path, tmp_path: Path) -> None:
     names = ["python", "python3", *(f"python{version}" for version in PYTHONS)]
     for name in names:
         (tmp_path / name).write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
@@ -149,7 +150,7 @@ def tree(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 @pytest.mark.needs("posix")
-def test_it_changes_no_file_and_tells_no_secret(collector: Path, tmp_path: Path) -> None:
+def test_it_changes_no_file_and_prints_no_secret(collector: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     for folder in (".config/pip", ".cache", "tmp", "work"):
         (home / folder).mkdir(parents=True)
@@ -177,7 +178,7 @@ def test_it_changes_no_file_and_tells_no_secret(collector: Path, tmp_path: Path)
 
 
 @pytest.mark.needs("capability-drop")
-def test_a_user_whose_home_is_read_only_can_read_the_machine(collector: Path) -> None:
+def test_a_read_only_home_is_supported(collector: Path) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as name:

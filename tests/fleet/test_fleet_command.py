@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.fleet.report import WORST_FIRST, Row, verdict_of
+from envcheck.fleet.report import WORST_FIRST, HostRow, choose_verdict
 from tests.fleet.command import document, fleet
 from tests.fleet.made import MEMBERS, WORKING, make
 
 
 @pytest.mark.needs("posix")
-def test_this_machine_is_a_fleet_of_one(tmp_path: Path) -> None:
+def test_the_local_engine_reads_this_machine(tmp_path: Path) -> None:
     first = fleet("run", "--engine", "local", "-o", "out", cwd=tmp_path)
     assert first.returncode == 0, first.stderr
     assert first.stderr.splitlines() == ["1 host to ask", "[1/1] localhost: read", "1 host read, 0 without an answer."]
@@ -23,9 +23,9 @@ def test_this_machine_is_a_fleet_of_one(tmp_path: Path) -> None:
     assert second.stderr.splitlines()[0] == "0 hosts to ask"
     assert second.stderr.splitlines()[-1] == "0 hosts read, 0 without an answer, 1 had answered before."
     third = fleet("run", "--engine", "local", "-o", "out", "--again", "--format", "json", cwd=tmp_path)
-    told = document(third, "fleet-run")
-    assert (told["folder"], told["before"]) == ("out", 0)
-    assert told["hosts"] == [{"host": "localhost", "answer": "read", "reason": ""}]
+    found = document(third, "fleet-run")
+    assert (found["folder"], found["before"]) == ("out", 0)
+    assert found["hosts"] == [{"host": "localhost", "answer": "read", "reason": ""}]
     report = fleet("report", "out", "--format", "json", cwd=tmp_path)
     (host,) = document(report)["hosts"]
     assert host["host"] == "localhost"
@@ -46,7 +46,7 @@ def test_this_machine_without_python_is_a_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["run"], "name the inventory"),
         (["run", "-i", "nowhere.ini"], "there is no inventory nowhere.ini"),
@@ -62,18 +62,18 @@ def test_this_machine_without_python_is_a_row(tmp_path: Path) -> None:
     ],
     ids=lambda value: "-".join(value)[:40] if isinstance(value, list) else "",
 )
-def test_what_cannot_be_done_is_a_sentence_and_one_document(arguments: list[str], said: str, tmp_path: Path) -> None:
+def test_errors_are_one_sentence_or_one_document(arguments: list[str], message: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("", encoding="utf-8")
     make(tmp_path / "out", "gpu001", "gpu004")
     done = fleet(*arguments, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
     if arguments != ["report"]:
-        told = document(fleet(*arguments, "--format", "json", cwd=tmp_path), "error")
-        assert said in told["error"]
-        assert told["exit_code"] == 2
+        found = document(fleet(*arguments, "--format", "json", cwd=tmp_path), "error")
+        assert message in found["error"]
+        assert found["exit_code"] == 2
 
 
 @pytest.mark.parametrize(
@@ -86,19 +86,19 @@ def test_what_cannot_be_done_is_a_sentence_and_one_document(arguments: list[str]
         (["gpu001", "gpu003", "gpu004"], 1),
     ],
 )
-def test_the_exit_code_is_the_worst_hosts(hosts: list[str], code: int, tmp_path: Path) -> None:
+def test_the_exit_code_is_that_of_the_worst_host(hosts: list[str], code: int, tmp_path: Path) -> None:
     make(tmp_path / "out", *hosts)
     done = fleet("report", "out", "--for", "torch==2.6.0", cwd=tmp_path)
     assert done.returncode == code, done.stdout
 
 
-def test_verdicts_rank_as_their_codes_do() -> None:
+def test_verdicts_rank_like_their_exit_codes() -> None:
     """Of many machines, in the order 5, 4, 1, 3, 0: a report judges, so no step can have failed."""
-    rows = [Row(verdict, verdict, "", "") for verdict in reversed(WORST_FIRST)]
-    assert verdict_of(rows) == "incompatible"
-    assert verdict_of(rows[:2]) == "undetermined"
-    assert verdict_of(rows[:1]) == "compatible"
-    assert verdict_of([]) == "undetermined"
+    rows = [HostRow(verdict, verdict, "", "") for verdict in reversed(WORST_FIRST)]
+    assert choose_verdict(rows) == "incompatible"
+    assert choose_verdict(rows[:2]) == "undetermined"
+    assert choose_verdict(rows[:1]) == "compatible"
+    assert choose_verdict([]) == "undetermined"
 
 
 def test_the_document_names_every_host_once(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_the_table_groups_by_verdict_and_cause(tmp_path: Path) -> None:
     assert quiet.startswith("\x1b[1;35mUNDETERMINED  7 hosts: ")
 
 
-def test_the_csv_has_a_line_for_each_host_and_no_cell_that_acts(tmp_path: Path) -> None:
+def test_the_csv_has_a_line_per_host_and_no_active_cell(tmp_path: Path) -> None:
     make(tmp_path / "out")
     for host in ("=HYPERLINK(1)", "+1", "-1", "@SUM(1)", "\t=1", "\uff1d1"):
         (tmp_path / "out" / f"{host}.json").write_text('{"schema": "envcheck/fleet-failure/1"}', encoding="utf-8")
@@ -147,7 +147,7 @@ def test_the_csv_has_a_line_for_each_host_and_no_cell_that_acts(tmp_path: Path) 
     assert "\x1b" not in done.stdout
 
 
-def test_a_page_is_written_beside_the_report(tmp_path: Path) -> None:
+def test_a_page_is_written_with_the_report(tmp_path: Path) -> None:
     make(tmp_path / "out")
     done = fleet("report", "out", "--html", "fleet.html", "--format", "json", cwd=tmp_path)
     assert document(done)["verdict"] == "incompatible" or document(done)["verdict"] == "undetermined"

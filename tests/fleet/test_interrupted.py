@@ -1,4 +1,4 @@
-"""A run that is interrupted, terminated or hung up keeps what came, and leaves no process and no file."""
+"""An interrupted or terminated run keeps its results and leaves no process or file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def left(mark: str) -> list[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
-def test_ansible_and_what_it_started_go(number: signal.Signals, tmp_path: Path) -> None:
+def test_ansible_and_its_children_end(number: signal.Signals, tmp_path: Path) -> None:
     hosts = "one ansible_connection=local\ntwo ansible_connection=local ansible_shell_executable={}/slow/sh\n"
     program(tmp_path / "slow/sh", SLOW.format(number=os.getpid()))
     (tmp_path / "hosts.ini").write_text(hosts.format(tmp_path), encoding="utf-8")
@@ -72,7 +72,7 @@ def test_ansible_and_what_it_started_go(number: signal.Signals, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_slurm_asks_no_further_node(number: signal.Signals, tmp_path: Path) -> None:
+def test_slurm_reads_no_further_node(number: signal.Signals, tmp_path: Path) -> None:
     program(tmp_path / "bin/sinfo", SINFO)
     program(tmp_path / "bin/srun", SRUN + f"exec sleep 62.{os.getpid()}\n")
     path = f"{tmp_path}/bin:/usr/bin:/bin"
@@ -80,5 +80,5 @@ def test_slurm_asks_no_further_node(number: signal.Signals, tmp_path: Path) -> N
     assert process.returncode == (130 if number == signal.SIGINT else -number)
     assert kinds(tmp_path / "out") == {"gpu01": "read", "gpu02": "read"}
     assert left(f"sleep 62.{os.getpid()}") == []
-    assert len(list(tmp_path.glob("gpu0*"))) <= 2, "nodes were asked after the interruption"
+    assert len(list(tmp_path.glob("gpu0*"))) <= 2, "nodes were read after the interrupt"
     assert list((tmp_path / "temporary").iterdir()) == []

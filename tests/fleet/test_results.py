@@ -16,20 +16,20 @@ from envcheck.fleet.results import (
     LIMIT,
     SNAPSHOT,
     UNREACHABLE,
-    Asked,
     Failure,
+    FleetListener,
+    FleetRequest,
     HostResult,
-    Listener,
-    answered,
-    file_name,
+    get_saved_name,
     has_snapshot,
-    known_as,
+    list_answered_hosts,
+    list_result_files,
+    make_file_name,
     parse_answer,
     read_result,
-    result_files,
     write_result,
 )
-from envcheck.fleet.run import run_fleet
+from envcheck.fleet.run import ENGINES, run_fleet
 from envcheck.matrix.load import load_matrix
 from envcheck.model import Report, Snapshot
 from envcheck.remedies.situation import Situation
@@ -41,7 +41,7 @@ from tests.work import assert_linear
 
 
 def read_results(folder: Path) -> list[HostResult]:
-    return [read_result(path) for path in result_files(folder)]
+    return [read_result(path) for path in list_result_files(folder)]
 
 
 NAMES = [
@@ -65,7 +65,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("host", NAMES, ids=ascii)
-def test_a_host_of_any_name_has_its_file_in_the_folder(host: str, tmp_path: Path) -> None:
+def test_a_host_of_any_name_has_a_file_in_the_folder(host: str, tmp_path: Path) -> None:
     folder = tmp_path / "inside"
     folder.mkdir()
     write_result(folder, HostResult(host, Failure(HUNG, "it slept")))
@@ -74,14 +74,14 @@ def test_a_host_of_any_name_has_its_file_in_the_folder(host: str, tmp_path: Path
     assert (read_results(folder)) == [HostResult(host, Failure(HUNG, "it slept"))]
 
 
-def test_long_and_half_names_keep_files_of_their_own(tmp_path: Path) -> None:
+def test_long_and_undecodable_names_have_separate_files(tmp_path: Path) -> None:
     hosts = ["n" * 300, "n" * 299 + "m", "東" * 120, "\udcff", "a\ud800"]
     for host in hosts:
         write_result(tmp_path, HostResult(host, snapshot_of("docker-with-gpu")))
         assert has_snapshot(tmp_path, host)
-    assert len({file_name(host) for host in hosts}) == len(hosts)
-    assert answered(tmp_path) == {known_as(host) for host in hosts}
-    assert all(len(file_name(host).encode()) <= 255 for host in hosts)
+    assert len({make_file_name(host) for host in hosts}) == len(hosts)
+    assert list_answered_hosts(tmp_path) == {get_saved_name(host) for host in hosts}
+    assert all(len(make_file_name(host).encode()) <= 255 for host in hosts)
 
 
 BAD = {
@@ -105,7 +105,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_file_that_is_no_result_is_a_broken_host(name: str, tmp_path: Path) -> None:
+def test_an_invalid_file_is_a_broken_host(name: str, tmp_path: Path) -> None:
     (tmp_path / f"{name}.json").write_bytes(BAD[name])
     (result,) = read_results(tmp_path)
     assert result.host == name
@@ -117,7 +117,7 @@ def test_a_file_that_is_no_result_is_a_broken_host(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.needs("posix")
-def test_what_is_no_regular_file_is_a_broken_host_and_nothing_waits_for_it(tmp_path: Path) -> None:
+def test_an_irregular_file_is_a_broken_host_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "folder.json").mkdir()
     (tmp_path / "gone.json").symlink_to(tmp_path / "nowhere")
@@ -128,12 +128,12 @@ def test_what_is_no_regular_file_is_a_broken_host_and_nothing_waits_for_it(tmp_p
 
 
 def test_hostile_snapshots_are_rows_in_every_format(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    taken = 0
+    accepted = 0
     for seed in range(60):
         changed = mutated(seed)
-        taken += isinstance(parse_answer(changed), Snapshot)
+        accepted += isinstance(parse_answer(changed), Snapshot)
         (tmp_path / f"h{seed}.json").write_text(json.dumps(changed), encoding="utf-8")
-    assert taken > 50, "the mutations should mostly keep the types, or they test the decoder alone"
+    assert accepted > 50, "the mutations should mostly keep the types, or they test the decoder alone"
     rows = judge_folder(tmp_path, load_matrix(), Target(), golden="h0")
     assert len(rows) == 60
     assert len(json.loads(render_fleet_json(rows, "h0"))["hosts"]) == 60
@@ -147,7 +147,7 @@ def test_hostile_snapshots_are_rows_in_every_format(tmp_path: Path, capsys: pyte
 
 
 def bomb(count: int) -> str:
-    """Write a snapshot with so many GPUs, and some three times as many packages."""
+    """Return a snapshot with `count` GPUs and about three times as many packages."""
     made = document("docker-with-gpu")
     gpus = made["facts"]["gpus"]["known"]
     made["facts"]["gpus"]["known"] = gpus * (count // len(gpus))
@@ -170,44 +170,44 @@ def test_a_snapshot_with_thousands_of_entries_is_judged_and_an_entry_costs_the_s
 # --- a further run ---
 
 
-class Watched:
+class Recorder:
     """Who listens to a run."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.told: list[str] = []
+        self.hosts: list[str] = []
+        self.results: list[str] = []
 
-    def listener(self) -> Listener:
-        return Listener(self.asked.extend, lambda result: self.told.append(result.host), lambda _words: None)
+    def listener(self) -> FleetListener:
+        return FleetListener(self.hosts.extend, lambda result: self.results.append(result.host), lambda _words: None)
 
 
 def run_with(
     answers: dict[str, Snapshot | Failure], folder: Path, monkeypatch: pytest.MonkeyPatch, **more: bool
 ) -> int:
-    """Run an engine of this test's own that gives these answers."""
+    """Run a fake engine that gives these answers."""
 
-    def engine(asked: Asked, listener: Listener) -> None:
-        hosts = [host for host in answers if known_as(host) not in asked.skip]
-        listener.heard_of(hosts)
+    def engine(request: FleetRequest, listener: FleetListener) -> None:
+        hosts = [host for host in answers if get_saved_name(host) not in request.skip]
+        listener.on_hosts(hosts)
         for host in hosts:
-            listener.told(HostResult(host, answers[host]))
+            listener.on_result(HostResult(host, answers[host]))
 
-    monkeypatch.setattr("envcheck.fleet.run._engine", lambda _name: engine)
-    return run_fleet("own", Asked(), folder, Watched().listener(), **more)
+    monkeypatch.setitem(ENGINES, "own", engine)
+    return run_fleet("own", FleetRequest(), folder, Recorder().listener(), **more)
 
 
-def test_a_further_run_skips_who_has_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_further_run_skips_answered_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = snapshot_of("docker-with-gpu")
     assert run_with({"a": good, "b": Failure(HUNG, "slept")}, tmp_path / "new", monkeypatch) == 0
-    assert answered(tmp_path / "new") == {"a"}
-    assert run_with({"a": Failure(HUNG, "never asked"), "b": good}, tmp_path / "new", monkeypatch) == 1
-    assert answered(tmp_path / "new") == {"a", "b"}
+    assert list_answered_hosts(tmp_path / "new") == {"a"}
+    assert run_with({"a": Failure(HUNG, "never reached"), "b": good}, tmp_path / "new", monkeypatch) == 1
+    assert list_answered_hosts(tmp_path / "new") == {"a", "b"}
 
 
 def test_a_failure_never_replaces_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run_with({"a": snapshot_of("docker-with-gpu")}, tmp_path, monkeypatch)
     assert run_with({"a": Failure(UNREACHABLE, "gone")}, tmp_path, monkeypatch, again=True) == 0
-    assert answered(tmp_path) == {"a"}
+    assert list_answered_hosts(tmp_path) == {"a"}
 
 
 def test_a_snapshot_replaces_a_failure_and_an_older_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,13 +219,13 @@ def test_a_snapshot_replaces_a_failure_and_an_older_snapshot(tmp_path: Path, mon
     assert result.answer.facts == snapshot_of("no-driver").facts
 
 
-def test_an_interrupted_write_leaves_nothing_that_counts(tmp_path: Path) -> None:
+def test_an_interrupted_write_leaves_no_result(tmp_path: Path) -> None:
     (tmp_path / ".gpu001.json.17.4").write_text('{"schema"', encoding="utf-8")
     assert (read_results(tmp_path)) == []
     assert SNAPSHOT == "envcheck/snapshot/1"
 
 
-def test_each_host_is_mended_as_the_doctor_mends_it(
+def test_each_host_has_the_fix_of_the_doctor(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ("torch-cpu-beside-gpu", "no-driver", "torch-wheels-need-no-toolkit")
@@ -247,9 +247,9 @@ def test_each_host_is_mended_as_the_doctor_mends_it(
     assert rows["twin"].fix == rows["torch-cpu-beside-gpu"].fix
     assert len(planned) == 2, "alike machines are planned for once, healthy ones not at all"
     print_fleet(list(rows.values()), color=False, verbose=False, quiet=False)
-    told = capsys.readouterr().out
-    assert "  fix: Install torch==2.8.0 with what it needs, as `envcheck plan torch==2.8.0` chooses.\n" in told
-    assert "    $ /usr/bin/python3 -m pip install --only-binary=:all: torch==2.8.0\n" in told
+    output = capsys.readouterr().out
+    assert "  fix: Install torch==2.8.0 with what it needs, as `envcheck plan torch==2.8.0` chooses.\n" in output
+    assert "    $ /usr/bin/python3 -m pip install --only-binary=:all: torch==2.8.0\n" in output
     (found,) = [
         item for item in json.loads(render_fleet_json(list(rows.values()), ""))["hosts"] if item["host"] == "twin"
     ]

@@ -1,4 +1,4 @@
-"""Slurm as the engine, with stand-in programs `sinfo` and `srun`: no Slurm runs here."""
+"""Slurm as the engine, with fake programs `sinfo` and `srun`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SINFO = """#!/bin/sh
 echo "$@" >> "$STANDIN/sinfo.log"
 printf 'gpu01 idle\\ngpu02 down*\\ngpu03 mixed\\ngpu04 idle~\\ngpu05 allocated\\ngpu06 idle\\n'
 """
-# A stand-in: runs the task here, as the node that --nodelist names.
+# A fake srun: runs the task here, as the node that --nodelist names.
 SRUN = """#!/bin/sh
 for word; do case $word in --nodelist=*) node=${word#*=};; esac; done
 echo "$node $*" >> "$STANDIN/srun.log"
@@ -51,7 +51,7 @@ def run(tmp_path: Path, cluster: dict[str, str], *more: str) -> tuple[int, list[
     return done.returncode, done.stderr.splitlines()
 
 
-def test_every_node_is_a_row_and_a_further_run_asks_the_others(tmp_path: Path, cluster: dict[str, str]) -> None:
+def test_every_node_is_a_row_and_a_further_run_reads_the_others(tmp_path: Path, cluster: dict[str, str]) -> None:
     code, lines = run(tmp_path, cluster)
     expected = {"gpu01": "read", "gpu02": "unreachable", "gpu03": "read", "gpu04": "hung", "gpu05": "unreachable"}
     assert kinds(tmp_path / "out") == {**expected, "gpu06": "broken"}
@@ -60,9 +60,9 @@ def test_every_node_is_a_row_and_a_further_run_asks_the_others(tmp_path: Path, c
     assert lines[-1] == "2 hosts read, 4 without an answer."
     assert "\x1b" not in "".join(lines)
     assert "--partition gpu" in (tmp_path / "sinfo.log").read_text(encoding="utf-8")
-    asked = (tmp_path / "srun.log").read_text(encoding="utf-8").splitlines()
-    starts = [line.split(" sh -c ")[0] for line in asked if "--nodes=1" in line]
-    assert len(starts) == 5, "a node that is down is not asked"
+    commands = (tmp_path / "srun.log").read_text(encoding="utf-8").splitlines()
+    starts = [line.split(" sh -c ")[0] for line in commands if "--nodes=1" in line]
+    assert len(starts) == 5, "a node that is down is skipped"
     assert all("--ntasks=1" in line and "--time=1" in line and "--partition=gpu" in line for line in starts)
     (tmp_path / "srun.log").unlink()
     code, lines = run(tmp_path, cluster)
@@ -71,7 +71,7 @@ def test_every_node_is_a_row_and_a_further_run_asks_the_others(tmp_path: Path, c
     assert kinds(tmp_path / "out") == {**expected, "gpu04": "read", "gpu06": "broken"}
 
 
-def test_nothing_stays_on_a_node_and_the_interpreter_is_one_word(tmp_path: Path, cluster: dict[str, str]) -> None:
+def test_nothing_remains_on_a_node_and_the_interpreter_is_one_word(tmp_path: Path, cluster: dict[str, str]) -> None:
     (tmp_path / "sinfo").write_text("#!/bin/sh\necho 'gpu01 idle'\n", encoding="utf-8")
     code, lines = run(tmp_path, cluster, "--python", "/nowhere/py thon;touch $(echo owned)")
     assert (code, lines[0]) == (0, "1 host to ask")
@@ -82,14 +82,14 @@ def test_nothing_stays_on_a_node_and_the_interpreter_is_one_word(tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "message"),
     [
         ("echo 'slurm_load_partitions: Unable to contact slurm controller' >&2; exit 1", "Unable to contact slurm"),
         ("true", "the partition is empty"),
-        (None, "is this a machine that submits to Slurm?"),
+        (None, "run this command on a machine that submits jobs to Slurm"),
     ],
 )
-def test_without_slurm_it_says_so(script: str | None, said: str, tmp_path: Path, cluster: dict[str, str]) -> None:
+def test_a_missing_slurm_is_reported(script: str | None, message: str, tmp_path: Path, cluster: dict[str, str]) -> None:
     if script is None:
         (tmp_path / "sinfo").unlink()
         cluster = {**cluster, "PATH": str(tmp_path)}  # this machine may have a Slurm of its own
@@ -97,9 +97,9 @@ def test_without_slurm_it_says_so(script: str | None, said: str, tmp_path: Path,
         (tmp_path / "sinfo").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     code, lines = run(tmp_path, cluster)
     assert code == 2
-    assert said in lines[-1]
+    assert message in lines[-1]
 
 
-def test_nodes_are_read_with_the_marks_of_their_states_off() -> None:
+def test_nodes_are_parsed_without_the_suffixes_of_their_states() -> None:
     text = "a idle\na idle\nb down*\nc DRAINED~\nd allocated+\n\nodd line of four\n"
     assert parse_nodes(text) == [Node("a", "idle"), Node("b", "down"), Node("c", "drained"), Node("d", "allocated")]

@@ -1,4 +1,4 @@
-"""A fleet of stand-in hosts behind real sshd, each a network namespace: nobody is lost, nobody holds up the others."""
+"""A fleet of fake hosts behind real sshd, each a network namespace: none is lost, none delays others."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ SLOW = SshHost(GpuHost(), command='sleep 0.4; exec sh -c "$SSH_ORIGINAL_COMMAND"
 def machine(kind: str, number: int) -> GpuHost:
     """Return a host of a kind, with a driver and a CUDA toolkit (its version file) of its own."""
     base, toolkit = KINDS[kind][0], f"{10 + number % 3}.{number // 3}.1"
-    said = json.dumps({"cuda": {"name": "CUDA SDK", "version": toolkit}})
+    text = json.dumps({"cuda": {"name": "CUDA SDK", "version": toolkit}})
     return GpuHost(**{
         **vars(base),
         "driver": base.driver.format(100 + number),
-        "files": {"/usr/local/cuda/version.json": said},
+        "files": {"/usr/local/cuda/version.json": text},
     })  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def answered(lines: list[str]) -> list[str]:
     return [line.split(" ", 1)[1].split(":")[0] for line in lines if line.startswith("[")]
 
 
-def test_every_host_has_the_verdict_and_cause_of_its_name(asked: Asked) -> None:
+def test_every_host_has_its_expected_verdict_and_cause(asked: Asked) -> None:
     folder, done = asked
     assert done.returncode == 3, done.stderr
     judged_for = ("--expect", "gpu", "--for", "torch==2.6.0", "--golden", "fine000")
@@ -115,7 +115,7 @@ def test_every_host_has_the_verdict_and_cause_of_its_name(asked: Asked) -> None:
     assert rows["fine000"]["machine"]["CUDA"].startswith("10.0 in")
 
 
-def test_each_answer_is_told_once_and_nothing_a_host_prints_acts_on_the_terminal(asked: Asked) -> None:
+def test_each_answer_is_printed_once_without_terminal_escapes(asked: Asked) -> None:
     lines = asked[1].stderr.splitlines()
     others = set(expected()) - {"hanging", *list(expected())[:FEW]}
     assert lines[0] == f"{len(others)} hosts to ask"
@@ -126,16 +126,16 @@ def test_each_answer_is_told_once_and_nothing_a_host_prints_acts_on_the_terminal
     assert "\x07" not in asked[1].stderr
 
 
-def test_no_connection_stays_but_those_kept_for_the_next_run(asked: Asked, inventory: Path) -> None:
+def test_only_connections_for_the_next_run_remain(asked: Asked, inventory: Path) -> None:
     lines = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout.splitlines()
     ours = [line for line in lines if str(inventory.parent) in line]
     assert [line for line in ours if line.startswith("ssh ") or "ansible-playbook" in line] == []
 
 
-def test_a_further_run_asks_only_those_without_an_answer(asked: Asked, inventory: Path) -> None:
+def test_a_further_run_reads_only_hosts_without_an_answer(asked: Asked, inventory: Path) -> None:
     folder = asked[0]
     before = {path.name: path.stat().st_mtime_ns for path in (folder / "out").glob("*[0-9].json")}
-    # Now with no host key known, and without the connections that are still open: keys are checked, nobody is read.
+    # Without known host keys and open connections: keys are checked, and no host is read.
     text = inventory.read_text(encoding="utf-8").replace("known_hosts", "no_known_hosts").replace("cp-%C", "no-%C")
     strangers = inventory.with_name("strangers.ini")
     strangers.write_text(text, encoding="utf-8")

@@ -11,9 +11,9 @@ import pytest
 
 from envcheck.frameworks import framework
 from envcheck.frameworks.onnxruntime import _MODEL
+from envcheck.host.limits import Limits
 from envcheck.host.local import LocalHost
-from envcheck.host.watched import Limits
-from envcheck.model import FrameworkBuild, Known, value_of
+from envcheck.model import FrameworkBuild, Known, get_value
 from envcheck.probes.python import PythonSelection, collect_python
 from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, Job, Subject
 from envcheck.smoke.runner import Task, run_job
@@ -53,7 +53,11 @@ def test_the_provider_tells_for_which_cuda_it_was_built(tmp_path: Path) -> None:
     install(site, "onnxruntime-gpu", "", "libcublasLt.so.11", "libcudnn.so.8", "libcudart.so.11.0")
     (build,) = builds(tmp_path / "v")
     assert (build.framework, build.distribution) == ("onnxruntime", "onnxruntime-gpu")
-    assert [value_of(fact) for fact in (build.cuda_build, build.cuda_version, build.cudnn_version)] == [True, "11", "8"]
+    assert [get_value(fact) for fact in (build.cuda_build, build.cuda_version, build.cudnn_version)] == [
+        True,
+        "11",
+        "8",
+    ]
     assert [each.soname for each in known(build.libraries)] == [
         "libcublasLt.so.11",
         "libcudnn.so.8",
@@ -67,7 +71,7 @@ def test_its_own_text_tells_the_whole_version_and_its_extra_the_cudnn(tmp_path: 
     site = make_venv(tmp_path / "v")
     install(site, "onnxruntime-gpu", GPU_INFO, "libcudart.so.12", requires=EXTRA)
     (build,) = builds(tmp_path / "v")
-    assert (value_of(build.cuda_version), value_of(build.cudnn_version)) == ("12.8", "9")
+    assert (get_value(build.cuda_version), get_value(build.cudnn_version)) == ("12.8", "9")
     found = {each.soname: each.mandatory for each in known(build.libraries)}
     assert found == {"libcudart.so.12": True, "libcudnn.so.9": False}
 
@@ -80,7 +84,7 @@ def test_of_two_in_one_folder_the_one_installed_last_is_told(tmp_path: Path, las
     install(site, "onnxruntime", last)
     (build,) = builds(tmp_path / "v")
     assert build.distribution == ("onnxruntime-gpu" if is_gpu else "onnxruntime")
-    assert value_of(build.cuda_build) is is_gpu
+    assert get_value(build.cuda_build) is is_gpu
 
 
 @pytest.mark.needs("linux")
@@ -88,7 +92,7 @@ def test_what_has_no_provider_is_a_build_for_the_cpu(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     install(site, "onnxruntime", CPU_INFO)
     (build,) = builds(tmp_path / "v")
-    assert value_of(build.cuda_build) is False
+    assert get_value(build.cuda_build) is False
     (site / "onnxruntime/capi/build_and_package_info.py").unlink()
     (site / "onnxruntime/capi").rmdir()
     (damaged,) = builds(tmp_path / "v")

@@ -1,14 +1,14 @@
-"""Composed GPUs and processes."""
+"""Fake GPUs and processes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from envcheck.model import Absent, Fact, Gpu, GpuProcess, Known, Source, Unknown
-from envcheck.model.activity import GpuActivity, InstanceMemory, ProcessReading, SeenProcess
+from envcheck.model.activity import GpuActivity, InstanceMemory, ProcessInfo, ProcessScan
 
-SOURCE = Source("library", "NVML (composed)")
-GONE = Unknown("failed", "NVML (composed): GPU is lost (15)")
+SOURCE = Source("library", "NVML (fake)")
+GONE = Unknown("failed", "NVML (fake): GPU is lost (15)")
 GIB = 1 << 30
 
 
@@ -18,12 +18,12 @@ def known(value: Any) -> Known[Any]:
 
 def gpu(index: int = 0, *, used: int = 10 * GIB, total: int = 24 * GIB, **changes: Any) -> GpuActivity:
     processes = [
-        GpuProcess(pid, name, known(size) if size else Absent(("composed",)))
+        GpuProcess(pid, name, known(size) if size else Absent(("fake",)))
         for pid, name, size in changes.pop("processes", ())
     ]
     base = {
         "nvml_index": known(index),
-        "name": known("Composed L4"),
+        "name": known("Fake L4"),
         "compute_capability": known("8.9"),
         "memory_bytes": known(total),
         "memory_used_bytes": known(used),
@@ -55,10 +55,10 @@ def lost(index: int = 0) -> GpuActivity:
     return GpuActivity(Gpu(nvml_index=known(index), **dict.fromkeys(names, GONE)), **facts)
 
 
-def process(pid: int, **changes: Any) -> SeenProcess:
-    made = {"name": "python3", "owner": 1000, "state": "S", "parent": 900, "devices": ("/dev/nvidia0",)}
-    return SeenProcess(**{"pid": pid, **made, **changes})
+def process(pid: int, **changes: Any) -> ProcessInfo:
+    defaults = {"name": "python3", "owner": 1000, "state": "S", "parent": 900, "devices": ("/dev/nvidia0",)}
+    return ProcessInfo(**{"pid": pid, **defaults, **changes})
 
 
-def reading(*processes: SeenProcess, **changes: Any) -> ProcessReading:
-    return ProcessReading(tuple(processes), **{"own_user": 1000, **changes})
+def scan(*processes: ProcessInfo, **changes: Any) -> ProcessScan:
+    return ProcessScan(tuple(processes), **{"own_user": 1000, **changes})

@@ -1,4 +1,4 @@
-"""`envcheck gpus` as users run it: on this machine, and on a stand-in GPU host (no NVIDIA software, no GPU)."""
+"""`envcheck gpus` as users run it: on this machine, and on a fake GPU host (no NVIDIA software, no GPU)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPLIT = FakeGpu(
     mig_devices=("MIG-00000000-0000-0000-0000-00000000000a",),
 )  # fmt: skip
 HOST = GpuHost(gpus=(L4, SPLIT))
-on_stand_in = pytest.mark.needs("stand-in-host")
+on_fake_host = pytest.mark.needs("stand-in-host")
 
 
 def gpus(host: GpuHost, *options: str) -> subprocess.CompletedProcess[str]:
@@ -40,7 +40,7 @@ def document(text: str) -> Any:
     return found
 
 
-@on_stand_in
+@on_fake_host
 def test_the_table_shows_what_each_gpu_does_and_who_holds_it() -> None:
     done = gpus(HOST)
     lines = done.stdout.splitlines()
@@ -53,8 +53,8 @@ def test_the_table_shows_what_each_gpu_does_and_who_holds_it() -> None:
     assert lines[-1] == "2 GPUs read."
 
 
-@on_stand_in
-def test_the_document_fits_its_schema_and_a_job_that_fits_nowhere_is_one() -> None:
+@on_fake_host
+def test_the_document_fits_its_schema_and_a_job_that_does_not_fit_exits_with_1() -> None:
     done = gpus(HOST, "--format", "json", "--fits", "1.4B", "--batch", "2", "--activations", "1M")
     found = document(done.stdout)
     assert (done.returncode, found["verdict"]) == (1, "incompatible")
@@ -71,16 +71,16 @@ def test_the_document_fits_its_schema_and_a_job_that_fits_nowhere_is_one() -> No
     assert "command_line" not in done.stdout
 
 
-@on_stand_in
-def test_a_job_that_fits_one_gpu_is_said_with_its_largest_batch() -> None:
+@on_fake_host
+def test_a_job_that_fits_one_gpu_has_a_largest_batch() -> None:
     done = gpus(HOST, "--fits", "100M", "--activations", "2M", "--color", "always")
     assert done.returncode == 0
     assert "Needed: 1.5 GiB = weights 100,000,000 x 4" in done.stdout
     assert "The job fits in the free memory of GPU 0 (Stand-in L4), Stand-in A100 MIG" in done.stdout.replace("\n", "")
 
 
-@on_stand_in
-def test_a_lost_gpu_is_undetermined_and_the_other_is_shown() -> None:
+@on_fake_host
+def test_a_lost_gpu_is_undetermined_and_the_other_gpu_is_listed() -> None:
     done = gpus(GpuHost(gpus=(L4, FakeGpu(name="Stand-in", pci="0000:0a:00.0", lost=15))), "--format", "json")
     found = document(done.stdout)
     assert (done.returncode, found["verdict"]) == (3, "undetermined")
@@ -89,20 +89,20 @@ def test_a_lost_gpu_is_undetermined_and_the_other_is_shown() -> None:
     assert found["gpus"][1]["memory_bytes"]["unknown"] == "failed"
 
 
-@on_stand_in
+@on_fake_host
 def test_a_gpu_without_its_driver_is_listed_and_undetermined() -> None:
     done = gpus(GpuHost(libraries=False, kernel_driver=None, gpus=(FakeGpu(bound_to=None),)))
     assert done.returncode == 3
     assert "1 of 1 GPU" in done.stdout
 
 
-@on_stand_in
-def test_an_nvml_that_hangs_is_given_up() -> None:
+@on_fake_host
+def test_a_hanging_nvml_times_out() -> None:
     done = gpus(GpuHost(misbehave={"NVML_HANG": 60}), "--format", "json", "--timeout", "1")
     found = document(done.stdout)
     assert done.returncode == 3
     assert found["message"].startswith("No answer from 2 of 2 GPUs: ")
-    assert [gpu["minor"]["known"] for gpu in found["gpus"]] == [0, 1]  # so that open devices are still told apart
+    assert [gpu["minor"]["known"] for gpu in found["gpus"]] == [0, 1]  # to assign open devices
 
 
 # Job control (-m): else the shell would have its background job ignore the interruption.
@@ -118,8 +118,8 @@ kill -INT $pid; wait $pid; echo "code $?"
 """
 
 
-@on_stand_in
-def test_a_watch_survives_a_gpu_that_falls_off_its_bus_and_ends_cleanly(tmp_path: Path) -> None:
+@on_fake_host
+def test_a_watch_survives_a_gpu_that_disappears_and_ends_cleanly(tmp_path: Path) -> None:
     table, gone = tmp_path / "report.csv", tmp_path / "gone"
     host = GpuHost(gpus=(L4, FakeGpu(name="Stand-in B", pci="0000:0a:00.0", lost_when=str(gone))))
     command = " ".join([*ENVCHECK, "gpus"])
@@ -140,8 +140,8 @@ def here(*options: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*ENVCHECK, "gpus", *options], capture_output=True, text=True, env=environment, check=False)
 
 
-@on_stand_in
-def test_no_gpu_is_said_and_never_a_success() -> None:
+@on_fake_host
+def test_a_machine_without_gpu_is_never_a_success() -> None:
     host = GpuHost(gpus=(), libraries=False, kernel_driver=None)
     done = gpus(host)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "This machine has no NVIDIA GPU.")
@@ -153,15 +153,15 @@ def test_no_gpu_is_said_and_never_a_success() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--fits", "many"], "no number like 340M"),
+        (["--fits", "many"], "is not a number such as 340M"),
         (["--watch", "1", "--format", "json"], "use --csv FILE"),
         (["--csv", "/nowhere/x.csv"], "cannot write /nowhere/x.csv"),
         (["--watch", "0"], "0.1"),
-        (["--fits", "340X"], "'340X' is no number like 340M"),
-        (["--fits", "-340M"], "'-340M' is no number"),
-        (["--fits", "nan"], "'nan' is no number"),
+        (["--fits", "340X"], "'340X' is not a number such as 340M"),
+        (["--fits", "-340M"], "'-340M' is not a number"),
+        (["--fits", "nan"], "'nan' is not a number"),
         (["--fits", "1e30"], "more than any model has"),
-        (["--fits", "1M", "--activations", "x"], "'x' is no number"),
+        (["--fits", "1M", "--activations", "x"], "'x' is not a number"),
         (["--fits", "1M", "--batch", "0"], "--batch"),
         (["--fits", "1M", "--dtype", "fp3"], "fp32"),
         (["--fits", "1M", "--dtype", "int8"], "--optimizer none"),
@@ -169,13 +169,13 @@ def test_no_gpu_is_said_and_never_a_success() -> None:
         (["--timeout", "0"], "0.1"),
     ],
 )
-def test_nonsense_is_a_usage_error(options: list[str], words: str) -> None:
+def test_invalid_options_are_usage_errors(options: list[str], words: str) -> None:
     done = here(*options)
     assert done.returncode == 2
     assert words in done.stdout + done.stderr
 
 
-def test_a_file_of_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
     other = tmp_path / "notes.csv"
     other.write_text("a,b\n")
     done = here("--csv", str(other))

@@ -34,7 +34,7 @@ def machine(**changes: Any) -> Host:
 
 
 def on(monkeypatch: pytest.MonkeyPatch, *hosts: Host) -> None:
-    """Let each reading find the next machine; the first one is asked where NVML lies."""
+    """Let each reading use the next machine; the first one is used to find NVML."""
     waiting = list(hosts)
     monkeypatch.setattr(gpus_watch, "LocalHost", lambda *_: waiting.pop(0) if len(waiting) > 1 else waiting[0])
 
@@ -64,7 +64,7 @@ def test_one_reading_into_a_file_twice(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert [row[4] for row in rows] == ["memory.used", "1024", "2048"]
 
 
-def test_a_row_that_was_cut_off_stays_a_row_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_incomplete_row_stays_separate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     table = tmp_path / "report.csv"
     on(monkeypatch, machine())
     run(["gpus", "--csv", str(table)])
@@ -76,7 +76,7 @@ def test_a_row_that_was_cut_off_stays_a_row_of_its_own(monkeypatch: pytest.Monke
 
 
 @pytest.mark.needs("posix")
-def test_rows_go_into_a_pipe_as_they_come(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_rows_are_written_to_a_pipe_immediately(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True) as reader:
@@ -87,7 +87,7 @@ def test_rows_go_into_a_pipe_as_they_come(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert len(reader.communicate(timeout=PATIENCE)[0].splitlines()) == 2
 
 
-def test_a_watch_goes_on_until_it_is_interrupted(
+def test_a_watch_continues_until_it_is_interrupted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = tmp_path / "report.csv"
@@ -119,13 +119,13 @@ def test_a_machine_without_gpu(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 
 @pytest.mark.parametrize("options", [["--fits", "x"], ["--watch", "1", "--format", "json"], ["--csv", "/none/x"]])
-def test_nonsense(monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
+def test_invalid_options(monkeypatch: pytest.MonkeyPatch, options: list[str]) -> None:
     on(monkeypatch, machine())
     with pytest.raises(UserError):
         run(["gpus", *options])
 
 
-def test_a_file_that_turns_unwritable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_file_that_becomes_unwritable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     table = gpus_watch.Table(str(tmp_path / "report.csv"))
     (tmp_path / "report.csv").unlink()
     (tmp_path / "report.csv").mkdir()

@@ -1,4 +1,4 @@
-"""The listing for people: on a terminal, piped, watched."""
+"""The text listing: on a terminal, piped, with --watch."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from envcheck.gpus.fits import Job, fits
-from envcheck.gpus.holders import blind_spots, views
+from envcheck.gpus.fits import Job, judge_fits
+from envcheck.gpus.holders import build_views, list_blind_spots
 from envcheck.gpus.listing import Listing, judge
 from envcheck.model import Absent, Unknown
 from envcheck.model.activity import GpuActivity
 from envcheck.render.gpus import live_gpus, print_gpus, render_gpus_json
-from tests.gpus.made import GIB, gpu, known, lost, process, reading
+from tests.gpus.made import GIB, gpu, known, lost, process, scan
 
 SECRET = "python3 train.py --token=hunter2 \x1b[31m"
 TRAINER = ((4242, "python3", 8 * GIB),)
@@ -25,21 +25,21 @@ class Terminal(io.StringIO):
 
 
 def listing(*gpus: GpuActivity, job: Job | None = None) -> Listing:
-    seen = reading(process(4242, command_line=SECRET), closed=3)
-    shown = views(gpus, seen, "linux")
-    places = fits(job, shown, known(0)) if job else ()
-    return Listing("2026-11-21T06:00:00Z", known("550.1"), known(shown), blind_spots(seen, "linux"), job, places)
+    seen = scan(process(4242, command_line=SECRET), unreadable=3)
+    shown = build_views(gpus, seen, "linux")
+    places = judge_fits(job, shown, known(0)) if job else ()
+    return Listing("2026-11-21T06:00:00Z", known("550.1"), known(shown), list_blind_spots(seen, "linux"), job, places)
 
 
-def test_command_lines_are_for_eyes_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_lines_are_only_in_the_text(capsys: pytest.CaptureFixture[str]) -> None:
     found = listing(gpu(processes=TRAINER))
     assert "hunter2" not in render_gpus_json(found)
     print_gpus(found, color=False, verbose=False, quiet=False)
     assert "hunter2" not in capsys.readouterr().out
     print_gpus(found, color=False, verbose=True, quiet=False)
-    told = capsys.readouterr().out
-    assert "4242: python3 train.py --token=hunter2 \ufffd[31m" in told
-    assert "kill 4242" in told
+    output = capsys.readouterr().out
+    assert "4242: python3 train.py --token=hunter2 \ufffd[31m" in output
+    assert "kill 4242" in output
 
 
 def test_a_terminal_shows_each_reading_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,29 +50,29 @@ def test_a_terminal_shows_each_reading_in_place(monkeypatch: pytest.MonkeyPatch)
         show(listing(gpu(processes=TRAINER)))
         show(listing(gpu(processes=TRAINER), lost(1)))
     shown = sys.stdout.getvalue()  # type: ignore[union-attr]
-    assert "Composed L4" in shown
+    assert "Fake L4" in shown
     assert "No answer from 1 of 2 GPUs" in shown
     assert "\x1b[2K" in shown  # the first reading is wiped
 
 
-def test_what_is_unknown_is_a_question_mark_and_what_is_not_there_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_is_a_question_mark_and_absent_a_dash(capsys: pytest.CaptureFixture[str]) -> None:
     found = listing(lost(), gpu(1, mig_enabled=Absent(("not supported",))), job=Job(10**9, activations=100))
     print_gpus(found, color=False, verbose=False, quiet=False)
     lines = capsys.readouterr().out.splitlines()
     assert lines[2].split() == ["0", "?", "?", "?", "?", "?", "?", "?"]
     assert lines[3].split()[-1] == "-"
     assert any(line.split() == ["GPU", "0", "?", "unknown", "-"] for line in lines)
-    assert "3 processes do not show this user their open files; root sees them (sudo)." in lines
+    assert "This user may not see the open files of 3 processes; root may (sudo)." in lines
 
 
-def test_memory_in_use_by_nobody_may_be_the_systems_on_grace(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unexplained_memory_may_be_the_systems_on_grace(capsys: pytest.CaptureFixture[str]) -> None:
     print_gpus(listing(gpu()), color=False, verbose=False, quiet=False)
     assert "or one that died.\n" in capsys.readouterr().out
     print_gpus(listing(gpu(name=known("NVIDIA GH200 480GB"))), color=False, verbose=False, quiet=False)
     assert "or one that died, or the system's own cache.\n" in capsys.readouterr().out
 
 
-def test_quiet_says_the_verdict_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_only_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     print_gpus(listing(gpu()), color=False, verbose=False, quiet=True)
     assert capsys.readouterr().out == "1 GPU read.\n"
 
@@ -82,8 +82,8 @@ def test_quiet_says_the_verdict_only(capsys: pytest.CaptureFixture[str]) -> None
     [
         (Absent(("PCI",)), None, "incompatible"),
         (Unknown("timeout", "NVML: 3 s"), None, "undetermined"),
-        (known(views((gpu(),), reading(), "linux")), None, "compatible"),
-        (known(views((gpu(), lost(1)), reading(), "linux")), None, "undetermined"),
+        (known(build_views((gpu(),), scan(), "linux")), None, "compatible"),
+        (known(build_views((gpu(), lost(1)), scan(), "linux")), None, "undetermined"),
         (known(()), Job(1), "undetermined"),
     ],
 )
@@ -92,14 +92,14 @@ def test_the_verdict_behind_the_exit_code(gpus: object, job: Job | None, verdict
     assert judge(found)[0] == verdict
 
 
-def test_a_gpu_that_mig_divides_is_read_where_only_its_instances_may_be() -> None:
+def test_a_gpu_with_mig_is_read_where_its_instances_are_readable() -> None:
     denied = Unknown("denied", "NVML: Insufficient Permissions (4)")
     split = gpu(instances=((6 * GIB, GIB),), memory_bytes=denied, memory_used_bytes=denied)
     assert judge(listing(split)) == ("compatible", "1 GPU read.")
     assert judge(listing(gpu(memory_bytes=denied)))[0] == "undetermined"
 
 
-def test_a_job_that_fits_somewhere_is_a_success_whatever_the_others_say() -> None:
+def test_a_job_that_fits_one_gpu_is_a_success() -> None:
     assert judge(listing(lost(), gpu(1), job=Job(1000)))[0] == "compatible"
     assert judge(listing(lost(), gpu(1), job=Job(10**12)))[0] == "undetermined"
     assert judge(listing(gpu(1), job=Job(10**12)))[0] == "incompatible"

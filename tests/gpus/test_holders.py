@@ -1,4 +1,4 @@
-"""Who holds each GPU, nvidia-smi's hidden ones too, and the command that ends each."""
+"""Processes on each GPU, also those hidden from nvidia-smi, and the command that ends each."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ import pytest
 from envcheck.gpus.holders import (
     GpuView,
     Holder,
-    blind_spots,
-    is_held_by_nobody_seen,
-    listed_pids,
-    views,
+    build_views,
+    has_unexplained_memory,
+    list_blind_spots,
+    list_reported_pids,
 )
-from envcheck.model import Absent, value_of
-from envcheck.model.activity import GpuActivity, ProcessReading
-from tests.gpus.made import GIB, GONE, gpu, lost, process, reading
+from envcheck.model import Absent, get_value
+from envcheck.model.activity import GpuActivity, ProcessScan
+from tests.gpus.made import GIB, GONE, gpu, lost, process, scan
 
 TRAINER = ((4242, "python3", 8 * GIB),)
 
 
-def view(activity: GpuActivity, seen: ProcessReading, system: str = "linux") -> GpuView:
-    return views((activity,), seen, system)[0]
+def view(activity: GpuActivity, seen: ProcessScan, system: str = "linux") -> GpuView:
+    return build_views((activity,), seen, system)[0]
 
 
-def only(activity: GpuActivity, seen: ProcessReading, system: str = "linux") -> Holder:
+def only(activity: GpuActivity, seen: ProcessScan, system: str = "linux") -> Holder:
     (holder,) = view(activity, seen, system).holders
     return holder
 
 
-def test_a_trainer_of_ones_own_is_ended_by_kill() -> None:
-    holder = only(gpu(processes=TRAINER), reading(process(4242, command_line="python3 train.py --key secret")))
+def test_an_own_trainer_is_ended_by_kill() -> None:
+    holder = only(gpu(processes=TRAINER), scan(process(4242, command_line="python3 train.py --key secret")))
     assert (holder.name, holder.listed, holder.seen, holder.ending.state) == ("python3", True, True, "running")
     assert holder.ending.argv == ("kill", "4242")
-    assert value_of(holder.memory_bytes) == 8 * GIB
+    assert get_value(holder.memory_bytes) == 8 * GIB
 
 
-def test_a_trainer_that_opened_every_gpu_is_shown_where_it_computes() -> None:
+def test_a_trainer_that_opened_every_gpu_is_listed_where_it_computes() -> None:
     everywhere = process(4242, devices=("/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl"))
-    first, second = views((gpu(processes=TRAINER), gpu(1)), reading(everywhere), "linux")
+    first, second = build_views((gpu(processes=TRAINER), gpu(1)), scan(everywhere), "linux")
     assert [[holder.pid for holder in one.holders] for one in (first, second)] == [[4242], []]
-    first, second = views((gpu(), gpu(1)), reading(everywhere), "linux")  # listed nowhere: it may hold either
+    first, second = build_views((gpu(), gpu(1)), scan(everywhere), "linux")  # listed nowhere: it may hold either
     assert [[holder.pid for holder in one.holders] for one in (first, second)] == [[4242], [4242]]
 
 
 def test_a_process_that_nvml_hides_is_found_by_its_open_device() -> None:
-    shown = view(gpu(minor=3, processes=TRAINER), reading(process(4242), process(77, devices=("/dev/nvidia3",))))
+    shown = view(gpu(minor=3, processes=TRAINER), scan(process(4242), process(77, devices=("/dev/nvidia3",))))
     hidden = shown.holders[0]
     assert (hidden.pid, hidden.listed) == (77, False)
     assert isinstance(hidden.memory_bytes, Absent)
     assert [holder.pid for holder in shown.holders] == [77, 4242]
-    elsewhere = view(gpu(minor=3), reading(process(77, devices=("/dev/nvidia0", "/dev/nvidiactl"))))
+    elsewhere = view(gpu(minor=3), scan(process(77, devices=("/dev/nvidia0", "/dev/nvidiactl"))))
     assert elsewhere.holders == ()
-    in_wsl = view(gpu(), reading(process(77, devices=("/dev/dxg",))))
+    in_wsl = view(gpu(), scan(process(77, devices=("/dev/dxg",))))
     assert [holder.pid for holder in in_wsl.holders] == [77]
 
 
@@ -62,11 +62,11 @@ def test_a_process_that_nvml_hides_is_found_by_its_open_device() -> None:
     [
         ({"owner": 1001}, {}, "running", "sudo kill 4242", ""),
         ({"owner": 1001}, {"own_user": 0}, "running", "kill 4242", ""),
-        ({"parent": 1}, {}, "orphaned", "kill 4242", "Its parent has ended"),
+        ({"parent": 1}, {}, "orphaned", "kill 4242", "Its parent process has ended"),
         ({"container": "0123456789ab"}, {}, "running", "kill 4242", "container 0123456789ab"),
         ({"state": "Z"}, {}, "zombie", "kill 900", "its parent, process 900"),
         ({"state": "Z", "parent": 1}, {}, "zombie", "sudo nvidia-smi --gpu-reset -i 0", "ends all work on this GPU"),
-        ({"state": "D"}, {}, "stuck", "", "restart of the machine"),
+        ({"state": "D"}, {}, "stuck", "", "only a reboot"),
         ({"name": "nvidia-persiste"}, {}, "service", "sudo systemctl stop nvidia-persistenced", "keeps the driver"),
         ({"name": "Xorg"}, {}, "service", "", "draws the desktop"),
         ({"name": "nv-hostengine"}, {"own_user": 0}, "service", "systemctl stop nvidia-dcgm", "DCGM"),
@@ -76,55 +76,55 @@ def test_a_process_that_nvml_hides_is_found_by_its_open_device() -> None:
 def test_each_kind_of_process_has_its_own_ending(
     changes: dict[str, Any], seen: dict[str, Any], state: str, argv: str, remark: str
 ) -> None:
-    ending = only(gpu(processes=TRAINER), reading(process(4242, **changes), **seen)).ending
+    ending = only(gpu(processes=TRAINER), scan(process(4242, **changes), **seen)).ending
     assert (ending.state, " ".join(ending.argv)) == (state, argv)
     assert remark in ending.remark
 
 
-def test_the_first_process_is_never_to_be_ended() -> None:
-    ending = only(gpu(processes=((1, "init", GIB),)), reading(process(1))).ending
+def test_the_first_process_is_never_ended() -> None:
+    ending = only(gpu(processes=((1, "init", GIB),)), scan(process(1))).ending
     assert (ending.state, ending.argv) == ("service", ())
 
 
 def test_a_dead_trainer_that_the_driver_still_lists() -> None:
-    holder = only(gpu(2, processes=TRAINER), reading())
+    holder = only(gpu(2, processes=TRAINER), scan())
     assert (holder.seen, holder.ending.state) == (False, "dead")
     assert holder.ending.argv == ("sudo", "nvidia-smi", "--gpu-reset", "-i", "2")
 
 
-def test_a_process_outside_this_pid_namespace_is_ended_there() -> None:
-    outside = only(gpu(processes=TRAINER), reading(isolated=True)).ending
+def test_a_process_outside_this_pid_namespace_is_ended_on_the_host() -> None:
+    outside = only(gpu(processes=TRAINER), scan(isolated=True)).ending
     assert (outside.state, "on the host" in outside.remark) == ("outside", True)
-    namesake = only(gpu(processes=TRAINER), reading(process(4242, name="bash", devices=()), isolated=True))
+    namesake = only(gpu(processes=TRAINER), scan(process(4242, name="bash", devices=()), isolated=True))
     assert (namesake.name, namesake.ending.state) == ("python3", "outside")  # the driver's number, another process
-    hidden = only(gpu(processes=TRAINER), reading(hides_others=True)).ending
+    hidden = only(gpu(processes=TRAINER), scan(hides_others=True)).ending
     assert (hidden.state, hidden.argv) == ("outside", ("sudo", "kill", "4242"))
 
 
-def test_windows_ends_processes_by_its_own_command() -> None:
-    assert only(gpu(processes=TRAINER), reading(), "windows").ending.argv == ("taskkill", "/F", "/PID", "4242")
+def test_windows_ends_processes_with_taskkill() -> None:
+    assert only(gpu(processes=TRAINER), scan(), "windows").ending.argv == ("taskkill", "/F", "/PID", "4242")
 
 
 def test_memory_that_no_listed_process_holds() -> None:
-    nobody = view(gpu(used=10 * GIB), reading())
-    assert is_held_by_nobody_seen(nobody)
-    assert value_of(nobody.unaccounted_bytes) == 10 * GIB
+    unexplained = view(gpu(used=10 * GIB), scan())
+    assert has_unexplained_memory(unexplained)
+    assert get_value(unexplained.unaccounted_bytes) == 10 * GIB
     little: dict[str, Any] = {"used": 8 * GIB + (200 << 20), "processes": TRAINER}
-    assert not is_held_by_nobody_seen(view(gpu(**little), reading()))
+    assert not has_unexplained_memory(view(gpu(**little), scan()))
     more = {**little, "used": 8 * GIB + (600 << 20)}
-    assert is_held_by_nobody_seen(view(gpu(**more), reading()))
-    assert not is_held_by_nobody_seen(view(gpu(**more, reserved=GONE), reading()))  # the driver counts its own as used
-    assert value_of(view(gpu(used=GIB, processes=TRAINER), reading()).unaccounted_bytes) == 0
-    untold = view(gpu(processes=((4242, "python3", 0),)), reading())
-    assert isinstance(untold.unaccounted_bytes, Absent)
-    assert view(lost(), reading()).unaccounted_bytes == GONE
+    assert has_unexplained_memory(view(gpu(**more), scan()))
+    assert not has_unexplained_memory(view(gpu(**more, reserved=GONE), scan()))  # the driver counts its own as used
+    assert get_value(view(gpu(used=GIB, processes=TRAINER), scan()).unaccounted_bytes) == 0
+    unknown = view(gpu(processes=((4242, "python3", 0),)), scan())
+    assert isinstance(unknown.unaccounted_bytes, Absent)
+    assert view(lost(), scan()).unaccounted_bytes == GONE
 
 
 def test_processes_listed_on_any_gpu() -> None:
-    assert listed_pids((gpu(processes=TRAINER), gpu(1, processes=((7, "x", 0),)), lost(2))) == {7, 4242}
+    assert list_reported_pids((gpu(processes=TRAINER), gpu(1, processes=((7, "x", 0),)), lost(2))) == {7, 4242}
 
 
-def test_what_could_not_be_seen_is_said() -> None:
-    assert blind_spots(reading(), "linux") == ()
-    said = blind_spots(reading(closed=12, isolated=True, hides_others=True), "windows")
-    assert [words in " ".join(said) for words in ("12 processes", "namespace", "hidepid", "no /proc")] == [True] * 4
+def test_blind_spots_are_listed() -> None:
+    assert list_blind_spots(scan(), "linux") == ()
+    text = " ".join(list_blind_spots(scan(unreadable=12, isolated=True, hides_others=True), "windows"))
+    assert [words in text for words in ("12 processes", "namespace", "hidepid", "no /proc")] == [True] * 4

@@ -1,4 +1,4 @@
-"""A watch at a terminal, as the kernel gives one: its size changes, and Ctrl-C is typed."""
+"""--watch on a real terminal: its size changes, and Ctrl-C ends it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def resize(terminal: int, rows: int, columns: int) -> None:
     import struct
     import termios
 
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))  # tells the program, too
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))  # signals the program
 
 
-def test_a_watch_follows_its_terminal_and_gives_the_cursor_back() -> None:
+def test_a_watch_follows_its_terminal_and_restores_the_cursor() -> None:
     import pty
 
     child, terminal = pty.fork()
@@ -34,11 +34,11 @@ def test_a_watch_follows_its_terminal_and_gives_the_cursor_back() -> None:
         os.execve(sys.executable, argv, environment({"TERM": "xterm"}))
     for rows, columns in SIZES:
         resize(terminal, rows, columns)
-        assert b"\x1b[2K" in read_until(terminal, b"\x1b[2K")  # drawn anew
+        assert b"\x1b[2K" in read_until(terminal, b"\x1b[2K")  # redrawn
     os.write(terminal, b"\x03")
-    said = read_until(terminal, b"Interrupted.")
+    output = read_until(terminal, b"Interrupted.")
     _, status = os.waitpid(child, 0)
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 130
-    assert b"Traceback" not in said
-    assert b"\x1b[?25h" in said  # the cursor is shown again
+    assert b"Traceback" not in output
+    assert b"\x1b[?25h" in output  # the cursor is shown again

@@ -1,4 +1,4 @@
-"""Run a piece of a test without root's rights."""
+"""Run part of a test without root's rights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOBODY = 65534
 
 
 def as_ordinary_user(work: Callable[[], T]) -> T:
-    """Return what `work` returns: in a forked child as nobody when this is root, else right here."""
+    """Return what `work` returns: as nobody in a forked child when this is root, else in this process."""
     if os.geteuid() != 0:
         return work()
     reader, writer = os.pipe()

@@ -1,4 +1,4 @@
-"""Write the misbehaving programs that the tests run."""
+"""Write misbehaving programs for the tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def write_script(path: Path, body: str, mode: int = 0o755) -> str:
 
 
 def is_gone(pid: int) -> bool:
-    """Tell whether a process has ended, or does so while there is patience; a zombie counts as ended."""
+    """Tell whether a process ends within the patience of the tests; a zombie counts as ended."""
     try:
         return wait_for(lambda: not _runs(pid), f"the end of process {pid}")
     except AssertionError:
@@ -33,5 +33,5 @@ def _runs(pid: int) -> bool:
 
 
 def wait_for_pid(path: Path) -> int:
-    """Read the process id a script writes into `path`, when it has."""
+    """Wait for the process id that a script writes to `path`."""
     return int(wait_for(lambda: path.read_text(encoding="utf-8").strip() if path.exists() else "", str(path)))

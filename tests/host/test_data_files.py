@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from envcheck.diff.facts import comparisons
+from envcheck.diff.facts import load_comparisons
 from envcheck.explain.signatures import load_signatures
-from envcheck.gpus.fits import training_memory
+from envcheck.gpus.fits import load_training_memory
 from envcheck.host import data_files
 from envcheck.host.data_files import DataError, load_data
 from envcheck.install.preflight import measured_room
 from envcheck.matrix.images import load_base_images
-from envcheck.model import Citation, dataclass, field_names
+from envcheck.model import Citation, dataclass, list_fields
 from envcheck.model.gpu_products import GpuTable
 from envcheck.plan.plan_data import Companions, companion_row, conda_builds_data, plan_data
 from envcheck.probes.gpus import JetsonTable
@@ -45,7 +45,7 @@ TABLES: list[tuple[str, type]] = [
 LOADERS: list[Callable[[], object]] = [
     load_base_images,
     catalogue,
-    comparisons,
+    load_comparisons,
     conda_builds_data,
     load_signatures,
     measured_room,
@@ -82,12 +82,12 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.mark.parametrize(("name", "kind"), TABLES)
 def test_a_shipped_file_fits_its_type(name: str, kind: type) -> None:
-    assert field_names(load_data(name, kind))
+    assert list_fields(load_data(name, kind))
 
 
 def test_shipped_files_with_a_function_of_their_own_fit_their_types() -> None:
     assert all(load() for load in LOADERS)
-    assert training_memory().dtypes["int8"].trains is False
+    assert load_training_memory().dtypes["int8"].trains is False
     assert companion_row("torchvision").frameworks == ("torch",)
     assert companion_row("numpy").fits == {}
 
@@ -107,7 +107,7 @@ def test_a_file_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     ("rows", "message"),
     [
         ([{"name": "a"}, {"nme": "b"}], r"data/made_up.json: Table.rows\[1\]: unknown field 'nme'"),
-        ([{"name": "a"}, {"numbers": []}], r"Table.rows\[1\]: Row misses name"),
+        ([{"name": "a"}, {"numbers": []}], r"Table.rows\[1\]: Row lacks name"),
         ([{"name": "a", "numbers": [1, "2"]}], r"Table.rows\[0\].numbers\[1\]: expected int, found str"),
         ([{"name": None}], r"Table.rows\[0\].name: expected str, found NoneType"),
         ([{"name": "a", "or": 3}], r"Table.rows\[0\].or: expected str, found int"),

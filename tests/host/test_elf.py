@@ -1,4 +1,4 @@
-"""Reading ELF files."""
+"""Read ELF files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host.elf import expand_runpath, read_elf
+from envcheck.host.files import expand_runpath, read_elf
 from envcheck.host.local import LocalHost
 from envcheck.model import Absent
 from tests.known import known, unknown
@@ -28,7 +28,7 @@ def build(folder: Path, name: str, *flags: str) -> Path:
 
 @pytest.mark.needs("linux", "c-compiler")
 @pytest.mark.parametrize(("tags", "is_rpath"), [("--enable-new-dtags", False), ("--disable-new-dtags", True)])
-def test_names_and_search_path_of_a_real_library(tmp_path: Path, tags: str, is_rpath: bool) -> None:
+def test_needed_names_and_runpath_of_a_real_library(tmp_path: Path, tags: str, is_rpath: bool) -> None:
     (tmp_path / "lib").mkdir()
     other = build(tmp_path / "lib", "libother.so.1", "-Wl,-soname,libother.so.1")
     flags = (f"-Wl,--no-as-needed,{tags}", "-Wl,-rpath,$ORIGIN/../nvidia/lib:${ORIGIN}:/opt/x")
@@ -43,7 +43,7 @@ def test_names_and_search_path_of_a_real_library(tmp_path: Path, tags: str, is_r
 
 
 @pytest.mark.needs("linux")
-def test_versions_of_the_c_library() -> None:
+def test_version_symbols_of_the_c_library() -> None:
     loaded = Path("/proc/self/maps").read_text(encoding="utf-8").split()
     libc = next(path for path in loaded if "/libc.so.6" in path)
     facts = known(read_elf(libc))
@@ -66,12 +66,12 @@ def test_truncated_and_corrupt_files_are_unparsable(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("linux")
-def test_what_is_no_regular_file_is_refused_and_what_is_missing_is_absent(tmp_path: Path) -> None:
+def test_irregular_files_are_rejected_and_missing_ones_absent(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     assert unknown(read_elf(str(tmp_path / "fifo"))).why == "failed"
     assert unknown(read_elf(str(tmp_path))).why == "failed"
     assert LocalHost().elf(str(tmp_path / "gone")) == Absent((str(tmp_path / "gone"),))
 
 
-def test_repeated_folders_count_once() -> None:
+def test_duplicate_runpath_folders_are_removed() -> None:
     assert expand_runpath("/a:/b/../a::$LIB", "/x/y.so") == ("/a", "$LIB")

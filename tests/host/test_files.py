@@ -1,4 +1,4 @@
-"""Files that are no files: nothing blocks, everything has a reason."""
+"""Irregular files: nothing blocks, and every failure has a reason."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_empty_and_proc_files(tmp_path: Path) -> None:
     assert "Pid:" in known(proc)  # its size is zero by stat
 
 
-def test_what_is_no_regular_file_is_refused_without_blocking(tmp_path: Path) -> None:
+def test_irregular_files_are_rejected_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(str(tmp_path / "fifo"))
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "dangling").symlink_to("nowhere")
@@ -69,7 +69,7 @@ def test_what_is_no_regular_file_is_refused_without_blocking(tmp_path: Path) -> 
     assert "symbolic links" in unknown(loop).detail
 
 
-def test_a_file_that_refuses_to_be_read_is_unknown() -> None:
+def test_a_file_with_a_read_error_is_unknown() -> None:
     fact = HOST.read_text("/proc/self/mem")  # opens, but its first page cannot be read
     assert outcome(fact) == "failed"
 
@@ -130,5 +130,5 @@ def test_status_of_a_fifo_and_a_socket(tmp_path: Path) -> None:
     assert [fact.value.kind for fact in facts if isinstance(fact, Known)] == ["fifo", "socket"]
 
 
-def test_absence_says_where_was_looked() -> None:
+def test_an_absent_file_names_its_path() -> None:
     assert HOST.read_text("/nowhere/x") == Absent(("/nowhere/x",))

@@ -1,4 +1,4 @@
-"""What installations need of the machine: trees, locks, lines that last, steps, guards."""
+"""Operations for installations: folder trees, locks, durable lines, steps, guards."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host import prerequisites as pythons
+from envcheck.host import prerequisites
 from envcheck.host.file_changes import (
-    HeldError,
+    FileLockedError,
     append_durably,
-    change_places,
-    changed_after,
     copy_tree,
-    exclusive,
-    identity_of,
+    get_inode,
+    list_changed_files,
+    lock_file,
+    measure_tree,
     remove_tree,
-    tree_size,
-    write_through,
+    swap_folders,
+    sync_file_system,
 )
-from envcheck.host.process import interrupted_when_told
-from envcheck.host.steps import Stepping, is_needed, run_step, undisturbed
+from envcheck.host.guard import is_recovery_needed, kill_last_group
+from envcheck.host.process import ProgramEnd, ignore_signals, interrupt_on_signal, run_lines
 from tests.host.programs import write_script
 from tests.install.wheels import tree_hash
 from tests.patience import FOREVER, PATIENCE
@@ -48,31 +48,31 @@ def tree(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_copy_has_links_modes_and_times_but_no_pipes(tree: Path, tmp_path: Path) -> None:
+def test_copy_keeps_links_modes_and_times_but_no_pipes(tree: Path, tmp_path: Path) -> None:
     copy_tree(tree, tmp_path / "copy")
     assert not (tmp_path / "copy" / "fifo").exists()
     (tree / "fifo").unlink()
     assert tree_hash(tmp_path / "copy") == tree_hash(tree)
     assert (tmp_path / "copy" / "program").stat().st_mtime == (tree / "program").stat().st_mtime
-    assert tree_size(str(tmp_path / "copy")) > 0
-    write_through(tmp_path / "copy")
+    assert measure_tree(str(tmp_path / "copy")) > 0
+    sync_file_system(tmp_path / "copy")
 
 
-def test_a_tree_with_folders_nobody_may_write_is_removed(tree: Path) -> None:
+def test_read_only_folders_are_removed(tree: Path) -> None:
     remove_tree(tree)
     assert not tree.exists()
     remove_tree(tree)
 
 
-@pytest.mark.parametrize(("number", "is_told"), [(errno.EOPNOTSUPP, False), (errno.ENOSPC, True)])
-def test_where_blocks_cannot_be_shared_they_are_copied(
-    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, is_told: bool
+@pytest.mark.parametrize(("number", "is_reported"), [(errno.EOPNOTSUPP, False), (errno.ENOSPC, True)])
+def test_blocks_are_copied_where_they_cannot_be_shared(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, is_reported: bool
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("fcntl.ioctl", refuse)
-    if is_told:
+    if is_reported:
         with pytest.raises(OSError, match="No space left"):
             copy_tree(tree, tmp_path / "copy")
     else:
@@ -88,19 +88,19 @@ def test_shared_blocks_need_no_copy(tree: Path, tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_folders_change_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool) -> None:
+def test_folders_are_swapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool) -> None:
     if not at_once:
-        monkeypatch.setattr("envcheck.host.file_changes._exchanged", lambda *_: False)
+        monkeypatch.setattr("envcheck.host.file_changes._exchange_atomically", lambda *_: False)
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     second.mkdir()
-    before = identity_of(first), identity_of(second)
-    change_places(first, second, tmp_path / "aside")
-    assert (identity_of(second), identity_of(first)) == before
-    assert identity_of(tmp_path / "aside") == 0
+    before = get_inode(first), get_inode(second)
+    swap_folders(first, second, tmp_path / "aside")
+    assert (get_inode(second), get_inode(first)) == before
+    assert get_inode(tmp_path / "aside") == 0
 
 
-def test_a_line_after_one_that_was_cut_off_stands_by_itself(tmp_path: Path) -> None:
+def test_a_line_after_an_incomplete_one_is_separate(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     append_durably(str(path), "first")
     path.write_text(path.read_text() + "cut o")
@@ -108,110 +108,112 @@ def test_a_line_after_one_that_was_cut_off_stands_by_itself(tmp_path: Path) -> N
     assert path.read_text() == "first\ncut o\nsecond\n"
 
 
-def test_a_held_file_names_its_holder(tmp_path: Path) -> None:
+def test_a_locked_file_names_its_holder(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
-    with exclusive(path, 0.0), pytest.raises(HeldError, match=str(os.getpid())), exclusive(path, 0.1):
-        pytest.fail("held twice")
-    with exclusive(path, 0.0):
+    with lock_file(path, 0.0), pytest.raises(FileLockedError, match=str(os.getpid())), lock_file(path, 0.1):
+        pytest.fail("locked twice")
+    with lock_file(path, 0.0):
         pass
 
 
-def test_a_program_that_inherits_the_lock_goes_on_holding_it(tmp_path: Path) -> None:
+def test_a_program_that_inherits_the_lock_keeps_it(tmp_path: Path) -> None:
     path = str(tmp_path / "lock")
-    with exclusive(path, 0.0) as descriptor:
+    with lock_file(path, 0.0) as descriptor:
         child = subprocess.Popen(["sleep", str(FOREVER)], pass_fds=(descriptor,))
-    with pytest.raises(HeldError), exclusive(path, 0.0):
-        pytest.fail("held twice")
+    with pytest.raises(FileLockedError), lock_file(path, 0.0):
+        pytest.fail("locked twice")
     child.kill()
     child.wait()
-    with exclusive(path, PATIENCE):
+    with lock_file(path, PATIENCE):
         pass
 
 
-def heard_from(*argv: str, seconds: float = PATIENCE) -> tuple[list[str], object]:
-    heard: list[str] = []
-    ended = run_step(argv, Stepping({"PATH": os.environ["PATH"], "ONE": "1"}, heard.append, seconds), {"TWO": "2"})
-    return heard, ended
+def run_and_collect(*argv: str, seconds: float = PATIENCE) -> tuple[list[str], ProgramEnd]:
+    lines: list[str] = []
+    environment = {"PATH": os.environ["PATH"], "VARIABLE": "value"}
+    return lines, run_lines(argv, environment, lines.append, seconds=seconds)
 
 
-def test_a_step_is_heard_with_its_errors_and_variables() -> None:
-    heard, ended = heard_from("sh", "-c", 'echo "$ONE$TWO"; echo wrong >&2; exit 3')
-    assert heard == ["12", "wrong"]
-    assert getattr(ended, "code", None) == 3
+def test_run_lines_passes_on_output_errors_and_variables() -> None:
+    lines, ended = run_and_collect("sh", "-c", 'echo "$VARIABLE"; echo wrong >&2; exit 3')
+    assert lines == ["value", "wrong"]
+    assert ended.code == 3
 
 
-def test_a_step_that_takes_too_long_ends_with_its_children() -> None:
-    heard, ended = heard_from("sh", "-c", f"echo begun; sleep {FOREVER} & wait", seconds=2.0)
-    assert heard == ["begun"]
-    assert getattr(ended, "detail", "") == "its time was up"
+def test_run_lines_kills_children_at_the_time_limit() -> None:
+    lines, ended = run_and_collect("sh", "-c", f"echo begun; sleep {FOREVER} & wait", seconds=2.0)
+    assert lines == ["begun"]
+    assert ended.detail == "timed out"
 
 
-def test_a_guard_acts_when_it_hears_no_end() -> None:
+def test_a_guard_recovers_unless_all_is_done() -> None:
     sleeper = subprocess.Popen(["sleep", str(FOREVER)], start_new_session=True)
-    assert is_needed(["idle", f"{sleeper.pid}"])
+    running = ["idle", f"{sleeper.pid}"]
+    assert is_recovery_needed(running)
+    kill_last_group(running)
     assert sleeper.wait(PATIENCE) == -9
-    assert is_needed([])
-    assert is_needed(["12345", "idle"])
-    assert not is_needed(["12345", "idle", "done"])
+    assert is_recovery_needed([])
+    assert is_recovery_needed(["12345", "idle"])
+    assert not is_recovery_needed(["12345", "idle", "done"])
 
 
-def test_nothing_but_kill_ends_what_is_undisturbed() -> None:
-    code = "import os, signal, sys; from envcheck.host.steps import undisturbed\n"
-    code += "with undisturbed():\n    os.kill(os.getpid(), signal.SIGINT); os.kill(os.getpid(), signal.SIGTERM)\n"
+def test_only_sigkill_ends_a_block_with_ignored_signals() -> None:
+    code = "import os, signal, sys; from envcheck.host.process import ignore_signals\n"
+    code += "with ignore_signals():\n    os.kill(os.getpid(), signal.SIGINT); os.kill(os.getpid(), signal.SIGTERM)\n"
     code += "    print('whole', flush=True)\nos.kill(os.getpid(), signal.SIGTERM)"
     root = str(Path(__file__).parents[2])
     done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
     assert done.stdout == "whole\n"
     assert done.returncode == -15
-    with undisturbed():
+    with ignore_signals():
         pass
 
 
-def test_a_signal_interrupts_once_and_is_answered_as_before_when_all_is_put_right() -> None:
-    answered: list[int] = []
-    put_right: list[str] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: answered.append(number))
+def test_a_signal_interrupts_once_and_is_delivered_after_the_cleanup() -> None:
+    delivered: list[int] = []
+    cleaned_up: list[str] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: delivered.append(number))
     try:
-        with interrupted_when_told():
+        with interrupt_on_signal():
             try:
                 os.kill(os.getpid(), signal.SIGTERM)
                 pytest.fail("not interrupted")
             except KeyboardInterrupt:
-                os.kill(os.getpid(), signal.SIGTERM)  # a second one does not disturb
-                put_right.append("all")
-            assert answered == []
-        assert (answered, put_right) == ([signal.SIGTERM], ["all"])
-        with interrupted_when_told():
+                os.kill(os.getpid(), signal.SIGTERM)  # a second one has no effect
+                cleaned_up.append("all")
+            assert delivered == []
+        assert (delivered, cleaned_up) == ([signal.SIGTERM], ["all"])
+        with interrupt_on_signal():
             pass
-        assert len(answered) == 1
+        assert len(delivered) == 1
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_what_is_ignored_stays_ignored() -> None:
+def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with interrupted_when_told():
+        with interrupt_on_signal():
             os.kill(os.getpid(), signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_python_is_found_by_its_minor(tmp_path: Path) -> None:
+def test_a_python_is_found_by_its_minor_version(tmp_path: Path) -> None:
     kept = tmp_path / "versions" / "3.99.1" / "bin"
     kept.mkdir(parents=True)
     (tmp_path / "bin").mkdir()
-    write_script(tmp_path / "bin" / "python3.99", "exit 127")  # a shim of a version that is not chosen
+    write_script(tmp_path / "bin" / "python3.99", "exit 127")  # a shim whose version is not selected
     write_script(kept / "python", "echo 3.99")
     environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "PYENV_ROOT": str(tmp_path)}
-    assert pythons.python_of("3.99", environment) == str(kept / "python")
-    assert pythons.python_of("3.98", environment) == ""
-    assert pythons.says_yes(("echo", "yes"), environment)
-    assert not pythons.says_yes(("true",), environment)
+    assert prerequisites.find_python("3.99", environment) == str(kept / "python")
+    assert prerequisites.find_python("3.98", environment) == ""
+    assert prerequisites.has_output(("echo", "yes"), environment)
+    assert not prerequisites.has_output(("true",), environment)
 
 
 @pytest.mark.needs("posix")
-def test_what_was_put_into_a_folder_since_is_told_from_what_got_another_link(tmp_path: Path) -> None:
+def test_changed_files_are_listed_but_not_those_with_a_new_link(tmp_path: Path) -> None:
     folder, at = tmp_path / "env", time.time() - 100
     names = ("linked", "cache-gone/unlinked", "written/new", "moved/old")
     for name in names:
@@ -221,4 +223,4 @@ def test_what_was_put_into_a_folder_since_is_told_from_what_got_another_link(tmp
     for path in (*(folder / name for name in (*names[:2], names[3])), folder, folder / "cache-gone"):
         os.utime(path, (at - 900, at - 900))
     (tmp_path / "cache").hardlink_to(folder / "linked")  # as uv does for the next environment
-    assert changed_after(folder, at) == ["moved/old", "written/new"]
+    assert list_changed_files(folder, at) == ["moved/old", "written/new"]

@@ -1,4 +1,4 @@
-"""Ctrl-C inside code that loses it or makes another error of it, and between a start and its being known."""
+"""Ctrl-C inside code that swallows or replaces KeyboardInterrupt, and while a program starts."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.needs("posix")
 ROOT = Path(__file__).parents[2]
-TOLD = "envcheck: Interrupted."
+MESSAGE = "envcheck: Interrupted."
 
 _MAIN = """
 import os, signal, sys, time, weakref
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background is started with it ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with SIGINT ignored
 import envcheck.cli.group as group
 from envcheck.cli import main
 def press(): os.kill(os.getpid(), signal.SIGINT); time.sleep(0.001)
@@ -30,39 +30,39 @@ main()
 """
 
 
-def interrupted(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_interrupted(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-c", _MAIN.replace("{code}", code), *arguments]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
 
 
-# What takes the place of KeyboardInterrupt. The first: it comes when a wait has just let go of its lock, where under
-# load another thread takes over; the lock is let go of twice then.
-IN_A_WAIT = """
+# Code that replaces KeyboardInterrupt. The first: the signal comes when a wait has just released its lock; under load
+# another thread runs then, and the lock is released twice.
+DURING_WAIT = """
 import threading
 def command(arguments):
     event = threading.Event()
     event._cond._release_save = lambda: (event._cond._lock.release(), press())
     event.wait()
 """
-IN_A_NAME = """
+DURING_SET_NAME = """
 class Name:
     def __set_name__(self, owner, name): press()
 def command(arguments): type("Made", (), {"name": Name()})
 """
-USERS = """
+AS_USER_ERROR = """
 from envcheck.cli.exits import UserError
 def command(arguments):
     try: press()
-    except KeyboardInterrupt: raise UserError("no Python there") from None
+    except KeyboardInterrupt: raise UserError("no Python found") from None
 """
-OUTPUT = """
+AS_OUTPUT_ERROR = """
 def command(arguments):
     try: press()
     except KeyboardInterrupt: raise OSError(5, "Input/output error") from None
 """
-# From a callback Python can raise nothing: the interruption comes again.
-IN_A_CALLBACK = """
+# Python cannot raise from a callback: the interrupt is raised again.
+DURING_CALLBACK = """
 class Held: pass
 def command(arguments):
     held = Held(); kept = weakref.ref(held, lambda _: press()); del held
@@ -70,98 +70,101 @@ def command(arguments):
 """
 TWICE = """
 from envcheck.host import process
-process.end_running = press  # once more, while the first is being answered
+process.kill_running_programs = press  # again, while the first is handled
 def command(arguments): press()
 """
 
 
 CODES = {
-    "in-a-wait": IN_A_WAIT,
-    "in-a-name": IN_A_NAME,
-    "user-error": USERS,
-    "output-error": OUTPUT,
-    "in-a-callback": IN_A_CALLBACK,
+    "in-a-wait": DURING_WAIT,
+    "in-a-name": DURING_SET_NAME,
+    "user-error": AS_USER_ERROR,
+    "output-error": AS_OUTPUT_ERROR,
+    "in-a-callback": DURING_CALLBACK,
     "twice": TWICE,
 }
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
-def test_whatever_code_it_comes_in_it_is_an_interruption(code: str) -> None:
-    done = interrupted(code)
-    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", TOLD)
+def test_an_interrupt_in_any_code_ends_the_program(code: str) -> None:
+    done = run_interrupted(code)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", MESSAGE)
 
 
-def test_one_that_was_swallowed_still_gives_the_exit_code() -> None:
-    done = interrupted(
+def test_a_swallowed_interrupt_still_sets_the_exit_code() -> None:
+    done = run_interrupted(
         "def command(arguments):\n    try: press()\n    except KeyboardInterrupt: print('done')\n    return 3"
     )
     assert (done.returncode, done.stdout) == (130, "done\n")
 
 
-def test_what_was_answered_is_forgotten() -> None:
+def test_a_cleared_interrupt_is_forgotten() -> None:
     code = """
-from envcheck.host.interruption import answered
+from envcheck.host.interruption import clear_interrupt
 def command(arguments):
     try: press()
-    except KeyboardInterrupt: answered()
+    except KeyboardInterrupt: clear_interrupt()
     return 3
 """
-    assert interrupted(code).returncode == 3
+    assert run_interrupted(code).returncode == 3
 
 
-def test_it_stays_ignored_where_the_caller_ignores_it() -> None:
-    done = interrupted("signal.signal(signal.SIGINT, signal.SIG_IGN)\ndef command(arguments): press(); return 0")
+def test_sigint_stays_ignored_where_the_caller_ignores_it() -> None:
+    done = run_interrupted("signal.signal(signal.SIGINT, signal.SIG_IGN)\ndef command(arguments): press(); return 0")
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_other_errors_in_callbacks_are_told_as_ever() -> None:
-    code = "class Bad:\n    def __del__(self): raise ValueError('told')\ndef command(arguments): Bad(); return 0"
-    assert "ValueError: told" in interrupted(code).stderr
+def test_other_errors_in_callbacks_are_still_reported() -> None:
+    code = "class Bad:\n    def __del__(self): raise ValueError('bad')\ndef command(arguments): Bad(); return 0"
+    assert "ValueError: bad" in run_interrupted(code).stderr
 
 
-def test_a_program_that_has_just_started_is_ended(tmp_path: Path) -> None:
+def test_an_interrupt_during_the_start_ends_the_program(tmp_path: Path) -> None:
     code = """
 import subprocess
-from envcheck.host.process import tracked
-def start():
-    started = subprocess.Popen(["sleep", "3600"], start_new_session=True)
-    open(sys.argv[1], "w").write(str(started.pid))
-    press()
-    return started
+from envcheck.host.process import start_process
+class Popen(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        open(sys.argv[1], "w").write(str(self.pid))
+        press()
+subprocess.Popen = Popen
 def command(arguments):
-    with tracked(start): print("never")
+    with start_process(["sleep", "3600"], os.environ): print("never")
 """
-    done = interrupted(code, str(tmp_path / "pid"))
-    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", TOLD)
+    done = run_interrupted(code, str(tmp_path / "pid"))
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "", MESSAGE)
     assert is_gone(int((tmp_path / "pid").read_text(encoding="utf-8")))
 
 
-def test_the_second_one_ends_a_start_that_hangs() -> None:
+def test_a_second_interrupt_ends_a_start_that_hangs() -> None:
     code = """
-from envcheck.host.process import tracked
-def start(): press(); press(); time.sleep(3600)
+import subprocess
+from envcheck.host.process import start_process
+def hang(*arguments, **options): press(); press(); time.sleep(3600)
+subprocess.Popen = hang
 def command(arguments):
-    with tracked(start): pass
+    with start_process(["true"], {}): pass
 """
-    done = interrupted(code)
-    assert (done.returncode, done.stderr.strip()) == (130, TOLD)
+    done = run_interrupted(code)
+    assert (done.returncode, done.stderr.strip()) == (130, MESSAGE)
 
 
-def test_a_reader_that_does_not_read_on_does_not_keep_it() -> None:
+def test_a_blocked_reader_does_not_delay_the_exit() -> None:
     code = "def command(arguments):\n    print('x' * 9_000_000)\n    return 0"
     argv = [sys.executable, "-c", _MAIN.replace("{code}", code)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
-        process.stdout.read(1)  # it writes, and waits
+        process.stdout.read(1)  # its write blocks now
         assert process.stderr is not None
         process.send_signal(signal.SIGINT)
-        assert process.stderr.readline() == f"{TOLD}\n".encode()
+        assert process.stderr.readline() == f"{MESSAGE}\n".encode()
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 130
 
 
-def test_a_forked_worker_leaves_it_to_its_parent() -> None:
+def test_a_forked_worker_leaves_interrupts_to_its_parent() -> None:
     code = """
 def command(arguments):
     child = os.fork()
@@ -169,11 +172,11 @@ def command(arguments):
         press(); os._exit(7)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 """
-    done = interrupted(code)
+    done = run_interrupted(code)
     assert (done.returncode, done.stderr) == (7, "")
 
 
-def test_a_write_that_is_interrupted_leaves_nothing_beside_the_old_file(tmp_path: Path) -> None:
+def test_an_interrupted_write_leaves_only_the_old_file(tmp_path: Path) -> None:
     code = """
 from pathlib import Path
 from envcheck.host.file_changes import write_atomically
@@ -183,5 +186,5 @@ os.replace = replace
 def command(arguments): write_atomically(Path(arguments[0]), "new")
 """
     (tmp_path / "file").write_text("old", encoding="utf-8")
-    assert interrupted(code, str(tmp_path / "file")).returncode == 130
+    assert run_interrupted(code, str(tmp_path / "file")).returncode == 130
     assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [("file", "old")]

@@ -1,4 +1,4 @@
-"""The loader cache, against ldconfig's own reading of it and against damage."""
+"""The loader cache, compared with ldconfig's output, and damaged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CACHE = Path("/etc/ld.so.cache")
 
 
 def composed_cache(entries: list[tuple[str, str, int]], prefix: bytes = b"") -> bytes:
-    """Compose a cache in the format of glibc 2.32 and later: (soname, path, flags)."""
+    """Build a cache in the format of glibc 2.32 and later: (soname, path, flags)."""
     strings = b"".join(f"{soname}\0{path}\0".encode() for soname, path, _ in entries)
     offset = 48 + 24 * len(entries)
     rows = b""
@@ -34,33 +34,33 @@ CUDA_32 = ("libcuda.so.1", "/usr/lib/i386-linux-gnu/libcuda.so.1", 0x0003)
 COMPAT = ("libcuda.so.1", "/usr/local/cuda/compat/libcuda.so.1", 0x0303)
 
 
-def test_only_this_machine_s_libraries_in_the_loader_s_order() -> None:
+def test_libraries_of_this_machine_keep_the_loader_s_order() -> None:
     data = composed_cache([COMPAT, CUDA_32, CUDA])
     assert parse_loader_cache(data, "x86_64") == {"libcuda.so.1": (COMPAT[1], CUDA[1])}
     assert parse_loader_cache(data, "i686") == {"libcuda.so.1": (CUDA_32[1],)}
 
 
-def test_a_machine_without_a_known_flag_keeps_all() -> None:
+def test_an_unknown_machine_keeps_all_libraries() -> None:
     assert parse_loader_cache(composed_cache([CUDA_32, CUDA]), "riscv64") == {"libcuda.so.1": (CUDA_32[1], CUDA[1])}
 
 
-def test_an_old_format_cache_may_stand_before_it() -> None:
+def test_an_old_cache_may_precede_the_new_one() -> None:
     old = b"ld.so-1.7.0\0" + struct.pack("=I", 1) + struct.pack("=iII", 3, 0, 13) + b"libold.so.1\0/lib/libold.so.1\0"
     assert parse_loader_cache(composed_cache([CUDA], prefix=old), "x86_64") == {"libcuda.so.1": (CUDA[1],)}
 
 
-def test_an_empty_cache_holds_nothing() -> None:
+def test_an_empty_cache_has_no_libraries() -> None:
     assert parse_loader_cache(composed_cache([]), "x86_64") == {}
 
 
-def test_offsets_that_lead_nowhere_are_refused() -> None:
+def test_invalid_offsets_are_rejected() -> None:
     data = bytearray(composed_cache([CUDA]))
     struct.pack_into("=I", data, 48 + 8, 1 << 31)
     with pytest.raises(ValueError, match="truncated strings"):
         parse_loader_cache(bytes(data), "x86_64")
 
 
-def test_a_cache_cut_anywhere_is_refused() -> None:
+def test_a_truncated_cache_is_rejected() -> None:
     data = composed_cache([COMPAT, CUDA, CUDA])
     for cut in range(len(data)):
         with pytest.raises(ValueError, match=r"truncated|header"):
@@ -68,7 +68,7 @@ def test_a_cache_cut_anywhere_is_refused() -> None:
 
 
 @pytest.mark.needs("loader-cache")
-def test_this_machine_s_cache_reads_as_ldconfig_reads_it() -> None:
+def test_this_machine_s_cache_matches_ldconfig() -> None:
     """Compare with lines such as `libm.so.6 (libc6,x86-64, OS ABI: Linux 3.2.0) => /lib/x86_64-linux-gnu/libm.so.6`."""
     printed = subprocess.run([str(find_ldconfig()), "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
     kinds = {"x86_64": "x86-64", "aarch64": "AArch64"}
@@ -83,7 +83,7 @@ def test_this_machine_s_cache_reads_as_ldconfig_reads_it() -> None:
 
 
 @pytest.mark.needs("loader-cache")
-def test_this_machine_s_cache_cut_anywhere_is_refused_or_whole() -> None:
+def test_this_machine_s_cache_truncated_is_rejected_or_whole() -> None:
     data = CACHE.read_bytes()
     whole = parse_loader_cache(data, platform.machine())
     for end in range(0, len(data), 997):

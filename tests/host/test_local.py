@@ -1,4 +1,4 @@
-"""This machine as the probes ask it."""
+"""LocalHost: the running system, as the probes read it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_deleted_current_folder_is_left_out(tmp_path: Path, monkeypatch: pytes
     assert isinstance(LocalHost().find_program("sh"), Known)
 
 
-def test_environment_is_the_process_s() -> None:
+def test_environment_is_that_of_this_process() -> None:
     assert LocalHost().environment()["PATH"] == os.environ["PATH"]
 
 
@@ -90,18 +90,18 @@ def test_a_program_runs_once_per_command_and_environment(tmp_path: Path) -> None
 def test_nothing_is_started_when_the_budget_is_used_up(tmp_path: Path) -> None:
     tool = write_script(tmp_path / "tool", f"touch {tmp_path}/ran")
     fact = LocalHost(budget=0.0).run([tool])
-    assert (unknown(fact).why, unknown(fact).detail) == ("timeout", "the time for external programs was used up")
+    assert (unknown(fact).why, unknown(fact).detail) == ("timeout", "no time is left for external programs")
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.fixture
 def child(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put one child script in the place of the shipped ones."""
-    monkeypatch.setattr(local, "_child_source", lambda script: CHILD)
+    """Replace every child script."""
+    monkeypatch.setattr(local, "_read_child_source", lambda script: CHILD)
 
 
 @pytest.mark.usefixtures("child")
-def test_a_child_script_answers_with_an_object() -> None:
+def test_a_child_script_returns_an_object() -> None:
     fact = LocalHost().ask("named", "text")
     assert known(fact) == {"argument": "text"}
     assert where(fact).where == f"named in {sys.executable}"
@@ -121,11 +121,11 @@ def ask_script(tmp_path: Path, body: str, budget: float = PATIENCE) -> Fact[Mapp
         ("echo 'Fatal Python error: init_fs_encoding' >&2; exit 1", "unparsable", "init_fs_encoding"),
         ("echo '[1, 2]'", "unparsable", "printed no JSON object"),
         ("head -c 200000 /dev/zero | tr '\\0' '['", "unparsable", "printed no JSON"),
-        ("kill -ILL $$", "crashed", "was ended by signal 4"),
-        (f"exec sleep {FOREVER}", "timeout", "no answer within 0.5 s"),
+        ("kill -ILL $$", "crashed", "was killed by signal 4"),
+        (f"exec sleep {FOREVER}", "timeout", "did not finish within 0.5 s"),
     ],
 )
-def test_a_broken_interpreter_says_what_is_wrong(tmp_path: Path, body: str, why: str, detail: str) -> None:
+def test_a_broken_interpreter_is_explained(tmp_path: Path, body: str, why: str, detail: str) -> None:
     fact = ask_script(tmp_path, body, 0.5 if "sleep" in body else PATIENCE)
     assert unknown(fact).why == why
     assert detail in unknown(fact).detail
@@ -133,7 +133,7 @@ def test_a_broken_interpreter_says_what_is_wrong(tmp_path: Path, body: str, why:
 
 
 @pytest.mark.usefixtures("child")
-def test_an_interpreter_that_is_not_there_is_absent() -> None:
+def test_a_missing_interpreter_is_absent() -> None:
     assert isinstance(LocalHost().ask("named", python="/nowhere/python"), Absent)
 
 
@@ -146,9 +146,9 @@ def test_an_interpreter_without_isolated_mode_gets_the_older_flags(tmp_path: Pat
 
 
 def test_every_shipped_child_script_is_readable() -> None:
-    assert "json" in local._child_source("interpreter_info")
+    assert "json" in local._read_child_source("interpreter_info")
     with pytest.raises(FileNotFoundError):
-        local._child_source("no_such_script")
+        local._read_child_source("no_such_script")
 
 
 def test_a_damaged_loader_cache_is_unparsable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +161,7 @@ def test_a_damaged_loader_cache_is_unparsable(tmp_path: Path, monkeypatch: pytes
     assert unknown(fact).why == "unparsable"
 
 
-def test_a_machine_without_a_loader_cache_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_loader_cache_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     host = LocalHost()
     monkeypatch.setattr(host, "read_bytes", lambda path, limit: Absent((path,)))
     assert host.loader_cache() == Absent(("/etc/ld.so.cache",))

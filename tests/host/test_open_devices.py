@@ -1,4 +1,4 @@
-"""Open device files, read from a composed /proc."""
+"""Open device files, read from a fake /proc."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host.usage import parse_status, read_processes
+from envcheck.host.system import parse_status, read_processes
 from tests.host.ordinary_user import as_ordinary_user
 
 pytestmark = pytest.mark.needs("posix")
@@ -31,12 +31,12 @@ def test_processes_with_a_gpu_open_are_found_and_described(tmp_path: Path) -> No
     add(tmp_path, 50, "/dev/null", "socket:[7]", "/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia1", cgroup=container)
     add(tmp_path, 51, "/dev/null")
     (tmp_path / "cpuinfo").write_text("x")
-    reading = read_processes((), str(tmp_path))
-    (found,) = reading.processes
+    scan = read_processes((), str(tmp_path))
+    (found,) = scan.processes
     assert (found.pid, found.name, found.owner, found.state, found.parent) == (50, "python3", 1000, "S", 900)
     assert found.devices == ("/dev/nvidia1", "/dev/nvidiactl")
     assert (found.container, found.command_line) == ("0123456789ab", "python3 train.py")
-    assert (reading.closed, reading.hides_others, reading.isolated) == (0, False, False)
+    assert (scan.unreadable, scan.hides_others, scan.isolated) == (0, False, False)
 
 
 def test_a_killed_process_whose_thread_waits_in_the_driver_still_holds_the_gpu(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_killed_process_whose_thread_waits_in_the_driver_still_holds_the_gpu(t
     assert (found.pid, found.state, found.devices) == (55, "D", ("/dev/nvidia0",))
 
 
-def test_processes_asked_for_are_described_and_missing_ones_left_out(tmp_path: Path) -> None:
+def test_requested_processes_are_described_and_missing_ones_left_out(tmp_path: Path) -> None:
     add(tmp_path, 60, name="python3", state="Z")
     (found,) = read_processes((60, 61), str(tmp_path)).processes
     assert (found.pid, found.state, found.devices) == (60, "Z", ())
@@ -61,24 +61,24 @@ def test_a_process_that_ends_meanwhile_is_left_out(tmp_path: Path) -> None:
     assert read_processes((71,), str(tmp_path)).processes == ()
 
 
-def test_other_namespaces_and_hidden_processes_are_noticed(tmp_path: Path) -> None:
+def test_pid_namespaces_and_hidden_processes_are_detected(tmp_path: Path) -> None:
     add(tmp_path, 80)
     (tmp_path / "self" / "ns").mkdir(parents=True)
     (tmp_path / "self" / "ns" / "pid").symlink_to("pid:[4026532999]")
-    reading = read_processes((), str(tmp_path))
-    assert (reading.isolated, reading.hides_others) == (True, True)
+    scan = read_processes((), str(tmp_path))
+    assert (scan.isolated, scan.hides_others) == (True, True)
 
 
 def test_a_system_without_proc_has_no_processes(tmp_path: Path) -> None:
-    reading = read_processes((1,), str(tmp_path / "none"))
-    assert (reading.processes, reading.hides_others) == ((), False)
+    scan = read_processes((1,), str(tmp_path / "none"))
+    assert (scan.processes, scan.hides_others) == ((), False)
 
 
 @pytest.mark.needs("linux")
 @pytest.mark.needs("root")
-def test_processes_that_keep_their_files_to_themselves_are_counted() -> None:
-    assert as_ordinary_user(lambda: read_processes(()).closed) > 0
+def test_processes_with_unreadable_files_are_counted() -> None:
+    assert as_ordinary_user(lambda: read_processes(()).unreadable) > 0
 
 
-def test_a_status_without_fields_says_nothing() -> None:
+def test_a_status_without_fields_is_empty() -> None:
     assert parse_status("garbage") == {}

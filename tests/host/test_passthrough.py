@@ -1,4 +1,4 @@
-"""A command runs as if nobody stood between it and the terminal; what it prints is seen on the way."""
+"""A command runs as if directly on the terminal, and its output is watched."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from envcheck.host.passthrough import CommandNotStartedError, Outcome, run_through
+from envcheck.host.passthrough import CommandNotStartedError, CommandResult, run_command
 from tests.patience import FOREVER
 from tests.terminals import read_until
 
 pytestmark = pytest.mark.needs("posix")
 
 
-class Seen:
+class Recorder:
     def __init__(self) -> None:
         self.blocks: dict[str, bytes] = {}
 
@@ -27,34 +27,34 @@ class Seen:
         self.blocks[name] = self.blocks.get(name, b"") + block
 
 
-def through(code: str, seen: Seen | None = None) -> Outcome:
-    return run_through([sys.executable, "-c", code], seen or Seen())
+def run(code: str, recorder: Recorder | None = None) -> CommandResult:
+    return run_command([sys.executable, "-c", code], recorder or Recorder())
 
 
-def test_both_streams_pass_and_are_seen(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    seen = Seen()
-    outcome = through("import os; os.write(1, bytes(range(256)) * 999); os.write(2, b'err'); raise SystemExit(5)", seen)
-    assert (outcome.status, outcome.was_told_to_end, outcome.unwatched) == (5, False, "")
+def test_both_streams_pass_through_and_are_watched(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    recorder = Recorder()
+    result = run("import os; os.write(1, bytes(range(256)) * 999); os.write(2, b'err'); raise SystemExit(5)", recorder)
+    assert (result.status, result.was_stopped, result.watch_error) == (5, False, "")
     out, err = capfdbinary.readouterr()
     assert (out, err) == (bytes(range(256)) * 999, b"err")
-    assert seen.blocks == {"stdout": out, "stderr": err}
+    assert recorder.blocks == {"stdout": out, "stderr": err}
 
 
-def test_a_watcher_that_fails_does_not_stop_the_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_a_failing_watcher_does_not_stop_the_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     def fail(name: str, block: bytes) -> None:
         raise ValueError(name)
 
-    outcome = run_through([sys.executable, "-c", "print('x' * 300_000)"], fail)
-    assert (outcome.status, outcome.unwatched) == (0, "ValueError: stdout")
+    result = run_command([sys.executable, "-c", "print('x' * 300_000)"], fail)
+    assert (result.status, result.watch_error) == (0, "ValueError: stdout")
     assert capfdbinary.readouterr().out == b"x" * 300_000 + b"\n"
 
 
-def test_a_signal_is_128_and_its_number() -> None:
-    assert through("import os; os.kill(os.getpid(), 9)").status == 137
+def test_the_status_of_a_signal_is_128_plus_its_number() -> None:
+    assert run("import os; os.kill(os.getpid(), 9)").status == 137
 
 
 @pytest.mark.parametrize(
-    ("command", "status", "said"),
+    ("command", "status", "message"),
     [
         ("no-such-command-here", 127, "command not found"),
         ("/etc/passwd/x", 127, "command not found"),
@@ -62,14 +62,14 @@ def test_a_signal_is_128_and_its_number() -> None:
         ("a\0b", 126, "null byte"),
     ],
 )
-def test_what_cannot_be_started(command: str, status: int, said: str) -> None:
-    with pytest.raises(CommandNotStartedError, match=said) as error:
-        run_through([command], Seen())
+def test_a_command_that_cannot_start_has_a_status(command: str, status: int, message: str) -> None:
+    with pytest.raises(CommandNotStartedError, match=message) as error:
+        run_command([command], Recorder())
     assert error.value.status == status
 
 
-class SendsWhenReady(Seen):
-    """Sends this process a signal when the command says that it is ready."""
+class SendsWhenReady(Recorder):
+    """Sends this process a signal when the command prints that it is ready."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -89,13 +89,13 @@ WAITS = (
 
 
 @pytest.mark.parametrize(
-    ("number", "told"),
+    ("number", "was_stopped"),
     [(signal.SIGTERM, True), (signal.SIGHUP, True), (signal.SIGUSR1, False), (signal.SIGUSR2, False)],
 )
-def test_signals_are_passed_on_and_the_old_handlers_come_back(number: signal.Signals, told: bool) -> None:
+def test_signals_are_forwarded_and_the_old_handlers_restored(number: signal.Signals, was_stopped: bool) -> None:
     before = signal.getsignal(number)
-    outcome = through(WAITS.format(number.value), SendsWhenReady(number))
-    assert (outcome.status, outcome.was_told_to_end) == (33, told)
+    result = run(WAITS.format(number.value), SendsWhenReady(number))
+    assert (result.status, result.was_stopped) == (33, was_stopped)
     assert signal.getsignal(number) == before
 
 
@@ -103,16 +103,17 @@ def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         code = "import time; print('ready', flush=True); time.sleep(0.3)"
-        outcome = through(code, SendsWhenReady(signal.SIGHUP))
+        result = run(code, SendsWhenReady(signal.SIGHUP))
     finally:
         signal.signal(signal.SIGHUP, before)
-    assert (outcome.status, outcome.was_told_to_end) == (0, False)
+    assert (result.status, result.was_stopped) == (0, False)
 
 
-def test_what_is_left_running_is_not_waited_for() -> None:
-    seen = Seen()
-    assert run_through(["sh", "-c", f"sleep {FOREVER} & echo $!"], seen).status == 0  # else this test never ends
-    os.kill(int(b"".join(seen.blocks.values())), signal.SIGKILL)
+def test_a_background_process_does_not_delay_the_end() -> None:
+    recorder = Recorder()
+    argv = ["sh", "-c", f"sleep {FOREVER} & echo $!"]
+    assert run_command(argv, recorder).status == 0  # else this test never ends
+    os.kill(int(b"".join(recorder.blocks.values())), signal.SIGKILL)
 
 
 @contextlib.contextmanager
@@ -125,36 +126,36 @@ def terminal_as_output() -> Iterator[int]:
 
     outer, inner = pty.openpty()
     fcntl.ioctl(outer, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
-    kept = [os.dup(1), os.dup(2)]
+    copies = [os.dup(1), os.dup(2)]
     for target in (1, 2):
         os.dup2(inner, target)
     os.close(inner)
     try:
         yield outer
     finally:
-        for target, copy in zip((1, 2), kept, strict=True):
+        for target, copy in zip((1, 2), copies, strict=True):
             os.dup2(copy, target)
             os.close(copy)
         os.close(outer)
 
 
-def test_a_terminal_for_a_terminal() -> None:
-    seen = Seen()
+def test_a_terminal_is_replaced_by_a_terminal() -> None:
+    recorder = Recorder()
     code = "import os; print(os.isatty(1), os.isatty(2), *os.get_terminal_size()); os.write(2, b'10%\\r20%\\n')"
     with terminal_as_output() as outer:
-        outcome = through(code, seen)
+        result = run(code, recorder)
         shown = read_until(outer, b"20%\r\n")
-    assert outcome.status == 0
-    assert seen.blocks == {"output": b"True True 77 33\n10%\r20%\n"}
+    assert result.status == 0
+    assert recorder.blocks == {"output": b"True True 77 33\n10%\r20%\n"}
     assert shown == b"True True 77 33\r\n10%\r20%\r\n"
 
 
-def test_a_terminal_that_changes_its_size() -> None:
+def test_the_command_sees_a_new_terminal_size() -> None:
     import fcntl
     import struct
     import termios
 
-    seen = SendsWhenReady(signal.SIGWINCH)
+    recorder = SendsWhenReady(signal.SIGWINCH)
     code = (
         "import os, signal, sys, time\n"
         "signal.signal(signal.SIGWINCH, lambda *_: (os.write(1, b'%d %d\\n' % os.get_terminal_size()), sys.exit(0)))\n"
@@ -162,15 +163,15 @@ def test_a_terminal_that_changes_its_size() -> None:
     )
     with terminal_as_output() as outer:
         fcntl.ioctl(outer, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 50, 0, 0))
-        outcome = through(code, seen)
-    assert (outcome.status, outcome.was_told_to_end) == (0, False)
-    assert seen.blocks == {"output": b"ready\n50 20\n"}
+        result = run(code, recorder)
+    assert (result.status, result.was_stopped) == (0, False)
+    assert recorder.blocks == {"output": b"ready\n50 20\n"}
 
 
 def test_a_slow_reader_that_does_not_block() -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    kept = os.dup(1)
+    copies = os.dup(1)
     os.dup2(writer, 1)
     os.close(writer)
     got: list[bytes] = []
@@ -183,11 +184,11 @@ def test_a_slow_reader_that_does_not_block() -> None:
     thread = threading.Thread(target=read)
     thread.start()
     try:
-        outcome = through("print('x' * 500_000)")
+        result = run("print('x' * 500_000)")
     finally:
-        os.dup2(kept, 1)
-        os.close(kept)
+        os.dup2(copies, 1)
+        os.close(copies)
     thread.join()
     os.close(reader)
-    assert outcome.status == 0
+    assert result.status == 0
     assert b"".join(got) == b"x" * 500_000 + b"\n"

@@ -1,4 +1,4 @@
-"""Programs that hang, flood, crash or cannot be started: an answer in any case, and nothing left running."""
+"""Programs that hang, flood, crash or cannot start: an answer in any case, and nothing is left running."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def test_standard_input_is_empty(tmp_path: Path) -> None:
     assert known(answer).stdout == "done\n"
 
 
-def test_a_hang_ends_with_all_its_children(tmp_path: Path) -> None:
+def test_a_hanging_program_ends_with_its_children(tmp_path: Path) -> None:
     script = write_script(
         tmp_path / "tool", f"sleep {FOREVER} & echo $! > {tmp_path}/child; echo $$ > {tmp_path}/own; wait"
     )
     answer = run(script, timeout=GIVES_UP)
-    assert (unknown(answer).why, unknown(answer).detail) == ("timeout", f"{script} gave no answer within {GIVES_UP} s")
+    assert (unknown(answer).why, unknown(answer).detail) == ("timeout", f"{script} did not finish within {GIVES_UP} s")
     assert is_gone(wait_for_pid(tmp_path / "own"))
     assert is_gone(wait_for_pid(tmp_path / "child"))
 
@@ -67,7 +67,7 @@ def test_a_child_that_keeps_the_pipe_open_does_not_delay_the_answer(tmp_path: Pa
     assert is_gone(wait_for_pid(tmp_path / "child"))
 
 
-def test_a_program_that_closes_its_output_and_stays_is_ended(tmp_path: Path) -> None:
+def test_a_program_that_only_closes_its_output_is_killed(tmp_path: Path) -> None:
     script = write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/own; exec sleep {FOREVER} >&- 2>&-")
     answer = run(script, timeout=GIVES_UP)
     assert unknown(answer).why == "timeout"
@@ -81,7 +81,7 @@ def test_endless_output_is_cut_off(tmp_path: Path) -> None:
     assert is_gone(wait_for_pid(tmp_path / "own"))
 
 
-def test_what_cannot_be_started_says_why(tmp_path: Path) -> None:
+def test_a_program_that_cannot_start_is_explained(tmp_path: Path) -> None:
     plain = write_script(tmp_path / "plain", "echo", mode=0o644)
     orphan = tmp_path / "orphan"
     orphan.write_text("#!/nowhere/python\n", encoding="utf-8")
@@ -124,25 +124,25 @@ def test_ten_hanging_tools_at_once_use_up_one_budget(tmp_path: Path) -> None:
     assert all(is_gone(wait_for_pid(tmp_path / f"pid{index}")) for index in range(10))
 
 
-def test_ending_what_runs_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_ending", threading.Event())
+def test_kill_running_programs_kills_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_is_shutting_down", threading.Event())
     script = write_script(tmp_path / "tool", f"echo $$ > {tmp_path}/pid; exec sleep {FOREVER}")
     answers: list[Fact[Completed]] = []
     thread = threading.Thread(target=lambda: answers.append(run(script)))
     thread.start()
     pid = wait_for_pid(tmp_path / "pid")
-    process.end_running()
+    process.kill_running_programs()
     thread.join()
     assert is_gone(pid)
     assert known(answers[0]).returncode == -9
     assert unknown(run(script)).detail == "interrupted"
 
 
-def test_the_way_without_selectable_pipes_reads_and_ends(tmp_path: Path) -> None:
+def test_reading_with_threads_ends(tmp_path: Path) -> None:
     def drain(body: str, seconds: float) -> list[bytes]:
         argv = [write_script(tmp_path / "tool", body)]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
-            streams = process._drain_simply(started, time.monotonic() + seconds)
+            streams = process._read_streams_with_threads(started, time.monotonic() + seconds)
             started.kill()
         return streams
 
@@ -152,16 +152,16 @@ def test_the_way_without_selectable_pipes_reads_and_ends(tmp_path: Path) -> None
 
 INTERRUPTED = """
 import os, sys, threading, time
-from envcheck.host.process import end_running, run_program
+from envcheck.host.process import kill_running_programs, run_program
 threading.Thread(target=run_program, args=([sys.argv[1]], 3600.0, os.environ), daemon=True).start()
 while not os.path.exists(sys.argv[2]): time.sleep(0.01)
 time.sleep(0.1)
-end_running()
+kill_running_programs()
 print(run_program([sys.argv[1]], 60.0, os.environ).detail)
 """
 
 
-def test_an_interrupt_ends_what_runs_and_starts_nothing_more(tmp_path: Path) -> None:
+def test_an_interrupt_kills_programs_and_starts_no_other(tmp_path: Path) -> None:
     script = write_script(tmp_path / "tool", f"echo $$ >> {tmp_path}/pid; exec sleep {FOREVER}")
     argv = [sys.executable, "-c", INTERRUPTED, script, str(tmp_path / "pid")]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -1,4 +1,4 @@
-"""A replayed machine answers from its recording alone."""
+"""RecordedHost answers only from its recording."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.protocol import Completed, UnrecordedError
-from envcheck.host.recorded import RecordedHost
+from envcheck.host.protocol import Completed
 from envcheck.model import Absent, Known, Unknown
+from tests.hosts.recorded_host import RecordedHost, UnrecordedError
 from tests.known import known, unknown
 
 SMI = "/usr/bin/nvidia-smi"
@@ -73,7 +73,7 @@ def test_files_of_the_tree() -> None:
     assert known(binary) == b"\0\1"
 
 
-def test_recorded_answers_come_before_the_tree() -> None:
+def test_recorded_calls_take_precedence_over_the_tree() -> None:
     assert known(HOST.read_text("/etc/os-release", limit=2)) == "ID"
     assert isinstance(HOST.read_text("/secret"), Unknown)
     assert known(HOST.list_folder("/etc")) == ("os-release",)
@@ -98,7 +98,7 @@ def test_commands_are_replayed() -> None:
     assert HOST.run([SMI, "-L"]) == Unknown("timeout", "no answer within 2.0 s", (f"{SMI} -L",))
 
 
-def test_what_was_not_recorded_fails_the_test_that_asks() -> None:
+def test_an_unrecorded_answer_raises() -> None:
     with pytest.raises(UnrecordedError, match="nvidia-smi"):
         HOST.run([SMI, "--help"])
     assert HOST.run(["/usr/bin/modinfo", "nvidia"]) == Absent(("/usr/bin/modinfo",))

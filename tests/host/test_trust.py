@@ -1,4 +1,4 @@
-"""Root runs and loads only what no other user could have changed."""
+"""Root runs and loads only files that no other user can change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host.local import LocalHost, why_untrusted
+from envcheck.host.files import find_trust_problem
+from envcheck.host.local import LocalHost
 from envcheck.model import Known, Unknown
 from tests.host.ordinary_user import NOBODY, as_ordinary_user
 from tests.host.programs import write_script
@@ -15,7 +16,7 @@ from tests.known import unknown
 
 
 @pytest.mark.needs("root")
-def test_a_program_others_can_write_is_not_run(tmp_path: Path) -> None:
+def test_a_program_that_others_can_write_is_not_run(tmp_path: Path) -> None:
     tool = write_script(tmp_path / "tool", "touch ran; echo hello", mode=0o777)
     fact = LocalHost().run([tool])
     assert (unknown(fact).why, unknown(fact).detail) == ("denied", f"not run as root: {tool} is writable by every user")
@@ -32,26 +33,26 @@ def test_a_program_of_another_user_is_not_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("root")
-def test_a_folder_others_can_write_taints_what_is_in_it(tmp_path: Path) -> None:
+def test_a_folder_that_others_can_write_makes_its_programs_untrusted(tmp_path: Path) -> None:
     folder = tmp_path / "open"
     folder.mkdir()
     tool = write_script(folder / "tool", "echo hello")
     (tmp_path / "link").symlink_to(tool)
     folder.chmod(0o777)
-    assert why_untrusted(str(tmp_path / "link")) == f"{folder} is writable by every user"
+    assert find_trust_problem(LocalHost(), str(tmp_path / "link")) == f"{folder} is writable by every user"
     folder.chmod(0o1777)  # sticky, as /tmp: others cannot replace root's file
-    assert why_untrusted(tool) is None
+    assert find_trust_problem(LocalHost(), tool) is None
     assert isinstance(LocalHost().run([tool]), Known)
 
 
 @pytest.mark.needs("root")
-def test_files_without_a_mapped_owner_are_no_stranger_s(tmp_path: Path) -> None:
+def test_files_without_a_mapped_owner_are_trusted(tmp_path: Path) -> None:
     tool = write_script(tmp_path / "tool", "echo hello")
     os.chown(tool, NOBODY, NOBODY)
-    assert why_untrusted(tool) is None
+    assert find_trust_problem(LocalHost(), tool) is None
 
 
 @pytest.mark.needs("posix")
-def test_an_ordinary_user_runs_what_he_may(tmp_path: Path) -> None:
+def test_an_ordinary_user_trusts_every_program(tmp_path: Path) -> None:
     tool = write_script(tmp_path / "tool", "echo hello", mode=0o777)
-    assert as_ordinary_user(lambda: why_untrusted(tool)) is None
+    assert as_ordinary_user(lambda: find_trust_problem(LocalHost(), tool)) is None

@@ -1,4 +1,4 @@
-"""The file tree of recorded machines behaves as a real one."""
+"""The file tree of a recorded machine behaves like a real one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import FileTree
+from tests.hosts.recorded_host import FileTree
 
 ENTRIES: dict[str, Any] = {
     "/usr/local/cuda": {"link": "cuda-12.4"},
@@ -43,7 +43,7 @@ def test_paths_resolve(path: str, real: str | None) -> None:
         assert TREE.resolve(path) == real
 
 
-def test_a_loop_is_an_error_as_in_the_kernel() -> None:
+def test_a_loop_of_links_is_an_error() -> None:
     with pytest.raises(OSError, match="Too many levels"):
         TREE.resolve("/loop/a")
 
@@ -58,7 +58,7 @@ def test_contents() -> None:
         TREE.content("/usr")
 
 
-def test_denied_and_broken_paths_raise_and_so_does_what_lies_below() -> None:
+def test_denied_and_broken_paths_raise_as_do_paths_below() -> None:
     for path in ("/root", "/root/.config/pip/pip.conf"):
         with pytest.raises(PermissionError):
             TREE.entry(path)
@@ -75,5 +75,5 @@ def test_folders_list_their_recorded_names() -> None:
         TREE.names("/usr/lib/note")
 
 
-def test_a_relative_entry_does_no_harm() -> None:
+def test_a_relative_entry_is_harmless() -> None:
     assert FileTree({"relative": "x"}, {}).names("/") == []

@@ -1,4 +1,4 @@
-"""Files are written whole; what a user names may be a link, a device or a pipe, and stays what it is."""
+"""Files are written whole; an output that is a link, a device or a pipe stays what it is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from envcheck.host.file_changes import write_atomically, write_output
 from tests.patience import PATIENCE
 
 
-def test_a_link_in_a_folder_of_results_is_replaced_and_what_it_names_is_left(tmp_path: Path) -> None:
+def test_an_atomic_write_replaces_a_link_and_keeps_its_target(tmp_path: Path) -> None:
     kept, link = tmp_path / "kept", tmp_path / "host.json"
     kept.write_text("mine", encoding="utf-8")
     link.symlink_to(kept)
@@ -22,7 +22,7 @@ def test_a_link_in_a_folder_of_results_is_replaced_and_what_it_names_is_left(tmp
     assert (kept.read_text(encoding="utf-8"), link.read_bytes(), link.is_symlink()) == ("mine", b"new\n", False)
 
 
-def test_a_users_link_stays_and_what_it_names_is_written(tmp_path: Path) -> None:
+def test_an_output_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
     named, link = tmp_path / "named", tmp_path / "latest"
     link.symlink_to(named)
     for text in ("one", "two"):
@@ -45,11 +45,11 @@ def test_a_pipe_stays_a_pipe(tmp_path: Path) -> None:
 def test_a_device_stays_a_device_for_root_too(tmp_path: Path) -> None:
     device = tmp_path / "null"
     os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
-    write_output(device, "nobody reads this")
+    write_output(device, "discarded")
     assert stat.S_ISCHR(device.stat().st_mode)
 
 
-def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     (folder / "inside").mkdir(parents=True)
     with pytest.raises(OSError, match="irectory"):
@@ -59,7 +59,7 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-def test_what_a_killed_process_left_is_no_hindrance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_leftovers_of_a_killed_process_are_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("threading.get_ident", lambda: 7)
     (tmp_path / f".file.{os.getpid()}.7").write_text("half", encoding="utf-8")
     write_atomically(tmp_path / "file", "whole")

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.host.local import LocalHost
-from envcheck.host.recorded import RecordedHost
 from envcheck.matrix.load import load_matrix
 from envcheck.model import Facts, Report
-from envcheck.probes import PythonSelection, collect
+from envcheck.probes.collection import collect
+from envcheck.probes.python import PythonSelection
 from envcheck.rules import Context, Target, evaluate
+from tests.hosts.recorded_host import RecordedHost, collect_recording
 from tests.hosts.recording_host import RecordingHost
 from tests.hosts.scrub import Scrubber
 
@@ -59,7 +60,7 @@ def record(options: argparse.Namespace) -> dict[str, Any]:
     scrub = Scrubber.of(host.environment(), host.system_facts(), options.replace)
     recording = scrub.value(host.recording())
     selection = {"python": scrub.text(options.python)}
-    replayed = collect(RecordedHost(recording), PythonSelection(python=selection["python"])).facts
+    replayed = collect_recording(RecordedHost(recording), PythonSelection(python=selection["python"])).facts
     report = _judge(replayed, options)
     if _ids(report) != _ids(_judge(live, options)):
         sys.exit("the recording does not replay to the findings of the machine")

@@ -1,4 +1,4 @@
-"""Wrap a machine so that every answer it gives to the probes is kept, in the form RecordedHost replays."""
+"""Record every answer of a machine to the probes, in the form that RecordedHost replays."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _reduced(path: str, text: str) -> str:
 
 
 class RecordingHost:
-    """Pass every question on to `inner` and keep the answer."""
+    """Pass every request on to `inner` and record the answer."""
 
     def __init__(self, inner: Host) -> None:
         self.system = inner.system

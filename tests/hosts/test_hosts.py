@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from envcheck.diagnosis import diagnose
-from envcheck.host.recorded import RecordedHost
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
 from envcheck.model import SCHEMA_VERSION, Facts, Report, Snapshot
 from envcheck.model.codec import decode, encode
-from envcheck.probes import PythonSelection, collect
+from envcheck.probes.python import PythonSelection
 from envcheck.rules import RULES, Context, Target, evaluate
+from tests.hosts.recorded_host import RecordedHost, collect_recording
 
 FOLDER = Path(__file__).parent
 NAMES = sorted(path.parent.name for path in FOLDER.glob("*/host.json"))
@@ -40,7 +40,7 @@ def snapshot_of(name: str) -> Snapshot:
     if "facts" in data:
         return Snapshot(SCHEMA_VERSION, "0", name, "2026-01-01T00:00:00Z", decode(Facts, data["facts"]))
     host = RecordedHost(data["host"])
-    return collect(host, PythonSelection(**data.get("selection", {})))
+    return collect_recording(host, PythonSelection(**data.get("selection", {})))
 
 
 def context_of(name: str, facts: Facts | None = None) -> Context:

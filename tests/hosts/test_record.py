@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.local import LocalHost
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Unknown
 from tests.fakes.gpu_host import run_on_gpu_host
 from tests.fakes.machine import GpuHost
 from tests.host.programs import write_script
 from tests.hosts.record import main
+from tests.hosts.recorded_host import RecordedHost
 from tests.hosts.recording_host import RecordingHost
 from tests.hosts.scrub import Scrubber
 from tests.known import known

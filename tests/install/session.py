@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from envcheck.host.file_changes import HeldError
+from envcheck.host.file_changes import FileLockedError
 from envcheck.install.journal import Journal, place_of
 from envcheck.install.run import Job, install
 from envcheck.model.actions import Step
@@ -80,7 +80,7 @@ def main() -> int:
     job = Job(steps, ("demo",), dict(os.environ), lambda: judging(how, folder))
     try:
         return 0 if install(place_of(folder), job, Told()) else 4
-    except HeldError:
+    except FileLockedError:
         return HELD
 
 

@@ -17,7 +17,7 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.cli.install import Asked, Planned, plan_to_run
 from envcheck.install.journal import place_of
-from envcheck.model import replaced
+from envcheck.model import replace
 from envcheck.model.plans import Plan
 from envcheck.render.plan_text import render_plan_text
 from tests.install.wheels import make_wheel, site_packages, tree_hash
@@ -154,8 +154,8 @@ def test_refused_before_anything_starts(
 
 def without_python(found: Planned) -> Planned:
     first, *others = found.plan.steps
-    gone = replaced(first, action=replaced(first.action, starter=("python3.99",)))
-    changed: Planned = replaced(found, plan=replaced(found.plan, steps=(gone, *others)))
+    gone = replace(first, action=replace(first.action, starter=("python3.99",)))
+    changed: Planned = replace(found, plan=replace(found.plan, steps=(gone, *others)))
     return changed
 
 
@@ -274,7 +274,7 @@ def test_the_doctor_decides(here: Path, capfd: pytest.CaptureFixture[str]) -> No
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], check=True)
     plan = planned().plan
     assert "does not hold jax==" in judge(Judged(plan, here / "env", None, smoke=False, quiet=True))
-    unpacked = replaced(plan, releases=(), goal="gpu")  # without a framework no GPU does any good
+    unpacked = replace(plan, releases=(), goal="gpu")  # without a framework no GPU does any good
     assert judge(Judged(unpacked, here / "env", None, smoke=False, quiet=True)).startswith("the doctor finds it ")
 
 
@@ -285,9 +285,9 @@ def test_the_environments_own_libraries_are_on_the_loaders_path_while_it_is_judg
 
     plan = planned().plan
     (here / "env/lib/nvidia/cudnn/lib").mkdir(parents=True)
-    made = replaced(plan.environments[0], library_folders=("lib/nvidia/*/lib",))
+    made = replace(plan.environments[0], library_folders=("lib/nvidia/*/lib",))
     monkeypatch.setenv("LD_LIBRARY_PATH", "/before")
-    wanted = Judged(replaced(plan, environments=(made,)), here / "env", None, smoke=False, quiet=True)
+    wanted = Judged(replace(plan, environments=(made,)), here / "env", None, smoke=False, quiet=True)
     with _activated(wanted):
         assert os.environ["LD_LIBRARY_PATH"] == f"{here}/env/lib/nvidia/cudnn/lib:/before"
     assert os.environ["LD_LIBRARY_PATH"] == "/before"

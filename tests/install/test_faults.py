@@ -13,7 +13,7 @@ import pytest
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.host.file_changes import copy_tree, exclusive
+from envcheck.host.file_changes import copy_tree, lock_file
 from envcheck.install.journal import Journal, Place, place_of
 from tests.install.session import HELD
 from tests.install.wheels import held_by, tree_hash
@@ -58,7 +58,7 @@ def kill(process: subprocess.Popen[str], place: Place) -> None:
     process.kill()
     finished(process)
     if place.state.is_dir():
-        with exclusive(str(place.lock), PATIENCE):
+        with lock_file(str(place.lock), PATIENCE):
             pass
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.file_changes import exclusive
+from envcheck.host.file_changes import lock_file
 from envcheck.install import guard
 from envcheck.install.change import begin, put_in_place, settle
 from envcheck.install.journal import Journal, place_of
@@ -42,14 +42,14 @@ def test_it_takes_the_lock_and_puts_back(journal: Journal) -> None:
 
 def test_it_leaves_to_another_what_that_one_holds(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "_PATIENCE", 0.1)
-    with exclusive(str(journal.place.lock), 1.0):
+    with lock_file(str(journal.place.lock), 1.0):
         guard.main()
     assert not journal.is_settled
 
 
 def test_it_needs_no_lock_for_what_its_own_process_left(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("idle\nleft\n"))
-    with exclusive(str(journal.place.lock), 1.0):
+    with lock_file(str(journal.place.lock), 1.0):
         guard.main()
     assert journal.is_settled
 

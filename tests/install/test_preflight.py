@@ -23,14 +23,14 @@ from envcheck.actions import (
     UnsetVariable,
 )
 from envcheck.actions.shells import shell_line
-from envcheck.host.prerequisites import why_unreachable
+from envcheck.host.prerequisites import find_connection_error
 from envcheck.install import preflight
 from envcheck.install import steps as adapt
 from envcheck.install.journal import place_of
 from envcheck.install.preflight import Preflight, measured_room, objections, page_to_reach, room_for
 from envcheck.install.steps import AdaptError, Here, can_stand_for_pip, step_variables
 from envcheck.matrix.refresh.pip_settings import find_default_index
-from envcheck.model import Facts, Known, PythonFacts, Source, replaced
+from envcheck.model import Facts, Known, PythonFacts, Source, replace
 from envcheck.model.actions import SYSTEM, Step
 from envcheck.model.plans import Plan, RequirementSet
 from tests.plan.machines import machine, planned
@@ -54,7 +54,7 @@ def jax(installer: str = "pip", python: str = "") -> Plan:
 
 def said(folder: Path, **changed: object) -> list[str]:
     asked = Preflight(jax(), place_of(folder), OFFLINE, as_root=True)
-    return list(objections(replaced(asked, **changed)))
+    return list(objections(replace(asked, **changed)))
 
 
 def test_nothing_speaks_against_a_new_environment(tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_a_python_of_others_is_refused(tmp_path: Path) -> None:
 def test_an_environment_that_was_moved_is_refused_where_its_activation_matters(tmp_path: Path) -> None:
     (tmp_path / "env/bin").mkdir(parents=True)
     plan = jax()
-    made = replaced(plan.environments[0], library_folders=("lib/nvidia/*/lib",))
-    hooked = replaced(plan, environments=(made,))
+    made = replace(plan.environments[0], library_folders=("lib/nvidia/*/lib",))
+    hooked = replace(plan, environments=(made,))
     for line, moved in (("VIRTUAL_ENV='/before it/env'", True), (f'VIRTUAL_ENV="{tmp_path}/env"', False)):
         (tmp_path / "env/bin/activate").write_text(f"{line}\nexport VIRTUAL_ENV\n")
         told = "".join(said(tmp_path / "env", plan=hooked))
@@ -94,7 +94,7 @@ def test_an_environment_that_was_moved_is_refused_where_its_activation_matters(t
 
 
 def test_a_disk_with_too_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "free_bytes", lambda folder: 100 << (20 if folder == str(tmp_path) else 40))
+    monkeypatch.setattr(preflight, "get_free_bytes", lambda folder: 100 << (20 if folder == str(tmp_path) else 40))
     (why,) = said(tmp_path / "env")
     assert "has room for 0.1 GiB; this needs about 0.7 GiB (wheels of this kind, packed and unpacked)." in why
     (tmp_path / "env" / "conda-meta").mkdir(parents=True)
@@ -108,8 +108,8 @@ def test_the_room_is_that_of_the_release_or_the_largest_that_was_measured() -> N
     plan = planned("tensorflow[and-cuda]==2.20.0", on=machine("3.12", "580.65.06", "8.0"))
     needed = measured.wheels_mib + measured.unpacked_mib * 1.2
     assert room_for(plan) == int(needed) << 20
-    other = replaced(plan.releases[0], version="2.99.0")
-    assert room_for(replaced(plan, releases=(other,))) >= room_for(plan)
+    other = replace(plan.releases[0], version="2.99.0")
+    assert room_for(replace(plan, releases=(other,))) >= room_for(plan)
 
 
 @pytest.mark.needs("mount-namespace")
@@ -137,7 +137,7 @@ def test_a_read_only_file_system_is_refused_and_the_environment_works_on(tmp_pat
 )
 def test_programs_that_are_not_here(tmp_path: Path, step: Step, why: str) -> None:
     plan = jax()
-    (told,) = said(tmp_path / "env", plan=replaced(plan, steps=(step,)))
+    (told,) = said(tmp_path / "env", plan=replace(plan, steps=(step,)))
     assert why.partition("*")[0] in told
 
 
@@ -153,8 +153,8 @@ def test_conda_that_is_not_here(tmp_path: Path) -> None:
 def test_uv_may_bring_the_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, found: bool, fetched: bool, objects: bool
 ) -> None:
-    monkeypatch.setattr(preflight, "program_path", lambda *_: "/opt/uv")
-    monkeypatch.setattr(preflight, "says_yes", lambda argv, _: found if "find" in argv else fetched)
+    monkeypatch.setattr(preflight, "find_program", lambda *_: "/opt/uv")
+    monkeypatch.setattr(preflight, "has_output", lambda argv, _: found if "find" in argv else fetched)
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="uv", folder="env")
     told = said(tmp_path / "env", plan=adapted(plan, Here(), system=False))
     assert bool(told) is objects
@@ -162,7 +162,7 @@ def test_uv_may_bring_the_python(
 
 
 def test_an_interpreter_for_uv_must_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "program_path", lambda *_: "/opt/uv")
+    monkeypatch.setattr(preflight, "find_program", lambda *_: "/opt/uv")
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="uv", folder="env")
     (told,) = said(tmp_path / "env", plan=adapted(plan, Here(python=("/nowhere/python",)), system=False))
     assert "/nowhere/python does not start" in told
@@ -187,7 +187,7 @@ def test_the_page_that_is_asked_for() -> None:
     assert page_to_reach(wanted, {**nothing, "PIP_INDEX_URL": "file:///srv/simple"}).url == ""
 
 
-@pytest.mark.parametrize(("status", "why"), [(200, ""), (401, ""), (405, ""), (501, ""), (503, "it answers 503")])
+@pytest.mark.parametrize(("status", "why"), [(200, ""), (401, ""), (405, ""), (501, ""), (503, "HTTP status 503")])
 def test_any_answer_but_the_servers_own_failure_will_do(status: int, why: str) -> None:
     class Answering(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -200,22 +200,22 @@ def test_any_answer_but_the_servers_own_failure_will_do(status: int, why: str) -
     with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
         Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         address = f"127.0.0.1:{server.server_address[1]}"
-        assert why_unreachable(f"http://{address}/simple/", proxy="") == why
-        assert why_unreachable(f"http://name:secret@{address}/simple/") == why
-        assert why_unreachable("http://example.invalid/", proxy=f"http://{address}") == why
+        assert find_connection_error(f"http://{address}/simple/", proxy="") == why
+        assert find_connection_error(f"http://name:secret@{address}/simple/") == why
+        assert find_connection_error("http://example.invalid/", proxy=f"http://{address}") == why
         server.shutdown()
 
 
 def test_a_broken_address_or_certificate_file_is_a_reason() -> None:
-    assert "/nowhere/ca.pem, are not there" in why_unreachable("https://127.0.0.1:9/", ca_file="/nowhere/ca.pem")
-    assert why_unreachable("https://127.0.0.1:9/", trusted=("127.0.0.1",))
-    assert why_unreachable("no address")
+    assert "/nowhere/ca.pem does not exist" in find_connection_error("https://127.0.0.1:9/", ca_file="/nowhere/ca.pem")
+    assert find_connection_error("https://127.0.0.1:9/", trusted=("127.0.0.1",))
+    assert find_connection_error("no address")
 
 
 def with_driver_step(action: Action) -> Plan:
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="pip", folder="env")
-    first = Step("driver", replaced(action, purpose="Install the driver."))
-    return replaced(plan, steps=(first, *plan.steps))
+    first = Step("driver", replace(action, purpose="Install the driver."))
+    return replace(plan, steps=(first, *plan.steps))
 
 
 def driver(manager: str = "apt-get", *, sudo: bool = True) -> InstallSystemPackages:
@@ -237,9 +237,9 @@ def test_steps_of_the_machine_are_run_when_asked_for_only(tmp_path: Path, monkey
         "-y",
         "driver",
     )
-    monkeypatch.setattr(preflight, "says_yes", lambda *_: False)
-    monkeypatch.setattr(preflight, "program_path", lambda *_: "/usr/bin/x")
-    monkeypatch.setattr(preflight, "starts_as", lambda *_: True)
+    monkeypatch.setattr(preflight, "has_output", lambda *_: False)
+    monkeypatch.setattr(preflight, "find_program", lambda *_: "/usr/bin/x")
+    monkeypatch.setattr(preflight, "is_working_python", lambda *_: True)
     (told,) = said(tmp_path / "env", plan=asked)
     assert told.startswith("sudo would ask for a password")
 
@@ -261,7 +261,7 @@ def test_steps_of_the_machine_ask_nothing(action: Action, asks_nothing: str) -> 
 def test_nothing_is_planned_beyond_a_restart(tmp_path: Path) -> None:
     plan = with_driver_step(driver())
     restart = Step("driver-2", Reboot(purpose="Restart."))
-    cut = adapted(replaced(plan, steps=(plan.steps[0], restart, *plan.steps[1:])), Here(), system=True)
+    cut = adapted(replace(plan, steps=(plan.steps[0], restart, *plan.steps[1:])), Here(), system=True)
     assert [step.id for step in cut.steps] == ["driver", "restart"]
     assert argv(cut.steps[1]) == ()
     assert "sudo would ask" in "".join(said(tmp_path / "env", plan=cut, environment={**OFFLINE, "PATH": "/nowhere"}))
@@ -292,7 +292,7 @@ def test_what_a_shell_or_a_name_of_yours_is_needed_for_comes_first(action: Actio
 def test_two_environments_are_two_installations() -> None:
     plan = jax()
     with pytest.raises(AdaptError, match=r"`envcheck install 'jax>=0.6'`, each with an --env of its own"):
-        adapted(replaced(plan, environments=plan.environments * 2, requirements=("jax>=0.6",)), Here(), system=False)
+        adapted(replace(plan, environments=plan.environments * 2, requirements=("jax>=0.6",)), Here(), system=False)
 
 
 def test_a_conda_environment_that_is_there_is_not_made_again() -> None:
@@ -339,7 +339,7 @@ def test_uv_is_told_what_stands_in_a_file_of_pip(tmp_path: Path) -> None:
     path.write_text("[global]\nindex-url = https://a.example/simple\nclient-cert = /me.pem\n")
     page = page_to_reach(RequirementSet(("jax",)), configured)
     assert "/me.pem" in page.certificate
-    assert why_unreachable(page.url, certificate="/nowhere/me.pem") == "[Errno 2] No such file or directory"
+    assert find_connection_error(page.url, certificate="/nowhere/me.pem") == "[Errno 2] No such file or directory"
 
 
 def test_uv_does_not_stand_in_for_pip_where_nothing_can_be_told_it(tmp_path: Path) -> None:
@@ -359,7 +359,7 @@ def test_without_the_extra_pip_is_left_to_its_own_configuration(monkeypatch: pyt
 def test_room_for_what_pip_fetches_where_that_is_another_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    monkeypatch.setattr(preflight, "free_bytes", lambda folder: (1 << 20) if folder == str(small) else 1 << 40)
+    monkeypatch.setattr(preflight, "get_free_bytes", lambda folder: (1 << 20) if folder == str(small) else 1 << 40)
     elsewhere = {**OFFLINE, "TMPDIR": str(small)}
     assert said(tmp_path / "env", environment=elsewhere) == []  # one disk: it was counted
     real = Path.stat

@@ -11,7 +11,7 @@ import pytest
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.cli.install import InstallProgress, activation_hint
-from envcheck.host.file_changes import exclusive
+from envcheck.host.file_changes import lock_file
 from envcheck.install.change import NEW, OLD, ChangeError, begin, commit, put_in_place, restore, settle, unsettled
 from envcheck.install.journal import MARKER, Journal, Place, new_identity, place_of
 from envcheck.install.run import UnsettledError, held_place
@@ -102,7 +102,7 @@ def test_what_cannot_be_put_back_is_said(
 
 def test_a_held_environment_is_not_rolled_back(place: Place) -> None:
     installed(place)
-    with exclusive(str(place.lock), 0.0), pytest.raises(UserError, match="is at work in"):
+    with lock_file(str(place.lock), 0.0), pytest.raises(UserError, match="is at work in"):
         run(["install", "--rollback", "--env", str(place.folder), "--yes"])
 
 

@@ -165,7 +165,7 @@ def test_without_an_exchange_of_folders_two_renames_do(
     stock: Path, environment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = tree_hash(environment)
-    monkeypatch.setattr("envcheck.host.file_changes._exchanged", lambda *_: False)
+    monkeypatch.setattr("envcheck.host.file_changes._exchange_atomically", lambda *_: False)
     assert not install(place_of(environment), job(*unpacking(environment, stock / "wheels"), judged="no"), Told())
     assert tree_hash(environment) == before
     assert install(place_of(environment), job(*unpacking(environment, stock / "wheels")), Told())
@@ -180,7 +180,7 @@ def test_a_folder_that_cannot_be_renamed_stays(
     def refuse(*_: object) -> None:
         raise OSError(16, "Device or resource busy")
 
-    monkeypatch.setattr("envcheck.install.change.change_places", refuse)
+    monkeypatch.setattr("envcheck.install.change.swap_folders", refuse)
     assert not install(place_of(environment), job(), Told())
     assert "cannot be replaced (Device or resource busy): is it a mount point, or in use?" in capfd.readouterr().out
     assert tree_hash(environment) == before
@@ -201,7 +201,7 @@ def test_what_cannot_be_put_back_is_left_to_the_guard(environment: Path, monkeyp
 
 
 def test_an_environment_that_is_lost_is_said_to_be(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envcheck.install.change.identity_of", lambda _: 1)
+    monkeypatch.setattr("envcheck.install.change.get_inode", lambda _: 1)
     monkeypatch.setattr("envcheck.install.journal.Journal.last", lambda *_: {"existed": True, "inode": 2})
     from envcheck.install.change import restore
 

@@ -18,7 +18,7 @@ from envcheck.cli.install import Judged, expanded, judge
 from envcheck.install import preflight
 from envcheck.install.change import begin, put_in_place
 from envcheck.install.journal import Journal, place_of
-from envcheck.model import replaced
+from envcheck.model import replace
 from envcheck.plan.existing_environment import Standing
 from tests.install.test_command import document, install, make_wheels, planned
 from tests.install.test_preflight import UNMANAGED, said
@@ -107,7 +107,7 @@ def test_a_package_that_would_be_broken_brings_the_old_environment_back(
 
 
 def test_a_framework_that_was_to_stay_and_is_gone_is_missed(here: Path) -> None:
-    plan = replaced(planned().plan, releases=())
+    plan = replace(planned().plan, releases=())
     stays = Standing("torch", "torch", "2.13.0+cpu", "", "torch==2.13.0+cpu", ())
     assert (
         judge(Judged(plan, bare(here / "env"), None, smoke=False, quiet=True, kept=(stays,)))

@@ -1,1 +1,1 @@
-"""Tests of the model room."""
+"""Tests of the model package."""

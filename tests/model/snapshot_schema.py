@@ -1,4 +1,4 @@
-"""Derive the snapshot's JSON schema from the annotations; `python -m tests.model.snapshot_schema` rewrites it."""
+"""Derive the JSON schema of snapshots from annotations; `python -m tests.model.snapshot_schema` rewrites it."""
 
 from __future__ import annotations
 

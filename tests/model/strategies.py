@@ -1,4 +1,4 @@
-"""Build any model value from its type annotations, for property tests."""
+"""Generate model values from their type annotations, for property tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots survive JSON, and hostile JSON is refused with a place, never a crash."""
+"""Snapshots survive JSON; invalid JSON is rejected with its place and never crashes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from envcheck.model import (
     Source,
     ToolkitFacts,
     Unknown,
-    value_of,
+    get_value,
 )
 from envcheck.model.codec import CodecError, decode, decode_as, encode
 from tests.model.strategies import instances
@@ -49,7 +49,7 @@ def test_every_section_survives_json(model: type) -> None:
     survives()
 
 
-def test_a_snapshot_survives_json_and_leaves_out_what_was_not_stated() -> None:
+def test_a_snapshot_survives_json_without_unstated_facts() -> None:
     driver = DriverFacts(release=Known("550.54.15", SOURCE), smi_path=Absent(("nvidia-smi on PATH",)))
     snapshot = replace(EMPTY, facts=Facts(driver=driver))
     text = json.dumps(encode(snapshot))
@@ -75,7 +75,7 @@ for _ in range(5000):
         (None, "driver: expected an object, found NoneType"),
         ({"cuda_version": {"absent": []}}, "unknown field 'cuda_version'"),
         ({"release": "550"}, "driver.release: expected a fact, found str"),
-        ({"release": {}}, "a fact is known, absent or unknown"),
+        ({"release": {}}, "expected known, absent, or unknown"),
         ({"release": {"known": "550"}}, "driver.release.source: expected an object"),
         ({"release": {"known": 550, "source": {"kind": "file", "where": "x"}}}, "expected str, found int"),
         ({"release": {"known": "1", "source": {"kind": "file"}}}, "source: .*where"),
@@ -83,9 +83,9 @@ for _ in range(5000):
         ({"release": {"known": "1", "source": {"kind": "file", "where": "x"}, "absent": []}}, "unknown field 'absent'"),
         ({"release": {"absent": "everywhere"}}, "expected a list of strings"),
         ({"release": {"absent": [1]}}, "expected a list of strings"),
-        ({"release": {"unknown": "tired"}}, "known, absent or unknown for one of timeout"),
-        ({"release": {"unknown": ["timeout"]}}, "known, absent or unknown for one of timeout"),
-        ({"release": {"unknown": "timeout", "detail": 3}}, "known, absent or unknown for one of timeout"),
+        ({"release": {"unknown": "tired"}}, "unknown with one of timeout"),
+        ({"release": {"unknown": ["timeout"]}}, "unknown with one of timeout"),
+        ({"release": {"unknown": "timeout", "detail": 3}}, "unknown with one of timeout"),
         ({"release": {"unknown": "timeout", "tried": {}}}, "expected a list of strings"),
         ({"nvml_result": {"known": True, "source": {"kind": "library", "where": "x"}}}, "expected int, found bool"),
         ({"nvml_result": {"known": 1e400, "source": {"kind": "library", "where": "x"}}}, "expected int, found float"),
@@ -98,38 +98,38 @@ for _ in range(5000):
         (DEEP, "expected an object, found list"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_its_place(driver: Any, message: str) -> None:
+def test_invalid_json_is_rejected_with_its_place(driver: Any, message: str) -> None:
     with pytest.raises(CodecError, match=message):
         decode(Snapshot, snapshot_with(driver))
 
 
-def test_huge_numbers_and_strings_are_values_like_others() -> None:
+def test_huge_numbers_and_strings_are_accepted() -> None:
     huge = {"nvml_result": {"known": 10**4000, "source": {"kind": "library", "where": "x" * 10**6}}}
     facts = decode(Snapshot, snapshot_with(huge)).facts
-    assert value_of(facts.driver.nvml_result) == 10**4000
+    assert get_value(facts.driver.nvml_result) == 10**4000
 
 
-def test_a_missing_field_without_default_is_refused() -> None:
+def test_a_missing_required_field_is_rejected() -> None:
     with pytest.raises(CodecError, match="taken_at"):
         decode(Snapshot, {key: value for key, value in encode(EMPTY).items() if key != "taken_at"})
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(JSON)
-def test_any_json_is_decoded_or_refused(value: Any) -> None:
+def test_any_json_is_decoded_or_rejected(value: Any) -> None:
     for document in (value, snapshot_with(value), snapshot_with({"release": value})):
         with suppress(CodecError):
             decode(Snapshot, document)
 
 
-def test_a_lone_fact_is_decoded_by_its_annotation() -> None:
+def test_a_single_fact_is_decoded_by_its_annotation() -> None:
     fact = decode_as("Fact[Tuple[Gpu, ...]]", Facts, {"known": [{}], "source": encode(SOURCE)})
     assert fact == Known((Gpu(),), SOURCE)
     assert decode_as("Fact[float]", Facts, {"known": 2, "source": encode(SOURCE)}) == Known(2, SOURCE)
 
 
-def test_the_value_of_a_fact() -> None:
-    assert value_of(Known("x", SOURCE)) == "x"
-    assert value_of(Absent()) is None
-    assert value_of(Unknown("timeout", "slow")) is None
-    assert value_of(NOT_STATED) is None
+def test_get_value_returns_known_values_only() -> None:
+    assert get_value(Known("x", SOURCE)) == "x"
+    assert get_value(Absent()) is None
+    assert get_value(Unknown("timeout", "slow")) is None
+    assert get_value(NOT_STATED) is None

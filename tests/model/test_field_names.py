@@ -1,16 +1,16 @@
-"""The names of a record's fields, told without making `dataclasses` of it."""
+"""List the field names of a record without loading `dataclasses`."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 
-from envcheck.model import Gpu, Known, Source, field_names
+from envcheck.model import Gpu, Known, Source, list_fields
 
 
-def test_a_record_and_its_class_have_the_same_names() -> None:
-    assert field_names(Known("1", Source("file", "/x"))) == field_names(Known) == ("value", "source")
-    assert field_names(Gpu) == tuple(item.name for item in fields(Gpu))
+def test_a_record_and_its_class_list_the_same_fields() -> None:
+    assert list_fields(Known("1", Source("file", "/x"))) == list_fields(Known) == ("value", "source")
+    assert list_fields(Gpu) == tuple(item.name for item in fields(Gpu))
 
 
-def test_nothing_else_has_any() -> None:
-    assert [field_names(item) for item in ("text", 1, None, {"a": 1}, int)] == [()] * 5
+def test_other_objects_have_no_fields() -> None:
+    assert [list_fields(item) for item in ("text", 1, None, {"a": 1}, int)] == [()] * 5

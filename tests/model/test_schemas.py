@@ -1,4 +1,4 @@
-"""The JSON documents and their schemas say the same."""
+"""The JSON documents fit their schemas."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def snapshot() -> Snapshot:
     return Snapshot(SCHEMA_VERSION, "0", "host", "2026-01-01T00:00:00Z", Facts(driver=driver, gpus=gpus))
 
 
-def test_snapshot_schema_is_the_models() -> None:
+def test_snapshot_schema_matches_the_model() -> None:
     assert PATH.read_text(encoding="utf-8") == text(), "run: python -m tests.model.snapshot_schema"
 
 
@@ -55,7 +55,7 @@ def test_snapshot_document_fits_its_schema() -> None:
 @pytest.mark.parametrize(
     "change", [{"schema": "envcheck/snapshot/0"}, {"extra": 1}, {"facts": {"gpus": {"known": []}}}]
 )
-def test_snapshot_schema_refuses_other_documents(change: dict[str, Any]) -> None:
+def test_snapshot_schema_rejects_other_documents(change: dict[str, Any]) -> None:
     document = {**json.loads(render_snapshot(snapshot())), **change}
     with pytest.raises(fastjsonschema.JsonSchemaValueException):
         check("snapshot", document)
@@ -77,7 +77,7 @@ def test_report_document_fits_its_schema() -> None:
     assert "snapshot" not in json.loads(render_json(report, None))
 
 
-def test_schemas_lie_in_the_package() -> None:
+def test_schemas_are_part_of_the_package() -> None:
     assert {path.name for path in Path(SCHEMAS).glob("*.json")} >= {
         "snapshot.schema.json",
         "report.schema.json",

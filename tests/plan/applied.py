@@ -25,7 +25,7 @@ from envcheck.model import (
     LibraryLookup,
     PythonFacts,
     ToolkitInstall,
-    value_of,
+    get_value,
 )
 from envcheck.model.actions import Step
 from tests.plan.applied_system import effect
@@ -52,10 +52,10 @@ class Applied:
         """Hold the machine; `said` is what the fix says in words."""
         self.facts, self._matrix, self._platform, self.said = facts, matrix, platform, said
         python = facts.python
-        found = value_of(python.distributions) or ()
+        found = get_value(python.distributions) or ()
         self._there = {item.name: item for item in reversed(found)}
         self._beside = [item for item in found if self._there[item.name] is not item]  # copies that are not imported
-        self._builds = list(value_of(python.frameworks) or ())
+        self._builds = list(get_value(python.frameworks) or ())
         self._hooked = False
         self._named: set[str] = set()  # folders that the environment's activation puts on the loader's path
         self._fresh: dict[str, str] = {}  # nvidia-* wheels that a step brought, with their versions
@@ -95,7 +95,7 @@ class Applied:
         """Let the loader find what lies in the wheels: by the build itself, or by the environment's activation."""
         public = build.version.partition("+")[0]
         row = self._matrix.release(build.framework, public, self._platform, build.distribution)
-        looked = value_of(build.libraries)
+        looked = get_value(build.libraries)
         if looked is None or not (self._hooked or (row is not None and row.finds_cuda_wheels)):
             return build
         return replace(build, libraries=known(tuple(self._found(item) for item in looked)))
@@ -150,7 +150,7 @@ class Applied:
         self._builds.append(replace(made, shadowed_by=Absent()))
 
     def _new(self, version: re.Match[str] | None, kind: str) -> None:
-        old = value_of(self.facts.python.version) or ""
+        old = get_value(self.facts.python.version) or ""
         minor = version.group() if version else ".".join(old.split(".")[:2])
         tag = "cp" + minor.replace(".", "")
         python = PythonFacts(
@@ -185,7 +185,7 @@ class Applied:
     def _distribution(self, name: str, clauses: list[SpecifierSet]) -> None:
         version = pick(name, clauses)
         self._there[name] = Distribution(name, version, SITE, "environment", "pip")
-        extensions = value_of(self.facts.python.extensions) or ()
+        extensions = get_value(self.facts.python.extensions) or ()
         built = tuple(item for item in extensions if canonicalize_name(item.distribution) != name)
         self.facts = replace(self.facts, python=replace(self.facts.python, extensions=known(built) if built else NONE))
         if name.startswith("nvidia-"):
@@ -198,17 +198,17 @@ class Applied:
         copy = LibraryInstall(
             "cudnn", SITE, "wheel", library_version=known(version), library_path=known(path), cuda_major=known(cuda)
         )
-        self.facts = replace(self.facts, cudnn=known((copy, *(value_of(self.facts.cudnn) or ()))))
+        self.facts = replace(self.facts, cudnn=known((copy, *(get_value(self.facts.cudnn) or ()))))
 
     def _cuda(self, cuda: str, cudnn: str) -> None:
         made = ToolkitInstall("/planned", "conda", known(cuda), cudart_path=known("/planned/lib/libcudart.so"))
-        there = value_of(self.facts.toolkits.installs) or ()
+        there = get_value(self.facts.toolkits.installs) or ()
         self.facts = replace(self.facts, toolkits=replace(self.facts.toolkits, installs=known((made, *there))))
         if cudnn:
             self._cudnn(cudnn, cuda.partition(".")[0])
 
     def _version(self, name: str, clauses: SpecifierSet) -> str:
-        python = ".".join((value_of(self.facts.python.version) or "3.11").split(".")[:2])
+        python = ".".join((get_value(self.facts.python.version) or "3.11").split(".")[:2])
         framework = self._matrix.framework_of(name) or name
         for row in self._matrix.releases(framework, self._platform):
             if row.distribution == name and python in row.pythons and clauses.contains(row.version):

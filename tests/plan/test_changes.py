@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.model import Absent, replaced
+from envcheck.model import Absent, replace
 from envcheck.model.plans import Change
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
@@ -103,7 +103,7 @@ def test_what_is_missing_on_the_machine_becomes_steps() -> None:
 
 
 def test_a_gpu_that_is_expected_and_not_there_blocks() -> None:
-    facts = replaced(planned_facts(None, machine(), matrix(), expects_gpu=False), gpus=Absent(("nothing",)))
+    facts = replace(planned_facts(None, machine(), matrix(), expects_gpu=False), gpus=Absent(("nothing",)))
     plan = build_plan(facts, matrix(), read_requests(("torch",), matrix()), Wish("gpu"))
     assert [item.id for item in plan.blocked_by] == ["gpu-absent"]
     assert [item.what for item in plan.changes] == ["a build for the CPU"]

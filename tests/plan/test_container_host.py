@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model import Facts, Known, Source, replaced
+from envcheck.model import Facts, Known, Source, replace
 from envcheck.plan.requests import planned_facts
 from envcheck.plan.steps import container_toolkit_steps
 from envcheck.rules import Context
@@ -34,13 +34,13 @@ def test_elsewhere_it_is_for_a_person_to_do(on: object) -> None:
 
 def on(distribution: str, like: str = "", root: bool = False) -> list[tuple[str, ...]]:
     facts = snapshot_of("no-driver").facts
-    host = replaced(
+    host = replace(
         facts.host,
         distribution_id=Known(distribution, SEEN),
         distribution_like=Known(like, SEEN),
         is_root=Known(root, SEEN),
     )
-    return [argv(step) for step in container_toolkit_steps(Context(replaced(facts, host=host), matrix()))]
+    return [argv(step) for step in container_toolkit_steps(Context(replace(facts, host=host), matrix()))]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model import Absent, Known, replaced
+from envcheck.model import Absent, Known, replace
 from envcheck.model.plans import Environment, Plan
 from envcheck.plan import requests as stated
 from envcheck.plan.images import Images, images_for
@@ -77,7 +77,7 @@ def test_of_the_machine_that_is_read_an_image_sees_no_cuda() -> None:
 
 
 def test_nothing_but_a_version_becomes_an_argument_of_the_build() -> None:
-    hostile = replaced(GPU, machine={"ENVCHECK_DRIVER_RELEASE": "1\nRUN evil", "ENVCHECK_GLIBC": "$(id)"})
+    hostile = replace(GPU, machine={"ENVCHECK_DRIVER_RELEASE": "1\nRUN evil", "ENVCHECK_GLIBC": "$(id)"})
     text = render_dockerfile(hostile, Images("python:3.12"))
     assert "evil" not in text
     assert "$(id)" not in text

@@ -15,7 +15,7 @@ import envcheck
 from envcheck.actions import AskPerson, CreateEnvironment, RunCommand, Show, WriteFile
 from envcheck.actions.shells import powershell_line, script_line
 from envcheck.cli.group import run
-from envcheck.model import replaced
+from envcheck.model import replace
 from envcheck.model.actions import SYSTEM, Step
 from envcheck.model.plans import Environment, Plan, RequirementSet
 from envcheck.plan.build import build_plan
@@ -64,8 +64,8 @@ def test_a_script_stops_at_the_first_failure_and_says_so(tmp_path: Path, shell: 
     first = Step("a", Show(("true",), "Do nothing."))
     failing_one = Step("b", RunCommand(("sh", "-c", "exit 3"), "Fail."))
     last = Step("c", RunCommand(("touch", "reached"), "Touch it."))
-    plan = replaced(PLANS["torch-of-its-index"], steps=(first, failing_one, last))
-    for failing, told in ((plan, "Stopped: "), (replaced(plan, steps=(first,)), "")):
+    plan = replace(PLANS["torch-of-its-index"], steps=(first, failing_one, last))
+    for failing, told in ((plan, "Stopped: "), (replace(plan, steps=(first,)), "")):
         done = subprocess.run(
             [shell], input=render_script(failing), cwd=tmp_path, capture_output=True, text=True, check=False
         )
@@ -104,7 +104,7 @@ def test_texts_of_a_data_file_cannot_leave_their_line() -> None:
 
 def test_no_reader_of_the_document_meets_what_a_machine_wrote() -> None:
     name = "\ud800\x9b[31m\u202e"
-    plan = replaced(PLANS["windows"], notes=(name,))
+    plan = replace(PLANS["windows"], notes=(name,))
     text = render_plan_json(plan, "compatible")
     assert json.loads(text)["notes"] == [name]
     assert not set(name) & set(text.encode("utf-8").decode("utf-8")) - set("[31m")
@@ -124,8 +124,8 @@ def test_pins_stand_in_the_requirements_with_their_hashes() -> None:
     assert pins[0] in render_requirements(plan).splitlines()
     environment = yaml.safe_load(render_environment_file(plan))
     assert environment["dependencies"] == ["python=3.11", "pip", {"pip": ["--only-binary :all:", pins[0]]}]
-    solved = replaced(made, packages=("python=3.11", "pip"), solved=("pip=24.0=0", "python=3.11.7=0_cpython"))
-    environment = yaml.safe_load(render_environment_file(replaced(plan, environments=(solved,))))
+    solved = replace(made, packages=("python=3.11", "pip"), solved=("pip=24.0=0", "python=3.11.7=0_cpython"))
+    environment = yaml.safe_load(render_environment_file(replace(plan, environments=(solved,))))
     assert environment["dependencies"][:2] == list(solved.solved)
 
 
@@ -133,7 +133,7 @@ def test_a_script_tells_what_only_a_person_can_do() -> None:
     facts = planned_facts(snapshot_of("rtx5090-with-driver-560").facts, Description(), matrix(), expects_gpu=True)
     plan = build_plan(facts, matrix(), read_requests(("torch<2.14",), matrix()))
     by_hand = Step("x", AskPerson("Do it yourself.", SYSTEM))
-    lines = render_script(replaced(plan, steps=(by_hand, *plan.steps))).splitlines()
+    lines = render_script(replace(plan, steps=(by_hand, *plan.steps))).splitlines()
     assert lines[lines.index("# Do it yourself.") + 1] == "# (by hand)"
     assert "# as an administrator: sudo apt-get update" in lines
     assert not [line for line in lines if line.startswith("sudo")]
@@ -164,15 +164,15 @@ def test_what_takes_a_step_back_is_written_for_the_same_shell() -> None:
     plan = PLANS["windows"]
     (create, *others) = plan.steps
     assert isinstance(create.action, CreateEnvironment)
-    moved = replaced(create, action=replaced(create.action, folder="a b"))
-    shown = render_plan_text(replaced(plan, steps=(moved, *others)), verbose=True)
+    moved = replace(create, action=replace(create.action, folder="a b"))
+    shown = render_plan_text(replace(plan, steps=(moved, *others)), verbose=True)
     assert '#    undo: cmd /c rmdir /s /q "a b"' in shown
 
 
 @pytest.mark.parametrize("form", ["script", "requirements", "dockerfile", "environment-yml"])
 def test_where_there_is_no_plan_a_file_holds_comments_alone(form: str) -> None:
     (hostile, *_) = PLANS["blocked"].rejected
-    plan = replaced(PLANS["blocked"], rejected=(replaced(hostile, why="$(touch x)\u2028`touch y`\nRUN touch z"),))
+    plan = replace(PLANS["blocked"], rejected=(replace(hostile, why="$(touch x)\u2028`touch y`\nRUN touch z"),))
     *lines, last = text_of(plan, form).splitlines()
     assert [line for line in lines if not line.startswith("#")] == []
     assert last == "exit 1" if form == "script" else last.startswith("#")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model import Distribution, Facts, FrameworkBuild, Known, Source, replaced
+from envcheck.model import Distribution, Facts, FrameworkBuild, Known, Source, replace
 from envcheck.model.plans import Plan
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import matrix
@@ -21,13 +21,13 @@ def facts_of(*there: Distribution) -> Facts:
         for item in there
         if (framework := matrix().framework_of(item.name)) and item.name in ("tensorflow", "jaxlib", "torch")
     )
-    python = replaced(
+    python = replace(
         facts.python,
         kind=Known("conda", SEEN),
         distributions=Known(there, SEEN),
         frameworks=Known(builds, SEEN),
     )
-    return replaced(facts, python=python)
+    return replace(facts, python=python)
 
 
 def condas(text: str, *there: Distribution) -> Plan:
@@ -58,7 +58,7 @@ def test_condas_own_build_is_changed_by_conda_alone() -> None:
 
 def test_condas_build_goes_before_pips_comes() -> None:
     there = Distribution("tensorflow", "2.16.2", installer="conda", build="cpu_py311h0_0")
-    base = replaced(there, name="tensorflow-base", scope="conda")
+    base = replace(there, name="tensorflow-base", scope="conda")
     plan = condas("tensorflow==2.20.*", there, base, CONDAS_NUMPY)
     assert [step.id for step in plan.steps] == ["create-environment", "remove-conda", "install", "verify"]
     told = ("conda", "remove", "-y", "-p", "./env", "--force", "tensorflow", "tensorflow-base")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.model import Distribution, Facts, FrameworkBuild, Known, Source, replaced
+from envcheck.model import Distribution, Facts, FrameworkBuild, Known, Source, replace
 from envcheck.model.plans import Plan, PlannedRelease
 from envcheck.plan.existing_environment import Into, OccupiedError, in_the_way, plan_into
 from envcheck.plan.requests import Wish, read_requests
@@ -38,8 +38,8 @@ def facts_of(name: str, *more: Distribution, without: tuple[str, ...] = ()) -> F
         for item in more
         if (framework := matrix().framework_of(item.name))
     )
-    changed = replaced(python, distributions=Known((*kept, *more), SEEN), frameworks=Known(builds, SEEN))
-    return replaced(facts, python=changed)
+    changed = replace(python, distributions=Known((*kept, *more), SEEN), frameworks=Known(builds, SEEN))
+    return replace(facts, python=changed)
 
 
 def into(facts: Facts, *texts: str, expect: str = "auto", installer: str = "pip") -> Into:
@@ -91,8 +91,8 @@ def test_a_framework_that_is_well_stays_and_is_held_by_every_command() -> None:
 def test_the_newest_release_that_goes_with_what_stays_is_taken() -> None:
     """What tensorflow 2.20 needs of cuDNN is for CUDA 12: newer torch is for 13."""
     facts = facts_of(GPU_TENSORFLOW)
-    driver = replaced(facts.driver, release=Known("580.65.06", SEEN), cuda_driver_version=Known("13.0", SEEN))
-    plan = plan_of(into(replaced(facts, driver=driver), "torch<2.16"))
+    driver = replace(facts.driver, release=Known("580.65.06", SEEN), cuda_driver_version=Known("13.0", SEEN))
+    plan = plan_of(into(replace(facts, driver=driver), "torch<2.16"))
     assert plan.releases[0].cuda is not None
     assert plan.releases[0].cuda.startswith("12.")
     assert any(item.finding == "cuda-wheel-conflict" for item in plan.releases[0].rejected)
@@ -178,7 +178,7 @@ def test_a_plugin_of_another_jax_goes() -> None:
 
 def test_what_a_venv_borrows_is_not_its_to_remove() -> None:
     facts = facts_of(TENSORFLOW, Distribution("tensorflow", "2.14.0", scope="system"))
-    venv = replaced(facts, python=replaced(facts.python, kind=Known("venv", SEEN)))
+    venv = replace(facts, python=replace(facts.python, kind=Known("venv", SEEN)))
     assert "tensorflow" not in the_way(venv, release("tensorflow", "tensorflow-cpu==2.15.1", "cpu"))
 
 

@@ -8,15 +8,14 @@ from envcheck.cli import inspect, plan
 from envcheck.host.local import LocalHost
 from envcheck.model import NOT_STATED, Absent, Facts, Known, ToolkitFacts
 from envcheck.plan.requests import Description, Wish
-from envcheck.probes import PythonSelection
-from envcheck.probes.python import collect_python
+from envcheck.probes.python import PythonSelection, collect_python
 from tests.hosts.test_hosts import snapshot_of
 from tests.known import known
 
 
 def test_of_an_interpreter_alone_nothing_installed_is_read() -> None:
     host = LocalHost()
-    told, all_told = (collect_python(host, PythonSelection(alone=alone)) for alone in (True, False))
+    told, all_told = (collect_python(host, PythonSelection(without_packages=skip)) for skip in (True, False))
     assert told.distributions == NOT_STATED
     assert told.frameworks == NOT_STATED
     assert known(all_told.distributions)
@@ -29,8 +28,8 @@ def test_cuda_is_read_for_a_gpu_only(monkeypatch: pytest.MonkeyPatch, described:
     whole, asked = snapshot_of("wsl-healthy"), []
     bare = Facts(host=whole.facts.host, driver=whole.facts.driver, gpus=whole.facts.gpus, python=whole.facts.python)
 
-    def read(_: str, __: str, without: tuple[str, ...] = (), *, alone: bool = False) -> object:
-        asked.append((without, alone))
+    def read(_: str, __: str, without: tuple[str, ...] = (), *, without_packages: bool = False) -> object:
+        asked.append((without, without_packages))
         return type(whole)(1, "", "", "", bare if "toolkits" in without else whole.facts)
 
     monkeypatch.setattr(inspect, "live_snapshot", read)

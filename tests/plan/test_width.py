@@ -10,7 +10,7 @@ import pytest
 
 from envcheck.actions.activation import EVERY_SHELL
 from envcheck.cli.plan import show
-from envcheck.model import replaced
+from envcheck.model import replace
 from envcheck.plan.steps import activation_steps
 from envcheck.render.plan_text import fitted, render_plan_text
 from tests.plan.goldens import PLANS
@@ -44,11 +44,11 @@ def test_sentences_fit_and_commands_stay_whole(name: str, width: int) -> None:
 def test_what_is_typed_by_nobody_is_named() -> None:
     plan = PLANS["old-cuda-wheels"]
     steps = (*plan.steps, *activation_steps(plan.environments[0], EVERY_SHELL))
-    text = render_plan_text(replaced(plan, steps=steps), run_for_you=True)
+    text = render_plan_text(replace(plan, steps=steps), run_for_you=True)
     assert "  writes 11 lines: .venv/bin/envcheck-cuda\n" in text
     assert "  adds 10 lines: .venv/bin/activate.fish\n" in text
     assert "printf" not in text
-    verbose = render_plan_text(replaced(plan, steps=steps), run_for_you=True, verbose=True)
+    verbose = render_plan_text(replace(plan, steps=steps), run_for_you=True, verbose=True)
     assert verbose.count("$ printf") == 2
 
 

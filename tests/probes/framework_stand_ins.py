@@ -32,7 +32,7 @@ def library(path: Path, *flags: str, source: str = "int x;", soname: str = "") -
 
 
 def cuda_library(folder: Path, soname: str, *flags: str, real: str = "") -> Path:
-    """Compile a library of CUDA's name, behind a link when its real file is called otherwise."""
+    """Compile a library with a name of CUDA's, behind a link where its real file has another name."""
     path = library(folder / (real or soname), *flags, soname=soname)
     if real:
         (folder / soname).symlink_to(real)
@@ -40,7 +40,7 @@ def cuda_library(folder: Path, soname: str, *flags: str, real: str = "") -> Path
 
 
 def tensorflow(site: Path, release: str, *flags: str, dist: str = "tensorflow") -> Path:
-    """Install a stand-in TensorFlow that opens libraries as the real one does; returns the file that opens them."""
+    """Install a fake TensorFlow that opens libraries like the real one; return the file that opens them."""
     package = site / "tensorflow"
     info = package / "python/platform/build_info.py"
     info.parent.mkdir(parents=True)

@@ -1,10 +1,10 @@
-"""Small machines for the driver and GPU tests; every one is composed by hand, none was recorded."""
+"""Small machines for the driver and GPU tests, all written by hand."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from envcheck.host.recorded import RecordedHost
+from tests.hosts.recorded_host import RecordedHost
 
 A100 = "0000:07:00.0"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"

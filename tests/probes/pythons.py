@@ -1,4 +1,4 @@
-"""The interpreters at hand, and small environments made for the tests."""
+"""The installed interpreters, and small environments for the tests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def make_venv(folder: Path, python: str = sys.executable, *options: str) -> Path
 
 
 def add_distribution(site: Path, name: str, version: str, **files: str) -> Path:
-    """Write a composed .dist-info folder; `files` are its files with dots as underscores."""
+    """Write a fake .dist-info folder; `files` are its files with dots as underscores."""
     folder = site / f"{name.replace('-', '_')}-{version}.dist-info"
     folder.mkdir()
     contents = {"METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n\n", **files}

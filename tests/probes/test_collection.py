@@ -9,24 +9,25 @@ from typing import Any
 
 import pytest
 
-from envcheck.probes import PythonSelection, collection
+from envcheck.probes import collection
+from envcheck.probes.python import PythonSelection
 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """Start a thread more as soon as one could wait, and let them take turns often; list the errors they end in."""
-    failed: list[Any] = []
-    monkeypatch.setattr(threading, "excepthook", failed.append)
+    """Start threads without waiting and switch between them often; return their errors."""
+    errors: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", errors.append)
     monkeypatch.setattr(collection, "_PATIENCE", 0.0)
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
-    yield failed
+    yield errors
     sys.setswitchinterval(before)
 
 
-def test_a_probe_that_another_thread_took_ends_no_thread_in_an_error(impatient: list[Any]) -> None:
+def test_threads_share_the_probes_without_errors(impatient: list[Any]) -> None:
     def counts(*_: object) -> int:
-        return sum(range(200))  # long enough for a turn of another
+        return sum(range(200))  # long enough to switch threads
 
     probes = {f"a{number}": counts for number in range(40)}
     for _ in range(200):

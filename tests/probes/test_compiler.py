@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
-from envcheck.model import Absent, CompilerFacts, Unknown, value_of
-from envcheck.probes.compilers import collect_compilers, parse_compiler_version, version_command
+from envcheck.model import Absent, CompilerFacts, Unknown, get_value
+from envcheck.probes.compilers import collect_compilers, make_version_command, parse_compiler_version
+from tests.hosts.recorded_host import RecordedHost
 
 CLANG = "Debian clang version 14.0.6\nTarget: x86_64-pc-linux-gnu\nThread model: posix\n"
 APPLE = "Apple clang version 15.0.0 (clang-1500.3.9.4)\nTarget: arm64-apple-darwin23.4.0\n"
@@ -43,18 +43,18 @@ def test_gcc_and_clang_and_the_others() -> None:
     files = {f"/usr/bin/{name}": "ELF" for name in ("gcc", "g++", "clang", "gcc-9", "g++-11", "clang-14", "gcc-ar-12")}
     clang = {"argv": ["/usr/bin/clang", "--version"], "stdout": CLANG}
     facts = collect(files, dump("/usr/bin/gcc", stdout="12.2.0\n"), dump("/usr/bin/g++", stdout="11.4.0\n"), clang)
-    assert (value_of(facts.gcc_version), value_of(facts.gxx_version), value_of(facts.clang_version)) == (
+    assert (get_value(facts.gcc_version), get_value(facts.gxx_version), get_value(facts.clang_version)) == (
         "12.2.0",
         "11.4.0",
         "14.0.6",
     )
-    assert value_of(facts.others) == {"/usr/bin/clang-14": "14", "/usr/bin/g++-11": "11", "/usr/bin/gcc-9": "9"}
+    assert get_value(facts.others) == {"/usr/bin/clang-14": "14", "/usr/bin/g++-11": "11", "/usr/bin/gcc-9": "9"}
 
 
 def test_version_commands() -> None:
-    assert version_command("/usr/bin/clang++-14") == ("/usr/bin/clang++-14", "--version")
-    assert version_command("/usr/bin/g++-12") == ("/usr/bin/g++-12", "-dumpfullversion", "-dumpversion")
-    assert version_command(r"C:\VS\cl.exe") == (r"C:\VS\cl.exe",)
+    assert make_version_command("/usr/bin/clang++-14") == ("/usr/bin/clang++-14", "--version")
+    assert make_version_command("/usr/bin/g++-12") == ("/usr/bin/g++-12", "-dumpfullversion", "-dumpversion")
+    assert make_version_command(r"C:\VS\cl.exe") == (r"C:\VS\cl.exe",)
 
 
 def test_no_compiler() -> None:
@@ -63,18 +63,18 @@ def test_no_compiler() -> None:
         assert isinstance(fact, Absent)
 
 
-def test_gcc_that_is_clang_is_told_as_clang() -> None:
+def test_gcc_that_is_clang_is_reported_as_clang() -> None:
     files = {"/usr/bin/gcc": {"link": "clang-14"}, "/usr/bin/clang-14": "ELF"}
     facts = collect(files, {"argv": ["/usr/bin/gcc", "--version"], "stdout": CLANG})
     assert isinstance(facts.gcc_version, Absent)
-    assert (value_of(facts.clang_path), value_of(facts.clang_version)) == ("/usr/bin/gcc", "14.0.6")
+    assert (get_value(facts.clang_path), get_value(facts.clang_version)) == ("/usr/bin/gcc", "14.0.6")
 
 
 def test_macos() -> None:
     files = {"/usr/bin/gcc": "Mach-O", "/usr/bin/clang": "Mach-O"}
     facts = collect(files, {"argv": ["/usr/bin/clang", "--version"], "stdout": APPLE}, system="darwin")
     assert isinstance(facts.gcc_path, Absent)
-    assert value_of(facts.clang_version) == "15.0.0"
+    assert get_value(facts.clang_version) == "15.0.0"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_macos() -> None:
 )
 def test_broken_compilers(answer: dict[str, Any], why: str) -> None:
     facts = collect({"/usr/bin/gcc": "ELF"}, dump("/usr/bin/gcc", **answer))
-    assert value_of(facts.gcc_path) == "/usr/bin/gcc"
+    assert get_value(facts.gcc_path) == "/usr/bin/gcc"
     assert isinstance(facts.gcc_version, Unknown)
     assert facts.gcc_version.why == why
 
@@ -114,7 +114,7 @@ def test_windows(stdout: str) -> None:
         "commands": [{"argv": [path], "stderr": stdout}],
     }
     others = collect_compilers(RecordedHost(recording)).others
-    assert value_of(others) == ({path: "19.38.33130"} if stdout else None)
+    assert get_value(others) == ({path: "19.38.33130"} if stdout else None)
 
 
 def test_windows_without_a_compiler() -> None:
@@ -124,5 +124,5 @@ def test_windows_without_a_compiler() -> None:
 
 
 @pytest.mark.parametrize("text", ["0005670", "garbage\n12", "999999", "\ufffd\ufffd 4", ""])
-def test_numbers_in_garbage_are_no_version(text: str) -> None:
+def test_numbers_in_garbage_are_not_a_version(text: str) -> None:
     assert parse_compiler_version(text) is None

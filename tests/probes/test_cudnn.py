@@ -1,4 +1,4 @@
-"""cuDNN, TensorRT and NCCL: versions from real headers, copies on composed machines."""
+"""cuDNN, TensorRT and NCCL: versions in real headers, copies on fake machines."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
-from envcheck.model import Absent, Known, LibraryInstall, Unknown, value_of
+from envcheck.model import Absent, Known, LibraryInstall, Unknown, get_value
 from envcheck.probes.cuda_libraries import (
     CUDNN,
     NCCL,
     TENSORRT,
     collect_libraries,
-    cuda_major_of_path,
-    parse_dpkg_status,
+    parse_cuda_major,
     parse_library_name,
     parse_version_macros,
 )
+from envcheck.probes.package_managers import parse_dpkg_status
+from tests.hosts.recorded_host import RecordedHost
 
 DATA = Path(__file__).parent / "data" / "cudnn"
 SYSTEM = "/usr/lib/x86_64-linux-gnu"
-HEADERS = {  # the wheel's own version is longer than what its header says
+HEADERS = {  # the version of a wheel is longer than that in its header
     "cudnn_version_8.5.0.96_cu11.h": "8.5.0",
     "cudnn_version_8.9.7.29_cu12.h": "8.9.7",
     "cudnn_version_9.1.0.70_cu12.h": "9.1.0",
@@ -70,7 +70,7 @@ def test_real_headers(name: str) -> None:
     assert parse_version_macros(header(name), CUDNN.macros) == HEADERS[name]
 
 
-def test_every_real_header_is_tested() -> None:
+def test_all_sample_headers_are_tested() -> None:
     assert {path.name for path in DATA.glob("*.h")} == set(HEADERS)
 
 
@@ -98,8 +98,8 @@ def test_names_without_a_version() -> None:
     assert parse_library_name("nccl.dll", NCCL) == parse_library_name("nvinfer.dll", TENSORRT) == ""
 
 
-def test_dpkg_tells_only_installed_packages() -> None:
-    found = parse_dpkg_status(DPKG, CUDNN.debian)
+def test_parse_dpkg_status_returns_installed_packages() -> None:
+    found = parse_dpkg_status(DPKG, r"libcudnn\S*|cudnn9\S*")
     assert found == {"libcudnn8": "8.9.2.26-1+cuda12.1", "libcudnn8-dev": "8.9.2.26-1+cuda12.1"}
 
 
@@ -114,11 +114,11 @@ def test_dpkg_tells_only_installed_packages() -> None:
     ],
 )
 def test_cuda_major_of_a_path(root: str, major: str | None) -> None:
-    fact = cuda_major_of_path(root)
-    assert (value_of(fact) if fact else None) == major
+    fact = parse_cuda_major(root)
+    assert (get_value(fact) if fact else None) == major
 
 
-def test_nothing_there() -> None:
+def test_no_libraries() -> None:
     facts = collect_libraries(RecordedHost({"files": {"/usr/bin/x": ""}}))
     assert all(isinstance(fact, Absent) for fact in facts)
 
@@ -136,23 +136,23 @@ def test_a_copy_in_a_toolkit() -> None:
     cache = {"libcudnn.so.8": ["/usr/local/cuda/lib64/libcudnn.so.8"]}
     ((install,), _, _) = collect(files, environment=environment, loader_cache=cache)
     assert (install.root, install.origin) == (root, "toolkit")
-    assert (value_of(install.header_version), value_of(install.library_version)) == ("8.5.0", "8.5.0")
-    assert value_of(install.library_path) == f"{root}/lib64/libcudnn.so.8.5.0"
-    assert value_of(install.cuda_major) == "11"
+    assert (get_value(install.header_version), get_value(install.library_version)) == ("8.5.0", "8.5.0")
+    assert get_value(install.library_path) == f"{root}/lib64/libcudnn.so.8.5.0"
+    assert get_value(install.cuda_major) == "11"
     assert isinstance(install.package_version, Absent)
 
 
 def test_an_old_header_without_a_library() -> None:
     old = "#define CUDNN_MAJOR 7\n#define CUDNN_MINOR 6\n#define CUDNN_PATCHLEVEL 5\n"
     ((install,), _, _) = collect({"/usr/include/cudnn.h": old})
-    assert (install.origin, value_of(install.header_version)) == ("system", "7.6.5")
-    assert value_of(install.header_path) == "/usr/include/cudnn.h"
+    assert (install.origin, get_value(install.header_version)) == ("system", "7.6.5")
+    assert get_value(install.header_path) == "/usr/include/cudnn.h"
     assert isinstance(install.library_path, Absent)
     assert isinstance(install.library_version, Absent)
     assert isinstance(install.package_version, Unknown)  # no dpkg here: another package manager might know
 
 
-def test_the_systems_packages() -> None:
+def test_packages_of_the_system() -> None:
     files = {
         "/usr/include/x86_64-linux-gnu/cudnn_version_v8.h": header("cudnn_version_8.9.7.29_cu12.h"),
         **linked(SYSTEM, "libcudnn.so.8", "libcudnn.so.8.9.2"),
@@ -164,14 +164,14 @@ def test_the_systems_packages() -> None:
     cache = {"libcudnn.so.8": ["/lib/x86_64-linux-gnu/libcudnn.so.8"], "libc.so.6": ["/lib/x86_64-linux-gnu/libc.so.6"]}
     ((cudnn,), tensorrt, (nccl,)) = collect(files, loader_cache=cache)
     assert (cudnn.root, cudnn.origin) == ("/usr", "system")
-    assert [value_of(fact) for fact in (cudnn.header_version, cudnn.library_version, cudnn.package_version)] == [
+    assert [get_value(fact) for fact in (cudnn.header_version, cudnn.library_version, cudnn.package_version)] == [
         "8.9.7",
         "8.9.2",
         "8.9.2.26-1+cuda12.1",
     ]
-    assert value_of(cudnn.cuda_major) == "12"
+    assert get_value(cudnn.cuda_major) == "12"
     assert not tensorrt
-    assert (value_of(nccl.header_version), value_of(nccl.library_version), value_of(nccl.cuda_major)) == (
+    assert (get_value(nccl.header_version), get_value(nccl.library_version), get_value(nccl.cuda_major)) == (
         "2.18.3",
         "2.18.3",
         "12",
@@ -188,16 +188,16 @@ def test_two_majors_side_by_side() -> None:
         "/var/lib/dpkg/status": "Package: libcudnn9-cuda-12\nStatus: install ok installed\nVersion: 9.1.0.70-1\n",
     }
     (installs, _, _) = collect(files)
-    assert [(value_of(item.header_version), value_of(item.library_version)) for item in installs] == [
+    assert [(get_value(item.header_version), get_value(item.library_version)) for item in installs] == [
         ("9.1.0", "9.1.0"),
         ("8.9.7", "8.9.7"),
     ]
-    assert [value_of(item.cuda_major) for item in installs] == ["12", None]
+    assert [get_value(item.cuda_major) for item in installs] == ["12", None]
     assert isinstance(installs[1].package_version, Absent)
 
 
 def test_a_declined_download_leaves_dangling_links() -> None:
-    """Debian's nvidia-cudnn ships the links and downloads their targets."""
+    """Debian's nvidia-cudnn contains the links and downloads their targets."""
     files = {
         f"{SYSTEM}/libcudnn.so": {"link": "libcudnn.so.8"},
         f"{SYSTEM}/libcudnn.so.8": {"link": "libcudnn.so.8.9.2"},
@@ -206,8 +206,8 @@ def test_a_declined_download_leaves_dangling_links() -> None:
     ((install,), _, _) = collect(files)
     assert isinstance(install.library_path, Absent)
     assert "leads nowhere" in install.library_path.tried[0]
-    assert value_of(install.package_version) == "8.9.2.26~cuda12+1"
-    assert value_of(install.cuda_major) == "12"
+    assert get_value(install.package_version) == "8.9.2.26~cuda12+1"
+    assert get_value(install.cuda_major) == "12"
 
 
 def test_wheels() -> None:
@@ -223,13 +223,13 @@ def test_wheels() -> None:
     }
     ((cudnn,), (tensorrt,), (nccl,)) = collect(files, environment={"VIRTUAL_ENV": "/venv"})
     assert (cudnn.root, cudnn.origin) == (f"{site}/nvidia/cudnn", "wheels")
-    assert [value_of(fact) for fact in (cudnn.header_version, cudnn.library_version, cudnn.package_version)] == [
+    assert [get_value(fact) for fact in (cudnn.header_version, cudnn.library_version, cudnn.package_version)] == [
         "9.1.0",
         "9",
         "9.1.0.70",
     ]
-    assert value_of(cudnn.cuda_major) == "12"
-    assert (value_of(tensorrt.library_version), value_of(tensorrt.package_version)) == ("8", "8.6.1")
+    assert get_value(cudnn.cuda_major) == "12"
+    assert (get_value(tensorrt.library_version), get_value(tensorrt.package_version)) == ("8", "8.6.1")
     assert isinstance(tensorrt.cuda_major, Absent)
     assert isinstance(nccl.package_version, Absent)
 
@@ -262,8 +262,8 @@ def test_conda(record: str, content: str, major: str | None) -> None:
         f"/conda/conda-meta/{record}": content,
     }
     ((install,), _, _) = collect(files, environment={"CONDA_PREFIX": "/conda"})
-    assert (install.origin, value_of(install.package_version)) == ("conda", record.split("-")[1])
-    assert value_of(install.cuda_major) == major
+    assert (install.origin, get_value(install.package_version)) == ("conda", record.split("-")[1])
+    assert get_value(install.cuda_major) == major
 
 
 def test_conda_without_a_record() -> None:
@@ -287,10 +287,10 @@ def test_places_of_the_users_own() -> None:
     }
     cache = {"libnccl.so.2": ["/etc-conf/nccl/lib/libnccl.so.2"]}
     ((first, second), (tensorrt,), (nccl,)) = collect(files, environment=environment, loader_cache=cache)
-    assert (first.root, first.origin, value_of(first.library_version)) == ("/sw/cudnn", "environment", "8.2.4")
+    assert (first.root, first.origin, get_value(first.library_version)) == ("/sw/cudnn", "environment", "8.2.4")
     assert isinstance(first.header_version, Unknown)
     assert first.header_version.why == "unparsable"
-    assert (second.root, value_of(second.library_version)) == ("/srv/cuda/libs", "7.6.5")
+    assert (second.root, get_value(second.library_version)) == ("/srv/cuda/libs", "7.6.5")
     assert isinstance(tensorrt.library_version, Unknown)
     assert (nccl.root, nccl.origin) == ("/etc-conf/nccl", "system")
 

@@ -1,4 +1,4 @@
-"""The driver as a whole: which reading wins, what is absent, and what a machine without GPU costs."""
+"""The whole driver: which reading is chosen, what is absent, and machines without GPU."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.protocol import UnrecordedError
-from envcheck.host.recorded import RecordedHost
-from envcheck.model import Absent, DriverFacts, Known, Unknown, value_of
+from envcheck.model import Absent, DriverFacts, Known, Unknown, get_value
 from envcheck.probes.driver import collect_driver
+from tests.hosts.recorded_host import RecordedHost, UnrecordedError
 from tests.probes.gpu_machines import (
     LIBRARIES,
     bare,
@@ -36,24 +35,24 @@ def why(fact: Any) -> str:
 
 def test_a_healthy_driver() -> None:
     facts = collect_driver(healthy(files={SMI: "binary"}))  # nvidia-smi is not recorded: it must not run
-    assert value_of(facts.release) == "550.163.01"
+    assert get_value(facts.release) == "550.163.01"
     assert facts.release == facts.kernel_module_version
-    assert value_of(facts.cuda_driver_version) == "12.4"
-    assert value_of(facts.kernel_module_kind) == "proprietary"
-    assert value_of(facts.libcuda_path) == CUDA
-    assert value_of(facts.libcuda_version) == value_of(facts.libnvidia_ml_version) == "550.163.01"
-    assert value_of(facts.libcuda_unversioned) == CUDA
-    assert value_of(facts.cuda_init_result) == value_of(facts.nvml_result) == 0
-    assert value_of(facts.uvm_loaded) is True
-    assert value_of(facts.nouveau_loaded) is False
-    assert value_of(facts.nvswitch_present) is False
-    assert value_of(facts.smi_path) == SMI
+    assert get_value(facts.cuda_driver_version) == "12.4"
+    assert get_value(facts.kernel_module_kind) == "proprietary"
+    assert get_value(facts.libcuda_path) == CUDA
+    assert get_value(facts.libcuda_version) == get_value(facts.libnvidia_ml_version) == "550.163.01"
+    assert get_value(facts.libcuda_unversioned) == CUDA
+    assert get_value(facts.cuda_init_result) == get_value(facts.nvml_result) == 0
+    assert get_value(facts.uvm_loaded) is True
+    assert get_value(facts.nouveau_loaded) is False
+    assert get_value(facts.nvswitch_present) is False
+    assert get_value(facts.smi_path) == SMI
     assert why(facts.smi_exit_code) == "failed"
     assert isinstance(facts.device_nodes, Known)
     assert len(facts.device_nodes.value) == 3
 
 
-def test_a_machine_without_gpu_starts_nothing_and_leaves_no_fact_untold() -> None:
+def test_a_machine_without_gpu_starts_nothing_and_states_every_fact() -> None:
     facts = collect_driver(
         bare({"/var/lib/dpkg/status": "Package: libnvidia-ml1\nStatus: i ok installed\nVersion: 1\n"})
     )
@@ -61,16 +60,16 @@ def test_a_machine_without_gpu_starts_nothing_and_leaves_no_fact_untold() -> Non
     for name in ("release", "cuda_driver_version", "libcuda_path", "nvml_result", "smi_path", "device_nodes"):
         assert isinstance(getattr(facts, name), Absent), name
     assert isinstance(facts.packages, Absent)  # 5 MB that are not read without a trace of a driver
-    assert value_of(facts.uvm_loaded) is False
+    assert get_value(facts.uvm_loaded) is False
 
 
 def test_libraries_without_module() -> None:
     answers = [NO_MODULE, *cuda_answers({"result": {"version": 12040}}, {"result": {"init": 100}}, CUDA)]
     facts = collect_driver(bare(installed(), answers=answers))
     assert isinstance(facts.release, Absent)
-    assert value_of(facts.cuda_driver_version) == "12.4"
-    assert value_of(facts.cuda_init_result) == 100
-    assert value_of(facts.nvml_result) == 9
+    assert get_value(facts.cuda_driver_version) == "12.4"
+    assert get_value(facts.cuda_init_result) == 100
+    assert get_value(facts.nvml_result) == 9
 
 
 def test_kernel_and_libraries_of_different_releases() -> None:
@@ -81,10 +80,10 @@ def test_kernel_and_libraries_of_different_releases() -> None:
     answers = [mismatch, *cuda_answers({"result": {"version": 12040}}, {"result": {"init": 803}}, CUDA)]
     host = bare({**installed(), **loaded("535.261.03"), SMI: "x"}, answers=answers, commands=commands)
     facts = collect_driver(host)
-    assert value_of(facts.release) == "535.261.03"
-    assert value_of(facts.libcuda_version) == "550.163.01"
-    assert value_of(facts.smi_exit_code) == 18
-    assert "mismatch" in (value_of(facts.smi_message) or "")
+    assert get_value(facts.release) == "535.261.03"
+    assert get_value(facts.libcuda_version) == "550.163.01"
+    assert get_value(facts.smi_exit_code) == 18
+    assert "mismatch" in (get_value(facts.smi_message) or "")
 
 
 @pytest.mark.parametrize(
@@ -103,53 +102,53 @@ def test_a_libcuda_that_does_not_answer(version: dict[str, Any], reason: str) ->
     facts = collect_driver(bare(installed(), answers=[NO_MODULE, *cuda]))
     assert why(facts.cuda_driver_version) == reason
     with_nvml = collect_driver(bare(installed(), answers=[nvml_answer(nvml_gpu(), cuda=12020), *cuda]))
-    assert value_of(with_nvml.cuda_driver_version) == "12.2"
+    assert get_value(with_nvml.cuda_driver_version) == "12.2"
 
 
-def test_init_is_told_even_when_it_crashes_alone() -> None:
+def test_a_crash_of_cuinit_does_not_hide_the_version() -> None:
     cuda = cuda_answers({"result": {"version": 12040}}, {"unknown": ["crashed", "ended by signal 11"]}, CUDA)
     facts = collect_driver(bare({**installed(), **loaded()}, answers=[nvml_answer(), *cuda]))
-    assert value_of(facts.cuda_driver_version) == "12.4"
+    assert get_value(facts.cuda_driver_version) == "12.4"
     assert why(facts.cuda_init_result) == "crashed"
 
 
-def test_a_recording_without_the_child_says_so() -> None:
+def test_an_unrecorded_child_raises() -> None:
     with pytest.raises(UnrecordedError):
         collect_driver(bare(installed(), answers=[nvml_answer()]))
 
 
-def test_root_loads_no_library_that_others_can_change() -> None:
+def test_root_does_not_load_libraries_that_others_can_change() -> None:
     files = {**installed(), CUDA: {"kind": "file", "mode": "-rwxr-xr-x", "owner": "1000:1000"}}
     facts = collect_driver(bare(files, answers=[NO_MODULE], system_facts={"is_root": True}))
     assert why(facts.cuda_init_result) == "denied"
 
 
-def test_a_sticky_folder_above_is_fine_for_root() -> None:
+def test_a_sticky_parent_folder_is_trusted() -> None:
     files = {**installed(), "/usr": {"kind": "folder", "mode": "drwxrwxrwt"}}
     answers = [NO_MODULE, *cuda_answers({"result": {"version": 12040}}, {"result": {"init": 0}}, CUDA)]
     facts = collect_driver(bare(files, answers=answers, system_facts={"is_root": True}))
-    assert value_of(facts.cuda_init_result) == 0
+    assert get_value(facts.cuda_init_result) == 0
 
 
-def test_wsl_takes_the_release_from_the_user_side() -> None:
+def test_wsl_reads_the_release_from_user_space() -> None:
     files = {
         "/dev/dxg": {"kind": "char"},
         "/usr/lib/wsl/lib/libnvidia-ml.so.1": "x",
         "/usr/lib/wsl/lib/libcuda.so.1": "x",
     }
     facts = collect_driver(bare(files, answers=[nvml_answer(driver="551.61")]))
-    assert value_of(facts.release) == "551.61"
+    assert get_value(facts.release) == "551.61"
     assert isinstance(facts.libcuda_path, Absent)
-    assert value_of(facts.libcuda_elsewhere) == ("/usr/lib/wsl/lib/libcuda.so.1",)
+    assert get_value(facts.libcuda_elsewhere) == ("/usr/lib/wsl/lib/libcuda.so.1",)
     hanging = bare(files, answers=[{"script": "nvml_devices", "unknown": ["timeout", "3 s"]}])
     assert why(collect_driver(hanging).release) == "timeout"
     assert isinstance(collect_driver(bare({"/dev/dxg": {"kind": "char"}})).release, Absent)
 
 
-def test_nvidia_smi_tells_where_nothing_else_does() -> None:
+def test_nvidia_smi_is_the_last_source() -> None:
     facts = collect_driver(bare({SMI: "x", "/dev/dxg": {"kind": "char"}}, commands=[{"argv": [SMI], "stdout": BANNER}]))
-    assert value_of(facts.release) == "550.163.01"
-    assert value_of(facts.cuda_driver_version) == "12.4"
+    assert get_value(facts.release) == "550.163.01"
+    assert get_value(facts.cuda_driver_version) == "12.4"
     assert facts.release == facts.smi_driver_version
 
 
@@ -174,11 +173,11 @@ def test_windows_libraries() -> None:
     facts = collect_driver(
         RecordedHost({"system": "windows", "calls": calls, "answers": [nvml_answer(driver="551.61")]})
     )
-    assert value_of(facts.release) == "551.61"
+    assert get_value(facts.release) == "551.61"
 
 
 def test_a_gpu_without_driver_is_a_trace() -> None:
     status = "Package: nvidia-driver-535\nStatus: install ok installed\nVersion: 535.261.03-0ubuntu1\n\n"
     facts = collect_driver(bare({**pci(driver=""), "/var/lib/dpkg/status": status}))
-    assert value_of(facts.packages) == {"nvidia-driver-535": "535.261.03-0ubuntu1"}
+    assert get_value(facts.packages) == {"nvidia-driver-535": "535.261.03-0ubuntu1"}
     assert isinstance(facts.packages, Known)

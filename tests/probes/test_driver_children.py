@@ -1,4 +1,4 @@
-"""The children as the product starts them, against small libraries compiled here (stand-ins, no real driver)."""
+"""The children as the product starts them, with small fake libraries compiled here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from envcheck.host.local import LocalHost
 from envcheck.model import Known, Unknown
-from envcheck.probes.nvml import parse_nvml, pynvml_folder
+from envcheck.probes.nvml import find_pynvml, parse_nvml
 
 CUDA = """
 #include <stdio.h>
@@ -71,7 +71,7 @@ def ask(script: str, *arguments: str) -> dict[str, Any]:
 
 @pytest.mark.needs("c-compiler")
 def test_libcuda(compiled: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # the driver's health is asked, not what this hides
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # the test is of the driver, not of the variable
     library = compiled(CUDA, CODE=0)
     assert ask("libcuda_version", library) == {"version": 12040}
     assert ask("libcuda_version", library, "init") == {"init": 0}
@@ -79,7 +79,7 @@ def test_libcuda(compiled: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.needs("c-compiler", "posix")
-def test_a_libcuda_that_crashes_in_init_still_tells_its_version(compiled: Compile) -> None:
+def test_a_libcuda_that_crashes_in_cuinit_still_has_a_version(compiled: Compile) -> None:
     library = compiled(CRASH)
     assert ask("libcuda_version", library) == {"version": 12040}
     crash = LocalHost().ask("libcuda_version", library, "init")
@@ -92,14 +92,14 @@ def test_garbage_libraries(tmp_path: Path, content: bytes) -> None:
     library = tmp_path / "libcuda.so.1"
     library.write_bytes(content)
     assert set(ask("libcuda_version", str(library))) == {"load_error"}
-    assert set(ask("nvml_devices", str(library), pynvml_folder() or "")) == {"load_error"}
+    assert set(ask("nvml_devices", str(library), find_pynvml() or "")) == {"load_error"}
 
 
 @pytest.mark.needs("c-compiler")
-def test_libraries_of_something_else(compiled: Compile) -> None:
+def test_libraries_of_another_kind(compiled: Compile) -> None:
     library = compiled("int nothing;")
     assert "cuDriverGetVersion" in ask("libcuda_version", library)["load_error"]
-    assert "nvmlInit_v2" in ask("nvml_devices", library, pynvml_folder() or "")["load_error"]
+    assert "nvmlInit_v2" in ask("nvml_devices", library, find_pynvml() or "")["load_error"]
 
 
 def test_a_folder_without_pynvml(tmp_path: Path) -> None:
@@ -107,15 +107,15 @@ def test_a_folder_without_pynvml(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("c-compiler")
-def test_nvml_field_by_field(compiled: Compile) -> None:
+def test_every_field_of_nvml(compiled: Compile) -> None:
     library = compiled(NVML, INIT=0)
-    reading = parse_nvml(ask("nvml_devices", library, pynvml_folder() or ""), library)
+    reading = parse_nvml(ask("nvml_devices", library, find_pynvml() or ""), library)
     assert isinstance(reading.gpus, Known)
     first, second, lost = reading.gpus.value
-    told = {
+    values = {
         name: getattr(first, name).value for name in ("name", "uuid", "pci_address", "pci_id", "compute_capability")
     }
-    assert list(told.values()) == ["NVIDIA A100", "GPU-1", "0000:07:00.0", "20b0", "8.0"]
+    assert list(values.values()) == ["NVIDIA A100", "GPU-1", "0000:07:00.0", "20b0", "8.0"]
     assert isinstance(first.processes, Known)
     assert [(process.pid, process.name) for process in first.processes.value] == [(42, "python3")]
     assert isinstance(first.mig_devices, Known)
@@ -132,10 +132,10 @@ def test_nvml_field_by_field(compiled: Compile) -> None:
 
 
 @pytest.mark.needs("c-compiler")
-def test_a_package_that_keeps_nvml_in_a_module_of_its_own(compiled: Compile, tmp_path: Path) -> None:
+def test_a_pynvml_with_nvml_in_another_module(compiled: Compile, tmp_path: Path) -> None:
     package = tmp_path / "pynvml"  # laid out as another project's package of the same name, often beside ours
     package.mkdir()
-    (package / "nvml.py").write_text(Path(pynvml_folder() or "", "pynvml.py").read_text(encoding="utf-8"))
+    (package / "nvml.py").write_text(Path(find_pynvml() or "", "pynvml.py").read_text(encoding="utf-8"))
     (package / "__init__.py").write_text("from .nvml import *\n")
     answer = ask("nvml_devices", compiled(NVML, INIT=0), str(tmp_path))
     assert (answer["init"], answer["driver"], len(answer["gpus"])) == (0, "550.163.01", 3)
@@ -143,5 +143,5 @@ def test_a_package_that_keeps_nvml_in_a_module_of_its_own(compiled: Compile, tmp
 
 @pytest.mark.needs("c-compiler")
 def test_nvml_that_does_not_start(compiled: Compile) -> None:
-    answer = ask("nvml_devices", compiled(NVML, INIT=18), pynvml_folder() or "")
+    answer = ask("nvml_devices", compiled(NVML, INIT=18), find_pynvml() or "")
     assert answer == {"init": 18, "text": "Driver/library version mismatch"}

@@ -1,4 +1,4 @@
-"""What is installed of the driver: module file and signature, DKMS, packages, fabric manager."""
+"""The installed driver: module file and signature, DKMS, packages, fabric manager."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, Known, Source, Unknown, value_of
+from envcheck.model import Absent, Known, Source, Unknown, get_value
 from envcheck.probes.driver import (
     collect_driver,
     find_module_file,
-    parse_dpkg_status,
     parse_fabric_version,
     parse_make_log,
     parse_modules_dep,
@@ -20,7 +19,7 @@ from envcheck.probes.driver import (
     read_packages,
     read_signature,
 )
-from envcheck.probes.gpus import nvswitch_present, scan_pci
+from envcheck.probes.gpus import detect_nvswitch, scan_pci
 from tests.probes.gpu_machines import bare, pci
 
 KERNEL = "6.8.0-45-generic"
@@ -45,22 +44,22 @@ def test_modules_dep(line: str, path: str | None) -> None:
 
 
 def test_module_file() -> None:
-    assert value_of(find_module_file(bare({f"{ROOT}/modules.dep": DEP}))) == MODULE
+    assert get_value(find_module_file(bare({f"{ROOT}/modules.dep": DEP}))) == MODULE
     extra = f"{ROOT}/extra/nvidia/nvidia.ko.xz"
-    assert value_of(find_module_file(bare({f"{ROOT}/modules.dep": "", extra: "x"}))) == extra
-    assert value_of(find_module_file(bare({extra: "x", f"{ROOT}/updates/other.ko": "x"}))) == extra
+    assert get_value(find_module_file(bare({f"{ROOT}/modules.dep": "", extra: "x"}))) == extra
+    assert get_value(find_module_file(bare({extra: "x", f"{ROOT}/updates/other.ko": "x"}))) == extra
     assert isinstance(find_module_file(bare()), Absent)
     assert isinstance(find_module_file(bare({f"{ROOT}/modules.dep": {"error": "denied"}})), Unknown)
     assert isinstance(find_module_file(bare(system_facts={"kernel_release": ""})), Unknown)
 
 
 def signature(files: dict[str, Any], path: str = MODULE, **recording: Any) -> Any:
-    return read_signature(bare(files, **recording), Known(path, Source("file", path)), is_running=False)
+    return read_signature(bare(files, **recording), Known(path, Source("file", path)), is_loaded=False)
 
 
 def test_signature_by_trailer() -> None:
-    assert value_of(signature({MODULE: "code~Module signature appended~\n"})) is True
-    assert value_of(signature({MODULE: "code"})) is False
+    assert get_value(signature({MODULE: "code~Module signature appended~\n"})) is True
+    assert get_value(signature({MODULE: "code"})) is False
     assert isinstance(signature({MODULE: {"kind": "fifo"}}), Unknown)
 
 
@@ -69,19 +68,19 @@ def test_signature_of_a_compressed_module() -> None:
     argv = [MODINFO, "-F", "sig_id", path]
     assert isinstance(signature({path: "x"}, path), Unknown)
 
-    def asked(**entry: Any) -> Any:
+    def run_modinfo(**entry: Any) -> Any:
         return signature({path: "x", MODINFO: "x"}, path, commands=[{"argv": argv, **entry}])
 
-    assert value_of(asked(stdout="PKCS#7\n")) is True
-    assert value_of(asked(stdout="")) is False
-    assert isinstance(asked(returncode=1, stderr="modinfo: ERROR"), Unknown)
-    assert asked(unknown=["timeout", "2 s"]).why == "timeout"
+    assert get_value(run_modinfo(stdout="PKCS#7\n")) is True
+    assert get_value(run_modinfo(stdout="")) is False
+    assert isinstance(run_modinfo(returncode=1, stderr="modinfo: ERROR"), Unknown)
+    assert run_modinfo(unknown=["timeout", "2 s"]).why == "timeout"
 
 
-def test_signature_is_not_read_for_a_running_or_missing_module() -> None:
-    loaded = read_signature(bare(), Known(MODULE, Source("file", MODULE)), is_running=True)
+def test_the_signature_of_a_loaded_or_missing_module_is_not_read() -> None:
+    loaded = read_signature(bare(), Known(MODULE, Source("file", MODULE)), is_loaded=True)
     assert isinstance(loaded, Unknown)
-    assert isinstance(read_signature(bare(), Absent(), is_running=False), Absent)
+    assert isinstance(read_signature(bare(), Absent(), is_loaded=False), Absent)
 
 
 DKMS = "/var/lib/dkms/nvidia"
@@ -89,7 +88,7 @@ LOG = f"DKMS make.log for nvidia-550.163.01 for kernel {KERNEL} (x86_64)\nerror:
 
 
 def states(files: dict[str, Any], **recording: Any) -> list[tuple[str, str, str]]:
-    modules = value_of(read_dkms(bare(files, **recording))) or ()
+    modules = get_value(read_dkms(bare(files, **recording))) or ()
     return [(module.version, module.kernel_release, module.state) for module in modules]
 
 
@@ -139,8 +138,7 @@ Version: 535.1-1
 
 def test_packages() -> None:
     expected = {"libnvidia-compute-535": "535.261.03-0ubuntu0.22.04.1", "libcuda1": "535.1-1"}
-    assert parse_dpkg_status(STATUS) == expected
-    assert value_of(read_packages(bare({"/var/lib/dpkg/status": STATUS}))) == expected
+    assert get_value(read_packages(bare({"/var/lib/dpkg/status": STATUS}))) == expected
     assert isinstance(read_packages(bare({"/var/lib/dpkg/status": STATUS[:70]})), Absent)
     assert isinstance(read_packages(bare()), Absent)
     assert isinstance(read_packages(bare({"/var/lib/dpkg/status": {"error": "denied"}})), Unknown)
@@ -154,7 +152,7 @@ NONE = Absent()
 def test_nvswitch() -> None:
     def present(files: dict[str, Any]) -> bool | None:
         host = bare(files)
-        return value_of(nvswitch_present(host, scan_pci(host)))
+        return get_value(detect_nvswitch(host, scan_pci(host)))
 
     assert present(pci("0000:05:00.0", "0x1af1", "0x068000", "nvidia-nvswitch")) is True
     assert present(pci("0000:00:08.0", "0x0373", "0x068000", "forcedeth")) is False
@@ -162,7 +160,7 @@ def test_nvswitch() -> None:
     assert present({"/dev/nvidia-nvswitchctl": {"kind": "char"}, **pci()}) is False
 
 
-def test_fabric_manager_of_a_machine_without_nvswitch_is_not_looked_for() -> None:
+def test_the_fabric_manager_is_not_searched_without_nvswitch() -> None:
     facts = collect_driver(bare(pci()))
     assert isinstance(facts.fabric_manager_version, Absent)
     assert isinstance(facts.fabric_manager_running, Absent)
@@ -173,7 +171,7 @@ def test_fabric_manager_version() -> None:
         host = bare({FABRIC: "x"} if "commands" in recording else {}, **recording)
         names: Mapping[str, str] = {"nvidia-utils-535": "9", "nvidia-fabricmanager-535": "535.183.01-1"}
         packages = Known(names, Source("file", "x"))
-        return value_of(read_fabric_manager(host, SWITCH, packages)[0])
+        return get_value(read_fabric_manager(host, SWITCH, packages)[0])
 
     text = "Fabric Manager version is : 535.54.03\n"
     assert version(commands=[{"argv": [FABRIC, "--version"], "stdout": text}]) == "535.54.03"
@@ -188,16 +186,16 @@ def test_fabric_manager_running() -> None:
 
     pid = {"/var/run/nvidia-fabricmanager/nv-fabricmanager.pid": "812\n"}
     process = {"/proc/812/comm": "nv-fabricmanage\n"}
-    assert value_of(running({**pid, **process})) is True
-    assert value_of(running(process)) is True
+    assert get_value(running({**pid, **process})) is True
+    assert get_value(running(process)) is True
     stale = {**pid, "/proc/812/comm": "bash\n"}
-    assert value_of(running(stale)) is False
+    assert get_value(running(stale)) is False
     assert isinstance(running({**stale, "/.dockerenv": ""}), Unknown)
     assert isinstance(running(stale, environment={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}), Unknown)
     assert isinstance(running({"/proc": {"error": "denied"}}), Unknown)
-    assert value_of(running({"/var/run/nvidia-fabricmanager/nv-fabricmanager.pid": "rubbish"})) is False
+    assert get_value(running({"/var/run/nvidia-fabricmanager/nv-fabricmanager.pid": "rubbish"})) is False
 
 
-def test_running_is_unknown_where_nvswitch_is() -> None:
+def test_the_fabric_manager_is_unknown_where_nvswitch_is() -> None:
     unknown = Unknown("denied", "x")
     assert read_fabric_manager(bare(), unknown, NONE) == (unknown, unknown)

@@ -1,4 +1,4 @@
-"""The kernel side: version lines of both kinds of module, loaded modules, faults in /proc and /sys."""
+"""The kernel driver: version lines of both kinds of module, loaded modules, faults in /proc and /sys."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
-from envcheck.model import Absent, Known, Unknown, first_known, value_of
+from envcheck.model import Absent, Known, Unknown, choose_reading, get_value
 from envcheck.probes.driver import (
     parse_module_kind,
     parse_modules,
@@ -16,6 +15,7 @@ from envcheck.probes.driver import (
     read_device_nodes,
     read_kernel,
 )
+from tests.hosts.recorded_host import RecordedHost
 from tests.probes.gpu_machines import PROC_VERSION, bare, loaded
 
 OPEN = (
@@ -52,12 +52,12 @@ def test_modules() -> None:
     assert parse_modules(text) == ("nvidia_uvm", "nvidia")
 
 
-def test_procfs_stands_in_for_sysfs() -> None:
+def test_procfs_replaces_a_missing_sysfs() -> None:
     kernel = read_kernel(bare({"/proc/driver/nvidia/version": OPEN}))
-    assert value_of(kernel.version) == "580.95.05"
+    assert get_value(kernel.version) == "580.95.05"
     assert isinstance(kernel.version, Known)
     assert kernel.version.source.where == "/proc/driver/nvidia/version"
-    assert value_of(kernel.kind) == "open"
+    assert get_value(kernel.kind) == "open"
 
 
 @pytest.mark.parametrize(
@@ -73,19 +73,19 @@ def test_faults_in_the_version_file_are_reasons(entry: Any, reason: str) -> None
     version = read_kernel(bare({"/sys/module/nvidia/version": entry})).version
     assert isinstance(version, Unknown)
     assert version.why == reason
-    assert value_of(read_kernel(bare({**loaded(), "/sys/module/nvidia/version": entry})).version) == "550.163.01"
+    assert get_value(read_kernel(bare({**loaded(), "/sys/module/nvidia/version": entry})).version) == "550.163.01"
 
 
 def test_nouveau_built_in_or_as_a_module() -> None:
     built_in = {"/sys/module/nouveau/parameters/modeset": "1"}
-    assert value_of(read_kernel(bare(built_in)).nouveau_loaded) is True
+    assert get_value(read_kernel(bare(built_in)).nouveau_loaded) is True
     module = {"/proc/modules": "nouveau 2347008 1 - Live 0x0\n"}
-    assert value_of(read_kernel(bare(module)).nouveau_loaded) is True
+    assert get_value(read_kernel(bare(module)).nouveau_loaded) is True
 
 
 def test_modules_without_proc_modules() -> None:
     masked = RecordedHost({"folders": {"/sys/module": ["ext4"]}})
-    assert value_of(read_kernel(masked).uvm_loaded) is False
+    assert get_value(read_kernel(masked).uvm_loaded) is False
     assert isinstance(read_kernel(masked).version, Absent)
     denied = RecordedHost({"files": {"/sys/module": {"error": "denied"}}})
     assert isinstance(read_kernel(denied).uvm_loaded, Unknown)
@@ -101,12 +101,12 @@ def test_device_nodes() -> None:
         "/dev/nvidia-caps/nvidia-cap1": {"kind": "char", "mode": "cr--------"},
         "/dev/nvidiafb": {"kind": "char"},
     }
-    nodes = {node.path: node for node in value_of(read_device_nodes(bare(files))) or ()}
+    nodes = {node.path: node for node in get_value(read_device_nodes(bare(files))) or ()}
     assert set(nodes) == {f"/dev/nvidia{name}" for name in ("0", "1", "2", "3", "ctl", "-caps/nvidia-cap1")}
-    assert value_of(nodes["/dev/nvidia0"].accessible) is False
+    assert get_value(nodes["/dev/nvidia0"].accessible) is False
     assert nodes["/dev/nvidia0"].mode == "crw-rw---- 0:44"
-    assert value_of(nodes["/dev/nvidiactl"].accessible) is True
-    assert value_of(nodes["/dev/nvidia1"].accessible) is False
+    assert get_value(nodes["/dev/nvidiactl"].accessible) is True
+    assert get_value(nodes["/dev/nvidia1"].accessible) is False
     assert isinstance(nodes["/dev/nvidia2"].accessible, Unknown)
     assert isinstance(nodes["/dev/nvidia3"].accessible, Unknown)
 
@@ -117,7 +117,7 @@ def test_device_nodes_that_cannot_be_listed() -> None:
     assert isinstance(read_device_nodes(bare(caps)), Absent)
 
 
-def test_choice_prefers_known_then_unknown() -> None:
+def test_choose_reading_prefers_known_then_unknown() -> None:
     absent, unknown = Absent(("a",)), Unknown("failed", "b", ("b",))
-    assert first_known(absent, unknown) is unknown
-    assert first_known(absent, Absent(("a", "c"))) == Absent(("a", "c"))
+    assert choose_reading(absent, unknown) is unknown
+    assert choose_reading(absent, Absent(("a", "c"))) == Absent(("a", "c"))

@@ -6,8 +6,13 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, Known, Source, Unknown, value_of
-from envcheck.probes.driver_libraries import DriverLibraries, find_libraries, library_version, parse_library_name
+from envcheck.model import Absent, Known, Source, Unknown, get_value
+from envcheck.probes.driver_libraries import (
+    DriverLibraries,
+    find_driver_libraries,
+    parse_driver_library_name,
+    read_library_version,
+)
 from tests.probes.gpu_machines import LIBRARIES, bare, installed
 
 REAL = f"{LIBRARIES}/libcuda.so.550.163.01"
@@ -21,41 +26,41 @@ COMPAT_FILES = {
 
 def find(files: dict[str, Any], path: str = "", **recording: Any) -> DriverLibraries:
     environment = {"LD_LIBRARY_PATH": path} if path else {}
-    return find_libraries(bare(files, environment=environment, **recording))
+    return find_driver_libraries(bare(files, environment=environment, **recording))
 
 
 def test_default_folders() -> None:
     found = find(installed())
-    assert value_of(found.libcuda) == REAL
-    assert value_of(found.libcuda_unversioned) == REAL
-    assert value_of(found.nvml) == f"{LIBRARIES}/libnvidia-ml.so.550.163.01"
-    assert found.nvml_to_ask == found.nvml
+    assert get_value(found.libcuda) == REAL
+    assert get_value(found.libcuda_unversioned) == REAL
+    assert get_value(found.nvml) == f"{LIBRARIES}/libnvidia-ml.so.550.163.01"
+    assert found.nvml_to_query == found.nvml
     assert isinstance(found.libcuda_elsewhere, Absent)
-    assert found.any_there
+    assert found.is_any_found
 
 
-def test_the_cache_goes_before_the_default_folders() -> None:
+def test_the_cache_precedes_the_default_folders() -> None:
     other = "/opt/driver/libcuda.so.1"
     found = find({**installed(), other: "x"}, loader_cache={"libcuda.so.1": [other]})
-    assert value_of(found.libcuda) == other
-    assert value_of(found.libcuda_elsewhere) == (REAL,)
+    assert get_value(found.libcuda) == other
+    assert get_value(found.libcuda_elsewhere) == (REAL,)
     stale = find(installed(), loader_cache={"libcuda.so.1": ["/gone/libcuda.so.1"]})
-    assert value_of(stale.libcuda) == REAL
+    assert get_value(stale.libcuda) == REAL
 
 
-def test_compat_ahead_of_the_real_one() -> None:
+def test_compat_library_ahead_of_the_driver() -> None:
     found = find({**installed(), **COMPAT_FILES}, "/nowhere:/usr/local/cuda/compat:")
-    assert value_of(found.libcuda) == COMPAT
+    assert get_value(found.libcuda) == COMPAT
     assert isinstance(found.libcuda, Known)
     assert found.libcuda.source.where == "/usr/local/cuda/compat/libcuda.so.1"
-    assert value_of(library_version(found.libcuda)) == "560.35.05"
-    assert value_of(found.libcuda_elsewhere) == (REAL,)
+    assert get_value(read_library_version(found.libcuda)) == "560.35.05"
+    assert get_value(found.libcuda_elsewhere) == (REAL,)
 
 
-def test_compat_and_stub_that_nobody_loads() -> None:
+def test_unused_compat_and_stub_libraries() -> None:
     stub = "/usr/local/cuda-12.6/lib64/stubs/libcuda.so"
     found = find({**installed(), **COMPAT_FILES, stub: "x"})
-    assert value_of(found.libcuda) == REAL
+    assert get_value(found.libcuda) == REAL
     assert isinstance(found.libcuda_elsewhere, Known)
     assert set(found.libcuda_elsewhere.value) == {COMPAT, stub}
 
@@ -64,43 +69,43 @@ def test_a_stub_folder_on_the_path() -> None:
     stub = "/usr/local/cuda-12.6/lib64/stubs/libcuda.so"
     found = find({stub: "x"}, "/usr/local/cuda-12.6/lib64/stubs")
     assert isinstance(found.libcuda, Absent)
-    assert value_of(found.libcuda_unversioned) == stub
+    assert get_value(found.libcuda_unversioned) == stub
 
 
-def test_wsl_off_the_path_and_on_it() -> None:
+def test_wsl_libraries_off_and_on_the_path() -> None:
     files = {"/usr/lib/wsl/lib/libcuda.so.1": "x", "/usr/lib/wsl/lib/libnvidia-ml.so.1": "x"}
     off = find(files)
     assert isinstance(off.libcuda, Absent)
     assert isinstance(off.nvml, Absent)
-    assert value_of(off.nvml_to_ask) == "/usr/lib/wsl/lib/libnvidia-ml.so.1"
-    assert off.any_there
+    assert get_value(off.nvml_to_query) == "/usr/lib/wsl/lib/libnvidia-ml.so.1"
+    assert off.is_any_found
     on = find(files, "/usr/lib/wsl/lib")
-    assert value_of(on.libcuda) == "/usr/lib/wsl/lib/libcuda.so.1"
+    assert get_value(on.libcuda) == "/usr/lib/wsl/lib/libcuda.so.1"
     assert isinstance(on.libcuda_elsewhere, Absent)
 
 
-def test_the_loader_passes_over_32_bit_and_stops_at_garbage() -> None:
+def test_the_loader_skips_32_bit_libraries_and_stops_at_garbage() -> None:
     thirty_two = {**installed(), "/opt/a/libcuda.so.1": "\x7fELF\x01rest"}
-    assert value_of(find(thirty_two, "/opt/a").libcuda) == REAL
+    assert get_value(find(thirty_two, "/opt/a").libcuda) == REAL
     garbage = {**installed(), "/opt/a/libcuda.so.1": "not a library"}
-    assert value_of(find(garbage, "/opt/a").libcuda) == "/opt/a/libcuda.so.1"
+    assert get_value(find(garbage, "/opt/a").libcuda) == "/opt/a/libcuda.so.1"
 
 
 @pytest.mark.parametrize("entry", [{"kind": "fifo"}, {"error": "denied"}, {"link": "libcuda.so.1"}, {"link": "gone"}])
-def test_what_cannot_be_loaded_is_passed_over(entry: Any) -> None:
-    assert value_of(find({**installed(), "/opt/a/libcuda.so.1": entry}, "/opt/a").libcuda) == REAL
+def test_unloadable_files_are_skipped(entry: Any) -> None:
+    assert get_value(find({**installed(), "/opt/a/libcuda.so.1": entry}, "/opt/a").libcuda) == REAL
 
 
-def test_an_unreadable_cache_forbids_claiming_absence() -> None:
+def test_an_unreadable_cache_makes_the_library_unknown() -> None:
     found = find({}, loader_cache={"unknown": ["unparsable", "not a cache"]})
     assert isinstance(found.libcuda, Unknown)
     assert found.libcuda.why == "unparsable"
-    assert value_of(find(installed(), loader_cache={"unknown": ["denied", "x"]}).libcuda) == REAL
+    assert get_value(find(installed(), loader_cache={"unknown": ["denied", "x"]}).libcuda) == REAL
 
 
 def test_ten_thousand_entries() -> None:
     path = ":".join(f"/n/{number}" for number in range(10_000)) + ":/opt/a"
-    assert value_of(find({"/opt/a/libcuda.so.1": "x"}, path).libcuda) == "/opt/a/libcuda.so.1"
+    assert get_value(find({"/opt/a/libcuda.so.1": "x"}, path).libcuda) == "/opt/a/libcuda.so.1"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +119,7 @@ def test_ten_thousand_entries() -> None:
     ],
 )
 def test_versions_come_from_real_names(name: str, version: str | None) -> None:
-    assert parse_library_name(f"/usr/lib/{name}") == version
-    fact = library_version(Known(f"/usr/lib/{name}", Source("file", "x")))
-    assert value_of(fact) == version
+    assert parse_driver_library_name(f"/usr/lib/{name}") == version
+    fact = read_library_version(Known(f"/usr/lib/{name}", Source("file", "x")))
+    assert get_value(fact) == version
     assert isinstance(fact, (Known, Absent))

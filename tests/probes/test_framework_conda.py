@@ -1,12 +1,12 @@
-"""Frameworks in conda environments and in several places at once; all machines here are composed."""
+"""Frameworks in conda environments and in several places at once; all machines are fake."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, PythonFacts
 from envcheck.probes.python import PythonSelection, collect_python
+from tests.hosts.recorded_host import RecordedHost
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import BUILDS
 
@@ -73,7 +73,7 @@ def test_conda_s_build_string_decides_where_a_release_has_no_build_info() -> Non
             assert known(found.cuda_build) is is_cuda
 
 
-def test_cudnn_of_conda_s_pytorch_comes_from_its_build_string() -> None:
+def test_the_cudnn_of_conda_s_pytorch_is_in_its_build_string() -> None:
     files = {
         f"{SITE}/torch/version.py": "__version__ = '2.1.0'\ncuda = '12.1'\n",
         f"{SITE}/torch/lib/libtorch_cuda.so": "",
@@ -85,7 +85,7 @@ def test_cudnn_of_conda_s_pytorch_comes_from_its_build_string() -> None:
     assert known(build.libraries) == ()
 
 
-def test_the_user_s_copy_comes_first_and_shadows_the_environment_s() -> None:
+def test_the_user_s_copy_shadows_that_of_the_environment() -> None:
     info = "tensorflow/python/platform/build_info.py"
     files = {f"{SITE}/{info}": CUDA_INFO, f"{USER}/{info}": CPU_INFO, f"{USER}/tensorflow/__init__.py": ""}
     distributions = [
@@ -99,7 +99,7 @@ def test_the_user_s_copy_comes_first_and_shadows_the_environment_s() -> None:
     assert isinstance(inspect(distributions, files).duplicate_owners, Absent)
 
 
-def test_older_jaxlib_carries_cuda_in_its_own_version() -> None:
+def test_an_older_jaxlib_has_cuda_in_its_version() -> None:
     path = f"{SITE}/jaxlib/xla_extension.so"
     distributions = [entry("jax", "0.4.13"), entry("jaxlib", "0.4.13+cuda12.cudnn89")]
     (build,) = known(inspect(distributions, {path: ""}, elf={path: {}}).frameworks)
@@ -107,7 +107,7 @@ def test_older_jaxlib_carries_cuda_in_its_own_version() -> None:
     assert "libcudnn.so.8" in [each.soname for each in known(build.libraries)]
 
 
-def test_conda_s_libstdcxx_is_the_one_its_interpreter_loads() -> None:
+def test_conda_s_interpreter_loads_conda_s_libstdcxx() -> None:
     files = {
         "/c/lib/libstdc++.so.6": {"link": "libstdc++.so.6.0.33"},
         "/c/lib/libstdc++.so.6.0.33": "",

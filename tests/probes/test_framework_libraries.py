@@ -1,4 +1,4 @@
-"""Would the loader find what a build loads? Held against what the real loader does with stand-in libraries."""
+"""Where the loader finds the libraries of a build, compared with the real loader and fake libraries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from envcheck.actions.activation import launcher_path, write_launcher
 from envcheck.host.local import LocalHost
-from envcheck.model import Absent, FrameworkBuild, Known, LibraryLookup, value_of
+from envcheck.model import Absent, FrameworkBuild, Known, LibraryLookup, get_value
 from envcheck.model.plans import Environment
 from envcheck.plan.steps import folder_words
 from envcheck.probes.python import PythonSelection, collect_python
@@ -32,7 +32,7 @@ def lookups(venv: Path) -> dict[str, LibraryLookup]:
 
 
 def really_opened(opener: Path, soname: str) -> str:
-    """Let the stand-in open a library, in a process of its own; empty when the loader finds none."""
+    """Let the fake framework open a library in its own process; empty where the loader finds none."""
     script = (
         "import ctypes, os, sys; f = ctypes.CDLL(sys.argv[1]).opened; f.restype = ctypes.c_char_p;"
         "p = f(sys.argv[2].encode()).decode(); print(os.path.realpath(p) if p else '')"
@@ -46,7 +46,7 @@ NEW, OLD = "-Wl,--enable-new-dtags", "-Wl,--disable-new-dtags"
 
 
 @pytest.mark.parametrize(
-    ("flags", "told", "via"),
+    ("flags", "in_library_path", "via"),
     [
         ((RPATH, NEW), False, "runpath"),
         ((RPATH, NEW), True, "LD_LIBRARY_PATH"),
@@ -55,17 +55,17 @@ NEW, OLD = "-Wl,--enable-new-dtags", "-Wl,--disable-new-dtags"
         ((), False, ""),
     ],
 )
-def test_the_lookup_is_what_the_loader_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], told: bool, via: str
+def test_the_lookup_matches_the_real_loader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], in_library_path: bool, via: str
 ) -> None:
     site = make_venv(tmp_path / "v")
     opener = tensorflow(site, "2.21.0", *flags)
     wheel = cuda_library(site / "nvidia/cuda_runtime/lib", CUDART)
     other = cuda_library(tmp_path / "cuda/lib64", CUDART, real="libcudart.so.12.2.140")
     metadata(site, "nvidia-cuda-runtime-cu12", "12.9.79", record=f"nvidia/cuda_runtime/lib/{CUDART},,\n")
-    monkeypatch.setenv("LD_LIBRARY_PATH", f"/gone:{tmp_path}/cuda/lib64" if told else "")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/gone:{tmp_path}/cuda/lib64" if in_library_path else "")
     found = lookups(tmp_path / "v")[CUDART]
-    assert (value_of(found.found) or "") == really_opened(opener, CUDART)
+    assert (get_value(found.found) or "") == really_opened(opener, CUDART)
     assert (found.via, found.mandatory) == (via, True)
     if via == "LD_LIBRARY_PATH":
         assert (known(found.found), known(found.version)) == (str(other), "12.2.140")
@@ -77,16 +77,16 @@ def test_the_lookup_is_what_the_loader_does(
         assert found.elsewhere == (str(wheel),)
 
 
-def test_what_the_activation_leads_to_is_found_once_activated(tmp_path: Path) -> None:
+def test_activated_folders_are_searched_after_activation(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     tensorflow(site, "2.21.0")
     wheel = cuda_library(site / "nvidia/cuda_runtime/lib", CUDART)
     below = site.relative_to(tmp_path / "v")
-    made = Environment(
+    environment = Environment(
         str(tmp_path / "v"), "pip", "3.12", "linux_x86_64", library_folders=(f"{below}/nvidia/*/lib", "lib")
     )
-    launcher = Path(launcher_path(made.folder))
-    launcher.write_text("\n".join(write_launcher(made.folder, folder_words(made)).lines))
+    launcher = Path(launcher_path(environment.folder))
+    launcher.write_text("\n".join(write_launcher(environment.folder, folder_words(environment)).lines))
     found = lookups(tmp_path / "v")[CUDART]
     assert (known(found.found), found.via, found.elsewhere) == (str(wheel), "activation", ())
     launcher.write_text(f"add /elsewhere {wheel.parent}\n")
@@ -95,7 +95,7 @@ def test_what_the_activation_leads_to_is_found_once_activated(tmp_path: Path) ->
     assert isinstance(lookups(tmp_path / "v")[CUDART].found, Absent)
 
 
-def test_what_a_found_library_needs_is_looked_up_too(tmp_path: Path) -> None:
+def test_dependencies_of_found_libraries_are_searched(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     tensorflow(site, "2.21.0", "-Wl,-rpath,$ORIGIN/../nvidia/cusparse/lib")
     jit = cuda_library(site / "nvidia/nvjitlink/lib", "libnvJitLink.so.12")
@@ -107,7 +107,7 @@ def test_what_a_found_library_needs_is_looked_up_too(tmp_path: Path) -> None:
     assert missing.elsewhere == (str(jit),)
 
 
-def test_a_toolkit_off_the_loader_s_path_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_toolkit_off_the_loader_s_path_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = make_venv(tmp_path / "v")
     tensorflow(site, "2.10.1")
     copy = cuda_library(tmp_path / "cuda/lib64", "libcudart.so.11.0")
@@ -117,7 +117,7 @@ def test_a_toolkit_off_the_loader_s_path_is_named(tmp_path: Path, monkeypatch: p
     assert str(copy) in found.elsewhere
 
 
-def test_torch_opens_the_copies_in_wheels_itself_when_the_loader_fails(tmp_path: Path) -> None:
+def test_torch_opens_copies_in_wheels_where_the_loader_fails(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     cudart = cuda_library(site / "nvidia/cuda_runtime/lib", CUDART)
     cudnn = cuda_library(tmp_path / "elsewhere", CUDNN)
@@ -133,7 +133,7 @@ def test_torch_opens_the_copies_in_wheels_itself_when_the_loader_fails(tmp_path:
     assert unknown(build.compute_capabilities).why == "failed"
 
 
-def test_a_release_that_links_cuda_names_it_by_what_it_links(tmp_path: Path) -> None:
+def test_the_cuda_version_follows_from_linked_libraries(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     tensorflow(site, "1.13.2", dist="tensorflow-gpu").unlink()
     cudart = cuda_library(tmp_path / "cuda", "libcudart.so.10.0")
@@ -154,8 +154,8 @@ def test_a_jax_plugin_prefers_the_wheels(tmp_path: Path, monkeypatch: pytest.Mon
     metadata(site, "jax-cuda13-plugin", "0.11.2", requires=need)
     metadata(site, "jax-cuda13-pjrt", "0.11.2")
     wheel = cuda_library(site / "nvidia/cudnn/lib", CUDNN)
-    cuda_library(tmp_path / "told", CUDNN)
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "told"))
+    cuda_library(tmp_path / "library-path", CUDNN)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "library-path"))
     (build,) = builds(tmp_path / "v")
     found = {each.soname: each for each in known(build.libraries)}[CUDNN]
     assert (build.distribution, known(build.cuda_version), known(build.cudnn_version)) == (
@@ -165,7 +165,7 @@ def test_a_jax_plugin_prefers_the_wheels(tmp_path: Path, monkeypatch: pytest.Mon
     assert isinstance(build.cuda_build, Known)
 
 
-def test_a_build_whose_files_are_gone_is_unknown(tmp_path: Path) -> None:
+def test_a_build_without_its_files_is_unknown(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     metadata(site, "tensorflow", "2.20.0", "tensorflow")
     metadata(site, "torch", "2.7.0", "torch")

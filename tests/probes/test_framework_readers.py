@@ -1,4 +1,4 @@
-"""Reading what frameworks say of their own builds; the files are members of published wheels."""
+"""Build information of frameworks; the files are members of published wheels."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def test_torch_version_file(name: str, version: str, cuda: str | None) -> None:
     assert (names["__version__"], names["cuda"]) == (version, cuda)
 
 
-def test_source_is_never_run(tmp_path: Path) -> None:
+def test_build_info_source_is_never_run(tmp_path: Path) -> None:
     evil = f"import os\nos.mkdir({str(tmp_path / 'ran')!r})\nx = os.mkdir({str(tmp_path / 'ran')!r})\ny = 1\n"
     assert literals(evil)["y"] == 1
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("bad", ["", "(", "build_info = f(x)", "build_info = 3", "build_info = [1, 2]", "\x00"])
-def test_what_is_not_a_build_info_tells_nothing(bad: str) -> None:
+def test_other_files_have_no_build_info(bad: str) -> None:
     assert "is_cuda_build" not in parse_build_info(bad)
     assert "cuda" not in parse_version_file(bad)
 

@@ -1,4 +1,4 @@
-"""GPUs: found with and without a driver, joined across readings, and when their absence may be claimed."""
+"""GPUs: found with and without a driver, combined from several readings, and when they are absent."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
-from envcheck.model import Absent, Gpu, Known, Unknown, value_of
+from envcheck.model import Absent, Gpu, Known, Unknown, get_value
 from envcheck.probes.gpus import collect_gpus, parse_information
-from envcheck.probes.nvml import normal_pci_address
+from envcheck.probes.nvml import normalize_pci_address
+from tests.hosts.recorded_host import RecordedHost
 from tests.probes.gpu_machines import A100, bare, healthy, installed, nvml_answer, nvml_gpu, pci
 
 INFORMATION = "Model: \t\t {model}\nIRQ:   \t\t 151\nGPU UUID: \t {uuid}\nVideo BIOS: \t ??.??.??.??.??\n"
@@ -25,64 +25,64 @@ def refused(code: int, text: str = "refused") -> dict[str, Any]:
     return {"script": "nvml_devices", "result": {"init": code, "text": text}}
 
 
-def test_named_with_no_driver_at_all() -> None:
+def test_gpus_have_names_without_a_driver() -> None:
     (gpu,) = found(bare(pci(device="0x2684", kind="0x030000", driver="")))
-    assert value_of(gpu.name) == "NVIDIA GeForce RTX 4090"
-    assert value_of(gpu.compute_capability) == "8.9"
-    assert value_of(gpu.pci_address) == A100
+    assert get_value(gpu.name) == "NVIDIA GeForce RTX 4090"
+    assert get_value(gpu.compute_capability) == "8.9"
+    assert get_value(gpu.pci_address) == A100
     assert isinstance(gpu.kernel_driver, Absent)
     assert isinstance(gpu.memory_bytes, Unknown)
 
 
 @pytest.mark.parametrize("driver", ["nouveau", "vfio-pci"])
-def test_the_driver_bound_to_it(driver: str) -> None:
+def test_the_bound_kernel_driver(driver: str) -> None:
     (gpu,) = found(bare(pci(driver=driver)))
-    assert value_of(gpu.kernel_driver) == driver
+    assert get_value(gpu.kernel_driver) == driver
 
 
-def test_other_nvidia_devices_are_no_gpus() -> None:
+def test_other_nvidia_devices_are_not_gpus() -> None:
     files = {**pci("0000:01:00.1", kind="0x040300"), **pci("0000:02:00.0", kind="0x068000")}
     intel = {"/sys/bus/pci/devices/0000:00:02.0/vendor": "0x8086\n"}
     assert isinstance(collect_gpus(bare({**files, **intel})), Absent)
 
 
-def test_nvml_joins_pci_by_address() -> None:
+def test_nvml_and_pci_match_by_address() -> None:
     (gpu,) = found(healthy())
-    assert value_of(gpu.nvml_index) == 0
-    assert value_of(gpu.uuid) == "GPU-0"
-    assert value_of(gpu.kernel_driver) == "nvidia"
+    assert get_value(gpu.nvml_index) == 0
+    assert get_value(gpu.uuid) == "GPU-0"
+    assert get_value(gpu.kernel_driver) == "nvidia"
 
 
-def test_what_nvml_refuses_comes_from_pci() -> None:
+def test_values_that_nvml_refuses_come_from_pci() -> None:
     error = {"error": 999, "text": "Unknown Error"}
     answer = nvml_answer(nvml_gpu(name=error, compute_capability=error, memory_bytes=error))
     (gpu,) = found(bare({**pci(), **installed()}, answers=[answer]))
-    assert value_of(gpu.compute_capability) == "8.0"
-    assert "A100" in (value_of(gpu.name) or "")
+    assert get_value(gpu.compute_capability) == "8.0"
+    assert "A100" in (get_value(gpu.name) or "")
     assert isinstance(gpu.memory_bytes, Unknown)
 
 
-def test_joined_by_uuid_where_nvml_tells_no_address() -> None:
+def test_nvml_and_pci_match_by_uuid_without_an_address() -> None:
     information = INFORMATION.format(model="NVIDIA A100-SXM4-40GB", uuid="GPU-0")
     path = f"/proc/driver/nvidia/gpus/{A100}/information"
     error = {"error": 999, "text": "Unknown Error"}
     answer = nvml_answer(nvml_gpu(pci_address=error))
     (gpu,) = found(bare({**pci(), **installed(), path: information}, answers=[answer]))
-    assert value_of(gpu.pci_address) == A100
-    assert value_of(gpu.nvml_index) == 0
+    assert get_value(gpu.pci_address) == A100
+    assert get_value(gpu.nvml_index) == 0
 
 
-def test_order_is_nvmls_and_hidden_gpus_come_last() -> None:
+def test_gpus_have_the_order_of_nvml_and_hidden_ones_follow() -> None:
     files = {**pci("0000:07:00.0"), **pci("0000:08:00.0"), **pci("0000:03:00.0", driver="vfio-pci")}
     answer = nvml_answer(nvml_gpu(1), nvml_gpu(0))
     gpus = found(bare({**files, **installed()}, answers=[answer]))
-    assert [value_of(gpu.pci_address) for gpu in gpus] == ["0000:07:00.0", "0000:08:00.0", "0000:03:00.0"]
+    assert [get_value(gpu.pci_address) for gpu in gpus] == ["0000:07:00.0", "0000:08:00.0", "0000:03:00.0"]
     assert isinstance(gpus[2].nvml_index, Absent)
     assert isinstance(gpus[2].uuid, Unknown)
     assert "does not list" in gpus[2].uuid.detail
 
 
-def test_nvml_that_fails_gives_its_reason() -> None:
+def test_a_failed_nvml_is_the_reason_of_unknown_facts() -> None:
     (gpu,) = found(bare({**pci(), **installed()}, answers=[refused(18, "Driver/library version mismatch")]))
     assert isinstance(gpu.nvml_index, Unknown)
     assert "mismatch" in gpu.nvml_index.detail
@@ -90,12 +90,12 @@ def test_nvml_that_fails_gives_its_reason() -> None:
 
 def test_names_from_the_kernel_driver() -> None:
     path = f"/proc/driver/nvidia/gpus/{A100}/information"
-    told = INFORMATION.format(model="NVIDIA A100-PG509-200", uuid="GPU-5a")
-    (gpu,) = found(bare({**pci(), path: told}))
-    assert (value_of(gpu.name), value_of(gpu.uuid)) == ("NVIDIA A100-PG509-200", "GPU-5a")
-    untold = INFORMATION.format(model="Unknown", uuid="GPU-????????-????")
-    (gpu,) = found(bare({**pci(), path: untold}))
-    assert "A100" in (value_of(gpu.name) or "")
+    information = INFORMATION.format(model="NVIDIA A100-PG509-200", uuid="GPU-5a")
+    (gpu,) = found(bare({**pci(), path: information}))
+    assert (get_value(gpu.name), get_value(gpu.uuid)) == ("NVIDIA A100-PG509-200", "GPU-5a")
+    unknown = INFORMATION.format(model="Unknown", uuid="GPU-????????-????")
+    (gpu,) = found(bare({**pci(), path: unknown}))
+    assert "A100" in (get_value(gpu.name) or "")
     assert isinstance(gpu.uuid, Unknown)
 
 
@@ -104,7 +104,7 @@ def test_information_lines() -> None:
     assert lines == {"Model": "NVIDIA GeForce RTX 3090", "Bus Location": "0000:01:00.0"}
 
 
-def test_a_machine_without_any() -> None:
+def test_a_machine_without_gpus() -> None:
     gpus = collect_gpus(bare())
     assert isinstance(gpus, Absent)
     assert "/sys/bus/pci/devices" in gpus.tried
@@ -116,7 +116,7 @@ def test_a_driver_without_gpu() -> None:
     assert isinstance(collect_gpus(bare(installed(), answers=[nvml_answer()])), Absent)
 
 
-def test_nvml_that_cannot_tell_forbids_claiming_absence() -> None:
+def test_a_failed_nvml_makes_gpus_unknown() -> None:
     gpus = collect_gpus(bare(installed(), answers=[{"script": "nvml_devices", "unknown": ["timeout", "3 s"]}]))
     assert isinstance(gpus, Unknown)
     assert gpus.why == "timeout"
@@ -129,7 +129,7 @@ def test_denied_sysfs_is_unknown(path: str) -> None:
     assert gpus.why == "denied"
 
 
-def test_hidden_sysfs_is_unknown_but_a_machine_may_lack_pci() -> None:
+def test_hidden_sysfs_is_unknown_but_a_missing_pci_bus_is_not() -> None:
     hidden = RecordedHost({"files": {"/proc/modules": ""}})
     assert isinstance(collect_gpus(hidden), Unknown)
     boardless = RecordedHost({"folders": {"/sys/bus": ["usb"], "/sys/module": []}})
@@ -156,27 +156,27 @@ WSL_TABLE = (
 )
 
 
-def test_wsl_takes_gpus_from_nvml() -> None:
+def test_wsl_reads_gpus_from_nvml() -> None:
     (gpu,) = found(bare({**DXG, **WSL_LIBRARY}, answers=[nvml_answer(nvml_gpu())]))
-    assert value_of(gpu.compute_capability) == "8.0"
+    assert get_value(gpu.compute_capability) == "8.0"
     assert isinstance(gpu.kernel_driver, Unknown)
 
 
-def test_wsl_takes_gpus_from_nvidia_smi_and_names_their_capability() -> None:
+def test_wsl_reads_gpus_from_nvidia_smi_with_capability() -> None:
     (gpu,) = found(bare({**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "stdout": WSL_TABLE}]))
-    assert value_of(gpu.name) == "NVIDIA GeForce RTX 4090"
-    assert value_of(gpu.compute_capability) == "8.9"
-    assert value_of(gpu.pci_address) == "0000:01:00.0"
+    assert get_value(gpu.name) == "NVIDIA GeForce RTX 4090"
+    assert get_value(gpu.compute_capability) == "8.9"
+    assert get_value(gpu.pci_address) == "0000:01:00.0"
 
 
-def test_wsl_nvidia_smi_that_cannot_tell() -> None:
+def test_wsl_with_a_failing_nvidia_smi() -> None:
     hanging = bare({**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "unknown": ["timeout", "2 s"]}])
     gpus = collect_gpus(hanging)
     assert isinstance(gpus, Unknown)
     assert gpus.why == "timeout"
 
 
-def test_a_broken_nvidia_smi_does_not_hide_that_there_is_no_gpu() -> None:
+def test_a_broken_nvidia_smi_does_not_make_gpus_unknown() -> None:
     place = "/usr/bin/nvidia-smi"
     hanging = bare({place: "binary"}, commands=[{"argv": [place], "unknown": ["timeout", "2 s"]}])
     assert isinstance(collect_gpus(hanging), Absent)
@@ -186,11 +186,11 @@ def test_an_ambiguous_or_unknown_product_name_gives_no_capability() -> None:
     for name in ("NVIDIA GeForce GT 730", "NVIDIA Nonesuch 9000"):
         table = WSL_TABLE.replace("NVIDIA GeForce RTX 4090", name)
         (gpu,) = found(bare({**DXG, SMI: "binary"}, commands=[{"argv": [SMI], "stdout": table}]))
-        assert value_of(gpu.name) == name
+        assert get_value(gpu.name) == name
         assert isinstance(gpu.compute_capability, Unknown)
 
 
-def test_wsl_where_nobody_answers_is_unknown_not_absent() -> None:
+def test_wsl_without_answers_is_unknown_not_absent() -> None:
     gpus = collect_gpus(bare(DXG))
     assert isinstance(gpus, Unknown)
     assert gpus.why == "failed"
@@ -212,24 +212,24 @@ PCI_IDS = """\
 """
 
 
-def test_ids_newer_than_the_table_are_named_by_the_system() -> None:
+def test_ids_newer_than_the_table_are_found_in_pci_ids() -> None:
     ids = {"/usr/share/misc/pci.ids": PCI_IDS}
     (gpu,) = found(bare({**pci(device="0x2fff"), **ids}))
-    assert value_of(gpu.name) == "NVIDIA GeForce RTX 9999"
+    assert get_value(gpu.name) == "NVIDIA GeForce RTX 9999"
     assert isinstance(gpu.compute_capability, Unknown)
     assert "10de:2fff" in gpu.compute_capability.detail
     (chip,) = found(bare({**pci(device="0x2ffe"), **ids}))
-    assert value_of(chip.name) == "NVIDIA GX998"
-    (nobody,) = found(bare({**pci(device="0x2ffd"), **ids}))
-    assert isinstance(nobody.name, Unknown)
+    assert get_value(chip.name) == "NVIDIA GX998"
+    (unnamed,) = found(bare({**pci(device="0x2ffd"), **ids}))
+    assert isinstance(unnamed.name, Unknown)
     (last,) = found(bare({**pci(device="0x2ffe"), "/usr/share/misc/pci.ids": "\n10de  N\n\t2ffe  GX998\n"}))
-    assert value_of(last.name) == "NVIDIA GX998"
+    assert get_value(last.name) == "NVIDIA GX998"
 
 
 @pytest.mark.parametrize("text", ["00000000:07:00.0", "0000:07:00.0", "07:00.0", " 0000:07:00.0\n"])
-def test_addresses_are_spelled_one_way(text: str) -> None:
-    assert normal_pci_address(text) == A100
+def test_addresses_are_normalized(text: str) -> None:
+    assert normalize_pci_address(text) == A100
 
 
-def test_large_pci_domains_stay() -> None:
-    assert normal_pci_address("00010000:3B:00.0") == "10000:3b:00.0"
+def test_large_pci_domains_are_kept() -> None:
+    assert normalize_pci_address("00010000:3B:00.0") == "10000:3b:00.0"

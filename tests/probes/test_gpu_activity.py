@@ -1,10 +1,10 @@
-"""What GPUs do now: NVML's answers as facts, and the GPUs PCI shows where NVML does not answer."""
+"""What GPUs do now: NVML's answers as facts, and the GPUs on PCI where NVML does not answer."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from envcheck.model import Absent, Known, Source, Unknown, value_of
+from envcheck.model import Absent, Known, Source, Unknown, get_value
 from envcheck.probes.activity import parse_activity, read_activity
 from tests.probes.gpu_machines import bare, nvml_answer, nvml_gpu, pci
 
@@ -31,18 +31,18 @@ def activity(**changes: Any) -> Any:
 
 def test_a_busy_gpu() -> None:
     found = activity()
-    told = (found.minor, found.utilization_percent, found.temperature_celsius, found.power_watts)
-    assert [value_of(fact) for fact in told] == [0, 97, 61, 71.25]
-    assert value_of(found.power_limit_watts) == 72.0
+    facts = (found.minor, found.utilization_percent, found.temperature_celsius, found.power_watts)
+    assert [get_value(fact) for fact in facts] == [0, 97, 61, 71.25]
+    assert get_value(found.power_limit_watts) == 72.0
     assert isinstance(found.instances, Absent)
     assert found.power_watts.source.where == f"NVML ({LIBRARY}), GPU 0"
-    assert value_of(found.gpu.compute_capability) == "8.0"
+    assert get_value(found.gpu.compute_capability) == "8.0"
 
 
 def test_instances_have_their_own_memory() -> None:
-    told = {"uuid": "MIG-1", "name": "1g.5gb", "memory_bytes": 5 << 30, "memory_used_bytes": NO_MIG}
-    (instance,) = activity(instances=[told]).instances.value
-    assert value_of(instance.memory_bytes) == 5 << 30
+    found = {"uuid": "MIG-1", "name": "1g.5gb", "memory_bytes": 5 << 30, "memory_used_bytes": NO_MIG}
+    (instance,) = activity(instances=[found]).instances.value
+    assert get_value(instance.memory_bytes) == 5 << 30
     assert isinstance(instance.memory_used_bytes, Absent)
 
 
@@ -58,7 +58,7 @@ def test_a_lost_gpu_and_nonsense_are_unknown() -> None:
     ] * 3
 
 
-def test_without_nvml_the_gpus_of_pci_are_named() -> None:
+def test_without_nvml_the_gpus_on_pci_are_listed() -> None:
     host = bare({LIBRARY: "x"}, answers=[{"script": "nvml_devices", "unknown": ["timeout", "3 s"]}])
     reading = read_activity(host, FOUND, 3.0)
     assert isinstance(reading.driver, Unknown)
@@ -66,7 +66,7 @@ def test_without_nvml_the_gpus_of_pci_are_named() -> None:
     shown = bare({**pci(), f"{PROC}/information": "Model: \t NVIDIA L4\nDevice Minor: \t 3\n"})
     gpus = read_activity(shown, Absent(("libnvidia-ml.so.1",)), 3.0).gpus
     assert isinstance(gpus, Known)
-    assert value_of(gpus.value[0].minor) == 3
+    assert get_value(gpus.value[0].minor) == 3
     assert isinstance(gpus.value[0].power_watts, Unknown)
     unread = read_activity(bare({**pci(), f"{PROC}/information": "Model: x\n"}), Absent(()), 3.0).gpus
     assert isinstance(unread, Known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envcheck.host.data_files import load_data
-from envcheck.model import Absent, Known, Unknown, value_of
+from envcheck.model import Absent, Known, Unknown, get_value
 from envcheck.probes.gpus import JetsonTable, collect_gpus, parse_compatible, parse_model
 from tests.probes.gpu_machines import bare, installed, nvml_answer, nvml_gpu
 
@@ -30,7 +30,7 @@ TABLE = load_data("jetson", JetsonTable)
 def test_models(model: str, capability: str) -> None:
     gpus = collect_gpus(bare({"/proc/device-tree/model": model}))
     assert isinstance(gpus, Known)
-    assert value_of(gpus.value[0].compute_capability) == capability
+    assert get_value(gpus.value[0].compute_capability) == capability
     assert isinstance(gpus.value[0].pci_address, Absent)
 
 
@@ -46,18 +46,18 @@ def test_nvml_and_device_tree_describe_one_gpu() -> None:
     gpus = collect_gpus(bare({**ORIN, **installed()}, answers=[answer]))
     assert isinstance(gpus, Known)
     (gpu,) = gpus.value
-    assert value_of(gpu.name) == "Orin (nvgpu)"
-    assert value_of(gpu.compute_capability) == "8.7"
-    assert value_of(gpu.nvml_index) == 0
+    assert get_value(gpu.name) == "Orin (nvgpu)"
+    assert get_value(gpu.compute_capability) == "8.7"
+    assert get_value(gpu.nvml_index) == 0
 
 
-def test_a_release_file_alone_proves_a_jetson_of_unknown_chip() -> None:
+def test_a_release_file_proves_a_jetson_of_unknown_chip() -> None:
     gpus = collect_gpus(bare({"/etc/nv_tegra_release": "# R35 (release), REVISION: 4.1, BOARD: t186ref\n"}))
     assert isinstance(gpus, Known)
     assert isinstance(gpus.value[0].compute_capability, Unknown)
 
 
-def test_another_board_is_no_jetson() -> None:
+def test_another_board_is_not_a_jetson() -> None:
     assert isinstance(collect_gpus(bare({"/proc/device-tree/model": "Raspberry Pi 4 Model B Rev 1.4\0"})), Absent)
 
 

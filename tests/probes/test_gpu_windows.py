@@ -1,4 +1,4 @@
-"""Whether there is an NVIDIA GPU where Windows, or WSL, has no driver that could be asked; composed answers."""
+"""Whether Windows or WSL without a driver has an NVIDIA GPU, with fake answers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
-from envcheck.model import Absent, Known, Unknown, value_of
+from envcheck.model import Absent, Known, Unknown, get_value
 from envcheck.probes.gpus import collect_gpus
+from tests.hosts.recorded_host import RecordedHost
 from tests.probes.gpu_machines import bare
 
 REG = r"C:\Windows\System32\reg.exe"
@@ -32,8 +32,8 @@ def test_a_gpu_without_a_driver_is_found_in_the_registry() -> None:
     gpus = collect_gpus(windows(INTEL, SOUND, RTX4090, RTX4090))
     assert isinstance(gpus, Known)
     (gpu,) = gpus.value
-    assert value_of(gpu.name) == "NVIDIA GeForce RTX 4090"
-    assert value_of(gpu.compute_capability) == "8.9"
+    assert get_value(gpu.name) == "NVIDIA GeForce RTX 4090"
+    assert get_value(gpu.compute_capability) == "8.9"
     assert isinstance(gpu.nvml_index, Unknown)
 
 
@@ -47,7 +47,7 @@ def test_a_gpu_without_a_driver_is_found_in_the_registry() -> None:
         RecordedHost({"system": "windows"}),
     ],
 )
-def test_a_registry_that_does_not_tell_leaves_it_open(host: RecordedHost) -> None:
+def test_an_unclear_registry_is_unknown(host: RecordedHost) -> None:
     assert isinstance(collect_gpus(host), Unknown)
 
 
@@ -77,5 +77,5 @@ def test_wsl_on_a_machine_with_another_makers_gpu() -> None:
         (MICROSOFT, []),
     ],
 )
-def test_wsl_with_a_trace_of_nvidia_is_not_told_off(libraries: list[str], drivers: list[str]) -> None:
+def test_wsl_with_a_trace_of_nvidia_is_unknown(libraries: list[str], drivers: list[str]) -> None:
     assert isinstance(collect_gpus(wsl(libraries, drivers)), Unknown)

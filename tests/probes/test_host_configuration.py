@@ -1,4 +1,4 @@
-"""Environment variables and the configuration of pip and conda: what enters a snapshot and what never does."""
+"""Environment variables and the configuration of pip and conda: what a snapshot holds and what it never does."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from envcheck.host.data_files import read_data
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known, Unknown
-from envcheck.probes.host import HIDDEN, relevant_environment
-from envcheck.probes.installers import (
-    conda_configuration,
+from envcheck.probes.host import HIDDEN, read_environment
+from envcheck.probes.package_managers import (
     parse_condarc,
     parse_pip_configuration,
-    pip_configuration,
-    without_credentials,
+    read_conda_configuration,
+    read_pip_configuration,
+    remove_credentials,
 )
+from tests.hosts.recorded_host import RecordedHost
 
 PIP = """[global]
 index-url = https://name:secret@pypi.example.org/simple
@@ -52,7 +52,7 @@ def known(fact: Any) -> Mapping[str, str]:
     return value
 
 
-def test_known_variables_enter_with_their_value_others_by_name() -> None:
+def test_known_variables_keep_their_value_and_others_only_their_name() -> None:
     environment = {
         "CUDA_VISIBLE_DEVICES": "0,1",
         "LD_LIBRARY_PATH": "/usr/local/cuda/lib64",
@@ -61,7 +61,7 @@ def test_known_variables_enter_with_their_value_others_by_name() -> None:
         "AWS_SECRET_ACCESS_KEY": "secret",
         "SLACK_TOKEN": "secret",
     }
-    kept = known(relevant_environment(host(None, **environment)))
+    kept = known(read_environment(host(None, **environment)))
     assert kept == {
         "CONDA_TOKEN": HIDDEN,
         "CUDA_VISIBLE_DEVICES": "0,1",
@@ -97,7 +97,7 @@ def test_odd_pip_files(text: str) -> None:
     assert parse_pip_configuration(text) == {}
 
 
-def test_pip_places_in_their_order() -> None:
+def test_pip_files_in_their_order() -> None:
     files = {
         "/etc/xdg/pip/pip.conf": "[global]\nindex-url = https://xdg\nfind-links = /a\n",
         "/etc/pip.conf": "[global]\nindex-url = https://etc\n",
@@ -105,23 +105,29 @@ def test_pip_places_in_their_order() -> None:
         "/home/u/.config/pip/pip.conf": "[global]\nindex-url = https://user\n",
         "/venv/pip.conf": "[global]\nuser = no\n",
     }
-    fact = pip_configuration(host(files, HOME="/home/u", VIRTUAL_ENV="/venv", PIP_INDEX_URL="https://u:p@variable"))
+    fact = read_pip_configuration(
+        host(files, HOME="/home/u", VIRTUAL_ENV="/venv", PIP_INDEX_URL="https://u:p@variable")
+    )
     assert known(fact) == {"find-links": "/a", "index-url": "https://variable", "user": "no"}
-    chosen = pip_configuration(host({"/c.conf": "[global]\nindex-url = https://chosen\n"}, PIP_CONFIG_FILE="/c.conf"))
+    chosen = read_pip_configuration(
+        host({"/c.conf": "[global]\nindex-url = https://chosen\n"}, PIP_CONFIG_FILE="/c.conf")
+    )
     assert known(chosen) == {"index-url": "https://chosen"}
-    assert isinstance(pip_configuration(host(files, HOME="/home/u", PIP_CONFIG_FILE="/dev/null")), Absent)
+    assert isinstance(read_pip_configuration(host(files, HOME="/home/u", PIP_CONFIG_FILE="/dev/null")), Absent)
 
 
 def test_pip_files_of_other_systems() -> None:
     macos = {"/Users/u/Library/Application Support/pip/pip.conf": "[global]\nindex-url = https://mac\n"}
-    assert known(pip_configuration(host(macos, "darwin", HOME="/Users/u"))) == {"index-url": "https://mac"}
-    windows = pip_configuration(host(None, "windows", USERPROFILE=r"C:\Users\u", APPDATA=r"C:\Users\u\AppData\Roaming"))
+    assert known(read_pip_configuration(host(macos, "darwin", HOME="/Users/u"))) == {"index-url": "https://mac"}
+    windows = read_pip_configuration(
+        host(None, "windows", USERPROFILE=r"C:\Users\u", APPDATA=r"C:\Users\u\AppData\Roaming")
+    )
     assert isinstance(windows, Absent)
     assert r"C:\Users\u\AppData\Roaming\pip\pip.ini" in windows.tried
-    assert isinstance(pip_configuration(host(None, "windows")), Absent)
+    assert isinstance(read_pip_configuration(host(None, "windows")), Absent)
 
 
-@pytest.mark.parametrize("read", [pip_configuration, conda_configuration])
+@pytest.mark.parametrize("read", [read_pip_configuration, read_conda_configuration])
 def test_an_unreadable_file_is_unknown(read: Any) -> None:
     files = {"/etc/pip.conf": {"error": "denied"}, "/etc/conda/.condarc": {"error": "denied"}}
     assert isinstance(read(host(files)), Unknown)
@@ -137,17 +143,20 @@ def test_conda_configuration() -> None:
     assert parse_condarc("channels:\nother: 1\n") == {}
 
 
-def test_conda_places_in_their_order() -> None:
+def test_conda_files_in_their_order() -> None:
     files = {
         "/home/u/.condarc": "channels: [a]\nchannel_priority: strict\n",
         "/c/.condarc": "channels: [b]\n",
         "/d": "channels: [d]\n",
     }
     environment = {"HOME": "/home/u", "CONDA_PREFIX": "/c"}
-    assert known(conda_configuration(host(files, **environment))) == {"channels": "b", "channel_priority": "strict"}
-    assert known(conda_configuration(host(files, **environment, CONDARC="/d")))["channels"] == "d"
-    assert isinstance(conda_configuration(host()), Absent)
-    assert isinstance(conda_configuration(host(None, "windows", USERPROFILE=r"C:\Users\u")), Absent)
+    assert known(read_conda_configuration(host(files, **environment))) == {
+        "channels": "b",
+        "channel_priority": "strict",
+    }
+    assert known(read_conda_configuration(host(files, **environment, CONDARC="/d")))["channels"] == "d"
+    assert isinstance(read_conda_configuration(host()), Absent)
+    assert isinstance(read_conda_configuration(host(None, "windows", USERPROFILE=r"C:\Users\u")), Absent)
 
 
 @pytest.mark.parametrize(
@@ -160,5 +169,5 @@ def test_conda_places_in_their_order() -> None:
         ("/opt/wheels", "/opt/wheels"),
     ],
 )
-def test_credentials_are_cut_out(text: str, clean: str) -> None:
-    assert without_credentials(text) == clean
+def test_credentials_are_removed(text: str, clean: str) -> None:
+    assert remove_credentials(text) == clean

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from envcheck.host.local import LocalHost
-from envcheck.host.recorded import RecordedHost
-from envcheck.model import Absent, HostFacts, Known, Unknown, value_of
+from envcheck.model import Absent, HostFacts, Known, Unknown, get_value
 from envcheck.probes.host import (
     collect_host,
     parse_cgroup,
     parse_cpuinfo,
-    parse_libstdcxx_name,
     parse_musl_version,
     parse_os_release,
     parse_root_mount,
     parse_shm_size,
     parse_tegra_release,
 )
+from envcheck.probes.loader import parse_libstdcxx_name
+from tests.hosts.recorded_host import RecordedHost
 
 DATA = Path(__file__).parent / "data" / "os"
 LINUX = {
@@ -75,22 +75,22 @@ def test_a_debian_machine() -> None:
         "/usr/lib/x86_64-linux-gnu/libstdc++.so.6.0.30": "ELF",
     }
     facts = collect(files)
-    assert (value_of(facts.distribution_id), value_of(facts.distribution_version)) == ("debian", "12")
+    assert (get_value(facts.distribution_id), get_value(facts.distribution_version)) == ("debian", "12")
     assert isinstance(facts.distribution_like, Absent)
-    assert (value_of(facts.libc_kind), value_of(facts.libc_version)) == ("glibc", "2.35")
-    assert value_of(facts.glibcxx_version) == "GLIBCXX_3.4.30"
-    assert value_of(facts.cpu_model) == "AMD EPYC"
+    assert (get_value(facts.libc_kind), get_value(facts.libc_version)) == ("glibc", "2.35")
+    assert get_value(facts.glibcxx_version) == "GLIBCXX_3.4.30"
+    assert get_value(facts.cpu_model) == "AMD EPYC"
     assert {"avx", "avx2", "fma", "avx512f"} <= flags(facts)
-    assert value_of(facts.shm_bytes) == 24684096 * 1024
-    assert (value_of(facts.memory_bytes), value_of(facts.is_root)) == (33554432, False)
+    assert get_value(facts.shm_bytes) == 24684096 * 1024
+    assert (get_value(facts.memory_bytes), get_value(facts.is_root)) == (33554432, False)
     for fact in (facts.container, facts.wsl_version, facts.jetson_release, facts.secure_boot):
         assert isinstance(fact, Absent)
 
 
-def test_os_release_of_ubuntu_in_its_second_place() -> None:
+def test_os_release_of_ubuntu_in_usr_lib() -> None:
     facts = collect({"/usr/lib/os-release": data("os-release_ubuntu2204")})
-    assert value_of(facts.distribution_like) == "debian"
-    assert value_of(facts.distribution_version) == "22.04"
+    assert get_value(facts.distribution_like) == "debian"
+    assert get_value(facts.distribution_version) == "22.04"
     assert parse_os_release("ID='arch'\n# comment\n") == {"ID": "arch"}
 
 
@@ -101,7 +101,7 @@ def test_a_broken_os_release(content: Any, why: str) -> None:
     assert fact.why == why
 
 
-def test_a_machine_that_tells_little() -> None:
+def test_a_machine_with_few_facts() -> None:
     facts = collect(system={})
     for fact in (facts.kernel_release, facts.architecture, facts.memory_bytes, facts.libc_kind, facts.libc_version):
         assert isinstance(fact, Unknown)
@@ -111,9 +111,9 @@ def test_a_machine_that_tells_little() -> None:
 
 def test_musl() -> None:
     files = {"/lib/ld-musl-x86_64.so.1": "ELF"}
-    said = {"returncode": 1, "stderr": "musl libc (x86_64)\nVersion 1.2.4\nDynamic Program Loader\n"}
-    facts = collect(files, {"machine": "x86_64"}, commands=[{"argv": ["/lib/ld-musl-x86_64.so.1"], **said}])
-    assert (value_of(facts.libc_kind), value_of(facts.libc_version)) == ("musl", "1.2.4")
+    output = {"returncode": 1, "stderr": "musl libc (x86_64)\nVersion 1.2.4\nDynamic Program Loader\n"}
+    facts = collect(files, {"machine": "x86_64"}, commands=[{"argv": ["/lib/ld-musl-x86_64.so.1"], **output}])
+    assert (get_value(facts.libc_kind), get_value(facts.libc_version)) == ("musl", "1.2.4")
     assert parse_musl_version("usage") is None
 
 
@@ -121,14 +121,14 @@ def test_musl() -> None:
 def test_musl_that_does_not_answer(answer: dict[str, Any]) -> None:
     loader = "/lib/ld-musl-x86_64.so.1"
     facts = collect({loader: "ELF"}, {"machine": "x86_64"}, commands=[{"argv": [loader], **answer}])
-    assert value_of(facts.libc_kind) == "musl"
+    assert get_value(facts.libc_kind) == "musl"
     assert isinstance(facts.libc_version, Unknown)
 
 
-def test_the_loaders_own_libstdcxx_comes_first() -> None:
+def test_the_libstdcxx_in_the_loader_cache_comes_first() -> None:
     files = {"/opt/gcc/lib/libstdc++.so.6": {"link": "libstdc++.so.6.0.33"}, "/opt/gcc/lib/libstdc++.so.6.0.33": "ELF"}
     facts = collect(files, loader_cache={"libstdc++.so.6": ["/opt/gcc/lib/libstdc++.so.6"]})
-    assert value_of(facts.glibcxx_version) == "GLIBCXX_3.4.33"
+    assert get_value(facts.glibcxx_version) == "GLIBCXX_3.4.33"
     assert parse_libstdcxx_name("libstdc++.so.6") is None
     odd = collect({"/usr/lib64/libstdc++.so.6": "ELF"})
     assert isinstance(odd.glibcxx_version, Unknown)
@@ -141,7 +141,7 @@ def test_an_arm_processor() -> None:
     assert isinstance(facts.jetson_release, Absent)
 
 
-def test_only_the_first_processor_counts() -> None:
+def test_only_the_first_processor_is_read() -> None:
     assert parse_cpuinfo("processor\t: 0\nflags\t\t: avx\n\nprocessor\t: 1\nflags\t\t: none\n")["flags"] == "avx"
     assert isinstance(collect({"/proc/cpuinfo": "processor : 0\n"}).cpu_flags, Unknown)
     assert isinstance(collect({"/proc/cpuinfo": {"error": "denied"}}).cpu_flags, Unknown)
@@ -164,7 +164,7 @@ def test_only_the_first_processor_counts() -> None:
 )
 def test_containers(files: dict[str, Any], environment: dict[str, str], kind: str | None) -> None:
     fact = collect(files or None, environment=environment).container
-    assert value_of(fact) == kind
+    assert get_value(fact) == kind
     assert isinstance(fact, Known if kind else Absent)
 
 
@@ -175,7 +175,7 @@ def test_container_texts() -> None:
     assert parse_root_mount("") is None
 
 
-def test_a_container_that_cannot_be_told() -> None:
+def test_an_undetectable_container() -> None:
     fact = collect({"/proc/1/cgroup": {"error": "denied"}}).container
     assert isinstance(fact, Unknown)
     assert fact.why == "denied"
@@ -193,12 +193,12 @@ def test_a_container_that_cannot_be_told() -> None:
 )
 def test_wsl(kernel: str, environment: dict[str, str], version: int | None) -> None:
     facts = collect(system={**LINUX, "kernel_release": kernel}, environment=environment)
-    assert value_of(facts.wsl_version) == version
+    assert get_value(facts.wsl_version) == version
 
 
 def test_jetson() -> None:
     arm = {**LINUX, "machine": "aarch64"}
-    assert value_of(collect({"/etc/nv_tegra_release": TEGRA}, arm).jetson_release) == "R35.4.1"
+    assert get_value(collect({"/etc/nv_tegra_release": TEGRA}, arm).jetson_release) == "R35.4.1"
     assert parse_tegra_release("") is None
     model = {"/proc/device-tree/model": "NVIDIA Jetson AGX Orin Developer Kit\0"}
     assert isinstance(collect(model, arm).jetson_release, Unknown)
@@ -209,7 +209,7 @@ def test_jetson() -> None:
 @pytest.mark.parametrize(("value", "on"), [(b"\6\0\0\0\1", True), (b"\6\0\0\0\0", False)])
 def test_secure_boot(value: bytes, on: bool) -> None:
     facts = collect({EFI: {"base64": base64.b64encode(value).decode()}})
-    assert value_of(facts.secure_boot) is on
+    assert get_value(facts.secure_boot) is on
     assert isinstance(collect({EFI: "\6"}).secure_boot, Unknown)
     assert isinstance(collect({EFI: {"error": "denied"}}).secure_boot, Unknown)
 
@@ -223,7 +223,7 @@ def test_secure_boot(value: bytes, on: bool) -> None:
     ],
 )
 def test_shared_memory(mounts: str, size: int) -> None:
-    assert value_of(parse_shm_size(mounts)) == size
+    assert get_value(parse_shm_size(mounts)) == size
 
 
 def test_shared_memory_without_a_size() -> None:
@@ -244,10 +244,10 @@ def test_macos() -> None:
     macos = {"machine": "x86_64", "kernel_release": "23.4.0", "version": "Darwin Kernel Version 23.4.0"}
     files = {"/usr/sbin/sysctl": "Mach-O"}
     facts = _macos(files, macos, command, output)
-    assert value_of(facts.cpu_model) == "Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz"
+    assert get_value(facts.cpu_model) == "Intel(R) Core(TM) i7-9750H CPU @ 2.60GHz"
     assert {"avx", "avx2", "sse4_2", "fma"} <= flags(facts)
     apple = _macos(files, macos, command, "Apple M2\n")
-    assert value_of(apple.cpu_model) == "Apple M2"
+    assert get_value(apple.cpu_model) == "Apple M2"
     assert isinstance(apple.cpu_flags, Absent)
     assert isinstance(_macos({"/x": ""}, macos, command, "").cpu_flags, Absent)
     assert isinstance(_macos(files, macos, command, "").cpu_model, Unknown)
@@ -267,10 +267,10 @@ def test_windows() -> None:
     system = {"machine": "AMD64", "kernel_release": "10", "version": "10.0.19045", "cpu_flags": ["sse4_2", "avx"]}
     host = RecordedHost({"system": "windows", "environment": environment, "system_facts": system, "files": {}})
     facts = collect_host(host)
-    assert value_of(facts.os) == "windows"
-    assert value_of(facts.distribution_version) == "10.0.19045"
-    assert value_of(facts.cpu_model) == environment["PROCESSOR_IDENTIFIER"]
-    assert value_of(facts.cpu_flags) == ("sse4_2", "avx")
+    assert get_value(facts.os) == "windows"
+    assert get_value(facts.distribution_version) == "10.0.19045"
+    assert get_value(facts.cpu_model) == environment["PROCESSOR_IDENTIFIER"]
+    assert get_value(facts.cpu_flags) == ("sse4_2", "avx")
     for fact in (facts.container, facts.wsl_version, facts.shm_bytes, facts.libc_kind, facts.distribution_id):
         assert isinstance(fact, Absent)
     bare = collect_host(RecordedHost({"system": "windows", "system_facts": {}, "files": {}}))

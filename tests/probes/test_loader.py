@@ -1,4 +1,4 @@
-"""The order in which libraries are found."""
+"""The order of the loader's search."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any
 import pytest
 
 from envcheck.host.local import LocalHost
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Unknown
 from envcheck.probes.loader import Loader
+from tests.hosts.recorded_host import RecordedHost
 from tests.known import known, unknown
 
 NAME = "libcudart.so.12"
-FOLDERS = ("/rpath", "/told", "/runpath", "/cached", "/lib/x86_64-linux-gnu", "/usr/lib")
+FOLDERS = ("/rpath", "/library-path", "/runpath", "/cached", "/lib/x86_64-linux-gnu", "/usr/lib")
 
 
 def machine(*folders: str, **more: Any) -> Loader:
-    """Compose a machine that has the library in `folders`."""
+    """Build a machine that has the library in `folders`."""
     files = {f"{folder}/{NAME}": "" for folder in folders}
     return Loader(
         RecordedHost(
             {
                 "files": files,
-                "environment": {"LD_LIBRARY_PATH": ":relative:/told:/gone"},
+                "environment": {"LD_LIBRARY_PATH": ":relative:/library-path:/gone"},
                 "loader_cache": {NAME: ["/cached/" + NAME]},
                 "system_facts": {"machine": "x86_64"},
                 **more,
@@ -35,7 +35,7 @@ def machine(*folders: str, **more: Any) -> Loader:
     )
 
 
-def test_each_place_is_tried_when_those_before_it_lack_the_library() -> None:
+def test_each_place_is_tried_in_order() -> None:
     vias = ["rpath", "LD_LIBRARY_PATH", "runpath", "ld.so cache", "default", "default"]
     for index, folder in enumerate(FOLDERS):
         found = known(machine(*FOLDERS[index:]).find(NAME, rpath=["/rpath"], runpath=["/runpath"]))
@@ -48,8 +48,8 @@ def test_preloaded_files_come_first() -> None:
     assert known(loader.find(NAME, rpath=["/rpath"])).via == "preload"
 
 
-def test_a_dangling_link_is_passed_over() -> None:
-    loader = machine("/usr/lib", files={f"/told/{NAME}": {"link": "/gone"}, f"/usr/lib/{NAME}": ""})
+def test_a_dangling_link_is_skipped() -> None:
+    loader = machine("/usr/lib", files={f"/library-path/{NAME}": {"link": "/gone"}, f"/usr/lib/{NAME}": ""})
     assert known(loader.find(NAME)).path == f"/usr/lib/{NAME}"
 
 
@@ -58,14 +58,14 @@ def test_a_folder_that_cannot_be_listed_is_still_opened() -> None:
         def list_folder(self, path: str) -> Unknown:
             return Unknown("denied", path)
 
-    host = Unlistable({"files": {f"/told/{NAME}": ""}, "environment": {"LD_LIBRARY_PATH": "/told"}})
+    host = Unlistable({"files": {f"/library-path/{NAME}": ""}, "environment": {"LD_LIBRARY_PATH": "/library-path"}})
     assert known(Loader(host).find(NAME)).via == "LD_LIBRARY_PATH"
 
 
-def test_nowhere_is_absent_unless_the_cache_could_not_be_read() -> None:
+def test_a_missing_library_is_absent_unless_the_cache_is_unreadable() -> None:
     absent = machine().find(NAME, runpath=["/runpath"])
     assert isinstance(absent, Absent)
-    assert absent.tried == ("/told", "/gone", "/runpath", "/etc/ld.so.cache")
+    assert absent.tried == ("/library-path", "/gone", "/runpath", "/etc/ld.so.cache")
     reason = unknown(machine(loader_cache={"unknown": ["denied", "no"]}).find(NAME))
     assert reason.why == "denied"
 

@@ -1,4 +1,4 @@
-"""NVML: the child's answers as facts, refusals by field, and when no child is started."""
+"""NVML: the child's answers as facts, refused fields, and when no child starts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent, Known, Source, Unknown, value_of
-from envcheck.probes.driver_libraries import cuda_version_text
-from envcheck.probes.nvml import NvmlReading, parse_nvml, pynvml_folder, read_nvml
+from envcheck.model import Absent, Known, Source, Unknown, get_value
+from envcheck.probes.driver_libraries import format_cuda_version
+from envcheck.probes.nvml import NvmlReading, find_pynvml, parse_nvml, read_nvml
 from tests.probes.gpu_machines import bare, nvml_answer, nvml_gpu
 
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.163.01"
@@ -29,15 +29,15 @@ def one_gpu(**changes: Any) -> Any:
 
 def test_a_healthy_answer() -> None:
     reading = answered(nvml_gpu(), nvml_gpu(1))
-    assert value_of(reading.result) == 0
-    assert value_of(reading.driver_version) == "550.163.01"
-    assert value_of(reading.cuda_driver_version) == "12.4"
+    assert get_value(reading.result) == 0
+    assert get_value(reading.driver_version) == "550.163.01"
+    assert get_value(reading.cuda_driver_version) == "12.4"
     assert reading.is_complete
     gpu = one_gpu()
-    assert value_of(gpu.pci_address) == "0000:07:00.0"
-    assert value_of(gpu.compute_capability) == "8.0"
-    assert value_of(gpu.memory_bytes) == 40 << 30
-    assert value_of(gpu.mig_enabled) is False
+    assert get_value(gpu.pci_address) == "0000:07:00.0"
+    assert get_value(gpu.compute_capability) == "8.0"
+    assert get_value(gpu.memory_bytes) == 40 << 30
+    assert get_value(gpu.mig_enabled) is False
     assert gpu.mig_devices == Known((), gpu.mig_devices.source)
     assert gpu.name.source.kind == "library"
 
@@ -51,10 +51,10 @@ def test_mig_devices_and_processes() -> None:
             {"pid": 8, "name": "", "memory_bytes": None},
         ],
     )
-    assert [device.uuid for device in value_of(gpu.mig_devices) or ()] == ["MIG-1"]
+    assert [device.uuid for device in get_value(gpu.mig_devices) or ()] == ["MIG-1"]
     assert isinstance(gpu.processes, Known)
     first, second = gpu.processes.value
-    assert (first.pid, first.name, value_of(first.memory_bytes)) == (7, "python3", 1 << 30)
+    assert (first.pid, first.name, get_value(first.memory_bytes)) == (7, "python3", 1 << 30)
     assert isinstance(second.memory_bytes, Absent)
 
 
@@ -62,7 +62,7 @@ def test_mig_devices_and_processes() -> None:
     ("code", "kind", "why"),
     [(3, Absent, ""), (6, Absent, ""), (4, Unknown, "denied"), (10, Unknown, "timeout"), (999, Unknown, "failed")],
 )
-def test_a_refused_field_takes_nothing_else_along(code: int, kind: type, why: str) -> None:
+def test_a_refused_field_does_not_affect_others(code: int, kind: type, why: str) -> None:
     gpu = one_gpu(mig_enabled={"error": code, "text": "refused"})
     assert isinstance(gpu.mig_enabled, kind)
     assert getattr(gpu.mig_enabled, "why", "") == why
@@ -86,7 +86,7 @@ def test_a_lost_gpu_keeps_its_index() -> None:
     reading = answered({"index": 3, "lost": {"error": 15, "text": "GPU is lost"}}, nvml_gpu())
     assert isinstance(reading.gpus, Known)
     lost, other = reading.gpus.value
-    assert value_of(lost.nvml_index) == 3
+    assert get_value(lost.nvml_index) == 3
     assert isinstance(lost.name, Unknown)
     assert "GPU is lost" in lost.name.detail
     assert isinstance(other.name, Known)
@@ -103,14 +103,14 @@ def test_a_lost_gpu_keeps_its_index() -> None:
 )
 def test_nvml_that_does_not_start(code: int, text: str, kind: type) -> None:
     reading = parse_nvml({"init": code, "text": text}, LIBRARY)
-    assert value_of(reading.result) == code
+    assert get_value(reading.result) == code
     assert isinstance(reading.driver_version, kind)
     assert isinstance(reading.gpus, kind)
     assert not reading.is_complete
 
 
 @pytest.mark.parametrize("answer", [{"load_error": "invalid ELF header"}, {}, {"init": "0"}])
-def test_a_library_that_is_none(answer: dict[str, Any]) -> None:
+def test_a_file_that_is_not_a_library(answer: dict[str, Any]) -> None:
     reading = parse_nvml(answer, LIBRARY)
     assert isinstance(reading.result, Unknown)
     assert LIBRARY in reading.result.detail
@@ -125,7 +125,7 @@ def test_refused_count_and_version() -> None:
     assert not reading.is_complete
 
 
-def test_gpus_that_are_no_list() -> None:
+def test_gpus_that_are_not_a_list() -> None:
     reading = parse_nvml({"init": 0, "driver": "1.2", "cuda": 12040, "gpus": [{"name": "no index"}]}, LIBRARY)
     assert isinstance(reading.gpus, Unknown)
     assert reading.gpus.why == "unparsable"
@@ -135,21 +135,21 @@ def test_gpus_that_are_no_list() -> None:
 
 @pytest.mark.parametrize(("number", "version"), [(12040, "12.4"), (13000, "13.0"), (9010, "9.1"), (6050, "6.5")])
 def test_cuda_numbers(number: int, version: str) -> None:
-    assert cuda_version_text(number) == version
+    assert format_cuda_version(number) == version
 
 
 @pytest.mark.parametrize("number", [0, None, "12040", 12])
-def test_what_is_no_cuda_number(number: object) -> None:
-    assert cuda_version_text(number) is None
+def test_invalid_cuda_numbers(number: object) -> None:
+    assert format_cuda_version(number) is None
 
 
-def test_no_library_no_child() -> None:
+def test_without_a_library_no_child_is_started() -> None:
     assert read_nvml(bare(), Absent(("here",))) == NvmlReading(*[Absent(("here",))] * 4)
 
 
-def test_the_child_is_asked() -> None:
+def test_the_child_is_queried() -> None:
     host = bare({LIBRARY: "x"}, answers=[nvml_answer(nvml_gpu())])
-    assert value_of(read_nvml(host, FOUND).driver_version) == "550.163.01"
+    assert get_value(read_nvml(host, FOUND).driver_version) == "550.163.01"
 
 
 def test_a_child_that_crashes() -> None:
@@ -159,7 +159,7 @@ def test_a_child_that_crashes() -> None:
     assert result.why == "crashed"
 
 
-def test_root_does_not_load_what_others_can_change() -> None:
+def test_root_does_not_load_a_library_that_others_can_change() -> None:
     host = bare({LIBRARY: {"kind": "file", "mode": "-rw-rw-rw-"}}, system_facts={"is_root": True})
     result = read_nvml(host, FOUND).result
     assert isinstance(result, Unknown)
@@ -168,14 +168,14 @@ def test_root_does_not_load_what_others_can_change() -> None:
 
 
 def test_pynvml_is_found_without_importing_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    folder = pynvml_folder()
+    folder = find_pynvml()
     assert folder is not None
     assert Path(folder, "pynvml.py").exists() or Path(folder, "pynvml").exists()
     (tmp_path / "pynvml").mkdir()
     (tmp_path / "pynvml" / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "pynvml", raising=False)
-    assert pynvml_folder() == str(tmp_path)
+    assert find_pynvml() == str(tmp_path)
 
 
 def test_without_pynvml(monkeypatch: pytest.MonkeyPatch) -> None:

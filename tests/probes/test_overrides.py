@@ -1,20 +1,20 @@
-"""ENVCHECK_* variables replace decisive facts, and a malformed one is never ignored."""
+"""ENVCHECK_* variables replace decisive facts, and an invalid one is never ignored."""
 
 from __future__ import annotations
 
 import pytest
 
-from envcheck.model import Facts, Gpu, Known, Source, Unknown, value_of
+from envcheck.model import Facts, Gpu, Known, Source, Unknown, get_value
 from envcheck.probes.collection import apply_overrides
 
 TWO = Facts(gpus=Known((Gpu(nvml_index=Known(0, Source("library", "x"))), Gpu()), Source("library", "x")))
 
 
 def capabilities(facts: Facts) -> list[str | None]:
-    return [value_of(gpu.compute_capability) for gpu in value_of(facts.gpus) or ()]
+    return [get_value(gpu.compute_capability) for gpu in get_value(facts.gpus) or ()]
 
 
-def test_nothing_set_changes_nothing() -> None:
+def test_without_overrides_nothing_changes() -> None:
     assert apply_overrides(TWO, {"CONDA_OVERRIDE_CUDA": "11.8", "UV_CUDA_DRIVER_VERSION": "12.1"}) == TWO
 
 
@@ -27,9 +27,9 @@ def test_every_override() -> None:
     }
     facts = apply_overrides(Facts(), environment)
     assert facts.driver.release == Known("550.163.01", Source("override", "ENVCHECK_DRIVER_RELEASE", "550.163.01"))
-    assert value_of(facts.driver.cuda_driver_version) == "12.4"
-    assert value_of(facts.host.libc_version) == "2.31"
-    assert value_of(facts.host.libc_kind) == "glibc"
+    assert get_value(facts.driver.cuda_driver_version) == "12.4"
+    assert get_value(facts.host.libc_version) == "2.31"
+    assert get_value(facts.host.libc_kind) == "glibc"
     assert capabilities(facts) == ["8.0", "8.6"]
 
 
@@ -37,10 +37,10 @@ def test_every_override() -> None:
     ("value", "expected"),
     [("8.0,8.6", ["8.0", "8.6"]), ("9.0", ["9.0", None]), ("7.5,7.5,10.0", ["7.5", "7.5", "10.0"])],
 )
-def test_capabilities_go_in_order(value: str, expected: list[str | None]) -> None:
+def test_capabilities_apply_in_order(value: str, expected: list[str | None]) -> None:
     facts = apply_overrides(TWO, {"ENVCHECK_COMPUTE_CAPABILITIES": value})
     assert capabilities(facts) == expected
-    assert value_of((value_of(facts.gpus) or ())[0].nvml_index) == 0
+    assert get_value((get_value(facts.gpus) or ())[0].nvml_index) == 0
 
 
 @pytest.mark.parametrize("value", ["", "eight", "8", "8.0;8.6", "sm_80"])

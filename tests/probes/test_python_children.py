@@ -14,7 +14,7 @@ import pytest
 from envcheck.probes.children import interpreter_info
 from tests.probes.pythons import add_distribution, describe, make_venv, pythons
 
-# What a normal start of the interpreter says of itself, to hold the script's answer against.
+# Describes a normal start of the interpreter, to compare with the script's answer.
 TRUTH = """
 import json, platform, site, sys, sysconfig
 print(json.dumps({
@@ -44,18 +44,18 @@ def is_standard_library(entry: str) -> bool:
 
 
 @pytest.mark.parametrize("python", pythons())
-def test_it_tells_of_every_interpreter_what_a_normal_start_would(python: str) -> None:
-    told, expected = describe(python), truth(python)
+def test_every_interpreter_is_described_as_after_a_normal_start(python: str) -> None:
+    answer, expected = describe(python), truth(python)
     for key in ("version", "bits", "platform", "prefix", "base_prefix", "user_site", "user_site_enabled"):
-        assert told[key] == expected[key], key
-    assert str(expected["soabi"]).startswith("cpython-" + told["abi"][2:])
+        assert answer[key] == expected[key], key
+    assert str(expected["soabi"]).startswith("cpython-" + answer["abi"][2:])
     path = expected["path"]
     assert isinstance(path, list)
-    assert [each["path"] for each in told["folders"]] == [each for each in path if not is_standard_library(each)]
+    assert [each["path"] for each in answer["folders"]] == [each for each in path if not is_standard_library(each)]
 
 
 @pytest.mark.parametrize("python", pythons())
-def test_it_lists_what_pip_or_importlib_lists(python: str) -> None:
+def test_it_lists_the_distributions_of_pip_or_importlib(python: str) -> None:
     script = "import importlib.metadata as m; print([d.metadata['Name'] + '==' + d.version for d in m.distributions()])"
     if describe(python)["version"] < "3.8" and not describe(python)["version"].startswith("3.1"):
         script = "import pkg_resources as p; print([d.project_name + '==' + d.version for d in p.working_set])"
@@ -66,25 +66,25 @@ def test_it_lists_what_pip_or_importlib_lists(python: str) -> None:
 
 def normal(line: str) -> str:
     name, _, version = line.partition("==")
-    return f"{interpreter_info.normalised(name)}=={version}"
+    return f"{interpreter_info.normalize_name(name)}=={version}"
 
 
-def test_requirements_and_modules_are_those_importlib_reads() -> None:
-    told = {each["name"]: each for each in describe(sys.executable)["distributions"]}
+def test_requirements_and_modules_match_importlib() -> None:
+    answer = {each["name"]: each for each in describe(sys.executable)["distributions"]}
     for name in ("pytest", "click", "hypothesis"):
         real = importlib.metadata.distribution(name)
-        assert told[name]["requires"] == (real.requires or [])
-        assert name in told[name]["modules"]
-        assert told[name]["installer"] == (real.read_text("INSTALLER") or "").strip()
+        assert answer[name]["requires"] == (real.requires or [])
+        assert name in answer[name]["modules"]
+        assert answer[name]["installer"] == (real.read_text("INSTALLER") or "").strip()
 
 
-def test_python_2_tells_its_version() -> None:
+def test_python_2_reports_its_version() -> None:
     for python in Path.home().glob(".pyenv/versions/2.7*/bin/python"):
-        told = describe(str(python), "-E", "-s", "-S", "-B")
-        assert told == {"executable": str(python), "version": python.parts[-3], "implementation": "cpython"}
+        answer = describe(str(python), "-E", "-s", "-S", "-B")
+        assert answer == {"executable": str(python), "version": python.parts[-3], "implementation": "cpython"}
 
 
-def test_a_venv_is_seen_as_such_and_its_path_files_are_read_not_run(tmp_path: Path) -> None:
+def test_a_venv_is_detected_and_its_pth_files_are_read_but_not_run(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     (tmp_path / "editable").mkdir()
     (site / "__editable__.pth").write_text(
@@ -92,34 +92,34 @@ def test_a_venv_is_seen_as_such_and_its_path_files_are_read_not_run(tmp_path: Pa
         encoding="utf-8",
     )
     add_distribution(tmp_path / "editable", "Mine.Own", "1.0", INSTALLER="pip\n")
-    told = describe(str(tmp_path / "v/bin/python"), PYTHONPATH=f"{tmp_path}:relative::/nowhere")
-    assert (told["kind"], told["prefix"], told["externally_managed"]) == ("venv", str(tmp_path / "v"), False)
-    assert told["user_site_enabled"] is False
-    assert [(each["path"], each["scope"]) for each in told["folders"]] == [
+    answer = describe(str(tmp_path / "v/bin/python"), PYTHONPATH=f"{tmp_path}:relative::/nowhere")
+    assert (answer["kind"], answer["prefix"], answer["externally_managed"]) == ("venv", str(tmp_path / "v"), False)
+    assert answer["user_site_enabled"] is False
+    assert [(each["path"], each["scope"]) for each in answer["folders"]] == [
         (str(tmp_path), "path"), (str(site), "environment"), (str(tmp_path / "editable"), "environment"),
     ]  # fmt: skip
-    assert [(each["name"], each["location"]) for each in told["distributions"]] == [
+    assert [(each["name"], each["location"]) for each in answer["distributions"]] == [
         ("mine-own", str(tmp_path / "editable"))
     ]
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_venv_with_system_packages_sees_the_user_s_before_the_system_s(tmp_path: Path) -> None:
+def test_a_venv_with_system_packages_lists_user_packages_first(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v", sys.executable, "--system-site-packages")
     python = str(tmp_path / "v/bin/python")
     user = Path(describe(python, PYTHONUSERBASE=str(tmp_path / "u"))["user_site"])
     user.mkdir(parents=True)
-    told = describe(python, PYTHONUSERBASE=str(tmp_path / "u"))
-    scopes = [each["scope"] for each in told["folders"]]
+    answer = describe(python, PYTHONUSERBASE=str(tmp_path / "u"))
+    scopes = [each["scope"] for each in answer["folders"]]
     assert scopes[:2] == ["environment", "user"]
     assert set(scopes[2:]) == {"system"}
-    assert [each["path"] for each in told["folders"]][:2] == [str(site), str(user)]
+    assert [each["path"] for each in answer["folders"]][:2] == [str(site), str(user)]
     without = describe(python, PYTHONUSERBASE=str(tmp_path / "u"), PYTHONNOUSERSITE="1")
     assert without["user_site_enabled"] is False
     assert "user" not in [each["scope"] for each in without["folders"]]
 
 
-def test_broken_metadata_is_told_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_broken_metadata_is_read_where_possible(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     (site / "gone-1.0.dist-info").mkdir()
     (site / "~orch-2.0.dist-info").mkdir()
@@ -130,8 +130,8 @@ def test_broken_metadata_is_told_as_far_as_it_goes(tmp_path: Path) -> None:
     (site / "old-6.0-py3.11.egg-info").write_text(
         "Name: Old_One\nVersion: 6.0\nDescription: a\n  b\n", encoding="utf-8"
     )
-    told = describe(str(tmp_path / "v/bin/python"))
-    assert [(each["name"], each["version"]) for each in told["distributions"]] == [
+    answer = describe(str(tmp_path / "v/bin/python"))
+    assert [(each["name"], each["version"]) for each in answer["distributions"]] == [
         ("b\ufffdytes", "5.0"), ("dangling", "3.0"), ("fifo", "4.0"), ("gone", "1.0"), ("old-one", "6.0"),
     ]  # fmt: skip
 
@@ -143,35 +143,35 @@ def test_eggs_and_develop_installs_are_found(tmp_path: Path) -> None:
     (egg / "EGG-INFO/PKG-INFO").write_text("Name: thing\nVersion: 1.2\n", encoding="utf-8")
     (egg / "EGG-INFO/requires.txt").write_text('six>=1.9\n\n[gpu:os_name == "x"]\ncupy\n', encoding="utf-8")
     (site / "easy-install.pth").write_text("./thing-1.2-py3.11.egg\n", encoding="utf-8")
-    (told,) = describe(str(tmp_path / "v/bin/python"))["distributions"]
-    assert (told["name"], told["version"], told["location"]) == ("thing", "1.2", str(egg))
-    assert told["requires"] == ["six>=1.9", 'cupy ; extra == "gpu" and (os_name == "x")']
+    (answer,) = describe(str(tmp_path / "v/bin/python"))["distributions"]
+    assert (answer["name"], answer["version"], answer["location"]) == ("thing", "1.2", str(egg))
+    assert answer["requires"] == ["six>=1.9", 'cupy ; extra == "gpu" and (os_name == "x")']
 
 
-def test_library_files_are_told_of_nvidia_wheels(tmp_path: Path) -> None:
+def test_library_files_of_nvidia_wheels_are_listed(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     record = "nvidia/__init__.py,,0\nnvidia/cudnn/lib/libcudnn.so.9,sha256=x,1\nnvidia/cudnn/include/cudnn.h,,\n"
     add_distribution(site, "nvidia-cudnn-cu12", "9.1.0.70", RECORD=record, top_level="nvidia\n")
-    (told,) = describe(str(tmp_path / "v/bin/python"))["distributions"]
-    assert told["files"] == ["nvidia/cudnn/lib/libcudnn.so.9"]
-    assert told["modules"] == ["nvidia"]
+    (answer,) = describe(str(tmp_path / "v/bin/python"))["distributions"]
+    assert answer["files"] == ["nvidia/cudnn/lib/libcudnn.so.9"]
+    assert answer["modules"] == ["nvidia"]
 
 
-def test_five_thousand_distributions_are_the_limit(tmp_path: Path) -> None:
+def test_distributions_are_limited_to_five_thousand(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     for number in range(500):
         add_distribution(site, f"package-{number}", "1.0", INSTALLER="pip", RECORD=f"package_{number}/__init__.py,,\n")
-    told = describe(str(tmp_path / "v/bin/python"))
-    assert (len(told["distributions"]), told["truncated"]) == (500, False)
+    answer = describe(str(tmp_path / "v/bin/python"))
+    assert (len(answer["distributions"]), answer["truncated"]) == (500, False)
     for number in range(500, 5200):
         (site / f"package_{number}-1.0.dist-info").mkdir()
-    told = describe(str(tmp_path / "v/bin/python"))
-    assert (len(told["distributions"]), told["truncated"]) == (5000, True)
+    answer = describe(str(tmp_path / "v/bin/python"))
+    assert (len(answer["distributions"]), answer["truncated"]) == (5000, True)
 
 
-def test_it_can_be_asked_in_process_and_changes_nothing() -> None:
+def test_it_runs_in_process_and_changes_nothing() -> None:
     before = (list(sys.path), sys.prefix, dict(os.environ))
-    told = interpreter_info.describe(os.environ)
+    answer = interpreter_info.describe(os.environ)
     assert (list(sys.path), sys.prefix, dict(os.environ)) == before
-    assert told == describe(sys.executable)
-    assert json.loads(interpreter_info.encode(told)) == told
+    assert answer == describe(sys.executable)
+    assert json.loads(interpreter_info.encode(answer)) == answer

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known
 from envcheck.probes.python import PythonSelection, choose_python
+from tests.hosts.recorded_host import RecordedHost
 from tests.known import known
 
 
 def machine(environment: dict[str, str], *files: str, own: str = "/usr") -> RecordedHost:
-    """Compose a machine whose interpreters answer with their own path."""
+    """Build a machine whose interpreters answer with their own path."""
     answers: list[dict[str, Any]] = [
         {"script": "interpreter_info", "python": path, "result": {"executable": path}} for path in files
     ]
@@ -48,7 +48,9 @@ def machine(environment: dict[str, str], *files: str, own: str = "/usr") -> Reco
         (PythonSelection(python="python3.12"), {}, ("/usr/bin/python3.12", "option")),
     ],
 )  # fmt: skip
-def test_the_order(selection: PythonSelection, environment: dict[str, str], expected: tuple[str, str]) -> None:
+def test_interpreters_are_chosen_in_order(
+    selection: PythonSelection, environment: dict[str, str], expected: tuple[str, str]
+) -> None:
     files = (
         "/opt/conda/bin/python", "/opt/conda/envs/tf/bin/python", "/data/envs/far/bin/python", "/v/bin/python3",
         "/usr/bin/python3.12", "/usr/bin/python3",
@@ -66,7 +68,7 @@ def test_the_order(selection: PythonSelection, environment: dict[str, str], expe
         "/home/u/.local/share/pipx/venvs/x",
     ],
 )
-def test_an_isolated_tool_environment_is_not_what_the_user_means(prefix: str) -> None:
+def test_an_isolated_tool_environment_is_skipped(prefix: str) -> None:
     choice = choose_python(machine({}, "/usr/bin/python3", own=prefix), PythonSelection())
     assert (known(choice.executable), choice.chosen_by) == ("/usr/bin/python3", "PATH")
     activated = machine({"VIRTUAL_ENV": prefix}, "/usr/bin/python3", own=prefix)
@@ -76,7 +78,7 @@ def test_an_isolated_tool_environment_is_not_what_the_user_means(prefix: str) ->
 
 
 @pytest.mark.parametrize("variable", ["VIRTUAL_ENV", "CONDA_PREFIX"])
-def test_an_active_environment_that_is_gone_leaves_the_next_python_on_path(variable: str) -> None:
+def test_a_missing_active_environment_selects_the_next_python_on_path(variable: str) -> None:
     choice = choose_python(machine({variable: "/gone"}, "/usr/bin/python3", own="/srv/tool"), PythonSelection())
     assert (known(choice.executable), choice.chosen_by) == ("/usr/bin/python3", "PATH")
     alone = choose_python(machine({variable: "/gone"}, own="/srv/tool"), PythonSelection())
@@ -86,7 +88,7 @@ def test_an_active_environment_that_is_gone_leaves_the_next_python_on_path(varia
 @pytest.mark.parametrize(
     "selection", [PythonSelection(python="/gone"), PythonSelection(python="python9"), PythonSelection(env="nosuch")]
 )
-def test_a_selection_that_is_not_there_is_absent_with_what_was_tried(selection: PythonSelection) -> None:
+def test_a_missing_selection_is_absent_with_the_tried_places(selection: PythonSelection) -> None:
     choice = choose_python(machine({"CONDA_PREFIX": "/opt/conda"}), selection)
     assert isinstance(choice.executable, Absent)
     assert choice.executable.tried
@@ -94,7 +96,7 @@ def test_a_selection_that_is_not_there_is_absent_with_what_was_tried(selection: 
     assert not isinstance(choice.answer, Known)
 
 
-def test_windows_environments_keep_their_python_elsewhere() -> None:
+def test_windows_environments_have_python_in_other_folders() -> None:
     host = RecordedHost(
         {
             "system": "windows",

@@ -1,4 +1,4 @@
-"""The inspected environment as a whole: real interpreters, real folders, misbehaving programs."""
+"""The whole inspected environment: real interpreters, real folders, misbehaving programs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.local import LocalHost
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Fact, Known, PythonFacts, Unknown
-from envcheck.probes.packages import parse_conda_name, read_installed
-from envcheck.probes.python import PythonSelection, collect_python, parse_glibcxx, parse_kernel
+from envcheck.probes.loader import parse_libstdcxx_name
+from envcheck.probes.packages import parse_conda_name, read_installation
+from envcheck.probes.python import PythonSelection, collect_python, parse_kernel
 from tests.host.programs import write_script
+from tests.hosts.recorded_host import RecordedHost
 from tests.known import known, unknown
 from tests.patience import PATIENCE
 from tests.probes.framework_stand_ins import cuda_library, metadata, tensorflow
@@ -25,7 +26,7 @@ def inspect(venv: Path) -> PythonFacts:
     return collect_python(LocalHost(), PythonSelection(env=str(venv)))
 
 
-def test_every_fact_of_a_bare_environment_is_told(tmp_path: Path) -> None:
+def test_every_fact_of_a_bare_environment_is_stated(tmp_path: Path) -> None:
     make_venv(tmp_path / "v")
     facts = inspect(tmp_path / "v")
     for name in ("distributions", "version", "abi_tag", "bits", "architecture", "platform_tag", "prefix", "kind"):
@@ -61,7 +62,7 @@ def test_a_broken_interpreter_is_unknown_with_the_reason(tmp_path: Path, body: s
 
 
 @pytest.mark.needs("posix")
-def test_a_text_file_and_a_folder_are_no_interpreters(tmp_path: Path) -> None:
+def test_a_text_file_and_a_folder_are_not_interpreters(tmp_path: Path) -> None:
     write_script(tmp_path / "script", "", mode=0o644)
     (tmp_path / "text").write_bytes(b"\x01\x02")
     (tmp_path / "text").chmod(0o755)
@@ -71,18 +72,18 @@ def test_a_text_file_and_a_folder_are_no_interpreters(tmp_path: Path) -> None:
     assert absent.executable == Absent((f"{tmp_path}/bin/python", f"{tmp_path}/bin/python3"))
 
 
-def test_python_2_is_named(tmp_path: Path) -> None:
+def test_python_2_is_too_old(tmp_path: Path) -> None:
     answer = {"executable": "/p", "version": "2.7.18", "implementation": "cpython"}
     python = write_script(tmp_path / "python", f"echo '{json.dumps(answer)}'")
     facts = collect_python(LocalHost(), PythonSelection(python=python))
     assert known(facts.version) == "2.7.18"
-    assert unknown(facts.distributions).detail == "Python 2.7.18 is too old to be inspected"
+    assert unknown(facts.distributions).detail == "Python 2.7.18 is too old to inspect"
     for real in Path.home().glob(".pyenv/versions/2.7*/bin/python"):
         assert known(collect_python(LocalHost(), PythonSelection(python=str(real))).version).startswith("2.7")
 
 
 @pytest.mark.needs("linux", "c-compiler")
-def test_duplicate_owners_are_named(tmp_path: Path) -> None:
+def test_duplicate_owners_are_found(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     tensorflow(site, "2.10.1")
     metadata(site, "tensorflow-gpu", "2.10.1", "tensorflow")
@@ -98,7 +99,7 @@ def test_duplicate_owners_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("linux", "c-compiler")
-def test_what_shadows_a_framework_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shadowing_of_a_framework_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = make_venv(tmp_path / "v", sys.executable, "--system-site-packages")
     tensorflow(site, "2.21.0")
     (tmp_path / "work/tensorflow").mkdir(parents=True)
@@ -121,7 +122,7 @@ def test_what_shadows_a_framework_is_named(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.needs("linux", "c-compiler")
-def test_extensions_tell_what_they_need(tmp_path: Path) -> None:
+def test_extensions_have_their_needed_libraries(tmp_path: Path) -> None:
     site = make_venv(tmp_path / "v")
     metadata(site, "flash-attn", "2.6.3", "flash_attn")
     metadata(site, "mmcv", "2.1.0", "mmcv")
@@ -151,14 +152,14 @@ def test_a_conda_environment_is_read_from_its_records() -> None:
         ],
     }  # fmt: skip
     host = RecordedHost({"files": {f"/c/conda-meta/{name}.json": "" for name in (*records, "history")}})
-    told = {(each.name, each.version): each for each in read_installed(host, answer).distributions}
-    assert list(told)[:2] == [("numpy", "2.1.0"), ("jax", "0.4.23")]
-    assert told["jax", "0.4.23"].build == "py_0"
-    pytorch = told["pytorch", "2.1.0"]
+    found = {(each.name, each.version): each for each in read_installation(host, answer).distributions}
+    assert list(found)[:2] == [("numpy", "2.1.0"), ("jax", "0.4.23")]
+    assert found["jax", "0.4.23"].build == "py_0"
+    pytorch = found["pytorch", "2.1.0"]
     assert (pytorch.build, pytorch.scope) == ("py3.11_cuda12.1_cudnn8.9.2_0", "conda")
-    over = told["numpy", "1.26.4"]
+    over = found["numpy", "1.26.4"]
     assert (over.installer, over.location, over.scope) == ("conda", site, "environment")
-    assert ("zlib", "1.3") not in told
+    assert ("zlib", "1.3") not in found
 
 
 def test_kernels_are_listed_with_their_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,15 +180,15 @@ def test_kernels_are_listed_with_their_python(tmp_path: Path, monkeypatch: pytes
 
 def test_parsers() -> None:
     assert parse_kernel('{"argv": []}') == parse_kernel("[]") == parse_kernel("") == ""
-    assert parse_glibcxx("/usr/lib/libstdc++.so.6.0.30") == "3.4.30"
-    assert parse_glibcxx("/usr/lib/libstdc++.so.6") == ""
+    assert parse_libstdcxx_name("/usr/lib/libstdc++.so.6.0.30") == "3.4.30"
+    assert parse_libstdcxx_name("/usr/lib/libstdc++.so.6") is None
     assert parse_conda_name("history") is None
     assert parse_conda_name("x.json") is None
 
 
 @pytest.mark.needs("linux")
-def test_the_libstdcxx_version_is_the_newest_the_file_defines() -> None:
-    from envcheck.host.elf import read_elf
+def test_the_libstdcxx_version_is_the_newest_defined_one() -> None:
+    from envcheck.host.files import read_elf
 
     facts = collect_python(LocalHost(), PythonSelection(python=sys.executable))
     defined = known(read_elf(known(facts.libstdcxx_path))).versions_defined

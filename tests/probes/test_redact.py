@@ -1,4 +1,4 @@
-"""Nothing personal enters a snapshot."""
+"""A snapshot holds no personal data."""
 
 from __future__ import annotations
 
@@ -30,33 +30,36 @@ ALICE = Redactor("/home/alice", "alice")
     ],
 )
 def test_text_is_redacted(text: str, redacted: str) -> None:
-    assert ALICE.text(text) == redacted
+    assert ALICE.redact_text(text) == redacted
 
 
 def test_windows_home_is_redacted() -> None:
-    assert Redactor(r"C:\Users\alice", "alice").text(r"C:\Users\alice\env") == r"~\env"
+    assert Redactor(r"C:\Users\alice", "alice").redact_text(r"C:\Users\alice\env") == r"~\env"
 
 
-def test_an_account_of_an_image_is_no_name() -> None:
-    assert Redactor("/root", "root").text("/root/venv owned by root") == "~/venv owned by root"
+def test_accounts_of_images_are_not_redacted() -> None:
+    assert Redactor("/root", "root").redact_text("/root/venv owned by root") == "~/venv owned by root"
 
 
 def test_home_and_name_come_from_the_environment() -> None:
-    assert Redactor.of({"HOME": "/data/people/carol"}).text("/data/people/carol/x of carol") == "~/x of $USER"
-    assert Redactor.of({}).text("/srv/x") == "/srv/x"
-    assert Redactor.of({"HOME": "/"}).text("/usr/bin") == "/usr/bin"
+    assert (
+        Redactor.from_environment({"HOME": "/data/people/carol"}).redact_text("/data/people/carol/x of carol")
+        == "~/x of $USER"
+    )
+    assert Redactor.from_environment({}).redact_text("/srv/x") == "/srv/x"
+    assert Redactor.from_environment({"HOME": "/"}).redact_text("/usr/bin") == "/usr/bin"
 
 
 def test_every_string_of_the_facts_is_redacted() -> None:
     source = Source("env", "/home/alice/x", "/home/alice/y")
     host = HostFacts(environment=Known({"PYTHONPATH": "/home/alice/z"}, source), os=Absent(("/home/alice/a",)))
     facts = Facts(host=host, gpus=Known((Gpu(name=Unknown("denied", "/home/alice/b", ("/home/alice/c",))),), source))
-    redacted = ALICE.value(facts)
+    redacted = ALICE.redact(facts)
     assert "alice" not in repr(redacted)
     assert redacted.host.environment == Known({"PYTHONPATH": "~/z"}, Source("env", "~/x", "~/y"))
-    assert ALICE.value(redacted) == redacted
+    assert ALICE.redact(redacted) == redacted
 
 
-def test_facts_without_anything_personal_are_kept_as_they_are() -> None:
+def test_facts_without_personal_data_are_returned_unchanged() -> None:
     facts = Facts()
-    assert ALICE.value(facts) is facts
+    assert ALICE.redact(facts) is facts

@@ -1,4 +1,4 @@
-"""nvidia-smi: real outputs of three drivers' binaries (run against a stand-in NVML), and every way it fails."""
+"""nvidia-smi: real outputs of three drivers' binaries (run with a fake NVML), and every way it fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from envcheck.host.protocol import Completed
-from envcheck.model import Absent, Known, Source, Unknown, value_of
+from envcheck.model import Absent, Known, Source, Unknown, get_value
 from envcheck.probes.nvml import NOT_RUN, SmiReading, find_smi, parse_banner, parse_smi, parse_table, read_smi
 from tests.probes.gpu_machines import bare
 
@@ -29,26 +29,26 @@ def sample(name: str) -> str:
 @pytest.mark.parametrize("version", ["470.256.02", "535.261.03", "550.163.01"])
 def test_table_of_a_real_binary(version: str) -> None:
     reading = finished(sample(f"{version}_table"))
-    assert value_of(reading.driver_version) == version
-    assert value_of(reading.cuda_driver_version) == "12.2"
-    assert value_of(reading.exit_code) == 0
+    assert get_value(reading.driver_version) == version
+    assert get_value(reading.cuda_driver_version) == "12.2"
+    assert get_value(reading.exit_code) == 0
     assert isinstance(reading.message, Absent)
     assert isinstance(reading.gpus, Known)
     first, second = reading.gpus.value
-    assert value_of(first.pci_address) == "0000:07:00.0"
-    assert value_of(second.nvml_index) == 1
-    assert value_of(first.memory_bytes) == 40960 << 20
-    assert value_of(first.memory_used_bytes) == 3 << 20
-    assert value_of(first.compute_mode) == "default"
-    assert value_of(first.mig_enabled) is False
+    assert get_value(first.pci_address) == "0000:07:00.0"
+    assert get_value(second.nvml_index) == 1
+    assert get_value(first.memory_bytes) == 40960 << 20
+    assert get_value(first.memory_used_bytes) == 3 << 20
+    assert get_value(first.compute_mode) == "default"
+    assert get_value(first.mig_enabled) is False
 
 
-def test_a_name_cut_short_is_no_name() -> None:
+def test_an_abbreviated_name_is_unknown() -> None:
     whole = finished(sample("550.163.01_table")).gpus
     cut = finished(sample("470.256.02_table")).gpus
     assert isinstance(whole, Known)
     assert isinstance(cut, Known)
-    assert value_of(whole.value[0].name) == "NVIDIA A100-SXM4-40GB"
+    assert get_value(whole.value[0].name) == "NVIDIA A100-SXM4-40GB"
     assert isinstance(cut.value[0].name, Unknown)
     assert "NVIDIA A100-SXM..." in cut.value[0].name.detail
 
@@ -64,11 +64,11 @@ def test_a_name_cut_short_is_no_name() -> None:
 )
 def test_banners(line: str, driver: str, cuda: str | None) -> None:
     found = parse_banner(line, SMI)
-    assert (value_of(found[0]), value_of(found[1])) == (driver, cuda)
+    assert (get_value(found[0]), get_value(found[1])) == (driver, cuda)
     assert cuda or isinstance(found[1], Absent)
 
 
-def test_err_in_the_banner_is_no_version() -> None:
+def test_err_in_the_banner_is_not_a_version() -> None:
     driver, cuda = parse_banner("| NVIDIA-SMI 535.54.03   Driver Version: ERR!   CUDA Version: ERR!  |", SMI)
     assert isinstance(driver, Unknown)
     assert isinstance(cuda, Unknown)
@@ -78,7 +78,7 @@ def test_err_in_the_banner_is_no_version() -> None:
 @pytest.mark.parametrize(("case", "code"), [("nodriver_rc9", 9), ("nolib_rc12", 12)])
 def test_real_failures_without_driver(version: str, case: str, code: int) -> None:
     reading = finished(sample(f"{version}_{case}"), code)
-    assert value_of(reading.exit_code) == code
+    assert get_value(reading.exit_code) == code
     assert isinstance(reading.message, Known)
     assert reading.message.value.startswith("NVIDIA-SMI ")
     assert isinstance(reading.driver_version, Absent)
@@ -97,14 +97,14 @@ def test_real_failures_without_driver(version: str, case: str, code: int) -> Non
 )
 def test_other_failures_leave_the_driver_unknown(text: str, code: int) -> None:
     reading = finished(text, code)
-    assert value_of(reading.exit_code) == code
-    assert value_of(reading.message) == (" ".join(text.split("\n")).strip() or None)
+    assert get_value(reading.exit_code) == code
+    assert get_value(reading.message) == (" ".join(text.split("\n")).strip() or None)
     assert isinstance(reading.driver_version, Unknown)
     assert str(code) in reading.driver_version.detail
     assert isinstance(reading.gpus, Unknown)
 
 
-def test_no_devices_is_an_absence_of_gpus_not_of_the_driver() -> None:
+def test_no_devices_means_absent_gpus_not_an_absent_driver() -> None:
     reading = finished("No devices were found\n", 6)
     assert isinstance(reading.gpus, Absent)
     assert isinstance(reading.driver_version, Unknown)
@@ -113,13 +113,13 @@ def test_no_devices_is_an_absence_of_gpus_not_of_the_driver() -> None:
 def test_a_warning_beside_the_table_is_kept_as_message() -> None:
     warning = "WARNING: infoROM is corrupted at gpu 0000:07:00.0"
     reading = finished(sample("550.163.01_table") + warning + "\n", 14)
-    assert value_of(reading.message) == warning
-    assert value_of(reading.driver_version) == "550.163.01"
+    assert get_value(reading.message) == warning
+    assert get_value(reading.driver_version) == "550.163.01"
 
 
 def test_error_text_with_exit_code_0() -> None:
     reading = finished("Failed to initialize NVML: Unknown Error\n", 0)
-    assert value_of(reading.message) == "Failed to initialize NVML: Unknown Error"
+    assert get_value(reading.message) == "Failed to initialize NVML: Unknown Error"
     assert isinstance(reading.driver_version, Unknown)
     assert reading.driver_version.why == "unparsable"
     assert isinstance(reading.gpus, Unknown)
@@ -129,7 +129,7 @@ def test_garbage_and_crash() -> None:
     garbage = finished("\ufffd\ufffd|\ufffd" * 500)
     assert isinstance(garbage.driver_version, Unknown)
     assert garbage.driver_version.why == "unparsable"
-    assert value_of(finished("\x1b[31mred\x00\n").message) == "[31mred"
+    assert get_value(finished("\x1b[31mred\x00\n").message) == "[31mred"
     crash = finished("", -11)
     assert isinstance(crash.exit_code, Unknown)
     assert crash.exit_code.why == "crashed"
@@ -152,8 +152,8 @@ MIG_TABLE = """\
 
 def test_table_with_mig_and_errors() -> None:
     first, second = parse_table(MIG_TABLE, SMI)
-    assert value_of(first.mig_enabled) is True
-    assert value_of(first.compute_mode) == "exclusive-process"
+    assert get_value(first.mig_enabled) is True
+    assert get_value(first.compute_mode) == "exclusive-process"
     assert isinstance(second.memory_bytes, Unknown)
     assert isinstance(second.compute_mode, Unknown)
 
@@ -164,7 +164,7 @@ def test_memory_without_a_known_compute_mode() -> None:
         "| N/A   33C    P0    51W / 400W |      3MiB / 15109MiB |      0%  |\n",
         SMI,
     )
-    assert value_of(gpu.memory_bytes) == 15109 << 20
+    assert get_value(gpu.memory_bytes) == 15109 << 20
     assert isinstance(gpu.compute_mode, Unknown)
 
 
@@ -172,30 +172,30 @@ def smi_host(**entry: Any) -> Any:
     return bare({SMI: "binary"}, commands=[{"argv": [SMI], **entry}])
 
 
-def test_it_runs_only_when_needed() -> None:
+def test_nvidia_smi_runs_only_when_needed() -> None:
     host = bare({SMI: "binary"})  # running it would raise: the command is not recorded
     reading = read_smi(host, needed=False)
-    assert value_of(reading.path) == SMI
+    assert get_value(reading.path) == SMI
     assert reading.exit_code is NOT_RUN
 
 
-def test_a_hanging_one_is_unknown() -> None:
+def test_a_hanging_nvidia_smi_is_unknown() -> None:
     reading = read_smi(smi_host(unknown=["timeout", "no answer within 2.0 s"]), needed=True)
-    assert value_of(reading.path) == SMI
+    assert get_value(reading.path) == SMI
     assert isinstance(reading.driver_version, Unknown)
     assert reading.driver_version.why == "timeout"
 
 
-def test_it_is_run_and_read() -> None:
-    assert value_of(read_smi(smi_host(stdout=MISMATCH, returncode=18), needed=True).exit_code) == 18
+def test_nvidia_smi_is_run_and_parsed() -> None:
+    assert get_value(read_smi(smi_host(stdout=MISMATCH, returncode=18), needed=True).exit_code) == 18
 
 
 def test_found_off_path_in_wsl() -> None:
     place = "/usr/lib/wsl/lib/nvidia-smi"
-    assert value_of(find_smi(bare({place: "binary"}))) == place
+    assert get_value(find_smi(bare({place: "binary"}))) == place
 
 
-def test_not_there_or_a_folder() -> None:
+def test_missing_or_a_folder() -> None:
     assert isinstance(find_smi(bare()), Absent)
     assert isinstance(find_smi(bare(folders={SMI: []})), Absent)
     assert isinstance(read_smi(bare(), needed=True).exit_code, Absent)
@@ -215,4 +215,4 @@ def test_on_windows() -> None:
     status = {"known": {"kind": "file", "size": 1, "mode": "", "owner": "", "readable": True, "writable": False}}
     source = {"source": {"kind": "file", "where": place}}
     host = bare(system="windows", calls={"status": {place: {**status, **source}}})
-    assert value_of(find_smi(host)) == place
+    assert get_value(find_smi(host)) == place

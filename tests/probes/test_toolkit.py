@@ -1,4 +1,4 @@
-"""Toolkits found on composed machines: where each lies, which wins, and where they disagree."""
+"""Toolkits on fake machines: their places, which one is chosen, and disagreements."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.protocol import UnrecordedError
-from envcheck.host.recorded import RecordedHost
-from envcheck.model import Absent, Known, ToolkitFacts, ToolkitInstall, Unknown, value_of
+from envcheck.model import Absent, Known, ToolkitFacts, ToolkitInstall, Unknown, get_value
 from envcheck.probes.toolkit import collect_toolkits
+from tests.hosts.recorded_host import RecordedHost, UnrecordedError
 
 DATA = Path(__file__).parent / "data" / "nvcc"
 GCC = {"argv": ["/usr/bin/gcc", "-dumpfullversion", "-dumpversion"], "stdout": "12.2.0\n"}
@@ -69,23 +68,23 @@ def test_one_toolkit_behind_a_link_and_a_wrapper() -> None:
     facts = collect(files, version_of("/usr/local/bin/nvcc", "13.0"), CUDA_HOME="/usr/local/cuda")
     (install,) = installs(facts)
     assert (install.root, install.origin) == (root, "usr-local")
-    assert [value_of(fact) for fact in (install.version, install.nvcc_release, install.nvcc_build)] == [
+    assert [get_value(fact) for fact in (install.version, install.nvcc_release, install.nvcc_build)] == [
         "13.0",
         "13.0",
         "13.0.88",
     ]
-    assert value_of(install.header_version) == "13.0"
+    assert get_value(install.header_version) == "13.0"
     assert isinstance(install.version_file, Absent)
-    assert value_of(install.libdevice_path) == f"{root}/nvvm/libdevice/libdevice.10.bc"
-    assert value_of(facts.nvcc_on_path) == f"{root}/bin/nvcc"
-    assert value_of(facts.root_on_path) == value_of(facts.usr_local_cuda) == value_of(facts.cuda_home_root) == root
-    assert value_of(facts.cuda_home) == "/usr/local/cuda"
-    assert value_of(facts.nvcc_host_compiler) == "/usr/bin/gcc"
-    assert value_of(facts.nvcc_host_compiler_version) == "12.2.0"
+    assert get_value(install.libdevice_path) == f"{root}/nvvm/libdevice/libdevice.10.bc"
+    assert get_value(facts.nvcc_on_path) == f"{root}/bin/nvcc"
+    assert get_value(facts.root_on_path) == get_value(facts.usr_local_cuda) == get_value(facts.cuda_home_root) == root
+    assert get_value(facts.cuda_home) == "/usr/local/cuda"
+    assert get_value(facts.nvcc_host_compiler) == "/usr/bin/gcc"
+    assert get_value(facts.nvcc_host_compiler_version) == "12.2.0"
 
 
 def test_debian_and_a_second_toolkit_disagree() -> None:
-    """The classic: nvcc on PATH is Debian's 9.1, /usr/local/cuda is 9.0."""
+    """A common case: nvcc on PATH is Debian's 9.1, /usr/local/cuda is 9.0."""
     debian = "/usr/lib/nvidia-cuda-toolkit"
     files = {
         "/usr/bin/nvcc": text("debian_nvcc"),
@@ -106,41 +105,41 @@ def test_debian_and_a_second_toolkit_disagree() -> None:
     library_path = "/usr/local/cuda/lib64:/usr/lib:/usr/local/lib:/gone/lib64"
     facts = collect(files, version_of("/usr/bin/nvcc", "9.1"), wrapped, LD_LIBRARY_PATH=library_path, CUDA_HOME="/usr")
     first, second = installs(facts)
-    assert (first.root, first.origin, value_of(first.version)) == (debian, "debian", "9.1")
-    assert value_of(first.version_file) == "9.1.85"
-    assert value_of(first.header_version) == "9.1"
-    assert value_of(first.cudart_path) == "/usr/lib/x86_64-linux-gnu/libcudart.so.9.1.85"
-    assert value_of(first.ptxas_path) == "/usr/bin/ptxas"
-    assert (second.root, value_of(second.version), value_of(second.version_file)) == (
+    assert (first.root, first.origin, get_value(first.version)) == (debian, "debian", "9.1")
+    assert get_value(first.version_file) == "9.1.85"
+    assert get_value(first.header_version) == "9.1"
+    assert get_value(first.cudart_path) == "/usr/lib/x86_64-linux-gnu/libcudart.so.9.1.85"
+    assert get_value(first.ptxas_path) == "/usr/bin/ptxas"
+    assert (second.root, get_value(second.version), get_value(second.version_file)) == (
         "/usr/local/cuda-9.0",
         "9.0",
         "9.0.176",
     )
     assert isinstance(second.nvcc_release, Unknown)  # not on PATH: its files tell, so it is not run
-    assert value_of(facts.roots_on_library_path) == ("/usr/local/cuda-9.0",)
-    assert value_of(facts.nvcc_host_compiler) == f"{debian}/bin/gcc"
-    assert value_of(facts.nvcc_host_compiler_version) == "6.5.0"
+    assert get_value(facts.roots_on_library_path) == ("/usr/local/cuda-9.0",)
+    assert get_value(facts.nvcc_host_compiler) == f"{debian}/bin/gcc"
+    assert get_value(facts.nvcc_host_compiler_version) == "6.5.0"
 
 
-def test_version_json_tells_the_nvcc_that_is_not_run() -> None:
+def test_version_json_has_the_version_of_an_nvcc_that_is_not_run() -> None:
     files = {**toolkit_files("/usr/local/cuda-11.8"), "/usr/local/cuda-11.8/version.json": text("version_11.8.json")}
     (install,) = installs(collect(files))
-    assert value_of(install.version_file) == "11.8.20220929"
-    assert (value_of(install.nvcc_release), value_of(install.nvcc_build)) == ("11.8", "11.8.89")
-    assert value_of(install.version) == "11.8"
+    assert get_value(install.version_file) == "11.8.20220929"
+    assert (get_value(install.nvcc_release), get_value(install.nvcc_build)) == ("11.8", "11.8.89")
+    assert get_value(install.version) == "11.8"
 
 
-def test_an_nvcc_off_path_runs_when_nothing_else_tells() -> None:
+def test_an_nvcc_off_path_runs_without_other_readings() -> None:
     nvcc = "/opt/cuda/bin/nvcc"
     (install,) = installs(collect({nvcc: "ELF"}, version_of(nvcc, "12.4")))
-    assert (install.origin, value_of(install.version)) == ("opt", "12.4")
+    assert (install.origin, get_value(install.version)) == ("opt", "12.4")
 
 
 def test_a_toolkit_on_path_outside_every_known_place() -> None:
     nvcc = "/sw/cuda/12.2/bin/nvcc"
     facts = collect({nvcc: "ELF"}, version_of(nvcc, "12.2"), PATH="/sw/cuda/12.2/bin:/usr/bin")
     (install,) = installs(facts)
-    assert (install.root, install.origin, value_of(install.version)) == ("/sw/cuda/12.2", "path", "12.2")
+    assert (install.root, install.origin, get_value(install.version)) == ("/sw/cuda/12.2", "path", "12.2")
 
 
 def test_module_variables_and_the_hpc_sdk() -> None:
@@ -186,37 +185,37 @@ def test_conda_and_wheels() -> None:
         installs(collect(files, **environment)),
         key=lambda install: ["/conda", f"{site}/nvidia", f"{site}/nvidia/cu13", f"{other}/nvidia"].index(install.root),
     )
-    assert (conda.origin, value_of(conda.version), value_of(conda.header_version)) == ("conda", "12.4", "12.4")
-    assert value_of(conda.libdevice_path) == "/conda/lib/libdevice.10.bc"
-    assert (split.origin, value_of(split.version)) == ("wheels", "12.9")
+    assert (conda.origin, get_value(conda.version), get_value(conda.header_version)) == ("conda", "12.4", "12.4")
+    assert get_value(conda.libdevice_path) == "/conda/lib/libdevice.10.bc"
+    assert (split.origin, get_value(split.version)) == ("wheels", "12.9")
     assert isinstance(split.nvcc_path, Absent)
     assert isinstance(split.nvcc_release, Absent)
-    assert value_of(split.ptxas_path) == f"{site}/nvidia/cuda_nvcc/bin/ptxas"
-    assert (whole.origin, value_of(whole.version)) == ("wheels", "13.0")
+    assert get_value(split.ptxas_path) == f"{site}/nvidia/cuda_nvcc/bin/ptxas"
+    assert (whole.origin, get_value(whole.version)) == ("wheels", "13.0")
     assert isinstance(eleven.version, Unknown)  # libcudart.so.11.0 is the soname of all of CUDA 11
 
 
-def test_a_folder_named_cuda_without_a_toolkit_is_none() -> None:
+def test_a_folder_named_cuda_without_a_toolkit_is_ignored() -> None:
     facts = collect({"/usr/local/cuda-12.0/samples/readme": "x", "/usr/local/cuda": {"link": "cuda-11.0"}})
     assert isinstance(facts.installs, Absent)
     assert isinstance(facts.usr_local_cuda, Absent)
 
 
 @pytest.mark.parametrize("entry", ["CUDA_HOME", "CUDA_PATH"])
-def test_cuda_home_to_nowhere(entry: str) -> None:
+def test_cuda_home_of_a_missing_folder(entry: str) -> None:
     facts = collect({}, **{entry: "/gone/cuda"})
-    assert value_of(facts.cuda_home) == "/gone/cuda"
+    assert get_value(facts.cuda_home) == "/gone/cuda"
     assert isinstance(facts.cuda_home_root, Absent)
 
 
-def test_ccache_stands_in_for_nvcc() -> None:
+def test_ccache_replaces_nvcc() -> None:
     files = {"/usr/bin/ccache": "ELF", "/usr/local/bin/nvcc": {"link": "/usr/bin/ccache"}}
     facts = collect(files)
     assert isinstance(facts.root_on_path, Unknown)
     assert isinstance(facts.installs, Absent)
 
 
-def test_wrappers_in_a_circle() -> None:
+def test_circular_wrappers() -> None:
     files = {
         "/usr/bin/nvcc": "#!/bin/sh\nexec /usr/local/bin/nvcc\n",
         "/usr/local/bin/nvcc": "#!/bin/sh\nexec /usr/bin/nvcc\n",
@@ -226,7 +225,7 @@ def test_wrappers_in_a_circle() -> None:
     assert facts.nvcc_on_path.why == "failed"
 
 
-def test_a_wrapper_to_nowhere() -> None:
+def test_a_wrapper_of_a_missing_nvcc() -> None:
     facts = collect({"/usr/bin/nvcc": text("debian_nvcc")})
     assert facts.nvcc_on_path == Absent(("/usr/lib/nvidia-cuda-toolkit/bin/nvcc",))
 
@@ -248,7 +247,7 @@ def test_a_broken_nvcc_leaves_the_other_readings(answer: dict[str, Any], why: st
     assert isinstance(install.nvcc_release, Unknown)
     assert install.nvcc_release.why == why
     assert install.nvcc_build == install.nvcc_release
-    assert value_of(install.version) == value_of(install.header_version) == "12.4"
+    assert get_value(install.version) == get_value(install.header_version) == "12.4"
 
 
 def test_damaged_files_are_unknown_not_absent() -> None:
@@ -285,14 +284,14 @@ def test_a_truncated_header_and_an_unreadable_version_file() -> None:
     assert isinstance(install.header_version, Unknown)
     assert install.header_version.why == "unparsable"
     assert isinstance(install.libdevice_path, Absent)
-    assert value_of(install.version) == "12.4"
+    assert get_value(install.version) == "12.4"
 
 
-def test_a_toolkit_that_tells_no_version() -> None:
+def test_a_toolkit_without_a_version() -> None:
     (install,) = installs(collect({"/opt/cuda/bin/ptxas": "ELF"}))
     assert isinstance(install.version, Absent)
 
 
-def test_a_command_that_was_not_recorded_fails_loudly() -> None:
+def test_an_unrecorded_command_raises() -> None:
     with pytest.raises(UnrecordedError):
         collect({"/usr/bin/nvcc": "ELF", "/opt/cuda/bin/nvcc": "ELF"}, {"argv": ["/opt/cuda/bin/nvcc", "--version"]})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.local import LocalHost
-from envcheck.model import Absent, Fact, Known, ToolkitFacts, ToolkitInstall, Unknown, value_of
+from envcheck.model import Absent, Fact, Known, ToolkitFacts, ToolkitInstall, Unknown, get_value
 from envcheck.probes.cuda_libraries import collect_libraries
 from envcheck.probes.toolkit import collect_toolkits
 from tests.patience import PATIENCE
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.needs("posix")
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A toolkit that only PATH and CUDA_HOME know, its header intact."""
+    """A toolkit that only PATH and CUDA_HOME point to, with an intact header."""
     root = tmp_path / "cuda-12.4"
     (root / "bin").mkdir(parents=True)
     (root / "include").mkdir()
@@ -62,15 +62,15 @@ def test_an_nvcc_that_misbehaves(root: Path, script: bytes, reason: str) -> None
     write_nvcc(root, script)
     facts, install = collect(root)
     assert why(install.nvcc_release) == reason
-    assert value_of(install.version) == "12.4"
-    assert value_of(facts.root_on_path) == install.root
+    assert get_value(install.version) == "12.4"
+    assert get_value(facts.root_on_path) == install.root
 
 
-def test_an_nvcc_that_hangs_is_given_up(root: Path) -> None:
+def test_a_hanging_nvcc_times_out(root: Path) -> None:
     write_nvcc(root, b"#!/bin/sh\nexec sleep 3600\n")
     _, install = collect(root, budget=1.0)
     assert why(install.nvcc_release) == "timeout"
-    assert value_of(install.version) == "12.4"
+    assert get_value(install.version) == "12.4"
 
 
 def test_an_nvcc_that_is_not_executable(root: Path) -> None:
@@ -96,7 +96,7 @@ def test_fifos_where_files_should_be(root: Path) -> None:
     _, install = collect(root)
     for fact in (install.version_file, install.header_version, install.nvcc_path, install.ptxas_path):
         assert why(fact) == "failed"
-    assert value_of(install.version) == "12.4"
+    assert get_value(install.version) == "12.4"
 
 
 def test_symlink_loops(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,11 +110,11 @@ def test_symlink_loops(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(collect_toolkits(LocalHost()).cuda_home_root, (Absent, Unknown))
 
 
-def test_bytes_that_are_no_utf8(root: Path) -> None:
+def test_bytes_that_are_not_utf8(root: Path) -> None:
     (root / "include" / "cuda.h").write_bytes(b"/* \xff\xfe */\n#define CUDA_VERSION 12040\n")
     (root / "version.json").write_bytes(b"\xff\xfe{}")
     _, install = collect(root)
-    assert value_of(install.header_version) == "12.4"
+    assert get_value(install.header_version) == "12.4"
     assert why(install.version_file) == "unparsable"
 
 
@@ -127,5 +127,5 @@ def test_ten_thousand_entries(root: Path, tmp_path: Path, monkeypatch: pytest.Mo
         collect_libraries(LocalHost())
         return facts
 
-    assert value_of(read(10_000).roots_on_library_path) == (os.path.realpath(root),)
+    assert get_value(read(10_000).roots_on_library_path) == (os.path.realpath(root),)
     assert_linear(read, 500)

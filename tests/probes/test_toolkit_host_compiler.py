@@ -1,4 +1,4 @@
-"""Which compiler nvcc hands host code to; the order is what real nvcc -dryrun shows."""
+"""Which host compiler nvcc uses; the order is that of a real nvcc -dryrun."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
-from envcheck.model import Absent, Known, Unknown, value_of
-from envcheck.probes.toolkit import nvcc_host_compiler
+from envcheck.model import Absent, Known, Unknown, get_value
+from envcheck.probes.toolkit import find_host_compiler
+from tests.hosts.recorded_host import RecordedHost
 
 NVCC = "/opt/cuda/bin/nvcc"
 FILES = {NVCC: "ELF", "/usr/bin/gcc": "ELF", "/usr/bin/g++-12": "ELF", "/opt/gcc-11/bin/gcc": "ELF"}
@@ -20,7 +20,7 @@ def chosen(files: dict[str, Any] | None = None, system: str = "linux", **environ
         "environment": {"PATH": "/usr/bin", **environment},
         "files": {**FILES, **(files or {})},
     }
-    return nvcc_host_compiler(RecordedHost(recording), NVCC)
+    return find_host_compiler(RecordedHost(recording), NVCC)
 
 
 @pytest.mark.parametrize(
@@ -35,35 +35,35 @@ def chosen(files: dict[str, Any] | None = None, system: str = "linux", **environ
         ({"NVCC_PREPEND_FLAGS": "-O2", "CXX": "g++-12", "CUDAHOSTCXX": "g++-12"}, "/usr/bin/gcc"),
     ],
 )
-def test_the_variables_in_nvccs_order(environment: dict[str, str], path: str) -> None:
-    assert value_of(chosen(None, **environment)) == path
+def test_variables_in_the_order_of_nvcc(environment: dict[str, str], path: str) -> None:
+    assert get_value(chosen(None, **environment)) == path
 
 
-def test_a_gcc_beside_nvcc_comes_before_path_and_after_the_profile() -> None:
+def test_a_gcc_beside_nvcc_precedes_path_and_follows_the_profile() -> None:
     beside = {"/opt/cuda/bin/gcc": "ELF"}
-    assert value_of(chosen(beside)) == "/opt/cuda/bin/gcc"
+    assert get_value(chosen(beside)) == "/opt/cuda/bin/gcc"
     profile = {**beside, "/opt/cuda/bin/nvcc.profile": "TOP = $(_HERE_)/..\ncompiler-bindir = $(TOP)/host\n"}
-    assert value_of(chosen(profile)) == "/opt/cuda/host/gcc"
+    assert get_value(chosen(profile)) == "/opt/cuda/host/gcc"
 
 
-def test_a_folder_named_gcc_beside_nvcc_is_no_compiler() -> None:
-    assert value_of(chosen({"/opt/cuda/bin/gcc/x": "y"})) == "/usr/bin/gcc"
+def test_a_folder_named_gcc_beside_nvcc_is_ignored() -> None:
+    assert get_value(chosen({"/opt/cuda/bin/gcc/x": "y"})) == "/usr/bin/gcc"
 
 
 @pytest.mark.parametrize("value", ["/gone/g++", "g++-99", "/empty"])
-def test_a_compiler_that_is_not_there(value: str) -> None:
+def test_a_missing_compiler(value: str) -> None:
     fact = chosen({"/empty/x": "y"}, NVCC_CCBIN=value)
     assert isinstance(fact, Absent)
     assert "NVCC_CCBIN" in fact.tried[0]
 
 
-def test_a_compiler_that_may_not_be_read() -> None:
+def test_an_unreadable_compiler() -> None:
     assert isinstance(chosen({"/secret/g++": {"error": "denied"}}, NVCC_CCBIN="/secret/g++"), Unknown)
 
 
-def test_windows_uses_the_visual_compiler() -> None:
+def test_windows_uses_visual_cpp() -> None:
     cl = {"find_program": {"cl": {"known": "C:\\VS\\cl.exe", "source": {"kind": "file", "where": "PATH"}}}}
     host = RecordedHost({"system": "windows", "calls": cl})
-    fact = nvcc_host_compiler(host, r"C:\CUDA\bin\nvcc.exe")
+    fact = find_host_compiler(host, r"C:\CUDA\bin\nvcc.exe")
     assert isinstance(fact, Known)
     assert fact.value == "C:\\VS\\cl.exe"

@@ -1,4 +1,4 @@
-"""What toolkits say of themselves, in the words of real ones."""
+"""Version files and outputs of real toolkits."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Absent, Known, Unknown
 from envcheck.probes.toolkit import (
-    cudart_version,
     parse_ccbin,
     parse_cuda_define,
     parse_cudart_name,
@@ -18,8 +16,10 @@ from envcheck.probes.toolkit import (
     parse_profile_bindir,
     parse_version_json,
     parse_version_txt,
+    read_cudart_version,
     read_version_files,
 )
+from tests.hosts.recorded_host import RecordedHost
 
 DATA = Path(__file__).parent / "data" / "nvcc"
 
@@ -56,16 +56,16 @@ def test_broken_files_through_the_probe() -> None:
     assert isinstance(nvcc, Absent)
 
 
-def test_every_real_output_is_tested() -> None:
+def test_all_sample_outputs_are_tested() -> None:
     assert {path.name for path in DATA.glob("nvcc_*.txt")} == {f"nvcc_{release}.txt" for release in BUILDS}
 
 
 @pytest.mark.parametrize("text", ["", "Segmentation fault", "\ufffd\ufffd release", "Driver Version: 550.54.15"])
-def test_what_is_no_nvcc_output(text: str) -> None:
+def test_other_outputs_have_no_nvcc_version(text: str) -> None:
     assert parse_nvcc_version(text) is None
 
 
-def test_version_json_tells_toolkit_and_nvcc() -> None:
+def test_version_json_has_toolkit_and_nvcc() -> None:
     versions = parse_version_json(data("version_11.8.json"))
     assert versions is not None
     assert (versions["cuda"], versions["cuda_nvcc"]) == ("11.8.20220929", "11.8.89")
@@ -117,11 +117,11 @@ def test_cudart_names(name: str, version: str | None) -> None:
 
 
 def test_cudart_version_of_an_absent_library() -> None:
-    assert cudart_version(Absent(("/x",))) == Absent(("/x",))
-    assert isinstance(cudart_version(Known("/x/libcudart.so.12", None)), Unknown)  # type: ignore[arg-type]
+    assert read_cudart_version(Absent(("/x",))) == Absent(("/x",))
+    assert isinstance(read_cudart_version(Known("/x/libcudart.so.12", None)), Unknown)  # type: ignore[arg-type]
 
 
-def test_debians_wrapper_names_the_real_nvcc() -> None:
+def test_debians_wrapper_starts_the_real_nvcc() -> None:
     assert parse_nvcc_wrapper(data("debian_nvcc"), {}) == "/usr/lib/nvidia-cuda-toolkit/bin/nvcc"
 
 

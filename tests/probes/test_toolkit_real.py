@@ -1,4 +1,4 @@
-"""The toolkit probe on NVIDIA's own nvcc and ptxas, as the package index ships them."""
+"""The toolkit probe with NVIDIA's nvcc and ptxas from the package index."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def toolkits(venv: Path, path: str) -> Any:
 @pytest.mark.network
 @pytest.mark.needs("package-index")
 @pytest.mark.needs("linux")
-def test_the_wheels_nvcc_is_found_and_asked(venv: Path) -> None:
+def test_the_nvcc_of_a_wheel_is_found_and_run(venv: Path) -> None:
     binaries = next(venv.glob("lib/python*/site-packages/nvidia/cu13/bin"))
     found = toolkits(venv, f"{binaries}{os.pathsep}{os.environ['PATH']}")
     wheels = [item for item in found["installs"]["known"] if item["origin"] in ("wheels", "path")]

@@ -1,20 +1,20 @@
-"""Toolkits on a composed Windows machine; a recording holds its paths as literal answers."""
+"""Toolkits on a fake Windows machine, whose recording has paths as literal answers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from envcheck.host.recorded import RecordedHost
-from envcheck.model import Absent, Known, value_of
+from envcheck.model import Absent, Known, get_value
 from envcheck.probes.cuda_libraries import collect_libraries
 from envcheck.probes.toolkit import collect_toolkits
+from tests.hosts.recorded_host import RecordedHost
 
 CUDA = r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA"
 ROOT = CUDA + r"\v11.8"
 SITE = r"C:\venv\Lib\site-packages"
 
 
-def known(value: Any, where: str = "composed") -> dict[str, Any]:
+def known(value: Any, where: str = "fake") -> dict[str, Any]:
     return {"known": value, "source": {"kind": "file", "where": where}}
 
 
@@ -39,8 +39,8 @@ def machine() -> RecordedHost:
         "read_text": {ROOT + r"\include\cuda.h": known("#define CUDA_VERSION 11080\n")},
         "find_program": {"nvcc": known(ROOT + r"\bin\nvcc.exe"), "ptxas": {"absent": []}, "cl": {"absent": []}},
     }
-    said = "Cuda compilation tools, release 11.8, V11.8.89\n"
-    commands = [{"argv": [ROOT + r"\bin\nvcc.exe", "--version"], "stdout": said}]
+    output = "Cuda compilation tools, release 11.8, V11.8.89\n"
+    commands = [{"argv": [ROOT + r"\bin\nvcc.exe", "--version"], "stdout": output}]
     environment = {"CUDA_PATH": ROOT, "VIRTUAL_ENV": r"C:\venv", "PATH": ROOT + r"\bin;C:\Windows"}
     return RecordedHost({"system": "windows", "environment": environment, "calls": calls, "commands": commands})
 
@@ -49,9 +49,9 @@ def test_toolkit() -> None:
     facts = collect_toolkits(machine())
     assert isinstance(facts.installs, Known)
     (install,) = facts.installs.value
-    assert (install.root, install.origin, value_of(install.version)) == (ROOT, "program-files", "11.8")
-    assert value_of(install.cudart_path) == ROOT + r"\bin\cudart64_110.dll"
-    assert value_of(facts.root_on_path) == value_of(facts.cuda_home_root) == ROOT
+    assert (install.root, install.origin, get_value(install.version)) == (ROOT, "program-files", "11.8")
+    assert get_value(install.cudart_path) == ROOT + r"\bin\cudart64_110.dll"
+    assert get_value(facts.root_on_path) == get_value(facts.cuda_home_root) == ROOT
     assert isinstance(facts.nvcc_host_compiler, Absent)
 
 
@@ -59,10 +59,10 @@ def test_cudnn() -> None:
     cudnn, _, _ = collect_libraries(machine())
     assert isinstance(cudnn, Known)
     toolkit, wheel = cudnn.value
-    assert (toolkit.origin, value_of(toolkit.library_version), value_of(toolkit.cuda_major)) == ("toolkit", "8", "11")
-    assert (wheel.origin, value_of(wheel.library_version), value_of(wheel.package_version)) == (
+    assert (toolkit.origin, get_value(toolkit.library_version), get_value(toolkit.cuda_major)) == ("toolkit", "8", "11")
+    assert (wheel.origin, get_value(wheel.library_version), get_value(wheel.package_version)) == (
         "wheels",
         "9",
         "9.1.0.70",
     )
-    assert value_of(wheel.cuda_major) == "12"
+    assert get_value(wheel.cuda_major) == "12"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.fleet.report import Row
+from envcheck.fleet.report import HostRow
 from envcheck.render.fleet import render_fleet_html
 from tests.render.test_html import chromium
 
@@ -37,16 +37,16 @@ document.title = JSON.stringify(seen);
 """
 
 
-def rows(count: int, message: str = "it works") -> list[Row]:
+def rows(count: int, message: str = "it works") -> list[HostRow]:
     made = []
     for number in range(count):
         verdict, cause = CAUSES[number % 3]
         machine = (("Driver", f"550.{number % 100}.01"), ("GPU", "8 x NVIDIA A100-SXM4-80GB (compute capability 8.0)"))
-        made.append(Row(f"host{number:05}", verdict, cause, message, machine, (f"Driver: 550.{number % 100}.01",)))
+        made.append(HostRow(f"host{number:05}", verdict, cause, message, machine, (f"Driver: 550.{number % 100}.01",)))
     return made
 
 
-def acted_on(listed: list[Row], folder: Path) -> dict[str, Any]:
+def acted_on(listed: list[HostRow], folder: Path) -> dict[str, Any]:
     """Open the page in Chromium, act on it, and return what was seen there."""
     file = folder / "page.html"
     page = render_fleet_html(listed, "golden")
@@ -74,7 +74,7 @@ def test_ten_thousand_hosts_are_filtered_sorted_and_grouped(tmp_path: Path) -> N
 
 @pytest.mark.needs("chromium")
 def test_text_of_a_host_is_inert_in_the_browser(tmp_path: Path) -> None:
-    listed = [Row(HOSTILE, "incompatible", HOSTILE, HOSTILE, (("GPU", HOSTILE),), (HOSTILE,)), *rows(8)]
+    listed = [HostRow(HOSTILE, "incompatible", HOSTILE, HOSTILE, (("GPU", HOSTILE),), (HOSTILE,)), *rows(8)]
     seen = acted_on(listed, tmp_path)
     assert (seen["owned"], seen["images"], seen["frames"]) == (False, 0, 0)
     assert seen["count"] == "9 of 9 hosts"
@@ -82,7 +82,7 @@ def test_text_of_a_host_is_inert_in_the_browser(tmp_path: Path) -> None:
 
 
 def test_the_page_runs_its_own_script_alone_and_loads_nothing() -> None:
-    page = render_fleet_html([Row(HOSTILE, "incompatible", HOSTILE, HOSTILE, (("GPU", HOSTILE),))], HOSTILE)
+    page = render_fleet_html([HostRow(HOSTILE, "incompatible", HOSTILE, HOSTILE, (("GPU", HOSTILE),))], HOSTILE)
     assert "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-" in page
     assert page.count("<script") == 2
     assert page.count("</script>") == 2

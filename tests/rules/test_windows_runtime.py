@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.matrix.load import load_matrix
 from envcheck.model import (
     Absent,
@@ -18,8 +17,9 @@ from envcheck.model import (
     Source,
     Unknown,
 )
-from envcheck.probes.host import msvc_runtime
+from envcheck.probes.host import find_msvc_runtime
 from envcheck.rules import Context, evaluate
+from tests.hosts.recorded_host import RecordedHost
 
 HERE = Source("file", "/x")
 MISSING = Absent(("C:\\Windows\\System32\\msvcp140.dll",))
@@ -59,11 +59,11 @@ def test_the_probe_wants_both_libraries(there: tuple[str, ...]) -> None:
         else {"absent": [FOLDER + name]}
         for name in names
     }
-    fact = msvc_runtime(RecordedHost({"system": "windows", "calls": {"status": told}}))
+    fact = find_msvc_runtime(RecordedHost({"system": "windows", "calls": {"status": told}}))
     assert isinstance(fact, Known if len(there) == 2 else Absent)
 
 
 def test_the_probe_says_what_it_could_not_read() -> None:
     told = {FOLDER + "msvcp140.dll": {"unknown": "denied", "detail": "no"}}
-    assert isinstance(msvc_runtime(RecordedHost({"system": "windows", "calls": {"status": told}})), Unknown)
-    assert isinstance(msvc_runtime(RecordedHost({})), Absent)
+    assert isinstance(find_msvc_runtime(RecordedHost({"system": "windows", "calls": {"status": told}})), Unknown)
+    assert isinstance(find_msvc_runtime(RecordedHost({})), Absent)

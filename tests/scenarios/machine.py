@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from envcheck.host.recorded import RecordedHost
 from envcheck.model import Distribution, Facts, FrameworkBuild, PythonFacts, Report
-from envcheck.probes import collect
 from envcheck.rules import Context, Target
 from tests import typed
+from tests.hosts.recorded_host import RecordedHost, collect_recording
 from tests.rules.factory_machine import NONE, known, matrix
 
 NODE = {"kind": "char", "mode": "crw-rw-rw-", "owner": "0:0"}
@@ -203,7 +202,7 @@ def context_of(
     machine: Machine, *builds: FrameworkBuild, target: Target, python: dict[str, Any] | None = None
 ) -> Context:
     """Read a machine, with these framework builds installed, into what rules look at."""
-    facts: Facts = collect(machine.host()).facts
+    facts: Facts = collect_recording(machine.host()).facts
     installed = tuple(
         Distribution(item.distribution, item.version.partition("+")[0], installer="pip") for item in builds
     )

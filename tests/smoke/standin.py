@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from envcheck.host.watched import Limits
+from envcheck.host.limits import Limits
 from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, Job, Run, Subject
 from envcheck.smoke.runner import Heard, Task, jobs_of, run_jobs
 from tests.fakes.standin_env import VERSION, make_standin_env

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.host.watched import Limits, Watched
+from envcheck.host.limits import LimitedRun, Limits
 from envcheck.smoke.devices import ALL, CPU_DEVICE, GPU, Device, Job, Subject, worst
 from envcheck.smoke.protocol import Result, parse_events
 from envcheck.smoke.runner import ending, last_words
@@ -19,26 +19,26 @@ HELD = Device(GPU, "GPU 0", "GPU-1", 1, held="39.0 of its 40.0 GiB were in use b
 @pytest.mark.parametrize(
     ("watched", "log", "outcome", "finding", "words"),
     [
-        (Watched("time"), "", "hung", "", "within 30 s"),
-        (Watched("time"), "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2GiB", "hung",
+        (LimitedRun("time"), "", "hung", "", "within 30 s"),
+        (LimitedRun("time"), "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2GiB", "hung",
          "gpu-memory-exhausted", "waited for memory"),
-        (Watched("time"), "CUDA kernels will be jit-compiled from PTX, which could take 30 minutes or longer.", "hung",
+        (LimitedRun("time"), "CUDA kernels will be jit-compiled from PTX, which could take 30 minutes.", "hung",
          "gpu-arch-too-new", "that --timeout allows"),
-        (Watched("memory"), "", "out-of-memory", "os-limit", "2.0 GiB"),
-        (Watched("exited", -9), "", "out-of-memory", "os-limit", "SIGKILL"),
-        (Watched("exited", -4), "", "crashed", "cpu-missing-avx", "SIGILL"),
-        (Watched("exited", -7), "", "crashed", "os-limit", "SIGBUS"),
-        (Watched("exited", -31), "", "crashed", "", "signal 31"),
-        (Watched("exited", 1), "", "crashed", "", "exit status 1"),
-        (Watched("exited", 0), "", "crashed", "", "exit status 0"),
-        (Watched("exited", 0xC000001D), "", "crashed", "cpu-missing-avx", "instruction"),
-        (Watched("exited", 0xC0000005), "", "crashed", "", "access violation"),
-        (Watched("exited", 0xC0000409), "", "crashed", "", "fast fail"),
-        (Watched("exited", 0xC0000142), "", "crashed", "", "exit status 0xc0000142"),
+        (LimitedRun("memory"), "", "out-of-memory", "os-limit", "2.0 GiB"),
+        (LimitedRun("exited", -9), "", "out-of-memory", "os-limit", "SIGKILL"),
+        (LimitedRun("exited", -4), "", "crashed", "cpu-missing-avx", "SIGILL"),
+        (LimitedRun("exited", -7), "", "crashed", "os-limit", "SIGBUS"),
+        (LimitedRun("exited", -31), "", "crashed", "", "signal 31"),
+        (LimitedRun("exited", 1), "", "crashed", "", "exit status 1"),
+        (LimitedRun("exited", 0), "", "crashed", "", "exit status 0"),
+        (LimitedRun("exited", 0xC000001D), "", "crashed", "cpu-missing-avx", "instruction"),
+        (LimitedRun("exited", 0xC0000005), "", "crashed", "", "access violation"),
+        (LimitedRun("exited", 0xC0000409), "", "crashed", "", "fast fail"),
+        (LimitedRun("exited", 0xC0000142), "", "crashed", "", "exit status 0xc0000142"),
     ],
 )  # fmt: skip
 def test_an_ending_is_told_at_the_step_it_came_in(
-    watched: Watched, log: str, outcome: str, finding: str, words: str
+    watched: LimitedRun, log: str, outcome: str, finding: str, words: str
 ) -> None:
     result = ending(watched, BEGUN, log, LIMITS)
     assert result is not None
@@ -47,9 +47,9 @@ def test_an_ending_is_told_at_the_step_it_came_in(
 
 
 def test_a_process_that_came_to_its_end_needs_no_words() -> None:
-    assert ending(Watched("exited", 0), DONE, "", LIMITS) is None
-    assert ending(Watched("exited", -11), DONE, "", LIMITS) is None  # all was said: it died while it was leaving
-    early = ending(Watched("exited", 1), parse_events(""), "", LIMITS)
+    assert ending(LimitedRun("exited", 0), DONE, "", LIMITS) is None
+    assert ending(LimitedRun("exited", -11), DONE, "", LIMITS) is None  # all was said: it died while it was leaving
+    early = ending(LimitedRun("exited", 1), parse_events(""), "", LIMITS)
     assert early is not None
     assert early.check == "start"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.host.watched import Limits
+from envcheck.host.limits import Limits
 from envcheck.smoke.devices import CPU_DEVICE, Job, Run, Subject
 from envcheck.smoke.placement import EXECUTED, PLACER
 from envcheck.smoke.runner import Task, jobs_of, run_job, run_jobs

@@ -12,7 +12,7 @@ import pytest
 
 import envcheck.smoke
 from envcheck.frameworks import framework_names
-from envcheck.host.watched import Limits
+from envcheck.host.limits import Limits
 from envcheck.smoke.devices import CPU_DEVICE, DRIVER, Device, Job, Run, Subject
 from envcheck.smoke.runner import Task, run_job, script_of, usual_limits
 from tests.fakes.build import build_libraries

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from envcheck.host.watched import Limits
+from envcheck.host.limits import Limits
 from envcheck.smoke import runner
 from envcheck.smoke.devices import Job, Run, Subject
 from envcheck.smoke.runner import Task, jobs_of

@@ -1,4 +1,4 @@
-"""An Ansible callback: one JSON line on standard output for each host, as soon as it is done.
+"""An Ansible callback that prints one JSON line per host as soon as the host has finished.
 
 Runs inside ansible-playbook, with Ansible's own modules; see
 https://docs.ansible.com/ansible/latest/dev_guide/developing_plugins.html#callback-plugins.
@@ -16,46 +16,46 @@ from ansible.plugins.callback import CallbackBase
 DOCUMENTATION = """
 name: envcheck_events
 type: stdout
-short_description: one JSON line for each host
-description: Prints what the collector answered on each host, as soon as the host is done.
+short_description: one JSON line per host
+description: Prints the answer of the collector on each host as soon as the host has finished.
 """
 FIELDS = ("stdout", "stderr", "msg", "module_stderr", "rc")
-LONGEST = 17 << 20  # characters of a field: more than any answer is; what is cut is no JSON and refused as such
+MAX_FIELD = 17 << 20  # characters: more than any answer has; a truncated one is rejected as invalid JSON
 _MARK = os.environ.get("ENVCHECK_EVENT_MARK", "")
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # Ansible publishes no types
-    """Print an event for the play's hosts, and one for each host's end."""
+    """Print an event with the hosts of the play, and one for the end of each host."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "envcheck_events"
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        """Tell the hosts the play is for."""
-        every = play.get_variable_manager().get_vars(play=play)["ansible_play_hosts_all"]
-        _tell({"kind": "hosts", "hosts": [str(host) for host in every]})
+        """Print the hosts of the play."""
+        hosts = play.get_variable_manager().get_vars(play=play)["ansible_play_hosts_all"]
+        _print_event({"kind": "hosts", "hosts": [str(host) for host in hosts]})
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        """Tell what a host answered."""
-        _tell_result("ok", result)
+        """Print the answer of a host."""
+        _print_result("ok", result)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002
-        """Tell how a host failed."""
-        _tell_result("failed", result)
+        """Print the failure of a host."""
+        _print_result("failed", result)
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        """Tell why a host was not reached."""
-        _tell_result("unreachable", result)
+        """Print why a host is unreachable."""
+        _print_result("unreachable", result)
 
 
-def _tell_result(kind: str, result: Any) -> None:
-    said = result.result if hasattr(result, "result") else result._result  # noqa: SLF001 - public since ansible-core 2.19
+def _print_result(kind: str, result: Any) -> None:
+    fields = result.result if hasattr(result, "result") else result._result  # noqa: SLF001 - public since ansible-core 2.19
     host = result.host if hasattr(result, "host") else result._host  # noqa: SLF001
-    fields = {name: str(said[name])[:LONGEST] for name in FIELDS if name in said}
-    _tell({"kind": kind, "host": host.get_name(), **fields})
+    kept = {name: str(fields[name])[:MAX_FIELD] for name in FIELDS if name in fields}
+    _print_event({"kind": kind, "host": host.get_name(), **kept})
 
 
-def _tell(event: dict[str, Any]) -> None:
+def _print_event(event: dict[str, Any]) -> None:
     sys.stdout.write(_MARK + json.dumps(event) + "\n")
     sys.stdout.flush()

@@ -1,6 +1,6 @@
-"""Describe an interpreter and what is installed for it, as one JSON object on standard output.
+"""Describe an interpreter and its packages as one JSON object on standard output.
 
-Runs in the inspected Python, 3.6 or later; 2.7 must parse it. `json` alone would cost as much as a bare start.
+Runs in the inspected Python, 3.6 or later; 2.7 must parse it. Importing `json` takes as long as the interpreter start.
 """
 
 import io
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 LIMIT = 5000  # distributions
 _SHARES = "include-system-site-packages"  # pyvenv.cfg
-_READ_LIMIT = 1 << 18  # bytes of a file; a longer RECORD does not tell all modules
+_READ_LIMIT = 1 << 18  # bytes of a file; a longer RECORD does not give all modules
 
 
-def describe(environ, alone=""):  # type: (Mapping[str, str], str) -> Dict[str, Any]
-    """Describe the running interpreter as a normal start would have it, `alone` without what is installed for it."""
+def describe(environ, without_packages=""):  # type: (Mapping[str, str], str) -> Dict[str, Any]
+    """Describe the running interpreter as after a normal start, with its packages or without."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     if sys.version_info[0] < 3:
         return {"executable": sys.executable, "version": version, "implementation": "cpython"}
     base = sys.base_prefix
     conda = os.path.isdir(os.path.join(base, "conda-meta"))
     venv, config = find_venv(sys.executable)
-    user, enabled = user_site(environ), user_site_enabled(environ, config)
-    folders = [] if alone else site_folders(environ, venv, base, config, user if enabled else "")
-    found = distributions(folders)
+    user, enabled = find_user_site(environ), is_user_site_enabled(environ, config)
+    folders = [] if without_packages else list_site_folders(environ, venv, base, config, user if enabled else "")
+    found = read_distributions(folders)
     machine = os.uname()[4] if hasattr(os, "uname") else environ.get("PROCESSOR_ARCHITECTURE", "")
     managed = os.path.join(os.path.dirname(os.__file__), "EXTERNALLY-MANAGED")
     return {
@@ -41,7 +41,7 @@ def describe(environ, alone=""):  # type: (Mapping[str, str], str) -> Dict[str, 
         "bits": 64 if sys.maxsize > 2**32 else 32,
         "machine": "i686" if machine == "x86_64" and sys.maxsize < 2**32 else machine,
         "platform": "linux-" + machine if sys.platform == "linux" else __import__("sysconfig").get_platform(),
-        "abi": abi_tag(),
+        "abi": get_abi_tag(),
         "prefix": venv or base,
         "base_prefix": base,
         "kind": "venv" if venv else "conda" if conda else "system",
@@ -55,8 +55,8 @@ def describe(environ, alone=""):  # type: (Mapping[str, str], str) -> Dict[str, 
     }
 
 
-def abi_tag():  # type: () -> str
-    """Return the ABI part of the wheel tag this interpreter prefers: cp311, cp37m, cp313t, pypy310_pp73."""
+def get_abi_tag():  # type: () -> str
+    """Return the ABI part of the wheel tag that this interpreter prefers: cp311, cp37m, cp313t, pypy310_pp73."""
     major, minor = sys.version_info[:2]
     if sys.implementation.name == "pypy":
         return "pypy%d%d_pp%d%d" % ((major, minor) + sys.pypy_version_info[:2])  # type: ignore[attr-defined]
@@ -65,7 +65,7 @@ def abi_tag():  # type: () -> str
 
 
 def find_venv(executable):  # type: (str) -> Tuple[str, Dict[str, str]]
-    """Find the virtual environment of an interpreter and its pyvenv.cfg; no venv shares everything."""
+    """Find the virtual environment of an interpreter and its pyvenv.cfg; no venv is like one that shares everything."""
     folder = os.path.dirname(os.path.abspath(executable or sys.prefix))
     for path in (folder, os.path.dirname(folder)):
         if os.path.isfile(os.path.join(path, "pyvenv.cfg")):
@@ -74,15 +74,15 @@ def find_venv(executable):  # type: (str) -> Tuple[str, Dict[str, str]]
     return "", {_SHARES: "true"}
 
 
-def user_site_enabled(environ, config):  # type: (Mapping[str, str], Mapping[str, str]) -> bool
-    """Say whether a normal start would import from the user's site-packages (-I turns it off for this run)."""
+def is_user_site_enabled(environ, config):  # type: (Mapping[str, str], Mapping[str, str]) -> bool
+    """Tell whether a normal start imports from the user's site-packages (-I disables it for this run)."""
     if environ.get("PYTHONNOUSERSITE") or config.get(_SHARES) != "true":
         return False
     return not hasattr(os, "geteuid") or (os.geteuid() == os.getuid() and os.getegid() == os.getgid())
 
 
-def user_site(environ):  # type: (Mapping[str, str]) -> str
-    """Return the user's site-packages folder, whether it exists or not."""
+def find_user_site(environ):  # type: (Mapping[str, str]) -> str
+    """Return the user's site-packages folder, which may not exist."""
     base = environ.get("PYTHONUSERBASE", "")
     home = environ.get("HOME") or os.path.expanduser("~")
     if os.name == "nt":
@@ -91,42 +91,42 @@ def user_site(environ):  # type: (Mapping[str, str]) -> str
     if getattr(sys, "_framework", ""):
         base = base or os.path.join(home, "Library", "Python", "%d.%d" % sys.version_info[:2])
         return os.path.join(base, "lib", "python", "site-packages")
-    return os.path.join(base or os.path.join(home, ".local"), "lib", library_name(), "site-packages")
+    return os.path.join(base or os.path.join(home, ".local"), "lib", get_library_name(), "site-packages")
 
 
-def library_name():  # type: () -> str
-    """Return python3.11, python3.13t or pypy3.10: the folder under lib."""
+def get_library_name():  # type: () -> str
+    """Return the name of the folder under lib: python3.11, python3.13t or pypy3.10."""
     name = "pypy%d.%d" if sys.implementation.name == "pypy" else "python%d.%d"
     return name % sys.version_info[:2] + ("t" if "t" in getattr(sys, "abiflags", "") else "")
 
 
-def site_folders(environ, venv, base, config, user):
+def list_site_folders(environ, venv, base, config, user):
     # type: (Mapping[str, str], str, str, Mapping[str, str], str) -> List[Tuple[str, str]]
-    """List existing import folders beyond the standard library with their scope, in the order of sys.path."""
+    """List the existing import folders, without the standard library, with their scope in the order of sys.path."""
     found = [(entry, "path") for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(entry)]
     users = [(user, "user")] if user else []
     own = "system" if venv or not os.path.isdir(os.path.join(base, "conda-meta")) else "environment"
-    bases = [(path, own) for path in packages_folders(base)] if config.get(_SHARES) == "true" else []
-    found += [(path, "environment") for path in packages_folders(venv)] if venv else []
+    bases = [(path, own) for path in list_packages_folders(base)] if config.get(_SHARES) == "true" else []
+    found += [(path, "environment") for path in list_packages_folders(venv)] if venv else []
     result = {}  # type: Dict[str, str]
     for path, scope in found + users + bases:
-        for each in [path] + (pth_lines(path) if scope != "path" else []):
+        for each in [path] + (list_pth_folders(path) if scope != "path" else []):
             result.setdefault(each, scope)
     return [(path, scope) for path, scope in result.items() if os.path.isdir(path)]
 
 
-def packages_folders(prefix):  # type: (str) -> List[str]
+def list_packages_folders(prefix):  # type: (str) -> List[str]
     """List the site-packages folders of a prefix: lib and lib64, dist-packages on Debian, /usr/local on Fedora."""
     import site
 
     local = ["/usr/local"] if prefix == "/usr" and os.path.exists("/etc/redhat-release") else []
     found = site.getsitepackages(local + [prefix])
-    usual = os.path.join(prefix, "lib", library_name(), "site-packages")
+    usual = os.path.join(prefix, "lib", get_library_name(), "site-packages")
     return found if usual in found or os.name == "nt" else [usual] + found
 
 
-def pth_lines(folder):  # type: (str) -> List[str]
-    """List the folders that .pth files add (editable installs among them); their code lines are not run."""
+def list_pth_folders(folder):  # type: (str) -> List[str]
+    """List the folders that .pth files add, such as editable installs; their code lines are not run."""
     found = []  # type: List[str]
     for name in list_names(folder):
         if name.endswith(".pth") and not name.startswith("."):
@@ -136,8 +136,8 @@ def pth_lines(folder):  # type: (str) -> List[str]
     return found
 
 
-def distributions(folders):  # type: (List[Tuple[str, str]]) -> List[Dict[str, Any]]
-    """Read every installed distribution, in the order of sys.path; broken ones as far as they tell."""
+def read_distributions(folders):  # type: (List[Tuple[str, str]]) -> List[Dict[str, Any]]
+    """Read every installed distribution in the order of sys.path; of a broken one, what is readable."""
     found = []  # type: List[Dict[str, Any]]
     for folder, scope in folders:
         if folder.endswith(".egg"):
@@ -155,7 +155,7 @@ def read_distribution(folder, entry, stem, scope):  # type: (str, str, str, str)
     text = read_text(os.path.join(path, "METADATA" if wheel else "PKG-INFO")) or read_text(path)
     name, version, requires = parse_metadata(text)
     parts = stem.rsplit(".", 1)[0].split("-") + [""]
-    name = normalised(name or parts[0])
+    name = normalize_name(name or parts[0])
     modules = sorted(set(read_text(os.path.join(path, "top_level.txt")).split()))
     record = "" if modules and not name.startswith("nvidia-") else read_text(os.path.join(path, "RECORD"))
     files = [line.split(",")[0] for line in record.splitlines()]
@@ -166,13 +166,13 @@ def read_distribution(folder, entry, stem, scope):  # type: (str, str, str, str)
         "scope": scope,
         "installer": read_text(os.path.join(path, "INSTALLER")).strip()[:40],
         "requires": requires if wheel else parse_requires(read_text(os.path.join(path, "requires.txt"))),
-        "modules": (modules or modules_of(files))[:50],
+        "modules": (modules or list_modules(files))[:50],
         "files": [each for each in files if each.startswith("nvidia/") and ".so" in each],
     }
 
 
 def parse_metadata(text):  # type: (str) -> Tuple[str, str, List[str]]
-    r"""Read Name, Version and Requires-Dist from a METADATA or PKG-INFO header.
+    r"""Parse Name, Version and Requires-Dist in a METADATA or PKG-INFO header.
 
     Sample: 'Metadata-Version: 2.1\nName: torch\nVersion: 2.7.0\nRequires-Dist: filelock\n'
     """
@@ -188,7 +188,7 @@ def parse_metadata(text):  # type: (str) -> Tuple[str, str, List[str]]
 
 
 def parse_requires(text):  # type: (str) -> List[str]
-    r"""Turn an egg's requires.txt into Requires-Dist lines.
+    r"""Parse an egg's requires.txt into Requires-Dist lines.
 
     Sample: 'six>=1.9\n\n[:python_version < "3"]\nenum34\n\n[gpu:sys_platform == "linux"]\nnvidia-cublas\n'
     """
@@ -203,20 +203,20 @@ def parse_requires(text):  # type: (str) -> List[str]
     return found
 
 
-def modules_of(files):  # type: (List[str]) -> List[str]
-    """Derive top-level modules from the paths of a RECORD."""
+def list_modules(files):  # type: (List[str]) -> List[str]
+    """List the top-level modules among the paths of a RECORD."""
     folders = {path.split("/")[0] for path in files if "/" in path} - {"..", "__pycache__"}
     single = {path.split(".")[0] for path in files if "/" not in path and path.endswith((".py", ".so", ".pyd"))}
     return sorted(single.union(each for each in folders if "." not in each))
 
 
-def normalised(name):  # type: (str) -> str
+def normalize_name(name):  # type: (str) -> str
     """Return a distribution name in lower case with runs of -_. as one dash."""
     return "-".join(part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part)
 
 
 def list_names(folder):  # type: (str) -> List[str]
-    """List a folder, sorted; an unreadable one is empty."""
+    """List a folder, sorted; [] where it is unreadable."""
     try:
         return sorted(os.listdir(folder))
     except OSError:
@@ -224,7 +224,7 @@ def list_names(folder):  # type: (str) -> List[str]
 
 
 def read_text(path):  # type: (str) -> str
-    """Read the start of a regular file, undecodable bytes replaced; empty when it cannot be read."""
+    """Read the start of a regular file; undecodable bytes are replaced, and an unreadable file is empty."""
     try:
         if not os.path.isfile(path):
             return ""
@@ -235,7 +235,7 @@ def read_text(path):  # type: (str) -> str
 
 
 def encode(value):  # type: (Any) -> str
-    """Write a value as JSON; the json package would cost as much as starting Python."""
+    """Encode a value as JSON without importing json."""
     if isinstance(value, dict):
         return "{%s}" % ", ".join("%s: %s" % (quote(key), encode(each)) for key, each in value.items())
     if isinstance(value, (list, tuple)):

@@ -1,8 +1,7 @@
-"""Print what NVML says of the driver and every GPU as one JSON object; runs in a child that may crash.
+"""Print NVML's data about the driver and every GPU as one JSON object; runs in a child that may crash.
 
-Arguments: the library's path; the folder (or zip file) that holds the module pynvml; "activity" to tell of each GPU
-also what changes from second to second.
-A value that NVML refuses is {"error": code, "text": "Not Supported"}; the others go on.
+Arguments: the path of the library; the folder or zip file of the module pynvml; "activity" to add the values that
+change from second to second. A value that NVML refuses is {"error": code, "text": "Not Supported"}.
 """
 
 import ctypes
@@ -17,14 +16,14 @@ MEMORY_V2 = 0x02000028  # nvmlMemory_v2: version 2, 40 bytes
 
 
 class Nvml:
-    """NVML in one library, asked so that a refusal becomes a value."""
+    """NVML in one library; a refusal becomes a value."""
 
     def __init__(self, module: Any) -> None:
         self.module = module
         self.mismatch = getattr(module, "NVMLLibraryMismatchError", ())  # newer modules only
 
-    def ask(self, read: Callable[[], Any]) -> Any:
-        """Return what `read` returns, text from bytes, or the refusal as an object."""
+    def attempt(self, read: Callable[[], Any]) -> Any:
+        """Return the result of `read`, decoded, or its refusal as an object."""
         try:
             value = read()
         except self.module.NVMLError as error:
@@ -33,7 +32,7 @@ class Nvml:
             return {"error": FUNCTION_NOT_FOUND, "text": str(error)}
         except TypeError as error:  # an older module pynvml, which does not know the argument
             return {"error": FUNCTION_NOT_FOUND, "text": str(error)}
-        except ValueError as error:  # a name that is not text
+        except ValueError as error:  # an undecodable name
             return {"error": -1, "text": f"not readable: {error}"}
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
@@ -42,25 +41,25 @@ class Nvml:
         function = getattr(self.module, name, None)
         if function is None:
             return {"error": FUNCTION_NOT_FOUND, "text": f"the module pynvml has no {name}"}
-        return self.ask(lambda: function(*arguments))
+        return self.attempt(lambda: function(*arguments))
 
-    def newest(self, first: str, second: str, *arguments: Any) -> Any:
-        """Return the result of the first function, of the second where the library lacks the first."""
+    def call_newest(self, first: str, second: str, *arguments: Any) -> Any:
+        """Return the result of the first function, or of the second where the library lacks the first."""
         answer = self.call(first, *arguments)
         is_missing = isinstance(answer, dict) and answer["error"] == FUNCTION_NOT_FOUND
         return self.call(second, *arguments) if is_missing else answer
 
-    def pci(self, handle: Any) -> Dict[str, Any]:
-        """Return address and device id of a GPU."""
+    def read_pci(self, handle: Any) -> Dict[str, Any]:
+        """Return PCI address and device id of a GPU."""
         info = self.call("nvmlDeviceGetPciInfo", handle)
         if isinstance(info, dict):
             return {"pci_address": info, "pci_id": info}
-        return {"pci_address": self.ask(lambda: info.busId), "pci_id": f"{info.pciDeviceId >> 16:04x}"}
+        return {"pci_address": self.attempt(lambda: info.busId), "pci_id": f"{info.pciDeviceId >> 16:04x}"}
 
-    def memory(self, handle: Any) -> Dict[str, Any]:
+    def read_memory(self, handle: Any) -> Dict[str, Any]:
         """Return total, used and reserved memory of a GPU in bytes, as nvidia-smi does since driver 510.
 
-        An older driver counts as used what it reserves for itself: up to a gibibyte on a GPU that nobody uses.
+        An older driver counts its own reserved memory as used: up to 1 GiB on an idle GPU.
         """
         info = self.call("nvmlDeviceGetMemoryInfo", handle, MEMORY_V2)
         reserved = info if isinstance(info, dict) else info.reserved
@@ -69,64 +68,64 @@ class Nvml:
         total, used = (info, info) if isinstance(info, dict) else (info.total, info.used)
         return {"memory_bytes": total, "memory_used_bytes": used, "memory_reserved_bytes": reserved}
 
-    def capability(self, handle: Any) -> Any:
+    def read_capability(self, handle: Any) -> Any:
         """Return the compute capability as "8.0"."""
         pair = self.call("nvmlDeviceGetCudaComputeCapability", handle)
         return pair if isinstance(pair, dict) else f"{pair[0]}.{pair[1]}"
 
-    def mig(self, handle: Any) -> Dict[str, Any]:
+    def read_mig(self, handle: Any) -> Dict[str, Any]:
         """Return whether MIG is on, and the MIG devices."""
         mode = self.call("nvmlDeviceGetMigMode", handle)
         if isinstance(mode, dict):
             return {"mig_enabled": mode, "mig_devices": mode}
-        devices = self.mig_handles(handle) if mode[0] else []
-        found = devices if isinstance(devices, dict) else [self.mig_device(device) for device in devices]
+        devices = self.list_mig_handles(handle) if mode[0] else []
+        found = devices if isinstance(devices, dict) else [self.read_mig_device(device) for device in devices]
         return {"mig_enabled": bool(mode[0]), "mig_devices": found}
 
-    def mig_handles(self, handle: Any) -> Any:
-        """Return the handles of the MIG devices of a GPU, gaps in their numbering skipped."""
+    def list_mig_handles(self, handle: Any) -> Any:
+        """Return the handles of the MIG devices of a GPU, whose numbers may have gaps."""
         count = self.call("nvmlDeviceGetMaxMigDeviceCount", handle)
         if isinstance(count, dict):
             return count
         devices = [self.call("nvmlDeviceGetMigDeviceHandleByIndex", handle, index) for index in range(count)]
         return [device for device in devices if not isinstance(device, dict)]
 
-    def mig_device(self, device: Any) -> Dict[str, str]:
-        """Return UUID and name of a MIG device, empty where refused."""
+    def read_mig_device(self, device: Any) -> Dict[str, str]:
+        """Return UUID and name of a MIG device, "" where refused."""
         uuid, name = self.call("nvmlDeviceGetUUID", device), self.call("nvmlDeviceGetName", device)
         return {"uuid": uuid if isinstance(uuid, str) else "", "name": name if isinstance(name, str) else ""}
 
-    def processes(self, handle: Any) -> Any:
-        """Return the compute, MPS and graphics processes of a GPU, each once.
+    def list_processes(self, handle: Any) -> Any:
+        """Return the distinct compute, MPS and graphics processes of a GPU.
 
-        Of a GPU that MIG divides, root alone is told of all instances at once; others, of each that is theirs.
+        With MIG only root may list all instances at once; other users list each of their own.
         """
-        instances = self.mig_handles(handle)
+        instances = self.list_mig_handles(handle)
         places = [handle, *(() if isinstance(instances, dict) else instances)]
-        told = [self.running("Compute", place) for place in places]
-        if all(isinstance(answer, dict) for answer in told):
-            return told[0]
-        told += [self.running(kind, place) for kind in ("MPSCompute", "Graphics") for place in places]
-        found: Dict[int, Dict[Any, Any]] = {}
-        for process in [one for answer in told if not isinstance(answer, dict) for one in answer]:
-            where = (process.gpuInstanceId, process.computeInstanceId)
-            found.setdefault(process.pid, {})[where] = process.usedGpuMemory
-        return [self.process(pid, list(found[pid].values())) for pid in sorted(found)]
+        answers = [self.list_running("Compute", place) for place in places]
+        if all(isinstance(answer, dict) for answer in answers):
+            return answers[0]
+        answers += [self.list_running(kind, place) for kind in ("MPSCompute", "Graphics") for place in places]
+        shares: Dict[int, Dict[Any, Any]] = {}  # process -> instance -> bytes
+        for process in [each for answer in answers if not isinstance(answer, dict) for each in answer]:
+            instance = (process.gpuInstanceId, process.computeInstanceId)
+            shares.setdefault(process.pid, {})[instance] = process.usedGpuMemory
+        return [self.describe_process(pid, list(shares[pid].values())) for pid in sorted(shares)]
 
-    def running(self, kind: str, handle: Any) -> Any:
+    def list_running(self, kind: str, handle: Any) -> Any:
         """Return the processes of one kind."""
         name = f"nvmlDeviceGet{kind}RunningProcesses"
-        return self.newest(name + "_v3", name + "_v2", handle)
+        return self.call_newest(name + "_v3", name + "_v2", handle)
 
-    def process(self, pid: int, shares: List[Any]) -> Dict[str, Any]:
-        """Return a process with the base name of its executable; its arguments are nobody's business."""
+    def describe_process(self, pid: int, shares: List[Any]) -> Dict[str, Any]:
+        """Return a process with the base name of its executable, without its arguments, which may hold secrets."""
         name = self.call("nvmlSystemGetProcessName", pid)
         words = name.split() if isinstance(name, str) else []
         base = words[0].replace("\\", "/").rsplit("/", 1)[-1] if words else ""
         return {"pid": pid, "name": base, "memory_bytes": None if None in shares else sum(shares)}
 
-    def gpu(self, index: int) -> Dict[str, Any]:
-        """Return every field of one GPU; when NVML cannot open it, only its index and the refusal."""
+    def read_gpu(self, index: int) -> Dict[str, Any]:
+        """Return every field of one GPU, or its index and the refusal where NVML cannot open it."""
         handle = self.call("nvmlDeviceGetHandleByIndex", index)
         if isinstance(handle, dict):
             return {"index": index, "lost": handle}
@@ -135,16 +134,16 @@ class Nvml:
             "index": index,
             "name": self.call("nvmlDeviceGetName", handle),
             "uuid": self.call("nvmlDeviceGetUUID", handle),
-            **self.pci(handle),
-            "compute_capability": self.capability(handle),
-            **self.memory(handle),
+            **self.read_pci(handle),
+            "compute_capability": self.read_capability(handle),
+            **self.read_memory(handle),
             "compute_mode": mode if isinstance(mode, dict) else MODES.get(mode, f"mode {mode}"),
-            **self.mig(handle),
-            "processes": self.processes(handle),
+            **self.read_mig(handle),
+            "processes": self.list_processes(handle),
         }
 
-    def activity(self, index: int) -> Dict[str, Any]:
-        """Return minor number, utilisation in percent, degrees Celsius, milliwatts and the memory of MIG devices."""
+    def read_activity(self, index: int) -> Dict[str, Any]:
+        """Return minor number, utilization in percent, degrees Celsius, milliwatts and the memory of MIG devices."""
         handle = self.call("nvmlDeviceGetHandleByIndex", index)
         if isinstance(handle, dict):
             return {}
@@ -152,35 +151,37 @@ class Nvml:
         return {
             "minor": self.call("nvmlDeviceGetMinorNumber", handle),
             "utilization": rates if isinstance(rates, dict) else rates.gpu,
-            "temperature": self.newest("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", handle, 0),
+            "temperature": self.call_newest("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV", handle, 0),
             "power": self.call("nvmlDeviceGetPowerUsage", handle),
             "power_limit": self.call("nvmlDeviceGetEnforcedPowerLimit", handle),
-            "instances": self.instances(handle),
+            "instances": self.read_instances(handle),
         }
 
-    def instances(self, handle: Any) -> Any:
+    def read_instances(self, handle: Any) -> Any:
         """Return UUID and memory of each MIG device."""
-        found = self.mig_handles(handle)
-        return found if isinstance(found, dict) else [dict(self.mig_device(one), **self.memory(one)) for one in found]
+        devices = self.list_mig_handles(handle)
+        if isinstance(devices, dict):
+            return devices
+        return [dict(self.read_mig_device(device), **self.read_memory(device)) for device in devices]
 
-    def gpus(self, what: str) -> Any:
+    def list_gpus(self, what: str) -> Any:
         """Return all GPUs, or the refusal to count them."""
         count = self.call("nvmlDeviceGetCount")
         if isinstance(count, dict):
             return count
-        more = self.activity if what == "activity" else lambda _: {}
-        return [dict(self.gpu(index), **more(index)) for index in range(count)]
+        more = self.read_activity if what == "activity" else lambda _: {}
+        return [dict(self.read_gpu(index), **more(index)) for index in range(count)]
 
 
-def ask(library: str, folder: str, what: str = "") -> Dict[str, Any]:
+def query(library: str, folder: str, what: str = "") -> Dict[str, Any]:
     """Return the answer, {"init": code, "text": …} when NVML refuses, or {"load_error": text}."""
     sys.path.insert(0, folder)
     try:
         import pynvml
 
-        # Another project's package of that name, often there too, keeps the library in a module of its own.
+        # Another common package of that name keeps the library in a separate module.
         module = sys.modules[pynvml.nvmlInit.__module__]
-        # Loaded by path, not name: in WSL it may lie off the loader's path, and the file asked is the file named.
+        # By path, not name: in WSL the loader may not find it, and the report names this file.
         module.nvmlLib = ctypes.CDLL(library)  # type: ignore[attr-defined]
         code = module.nvmlLib.nvmlInit_v2()
     except (OSError, AttributeError, ImportError) as error:
@@ -191,16 +192,16 @@ def ask(library: str, folder: str, what: str = "") -> Dict[str, Any]:
     return {
         "init": 0,
         "driver": nvml.call("nvmlSystemGetDriverVersion"),
-        "cuda": nvml.newest("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"),
-        "gpus": nvml.gpus(what),
+        "cuda": nvml.call_newest("nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"),
+        "gpus": nvml.list_gpus(what),
     }
 
 
 def main(arguments: List[str]) -> None:
-    """Answer on standard output, kept apart from what the library prints there."""
+    """Write the answer to standard output, and what the library prints there to standard error."""
     output = os.dup(1)
     os.dup2(2, 1)
-    answer = json.dumps(ask(*arguments)).encode("ascii")
+    answer = json.dumps(query(*arguments)).encode("ascii")
     while answer:
         answer = answer[os.write(output, answer) :]
 

@@ -1,4 +1,4 @@
-"""Read how pip and conda are configured: which indexes and channels they install from."""
+"""Read the configuration of pip and conda, and the packages that dpkg installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from envcheck.host.protocol import Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown
-from envcheck.probes.toolkit_places import join
+from envcheck.probes.paths import join_path
 
 PIP_KEYS = (
     "index-url",
@@ -20,23 +20,23 @@ PIP_KEYS = (
     "user",
     "require-virtualenv",
 )
-_OFF = ("/dev/null", "nul", "NUL")  # PIP_CONFIG_FILE set to this switches every file off
+_NO_FILES = ("/dev/null", "nul", "NUL")  # values of PIP_CONFIG_FILE that disable all files
 
 
-def pip_configuration(host: Host) -> Fact[Mapping[str, str]]:
-    """Return what pip install would go by: global, user and environment files, then PIP_* variables."""
-    files = tuple(_pip_files(host))
-    values, read, unread = _merged(host, files, parse_pip_configuration)
+def read_pip_configuration(host: Host) -> Fact[Mapping[str, str]]:
+    """Return the options of pip install: from global, user and environment files, then PIP_* variables."""
+    files = tuple(_list_pip_files(host))
+    values, read, unread = _merge_files(host, files, parse_pip_configuration)
     for key in PIP_KEYS:
         variable = "PIP_" + key.upper().replace("-", "_")
         if host.environment().get(variable):
-            values[key] = without_credentials(host.environment()[variable])
+            values[key] = remove_credentials(host.environment()[variable])
             read.append(variable)
-    return _configuration(values, read, files, unread)
+    return _make_configuration_fact(values, read, files, unread)
 
 
 def parse_pip_configuration(text: str) -> Dict[str, str]:
-    """Return the keys pip install reads, [install] over [global]; credentials and secrets are left out.
+    """Parse the options of pip install, [install] over [global], without credentials and secrets.
 
     [global]
     index-url = https://name:secret@pypi.example.org/simple
@@ -60,18 +60,18 @@ def parse_pip_configuration(text: str) -> Dict[str, str]:
             key = name.strip().lower().replace("_", "-")
             current[key] = value.strip()
     merged = {**sections["global"], **sections["install"]}
-    return {name: without_credentials(merged[name]) for name in PIP_KEYS if name in merged}
+    return {name: remove_credentials(merged[name]) for name in PIP_KEYS if name in merged}
 
 
-def conda_configuration(host: Host) -> Fact[Mapping[str, str]]:
-    """Return channels and channel priority from the .condarc files, the later ones winning."""
-    files = tuple(_conda_files(host))
-    values, read, unread = _merged(host, files, parse_condarc)
-    return _configuration(values, read, files, unread)
+def read_conda_configuration(host: Host) -> Fact[Mapping[str, str]]:
+    """Return channels and channel priority from the .condarc files; later files take precedence."""
+    files = tuple(_list_conda_files(host))
+    values, read, unread = _merge_files(host, files, parse_condarc)
+    return _make_configuration_fact(values, read, files, unread)
 
 
 def parse_condarc(text: str) -> Dict[str, str]:
-    """Return channels (separated by spaces, in order) and channel_priority of a .condarc.
+    """Parse channels (separated by spaces, in order) and channel_priority in a .condarc.
 
     channels:
       - conda-forge
@@ -82,24 +82,24 @@ def parse_condarc(text: str) -> Dict[str, str]:
     block = re.search(r"^channels[ \t]*:[ \t]*(\[[^\]]*\]|(?:\s*\n[ \t]*-[ \t]*[^\n]+)+)", text, re.MULTILINE)
     if block:
         names = re.findall(r"[^\s,\[\]'\"]+", re.sub(r"(?m)#.*$|^[ \t]*-[ \t]", "", block.group(1)))
-        values["channels"] = without_credentials(" ".join(names))
+        values["channels"] = remove_credentials(" ".join(names))
     priority = re.search(r"^channel_priority[ \t]*:[ \t]*(\w+)", text, re.MULTILINE)
     if priority:
         values["channel_priority"] = priority.group(1)
     return values
 
 
-def without_credentials(text: str) -> str:
-    """Cut user names, passwords, tokens and query strings out of the URLs in a value."""
+def remove_credentials(text: str) -> str:
+    """Remove user names, passwords, tokens and query strings from the URLs in a value."""
     text = re.sub(r"([a-zA-Z][\w+.-]*://)[^/\s]*@", r"\1", text)
     text = re.sub(r"(://[^\s?#]*)[?#]\S*", r"\1", text)
     return re.sub(r"(://[^\s]*?/t/)[^/\s]+", r"\1<token>", text)
 
 
-def _merged(
+def _merge_files(
     host: Host, files: Tuple[str, ...], parse: Callable[[str], Mapping[str, str]]
 ) -> Tuple[Dict[str, str], List[str], Optional[Unknown]]:
-    """Read configuration files, the later ones winning: the values, the files read, the last that could not be."""
+    """Return the values of configuration files, the files read, and why the last unreadable one could not be."""
     values: Dict[str, str] = {}
     read: List[str] = []
     unread: Optional[Unknown] = None
@@ -113,7 +113,7 @@ def _merged(
     return values, read, unread
 
 
-def _configuration(
+def _make_configuration_fact(
     values: Mapping[str, str], read: List[str], files: Tuple[str, ...], unread: Optional[Unknown]
 ) -> Fact[Mapping[str, str]]:
     if unread is not None:
@@ -121,44 +121,73 @@ def _configuration(
     return Known(values, Source("file", ", ".join(read))) if read else Absent(files)
 
 
-def _pip_files(host: Host) -> Iterator[str]:
+def _list_pip_files(host: Host) -> Iterator[str]:
     environment = host.environment()
     chosen = environment.get("PIP_CONFIG_FILE", "")
-    if chosen in _OFF:
+    if chosen in _NO_FILES:
         return
     home = environment.get("HOME") or environment.get("USERPROFILE") or ""
     if host.system == "windows":
-        yield join(host, environment.get("PROGRAMDATA", r"C:\ProgramData"), "pip", "pip.ini")
-        for folder in (join(host, home, "pip") if home else "", join(host, environment.get("APPDATA", ""), "pip")):
-            yield join(host, folder, "pip.ini")
+        yield join_path(host, environment.get("PROGRAMDATA", r"C:\ProgramData"), "pip", "pip.ini")
+        roaming = join_path(host, environment.get("APPDATA", ""), "pip")
+        for folder in (join_path(host, home, "pip") if home else "", roaming):
+            yield join_path(host, folder, "pip.ini")
     else:
         for folder in environment.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":"):
             yield f"{folder}/pip/pip.conf"
         yield "/etc/pip.conf"
         if home:
-            yield from _pip_home_files(host, home)
+            yield f"{home}/.pip/pip.conf"
+            if host.system == "darwin":
+                yield f"{home}/Library/Application Support/pip/pip.conf"
+            yield f"{environment.get('XDG_CONFIG_HOME') or home + '/.config'}/pip/pip.conf"
     prefix = environment.get("VIRTUAL_ENV") or environment.get("CONDA_PREFIX")
     if prefix:
-        yield join(host, prefix, "pip.ini" if host.system == "windows" else "pip.conf")
+        yield join_path(host, prefix, "pip.ini" if host.system == "windows" else "pip.conf")
     if chosen:
         yield chosen
 
 
-def _pip_home_files(host: Host, home: str) -> Iterator[str]:
-    yield f"{home}/.pip/pip.conf"
-    if host.system == "darwin":
-        yield f"{home}/Library/Application Support/pip/pip.conf"
-    yield f"{host.environment().get('XDG_CONFIG_HOME') or home + '/.config'}/pip/pip.conf"
-
-
-def _conda_files(host: Host) -> Iterator[str]:
+def _list_conda_files(host: Host) -> Iterator[str]:
     environment = host.environment()
     home = environment.get("HOME") or environment.get("USERPROFILE") or ""
     if host.system != "windows":
         yield from ("/etc/conda/.condarc", "/var/lib/conda/.condarc")
-    user = join(host, home, ".conda") if home else ""
+    user = join_path(host, home, ".conda") if home else ""
     for folder in (environment.get("CONDA_ROOT"), user, home, environment.get("CONDA_PREFIX")):
         if folder:
-            yield join(host, folder, ".condarc")
+            yield join_path(host, folder, ".condarc")
     if environment.get("CONDARC"):
         yield environment["CONDARC"]
+
+
+DPKG_STATUS = "/var/lib/dpkg/status"
+_DPKG_BYTES = 32 << 20  # a desktop with 5,000 packages has 8 MB
+
+
+def read_dpkg_packages(host: Host, name_pattern: str) -> Fact[Mapping[str, str]]:
+    """Return name -> version of the installed packages whose whole names match a pattern; known and empty for none."""
+    text = host.read_text(DPKG_STATUS, _DPKG_BYTES)
+    if not isinstance(text, Known):
+        return text
+    packages = parse_dpkg_status(text.value, name_pattern)
+    return Known(packages, Source("file", DPKG_STATUS, ", ".join(packages)[:200]))
+
+
+def parse_dpkg_status(text: str, name_pattern: str) -> Dict[str, str]:
+    """Parse name -> version of the installed packages in dpkg's status file.
+
+    Package: libcudnn8
+    Status: install ok installed
+    Version: 8.9.2.26-1+cuda12.1
+
+    The stanza of a removed package remains, with another status.
+    """
+    packages: Dict[str, str] = {}
+    text = f"\n{text}\n\n"
+    for match in re.finditer(rf"\nPackage: ({name_pattern})\n", text):
+        stanza = text[match.end() - 1 : text.index("\n\n", match.end() - 1)]
+        version = re.search(r"^Version: (\S+)", stanza, re.MULTILINE)
+        if version and re.search(r"^Status: \S+ \S+ installed$", stanza, re.MULTILINE):
+            packages[match.group(1)] = version.group(1)
+    return packages

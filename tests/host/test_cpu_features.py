@@ -1,4 +1,4 @@
-"""Which processors a library built for SSE 4.2 runs on."""
+"""CPU features that this program checks for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from envcheck.host.processor import has_sse42, instructions_on_windows, shows_sse42
+from envcheck.host.system import has_sse42, parse_sse42, read_windows_cpu_features
 
 
 @pytest.mark.parametrize(
@@ -21,18 +21,18 @@ from envcheck.host.processor import has_sse42, instructions_on_windows, shows_ss
         ("", False),
     ],
 )
-def test_the_flags_of_a_processor(cpuinfo: str, shown: bool) -> None:
-    assert shows_sse42(cpuinfo) is shown
+def test_parse_sse42(cpuinfo: str, shown: bool) -> None:
+    assert parse_sse42(cpuinfo) is shown
 
 
-def test_this_machine_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_has_sse42_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert has_sse42() in (True, False)
     monkeypatch.setattr(sys, "platform", "darwin")
     assert has_sse42() is True
 
 
 @pytest.mark.needs("posix")
-def test_what_cannot_be_told_is_no(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_cpuinfo_means_no(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError
 
@@ -42,22 +42,22 @@ def test_what_cannot_be_told_is_no(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("features", "state", "told"),
+    ("features", "state", "expected"),
     [
         ({6, 10, 13, 36, 37, 38, 39, 40}, 7, ("sse", "sse2", "sse3", "ssse3", "sse4_1", "sse4_2", "avx", "avx2")),
-        ({6, 10, 13}, 7, ("sse", "sse2", "sse3", "avx")),  # a Windows 10 that knows no number above 35
+        ({6, 10, 13}, 7, ("sse", "sse2", "sse3", "avx")),  # a Windows 10 that has no number above 35
         ({6, 10, 13}, 3, ("sse", "sse2", "sse3")),
     ],
 )
-def test_windows_tells_its_instructions(
-    monkeypatch: pytest.MonkeyPatch, features: set[int], state: int, told: tuple[str, ...]
+def test_cpu_features_of_windows(
+    monkeypatch: pytest.MonkeyPatch, features: set[int], state: int, expected: tuple[str, ...]
 ) -> None:
     def enabled() -> int:
         return state
 
     kernel = SimpleNamespace(IsProcessorFeaturePresent=features.__contains__, GetEnabledXStateFeatures=enabled)
     monkeypatch.setattr(ctypes, "windll", SimpleNamespace(kernel32=kernel), raising=False)
-    assert instructions_on_windows() == told
+    assert read_windows_cpu_features() == expected
     monkeypatch.setattr(sys, "platform", "win32")
     monkeypatch.setattr(os, "name", "nt")
-    assert has_sse42() is ("avx" in told)
+    assert has_sse42() is ("avx" in expected)

@@ -1,4 +1,4 @@
-"""What a program prints just before it ends is never lost, however busy the machine is."""
+"""Output that a program prints just before it exits is never lost, even under load."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import tempfile
 
 import pytest
 
-from envcheck.host.process import run_program
-from envcheck.host.steps import run_streaming
+from envcheck.host.process import run_lines, run_program
 from envcheck.model import Known
 from tests.patience import PATIENCE
 
@@ -18,7 +17,7 @@ PATH = {"PATH": "/usr/bin:/bin"}
 
 @pytest.fixture(autouse=True)
 def _busy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the program end while this process is about to look whether it has."""
+    """Let the program exit just before this process polls it."""
     poll = subprocess.Popen.poll
 
     def late(process: subprocess.Popen[bytes]) -> int | None:
@@ -29,15 +28,15 @@ def _busy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.needs("posix")
-def test_of_a_program_that_is_run() -> None:
+def test_run_program_keeps_final_output() -> None:
     done = run_program(LATE, PATIENCE, PATH)
     assert isinstance(done, Known)
     assert done.value.stdout == "answer\n"
 
 
 @pytest.mark.needs("posix")
-def test_of_a_program_that_is_listened_to() -> None:
-    heard: list[str] = []
+def test_run_lines_keeps_final_output() -> None:
+    lines: list[str] = []
     with tempfile.TemporaryFile() as log:
-        run_streaming(LATE, PATH, heard.append, log=log, seconds=PATIENCE)
-    assert heard == ["answer"]
+        run_lines(LATE, PATH, lines.append, log=log, seconds=PATIENCE)
+    assert lines == ["answer"]

@@ -1,0 +1,48 @@
+"""Handle paths of the inspected system, whose separator may not be that of this one."""
+
+from __future__ import annotations
+
+from typing import List, Sequence, Tuple
+
+from envcheck.host.protocol import Host
+from envcheck.model import Known, get_value
+
+
+def join_path(host: Host, *parts: str) -> str:
+    """Join path parts with the separator of the inspected system."""
+    separator = "\\" if host.system == "windows" else "/"
+    first = parts[0].rstrip("/\\") if len(parts) > 1 else parts[0]
+    return separator.join((first, *parts[1:]))
+
+
+def get_parent(path: str) -> str:
+    """Return the folder of a path with either separator."""
+    return path[: max(path.rfind("/"), path.rfind("\\"), 0)]
+
+
+def get_base_name(path: str) -> str:
+    """Return the last part of a path with either separator."""
+    return path[max(path.rfind("/"), path.rfind("\\")) + 1 :]
+
+
+def list_names(host: Host, folder: str) -> Tuple[str, ...]:
+    """List a folder; () where it does not exist or cannot be read."""
+    return get_value(host.list_folder(folder)) or ()
+
+
+def resolve_existing(host: Host, paths: Sequence[str]) -> List[str]:
+    """Return the real paths of those that exist."""
+    return [real.value for real in map(host.real_path, paths) if isinstance(real, Known)]
+
+
+def list_folders_in(host: Host, variable: str) -> Tuple[str, ...]:
+    """Return the distinct absolute folders in a variable such as PATH, in order."""
+    separator = ";" if host.system == "windows" else ":"
+    entries = dict.fromkeys(host.environment().get(variable, "").split(separator))
+    return tuple(entry for entry in entries if entry[:1] in ("/", "\\") or entry[1:2] == ":")
+
+
+def get_multiarch_triple(host: Host) -> str:
+    """Return Debian's name for the library folder of this architecture: x86_64-linux-gnu."""
+    machine = str(host.system_facts().get("machine", "x86_64"))
+    return "{}-linux-gnu".format({"arm64": "aarch64", "i686": "i386"}.get(machine, machine))
