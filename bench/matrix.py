@@ -26,11 +26,15 @@ from packaging.version import Version
 
 from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh.index import CONNECTIONS
-from envcheck.matrix.refresh.merge import drop_unused_citations
 from envcheck.matrix.refresh.pip_settings import read_pip_settings
 from envcheck.matrix.refresh.reader import Cache, Reader
-from envcheck.matrix.refresh.refresh import list_framework, refresh
-from envcheck.matrix.refresh.write import format_document, split_document
+from envcheck.matrix.refresh.refresh import (
+    drop_unused_citations,
+    format_document,
+    list_framework,
+    refresh,
+    split_document,
+)
 
 _RUNS = 15
 _READ = """

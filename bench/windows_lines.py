@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from envcheck.actions.shells import windows_line
+from envcheck.actions import windows_line
 
 WORDS = [
     *("setuptools<82", "numpy<2,>=1", "tensorflow[and-cuda]", "--only-binary=:all:", "import x; d = ['a']; print(x)"),

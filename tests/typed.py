@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from envcheck.actions import Action, RunCommand
-from envcheck.actions.shells import typed_words
+from envcheck.actions import Action, RunCommand, typed_words
 from envcheck.model import Finding, Report, replace
 from envcheck.model.actions import ENVIRONMENT, Step
 from envcheck.remedies import with_remedy

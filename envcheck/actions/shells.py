@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
-from envcheck.actions.files import WriteFile
+from envcheck.actions.machine import WriteFile
 from envcheck.model.actions import Action
 from envcheck.model.text import inert
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from envcheck.cli import inspect, options
-from envcheck.cli.exits import OF_VERDICT, UserError
-
-if TYPE_CHECKING:
-    from envcheck.diff.compare import Comparison
+from envcheck.cli import common
+from envcheck.cli.common import OF_VERDICT, UserError
+from envcheck.diff.compare import Comparison, compare
+from envcheck.render.diff import print_comparison, render_diff_json
+from envcheck.rules import Target, TargetError
 
 EXAMPLE = "Example: envcheck diff works.json broken.json"
 
@@ -19,52 +17,35 @@ EXAMPLE = "Example: envcheck diff works.json broken.json"
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option("--for", "requirements", multiple=True, metavar="REQ", help="Judge both for this release too.")
-@click.option(
-    "--expect",
-    type=click.Choice(["auto", "gpu", "cpu"]),
-    default="auto",
-    help="What must work on both; auto: a GPU where there is one.",
+@common.expectation("What must work on both; auto: a GPU if there is one.")
+@common.matrix("Judge both by this matrix.")
+@common.printing(
+    "text", "json", quiet="Print only the verdicts and the most likely cause.", verbose="Print every difference."
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.")
-@options.matrix("Judge both by this matrix.")
-@click.option("-q", "--quiet", is_flag=True, help="Print the verdicts and the most likely cause only.")
-@click.option("-v", "--verbose", is_flag=True, help="Print every difference.")
-@options.color
 def diff(
     a: str,
     b: str,
     requirements: tuple[str, ...],
     expect: str,
-    form: str,
     matrix_file: str | None,
-    quiet: bool,
-    verbose: bool,
-    color_mode: str,
+    printing: common.Printing,
 ) -> int:
-    """Say what differs between two machines saved by `envcheck snapshot`, most likely cause first.
+    """Report what differs between two machines saved by `envcheck snapshot`, most likely cause first.
 
-    Ends with 0 when nothing that matters to the frameworks installed differs, with 1 when something does,
-    with 3 when that could not be told.
+    Exits with 0 if nothing that matters to the installed frameworks differs, with 1 if something does, and with 3 if
+    that is unknown.
     """
-    found = _compared(a, b, expect, requirements, matrix_file)
-    if form == "json":
-        from envcheck.render.diff import render_diff_json
-
+    found = _compare(a, b, matrix_file, Target(expect, requirements))
+    if printing.form == "json":
         click.echo(render_diff_json(found, (a, b)))
     else:
-        from envcheck.render.diff import print_comparison
-
-        print_comparison(found, (a, b), color=options.wants_color(color_mode), verbose=verbose, quiet=quiet)
+        print_comparison(found, (a, b), color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
     return OF_VERDICT[found.verdict]
 
 
-def _compared(a: str, b: str, expect: str, requirements: tuple[str, ...], matrix_file: str | None) -> Comparison:
-    from envcheck.diff.compare import compare
-    from envcheck.matrix.load import MatrixError, load_matrix
-    from envcheck.rules import Target, TargetError
-
-    machines = inspect.saved_snapshot(a), inspect.saved_snapshot(b)
+def _compare(a: str, b: str, matrix_file: str | None, target: Target) -> Comparison:
+    machines = common.saved_snapshot(a), common.saved_snapshot(b)
     try:
-        return compare(*machines, load_matrix(matrix_file), Target(expect, requirements))
-    except (MatrixError, TargetError) as error:
+        return compare(*machines, common.load_matrix(matrix_file), target)
+    except TargetError as error:
         raise UserError(str(error)) from None

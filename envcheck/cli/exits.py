@@ -1,17 +1,133 @@
-"""Exit codes, and the errors a command ends with."""
+"""Exit codes, and how the program ends: with a report or a sentence, never with a traceback."""
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from envcheck.host.interruption import exit_on_interrupt, was_interrupted
+from envcheck.host.process import kill_programs_on_signal, kill_running_programs
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
+from envcheck.model.text import inert
 
 USAGE = 2
 STEP_FAILED = 4
 INTERNAL = 5
 INTERRUPTED = 130
-READER_GONE = 141  # 128 + SIGPIPE: `| head` had enough
+READER_GONE = 141  # 128 + SIGPIPE: `| head` closed the pipe
 
 OF_VERDICT = {COMPATIBLE: 0, INCOMPATIBLE: 1, UNDETERMINED: 3}
 
 
 class UserError(Exception):
-    """What the user asked for cannot be done; the message says what is wrong and what to type instead."""
+    """The request cannot be carried out; the message says what is wrong and what to type instead."""
+
+
+def guarded(run: Callable[[list[str]], int]) -> int:
+    """Run a command line; report any error as one sentence and return the exit code."""
+    return _with_output(lambda: _run(run))
+
+
+def end_interrupted() -> int:
+    """End what still runs, report the interruption and return its exit code."""
+    return _with_output(_interrupted)
+
+
+def leave(code: int) -> None:
+    """End the process without tearing down the interpreter.
+
+    That would cost another bare start, and would wait for a probe that hangs on a dead mount.
+    """
+    with suppress(OSError):
+        sys.stderr.flush()
+    os._exit(code)
+
+
+def _with_output(work: Callable[[], int]) -> int:
+    """Do the work and flush what it printed; return the exit code even if the output cannot be written."""
+    code = None
+    _open_missing_streams()
+    _replace_unprintable_characters()
+    try:
+        code = work()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader went away (`| head`): keep Python from complaining at exit.
+        _discard_output()
+        code = READER_GONE if code is None else code
+    except OSError as error:  # standard output is a full disk
+        code = INTERNAL
+        _discard_output()
+        with suppress(OSError):
+            sys.stderr.write(f"envcheck: cannot write the report: {error.strerror}\n")
+    return code
+
+
+def _open_missing_streams() -> None:
+    # A stream that the caller closed (`>&-`) is None here, and every print would fail.
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - open until the end
+
+
+def _replace_unprintable_characters() -> None:
+    # A Windows code page lacks most characters that a folder may have in its name.
+    for stream in (sys.stdout, sys.stderr):
+        if stream.encoding.lower() not in ("utf-8", "utf8") and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def _discard_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(run: Callable[[list[str]], int]) -> int:
+    gc.set_threshold(100_000)  # start-up objects stay alive: looking for garbage takes 5 % of a short run
+    kill_programs_on_signal()
+    try:
+        code = run(sys.argv[1:])
+    except Exception as error:  # the last guard
+        if was_interrupted():
+            raise KeyboardInterrupt from None  # an error on the way out replaced it
+        if isinstance(error, UserError):
+            return _fail(str(error), USAGE)
+        if isinstance(error, OSError) and error.filename is None:
+            raise  # the report could not be written
+        return _fail(_describe(error), INTERNAL)
+    return INTERRUPTED if was_interrupted() else code
+
+
+def _interrupted() -> int:
+    kill_running_programs()
+    exit_on_interrupt()
+    return _fail("Interrupted.", INTERRUPTED)
+
+
+def _describe(error: Exception) -> str:
+    if os.environ.get("ENVCHECK_TRACEBACK"):
+        import traceback
+
+        traceback.print_exc()
+    return (
+        f"Internal error: {type(error).__name__}: {error}. "
+        "This is a bug in envcheck; ENVCHECK_TRACEBACK=1 shows where. Please report it with that output."
+    )
+
+
+def _fail(message: str, code: int) -> int:
+    if _wants_json(sys.argv[1:]):
+        import json
+
+        document = {"schema": "envcheck/error/1", "error": message, "exit_code": code}
+        sys.stdout.write(json.dumps(document) + "\n")
+    else:
+        sys.stderr.write(f"envcheck: {inert(message)}\n")
+    return code
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    pairs = zip(arguments, [*arguments, ""][1:], strict=True)
+    return any(option == "--format=json" or (option == "--format" and value == "json") for option, value in pairs)

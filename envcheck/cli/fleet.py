@@ -6,158 +6,20 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from envcheck.cli import options
-from envcheck.cli.exits import OF_VERDICT, UserError
-
-if TYPE_CHECKING:
-    from envcheck.fleet.report import HostRow
-    from envcheck.fleet.results import Failure, HostResult
-
-
-_REPORT = ("envcheck", "fleet", "report")
-
-
-class _Watcher:
-    """Count what comes, and tell it on stderr."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self.hosts: list[str] = []
-        self.answers: dict[str, Failure | None] = {}
-        self._quiet = quiet
-
-    @property
-    def failed(self) -> int:
-        """Count the hosts that gave no snapshot."""
-        return sum(answer is not None for answer in self.answers.values())
-
-    def heard_of(self, hosts: list[str]) -> None:
-        self.hosts = hosts
-        self._say(f"{_hosts(len(hosts))} to ask")
-
-    def warned(self, words: str) -> None:
-        from envcheck.model.text import inert
-
-        if words.strip():
-            click.echo(inert(words), err=True)
-
-    def told(self, result: HostResult) -> None:
-        from envcheck.fleet.results import Failure
-        from envcheck.model.text import inert
-
-        answer = result.answer if isinstance(result.answer, Failure) else None
-        self.answers[result.host] = answer
-        words = f"{answer.kind}: {answer.reason[:200]}" if answer else "read"
-        self._say(inert(f"[{len(self.answers)}/{len(self.hosts)}] {result.host}: {words}"))
-
-    def _say(self, text: str) -> None:
-        if not self._quiet:
-            click.echo(text, err=True)
-
-
-def ask(output: str, asked: Mapping[str, Any], *, again: bool, form: str, quiet: bool) -> int:
-    """Run an engine into a folder; 0 when every host answered, 3 when one did not."""
-    from envcheck.actions.shells import shell_line
-    from envcheck.render.fleet import render_run_json
-
-    watcher = _Watcher(quiet=quiet)
-    before = _run(watcher, output, asked, again=again)
-    kept = f", {before} had answered before" if before else ""
-    read = len(watcher.answers) - watcher.failed
-    click.echo(f"{_hosts(read)} read, {watcher.failed} without an answer{kept}.", err=True)
-    json_form = form == "json"
-    click.echo(render_run_json(output, watcher.answers, before) if json_form else shell_line((*_REPORT, output)))
-    return 3 if watcher.failed or not (watcher.answers or before) else 0
-
-
-def _run(watcher: _Watcher, output: str, asked: Mapping[str, Any], *, again: bool) -> int:
-    from envcheck.fleet.results import EngineError, FleetListener
-    from envcheck.fleet.run import run_fleet
-
-    listener = FleetListener(watcher.heard_of, watcher.told, watcher.warned)
-    try:
-        return run_fleet(str(asked["engine"]), _asked(asked), Path(output), listener, again=again)
-    except EngineError as error:
-        raise UserError(str(error)) from None
-    except OSError as error:
-        raise UserError(f"cannot write to {error.filename or output}: {error.strerror}") from None
-
-
-def _hosts(count: int) -> str:
-    return "1 host" if count == 1 else f"{count} hosts"
-
-
-def _asked(options_given: Mapping[str, Any]) -> Any:
-    from envcheck.fleet.results import FleetRequest
-
-    given = {name: value for name, value in options_given.items() if name != "engine"}
-    if options_given["engine"] == "ansible" and not given["inventory"]:
-        raise UserError("name the inventory: envcheck fleet run -i inventory.ini")
-    if given["inventory"] and not Path(given["inventory"].split(",")[0]).exists() and "," not in given["inventory"]:
-        raise UserError(f"there is no inventory {given['inventory']}")
-    return FleetRequest(**given, environment=dict(os.environ))
-
-
-def tell(folder: str, asked: Mapping[str, Any]) -> int:
-    """Judge a folder and print the report."""
-    rows = _rows(folder, asked)
-    if not rows:
-        raise UserError(f"{folder} holds no host's file. Take them: envcheck fleet run -i inventory.ini -o {folder}")
-    from envcheck.fleet.report import choose_verdict
-
-    if asked["html_file"]:
-        _write_page(asked["html_file"], rows, asked["golden"])
-    _print(rows, asked)
-    return OF_VERDICT[choose_verdict(rows)]
-
-
-def _rows(folder: str, asked: Mapping[str, Any]) -> list[HostRow]:
-    from envcheck.fleet.report import judge_folder
-    from envcheck.matrix.load import MatrixError, load_matrix
-    from envcheck.rules import Target, TargetError
-    from envcheck.rules.targets import check_requirements
-
-    if not Path(folder).is_dir():
-        raise UserError(f"there is no folder {folder}")
-    try:
-        matrix = load_matrix(asked["matrix_file"])
-        check_requirements(asked["requirements"], matrix)
-        target = Target(asked["expect"], asked["requirements"])
-        return judge_folder(Path(folder), matrix, target, asked["golden"])
-    except (MatrixError, TargetError) as error:
-        raise UserError(str(error)) from None
-    except LookupError:
-        raise UserError(f"--golden {asked['golden']}: no snapshot of that host lies in {folder}") from None
-
-
-def _write_page(path: str, rows: list[HostRow], golden: str) -> None:
-    from envcheck.cli.options import write_file
-    from envcheck.render.fleet import render_fleet_html
-
-    try:
-        page = render_fleet_html(rows, golden)
-    except ModuleNotFoundError as error:
-        raise UserError(f"--html needs the package {error.name}: pip install 'envcheck-gpu[html]'") from None
-    write_file(path, page)
-    click.echo(f"The page: {path}", err=True)
-
-
-def _print(rows: list[HostRow], asked: Mapping[str, Any]) -> None:
-    if asked["form"] == "text":
-        from envcheck.render.fleet import print_fleet
-
-        color = options.wants_color(asked["color_mode"])
-        print_fleet(rows, color=color, verbose=asked["verbose"], quiet=asked["quiet"])
-        return
-    from envcheck.render.fleet import render_fleet_csv, render_fleet_json
-
-    text = render_fleet_csv(rows) if asked["form"] == "csv" else render_fleet_json(rows, asked["golden"]) + "\n"
-    encoding = sys.stdout.encoding or "ascii"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-
+from envcheck.actions import shell_line
+from envcheck.cli import common
+from envcheck.cli.common import OF_VERDICT, UserError
+from envcheck.fleet.report import HostRow, choose_verdict, judge_folder
+from envcheck.fleet.results import EngineError, Failure, FleetListener, FleetRequest, HostResult
+from envcheck.fleet.run import run_fleet
+from envcheck.model.text import inert
+from envcheck.render.fleet import print_fleet, render_fleet_csv, render_fleet_html, render_fleet_json, render_run_json
+from envcheck.rules import Target, TargetError
+from envcheck.rules.targets import check_requirements
 
 EXAMPLE = "Example: envcheck fleet run -i inventory.ini -o machines && envcheck fleet report machines --html fleet.html"
 
@@ -180,31 +42,138 @@ def fleet(context: click.Context) -> None:
 )
 @click.option("--partition", default="", metavar="NAME", help="Slurm's partition.")
 @click.option("--limit", "pattern", default="all", metavar="PATTERN", help="Only these hosts, as Ansible names them.")
-@click.option("--forks", default=50, type=click.IntRange(1, 1000), help="Hosts at a time.")
+@click.option("--forks", default=50, type=click.IntRange(1, 1000), help="Hosts to ask at a time.")
 @click.option("--timeout", "host_seconds", default=60, type=click.IntRange(5, 3600), help="Seconds for one host.")
 @click.option(
     "--connect-timeout", "connect_seconds", default=10, type=click.IntRange(1, 600), help="Seconds to reach it."
 )
-@click.option("--become", is_flag=True, help="Read as root, by Ansible's become.")
+@click.option("--become", is_flag=True, help="Read as root, through Ansible's become.")
 @click.option("--python", default="", metavar="PATH", help="Inspect this interpreter on each host.")
-@click.option("--again", is_flag=True, help="Ask the hosts too that have answered before.")
+@click.option("--again", is_flag=True, help="Also ask the hosts that have answered before.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not tell each host's answer.")
-def run(output: str, *, again: bool, form: str, quiet: bool, **asked: object) -> int:
-    """Take a snapshot of every host; run again, it asks those that have not answered."""
-    return ask(output, asked, again=again, form=form, quiet=quiet)
+@click.option("-q", "--quiet", is_flag=True, help="Do not print each host's answer.")
+def run(output: str, *, engine: str, again: bool, form: str, quiet: bool, **question: Any) -> int:
+    """Take a snapshot of every host; run it again to ask those that have not answered."""
+    progress = _Progress(quiet=quiet)
+    before = _run(progress, output, engine, _check_question(engine, question), again=again)
+    kept = f", {before} had answered before" if before else ""
+    read = len(progress.answers) - progress.failed
+    click.echo(f"{_count(read)} read, {progress.failed} without an answer{kept}.", err=True)
+    report = ("envcheck", "fleet", "report", output)
+    click.echo(render_run_json(output, progress.answers, before) if form == "json" else shell_line(report))
+    return 3 if progress.failed or not (progress.answers or before) else 0
+
+
+class _Progress:
+    """Counts the answers and reports them on stderr."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.hosts: list[str] = []
+        self.answers: dict[str, Failure | None] = {}
+        self._quiet = quiet
+
+    @property
+    def failed(self) -> int:
+        """Count the hosts that gave no snapshot."""
+        return sum(answer is not None for answer in self.answers.values())
+
+    def start(self, hosts: list[str]) -> None:
+        self.hosts = hosts
+        self._print(f"{_count(len(hosts))} to ask")
+
+    def warn(self, words: str) -> None:
+        if words.strip():
+            click.echo(inert(words), err=True)
+
+    def add(self, result: HostResult) -> None:
+        answer = result.answer if isinstance(result.answer, Failure) else None
+        self.answers[result.host] = answer
+        words = f"{answer.kind}: {answer.reason[:200]}" if answer else "read"
+        self._print(inert(f"[{len(self.answers)}/{len(self.hosts)}] {result.host}: {words}"))
+
+    def _print(self, text: str) -> None:
+        if not self._quiet:
+            click.echo(text, err=True)
+
+
+def _run(progress: _Progress, output: str, engine: str, asked: FleetRequest, *, again: bool) -> int:
+    listener = FleetListener(progress.start, progress.add, progress.warn)
+    try:
+        return run_fleet(engine, asked, Path(output), listener, again=again)
+    except EngineError as error:
+        raise UserError(str(error)) from None
+    except OSError as error:
+        raise UserError(f"cannot write to {error.filename or output}: {error.strerror}") from None
+
+
+def _count(hosts: int) -> str:
+    return "1 host" if hosts == 1 else f"{hosts} hosts"
+
+
+def _check_question(engine: str, question: Mapping[str, Any]) -> FleetRequest:
+    inventory = question["inventory"]
+    if engine == "ansible" and not inventory:
+        raise UserError("name the inventory: envcheck fleet run -i inventory.ini")
+    if inventory and not Path(inventory.split(",")[0]).exists() and "," not in inventory:
+        raise UserError(f"there is no inventory {inventory}")
+    return FleetRequest(**question, environment=dict(os.environ))
 
 
 @fleet.command(epilog="Example: envcheck fleet report machines --golden gpu001 --html fleet.html")
 @click.argument("folder", metavar="DIR")
-@click.option("--golden", default="", metavar="HOST", help="Tell where each host differs from this one.")
-@click.option("--html", "html_file", default="", metavar="FILE", help="Write one page that filters, sorts and groups.")
-@click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", help="What must work.")
+@click.option("--golden", default="", metavar="HOST", help="Report where each host differs from this one.")
+@click.option(
+    "--html", "html_file", default="", metavar="FILE", help="Also write one page that filters, sorts and groups."
+)
+@common.expectation()
 @click.option("--for", "requirements", multiple=True, metavar="REQ", help="Judge this release too, installed or not.")
-@click.option("--format", "form", type=click.Choice(["text", "json", "csv"]), default="text", help="How to print.")
-@options.matrix("Judge by this compatibility matrix.")
-@options.color
-@options.verbosity
-def report(folder: str, **asked: object) -> int:
-    """Judge the hosts of a folder: grouped by verdict and primary cause; exit code by the worst."""
-    return tell(folder, asked)
+@common.matrix("Judge by this compatibility matrix.")
+@common.printing("text", "json", "csv")
+def report(
+    folder: str,
+    golden: str,
+    html_file: str,
+    expect: str,
+    requirements: tuple[str, ...],
+    matrix_file: str | None,
+    printing: common.Printing,
+) -> int:
+    """Judge the hosts of a folder, grouped by verdict and primary cause; the worst verdict gives the exit code."""
+    rows = _judge(folder, golden, matrix_file, Target(expect, requirements))
+    if not rows:
+        raise UserError(f"{folder} holds no host's file. Take them: envcheck fleet run -i inventory.ini -o {folder}")
+    if html_file:
+        _write_page(html_file, rows, golden)
+    _print(rows, golden, printing)
+    return OF_VERDICT[choose_verdict(rows)]
+
+
+def _judge(folder: str, golden: str, matrix_file: str | None, target: Target) -> list[HostRow]:
+    if not Path(folder).is_dir():
+        raise UserError(f"there is no folder {folder}")
+    matrix = common.load_matrix(matrix_file)
+    try:
+        check_requirements(target.requirements, matrix)
+        return judge_folder(Path(folder), matrix, target, golden)
+    except TargetError as error:
+        raise UserError(str(error)) from None
+    except LookupError:
+        raise UserError(f"--golden {golden}: {folder} holds no snapshot of that host") from None
+
+
+def _write_page(path: str, rows: list[HostRow], golden: str) -> None:
+    try:
+        page = render_fleet_html(rows, golden)
+    except ModuleNotFoundError as error:
+        raise UserError(f"--html needs the package {error.name}: pip install 'envcheck-gpu[html]'") from None
+    common.write_file(path, page)
+    click.echo(f"The page: {path}", err=True)
+
+
+def _print(rows: list[HostRow], golden: str, printing: common.Printing) -> None:
+    if printing.form == "text":
+        print_fleet(rows, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
+        return
+    text = render_fleet_csv(rows) if printing.form == "csv" else render_fleet_json(rows, golden) + "\n"
+    encoding = sys.stdout.encoding or "ascii"
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))

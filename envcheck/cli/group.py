@@ -1,4 +1,4 @@
-"""The click group: commands by name, each imported when it runs."""
+"""The group of commands; each is imported when it runs."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from envcheck.cli.exits import UserError
 # Name -> (module that holds a click command of that name, its line in --help).
 COMMANDS = {
     "check": ("envcheck.cli.check", "Gate a project on its [tool.envcheck] requirements, for CI."),
-    "diff": ("envcheck.cli.diff", "Say what differs between two saved machines, most likely cause first."),
-    "doctor": ("envcheck.cli.doctor", "Say whether GPU deep learning works here, what is wrong, and what to type."),
+    "diff": ("envcheck.cli.diff", "Compare two saved machines, most likely cause first."),
+    "doctor": ("envcheck.cli.doctor", "Check whether GPU deep learning works here; if not, what to type."),
     "explain": ("envcheck.cli.explain", "Find the line of a log that matters, and what to type."),
     "fleet": ("envcheck.cli.fleet", "Read every machine of an inventory and judge them here."),
-    "gpus": ("envcheck.cli.gpus", "Show the GPUs, who holds their memory, and whether a job fits."),
-    "install": ("envcheck.cli.install", "Run the plan, verify it, and put the old environment back where it fails."),
-    "plan": ("envcheck.cli.plan", "Print the exact commands that bring a framework to this machine."),
-    "matrix": ("envcheck.cli.matrix", "Ask the compatibility matrix which releases work with what."),
-    "run": ("envcheck.cli.run", "Run a command, and explain it when it fails."),
-    "smoke": ("envcheck.cli.smoke", "Compute on each GPU and the CPU, and say whether it is right."),
-    "snapshot": ("envcheck.cli.snapshot", "Save what was read of this machine, to judge it elsewhere."),
+    "gpus": ("envcheck.cli.gpus", "Show the GPUs, what holds their memory, and whether a job fits."),
+    "install": ("envcheck.cli.install", "Run the plan, verify it, and restore the old environment if it fails."),
+    "plan": ("envcheck.cli.plan", "Print the exact commands that install a framework on this machine."),
+    "matrix": ("envcheck.cli.matrix", "Query, update and verify the compatibility matrix."),
+    "run": ("envcheck.cli.run", "Run a command, and explain it if it fails."),
+    "smoke": ("envcheck.cli.smoke", "Compute on each GPU and the CPU, and check the results."),
+    "snapshot": ("envcheck.cli.snapshot", "Save the facts of this machine, to judge it elsewhere."),
 }
 
 
-class LazyGroup(click.Group):  # the contexts it does not use are click's interface
-    """A group that knows its commands by name and loads one at a time."""
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one at a time."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """List the command names."""
@@ -73,7 +73,7 @@ def _unknown(name: str) -> str:
 @click.version_option(__version__, "-V", "--version", prog_name="envcheck")
 @click.pass_context
 def group(context: click.Context) -> None:
-    """Say whether GPU deep learning works on this machine; if not, what is wrong, why, and what to type."""
+    """Check whether GPU deep learning works on this machine; if not, report what is wrong, why, and what to type."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
@@ -90,14 +90,14 @@ def run(arguments: list[str]) -> int:
     except SystemExit:
         if sys.stdout is stdout:
             raise  # a shell asked for completions
-        sys.stdout = stdout  # click muffled it and would exit with 1, which says "incompatible" here
+        sys.stdout = stdout  # click replaced it and would exit with 1, which means "incompatible" here
         raise BrokenPipeError from None
     except click.ClickException as error:
         raise UserError(_with_usage(error)) from None
     except LookupError as error:
-        from envcheck.frameworks import UnknownFrameworkError
+        from envcheck.frameworks import UnknownFrameworkError  # for an error only: the smoke test needs no data files
 
-        if isinstance(error, UnknownFrameworkError):  # of a matrix or a snapshot that another edition wrote
+        if isinstance(error, UnknownFrameworkError):  # in a matrix or a snapshot that another version wrote
             raise UserError(str(error)) from None
         raise
     return code if isinstance(code, int) else 0

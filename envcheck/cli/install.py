@@ -11,32 +11,73 @@ from pathlib import Path
 
 import click
 
-from envcheck.actions import ActivateEnvironment
-from envcheck.actions.activation import EVERY_SHELL
-from envcheck.actions.shells import action_line
-from envcheck.cli import inspect, options
-from envcheck.cli.exits import OF_VERDICT, STEP_FAILED, UserError
-from envcheck.cli.options import typed_here
+from envcheck.actions import EVERY_SHELL, ActivateEnvironment, action_line, shell_line
+from envcheck.cli import common
+from envcheck.cli.common import OF_VERDICT, STEP_FAILED, UserError
+from envcheck.cli.plan import show_to_run, verdict_on
 from envcheck.host.file_changes import FileLockedError
+from envcheck.host.local import LocalHost
+from envcheck.host.prerequisites import find_program, find_python
 from envcheck.host.process import ignore_signals
-from envcheck.install.change import NEW, ChangeError, UndoError, changed_since, newest, restore, undoable
-from envcheck.install.journal import BEGUN, RESTORING, Journal, Place, place_of, places_in, resume_line
-from envcheck.install.run import UnsettledError, held_place, words_of
-from envcheck.install.steps import AdaptError, Here, Taken, adapted, taken
+from envcheck.install.journal import (
+    NEW,
+    RESTORING,
+    STARTED,
+    ChangeError,
+    Journal,
+    Place,
+    UndoError,
+    changed_since,
+    find_undoable,
+    newest,
+    place_of,
+    places_in,
+    restore,
+    resume_line,
+    unsettled,
+)
+from envcheck.install.preflight import Preflight, objections
+from envcheck.install.run import (
+    AdaptError,
+    Job,
+    Surroundings,
+    SystemChange,
+    UnsettledError,
+    adapt_plan,
+    can_replace_pip,
+    describe_error,
+    execute,
+    held_place,
+    step_variables,
+    system_changes,
+)
 from envcheck.matrix.specifiers import within
 from envcheck.model import COMPATIBLE, Absent, Facts, Known, dataclass, major_minor, replace
 from envcheck.model.actions import CONDA, PIP, UV
 from envcheck.model.plans import Plan, PlannedRelease
 from envcheck.model.text import inert
-from envcheck.plan.existing_environment import Standing
-from envcheck.plan.requests import Description, Wish
-from envcheck.render.plan_files import Result, render_install_json
-from envcheck.rules import Context
+from envcheck.plan.build import build_plan
+from envcheck.plan.existing_environment import OccupiedError, Standing, plan_into
+from envcheck.plan.requests import (
+    Description,
+    RequestError,
+    Wish,
+    check_description,
+    check_folder,
+    planned_facts,
+    read_requests,
+)
+from envcheck.plan.verify import UnreachableError, find_uv
+from envcheck.probes.collection import collect
+from envcheck.probes.python import PythonSelection
+from envcheck.render.plan import Result, plan_document, render_install_json
+from envcheck.rules import Context, Target, evaluate
+from envcheck.rules.dependencies import broken_pins
 
 
 @dataclass(frozen=True)
-class Manner:
-    """How to go about it."""
+class OutputOptions:
+    """How to install and how to report."""
 
     dry_run: bool = False
     agreed: bool = False
@@ -48,30 +89,32 @@ class Manner:
     form: str = "text"
 
 
-def show_plan(plan: Plan, manner: Manner) -> None:
-    """Show a plan as text; with JSON on standard error, so that whoever is asked sees what about."""
-    from envcheck.cli.plan import show_what_runs
-
-    if manner.form == "text" or not (manner.agreed or manner.dry_run):
-        show_what_runs(plan, sys.stderr if manner.form == "json" else sys.stdout, verbose=manner.verbose)
+def show_plan(plan: Plan, output: OutputOptions) -> None:
+    """Show a plan as text; with JSON on standard error, so that the user sees what a question is about."""
+    if output.form == "text" or not (output.agreed or output.dry_run):
+        show_to_run(plan, sys.stderr if output.form == "json" else sys.stdout, verbose=output.verbose)
 
 
-def tell(result: Result, manner: Manner, plan: Plan | None = None) -> None:
-    """Print the JSON document, where that is asked for: the text was told while it happened."""
-    if manner.form == "json":
-        from envcheck.cli.plan import verdict_on
-        from envcheck.render.plan_files import plan_document
-
+def print_result(result: Result, output: OutputOptions, plan: Plan | None = None) -> None:
+    """Print the JSON document if asked for; the text was printed as it happened."""
+    if output.form == "json":
         click.echo(render_install_json(result, plan_document(plan, verdict_on(plan)) if plan else None))
 
 
-_SHELLS = "windows" if os.name == "nt" else ""
+_SYSTEM = "windows" if os.name == "nt" else ""
+
+
+def format_command(argv: tuple[str, ...]) -> str:
+    """Quote a command for the shells of this machine."""
+    return shell_line(argv, _SYSTEM)
+
+
 _WIDTH = 100  # characters of a step's last line
 _TAIL = 15  # lines of a failed step
 
 
 class InstallProgress:
-    """Number what begins; show a step's last line where somebody watches, all of them when verbose."""
+    """Numbers the steps; shows the last line of a step on a terminal, every line with -v."""
 
     def __init__(self, total: int, *, verbose: bool = False, quiet: bool = False) -> None:
         self._total, self._verbose, self._quiet = total, verbose, quiet
@@ -81,51 +124,51 @@ class InstallProgress:
         self.result = Result("restored", "")
 
     def begins(self, what: str) -> None:
-        """Say that something begins, and how long what was before took."""
+        """Report that a step begins, and the seconds so far."""
         self._number += 1
         self._tail = []
         self._clear()
         if not self._quiet:
-            self._say(f"[{self._number}/{max(self._total, self._number)}] {what} ({self._elapsed()})")
+            self._print(f"[{self._number}/{max(self._total, self._number)}] {what} ({self._elapsed()})")
 
     def hears(self, line: str) -> None:
-        """Show a line, or keep it for the case that the step fails."""
+        """Show a line, or keep it in case the step fails."""
         self._tail = [*self._tail[-_TAIL:], line]
         if self._verbose:
-            self._say(f"    {line}")
+            self._print(f"    {line}")
         elif self._watched and line.strip():
             self._clear()
             self._write(f"    {inert(line.strip())[:_WIDTH]}")
 
     def settled(self, journal: Journal, environment: str, why: str) -> None:
-        """Say which environment is there now, and how to go back or what to look at."""
+        """Report which environment is there now, and how to go back or where to look."""
         self._clear()
-        place, existed = journal.place, journal.last(BEGUN)["existed"]
+        place, existed = journal.place, journal.last(STARTED)["existed"]
         outcome = "installed" if environment == NEW else "restored"
         log = str(place.log(journal.identity))
         self.result = Result(outcome, str(place.folder), journal.identity, "" if environment == NEW else why, log)
         if environment == NEW:
-            kept = "the one before" if existed else "none"
-            back = typed_here(("envcheck", "install", "--rollback", "--env", str(place.folder)))
-            self._say(f"{place.folder} is the new environment. Back to {kept}: {back}")
-            self._say(f"To use it, in each shell: {action_line(_activation(place.folder), _SHELLS)}")
+            purpose = "To go back to the one before" if existed else "To remove it"
+            back = format_command(("envcheck", "install", "--rollback", "--env", str(place.folder)))
+            self._print(f"{place.folder} is the new environment. {purpose}: {back}")
+            self._print(f"To use it, in each shell: {action_line(_activate_action(place.folder), _SYSTEM)}")
             return
         if not self._verbose:
             for line in self._tail:
-                self._say(f"    {line}")
+                self._print(f"    {line}")
         old = "the old environment, as it was before" if existed else "not there, as before"
-        self._say(f"Not installed: {why}. {place.folder} is {old}. What the steps printed: {log}")
-        self._machine(taken(journal))
+        self._print(f"Not installed: {why}. {place.folder} is {old}. The output of the steps: {log}")
+        self._report_changes(system_changes(journal))
 
-    def _machine(self, steps: tuple[Taken, ...]) -> None:
-        """Say what was done to the machine, and how to take it back: that is never done by itself."""
+    def _report_changes(self, steps: tuple[SystemChange, ...]) -> None:
+        """Report what was done to the machine, and how to undo it."""
         self.result = replace(self.result, machine=steps)
         if steps:
-            self._say("Done to this machine, newest first; none of it is taken back by itself:")
+            self._print("Changes to this machine, newest first; undo them yourself if you do not want them:")
         for step in steps:
-            self._say(f"  {typed_here(step.argv)}" + (f"  ({step.lasting})" if step.lasting else ""))
+            self._print(f"  {format_command(step.argv)}" + (f"  ({step.lasting})" if step.lasting else ""))
             if step.undo:
-                self._say(f"    undo: {typed_here(step.undo)}")
+                self._print(f"    undo: {format_command(step.undo)}")
 
     def _elapsed(self) -> str:
         return f"{time.monotonic() - self._since:.0f} s"
@@ -134,22 +177,22 @@ class InstallProgress:
         if self._watched:
             self._write("\r\x1b[K")
 
-    def _say(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         self._write(inert(line) + "\n")
 
     def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError):  # a terminal that was closed ends no installation
+        with contextlib.suppress(OSError):  # a closed terminal does not end the installation
             sys.stderr.write(text)
             sys.stderr.flush()
 
 
-def _activation(folder: Path) -> ActivateEnvironment:
+def _activate_action(folder: Path) -> ActivateEnvironment:
     return ActivateEnvironment(str(folder), CONDA if (folder / "conda-meta").is_dir() else PIP)
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is to be installed, and how the plan is to be."""
+class InstallRequest:
+    """What to install, and how to plan it."""
 
     requirements: tuple[str, ...]
     folder: str = ""
@@ -160,82 +203,80 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Planned:
-    """The plan as it will run, and the facts of the environment it changes (None: a new one)."""
+class InstallPlan:
+    """The plan as it will run, and the facts of the environment that it changes (None: a new one)."""
 
     plan: Plan
     facts: Facts | None
-    kept: tuple[Standing, ...] = ()  # frameworks of that environment which stay as they are
-    is_there: bool = False  # they are all that is asked for: nothing is to be done
+    kept: tuple[Standing, ...] = ()  # frameworks of that environment that stay as they are
+    is_satisfied: bool = False  # they are all that is asked for: there is nothing to do
 
 
-def plan_to_run(asked: Asked, place: Place, *, system: bool) -> Planned:
-    """Plan, and fit the plan to what is here; what cannot be is the user's error, a blocked plan is returned."""
-    facts = _environment_facts(asked, place)
+def plan_for_here(asked: InstallRequest, place: Place, *, system: bool) -> InstallPlan:
+    """Plan, and fit the plan to this machine; raises UserError if that fails, returns a blocked plan."""
+    facts = _read_environment(asked, place)
     installer = asked.installer or ("conda" if facts is not None and _is_conda(place) else "")
-    made = _made(asked, facts, installer)
-    if not installer and _can_uv(made.plan):
-        made = _made(asked, facts, UV)
+    made = _build_plan(asked, facts, installer)
+    if not installer and _can_use_uv(made.plan):
+        made = _build_plan(asked, facts, UV)
     plan = made.plan
     if not plan.releases or plan.blocked_by:
         return made
     try:
-        return replace(made, plan=adapted(plan, _here(plan, facts, asked), system=system, typed=typed_here))
+        return replace(
+            made, plan=adapt_plan(plan, _read_surroundings(plan, facts, asked), system=system, typed=format_command)
+        )
     except AdaptError as error:
         raise UserError(str(error)) from None
 
 
-def _environment_facts(asked: Asked, place: Place) -> Facts | None:
+def _read_environment(asked: InstallRequest, place: Place) -> Facts | None:
     if not place.is_taken:
         return None
     try:
-        facts = inspect.live_snapshot("", str(place.folder)).facts
+        facts = common.live_snapshot("", str(place.folder)).facts
     except UserError as error:
-        raise UserError(_without_python(place) or str(error)) from None
+        raise UserError(_describe_missing_python(place) or str(error)) from None
     version = facts.python.version
     if not isinstance(version, Known):
-        raise UserError(f"the Python of {place.folder} does not answer: give a new folder with --env.")
+        raise UserError(f"the Python of {place.folder} does not answer: name a new folder with --env.")
     abi = facts.python.abi_tag
     threads = "t" if isinstance(abi, Known) and abi.value.endswith("t") else ""  # 3.14t: the free-threaded build
     minor = major_minor(version.value) + threads
     if asked.python and asked.python != minor:
-        raise UserError(f"{place.folder} has Python {minor}, not {asked.python}: give a new folder with --env.")
+        raise UserError(f"{place.folder} has Python {minor}, not {asked.python}: name a new folder with --env.")
     return facts
 
 
-def _without_python(place: Place) -> str:
-    """Say of an environment that what it was made from is gone; "" for a folder that is none."""
-    told = ""
+def _describe_missing_python(place: Place) -> str:
+    """Describe an environment whose base Python is gone; "" for a folder that is no environment."""
+    settings = ""
     with contextlib.suppress(OSError):
-        told = (place.folder / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
-    base = next((line.partition("=")[2].strip() for line in told.splitlines() if line.startswith("home")), "")
-    where = f", {base}, is gone or not yours to read" if base else " is gone"
-    again = "give a new folder with --env, or remove this one first."
-    return f"the Python of {place.folder} does not start: what it was made from{where}; {again}" if told else ""
+        settings = (place.folder / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
+    base = next((line.partition("=")[2].strip() for line in settings.splitlines() if line.startswith("home")), "")
+    where = f"its base Python, {base}, is missing or unreadable" if base else "its base Python is missing"
+    advice = "name a new folder with --env, or remove this one first."
+    return f"the Python of {place.folder} does not start: {where}; {advice}" if settings else ""
 
 
-def _made(asked: Asked, facts: Facts | None, installer: str) -> Planned:
-    from envcheck.matrix.load import MatrixError, load_matrix
-    from envcheck.plan.build import build_plan
-    from envcheck.plan.existing_environment import OccupiedError, plan_into
-    from envcheck.plan.requests import RequestError, check_description, check_folder, planned_facts, read_requests
+def _build_plan(asked: InstallRequest, facts: Facts | None, installer: str) -> InstallPlan:
 
     said = Description(python="" if facts is not None else asked.python)
     wish = Wish(asked.expect, installer, asked.folder, described=said, shells=EVERY_SHELL)
     try:
         check_description(said)
         check_folder(wish.folder)
-        matrix = load_matrix(asked.matrix_file)
+        matrix = common.load_matrix(asked.matrix_file)
         requests = read_requests(asked.requirements, matrix)
-        read = facts or inspect.live_snapshot("", "").facts
+        read = facts or common.live_snapshot("", "").facts
         expected = planned_facts(read, said, matrix, expects_gpu=asked.expect == "gpu")
         if not isinstance(expected.python.version, Known):
-            raise UserError("which Python to install for is not known: name one, such as --python 3.12.")
+            raise UserError("the Python to install for is unknown: name one, such as --python 3.12.")
         if facts is None:
-            return Planned(build_plan(expected, matrix, requests, wish), None)
+            return InstallPlan(build_plan(expected, matrix, requests, wish), None)
         into = plan_into(facts, matrix, requests, wish)
-        return Planned(into.plan or Plan("", (), ()), facts, into.kept, into.plan is None)
-    except (MatrixError, RequestError, OccupiedError) as error:
+        return InstallPlan(into.plan or Plan("", (), ()), facts, into.kept, into.plan is None)
+    except (RequestError, OccupiedError) as error:
         raise UserError(str(error)) from None
 
 
@@ -243,16 +284,13 @@ def _is_conda(place: Place) -> bool:
     return (place.folder / "conda-meta").is_dir()
 
 
-def _can_uv(plan: Plan) -> bool:
-    """Tell whether uv can do what pip would: it is here, and so is what reads pip's settings for it."""
-    from envcheck.install.steps import can_stand_for_pip
-
+def _can_use_uv(plan: Plan) -> bool:
+    """Tell whether uv can replace pip: it is installed, and pip's settings can be read for it."""
     only_pip = bool(plan.environments) and all(made.installer == PIP for made in plan.environments)
-    return only_pip and bool(_uv(os.environ)) and can_stand_for_pip(os.environ)
+    return only_pip and bool(_find_uv(os.environ)) and can_replace_pip(os.environ)
 
 
-def _uv(environment: Mapping[str, str]) -> str:
-    from envcheck.plan.verify import UnreachableError, find_uv
+def _find_uv(environment: Mapping[str, str]) -> str:
 
     try:
         return find_uv(environment)
@@ -260,69 +298,62 @@ def _uv(environment: Mapping[str, str]) -> str:
         return ""
 
 
-def _here(plan: Plan, facts: Facts | None, asked: Asked) -> Here:
-    from envcheck.host.prerequisites import find_program, find_python
+def _read_surroundings(plan: Plan, facts: Facts | None, asked: InstallRequest) -> Surroundings:
 
     made = plan.environments[0]
     programs: dict[str, str] = {}
     if made.installer == UV and not find_program("uv", os.environ):
-        programs["uv"] = _uv(os.environ) or "uv"
+        programs["uv"] = _find_uv(os.environ) or "uv"
     if made.installer == CONDA and not find_program("conda", os.environ):
         programs["conda"] = next((name for name in ("mamba", "micromamba") if find_program(name, os.environ)), "conda")
     found = find_python(made.python, os.environ) if facts is None and asked.python and made.installer != CONDA else ""
     has_pip = facts is None or not isinstance(facts.python.pip_version, Absent)
     has_sudo = bool(find_program("sudo", os.environ))
-    return Here(facts is not None, has_pip, tuple(programs.items()), (found,) if found else (), has_sudo)
+    return Surroundings(facts is not None, has_pip, tuple(programs.items()), (found,) if found else (), has_sudo)
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What is judged, and how."""
+class EnvironmentCheck:
+    """An environment to check against its plan."""
 
     plan: Plan
     folder: Path
     matrix_file: str | None
     smoke: bool
     quiet: bool
-    before: Facts | None = None  # of the environment as it was; None: there was none
-    kept: tuple[Standing, ...] = ()  # frameworks in it that were to stay as they are
+    before: Facts | None = None  # of the old environment; None if there was none
+    kept: tuple[Standing, ...] = ()  # frameworks that had to stay as they were
 
 
-def judge(wanted: Judged) -> str:
-    """Return "" where the environment holds what was planned and works for the goal; else what is wrong."""
-    from envcheck.host.local import LocalHost
-    from envcheck.matrix.load import load_matrix
-    from envcheck.probes.collection import collect
-    from envcheck.probes.python import PythonSelection
-    from envcheck.rules import Target, evaluate
-
-    with _activated(wanted):
+def judge_environment(wanted: EnvironmentCheck) -> str:
+    """Return "" if the environment holds what was planned and works for the goal; else what is wrong."""
+    with activated(wanted):
         facts = collect(LocalHost(), PythonSelection(env=str(wanted.folder))).facts
-        missing = _missing(wanted, facts)
+        missing = _list_missing(wanted, facts)
         if missing:
             return f"the environment does not hold {', '.join(missing)}"
-        context = Context(facts, load_matrix(wanted.matrix_file), Target(wanted.plan.goal))
-        broken = _newly_broken(wanted.before, context)
+        context = Context(facts, common.load_matrix(wanted.matrix_file), Target(wanted.plan.goal))
+        broken = _find_broken_requirement(wanted.before, context)
         if broken:
-            return f"it would break what was there: {broken}"
+            return f"it would break an installed package: {broken}"
         report = evaluate(context, frozenset())
         if report.verdict != COMPATIBLE:
             return f"the doctor finds it {report.verdict}: {report.headline.rstrip('.')}"
-        return _smoke(wanted) if wanted.smoke else ""
+        return _run_smoke_test(wanted) if wanted.smoke else ""
 
 
-def _missing(wanted: Judged, facts: Facts) -> list[str]:
-    """List the planned releases, and those that were to stay, that are not installed, whatever the installer said."""
+def _list_missing(wanted: EnvironmentCheck, facts: Facts) -> list[str]:
+    """List the planned and the kept releases that are not installed, whatever the installer reported."""
     found = facts.python.distributions
     installed = found.value if isinstance(found, Known) else ()
     there = {(item.name, version) for item in installed for version in (item.version, _public(item.version))}
-    planned = [item for item in wanted.plan.releases if not any(_meets(*held, item) for held in there)]
+    planned = [item for item in wanted.plan.releases if not any(_is_planned(*held, item) for held in there)]
     lost = [item for item in wanted.kept if (item.distribution, item.version) not in there]
     return [*(item.requirement for item in planned), *(item.label for item in lost)]
 
 
-def _meets(name: str, version: str, planned: PlannedRelease) -> bool:
-    """Tell whether a distribution is a planned release: conda's are planned by their line, tensorflow==2.16.*."""
+def _is_planned(name: str, version: str, planned: PlannedRelease) -> bool:
+    """Tell whether a distribution is a planned release; conda plans a release line, tensorflow==2.16.*."""
     wanted = planned.requirement.partition("==")[2]
     return name == planned.distribution and within(version, f"=={_public(wanted)}")
 
@@ -331,26 +362,24 @@ def _public(version: str) -> str:
     return version.partition("+")[0]
 
 
-def _newly_broken(before: Facts | None, now: Context) -> str:
-    """Name a requirement that was met, or not there, and is not met now; "" where there is none."""
-    from envcheck.rules.dependencies import broken_pins
-
+def _find_broken_requirement(before: Facts | None, now: Context) -> str:
+    """Describe a requirement that is newly not met; "" if there is none."""
     if before is None:
         return ""
     was = {(item.owner.name, item.owner.version, item.name) for item in broken_pins(Context(before, now.matrix))}
     for item in broken_pins(now):
         if (item.owner.name, item.owner.version, item.name) not in was:
-            found = f"{item.found.version} is there then" if item.found else "it is not there then"
+            found = f"{item.found.version} would be installed" if item.found else "it would be missing"
             return f"{item.owner.name} {item.owner.version} requires {item.name}{item.specifier}; {found}"
     return ""
 
 
-def _smoke(wanted: Judged) -> str:
+def _run_smoke_test(wanted: EnvironmentCheck) -> str:
     from envcheck.cli.smoke import SmokeOptions, run_session
     from envcheck.frameworks import framework_names
-    from envcheck.smoke.verdict import headline_of, verdict_of
+    from envcheck.smoke.session import headline_of, verdict_of
 
-    # Not what one of them brings for itself: TensorFlow 2.12 requires JAX, and no jaxlib to compute with.
+    # Not their dependencies: TensorFlow 2.12 requires JAX, but no jaxlib to compute with.
     meant = {*(item.framework for item in wanted.plan.releases), *(item.framework for item in wanted.kept)}
     named = tuple(name for name in framework_names() if name in meant)
     asked = SmokeOptions(env=str(wanted.folder), frameworks=named, expect=wanted.plan.goal, quiet=wanted.quiet)
@@ -358,10 +387,10 @@ def _smoke(wanted: Judged) -> str:
     return "" if verdict_of(session) == COMPATIBLE else f"the smoke test: {headline_of(session).rstrip('.')}"
 
 
-class _activated:  # noqa: N801 - used as a function
-    """Set for a while what the environment's activation sets, as the planned hook does it."""
+class activated:  # noqa: N801 - used as a function
+    """Set within the block what the environment's activation sets."""
 
-    def __init__(self, wanted: Judged) -> None:
+    def __init__(self, wanted: EnvironmentCheck) -> None:
         made = wanted.plan.environments[0]
         self._folders = [found for name in made.library_folders for found in sorted(map(str, wanted.folder.glob(name)))]
         self._before: Mapping[str, str] = {}
@@ -377,75 +406,70 @@ class _activated:  # noqa: N801 - used as a function
         os.environ.update(self._before)
 
 
-USUAL = (".venv", ".conda-env")  # where nobody names a folder
+DEFAULT_FOLDERS = (".venv", ".conda-env")  # for pip and uv, for conda
 
 
-def run_session(asked: Asked, manner: Manner) -> int:
+def run_installation(asked: InstallRequest, output: OutputOptions) -> int:
     """Install, or with --dry-run print what would run; return the exit code."""
-    from envcheck.cli.plan import verdict_on
-    from envcheck.plan.requests import RequestError, check_folder
-
-    asked = replace(asked, folder=asked.folder or USUAL[asked.installer == CONDA])
+    asked = replace(asked, folder=asked.folder or DEFAULT_FOLDERS[asked.installer == CONDA])
     try:
         check_folder(asked.folder)
     except RequestError as error:
         raise UserError(str(error)) from None
     place = place_of(asked.folder)
     try:
-        _settle_before(place, manner)
-        planned = plan_to_run(asked, place, system=manner.system)
+        _settle_earlier(place, output)
+        planned = plan_for_here(asked, place, system=output.system)
     except OSError as error:
         raise UserError(f"nothing was changed: {error.filename or place.folder}: {error.strerror}.") from None
-    if planned.is_there:
-        return _is_there(planned, place, manner)
+    if planned.is_satisfied:
+        return _report_unchanged(planned, place, output)
     plan, verdict = planned.plan, verdict_on(planned.plan)
-    show_plan(plan, manner)
+    show_plan(plan, output)
     if not plan.releases or plan.blocked_by:
-        tell(Result("blocked", str(place.folder), why="there is no plan"), manner, plan)
+        print_result(Result("blocked", str(place.folder), why="there is no plan"), output, plan)
         return OF_VERDICT[verdict]
-    _preflight(planned, place, manner)
-    if manner.dry_run:
-        tell(Result("planned", str(place.folder)), manner, plan)
+    _check_preflight(planned, place, output)
+    if output.dry_run:
+        print_result(Result("planned", str(place.folder)), output, plan)
         return 0
-    agree(f"Install this into {asked.folder}?", manner)
-    return _install(planned, place, asked, manner)
+    confirm(f"Install this into {asked.folder}?", output)
+    return _install(planned, place, asked, output)
 
 
-def _settle_before(place: Place, manner: Manner) -> None:
-    """Finish or undo what an earlier installation left, so that the plan is for what is really there."""
-    from envcheck.host.file_changes import FileLockedError
-    from envcheck.install.change import unsettled
-    from envcheck.install.run import UnsettledError, held_place
-
+def _settle_earlier(place: Place, output: OutputOptions) -> None:
+    """Finish or undo an interrupted installation, so that the plan is for the environment as it is."""
     if not unsettled(place):
         return
-    if manner.dry_run:
+    if output.dry_run:
         resume = resume_line(place)
-        raise UserError(f"an installation into {place.folder} is at work, or was cut off: then `{resume}` comes first.")
+        raise UserError(
+            f"an installation into {place.folder} is running or was interrupted: if interrupted, run `{resume}` first."
+        )
     try:
-        with held_place(place, InstallProgress(0, quiet=manner.quiet)):
+        with held_place(place, InstallProgress(0, quiet=output.quiet)):
             pass
     except FileLockedError as error:
-        raise UserError(held(place, str(error))) from None
+        raise UserError(describe_other_installation(place, str(error))) from None
     except UnsettledError as error:
         raise UserError(str(error)) from None
 
 
-def _is_there(planned: Planned, place: Place, manner: Manner) -> int:
-    """Say that nothing is to be done."""
+def _report_unchanged(planned: InstallPlan, place: Place, output: OutputOptions) -> int:
+    """Report that there is nothing to do."""
     labels = " and ".join(there.label for there in planned.kept)
-    if manner.form == "text":
-        click.echo(f"{place.folder} holds {labels} already, which works: nothing was changed.")
-    tell(Result("unchanged", str(place.folder), why=f"{labels} is there already, and works"), manner)
+    if output.form == "text":
+        click.echo(f"{place.folder} already holds {labels}, which works: nothing was changed.")
+    print_result(Result("unchanged", str(place.folder), why=f"{labels} is already installed, and works"), output)
     return 0
 
 
-def agree(question: str, manner: Manner) -> None:
-    """Ask, unless that was answered by --yes; UserError where nobody can answer or the answer is no."""
-    if manner.agreed:
+def confirm(question: str, output: OutputOptions) -> None:
+    """Ask unless --yes was given; raises UserError if nobody can answer or the answer is no."""
+    if output.agreed:
         return
     if sys.stdin is None or not sys.stdin.isatty():
-        raise UserError("nothing was changed: nobody can be asked here. Add --yes to the same command to agree.")
+        raise UserError("nothing was changed: nobody can confirm, as standard input is no terminal. Add --yes.")
     try:
         agreed = click.confirm(question, err=True)
     except click.Abort:
@@ -455,171 +479,176 @@ def agree(question: str, manner: Manner) -> None:
         raise UserError("nothing was changed.")
 
 
-def _preflight(planned: Planned, place: Place, manner: Manner) -> None:
-    from envcheck.install.preflight import Preflight, objections
+def _check_preflight(planned: InstallPlan, place: Place, output: OutputOptions) -> None:
 
-    asked = Preflight(planned.plan, place, os.environ, planned.facts, manner.as_root)
+    asked = Preflight(planned.plan, place, os.environ, planned.facts, output.as_root)
     found = list(objections(asked))
     if found:
         raise UserError(f"nothing was changed: {' '.join(found)}")
 
 
-def _install(planned: Planned, place: Place, asked: Asked, manner: Manner) -> int:
-
-    from envcheck.host.file_changes import FileLockedError
-    from envcheck.install.run import Job, UnsettledError, install, words_of
-    from envcheck.install.steps import step_variables
+def _install(planned: InstallPlan, place: Place, asked: InstallRequest, output: OutputOptions) -> int:
 
     plan = planned.plan
-    progress = InstallProgress(len(plan.steps) + 1 + place.is_taken, verbose=manner.verbose, quiet=manner.quiet)
-    wanted = Judged(
-        plan, place.folder, asked.matrix_file, manner.smoke, manner.quiet, before=planned.facts, kept=planned.kept
+    progress = InstallProgress(len(plan.steps) + 1 + place.is_taken, verbose=output.verbose, quiet=output.quiet)
+    wanted = EnvironmentCheck(
+        plan, place.folder, asked.matrix_file, output.smoke, output.quiet, before=planned.facts, kept=planned.kept
     )
     marked = plan.environments[0].installer != CONDA or planned.facts is not None
-    job = Job(plan.steps, plan.requirements, step_variables(os.environ), lambda: judge(wanted), marked, plan.system)
+    job = Job(
+        plan.steps,
+        plan.requirements,
+        step_variables(os.environ),
+        lambda: judge_environment(wanted),
+        marked,
+        plan.system,
+    )
     try:
-        done = install(place, job, progress)
+        done = execute(place, job, progress)
     except FileLockedError as error:
-        raise UserError(held(place, str(error))) from None
+        raise UserError(describe_other_installation(place, str(error))) from None
     except UnsettledError as error:
         click.echo(f"envcheck: {error}", err=True)
-        tell(Result("unsettled", str(place.folder), why=str(error)), manner, plan)
+        print_result(Result("unsettled", str(place.folder), why=str(error)), output, plan)
         return STEP_FAILED
     except OSError as error:
-        raise UserError(f"nothing was changed: {words_of(error, place)}.") from None
+        raise UserError(f"nothing was changed: {describe_error(error, place)}.") from None
     if done and plan.environments[0].library_folders:
-        click.echo(activation_hint(plan.environments[0].installer, place), err=True)
-    tell(progress.result, manner, plan)
+        click.echo(format_activation_hint(plan.environments[0].installer, place), err=True)
+    print_result(progress.result, output, plan)
     return 0 if done else STEP_FAILED
 
 
-def activation_hint(installer: str, place: Place) -> str:
-    """Say that a program finds the CUDA libraries where the environment is activated, and only there."""
+def format_activation_hint(installer: str, place: Place) -> str:
+    """Say that programs find the CUDA libraries only in the activated environment."""
     folder = str(place.folder)
     activate = ActivateEnvironment(folder, installer)
-    shells = "(fish, csh and PowerShell: by the script of theirs)"
-    return f"Its CUDA libraries are found once it is activated {shells}; in sh, bash or zsh: {action_line(activate)}"
+    line = action_line(activate)
+    shells = "(fish, csh and PowerShell: with their own script)"
+    return f"Programs find its CUDA libraries after you activate it {shells}; in sh, bash or zsh: {line}"
 
 
-def held(place: Place, process: str) -> str:
-    """Say that another installation is at work."""
+def describe_other_installation(place: Place, process: str) -> str:
+    """Say that another installation holds the environment."""
     who = f"another installation (process {process or '?'})"
-    return f"nothing was changed: {who} is at work in {place.folder}. Wait for its end."
+    return f"nothing was changed: {who} is running in {place.folder}. Wait until it ends."
 
 
-_SHOWN = 3  # files changed since, before the rest is counted
+_SHOWN = 3  # changed files that are named before the rest is counted
 
 
-def resume_installation(folder: str, manner: Manner) -> int:
-    """Settle what did not come to its end, and say which environment is there."""
-    place = _place(folder)
-    progress = InstallProgress(0, quiet=manner.quiet)
+def resume_installation(folder: str, output: OutputOptions) -> int:
+    """Finish or undo an interrupted installation, and report which environment is there."""
+    place = _find_place(folder)
+    progress = InstallProgress(0, quiet=output.quiet)
     try:
         before = newest(place)
         was_settled = before is None or before.is_settled
-        if manner.dry_run and before is not None and not was_settled:
-            return _planned(place, f"The installation {before.identity} would be finished or undone.", manner)
+        if output.dry_run and before is not None and not was_settled:
+            return _report_dry_run(place, f"This would finish or undo the installation {before.identity}.", output)
         with held_place(place, progress):
             if was_settled and before is not None:
-                _tell(before, f"Nothing was left to do: {place.folder} is {_said(before)}.", manner)
+                _report_settled(
+                    before, f"There is nothing to do: {place.folder} is {_describe_environment(before)}.", output
+                )
             else:
-                tell(progress.result, manner)
+                print_result(progress.result, output)
     except FileLockedError as error:
-        raise UserError(held(place, str(error))) from None
+        raise UserError(describe_other_installation(place, str(error))) from None
     except UnsettledError as error:
-        return _failed(place, str(error), manner)
+        return _report_failure(place, str(error), output)
     except OSError as error:
-        return _failed(place, f"nothing was changed: {words_of(error, place)}.", manner)
+        return _report_failure(place, f"nothing was changed: {describe_error(error, place)}.", output)
     return 0
 
 
-def roll_back(folder: str, identity: str, manner: Manner) -> int:
-    """Put the environment back as it was before the last installation."""
-    place = _place(folder)
+def roll_back(folder: str, identity: str, output: OutputOptions) -> int:
+    """Restore the environment as it was before an installation."""
+    place = _find_place(folder)
     try:
-        journal = undoable(place, identity)
-        lost = _lost(journal)
-        if manner.dry_run:
-            return _planned(place, _question(journal) + lost, manner)
-        if manner.agreed and lost:
+        journal = find_undoable(place, identity)
+        lost = _list_lost_changes(journal)
+        if output.dry_run:
+            return _report_dry_run(place, _ask_to_undo(journal) + lost, output)
+        if output.agreed and lost:
             click.echo(f"envcheck:{lost}", err=True)
-        agree(_question(journal) + lost, manner)
-        with held_place(place, InstallProgress(0, quiet=manner.quiet)), ignore_signals():
-            restore(undoable(place, identity), "asked for")
+        confirm(_ask_to_undo(journal) + lost, output)
+        with held_place(place, InstallProgress(0, quiet=output.quiet)), ignore_signals():
+            restore(find_undoable(place, identity), "asked for")
     except UndoError as error:
         raise UserError(str(error)) from None
     except FileLockedError as error:
-        raise UserError(held(place, str(error))) from None
+        raise UserError(describe_other_installation(place, str(error))) from None
     except (ChangeError, UnsettledError, OSError) as error:
-        refused = words_of(error, place) if isinstance(error, OSError) else str(error).rstrip(".")
-        return _failed(place, f"not put back: {refused}. Once that is mended, --resume does it.", manner)
-    _tell(journal, f"{place.folder} is {_said(journal)}.", manner)
+        refused = describe_error(error, place) if isinstance(error, OSError) else str(error).rstrip(".")
+        return _report_failure(place, f"not restored: {refused}. Fix that, then run: {resume_line(place)}", output)
+    _report_settled(journal, f"{place.folder} is {_describe_environment(journal)}.", output)
     return 0
 
 
-def _question(journal: Journal) -> str:
+def _ask_to_undo(journal: Journal) -> str:
     folder = journal.place.folder
-    if journal.last(BEGUN)["existed"]:
-        return f"Put {folder} back as it was before {journal.identity}?"
-    return f"Remove {folder}, which was not there before {journal.identity}?"
+    if journal.last(STARTED)["existed"]:
+        return f"Restore {folder} as it was before {journal.identity}?"
+    return f"Remove {folder}, which did not exist before {journal.identity}?"
 
 
-def _lost(journal: Journal) -> str:
-    """Name what somebody put into the environment since; "" where there is nothing."""
+def _list_lost_changes(journal: Journal) -> str:
+    """Name the files that were changed since; "" if there are none."""
     changed = changed_since(journal)
     more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
-    return f" Lost with that is what was changed since: {', '.join(changed[:_SHOWN])}{more}." if changed else ""
+    return f" This discards what was changed since: {', '.join(changed[:_SHOWN])}{more}." if changed else ""
 
 
-def _planned(place: Place, what: str, manner: Manner) -> int:
-    """Say what would be done."""
-    if manner.form == "text":
+def _report_dry_run(place: Place, what: str, output: OutputOptions) -> int:
+    """Report what would be done."""
+    if output.form == "text":
         click.echo(f"{what} Nothing was changed: --dry-run.")
-    tell(Result("planned", str(place.folder), why=what), manner)
+    print_result(Result("planned", str(place.folder), why=what), output)
     return 0
 
 
-def _tell(journal: Journal, words: str, manner: Manner) -> None:
-    """Print words, or the document that says the same."""
-    if manner.form == "text":
+def _report_settled(journal: Journal, words: str, output: OutputOptions) -> None:
+    """Print a sentence, or the document that says the same."""
+    if output.form == "text":
         click.echo(words)
         return
     place, outcome = journal.place, "installed" if journal.is_installed else "restored"
     why = "" if journal.is_installed else str(journal.last(RESTORING).get("why", ""))
-    tell(Result(outcome, str(place.folder), journal.identity, why, str(place.log(journal.identity))), manner)
+    print_result(Result(outcome, str(place.folder), journal.identity, why, str(place.log(journal.identity))), output)
 
 
-def _failed(place: Place, why: str, manner: Manner) -> int:
+def _report_failure(place: Place, why: str, output: OutputOptions) -> int:
     click.echo(f"envcheck: {why}", err=True)
-    tell(Result("unsettled", str(place.folder), why=why), manner)
+    print_result(Result("unsettled", str(place.folder), why=why), output)
     return STEP_FAILED
 
 
-def _said(journal: Journal) -> str:
+def _describe_environment(journal: Journal) -> str:
     if journal.is_installed:
         return "the new environment"
     return "the old environment, as it was before" if journal.place.folder.is_dir() else "not there, as before"
 
 
-def _place(folder: str) -> Place:
+def _find_place(folder: str) -> Place:
     try:
-        return _place_meant(folder)
+        return _choose_place(folder)
     except OSError as error:
         raise UserError(f"nothing was changed: {error.filename or folder}: {error.strerror}.") from None
 
 
-def _place_meant(folder: str) -> Place:
-    """Return the folder named, or the only one here that was ever installed into."""
+def _choose_place(folder: str) -> Place:
+    """Return the named folder, or the only one here that envcheck has installed into."""
     if folder:
         place = place_of(folder)
         if not place.identities():
-            raise UserError(f"nothing was ever installed into {place.folder} by envcheck install.")
+            raise UserError(f"envcheck has never installed into {place.folder}.")
         return place
-    usual = (place_of(name) for name in USUAL)  # where one is a link, its journals lie beside what it leads to
+    usual = (place_of(name) for name in DEFAULT_FOLDERS)  # if one is a link, its journals lie beside its target
     found = tuple(dict.fromkeys([*places_in(Path()), *(place for place in usual if place.identities())]))
     if len(found) != 1:
-        names = ", ".join(str(place.folder) for place in found) or "none"
-        raise UserError(f"name the environment with --env: envcheck has installed into {names} here.")
+        names = ", ".join(str(place.folder) for place in found) or "no environment"
+        raise UserError(f"name the environment with --env: envcheck has installed into {names} in this folder.")
     return found[0]
 
 
@@ -629,20 +658,25 @@ EXAMPLE = "Example: envcheck install 'tensorflow>=2.15' --env .venv --smoke"
 
 @click.command(epilog=EXAMPLE)
 @click.argument("requirements", metavar="[REQ...]", nargs=-1)
-@click.option("--env", "folder", metavar="DIR", default="", help="The environment, new or there already [.venv].")
-@click.option("--python", metavar="X.Y", default="", help="Make a new environment with this Python.")
-@click.option("--installer", type=click.Choice(["pip", "uv", "conda"]), default=None, help="uv where it is here.")
-@click.option("--expect", type=click.Choice(["auto", "gpu", "cpu"]), default="auto", help="What must work.")
-@click.option("--dry-run", is_flag=True, help="Print the plan that would run, and touch nothing.")
+@click.option("--env", "folder", metavar="DIR", default="", help="The environment, new or existing [.venv].")
+@click.option("--python", metavar="X.Y", default="", help="Create a new environment with this Python.")
+@click.option(
+    "--installer",
+    type=click.Choice(["pip", "uv", "conda"]),
+    default=None,
+    help="Installer to use [uv if it is installed].",
+)
+@common.expectation()
+@click.option("--dry-run", is_flag=True, help="Print the plan that would run, and change nothing.")
 @click.option("--yes", "agreed", is_flag=True, help="Do not ask.")
-@click.option("--smoke", is_flag=True, help="Keep the environment only if it computes rightly, as `envcheck smoke`.")
-@click.option("--system", is_flag=True, help="Run the steps that change the machine itself, too.")
-@click.option("--as-root", is_flag=True, help="Install as root all the same.")
+@click.option("--smoke", is_flag=True, help="Keep the environment only if it passes `envcheck smoke`.")
+@click.option("--system", is_flag=True, help="Also run the steps that change the machine itself.")
+@click.option("--as-root", is_flag=True, help="Allow installing as root.")
 @click.option("--rollback", metavar="[ID]", is_flag=False, flag_value="last", help="Undo the last installation.")
-@click.option("--resume", is_flag=True, help="After a crash: finish the installation, or put the old state back.")
+@click.option("--resume", is_flag=True, help="After a crash: finish, or restore the old environment.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print the result.")
 @click.option("--matrix", "matrix_file", metavar="FILE", help="Plan and judge by this compatibility matrix.")
-@options.verbosity
+@common.verbosity()
 def install(
     requirements: tuple[str, ...],
     folder: str,
@@ -661,20 +695,20 @@ def install(
     verbose: bool,
     quiet: bool,
 ) -> int:
-    """Install REQ into an environment, which afterwards is the new one, proven, or exactly the old one."""
-    folder = expanded(folder)
-    asked = Asked(requirements, folder, python, installer or "", expect, matrix_file)
-    manner = Manner(dry_run, agreed, smoke, system, as_root, verbose, quiet, form)
+    """Install REQ into an environment and verify it; if anything fails, restore the old environment."""
+    folder = expand_home(folder)
+    asked = InstallRequest(requirements, folder, python, installer or "", expect, matrix_file)
+    output = OutputOptions(dry_run, agreed, smoke, system, as_root, verbose, quiet, form)
     if bool(requirements) + bool(rollback) + resume != 1:
-        raise UserError("give what to install, such as tensorflow, or --rollback, or --resume: one of them.")
+        raise UserError("name what to install, such as tensorflow, or use --rollback, or --resume: one of them.")
     if rollback:
-        return roll_back(folder, rollback, manner)
-    return resume_installation(folder, manner) if resume else run_session(asked, manner)
+        return roll_back(folder, rollback, output)
+    return resume_installation(folder, output) if resume else run_installation(asked, output)
 
 
-def expanded(folder: str) -> str:
-    """Put somebody's home in the place of ~, as no shell does in --env=~/x."""
-    found = os.path.expanduser(folder)  # noqa: PTH111 - pathlib takes a leading ./ away
+def expand_home(folder: str) -> str:
+    """Expand ~, which no shell does in --env=~/x."""
+    found = os.path.expanduser(folder)  # noqa: PTH111 - pathlib removes a leading ./
     if found.startswith(_HOME):
-        raise UserError(f"--env {folder[:60]!r}: whose home that is, is not known.")
+        raise UserError(f"--env {folder[:60]!r}: that home folder is unknown.")
     return found.rstrip(os.sep) or found

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
-from envcheck.cli import options
-from envcheck.cli.exits import OF_VERDICT, UserError
-from envcheck.matrix import Matrix, MatrixError, load_matrix
+from envcheck.cli import common
+from envcheck.cli.common import OF_VERDICT, UserError
+from envcheck.matrix import Matrix
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 from envcheck.render.matrix import (
@@ -50,7 +50,7 @@ def _add_options(quiet: str, verbose: str, which: str) -> Callable[[F], F]:
     """Add the options that every command here has."""
 
     def add(command: F) -> F:
-        return options.printing("text", "json", quiet=quiet, verbose=verbose)(options.matrix(which)(command))
+        return common.printing("text", "json", quiet=quiet, verbose=verbose)(common.matrix(which)(command))
 
     return add
 
@@ -65,22 +65,14 @@ _add_row_options = _add_options(
 @matrix.command(epilog="Example: envcheck matrix show tensorflow==2.15.*")
 @click.argument("requirement", metavar="REQ")
 @_add_row_options
-def show(requirement: str, matrix_file: str | None, printing: options.Printing) -> int:
+def show(requirement: str, matrix_file: str | None, printing: common.Printing) -> int:
     """Show the rows of the releases that REQ admits.
 
     cuda, driver, architecture, cudnn, tensorrt and conda name tables: cudnn==9.10, conda==tensorflow.
     """
-    loaded = _load(matrix_file)
+    loaded = common.load_matrix(matrix_file)
     tables = _show_tables(loaded, requirement)
     return _print_tables(tables, printing) if tables else _print_rows(_show_rows(loaded, requirement), printing)
-
-
-def _load(path: str | None) -> Matrix:
-    """Load the matrix; raises UserError for one that cannot be used."""
-    try:
-        return load_matrix(path)
-    except MatrixError as error:
-        raise UserError(str(error)) from None
 
 
 def _show_tables(loaded: Matrix, text: str) -> TablesFound | None:
@@ -124,7 +116,7 @@ def _count_rows(number: int) -> str:
     return f"{number} row{'' if number == 1 else 's'}."
 
 
-def _print_tables(found: TablesFound, printing: options.Printing) -> int:
+def _print_tables(found: TablesFound, printing: common.Printing) -> int:
     if printing.form == "json":
         click.echo(render_tables_json(found))
     else:
@@ -132,7 +124,7 @@ def _print_tables(found: TablesFound, printing: options.Printing) -> int:
     return OF_VERDICT[found.verdict]
 
 
-def _print_rows(found: RowsFound, printing: options.Printing) -> int:
+def _print_rows(found: RowsFound, printing: common.Printing) -> int:
     if printing.form == "json":
         click.echo(render_rows_json(found))
     else:
@@ -149,10 +141,10 @@ def _print_rows(found: RowsFound, printing: options.Printing) -> int:
 @click.option("--platform", type=click.Choice(PLATFORMS), default=None, help="Releases for this platform.")
 @click.option("--framework", metavar="NAME", default="", help="Releases of this framework only.")
 @_add_row_options
-def query(matrix_file: str | None, printing: options.Printing, **values: str | None) -> int:
+def query(matrix_file: str | None, printing: common.Printing, **values: str | None) -> int:
     """List the releases that meet all conditions, newest first."""
     conditions = {name: value or "" for name, value in values.items()}
-    return _print_rows(_query(_load(matrix_file), conditions), printing)
+    return _print_rows(_query(common.load_matrix(matrix_file), conditions), printing)
 
 
 def _query(loaded: Matrix, conditions: dict[str, str]) -> RowsFound:
@@ -163,7 +155,7 @@ def _query(loaded: Matrix, conditions: dict[str, str]) -> RowsFound:
     verdict = COMPATIBLE if fits else UNDETERMINED if found else INCOMPATIBLE
     message = _count_rows(len(found)) if found else "No release in the matrix meets all of these conditions."
     if found and not fits:
-        message += " The matrix does not tell whether they meet all conditions."
+        message += " The matrix does not show whether they meet all conditions."
     return RowsFound(verdict, message, loaded.checked, given, found)
 
 
@@ -175,7 +167,7 @@ def _make_question(loaded: Matrix, conditions: dict[str, str]) -> Question:
     if conditions["driver"] and not re.fullmatch(r"\d+(\.\d+)*", conditions["driver"]):
         raise UserError(f"--driver {conditions['driver']}: give a driver release such as 535.104.05.")
     if conditions["framework"]:
-        options.check_framework(conditions["framework"], loaded.frameworks())
+        common.check_framework(conditions["framework"], loaded.frameworks())
     capabilities = _find_capabilities(loaded, conditions["gpu"])
     return Question(
         conditions["python"], conditions["driver"], capabilities, conditions["platform"], conditions["framework"]
@@ -217,13 +209,13 @@ def refresh(
     output: str | None,
     deep: bool,
     matrix_file: str | None,
-    printing: options.Printing,
+    printing: common.Printing,
 ) -> int:
     """Add new releases, Pythons and requirements from the wheels on the index that pip is configured for.
 
     Reads index pages and a few kilobytes to megabytes of each new wheel; runs no code from them.
     """
-    from envcheck.cli import matrix_refresh
+    from envcheck.cli import matrix_refresh  # reading wheels takes 18 more modules: 15 ms
 
     today = datetime.now(timezone.utc).date().isoformat()
     request = matrix_refresh.RefreshRequest(matrix_file, frameworks, since, output, today, deep)
@@ -249,13 +241,13 @@ def verify(
     frameworks: tuple[str, ...],
     deep: bool,
     matrix_file: str | None,
-    printing: options.Printing,
+    printing: common.Printing,
 ) -> int:
     """Read the wheels again and report each cell of the matrix that differs from them.
 
     Also compares the releases with the live index pages: reports releases without a row, and rows without a release.
     """
-    from envcheck.cli import matrix_refresh
+    from envcheck.cli import matrix_refresh  # as in refresh
 
     if sample and everything:
         raise UserError("--sample and --all exclude each other.")

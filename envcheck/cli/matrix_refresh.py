@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from envcheck import __version__
-from envcheck.cli import options
-from envcheck.cli.exits import OF_VERDICT, UserError
+from envcheck.cli import common
+from envcheck.cli.common import OF_VERDICT, UserError
 from envcheck.frameworks import framework_names
 from envcheck.matrix import MatrixError
 from envcheck.matrix.load import load_document
 from envcheck.matrix.refresh import refresh as refreshing
 from envcheck.matrix.refresh import verify as verifying
-from envcheck.matrix.refresh.changes import Change, format_change, list_changes
-from envcheck.matrix.refresh.index import require_libraries
-from envcheck.matrix.refresh.merge import Document
+from envcheck.matrix.refresh.index import is_version, require_libraries
 from envcheck.matrix.refresh.pip_settings import ArtifactError, MissingLibraryError, read_pip_settings
 from envcheck.matrix.refresh.reader import Cache, Reader, find_user_cache
-from envcheck.matrix.refresh.wheels import is_version
-from envcheck.matrix.refresh.write import find_user_matrix, save_document
+from envcheck.matrix.refresh.refresh import (
+    Change,
+    Document,
+    find_user_matrix,
+    format_change,
+    list_changes,
+    save_document,
+)
 from envcheck.model import COMPATIBLE, UNDETERMINED, dataclass
 from envcheck.model.text import inert
+from envcheck.render.documents import document_text, schema_keys
 
 _COLORS = {"added": "green", "removed": "red", "changed": "yellow"}
 
@@ -57,7 +59,7 @@ class VerifyRequest:
     deep: int | None  # wheels whose binaries are read; 0 for all, None for none
 
 
-def refresh(request: RefreshRequest, printing: options.Printing) -> int:
+def refresh(request: RefreshRequest, printing: common.Printing) -> int:
     """Refresh the matrix, write it and print what changed; write nothing if anything could not be read."""
     document, names = _load(request)
     if request.since and not is_version(request.since):
@@ -91,12 +93,12 @@ def _load(request: RefreshRequest | VerifyRequest) -> tuple[Document, list[str]]
         raise UserError(str(error)) from None
     known = [*framework_names(), *document["companions"]]
     for name in request.frameworks:
-        options.check_framework(name, known)
+        common.check_framework(name, known)
     return document, [name for name in known if not request.frameworks or name in request.frameworks]
 
 
 def _refresh(
-    document: Document, names: list[str], request: RefreshRequest, printing: options.Printing
+    document: Document, names: list[str], request: RefreshRequest, printing: common.Printing
 ) -> refreshing.RefreshResult:
     with _open_index() as reader, progress_bar(quiet=printing.quiet) as progress:
         listings = [refreshing.list_framework(reader, name, request.since) for name in names]
@@ -173,20 +175,19 @@ def _render_json(
 ) -> str:
     """Render the document of schema envcheck/matrix-refresh/1."""
     document = {
-        "schema": "envcheck/matrix-refresh/1",
-        "tool_version": __version__,
+        **schema_keys("envcheck/matrix-refresh/1"),
         "verdict": verdict,
         "message": message,
         "frameworks": names,
         "saved_to": target,
-        "changes": [asdict(change) for change in changes],
+        "changes": [vars(change) for change in changes],
         "left_out": list(result.left_out) if result else [],
         "vanished": list(result.vanished) if result else [],
     }
-    return json.dumps(document, ensure_ascii=False)
+    return document_text(document)
 
 
-def _print_changes(changes: list[Change], result: refreshing.RefreshResult, printing: options.Printing) -> None:
+def _print_changes(changes: list[Change], result: refreshing.RefreshResult, printing: common.Printing) -> None:
     for change in () if printing.quiet else changes:
         for line in format_change(change):
             click.echo(_style(line, _COLORS[change.kind], printing), color=printing.color)
@@ -199,7 +200,7 @@ def _print_changes(changes: list[Change], result: refreshing.RefreshResult, prin
     click.echo(_count(changes))
 
 
-def _style(text: str, color: str, printing: options.Printing) -> str:
+def _style(text: str, color: str, printing: common.Printing) -> str:
     return click.style(inert(text), fg=color) if color and printing.color else inert(text)
 
 
@@ -211,7 +212,7 @@ def _count(changes: list[Change]) -> str:
     return ", ".join(parts) + "."
 
 
-def verify(request: VerifyRequest, printing: options.Printing) -> int:
+def verify(request: VerifyRequest, printing: common.Printing) -> int:
     """Read wheels again and print each cell of the matrix that differs from them."""
     document, names = _load(request)
     try:
@@ -219,14 +220,14 @@ def verify(request: VerifyRequest, printing: options.Printing) -> int:
     except ArtifactError as error:
         found = verifying.Verification(unread=[str(error)])
     if printing.form == "json":
-        click.echo(json.dumps(found.to_json(), ensure_ascii=False))
+        click.echo(document_text(found.to_json()))
     else:
         _print_verification(found, printing)
     return OF_VERDICT[found.verdict]
 
 
 def _verify(
-    document: Document, names: list[str], request: VerifyRequest, printing: options.Printing
+    document: Document, names: list[str], request: VerifyRequest, printing: common.Printing
 ) -> verifying.Verification:
     with _open_index(cached=False) as reader, progress_bar(quiet=printing.quiet) as progress:
         listings = [refreshing.list_framework(reader, name) for name in names]
@@ -238,7 +239,7 @@ def _verify(
     return found
 
 
-def _print_verification(found: verifying.Verification, printing: options.Printing) -> None:
+def _print_verification(found: verifying.Verification, printing: common.Printing) -> None:
     for line in () if printing.quiet else _render_verification(found, printing):
         click.echo(line, color=printing.color)
     binaries = f", and {found.binaries} with the binaries of their wheels" if found.binaries else ""
@@ -249,7 +250,7 @@ def _print_verification(found: verifying.Verification, printing: options.Printin
     )
 
 
-def _render_verification(found: verifying.Verification, printing: options.Printing) -> Iterator[str]:
+def _render_verification(found: verifying.Verification, printing: common.Printing) -> Iterator[str]:
     for label in found.held if printing.verbose else ():
         yield inert(f"compared: {label}")
     for item in found.disagreements:

@@ -1,4 +1,4 @@
-"""`envcheck run`: a command's output passes through untouched; when it fails, why."""
+"""`envcheck run`: pass a command's output through untouched; explain it if it fails."""
 
 from __future__ import annotations
 
@@ -8,45 +8,43 @@ from pathlib import PurePath
 
 import click
 
-from envcheck.cli import explain as logs
-from envcheck.cli import options
-from envcheck.cli.exits import READER_GONE, UserError
+from envcheck.cli import common
+from envcheck.cli.common import READER_GONE, UserError
 from envcheck.explain.scan import Scan, Scanner, Stream
+from envcheck.explain.signatures import load_signatures
 from envcheck.host.interruption import clear_interrupt
 from envcheck.host.passthrough import CommandNotStartedError, CommandResult, run_command
-from envcheck.model import Snapshot
+from envcheck.model import Snapshot, get_value
 
 EXAMPLE = "Example: envcheck run -- python train.py"
 
 
 @click.command(epilog=EXAMPLE, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@options.matrix("Judge by this compatibility matrix.")
-@options.printing()
-def run(command: tuple[str, ...], matrix_file: str | None, printing: options.Printing) -> int:
-    """Run COMMAND and explain on stderr when it fails; its output and its exit status stay its own.
+@common.matrix("Judge by this compatibility matrix.")
+@common.printing()
+def run(command: tuple[str, ...], matrix_file: str | None, printing: common.Printing) -> int:
+    """Run COMMAND and explain on stderr if it fails; its output and exit status stay as they are.
 
-    On success nothing is added. A failure is judged with what COMMAND printed and with this machine's facts.
+    Adds nothing on success. Judges a failure by what COMMAND printed and by the facts of this machine.
     """
     if not command:
         raise UserError("name the command to run: envcheck run -- python train.py")
-    watched = _Watched()
+    output = _OutputScanner()
     try:
-        outcome = run_command(command, watched)
+        outcome = run_command(command, output)
     except CommandNotStartedError as error:
         click.echo(f"envcheck: {error}", err=True)
         return error.status
     if outcome.status not in (0, READER_GONE) and not outcome.was_stopped:
-        _explain(command, watched, outcome, (matrix_file, printing))
+        _explain(command, output, outcome, matrix_file, printing)
     return outcome.status
 
 
-class _Watched:
+class _OutputScanner:
     """Scans a command's output as it passes."""
 
     def __init__(self) -> None:
-        from envcheck.explain.signatures import load_signatures
-
         self._scanner = Scanner(load_signatures())
         self._streams: dict[str, Stream] = {}
 
@@ -62,42 +60,43 @@ class _Watched:
 
 
 def _explain(
-    command: tuple[str, ...], watched: _Watched, outcome: CommandResult, how: tuple[str | None, options.Printing]
+    command: tuple[str, ...],
+    output: _OutputScanner,
+    outcome: CommandResult,
+    matrix_file: str | None,
+    printing: common.Printing,
 ) -> None:
+    from envcheck.cli import explain  # a command that succeeds needs none of it: 15 ms
     from envcheck.render.explain import print_failure
 
-    matrix_file, style = how
     try:
         if outcome.crash_name:
-            watched("exit status", f"{outcome.crash_name}\n".encode())
-        scan, names = watched.finish()
-        snapshot = _machine(command) if scan.events else None
-        reading = logs.Judge(snapshot, matrix_file)(scan, names)
-        color = options.wants_color(style.color_mode, sys.stderr)
-        print_failure(reading, outcome.status, color=color, verbose=style.verbose, quiet=style.quiet)
+            output("exit status", f"{outcome.crash_name}\n".encode())
+        scan, names = output.finish()
+        snapshot = _read_machine(command) if scan.events else None
+        reading = explain.Judge(snapshot, matrix_file)(scan, names)
+        color = printing.wants_color(sys.stderr)
+        print_failure(reading, outcome.status, color=color, verbose=printing.verbose, quiet=printing.quiet)
     except KeyboardInterrupt:
         clear_interrupt()
         click.echo("envcheck: interrupted.", err=True)
-    except Exception as error:  # noqa: BLE001 - a guard: the status is the command's, whatever becomes of our explanation
+    except Exception as error:  # noqa: BLE001 - the exit status is the command's, even if the explanation fails
         click.echo(f"envcheck: the failure could not be explained: {error}", err=True)
     if outcome.watch_error:
-        click.echo(f"envcheck: its output was not read to the end ({outcome.watch_error}).", err=True)
+        click.echo(f"envcheck: the output was not read to its end ({outcome.watch_error}).", err=True)
 
 
-def _machine(command: tuple[str, ...]) -> Snapshot:
-    """Read this machine, with the Python that the command ran in where it can be told."""
-    from envcheck.cli import inspect
-
+def _read_machine(command: tuple[str, ...]) -> Snapshot:
+    """Read this machine, with the Python that the command ran in if that is known."""
     try:
-        return inspect.live_snapshot(_python_of(command[0]), "")
+        return common.live_snapshot(_python_of(command[0]), "")
     except UserError:
-        return inspect.live_snapshot("", "")
+        return common.live_snapshot("", "")
 
 
 def _python_of(program: str) -> str:
     """Return the path of the Python that a program is or that its first line names; "" for neither."""
-    from envcheck.host.local import LocalHost
-    from envcheck.model import get_value
+    from envcheck.host.local import LocalHost  # only a failure is explained: 2 ms
 
     host = LocalHost()
     name = PurePath(program).name

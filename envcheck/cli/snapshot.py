@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import click
 
-from envcheck.cli import inspect, options
-from envcheck.cli.options import write_file
+from envcheck.cli import common
+from envcheck.render.documents import render_snapshot
 
 EXAMPLE = "Example: envcheck snapshot -o machine.json && envcheck doctor --snapshot machine.json"
 
 
 @click.command(epilog=EXAMPLE)
-@options.inspected_python
-@click.option("-o", "--output", metavar="FILE", help="Write here instead of to standard output.")
+@common.inspected_python
+@click.option("-o", "--output", metavar="FILE", help="Write to this file instead of standard output.")
 def snapshot(python: str, env: str, output: str | None) -> int:
-    """Save this machine's facts as JSON, without user names, home folders or credentials."""
-    from envcheck.render.json_report import render_snapshot
-
-    text = render_snapshot(inspect.live_snapshot(python, env)) + "\n"
+    """Save the facts of this machine as JSON, without user names, home folders or credentials."""
+    text = render_snapshot(common.live_snapshot(python, env)) + "\n"
     if output is None:
         click.echo(text, nl=False)
     else:
-        write_file(output, text)
+        common.write_file(output, text)
         click.echo(f"Saved to {output}. Judge it anywhere: envcheck doctor --snapshot {output}", err=True)
     return 0

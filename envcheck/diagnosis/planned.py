@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.actions import Action, AddPip, CreateEnvironment, ImportFrameworks
-from envcheck.actions.shells import quoted
+from envcheck.actions import Action, AddPip, CreateEnvironment, ImportFrameworks, quoted
 from envcheck.model import (
     INCOMPATIBLE,
     NOTE,

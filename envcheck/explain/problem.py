@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any, TypeVar
 
-from envcheck.actions.environments import is_requirement
+from envcheck.actions import is_requirement
 from envcheck.explain.log import Claim, Log, digits, number
 from envcheck.explain.reasons_cuda import PROFILER, TOOLKIT, cudnn_number, parse_library, providers
 from envcheck.explain.reasons_python import admitted_rows, is_users_file, requirement_parts

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from envcheck.host.file_changes import FileLockedError, lock_file
 from envcheck.host.guard import LEFT, is_recovery_needed, kill_last_group
 from envcheck.host.process import ignore_signals
-from envcheck.install.change import ChangeError, settle
-from envcheck.install.journal import Journal, Place, place_of
+from envcheck.install.journal import ChangeError, Journal, Place, place_of, settle
 
 _PATIENCE = 10.0  # seconds until a killed process's lock is free, and what it had begun has let go of its files
 _PAUSE = 0.2

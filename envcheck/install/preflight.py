@@ -15,6 +15,13 @@ from envcheck.host.data_files import load_data
 from envcheck.host.file_changes import get_free_bytes, measure_tree
 from envcheck.host.prerequisites import find_connection_error, find_program, has_output, is_working_python
 from envcheck.install.journal import MARKER, Place
+from envcheck.matrix.refresh.pip_settings import (
+    ArtifactError,
+    find_default_index,
+    is_true,
+    read_pip_options,
+    read_pip_settings,
+)
 from envcheck.model import Citation, Facts, Known, dataclass
 from envcheck.model.actions import CONDA, PIP, SYSTEM, UV, Step
 from envcheck.model.plans import Environment, Plan, PlannedRelease, RequirementSet
@@ -24,7 +31,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class MeasuredRelease:
-    """The room that a release and all that it requires take."""
+    """The disk space that a release and its dependencies take."""
 
     framework: str
     build: str  # cpu, gpu
@@ -34,8 +41,8 @@ class MeasuredRelease:
 
 
 @dataclass(frozen=True)
-class MeasuredRoom:
-    """The room that releases take, and what Python compiles of them in per cent."""
+class MeasuredSizes:
+    """The disk space that releases take, and the percentage that compiled Python files add."""
 
     rows: tuple[MeasuredRelease, ...]
     compiled_percent: int
@@ -46,31 +53,31 @@ class MeasuredRoom:
 class InstallData:
     """The content of data/install.json."""
 
-    room: MeasuredRoom
+    room: MeasuredSizes
 
 
-def measured_room() -> MeasuredRoom:
-    """Return the room that releases take, as it was measured."""
+def measured_sizes() -> MeasuredSizes:
+    """Return the measured disk space of releases."""
     return load_data("install", InstallData).room
 
 
-def room_for(plan: Plan) -> int:
+def disk_space_for(plan: Plan) -> int:
     """Return the bytes that a plan's packages take, packed and unpacked: of the release, or the largest measured."""
-    compiled = 1 + measured_room().compiled_percent / 100
+    compiled = 1 + measured_sizes().compiled_percent / 100
     return sum(
         max(int(row.wheels_mib + row.unpacked_mib * compiled) for row in _measured(release)) * _MIB
         for release in plan.releases
     )
 
 
-def packed_room_for(plan: Plan) -> int:
+def wheel_space_for(plan: Plan) -> int:
     """Return the bytes that the wheels of a plan's packages take by themselves."""
     return sum(max(row.wheels_mib for row in _measured(release)) * _MIB for release in plan.releases)
 
 
 def _measured(release: PlannedRelease) -> list[MeasuredRelease]:
     """List the rows of a release, or where it was not measured those of its kind."""
-    rows = measured_room().rows
+    rows = measured_sizes().rows
     same = [row for row in rows if (row.framework, row.build) == (release.framework, release.build)]
     return [row for row in same if row.release == release.version.partition("+")[0]] or same
 
@@ -93,15 +100,11 @@ class Page:
 
 def page_to_reach(wanted: RequirementSet, environment: Mapping[str, str]) -> Page:
     """Return the page of a set's first requirement: on its own index, else on pip's; none where pip asks no index."""
-    from envcheck.matrix.refresh.pip_settings import ArtifactError, find_default_index
-
     try:
-        from envcheck.matrix.refresh.pip_settings import is_true, read_pip_options, read_pip_settings
-
         if is_true(read_pip_options(environment).get("no-index", "")):
             return Page()
         settings = read_pip_settings(environment)
-    except (ArtifactError, ImportError):  # a folder, or nobody here who reads pip's configuration
+    except (ArtifactError, ImportError):  # a broken file, or pip's configuration cannot be read here
         return Page(_page(wanted.index, wanted))
     index = wanted.index or settings.url or find_default_index()
     return Page(
@@ -119,42 +122,45 @@ _GIB = 1 << 30
 
 @dataclass(frozen=True)
 class Preflight:
-    """What is to be looked at: the plan as it will run, the place, who asks for it."""
+    """What to check: the plan as it will run, the place, and who asks for it."""
 
     plan: Plan
     place: Place
     environment: Mapping[str, str]
     facts: Facts | None = None  # of an environment that is there; None: a new one
-    as_root: bool = False  # said so
+    as_root: bool = False  # --as-root was given
 
 
 def objections(asked: Preflight) -> Iterator[str]:
-    """Yield what speaks against beginning, in sentences; the cheap looks first."""
-    yield from _user(asked)
-    wrong = [*_folder(asked.place), *(_kind(asked.place, asked.facts) if asked.facts is not None else ())]
-    wrong += _moved(asked)
+    """Yield each reason not to start, as a sentence; cheap checks first."""
+    yield from _check_user(asked)
+    wrong = [
+        *_check_folder(asked.place),
+        *(_check_environment(asked.place, asked.facts) if asked.facts is not None else ()),
+    ]
+    wrong += _check_moved(asked)
     if wrong:
         yield from wrong
-        return  # how large a folder is that nobody will copy, takes long to say
-    yield from _room(asked)
-    yield from _room_to_unpack(asked)
-    yield from _machine(asked)
+        return  # measuring a folder takes long, and this one will not be copied
+    yield from _check_disk_space(asked)
+    yield from _check_temporary_space(asked)
+    yield from _check_sudo(asked)
     made = asked.plan.environments[0]
     for step in asked.plan.steps:
         program = step.action.program_on(asked.plan.system)
-        yield from _program(program, step, made, asked.environment) if program else ()
-    yield from _index(made, asked.environment)
+        yield from _check_program(program, step, made, asked.environment) if program else ()
+    yield from _check_index(made, asked.environment)
 
 
-def _user(asked: Preflight) -> Iterator[str]:
+def _check_user(asked: Preflight) -> Iterator[str]:
     if hasattr(os, "geteuid") and os.geteuid() == 0 and not asked.as_root:
-        yield "this is root: what packages run while they are installed could change everything. --as-root says so."
+        yield "you are root, and packages can run any code while they are installed: add --as-root to allow that."
 
 
-def _folder(place: Place) -> Iterator[str]:
+def _check_folder(place: Place) -> Iterator[str]:
     parent, folder = place.folder.parent, place.folder
     if not parent.is_dir():
-        yield f"{parent} is not there: make it first, or give another --env."
+        yield f"{parent} does not exist: create it, or name another --env."
         return
     if not os.access(parent, os.W_OK | os.X_OK):
         yield f"{parent} cannot be written: the environment and what is kept of the old one lie there."
@@ -162,102 +168,102 @@ def _folder(place: Place) -> Iterator[str]:
         yield f"{folder} is not a folder."
     elif folder.is_dir() and not os.access(folder, os.W_OK | os.X_OK):
         yield f"{folder} cannot be written."
-    elif folder.is_dir() and _is_anothers(folder):
-        yield f"{folder} belongs to another user, and its copy would be yours: ask them, or give a new folder."
-    if (folder / MARKER).exists():  # what a journal tells of was settled before
-        yield f"{folder} is half of an installation that was cut off ({MARKER} is in it): remove it, or give a new one."
+    elif folder.is_dir() and _belongs_to_other_user(folder):
+        yield f"{folder} belongs to another user, and its copy would be yours: ask them, or name a new folder."
+    if (folder / MARKER).exists():  # an installation with a journal was settled before
+        yield f"{folder} is an interrupted installation ({MARKER} is in it): remove it, or name a new folder."
     if folder.is_mount():
-        yield f"{folder} is a mount point, which cannot be replaced: give a folder in it."
+        yield f"{folder} is a mount point, which cannot be replaced: name a folder in it."
 
 
-def _is_anothers(folder: Path) -> bool:
+def _belongs_to_other_user(folder: Path) -> bool:
     """Tell whether somebody else owns a folder; root keeps the owners of what it copies."""
     return hasattr(os, "geteuid") and os.geteuid() not in (0, folder.stat().st_uid)
 
 
-def _kind(place: Place, facts: Facts) -> Iterator[str]:
+def _check_environment(place: Place, facts: Facts) -> Iterator[str]:
     python = facts.python
     is_managed = isinstance(python.externally_managed, Known) and python.externally_managed.value
     is_environment = any((place.folder / name).exists() for name in ("pyvenv.cfg", "conda-meta"))
     if is_managed or not is_environment:
-        reason = "it is managed from outside (PEP 668)" if is_managed else "it is no environment of its own"
-        yield f"{place.folder} holds a Python that others rely on: {reason}. Give a new folder: --env .venv"
+        reason = "it is managed from outside (PEP 668)" if is_managed else "it is not a virtual environment"
+        yield f"{place.folder} holds a Python that other programs use: {reason}. Name a new folder: --env .venv"
     elif (place.folder / "condabin").is_dir():
-        yield f"{place.folder} is conda's own environment, which conda itself runs from: give a new folder."
+        yield f"{place.folder} is conda's own environment, which conda itself runs from: name a new folder."
     elif os.name == "nt" and _runs_from(place):
         yield "envcheck runs from this environment, and Windows renames no folder in use: run it from another one."
 
 
-def _moved(asked: Preflight) -> Iterator[str]:
-    """See that an environment lies where its activation says, where loader paths hang on that."""
+def _check_moved(asked: Preflight) -> Iterator[str]:
+    """Check that an environment lies where its activation says, if loader paths depend on it."""
     script = asked.place.folder / "bin" / "activate"
     if not asked.plan.environments[0].library_folders or not script.is_file():
         return
     named = re.findall(r"VIRTUAL_ENV=['\"]?(/[^'\"\n]*)", script.read_text(encoding="utf-8", errors="replace"))
     if named and asked.place.folder not in {Path(name).resolve() for name in named}:
-        yield f"{asked.place.folder} was moved: its activation still names {named[0]}. Give a new folder with --env."
+        yield f"{asked.place.folder} was moved: its activation still names {named[0]}. Name a new folder with --env."
 
 
 def _runs_from(place: Place) -> bool:
     return Path(sys.prefix).resolve() == place.folder
 
 
-def _machine(asked: Preflight) -> Iterator[str]:
-    """See that steps that change the machine can be run: nobody can type a password while they do."""
+def _check_sudo(asked: Preflight) -> Iterator[str]:
+    """Check that sudo needs no password: nobody can type one during the installation."""
     needed = [step for step in asked.plan.steps if step.scope == SYSTEM and step.action.program_on() == "sudo"]
     if needed and not has_output(("sudo", "-n", "id"), asked.environment):
         yield "sudo would ask for a password, which --system cannot type: run the system steps by hand first."
 
 
-def _room(asked: Preflight) -> Iterator[str]:
+def _check_disk_space(asked: Preflight) -> Iterator[str]:
     parent = asked.place.folder.parent
     if not parent.is_dir():
         return
-    needed = room_for(asked.plan) + (measure_tree(str(asked.place.folder)) if asked.facts is not None else 0)
+    needed = disk_space_for(asked.plan) + (measure_tree(str(asked.place.folder)) if asked.facts is not None else 0)
     free = get_free_bytes(str(parent))
     if free < needed:
         copy = ", and a copy of the environment" if asked.facts is not None else ""
         based = f"wheels of this kind, packed and unpacked{copy}"
-        yield f"{parent} has room for {free / _GIB:.1f} GiB; this needs about {needed / _GIB:.1f} GiB ({based})."
+        yield f"{parent} has space for {free / _GIB:.1f} GiB; this needs about {needed / _GIB:.1f} GiB ({based})."
 
 
-def _room_to_unpack(asked: Preflight) -> Iterator[str]:
-    """See that pip, which fetches all wheels before it unpacks one, has room for them, where that is another disk."""
+def _check_temporary_space(asked: Preflight) -> Iterator[str]:
+    """Check that pip has space for all wheels if it downloads to another disk."""
     parent, temporary = asked.place.folder.parent, Path(asked.environment.get("TMPDIR") or tempfile.gettempdir())
     if asked.plan.environments[0].installer != PIP or not (parent.is_dir() and temporary.is_dir()):
         return
-    needed, free = packed_room_for(asked.plan), get_free_bytes(str(temporary))
+    needed, free = wheel_space_for(asked.plan), get_free_bytes(str(temporary))
     if temporary.stat().st_dev != parent.stat().st_dev and free < needed:
-        room = f"has room for {free / _GIB:.1f} GiB; the wheels take about {needed / _GIB:.1f} GiB"
-        yield f"pip puts what it fetches into {temporary}, which {room}: set TMPDIR to a folder with more."
+        room = f"has space for {free / _GIB:.1f} GiB; the wheels take about {needed / _GIB:.1f} GiB"
+        yield f"pip downloads into {temporary}, which {room}: set TMPDIR to a folder with more space."
 
 
-def _program(program: str, step: Step, made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
-    """See that what a step starts is here, where the environment itself does not bring it."""
+def _check_program(program: str, step: Step, made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
+    """Check that the program of a step is installed, unless the environment brings it."""
     if not isinstance(step.action, CreateEnvironment):
         if os.sep not in program and not find_program(program, environment):
-            yield f"{program} is not here: {step.purpose}"
+            yield f"{program} is not installed: {step.purpose}"
     elif made.installer == CONDA:
         if not find_program(program, environment):
-            yield "conda is not here, nor mamba nor micromamba: install one of them, or choose --installer pip or uv."
+            yield "conda, mamba and micromamba are not installed: install one of them, or choose --installer pip or uv."
     elif made.installer == UV:
-        yield from _uv_python(program, step.action, environment)
+        yield from _check_uv_python(program, step.action, environment)
     elif not is_working_python(program, made.python, environment):
-        yield f"Python {made.python} is not here ({program} does not start): install it, or choose another --python."
+        yield f"Python {made.python} is not installed ({program} does not start): install it or use another --python."
 
 
-def _uv_python(uv: str, action: CreateEnvironment, environment: Mapping[str, str]) -> Iterator[str]:
+def _check_uv_python(uv: str, action: CreateEnvironment, environment: Mapping[str, str]) -> Iterator[str]:
     wanted = action.starter[-1] if action.starter else action.python
     if os.sep in wanted:
         if not is_working_python(wanted, action.python, environment):
-            yield f"Python {action.python} is not here: {wanted} does not start."
+            yield f"Python {action.python} is not installed: {wanted} does not start."
     elif not has_output((uv, "python", "find", wanted), environment) and not has_output(
         (uv, "python", "list", "--only-downloads", wanted), environment
     ):
-        yield f"Python {action.python} is not here, and uv knows none to fetch: choose another --python."
+        yield f"Python {action.python} is not installed, and uv cannot download it: choose another --python."
 
 
-def _index(made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
+def _check_index(made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
     for wanted in made.sets:
         page = page_to_reach(wanted, environment)
         why = (
@@ -266,4 +272,4 @@ def _index(made: Environment, environment: Mapping[str, str]) -> Iterator[str]:
             else ""
         )
         if why:
-            yield f"the package index {page.shown} gives no answer ({why}): without it nothing can be installed."
+            yield f"the package index {page.shown} does not answer ({why})."

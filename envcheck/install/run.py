@@ -1,22 +1,209 @@
-"""Install: put the environment in place, run the steps, judge the result, and keep it or restore the old one."""
+"""Install into an environment: fit the plan to this machine, run its steps, judge the result, and keep or restore."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator
-from typing import Protocol
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
-from envcheck.actions import AskPerson
+from envcheck.actions import AddPip, AskPerson, CreateEnvironment, action_line
 from envcheck.host.file_changes import lock_file
 from envcheck.host.guard import Guard
 from envcheck.host.process import ProgramEnd, ignore_signals, interrupt_on_signal, run_lines
-from envcheck.install.change import NEW, BrokenJournalError, ChangeError, begin, commit, put_in_place, settle, unsettled
-from envcheck.install.journal import DONE_STEP, STEP, VERIFYING, Journal, Place, new_identity, resume_line
-from envcheck.install.steps import written_down
-from envcheck.model import dataclass
-from envcheck.model.actions import SYSTEM, Step
+from envcheck.install.journal import (
+    DONE_STEP,
+    NEW,
+    STEP,
+    VERIFYING,
+    BrokenJournalError,
+    ChangeError,
+    Journal,
+    Place,
+    begin,
+    commit,
+    new_identity,
+    put_in_place,
+    resume_line,
+    settle,
+    unsettled,
+)
+from envcheck.matrix.refresh.pip_settings import ArtifactError, is_true, read_connection_settings, read_pip_options
+from envcheck.model import dataclass, replace
+from envcheck.model.actions import CONDA, PIP, SYSTEM, Step
+from envcheck.model.plans import Environment, Plan
+from envcheck.plan.steps import interpreter
+
+
+def needs_person(step: Step) -> bool:
+    """Tell whether only a person can take a step: by hand, in their shell, under their own name."""
+    return step.action.by_person or step.action.in_shell
+
+
+@dataclass(frozen=True)
+class SystemChange:
+    """A step that an installation took on the machine, or began; it is not undone automatically."""
+
+    id: str
+    argv: tuple[str, ...]
+    undo: tuple[str, ...] = ()
+    lasting: str = ""  # why there is no undo
+
+
+def _undo_entry(step: Step, system: str, *, was_there: bool) -> dict[str, Any]:
+    """Say for the journal how a step of the machine is taken back; what was there before is left alone."""
+    if was_there:
+        return {"undo": [], "lasting": "it was there before, so it stays"}
+    undo = step.action.undo(system)
+    return {"undo": list(undo.argv), "lasting": undo.reason}
+
+
+def system_changes(journal: Journal) -> tuple[SystemChange, ...]:
+    """List the steps an installation took on the machine, newest first: the order to take them back in."""
+    found = [line for line in journal.lines() if line["event"] == STEP and "undo" in line]
+    return tuple(
+        SystemChange(line["id"], tuple(line["argv"]), tuple(line["undo"]), line["lasting"]) for line in reversed(found)
+    )
+
+
+def stop_at_restart(steps: Sequence[Step], system: str) -> tuple[Step, ...]:
+    """Return the steps; where one restarts the machine, those of the machine before it, and what to do then."""
+    for place, step in enumerate(steps):
+        if step.scope == SYSTEM and step.action.ends_session:
+            told = f"Restart the machine ({action_line(step.action, system)}), then type the same command again."
+            first = tuple(each for each in steps[:place] if each.scope == SYSTEM)
+            return (*first, Step("restart", AskPerson(told, SYSTEM)))
+    return tuple(steps)
+
+
+Typed = Callable[[tuple[str, ...]], str]  # how a command is written for who has to type it
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the plan meets: the environment, and the programs its commands start."""
+
+    exists: bool = False  # the environment is there: it is not made again
+    has_pip: bool = True  # in that environment
+    programs: tuple[tuple[str, str], ...] = ()  # name in the plan -> what to type here: conda -> micromamba
+    python: tuple[str, ...] = ()  # starts the Python a new environment is made with; () as planned
+    has_sudo: bool = True  # without it this is root in a container, who needs none
+
+
+class AdaptError(ValueError):
+    """One installation cannot carry out this plan; the message says what to type instead."""
+
+
+def adapt_plan(plan: Plan, here: Surroundings, *, system: bool, typed: Typed) -> Plan:
+    """Return the plan as it will run; AdaptError where it makes no environment or two, or needs an administrator."""
+    made = _only_environment(plan, typed)
+    by_hand = [step for step in plan.steps if needs_person(step) or (step.scope == SYSTEM and not system)]
+    if by_hand:
+        raise AdaptError(_describe_manual_steps(by_hand, plan.system, system=system))
+    steps = [step for each in stop_at_restart(plan.steps, plan.system) for step in _fit_step(each, made, here)]
+    if here.exists and not here.has_pip and made.installer == PIP:
+        bring = AddPip(interpreter(made), "Bring pip into the environment.")
+        steps = [Step("bring-pip", bring, environment=made.folder), *steps]
+    fitted: Plan = replace(plan, steps=tuple(_with_local_programs(step, here) for step in steps))
+    return fitted
+
+
+def _only_environment(plan: Plan, typed: Typed) -> Environment:
+    if len(plan.environments) != 1:
+        each = " and ".join(f"`{typed(('envcheck', 'install', item))}`" for item in plan.requirements)
+        raise AdaptError(f"these frameworks need two environments: {each}, each with an --env of its own.")
+    return plan.environments[0]
+
+
+def _describe_manual_steps(steps: list[Step], shells: str, *, system: bool) -> str:
+    lines = ((step.purpose.rstrip("."), action_line(step.action, shells)) for step in steps)
+    told = "; ".join(what + (f": `{line}`" if line else "") for what, line in lines)
+    could = "" if system or any(map(needs_person, steps)) else ", or add --system to have it done"
+    who = " as an administrator" if any(step.scope == SYSTEM for step in steps) else ""
+    hint = f"Do that{who}{could}; --expect cpu plans without a GPU."
+    return f"the machine itself needs something first: {told}. {hint}"
+
+
+def _fit_step(step: Step, made: Environment, here: Surroundings) -> tuple[Step, ...]:
+    action = step.action
+    if step.scope == SYSTEM:
+        return (replace(step, action=action.unattended()),)
+    if not isinstance(action, CreateEnvironment):
+        return (step,)
+    if not here.exists:
+        return (replace(step, action=replace(action, starter=here.python)) if here.python else step,)
+    if made.installer != CONDA:
+        return ()
+    return (replace(step, action=action.into_existing("Bring conda's packages into the environment.")),)
+
+
+def _with_local_programs(step: Step, here: Surroundings) -> Step:
+    action = step.action.with_programs(dict(here.programs))
+    changed: Step = replace(step, action=action if here.has_sudo else action.without_sudo())
+    return changed
+
+
+# They put packages elsewhere, or make another Python's packages seem to be there.
+_MISLEADING = (
+    "PIP_PREFIX",
+    "PIP_TARGET",
+    "PIP_ROOT",
+    "PIP_USER",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONUSERBASE",
+    "UV_PROJECT_ENVIRONMENT",
+    "UV_SYSTEM_PYTHON",
+    "VIRTUAL_ENV",
+    "__PYVENV_LAUNCHER__",
+)
+_QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PYTHONNOUSERSITE": "1", "PYTHONUNBUFFERED": "1"}
+
+
+def step_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables for the steps; variables of uv that are set stay."""
+    kept = {name: value for name, value in environment.items() if name not in _MISLEADING}
+    try:
+        told = _uv_variables(environment)
+    except (ArtifactError, ImportError):  # a broken file, or pip's configuration cannot be read here
+        told = {}
+    return {**_mamba_variables(environment), **told, **kept, **_QUIET}
+
+
+def can_replace_pip(environment: Mapping[str, str]) -> bool:
+    """Tell whether pip's configuration can be read and passed on to uv."""
+    try:
+        read_pip_options(environment)
+    except (ArtifactError, ImportError):
+        return False
+    return True
+
+
+def _mamba_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Hand over where channels lie, which mamba and micromamba read under a name of their own."""
+    alias = environment.get("CONDA_CHANNEL_ALIAS", "")
+    return {"MAMBA_CHANNEL_ALIAS": alias} if alias else {}
+
+
+def _uv_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Hand pip's index settings to uv, which reads none of them. Raises ArtifactError, ImportError."""
+    options, settings = read_pip_options(environment), read_connection_settings(environment)
+    found = {
+        "UV_FIND_LINKS": ",".join(options.get("find-links", "").split()),
+        "UV_DEFAULT_INDEX": options.get("index-url", "").strip(),
+        "UV_INSECURE_HOST": " ".join(settings.trusted_hosts),
+        "SSL_CERT_FILE": settings.ca_file,
+        "SSL_CLIENT_CERT": settings.client_certificate,
+        "ALL_PROXY": settings.proxy,
+    }
+    if is_true(options.get("no-index", "")):
+        # uv has no variable for "no index": kept off the network alone, it reads what it once read of one
+        found["UV_OFFLINE"], found["UV_DEFAULT_INDEX"] = "1", Path(sys.prefix, "no-index").as_uri()
+    return {name: value for name, value in found.items() if value}
+
 
 PATIENCE = 1.5  # seconds for a guard that is just putting things back
 SECONDS = 7200.0  # for a step; a GPU build is gigabytes over a slow line
@@ -31,11 +218,11 @@ class StepError(Exception):
 
 
 class UnsettledError(Exception):
-    """An environment could be neither finished nor put back; the message says where it lies and what to type."""
+    """An environment could be neither finished nor restored; the message says where it lies and what to type."""
 
 
 class Watch(Protocol):
-    """Who is told how the installation goes."""
+    """Follows the progress of an installation."""
 
     def begins(self, what: str) -> None:
         """Hear that something begins."""
@@ -59,7 +246,7 @@ class Job:
     system: str = ""  # linux, windows, darwin: on which the commands run
 
 
-def install(place: Place, job: Job, watch: Watch) -> bool:
+def execute(place: Place, job: Job, watch: Watch) -> bool:
     """Run a job; return whether the environment is the new one. Raises HeldError, and OSError before anything begins.
 
     However this ends, `watch` has heard which environment is there, or UnsettledError says that nobody can tell; where
@@ -95,12 +282,12 @@ def _guarded(journal: Journal, descriptor: int) -> Iterator[Guard]:
 def _attempt(journal: Journal, job: Job, watch: Watch, guard: Guard) -> bool:
     why = "interrupted"
     try:
-        _work(journal, job, watch, guard)
+        _run_job(journal, job, watch, guard)
         why = ""
     except (StepError, ChangeError) as error:
         why = str(error)
     except OSError as error:
-        why = words_of(error, journal.place)
+        why = describe_error(error, journal.place)
     finally:
         environment = _settled(journal, why, watch)
     return environment == NEW
@@ -114,30 +301,30 @@ def _settled(journal: Journal, why: str, watch: Watch) -> str:
         except BrokenJournalError as error:
             raise UnsettledError(str(error)) from None
         except (ChangeError, OSError) as error:
-            raise UnsettledError(_unsettled(journal, why, error)) from None
+            raise UnsettledError(_describe_unsettled(journal, why, error)) from None
         watch.settled(journal, environment, why)
     return environment
 
 
-def words_of(error: OSError, place: Place) -> str:
+def describe_error(error: OSError, place: Place) -> str:
     """Say in words what the system refused; of a full disk, what could not be written."""
     named = error.filename2 if error.errno == errno.ENOSPC and error.filename2 else error.filename
     return f"{named or place.folder}: {error.strerror or error}"
 
 
-def _unsettled(journal: Journal, why: str, error: ChangeError | OSError) -> str:
+def _describe_unsettled(journal: Journal, why: str, error: ChangeError | OSError) -> str:
     place = journal.place
-    refused = words_of(error, place) if isinstance(error, OSError) else str(error).rstrip(".")
+    refused = describe_error(error, place) if isinstance(error, OSError) else str(error).rstrip(".")
     return (
-        f"{why}; {place.folder} could not be put back: {refused}. The environment as it was lies there or in "
-        f"{place.state}; do not use it before `{resume_line(place)}` has put it right."
+        f"{why}; {place.folder} could not be restored: {refused}. The old environment lies there or in "
+        f"{place.state}; run `{resume_line(place)}` before you use it."
     )
 
 
-def _work(journal: Journal, job: Job, watch: Watch, guard: Guard) -> None:
+def _run_job(journal: Journal, job: Job, watch: Watch, guard: Guard) -> None:
     machine = [step for step in job.steps if step.scope == SYSTEM]
     own = [step for step in job.steps if step.scope != SYSTEM]
-    with _logged(journal, watch) as heard:
+    with _open_log(journal, watch) as heard:
 
         def run(argv: tuple[str, ...], seconds: float, step: Step) -> ProgramEnd:
             variables = {**job.environment, **step.action.variables()}
@@ -148,12 +335,12 @@ def _work(journal: Journal, job: Job, watch: Watch, guard: Guard) -> None:
         for step in machine:
             if isinstance(step.action, AskPerson):
                 raise StepError(step.purpose.rstrip("."))  # what only a person can do: a restart
-            _take(journal, step, run, watch, job.system)
+            _run_step(journal, step, run, watch, job.system)
         if journal.place.is_taken:
             watch.begins("Copy the environment.")
         put_in_place(journal, marked=job.marked)
         for step in own:
-            _take(journal, step, run, watch, job.system)
+            _run_step(journal, step, run, watch, job.system)
     journal.write(VERIFYING)
     watch.begins("Judge the environment.")
     problem = job.judge()
@@ -163,7 +350,7 @@ def _work(journal: Journal, job: Job, watch: Watch, guard: Guard) -> None:
 
 
 @contextlib.contextmanager
-def _logged(journal: Journal, watch: Watch) -> Iterator[Callable[[str], None]]:
+def _open_log(journal: Journal, watch: Watch) -> Iterator[Callable[[str], None]]:
     with journal.place.log(journal.identity).open("w", encoding="utf-8") as log:
 
         def heard(line: str) -> None:
@@ -175,23 +362,23 @@ def _logged(journal: Journal, watch: Watch) -> Iterator[Callable[[str], None]]:
         yield heard
 
 
-def _take(journal: Journal, step: Step, run: Runner, watch: Watch, system: str) -> None:
+def _run_step(journal: Journal, step: Step, run: Runner, watch: Watch, system: str) -> None:
     """Take one step and see that it worked."""
     command, checked = step.action.command(system), step.checked(system).argv
     check = checked if checked != command else ()
     of_machine = {}
     if step.scope == SYSTEM:
         was_there = bool(check) and run(check, _VERIFY, step).code == 0
-        of_machine = written_down(step, system, was_there=was_there)
+        of_machine = _undo_entry(step, system, was_there=was_there)
     journal.write(STEP, id=step.id, argv=list(command), **of_machine)
     watch.begins(step.purpose)
-    for argv, seconds, what in ((command, SECONDS, "failed"), (check, _VERIFY, "did not bring what it must")):
+    for argv, seconds, what in ((command, SECONDS, "failed"), (check, _VERIFY, "did not have its effect")):
         if argv and (ended := run(argv, seconds, step)).code != 0:
-            raise StepError(f"the step {step.id} {what}: {_told(ended)}")
+            raise StepError(f"the step {step.id} {what}: {_describe_end(ended)}")
     journal.write(DONE_STEP, id=step.id)
 
 
-def _told(ended: ProgramEnd) -> str:
+def _describe_end(ended: ProgramEnd) -> str:
     if ended.code is None:
         return ended.detail
     return f"ended by signal {-ended.code}" if ended.code < 0 else f"exit status {ended.code}"

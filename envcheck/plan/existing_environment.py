@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from envcheck.actions import RemoveCondaPackages, UninstallPackages
-from envcheck.actions.environments import is_requirement
-from envcheck.actions.shells import quoted
+from envcheck.actions import RemoveCondaPackages, UninstallPackages, is_requirement, quoted
 from envcheck.matrix.query import Matrix
 from envcheck.model import ERROR, Distribution, Facts, Known, dataclass, replace
 from envcheck.model.actions import CONDA, PIP, UV, Step, Trace

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
-from envcheck.actions.activation import SH
-from envcheck.actions.environments import is_requirement
+from envcheck.actions import SH, is_requirement
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.query import Matrix

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from envcheck.actions import (
+    SH,
     Action,
     AskPerson,
     CreateEnvironment,
@@ -15,10 +16,13 @@ from envcheck.actions import (
     Trace,
     UpgradePip,
     WriteFile,
+    action_line,
+    activation_hooks,
+    conda_hooks,
+    environment_python,
+    quoted,
+    write_launcher,
 )
-from envcheck.actions.activation import SH, activation_hooks, conda_hooks, write_launcher
-from envcheck.actions.environments import environment_python
-from envcheck.actions.shells import action_line, quoted
 from envcheck.frameworks import framework
 from envcheck.model import ERROR, INCOMPATIBLE, Finding, Remedy, replace
 from envcheck.model.actions import CONDA, ENVIRONMENT, SYSTEM, Step

@@ -163,7 +163,7 @@ def _list_earlier_folders(host: Host, installed: Installation, location: str) ->
             yield folder.path
 
 
-_LAUNCHER = "bin/envcheck-cuda"  # envcheck/actions/activation.py writes it
+_LAUNCHER = "bin/envcheck-cuda"  # envcheck/actions/environments.py writes it
 
 
 def find_activated_folders(host: Host, prefix: str, known: Sequence[str]) -> Tuple[str, ...]:

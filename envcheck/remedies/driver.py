@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from envcheck.actions import (
+    APT,
+    DNF,
     Action,
     AddLoaderFolder,
     BuildModules,
@@ -19,7 +21,6 @@ from envcheck.actions import (
     StartService,
     UnloadModules,
 )
-from envcheck.actions.system import APT, DNF
 from envcheck.model import Alternative, Known, Problem, Remedy, Unknown, get_value, major, replace
 from envcheck.model.actions import LINUX, SYSTEM, WINDOWS
 from envcheck.remedies import remedy

@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable
 
 from envcheck.actions import (
+    WINGET,
     Action,
+    CreateEnvironment,
     InstallCondaPackages,
     InstallPackages,
     InstallSystemPackages,
@@ -17,9 +19,8 @@ from envcheck.actions import (
     Show,
     UnsetVariable,
     UpgradePip,
+    is_requirement,
 )
-from envcheck.actions.environments import CreateEnvironment, is_requirement
-from envcheck.actions.system import WINGET
 from envcheck.frameworks import framework, framework_names
 from envcheck.model import Alternative, Known, Problem, Remedy, get_value
 from envcheck.model.actions import LINUX, USER, WINDOWS

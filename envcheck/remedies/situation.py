@@ -17,8 +17,8 @@ from envcheck.actions import (
     RunPython,
     SetCondaVariable,
     UninstallPackages,
+    is_requirement,
 )
-from envcheck.actions.environments import is_requirement
 from envcheck.model import Absent, Fact, Known, get_value
 from envcheck.model.actions import CONDA
 from envcheck.model.releases import FrameworkRelease
@@ -181,7 +181,7 @@ class Situation:
             return (SetCondaVariable("LD_LIBRARY_PATH", ":".join(plain)),)
         if get_value(self.facts.python.kind) == "system":
             return ()  # nothing activates it
-        from envcheck.actions.activation import venv_hooks
+        from envcheck.actions import venv_hooks
 
         return venv_hooks(self.prefix, plain, already_set(self.context))
 

@@ -9,6 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 from envcheck.actions import (
+    APT,
+    DNF,
+    WINGET,
     Action,
     ActivateEnvironment,
     CreateEnvironment,
@@ -18,7 +21,6 @@ from envcheck.actions import (
     RunCommand,
     SetVariables,
 )
-from envcheck.actions.system import APT, DNF, WINGET
 from envcheck.host.data_files import read_data
 from envcheck.model import Alternative, Remedy, get_value, replace
 from envcheck.model.actions import CONDA, SYSTEM, WINDOWS

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from envcheck.actions import (
+    APT,
+    WINGET,
     Action,
     InstallPackages,
     InstallSystemPackages,
@@ -15,7 +17,6 @@ from envcheck.actions import (
     Show,
     UnsetVariable,
 )
-from envcheck.actions.system import APT, WINGET
 from envcheck.model import Alternative, Problem, Remedy, get_value, major_minor, numbers, replace
 from envcheck.model.actions import ENVIRONMENT, LINUX, SYSTEM, USER, WINDOWS
 from envcheck.model.releases import FrameworkRelease

@@ -6,27 +6,26 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from envcheck import __version__
 from envcheck.diff.compare import Comparison, Machine
 from envcheck.diff.facts import Difference, LinkedFinding
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE
 from envcheck.model.codec import encode
 from envcheck.model.text import inert
-from envcheck.render.json_report import document_text
-from envcheck.render.report_text import VERDICT_STYLES, Line, print_lines
+from envcheck.render.documents import document_text, schema_keys
+from envcheck.render.text import VERDICT_STYLES, Line, print_lines
 
 _LONGEST = 90  # characters of a value
-_MORE = 12  # further differences that are told without -v
+_MORE = 12  # further differences that are shown without -v
 _UNTOLD = ("other", "details")
 _MEANS = {
     COMPATIBLE: "Nothing that matters to the frameworks installed differs.",
     INCOMPATIBLE: "Something that matters to the frameworks installed differs.",
-    "undetermined": "Whether something that matters differs could not be told.",
+    "undetermined": "Whether something that matters differs is unknown.",
 }
 
 
 def conclusion(found: Comparison) -> str:
-    """Say in one sentence what came of the comparison."""
+    """Summarize the comparison in one sentence."""
     return _MEANS[found.verdict] if found.differences else "The two machines do not differ in anything that was read."
 
 
@@ -49,7 +48,7 @@ def _body(found: Comparison, *, verbose: bool) -> Iterator[Line]:
     if found.mattering:
         yield from (*_heading("Most likely cause first:"), *_numbered(found.mattering, found, told))
     for led in found.unexplained:
-        yield ("    ", f"{_led(led, found, told)} Nothing that is compared shows why.", "")
+        yield ("    ", f"{_led(led, found, told)} No compared fact shows why.", "")
     rest = [item for item in found.differences if not item.matters]
     shown = rest if verbose else [item for item in rest if item.area not in _UNTOLD and not item.unread][:_MORE]
     if shown:
@@ -109,8 +108,7 @@ _AREAS = {
 def render_diff_json(found: Comparison, names: tuple[str, str]) -> str:
     """Render a comparison, schema envcheck/diff/1; `names` are the files the machines came from."""
     document = {
-        "schema": "envcheck/diff/1",
-        "tool_version": __version__,
+        **schema_keys("envcheck/diff/1"),
         "verdict": found.verdict,
         "message": conclusion(found),
         "a": _machine(found.a, names[0]),

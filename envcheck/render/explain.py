@@ -1,18 +1,17 @@
-"""Render what a log says as text and JSON."""
+"""Render the explanation of a log as text and JSON."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from envcheck import __version__
-from envcheck.actions.shells import action_line
+from envcheck.actions import action_line
 from envcheck.explain.judge import NOISE, Reading, harmless_lines, line_that_matters, main_finding, where
 from envcheck.explain.signatures import Event
 from envcheck.model import UNDETERMINED, Finding, replace
 from envcheck.model.text import inert
-from envcheck.render.json_report import document_text, planned
-from envcheck.render.report_text import Line, finding_lines, numbered_steps, print_lines, verdict_line
+from envcheck.render.documents import document_text, encode_findings, schema_keys
+from envcheck.render.text import Line, finding_lines, numbered_steps, print_lines, verdict_line
 
 _HARMLESS_SHOWN = 3
 _SHOWN_OF_A_LINE = 110
@@ -32,7 +31,7 @@ def print_cause(reading: Reading, *, color: bool) -> None:
 
 
 def print_failure(reading: Reading, status: int, *, color: bool, verbose: bool, quiet: bool) -> None:
-    """Print to stderr why a command failed; where nothing in its output is known, one line that says so."""
+    """Print to stderr why a command failed; in one line if nothing in its output is known."""
     ended = f"the command ended with {status if status >= 0 else hex(status & 0xFFFFFFFF)}"
     if main_finding(reading.report) is None:
         advice = "" if quiet else " `envcheck doctor` judges this machine."
@@ -76,8 +75,8 @@ def _findings(reading: Reading, *, verbose: bool, quiet: bool) -> list[Line]:
     if quiet:
         shown = [item for item in shown if item is main]
     lines: list[Line] = []
-    mended = [item for item in shown if item.fix and item not in rivals]
-    steps = numbered_steps(reading.report) if len(mended) > 1 else ()  # one fix needs no numbers
+    fixable = [item for item in shown if item.fix and item not in rivals]
+    steps = numbered_steps(reading.report) if len(fixable) > 1 else ()  # one fix needs no numbers
     for finding in shown:
         if finding not in rivals:
             short = finding is main and not verbose
@@ -94,7 +93,7 @@ def _is_rival(finding: Finding) -> bool:
 
 
 def _rivals(findings: list[Finding], system: str) -> list[Line]:
-    """Name the other causes in a line each, then the commands that tell them apart, each once."""
+    """Name the other causes in a line each, then once each command that distinguishes them."""
     lines: list[Line] = [("  or: ", inert(f"{item.id}: {item.message}"), "") for item in findings]
     told = list(dict.fromkeys(item.fix for item in findings if item.fix is not None))
     for fix in told:
@@ -133,12 +132,12 @@ def _cut(text: str) -> str:
 
 def _footer(reading: Reading) -> list[Line]:
     scan = reading.scan
-    judged = "judged together with the machine's facts" if reading.with_machine else "judged by the log alone"
+    judged = "judged with the machine's facts" if reading.with_machine else "judged by the log alone"
     read = f"Read {_counted(scan.lines, 'line')}, {_size(scan.bytes)}"
     read += f" of {_counted(len(reading.files), 'file')}" if len(reading.files) > 1 else ""
     lines: list[Line] = [("", "", ""), ("", f"{read}; {judged}.", "dim")]
     if not reading.with_machine:
-        lines.append(("", "If it was written on this machine, --here adds what can be read here.", "dim"))
+        lines.append(("", "If this machine wrote it, --here adds the machine's facts.", "dim"))
     return lines + [("note: ", inert(note) + ".", "") for note in reading.notes]
 
 
@@ -156,13 +155,12 @@ def render_explanation(reading: Reading) -> str:
     matters = line_that_matters(reading)
     return document_text(
         {
-            "schema": "envcheck/explain/1",
-            "tool_version": __version__,
+            **schema_keys("envcheck/explain/1"),
             "verdict": report.verdict,
             "headline": report.headline,
             "judged": "log and machine" if reading.with_machine else "log",
             "matters": None if matters is None else _message(matters),
-            **planned(report),
+            **encode_findings(report),
             "harmless": [_message(event) for event in harmless_lines(reading)],
             "messages": [_message(event) for event in scan.events],
             "read": {

@@ -6,18 +6,16 @@ import base64
 import csv
 import hashlib
 import io
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from envcheck import __version__
 from envcheck.fleet.report import Group, HostRow, choose_verdict, group_rows
 from envcheck.fleet.results import Failure
 from envcheck.host.data_files import read_packaged
 from envcheck.model.text import inert
+from envcheck.render.documents import document_text, remedy_document, schema_keys
 from envcheck.render.html import page
-from envcheck.render.json_report import remedy_document
-from envcheck.render.report_text import VERDICT_STYLES, Line, fix_lines, print_lines
+from envcheck.render.text import VERDICT_STYLES, Line, fix_lines, print_lines
 
 # What a spreadsheet takes for a formula (https://owasp.org/www-community/attacks/CSV_Injection).
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # and their full-width forms
@@ -27,8 +25,7 @@ LABELS = ("Machine", "GPU", "Driver", "CUDA", "cuDNN", "Compiler", "Python", "Fr
 def render_fleet_json(rows: list[HostRow], golden: str) -> str:
     """Render the rows, schema envcheck/fleet-report/1."""
     document: dict[str, Any] = {
-        "schema": "envcheck/fleet-report/1",
-        "tool_version": __version__,
+        **schema_keys("envcheck/fleet-report/1"),
         "verdict": choose_verdict(rows),
         "golden": golden or None,
         "groups": [
@@ -38,17 +35,16 @@ def render_fleet_json(rows: list[HostRow], golden: str) -> str:
         ],
         "hosts": [host_data(row) for row in rows],
     }
-    return json.dumps(document)
+    return document_text(document)
 
 
 def render_run_json(folder: str, answers: Mapping[str, Failure | None], before: int) -> str:
-    """Render what came of asking, schema envcheck/fleet-run/1; None is a host whose snapshot lies in the folder."""
+    """Render the answers, schema envcheck/fleet-run/1; None is a host whose snapshot lies in the folder."""
     hosts = [
         {"host": host, "answer": failure.kind if failure else "read", "reason": failure.reason if failure else ""}
         for host, failure in sorted(answers.items())
     ]
-    document = {"schema": "envcheck/fleet-run/1", "tool_version": __version__, "folder": folder, "before": before}
-    return json.dumps({**document, "hosts": hosts})
+    return document_text({**schema_keys("envcheck/fleet-run/1"), "folder": folder, "before": before, "hosts": hosts})
 
 
 def host_data(row: HostRow) -> dict[str, Any]:
@@ -153,7 +149,7 @@ def _body(rows: list[HostRow], *, verbose: bool) -> Iterator[Line]:
 
 
 def _each(rows: Iterable[HostRow]) -> Iterator[Line]:
-    """Say each host's message; what mends it stands once for all that follow and have the same."""
+    """Show each host's message; a fix that several hosts in a row share is shown once."""
     said = None
     for row in rows:
         yield ("  ", f"{inert(row.host)}: {inert(row.message)}", "")
@@ -166,7 +162,7 @@ def _fix(group: Group) -> Iterator[Line]:
     if group.fixes:
         yield from fix_lines(*group.fixes[0])
     if len(group.fixes) > 1:
-        yield ("  ", "Not all of them are mended so: -v shows each host's own fix.", "dim")
+        yield ("  ", "This does not fix all of them: -v shows the fix of each host.", "dim")
 
 
 def _drift(rows: list[HostRow], *, verbose: bool) -> Iterator[Line]:

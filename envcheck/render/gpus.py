@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from envcheck import __version__
-from envcheck.actions.shells import shell_line
+from envcheck.actions import shell_line
 from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_gpu
 from envcheck.gpus.holders import GpuView, Holder, has_unexplained_memory
 from envcheck.gpus.listing import Listing, judge
@@ -18,6 +16,7 @@ from envcheck.model import Absent, Fact, Known, get_value
 from envcheck.model.activity import GpuActivity
 from envcheck.model.codec import encode
 from envcheck.model.text import inert
+from envcheck.render.documents import document_text, schema_keys
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -114,7 +113,7 @@ def _remarks(view: GpuView, *, verbose: bool) -> Iterator[str]:
             ", or the system's own cache" if re.search(r"\bG[HB]\d{3}", str(get_value(view.activity.gpu.name))) else ""
         )
         yield (
-            f"{name_gpu(view)}: {_gibibytes(left.value)} GiB are in use by no process that the driver lists: one in "
+            f"{name_gpu(view)}: {_gibibytes(left.value)} GiB are in use by no process that the driver lists: by one in "
             f"another container or under another name here, or one that died{system}."
         )
 
@@ -192,8 +191,7 @@ def render_gpus_json(listing: Listing) -> str:
     """Render what was found at one moment."""
     verdict, message = judge(listing)
     document = {
-        "schema": "envcheck/gpus/1",
-        "tool_version": __version__,
+        **schema_keys("envcheck/gpus/1"),
         "taken_at": listing.taken_at,
         "verdict": verdict,
         "message": message,
@@ -203,7 +201,7 @@ def render_gpus_json(listing: Listing) -> str:
     }
     if listing.job is not None:
         document["fit"] = {**_need(listing.job), "places": [encode(fit) for fit in listing.fits]}
-    return json.dumps(document, ensure_ascii=True)
+    return document_text(document)
 
 
 def _gpu(view: GpuView) -> dict[str, Any]:

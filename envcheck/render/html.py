@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
-from envcheck.actions.shells import action_line
+from envcheck.actions import action_line
 from envcheck.model import INCOMPATIBLE, NOTE, Report, Snapshot
 from envcheck.model.text import inert
-from envcheck.render.report_text import layers
+from envcheck.render.text import layers, summarize_checks
 from envcheck.rules.overview import overview
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def render_html(report: Report, snapshot: Snapshot) -> str:
         overview=overview(snapshot.facts),
         layers=layers(report, snapshot.facts),
         roots=roots,
+        summary=summarize_checks(report),
         following=[finding for finding in report.findings if finding.caused_by is not None],
         advised={item.id for item in roots if item.severity == NOTE or item.verdict != INCOMPATIBLE},
     )

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree as ET  # only writes: nothing foreign is parsed
 
-from envcheck.actions.shells import action_line
+from envcheck.actions import action_line
 from envcheck.model import ERROR, UNDETERMINED, Alternative, Finding, Remedy, Report, dataclass, replace
 from envcheck.model.text import inert
-from envcheck.smoke.devices import Run, Session
 from envcheck.smoke.protocol import CRASHED, HUNG, PASSED, RAISED, SKIPPED, Result
-from envcheck.smoke.verdict import headline_of
+from envcheck.smoke.session import Run, Session, headline_of
 
 # Characters XML 1.0 cannot hold at all, escaped or not (https://www.w3.org/TR/xml/#charsets).
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -19,7 +18,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True)
 class Case:
-    """One test case; `outcome` is passed, failure (it is wrong), error (it could not be told) or skipped."""
+    """One test case; `outcome` is passed, failure (it is wrong), error (undetermined) or skipped."""
 
     classname: str
     name: str
@@ -80,7 +79,7 @@ def _totals(cases: list[Case]) -> dict[str, str]:
 
 
 def _case(finding: Finding, layer: str, system: str) -> Case:
-    outcome = "passed"  # a warning or a note breaks nothing: it is told in the output of a passed case
+    outcome = "passed"  # a warning or a note breaks nothing: it stands in the output of a passed case
     if finding.severity == ERROR:
         outcome = "error" if finding.verdict == UNDETERMINED else "failure"
     return Case(f"envcheck.{layer}", finding.id, outcome, finding.message, _details(finding, system))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.actions.shells import action_line
+from envcheck.actions import action_line
 from envcheck.model import ERROR, UNDETERMINED, WARNING, Alternative, Finding, Remedy, Report, Snapshot
 from envcheck.model.actions import Action
 from envcheck.model.text import inert

@@ -6,12 +6,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from envcheck import __version__
 from envcheck.model import COMPATIBLE, Citation, dataclass, numbers
 from envcheck.model.codec import encode
 from envcheck.model.releases import FrameworkRelease
 from envcheck.model.text import inert
-from envcheck.render.json_report import document_text
+from envcheck.render.documents import document_text, schema_keys
 from envcheck.rules.matrix_question import Answer, TableRow
 from envcheck.rules.pytorch_index import IndexVariant
 
@@ -58,8 +57,7 @@ def render_tables_json(found: TablesFound) -> str:
 
 def _render_json(schema: str, found: RowsFound | TablesFound, question: Mapping[str, str], rows: list[Any]) -> str:
     document = {
-        "schema": schema,
-        "tool_version": __version__,
+        **schema_keys(schema),
         "matrix_checked": found.checked,
         "verdict": found.verdict,
         "message": found.message,

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from envcheck import __version__
-from envcheck.actions.shells import action_line
+from envcheck.actions import action_line
 from envcheck.model import UNDETERMINED, Evidence, Finding, Report
 from envcheck.model.actions import Action
 from envcheck.model.text import inert

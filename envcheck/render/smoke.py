@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-from envcheck import __version__
-from envcheck.actions.shells import action_line
+from envcheck.actions import action_line
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 from envcheck.model.actions import Action
 from envcheck.model.text import inert
-from envcheck.render.json_report import finding_document
-from envcheck.smoke.devices import Run, Session
+from envcheck.render.documents import document_text, finding_document, schema_keys
 from envcheck.smoke.protocol import PASSED, SKIPPED, Measure, Result
-from envcheck.smoke.verdict import headline_of, proven_gpus, verdict_of
+from envcheck.smoke.session import Run, Session, headline_of, proven_gpus, verdict_of
 
 
 def render_smoke_json(session: Session) -> str:
     """Render a session on one line."""
-    return json.dumps(smoke_document(session))
+    return document_text(smoke_document(session))
 
 
 def smoke_document(session: Session) -> dict[str, Any]:
     """Return a session's JSON document."""
     return {
-        "schema": "envcheck/smoke/1",
-        "tool_version": __version__,
+        **schema_keys("envcheck/smoke/1"),
         "verdict": verdict_of(session),
         "headline": headline_of(session),
         "level": session.level,

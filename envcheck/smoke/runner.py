@@ -1,4 +1,4 @@
-"""Run smoke jobs, each in a process of its own, and describe how each ended."""
+"""Run smoke jobs, each in its own process, and describe how each ended."""
 
 from __future__ import annotations
 
@@ -11,10 +11,32 @@ from envcheck.host.limits import EXITED, MEMORY, NOT_STARTED, TIME, LimitedRun, 
 from envcheck.host.process import kill_running_programs
 from envcheck.host.system import read_available_memory
 from envcheck.model import Known, dataclass
-from envcheck.smoke.devices import CPU, CPU_DEVICE, DRIVER, Device, Job, Run, Subject, all_together, worst
-from envcheck.smoke.placement import Placement
-from envcheck.smoke.protocol import CRASHED, HUNG, OUT_OF_MEMORY, RAISED, STEP_MARK, Result, Spoken, parse_events
-from envcheck.smoke.verdict import Explain, with_findings
+from envcheck.smoke.protocol import (
+    CRASHED,
+    HUNG,
+    OUT_OF_MEMORY,
+    RAISED,
+    STEP_MARK,
+    Placement,
+    Result,
+    ScriptEvents,
+    judge_placements,
+    parse_events,
+    parse_placements,
+)
+from envcheck.smoke.session import (
+    CPU,
+    CPU_DEVICE,
+    DRIVER,
+    Device,
+    Explain,
+    Job,
+    Run,
+    Subject,
+    all_together,
+    with_findings,
+    worst,
+)
 
 _GIB = 1 << 30
 # Signal, or Windows' status -> (what it means, the finding it points to).
@@ -39,8 +61,8 @@ _STARVED = ("ran out of memory trying to allocate", "OOM when allocating", "out 
 _TRANSLATING = "will be jit-compiled from PTX"
 
 
-def ending(watched: LimitedRun, spoken: Spoken, log: str, limits: Limits) -> Result | None:
-    """Return the result that a process could not tell itself: how it hung or died; None where it came to its end."""
+def describe_ending(watched: LimitedRun, spoken: ScriptEvents, log: str, limits: Limits) -> Result | None:
+    """Return the result that a process could not report itself: how it hung or died; None if it finished."""
     if watched.ended == NOT_STARTED:
         return Result("start", "", RAISED, watched.detail)
     if watched.ended == EXITED and spoken.done:
@@ -51,7 +73,7 @@ def ending(watched: LimitedRun, spoken: Spoken, log: str, limits: Limits) -> Res
     if watched.ended == MEMORY:
         allowed = limits.memory or 0
         amount = f"{allowed / _GIB:.1f} GiB" if allowed >= _GIB else f"{allowed >> 20} MiB"
-        message = f"used more than the {amount} of memory it may and was ended; envcheck smoke --memory allows more"
+        message = f"used more than the allowed {amount} of memory and was ended; envcheck smoke --memory allows more"
         return Result(check, device, OUT_OF_MEMORY, message, finding="os-limit")
     return _crashed(check, device, watched.code, log)
 
@@ -63,7 +85,7 @@ def _hung(check: str, device: str, log: str, limits: Limits) -> Result:
     if _TRANSLATING in log:
         why = "the driver was translating the build's kernels for a newer GPU: minutes, once, that --timeout allows"
         return Result(check, device, HUNG, f"{message}; {why}", finding="gpu-arch-too-new")
-    return Result(check, device, HUNG, message, error=last_words(log))
+    return Result(check, device, HUNG, message, error=last_log_lines(log))
 
 
 def _crashed(check: str, device: str, code: int, log: str) -> Result:
@@ -74,10 +96,10 @@ def _crashed(check: str, device: str, code: int, log: str) -> Result:
     if not what:
         status = f"{code:#x}" if code > _LARGEST else code  # as Windows writes its own
         what = f"signal {-code}" if code < 0 else f"exit status {status}"
-    return Result(check, device, CRASHED, f"the process died: {what}", error=last_words(log), finding=finding)
+    return Result(check, device, CRASHED, f"the process died: {what}", error=last_log_lines(log), finding=finding)
 
 
-def last_words(log: str, count: int = 5) -> str:
+def last_log_lines(log: str, count: int = 5) -> str:
     """Return the last lines of a log, without the marks that divide it and the placements that fill it."""
     lines = [line for line in log.splitlines() if line.strip() and STEP_MARK not in line and "/job:" not in line]
     return "\n".join(lines[-count:])[-2000:]
@@ -88,7 +110,7 @@ TEMPORARY = "tmp"  # beside the logs: a process that is killed leaves its tempor
 _SHARE = 0.9  # of the memory that is free when the test begins
 _LOG_LIMIT = 8 << 20  # bytes of a log that are looked at
 
-Heard = Callable[[Job, str, str], None]
+OnStep = Callable[[Job, str, str], None]
 
 
 @dataclass(frozen=True)
@@ -104,14 +126,14 @@ class Task:
     explain: Explain | None = None  # names the finding a log points to
 
 
-def usual_limits(level: str, seconds: float | None = None, memory: int | None = None) -> Limits:
+def default_limits(level: str, seconds: float | None = None, memory: int | None = None) -> Limits:
     """Return what a process may use: the level's time and most of the memory that is free now, where not given."""
     free = read_available_memory()
     share = None if free is None else int(free * _SHARE)
     return Limits(seconds or SECONDS[level], memory or share)
 
 
-def jobs_of(subjects: tuple[Subject, ...], gpus: tuple[Device, ...], level: str, *, cpu: bool) -> tuple[Job, ...]:
+def list_jobs(subjects: tuple[Subject, ...], gpus: tuple[Device, ...], level: str, *, cpu: bool) -> tuple[Job, ...]:
     """List the processes: for each framework the CPU, each GPU alone, and all GPUs together.
 
     At the full level a GPU gets one more, with a share of its memory: most frameworks take that only from the start.
@@ -128,8 +150,8 @@ def _starts_with_share(subject: Subject) -> bool:
     return subject.framework is not None and subject.framework.takes_memory_at_start
 
 
-def run_jobs(task: Task, jobs: tuple[Job, ...], heard: Heard) -> Iterator[Run]:
-    """Run the jobs and yield what came of each, in their order; benchmarks one at a time.
+def run_jobs(task: Task, jobs: tuple[Job, ...], heard: OnStep) -> Iterator[Run]:
+    """Run the jobs and yield the result of each, in their order; benchmarks one at a time.
 
     `heard` gets (job, check, device) when a check begins, from several threads at once. No two processes share a GPU:
     what one takes of its memory the other would miss, and a GPU may be set to take one process only.
@@ -163,12 +185,12 @@ def _gpus_of(job: Job) -> list[str]:
     return sorted(job.device.visible.split(",")) if job.device.kind != CPU else []
 
 
-def run_job(task: Task, job: Job, heard: Heard) -> Run:
+def run_job(task: Task, job: Job, heard: OnStep) -> Run:
     """Run one job to its end, whatever that is."""
     name = "-".join(filter(None, (job.subject.name, _slug(job.device.label), job.part)))
     log = f"{task.folder}/{name}.log"
     argv, environment = _argv(task, job), _environment(task, job)
-    watched = run_with_limits(argv, environment, log, task.limits, lambda line: _hear(job, line, heard))
+    watched = run_with_limits(argv, environment, log, task.limits, lambda line: _notify(job, line, heard))
     return _gather(task, job, watched, log)
 
 
@@ -176,7 +198,7 @@ def _gather(task: Task, job: Job, watched: LimitedRun, log: str) -> Run:
     spoken, text = parse_events(watched.report), _read(log)
     placements, judged = _read_placements(job, text, spoken.results)
     results = (*spoken.results, *judged)
-    last = ending(watched, spoken, text, task.limits)
+    last = describe_ending(watched, spoken, text, task.limits)
     results = with_findings((*results, *((last,) if last else ())), job, text, task.explain)
     return Run(
         job,
@@ -184,8 +206,8 @@ def _gather(task: Task, job: Job, watched: LimitedRun, log: str) -> Run:
         results,
         spoken.measures,
         spoken.listings,
-        (*placements, *_said_places(spoken)),
-        _told(spoken),
+        (*placements, *_result_placements(spoken)),
+        _framework_event(spoken),
         watched.seconds,
         watched.peak_memory,
         log,
@@ -198,17 +220,15 @@ def _read_placements(
     """Read where a framework's own log says that it computed, and judge the results by it."""
     if job.subject.framework is None or not job.subject.framework.logs_placement:
         return (), ()
-    from envcheck.smoke.placement import judge_placements, parse_placements
-
     placements = parse_placements(log)
     return placements, tuple(judge_placements(placements, results))
 
 
-def _told(spoken: Spoken) -> dict[str, object]:
+def _framework_event(spoken: ScriptEvents) -> dict[str, object]:
     return {key: value for key, value in spoken.framework.items() if key != "event"}
 
 
-def _said_places(spoken: Spoken) -> tuple[Placement, ...]:
+def _result_placements(spoken: ScriptEvents) -> tuple[Placement, ...]:
     """Return where the tensors lie, by the results' own word; most frameworks log no more."""
     placed = [result for result in spoken.results if result.ran_on]
     return tuple(Placement(item.check, item.device, "result", item.check, item.ran_on, "result") for item in placed)
@@ -231,7 +251,7 @@ def script_of(subject: Subject) -> str:
 
 def _environment(task: Task, job: Job) -> dict[str, str]:
     made = {**task.environment, "CUDA_VISIBLE_DEVICES": job.device.visible}
-    made.update(dict.fromkeys(("TMPDIR", "TEMP", "TMP"), _made(f"{task.folder}/{TEMPORARY}")))
+    made.update(dict.fromkeys(("TMPDIR", "TEMP", "TMP"), _ensure_folder(f"{task.folder}/{TEMPORARY}")))
     if not job.device.in_cuda_order:
         made["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # numbers as nvidia-smi and this program count them
     if job.subject.framework:
@@ -239,12 +259,12 @@ def _environment(task: Task, job: Job) -> dict[str, str]:
     return made
 
 
-def _made(folder: str) -> str:
+def _ensure_folder(folder: str) -> str:
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103 - as in _argv
     return folder
 
 
-def _hear(job: Job, line: str, heard: Heard) -> None:
+def _notify(job: Job, line: str, heard: OnStep) -> None:
     try:
         event = json.loads(line)
     except ValueError:

@@ -9,6 +9,11 @@ from typing import Any
 import pytest
 
 from envcheck.actions import (
+    APT,
+    DNF,
+    PACMAN,
+    WINGET,
+    ZYPPER,
     Action,
     ActivateEnvironment,
     AddLoaderFolder,
@@ -43,9 +48,8 @@ from envcheck.actions import (
     UnsetVariable,
     UpgradePip,
     WriteFile,
+    folder_removal,
 )
-from envcheck.actions.environments import folder_removal
-from envcheck.actions.system import APT, DNF, PACMAN, WINGET, ZYPPER
 from envcheck.model.actions import CONDA, LINUX, MACOS, UV, WINDOWS, Step
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install, install_driver

@@ -6,7 +6,7 @@ import pytest
 
 from envcheck.model import COMPATIBLE
 from envcheck.plan.images import images_for
-from envcheck.render.plan_files import render_dockerfile
+from envcheck.render.plan import render_dockerfile
 from tests.check.test_files import CUDA_112, CUDA_124, blueprints, judged, told
 from tests.plan.machines import machine, planned
 from tests.work import assert_linear

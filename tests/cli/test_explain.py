@@ -124,7 +124,7 @@ def test_a_hostile_log_does_not_reach_the_terminal(tmp_path: Path) -> None:
         (["/nowhere/train.log"], "/nowhere/train.log does not exist"),
         (["/"], "is a folder"),
         ([sys.executable], "not a log"),
-        (["--here", "--snapshot", "x.json"], "two machines"),
+        (["--here", "--snapshot", "x.json"], "one machine"),
         (["--follow", "a", "b"], "one file"),
         (["--follow", "/nowhere/train.log"], "does not exist"),
         (["--matrix", "/nowhere", "-"], "/nowhere"),
@@ -149,7 +149,7 @@ def test_with_this_machine_and_with_a_saved_one(log: Path, tmp_path: Path) -> No
     machine = tmp_path / "machine.json"
     assert envcheck("snapshot", "-o", str(machine)).returncode == 0
     done = envcheck("explain", "--snapshot", str(machine), str(log))
-    assert "judged together with the machine's facts" in done.stdout
+    assert "judged with the machine's facts" in done.stdout
 
 
 def follow(path: Path) -> subprocess.Popen[str]:
@@ -186,7 +186,7 @@ def test_following_waits_for_a_file_that_is_not_there_yet(tmp_path: Path) -> Non
     with follow(path) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stderr.readline() == f"envcheck: {path} is not there yet; waiting for it.\n"
+        assert process.stderr.readline() == f"envcheck: {path} does not exist yet; waiting for it.\n"
         path.write_text(f"{MISMATCH}\n", encoding="utf-8")
         assert process.stdout.readline() == f"The line that matters: {path}:1\n"
         process.send_signal(signal.SIGINT)

@@ -84,7 +84,7 @@ def test_here_and_a_saved_machine(log: Path, tmp_path: Path, capsys: pytest.Capt
     run(["explain", "--here", "--format", "json", str(log)])
     assert json.loads(capsys.readouterr().out)["judged"] == "log and machine"
     run(["explain", "--snapshot", str(machine), "-v", str(log)])
-    assert "judged together with the machine's facts" in capsys.readouterr().out
+    assert "judged with the machine's facts" in capsys.readouterr().out
 
 
 def growing(*blocks: str) -> Any:
@@ -97,13 +97,13 @@ def growing(*blocks: str) -> Any:
 
 def test_following_until_it_is_interrupted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     found: list[str] = []
-    real = follow._Told.tell
+    real = follow._CausePrinter.update
 
     def tell(self: Any, scanner: Any) -> None:
         real(self, scanner)
         found.append(capsys.readouterr().out)
 
-    monkeypatch.setattr(follow._Told, "tell", tell)
+    monkeypatch.setattr(follow._CausePrinter, "update", tell)
     monkeypatch.setattr(
         log_files, "follow_log", growing("epoch 1\n", "", f"{MISMATCH}\n", f"{NOISE}\n", f"{MISMATCH}\n")
     )
@@ -173,13 +173,13 @@ def test_output_that_could_not_be_watched_is_said(
     def fail(*_: object) -> None:
         raise ValueError("broken")
 
-    monkeypatch.setattr(run_module._Watched, "__call__", fail)
+    monkeypatch.setattr(run_module._OutputScanner, "__call__", fail)
     assert run(["run", *failing(MISMATCH, 9)]) == 9
-    assert "not read to the end (ValueError: broken)" in capfd.readouterr().err
+    assert "not read to its end (ValueError: broken)" in capfd.readouterr().err
 
 
 def test_a_python_that_cannot_be_inspected_is_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from envcheck.cli import inspect
+    from envcheck.cli import common as inspect
 
     asked: list[str] = []
 
@@ -192,5 +192,5 @@ def test_a_python_that_cannot_be_inspected_is_left(monkeypatch: pytest.MonkeyPat
     fake = tmp_path / "python3"
     fake.write_text("")
     monkeypatch.setattr(inspect, "live_snapshot", live_snapshot)
-    assert run_module._machine((os.fspath(fake), "train.py")) == "snapshot"  # type: ignore[comparison-overlap]
+    assert run_module._read_machine((os.fspath(fake), "train.py")) == "snapshot"  # type: ignore[comparison-overlap]
     assert asked == [os.fspath(fake), ""]

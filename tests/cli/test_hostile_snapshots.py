@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
+from envcheck.cli.common import Printing, saved_snapshot
 from envcheck.cli.exits import UserError
-from envcheck.cli.inspect import saved_snapshot
-from envcheck.cli.options import Printing
-from envcheck.cli.report import FORMATS, Style, print_report
+from envcheck.cli.report import FORMATS, ReportSubject, print_report
 from envcheck.diff.compare import compare
 from envcheck.render.diff import print_comparison, render_diff_json
-from envcheck.render.json_report import render_snapshot
+from envcheck.render.documents import render_snapshot
 from envcheck.rules import Context, Target, evaluate
 from tests.hosts.test_hosts import snapshot_of
 from tests.rules.factory_machine import matrix
@@ -76,7 +75,7 @@ def test_a_hostile_snapshot_is_shown_inert(name: str, tmp_path: Path, capsys: py
     snapshot = saved_snapshot(str(file))
     report = evaluate(Context(snapshot.facts, matrix(), Target()))
     for form in FORMATS:
-        print_report(report, snapshot, Style(Printing(form, "never", verbose=True)))
+        print_report(report, snapshot, Printing(form, "never", verbose=True), ReportSubject())
         shown = capsys.readouterr().out
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown), form
         if form == "markdown":  # in a fence nothing acts

@@ -22,4 +22,4 @@ TWO = {
 def test_two_things_to_look_at_are_a_usage_error(line: str) -> None:
     with pytest.raises(UserError) as told:
         run(line.split())
-    assert str(told.value) == f"{TWO[line]} name two things to look at: choose one of them."
+    assert str(told.value) == f"{TWO[line]} exclude each other: choose one of them."

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from envcheck.cli import inspect as progress
+from envcheck.cli import common as progress
 
 
 class Terminal:
@@ -47,8 +47,8 @@ def said(monkeypatch: pytest.MonkeyPatch, is_terminal: bool, waiting: list[str],
     TIMERS.clear()
     stderr = Terminal(is_terminal)
     monkeypatch.setattr("sys.stderr", stderr)
-    monkeypatch.setattr("envcheck.cli.inspect.threading.Timer", Timer)
-    monkeypatch.setattr("envcheck.host.process.list_running_programs", lambda: waiting)
+    monkeypatch.setattr("envcheck.cli.common.threading.Timer", Timer)
+    monkeypatch.setattr("envcheck.cli.common.running_programs", lambda: waiting)
     with progress.slow_programs():
         for timer in TIMERS:
             if is_slow and timer.runs:

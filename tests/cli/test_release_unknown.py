@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.render.json_report import render_snapshot
+from envcheck.render.documents import render_snapshot
 from tests.hosts.test_hosts import snapshot_of
 from tests.matrix.documents import changed_copy
 

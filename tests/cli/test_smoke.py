@@ -16,10 +16,9 @@ import fastjsonschema
 import pytest
 
 import envcheck as envcheck_package
-from envcheck.cli.smoke import explain_words
-from envcheck.smoke.devices import Job, Subject
+from envcheck.cli.smoke_causes import find_causes
 from envcheck.smoke.protocol import Result
-from envcheck.smoke.verdict import with_findings
+from envcheck.smoke.session import Job, Subject, with_findings
 from tests.cli.test_doctor import document, envcheck
 from tests.fakes.gpu_host import run_on_gpu_host
 from tests.fakes.machine import TWO_A100, GpuHost
@@ -79,10 +78,10 @@ def test_a_warning_of_tensorflow_2_21_is_not_taken_for_a_full_card() -> None:
     )
     job = Job(Subject("tensorflow", "2.21.0"), GPUS[0])
     failed = (Result("devices", "", "error", "TensorFlow lists 0 of 1 GPUs"),)
-    (found,) = with_findings(failed, job, log, explain_words)
+    (found,) = with_findings(failed, job, log, find_causes)
     assert found.finding not in {"gpu-memory-exhausted", "smoke-failed"}  # libraries that cannot be opened
     full = (Result("convolution", "GPU:0", "error", "m", error="InternalError: CUDNN_STATUS_NOT_INITIALIZED"),)
-    assert [item.finding for item in with_findings(full, job, log, explain_words)] == ["gpu-memory-exhausted"]
+    assert [item.finding for item in with_findings(full, job, log, find_causes)] == ["gpu-memory-exhausted"]
 
 
 def test_json_is_one_document_of_its_schema() -> None:

@@ -17,7 +17,7 @@ from envcheck.actions import (
 from envcheck.diagnosis import with_steps
 from envcheck.diagnosis.repair import _OF_A_RUN
 from envcheck.model import Finding, Remedy, Report, replace
-from envcheck.render.report_text import finding_lines
+from envcheck.render.text import finding_lines
 from envcheck.rules import register_rules
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.registry import RULES

@@ -12,7 +12,7 @@ import pytest
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.model import Snapshot, Unknown
-from envcheck.render.json_report import render_snapshot
+from envcheck.render.documents import render_snapshot
 from tests.diff.test_compare import HEALTHY, changed, known
 from tests.hosts.test_hosts import snapshot_of
 
@@ -98,7 +98,7 @@ def test_an_undetermined_comparison(files: Any, capsys: pytest.CaptureFixture[st
     lost = changed(HEALTHY, "driver", kernel_module_kind=Unknown("denied", "permission denied"))
     assert run(files(HEALTHY, lost)) == 3
     printed = capsys.readouterr().out
-    assert "could not be told" in printed
+    assert "differs is unknown" in printed
     assert "Not shown: 1 not read on one of them. -v shows them." in printed
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.actions import Action
-from envcheck.actions.shells import action_line
+from envcheck.actions import Action, action_line
 from envcheck.diagnosis import diagnose
 from envcheck.explain.judge import judge_log
 from envcheck.explain.problem import _FILLS

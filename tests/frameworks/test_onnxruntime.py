@@ -15,8 +15,8 @@ from envcheck.host.limits import Limits
 from envcheck.host.local import LocalHost
 from envcheck.model import FrameworkBuild, Known, get_value
 from envcheck.probes.python import PythonSelection, collect_python
-from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, Job, Subject
 from envcheck.smoke.runner import Task, run_job
+from envcheck.smoke.session import CPU_DEVICE, GPU, Device, Job, Subject
 from tests.known import known
 from tests.matrix.documents import document
 from tests.needs import framework_python

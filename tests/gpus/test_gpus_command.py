@@ -180,4 +180,4 @@ def test_another_file_is_not_overwritten(tmp_path: Path) -> None:
     other.write_text("a,b\n")
     done = here("--csv", str(other))
     assert (done.returncode, other.read_text()) == (2, "a,b\n")
-    assert "holds something else" in done.stderr
+    assert "is another table" in done.stderr

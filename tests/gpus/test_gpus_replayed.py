@@ -131,4 +131,4 @@ def test_a_file_that_becomes_unwritable(monkeypatch: pytest.MonkeyPatch, tmp_pat
     (tmp_path / "report.csv").mkdir()
     on(monkeypatch, machine())
     with pytest.raises(UserError, match="cannot write"):
-        table.append(gpus_watch.read_listing(gpus_watch.Asked()))
+        table.append(gpus_watch.read_listing(gpus_watch.Question()))

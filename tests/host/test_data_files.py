@@ -14,7 +14,7 @@ from envcheck.explain.signatures import load_signatures
 from envcheck.gpus.fits import load_training_memory
 from envcheck.host import data_files
 from envcheck.host.data_files import DataError, load_data
-from envcheck.install.preflight import measured_room
+from envcheck.install.preflight import measured_sizes
 from envcheck.matrix.images import load_base_images
 from envcheck.model import Citation, dataclass, list_fields
 from envcheck.model.gpu_products import GpuTable
@@ -48,7 +48,7 @@ LOADERS: list[Callable[[], object]] = [
     load_comparisons,
     conda_builds_data,
     load_signatures,
-    measured_room,
+    measured_sizes,
     plan_data,
 ]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from envcheck.host.file_changes import FileLockedError
 from envcheck.install.journal import Journal, place_of
-from envcheck.install.run import Job, install
+from envcheck.install.run import Job, execute
 from envcheck.model.actions import Step
 from tests.install.wheels import PARTS, site_packages
 from tests.patience import wait_for
@@ -79,7 +79,7 @@ def main() -> int:
         steps = unpacking(folder, Path(wheels))
     job = Job(steps, ("demo",), dict(os.environ), lambda: judging(how, folder))
     try:
-        return 0 if install(place_of(folder), job, Told()) else 4
+        return 0 if execute(place_of(folder), job, Told()) else 4
     except FileLockedError:
         return HELD
 

@@ -15,11 +15,11 @@ import pytest
 from envcheck.cli import install as install_session
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.cli.install import Asked, Planned, plan_to_run
+from envcheck.cli.install import InstallPlan, InstallRequest, plan_for_here
 from envcheck.install.journal import place_of
 from envcheck.model import replace
 from envcheck.model.plans import Plan
-from envcheck.render.plan_text import render_plan_text
+from envcheck.render.plan import render_plan_text
 from tests.install.wheels import make_wheel, site_packages, tree_hash
 from tests.typed import argv
 
@@ -28,9 +28,9 @@ ROOT = Path(__file__).parents[2]
 AS_ROOT = ["--as-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
 
 
-def planned(installer: str = "pip", folder: str = "env") -> Planned:
-    asked = Asked(("jax",), folder, "", installer, "cpu")
-    return plan_to_run(asked, place_of(folder), system=False)
+def planned(installer: str = "pip", folder: str = "env") -> InstallPlan:
+    asked = InstallRequest(("jax",), folder, "", installer, "cpu")
+    return plan_for_here(asked, place_of(folder), system=False)
 
 
 def make_wheels(folder: Path) -> str:
@@ -53,7 +53,7 @@ def test_from_nothing_to_an_environment_and_back(here: Path, capfd: pytest.Captu
     assert f"PLAN  jax on the CPU: jax=={version}" in said.out
     assert "[1/4] Create an environment" in said.err
     assert "[4/4] Judge the environment." in said.err
-    assert f"{here / 'env'} is the new environment. Back to none: envcheck install --rollback --env" in said.err
+    assert f"{here / 'env'} is the new environment. To remove it: envcheck install --rollback --env" in said.err
     assert f"To use it, in each shell: . {here / 'env/bin/activate'}" in said.err
     asked = subprocess.run(
         [here / "env/bin/python", "-c", "import jax; print(jax.VERSION)"], capture_output=True, text=True, check=True
@@ -69,7 +69,7 @@ def test_what_the_doctor_refuses_is_taken_back(
     here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     make_wheels(here)
-    monkeypatch.setattr("envcheck.cli.install._missing", lambda *_: ["jax==9"])
+    monkeypatch.setattr("envcheck.cli.install._list_missing", lambda *_: ["jax==9"])
     assert install("jax", "--env", "env", "--installer", "uv", "--yes", "-q") == 4
     said = capfd.readouterr().err
     assert "Not installed: the environment does not hold jax==9. " in said
@@ -82,20 +82,20 @@ def test_a_dry_run_prints_the_plan_that_would_run_and_touches_nothing(
 ) -> None:
     make_wheels(here)
     before = tree_hash(here)
-    made: list[Planned] = []
+    made: list[InstallPlan] = []
 
-    def once_more(*_: object, **__: object) -> Planned:
+    def once_more(*_: object, **__: object) -> InstallPlan:
         made.append(planned())
         return made[-1]
 
-    monkeypatch.setattr(install_session, "plan_to_run", once_more)
+    monkeypatch.setattr(install_session, "plan_for_here", once_more)
     assert install("jax", "--env", "env", "--dry-run") == 0
     printed = capfd.readouterr().out
     assert printed == render_plan_text(made[0].plan, run_for_you=True)
     assert tree_hash(here) == before
     ran: list[Plan] = []
 
-    def instead(found: Planned, *_: object) -> int:
+    def instead(found: InstallPlan, *_: object) -> int:
         ran.append(found.plan)
         return 0
 
@@ -123,15 +123,15 @@ def test_asked_at_a_terminal(here: Path, monkeypatch: pytest.MonkeyPatch, capfd:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["jax", "--env", "no/where/env"], "is not there: make it first"),
+        (["jax", "--env", "no/where/env"], "does not exist: create it"),
         (["jax", "--env", "file"], "is not a folder"),
-        (["jax", "--env", "full"], "no Python environment found there"),
+        (["jax", "--env", "full"], "no Python environment found"),
         (["jax @ https://example.org/x.whl"], "is not a plain requirement"),
         (["./jax.whl"], "is not a plain requirement"),
         (["jax", "--env", "-x"], "give a folder"),
-        (["jax", "--python", "3.99"], "is not here"),
-        (["jax", "--installer", "conda"], "conda is not here"),
-        ([], "give what to install"),
+        (["jax", "--python", "3.99"], "is not installed"),
+        (["jax", "--installer", "conda"], "conda, mamba and micromamba are not installed"),
+        ([], "name what to install"),
         (["jax", "--resume"], "one of them"),
     ],
 )
@@ -146,16 +146,16 @@ def test_refused_before_anything_starts(
     monkeypatch.setenv("PYENV_ROOT", str(here))
     before = tree_hash(here)
     if "3.99" in arguments:
-        monkeypatch.setattr(install_session, "plan_to_run", lambda *a, **k: without_python(planned()))
+        monkeypatch.setattr(install_session, "plan_for_here", lambda *a, **k: without_python(planned()))
     with pytest.raises(UserError, match=why):
         install(*arguments, "--yes")
     assert tree_hash(here) == before
 
 
-def without_python(found: Planned) -> Planned:
+def without_python(found: InstallPlan) -> InstallPlan:
     first, *others = found.plan.steps
     gone = replace(first, action=replace(first.action, starter=("python3.99",)))
-    changed: Planned = replace(found, plan=replace(found.plan, steps=(gone, *others)))
+    changed: InstallPlan = replace(found, plan=replace(found.plan, steps=(gone, *others)))
     return changed
 
 
@@ -181,10 +181,10 @@ def test_an_environment_without_pip_gets_it_first(here: Path) -> None:
 
 
 def test_uv_is_taken_where_it_is_here(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(install_session, "_uv", lambda _: "/opt/uv")
+    monkeypatch.setattr(install_session, "_find_uv", lambda _: "/opt/uv")
     monkeypatch.setenv("PATH", "/nowhere")
     assert argv(planned("").plan.steps[0])[:2] == ("/opt/uv", "venv")
-    monkeypatch.setattr(install_session, "_uv", lambda _: "")
+    monkeypatch.setattr(install_session, "_find_uv", lambda _: "")
     assert argv(planned("").plan.steps[0])[1:3] == ("-m", "venv")
 
 
@@ -253,9 +253,9 @@ def test_a_link_to_an_environment_is_followed_there_and_back(here: Path, capfd: 
 
 
 def test_what_was_never_installed_cannot_be_undone(here: Path) -> None:
-    with pytest.raises(UserError, match="nothing was ever installed into"):
+    with pytest.raises(UserError, match="has never installed into"):
         run(["install", "--rollback", "--env", "env", "--yes"])
-    with pytest.raises(UserError, match="envcheck has installed into none here"):
+    with pytest.raises(UserError, match="envcheck has installed into no environment in"):
         run(["install", "--resume"])
 
 
@@ -269,25 +269,29 @@ def test_smoke_decides_with_the_doctor(
 
 
 def test_the_doctor_decides(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    from envcheck.cli.install import Judged, judge
+    from envcheck.cli.install import EnvironmentCheck, judge_environment
 
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "env"], check=True)
     plan = planned().plan
-    assert "does not hold jax==" in judge(Judged(plan, here / "env", None, smoke=False, quiet=True))
+    assert "does not hold jax==" in judge_environment(
+        EnvironmentCheck(plan, here / "env", None, smoke=False, quiet=True)
+    )
     unpacked = replace(plan, releases=(), goal="gpu")  # without a framework no GPU does any good
-    assert judge(Judged(unpacked, here / "env", None, smoke=False, quiet=True)).startswith("the doctor finds it ")
+    assert judge_environment(EnvironmentCheck(unpacked, here / "env", None, smoke=False, quiet=True)).startswith(
+        "the doctor finds it "
+    )
 
 
 def test_the_environments_own_libraries_are_on_the_loaders_path_while_it_is_judged(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from envcheck.cli.install import Judged, _activated
+    from envcheck.cli.install import EnvironmentCheck, activated
 
     plan = planned().plan
     (here / "env/lib/nvidia/cudnn/lib").mkdir(parents=True)
     made = replace(plan.environments[0], library_folders=("lib/nvidia/*/lib",))
     monkeypatch.setenv("LD_LIBRARY_PATH", "/before")
-    wanted = Judged(replace(plan, environments=(made,)), here / "env", None, smoke=False, quiet=True)
-    with _activated(wanted):
+    wanted = EnvironmentCheck(replace(plan, environments=(made,)), here / "env", None, smoke=False, quiet=True)
+    with activated(wanted):
         assert os.environ["LD_LIBRARY_PATH"] == f"{here}/env/lib/nvidia/cudnn/lib:/before"
     assert os.environ["LD_LIBRARY_PATH"] == "/before"

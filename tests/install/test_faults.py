@@ -114,7 +114,7 @@ def test_power_loss_is_settled_by_resume(
     assert held_by(existing) == "1.0"
     assert tree_hash(existing) == before
     assert run(["install", "--resume", "--env", str(existing)]) == 0
-    assert "Nothing was left to do" in capfd.readouterr().out
+    assert "There is nothing to do" in capfd.readouterr().out
 
 
 def everything_below(number: int) -> list[int]:
@@ -161,7 +161,7 @@ def test_two_at_once_exclude_each_other(stock: Path, existing: Path) -> None:
     wait_for_lines(place_of(existing), 7, first)
     second = start(existing, stock / "wheels")
     assert second.wait(PATIENCE) == HELD
-    with pytest.raises(UserError, match=f"process {first.pid}.* is at work"):
+    with pytest.raises(UserError, match=f"process {first.pid}.* is running"):
         run(["install", "--resume", "--env", str(existing)])
     (existing.parent / "go").touch()
     assert "settled new" in finished(first)

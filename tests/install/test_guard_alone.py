@@ -13,8 +13,7 @@ import pytest
 
 from envcheck.host.file_changes import lock_file
 from envcheck.install import guard
-from envcheck.install.change import begin, put_in_place, settle
-from envcheck.install.journal import Journal, place_of
+from envcheck.install.journal import Journal, begin, place_of, put_in_place, settle
 
 pytestmark = pytest.mark.needs("posix")
 IDENTITY = "20260101T000000-1"

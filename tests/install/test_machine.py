@@ -12,10 +12,9 @@ import pytest
 
 from envcheck.cli.install import InstallProgress
 from envcheck.install.journal import Journal, Place, place_of
-from envcheck.install.run import Job, install
-from envcheck.install.steps import Taken, taken
+from envcheck.install.run import Job, SystemChange, execute, system_changes
 from envcheck.model.actions import SYSTEM, Step
-from envcheck.render.plan_files import render_install_json
+from envcheck.render.plan import render_install_json
 from tests.install.session import creating
 from tests.model.test_schemas import SCHEMAS
 from tests.typed import argv, command_step
@@ -37,7 +36,7 @@ def failed(tmp_path: Path, *machine: Step) -> tuple[Journal, InstallProgress]:
     broken = command_step("install", sys.executable, "-c", "raise SystemExit(3)")
     progress = InstallProgress(5)
     job = Job((*machine, creating(place.folder), broken), ("demo",), dict(os.environ), str)
-    assert not install(place, job, progress)
+    assert not execute(place, job, progress)
     return Journal(place, place.identities()[-1]), progress
 
 
@@ -49,10 +48,12 @@ def test_what_was_done_to_the_machine_is_told_where_a_later_step_fails(
     journal, progress = failed(tmp_path, touching("one", first), restart, touching("two", second))
     assert first.exists()
     assert second.exists()
-    assert [item.id for item in taken(journal)] == ["two", "lists", "one"]
-    assert taken(journal)[0] == Taken("two", argv(touching("two", second)), ("sudo", "rm", "-f", str(second)))
+    assert [item.id for item in system_changes(journal)] == ["two", "lists", "one"]
+    assert system_changes(journal)[0] == SystemChange(
+        "two", argv(touching("two", second)), ("sudo", "rm", "-f", str(second))
+    )
     told = capfd.readouterr().err
-    assert "Done to this machine, newest first" in told
+    assert "Changes to this machine, newest first" in told
     assert told.index(f"undo: sudo rm -f {second}") < told.index(f"undo: sudo rm -f {first}")
     assert "(it reads lists alone)" in told
     document = json.loads(render_install_json(progress.result, None))
@@ -64,8 +65,8 @@ def test_what_was_there_before_is_not_taken_away(tmp_path: Path, capfd: pytest.C
     there = tmp_path / "there"
     there.touch()
     journal, _ = failed(tmp_path, touching("one", there))
-    assert taken(journal) == (
-        Taken("one", argv(touching("one", there)), (), "what it brings was there before: it is left"),
+    assert system_changes(journal) == (
+        SystemChange("one", argv(touching("one", there)), (), "it was there before, so it stays"),
     )
     assert "undo:" not in capfd.readouterr().err
 
@@ -73,14 +74,14 @@ def test_what_was_there_before_is_not_taken_away(tmp_path: Path, capfd: pytest.C
 def test_a_step_of_the_machine_that_brings_nothing_fails(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     idle = command_step("idle", "true", scope=SYSTEM, check=("test", "-e", str(tmp_path / "x")), undo=("x",))
     journal, progress = failed(tmp_path, idle)
-    assert progress.result.why == "the step idle did not bring what it must: exit status 1"
-    assert [item.id for item in taken(journal)] == ["idle"]
+    assert progress.result.why == "the step idle did not have its effect: exit status 1"
+    assert [item.id for item in system_changes(journal)] == ["idle"]
     assert not journal.place.folder.exists()
     assert "Make" not in capfd.readouterr().err
 
 
 def test_an_installation_without_such_steps_tells_of_none(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     journal, progress = failed(tmp_path)
-    assert taken(journal) == ()
+    assert system_changes(journal) == ()
     assert progress.result.machine == ()
     assert "Done to this machine" not in capfd.readouterr().err

@@ -21,14 +21,14 @@ from envcheck.actions import (
     RunCommand,
     SetVariables,
     UnsetVariable,
+    shell_line,
 )
-from envcheck.actions.shells import shell_line
 from envcheck.host.prerequisites import find_connection_error
 from envcheck.install import preflight
-from envcheck.install import steps as adapt
+from envcheck.install import run as adapt
 from envcheck.install.journal import place_of
-from envcheck.install.preflight import Preflight, measured_room, objections, page_to_reach, room_for
-from envcheck.install.steps import AdaptError, Here, can_stand_for_pip, step_variables
+from envcheck.install.preflight import Preflight, disk_space_for, measured_sizes, objections, page_to_reach
+from envcheck.install.run import AdaptError, Surroundings, can_replace_pip, step_variables
 from envcheck.matrix.refresh.pip_settings import find_default_index
 from envcheck.model import Facts, Known, PythonFacts, Source, replace
 from envcheck.model.actions import SYSTEM, Step
@@ -42,14 +42,14 @@ UNMANAGED = Facts(python=PythonFacts(externally_managed=Known(value=False, sourc
 OFFLINE = {"PIP_NO_INDEX": "1", "PATH": os.environ["PATH"]}
 
 
-def adapted(plan: Plan, here: Here, *, system: bool) -> Plan:
-    return adapt.adapted(plan, here, system=system, typed=shell_line)
+def adapted(plan: Plan, here: Surroundings, *, system: bool) -> Plan:
+    return adapt.adapt_plan(plan, here, system=system, typed=shell_line)
 
 
 def jax(installer: str = "pip", python: str = "") -> Plan:
     minor = python or f"{sys.version_info[0]}.{sys.version_info[1]}"
     plan = planned("jax", on=machine(minor), expect="cpu", installer=installer, folder="env")
-    return adapted(plan, Here(python=(sys.executable,)), system=False)
+    return adapted(plan, Surroundings(python=(sys.executable,)), system=False)
 
 
 def said(folder: Path, **changed: object) -> list[str]:
@@ -64,7 +64,7 @@ def test_nothing_speaks_against_a_new_environment(tmp_path: Path) -> None:
 def test_root_must_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     (why,) = said(tmp_path / "env", as_root=False)
-    assert "this is root" in why
+    assert "you are root" in why
     assert "--as-root" in why
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert said(tmp_path / "env", as_root=False) == []
@@ -73,7 +73,7 @@ def test_root_must_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_python_of_others_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "usr"
     folder.mkdir()
-    assert "it is no environment of its own" in said(folder, facts=UNMANAGED)[0]
+    assert "it is not a virtual environment" in said(folder, facts=UNMANAGED)[0]
     assert "managed from outside (PEP 668)" in said(folder, facts=MANAGED)[0]
     (folder / "conda-meta").mkdir()
     assert said(folder, facts=UNMANAGED) == []
@@ -96,20 +96,20 @@ def test_an_environment_that_was_moved_is_refused_where_its_activation_matters(t
 def test_a_disk_with_too_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "get_free_bytes", lambda folder: 100 << (20 if folder == str(tmp_path) else 40))
     (why,) = said(tmp_path / "env")
-    assert "has room for 0.1 GiB; this needs about 0.7 GiB (wheels of this kind, packed and unpacked)." in why
+    assert "has space for 0.1 GiB; this needs about 0.7 GiB (wheels of this kind, packed and unpacked)." in why
     (tmp_path / "env" / "conda-meta").mkdir(parents=True)
     (why,) = said(tmp_path / "env", facts=UNMANAGED)
     assert "and a copy of the environment" in why
 
 
 def test_the_room_is_that_of_the_release_or_the_largest_that_was_measured() -> None:
-    rows = measured_room().rows
+    rows = measured_sizes().rows
     (measured,) = [row for row in rows if (row.framework, row.release) == ("tensorflow", "2.20.0")]
     plan = planned("tensorflow[and-cuda]==2.20.0", on=machine("3.12", "580.65.06", "8.0"))
     needed = measured.wheels_mib + measured.unpacked_mib * 1.2
-    assert room_for(plan) == int(needed) << 20
+    assert disk_space_for(plan) == int(needed) << 20
     other = replace(plan.releases[0], version="2.99.0")
-    assert room_for(replace(plan, releases=(other,))) >= room_for(plan)
+    assert disk_space_for(replace(plan, releases=(other,))) >= disk_space_for(plan)
 
 
 @pytest.mark.needs("mount-namespace")
@@ -128,10 +128,10 @@ def test_a_read_only_file_system_is_refused_and_the_environment_works_on(tmp_pat
 @pytest.mark.parametrize(
     ("step", "why"),
     [
-        (Step("create-environment", CreateEnvironment("env", python="3.99")), "Python 3.* is not here"),
+        (Step("create-environment", CreateEnvironment("env", python="3.99")), "Python 3.* is not installed"),
         (
             command_step("hook", "nosuchprogram", purpose="Write the hook."),
-            "nosuchprogram is not here: Write the hook.",
+            "nosuchprogram is not installed: Write the hook.",
         ),
     ],
 )
@@ -143,8 +143,10 @@ def test_programs_that_are_not_here(tmp_path: Path, step: Step, why: str) -> Non
 
 def test_conda_that_is_not_here(tmp_path: Path) -> None:
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="conda", folder="env")
-    told = said(tmp_path / "env", plan=adapted(plan, Here(), system=False), environment={**OFFLINE, "PATH": "/nowhere"})
-    assert told[0].startswith("conda is not here, nor mamba nor micromamba")
+    told = said(
+        tmp_path / "env", plan=adapted(plan, Surroundings(), system=False), environment={**OFFLINE, "PATH": "/nowhere"}
+    )
+    assert told[0].startswith("conda, mamba and micromamba are not installed")
 
 
 @pytest.mark.parametrize(
@@ -156,22 +158,22 @@ def test_uv_may_bring_the_python(
     monkeypatch.setattr(preflight, "find_program", lambda *_: "/opt/uv")
     monkeypatch.setattr(preflight, "has_output", lambda argv, _: found if "find" in argv else fetched)
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="uv", folder="env")
-    told = said(tmp_path / "env", plan=adapted(plan, Here(), system=False))
+    told = said(tmp_path / "env", plan=adapted(plan, Surroundings(), system=False))
     assert bool(told) is objects
-    assert not told or "uv knows none to fetch" in told[0]
+    assert not told or "uv cannot download it" in told[0]
 
 
 def test_an_interpreter_for_uv_must_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "find_program", lambda *_: "/opt/uv")
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="uv", folder="env")
-    (told,) = said(tmp_path / "env", plan=adapted(plan, Here(python=("/nowhere/python",)), system=False))
+    (told,) = said(tmp_path / "env", plan=adapted(plan, Surroundings(python=("/nowhere/python",)), system=False))
     assert "/nowhere/python does not start" in told
 
 
 def test_an_index_that_does_not_answer_is_named_without_its_secrets(tmp_path: Path) -> None:
     configured = {"PIP_INDEX_URL": "http://name:secret@127.0.0.1:9/simple", "PATH": OFFLINE["PATH"]}
     (told,) = said(tmp_path / "env", environment={**configured, "PIP_CONFIG_FILE": os.devnull})
-    assert "the package index 127.0.0.1 gives no answer (" in told
+    assert "the package index 127.0.0.1 does not answer (" in told
     assert "secret" not in told
 
 
@@ -225,10 +227,10 @@ def driver(manager: str = "apt-get", *, sudo: bool = True) -> InstallSystemPacka
 def test_steps_of_the_machine_are_run_when_asked_for_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = with_driver_step(driver())
     with pytest.raises(AdaptError, match=r"Install the driver: `sudo apt-get install -y driver`.*or add --system"):
-        adapted(plan, Here(), system=False)
-    asked = adapted(plan, Here(), system=True)
+        adapted(plan, Surroundings(), system=False)
+    asked = adapted(plan, Surroundings(), system=True)
     assert argv(asked.steps[0])[0] == "sudo"
-    in_container = adapted(plan, Here(has_sudo=False), system=True)
+    in_container = adapted(plan, Surroundings(has_sudo=False), system=True)
     assert argv(in_container.steps[0]) == (
         "env",
         "DEBIAN_FRONTEND=noninteractive",
@@ -255,13 +257,13 @@ def test_steps_of_the_machine_are_run_when_asked_for_only(tmp_path: Path, monkey
     ],
 )
 def test_steps_of_the_machine_ask_nothing(action: Action, asks_nothing: str) -> None:
-    assert " ".join(argv(adapted(with_driver_step(action), Here(), system=True).steps[0])) == asks_nothing
+    assert " ".join(argv(adapted(with_driver_step(action), Surroundings(), system=True).steps[0])) == asks_nothing
 
 
 def test_nothing_is_planned_beyond_a_restart(tmp_path: Path) -> None:
     plan = with_driver_step(driver())
     restart = Step("driver-2", Reboot(purpose="Restart."))
-    cut = adapted(replace(plan, steps=(plan.steps[0], restart, *plan.steps[1:])), Here(), system=True)
+    cut = adapted(replace(plan, steps=(plan.steps[0], restart, *plan.steps[1:])), Surroundings(), system=True)
     assert [step.id for step in cut.steps] == ["driver", "restart"]
     assert argv(cut.steps[1]) == ()
     assert "sudo would ask" in "".join(said(tmp_path / "env", plan=cut, environment={**OFFLINE, "PATH": "/nowhere"}))
@@ -269,8 +271,8 @@ def test_nothing_is_planned_beyond_a_restart(tmp_path: Path) -> None:
 
 
 def test_what_only_a_person_can_do_comes_first() -> None:
-    with pytest.raises(AdaptError, match=r"lacks something first: Install the driver\. Do that as an administrator;"):
-        adapted(with_driver_step(AskPerson("", SYSTEM)), Here(), system=True)
+    with pytest.raises(AdaptError, match=r"needs something first: Install the driver\. Do that as an administrator;"):
+        adapted(with_driver_step(AskPerson("", SYSTEM)), Surroundings(), system=True)
 
 
 @pytest.mark.parametrize(
@@ -286,18 +288,20 @@ def test_what_only_a_person_can_do_comes_first() -> None:
 )
 def test_what_a_shell_or_a_name_of_yours_is_needed_for_comes_first(action: Action, words: str) -> None:
     with pytest.raises(AdaptError, match=words):
-        adapted(with_driver_step(action), Here(), system=True)
+        adapted(with_driver_step(action), Surroundings(), system=True)
 
 
 def test_two_environments_are_two_installations() -> None:
     plan = jax()
     with pytest.raises(AdaptError, match=r"`envcheck install 'jax>=0.6'`, each with an --env of its own"):
-        adapted(replace(plan, environments=plan.environments * 2, requirements=("jax>=0.6",)), Here(), system=False)
+        adapted(
+            replace(plan, environments=plan.environments * 2, requirements=("jax>=0.6",)), Surroundings(), system=False
+        )
 
 
 def test_a_conda_environment_that_is_there_is_not_made_again() -> None:
     plan = planned("jax", on=machine("3.12"), expect="cpu", installer="conda", folder="env")
-    first = adapted(plan, Here(exists=True, programs=(("conda", "micromamba"),)), system=False).steps[0]
+    first = adapted(plan, Surroundings(exists=True, programs=(("conda", "micromamba"),)), system=False).steps[0]
     assert argv(first)[:4] == ("micromamba", "install", "-y", "-p")
     assert undo(first) == ()
 
@@ -334,7 +338,7 @@ def test_uv_is_told_what_stands_in_a_file_of_pip(tmp_path: Path) -> None:
     path.write_text("[global]\nno-index = true\nfind-links =\n  /one\n  /two\nclient-cert = /me.pem\n")
     found = step_variables(configured)
     assert (found["UV_FIND_LINKS"], found["UV_OFFLINE"], found["SSL_CLIENT_CERT"]) == ("/one,/two", "1", "/me.pem")
-    assert can_stand_for_pip(configured)
+    assert can_replace_pip(configured)
     assert page_to_reach(RequirementSet(("jax",)), configured).url == ""
     path.write_text("[global]\nindex-url = https://a.example/simple\nclient-cert = /me.pem\n")
     page = page_to_reach(RequirementSet(("jax",)), configured)
@@ -345,7 +349,7 @@ def test_uv_is_told_what_stands_in_a_file_of_pip(tmp_path: Path) -> None:
 def test_uv_does_not_stand_in_for_pip_where_nothing_can_be_told_it(tmp_path: Path) -> None:
     (tmp_path / "pip.conf").write_text("no section\n")
     configured = {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "HOME": str(tmp_path)}
-    assert not can_stand_for_pip(configured)
+    assert not can_replace_pip(configured)
     assert step_variables(configured)["PIP_CONFIG_FILE"]
 
 
@@ -370,7 +374,7 @@ def test_room_for_what_pip_fetches_where_that_is_another_disk(tmp_path: Path, mo
 
     monkeypatch.setattr(Path, "stat", stat)
     (why,) = said(tmp_path / "env", environment=elsewhere)
-    assert f"into {small}, which has room for 0.0 GiB; the wheels take about 0.1 GiB: set TMPDIR" in why
+    assert f"into {small}, which has space for 0.0 GiB; the wheels take about 0.1 GiB: set TMPDIR" in why
     assert "TMPDIR" not in "".join(said(tmp_path / "env", plan=jax("uv"), environment=elsewhere))
 
 

@@ -10,10 +10,24 @@ import pytest
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.cli.install import InstallProgress, activation_hint
+from envcheck.cli.install import InstallProgress, format_activation_hint
 from envcheck.host.file_changes import lock_file
-from envcheck.install.change import NEW, OLD, ChangeError, begin, commit, put_in_place, restore, settle, unsettled
-from envcheck.install.journal import MARKER, Journal, Place, new_identity, place_of
+from envcheck.install.journal import (
+    MARKER,
+    NEW,
+    OLD,
+    ChangeError,
+    Journal,
+    Place,
+    begin,
+    commit,
+    new_identity,
+    place_of,
+    put_in_place,
+    restore,
+    settle,
+    unsettled,
+)
 from envcheck.install.run import UnsettledError, held_place
 from tests.install.session import Told
 
@@ -83,7 +97,7 @@ def test_another_environment_in_its_place_is_left_as_it_is(place: Place) -> None
     installed(place)
     place.folder.rename(place.folder.parent / "moved")
     place.folder.mkdir()
-    with pytest.raises(UserError, match="is another environment than"):
+    with pytest.raises(UserError, match="is not the environment that"):
         run(["install", "--rollback", "--env", str(place.folder), "--yes"])
 
 
@@ -97,12 +111,12 @@ def test_what_cannot_be_put_back_is_said(
 
     monkeypatch.setattr("envcheck.cli.install.restore", fail)
     assert run(["install", "--rollback", "--env", str(place.folder), "--yes"]) == 4
-    assert f"not put back: {place.folder}: Input/output error. Once" in capfd.readouterr().err
+    assert f"not restored: {place.folder}: Input/output error. Fix that" in capfd.readouterr().err
 
 
 def test_a_held_environment_is_not_rolled_back(place: Place) -> None:
     installed(place)
-    with lock_file(str(place.lock), 0.0), pytest.raises(UserError, match="is at work in"):
+    with lock_file(str(place.lock), 0.0), pytest.raises(UserError, match="is running in"):
         run(["install", "--rollback", "--env", str(place.folder), "--yes"])
 
 
@@ -143,7 +157,7 @@ def test_an_installation_that_can_neither_be_finished_nor_undone_is_said_to_be(
     monkeypatch.setattr("envcheck.install.run.settle", refuse)
     assert run(["install", "--resume", "--env", str(place.folder), "--format", "json"]) == 4
     said = capfd.readouterr()
-    assert "could not be put back: the environment as it was is at none of these. The " in said.err
+    assert "could not be restored: the environment as it was is at none of these. The old " in said.err
     assert '"outcome": "unsettled"' in said.out
 
 
@@ -151,7 +165,7 @@ def test_an_installation_that_can_neither_be_finished_nor_undone_is_said_to_be(
     ("installer", "line"), [("pip", ". '/a b/env/bin/activate'"), ("conda", "conda activate '/a b/env'")]
 )
 def test_an_environment_with_a_hook_is_to_be_activated(installer: str, line: str) -> None:
-    assert activation_hint(installer, place_of("/a b/env")).endswith(f"zsh: {line}")
+    assert format_activation_hint(installer, place_of("/a b/env")).endswith(f"zsh: {line}")
 
 
 def test_every_line_to_paste_names_the_folder_whatever_it_is_called(
@@ -160,9 +174,12 @@ def test_every_line_to_paste_names_the_folder_whatever_it_is_called(
     place = place_of(tmp_path / "my 'own' $HOME \"env\"")
     place.state.mkdir()
     InstallProgress(1).settled(installed(place), NEW, "")
-    back = capfd.readouterr().err.splitlines()[0].partition("Back to none: ")[2]
+    back = capfd.readouterr().err.splitlines()[0].partition("To remove it: ")[2]
     assert shlex.split(back) == ["envcheck", "install", "--rollback", "--env", str(place.folder)]
-    assert shlex.split(activation_hint("pip", place).partition("zsh: ")[2]) == [".", f"{place.folder}/bin/activate"]
+    assert shlex.split(format_activation_hint("pip", place).partition("zsh: ")[2]) == [
+        ".",
+        f"{place.folder}/bin/activate",
+    ]
     journal = Journal(place, "20260101T000001-7")
     begin(journal, ("demo",))
     put_in_place(journal)
@@ -196,7 +213,7 @@ def test_a_journal_that_does_not_tell_what_was_there_is_said_to_be_broken(
     (place.folder / "kept").touch()
     for asked, code in ((["--resume"], 4), (["--resume", "--format", "json"], 4)):
         assert run(["install", *asked, "--env", str(place.folder)]) == code
-        assert f"whether {place.folder} is the old environment, the new one or half of it" in capfd.readouterr().err
+        assert f"{place.folder} may be the old environment, the new one or half of it" in capfd.readouterr().err
     with pytest.raises(UserError, match=f"then remove {place.state}"):
         run(["install", "jax", "--env", str(place.folder), "--yes"])
     with pytest.raises(UserError, match="left to undo"):
@@ -207,6 +224,6 @@ def test_a_journal_that_does_not_tell_what_was_there_is_said_to_be_broken(
 def test_an_installation_whose_first_line_is_lost_cannot_be_undone(place: Place) -> None:
     path = installed(place).place.journal(FIRST)
     path.write_text(path.read_text().replace('"existed": false', '"existed": 7'))
-    with pytest.raises(UserError, match="does not tell what was there before"):
+    with pytest.raises(UserError, match="does not record what was there before"):
         run(["install", "--rollback", "--env", str(place.folder), "--yes"])
     assert (place.folder / "new").exists()

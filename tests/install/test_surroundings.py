@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from envcheck.actions import AskPerson
-from envcheck.install.change import ChangeError
-from envcheck.install.journal import Journal, place_of
-from envcheck.install.run import Job, UnsettledError, install, words_of
+from envcheck.install.journal import ChangeError, Journal, place_of
+from envcheck.install.run import Job, UnsettledError, describe_error, execute
 from envcheck.model.actions import SYSTEM, Step
 from tests.install.session import Told, unpacking
 from tests.install.wheels import PARTS, held_by, make_environment, tree_hash
@@ -119,19 +118,19 @@ def fails(*words: str, check: tuple[str, ...] = ()) -> Step:
         (fails(), "the step fails failed: exit status 3"),
         (fails("/nowhere/program"), "the step fails failed: /nowhere/program could not be started"),
         (fails("sh", "-c", "kill -9 $$"), "the step fails failed: ended by signal 9"),
-        (fails("true", check=("false",)), "the step fails did not bring what it must: exit status 1"),
+        (fails("true", check=("false",)), "the step fails did not have its effect: exit status 1"),
     ],
 )
 def test_a_step_that_fails(environment: Path, step: Step, why: str, capfd: pytest.CaptureFixture[str]) -> None:
     before = tree_hash(environment)
-    assert not install(place_of(environment), job(step), Told())
+    assert not execute(place_of(environment), job(step), Told())
     assert why in capfd.readouterr().out
     assert tree_hash(environment) == before
 
 
 def test_what_a_step_prints_is_heard_and_logged(environment: Path, capfd: pytest.CaptureFixture[str]) -> None:
     step = command_step("say", "sh", "-c", "echo out; echo err >&2")
-    assert install(place_of(environment), job(step), Told())
+    assert execute(place_of(environment), job(step), Told())
     assert "hears out\nhears err\n" in capfd.readouterr().out
     place = place_of(environment)
     assert place.log(place.identities()[-1]).read_text() == "out\nerr\n"
@@ -140,14 +139,14 @@ def test_what_a_step_prints_is_heard_and_logged(environment: Path, capfd: pytest
 def test_steps_of_the_machine_come_before_the_environment_is_touched(environment: Path) -> None:
     step = command_step("driver", "sh", "-c", f"test ! -e {environment}/.envcheck-incomplete", scope=SYSTEM)
     after = command_step("own", "test", "-e", f"{environment}/.envcheck-incomplete")
-    assert install(place_of(environment), job(after, step), Told())
+    assert execute(place_of(environment), job(after, step), Told())
 
 
 def test_a_restart_is_left_to_a_person(environment: Path, capfd: pytest.CaptureFixture[str]) -> None:
     before = tree_hash(environment)
     first = command_step("driver", "touch", f"{environment.parent}/driver", scope=SYSTEM)
     restart = Step("restart", AskPerson("Restart the machine, then type the same command again.", SYSTEM))
-    assert not install(place_of(environment), job(first, restart), Told())
+    assert not execute(place_of(environment), job(first, restart), Told())
     assert "settled old Restart the machine, then type the same command again\n" in capfd.readouterr().out
     assert (environment.parent / "driver").exists()
     assert tree_hash(environment) == before
@@ -157,7 +156,7 @@ def test_an_empty_folder_is_an_empty_folder_again(stock: Path, tmp_path: Path) -
     folder = tmp_path / "env"
     folder.mkdir()
     steps = (command_step("create", sys.executable, "-m", "venv", "--without-pip", str(folder)), fails())
-    assert not install(place_of(folder), job(*steps), Told())
+    assert not execute(place_of(folder), job(*steps), Told())
     assert list(folder.iterdir()) == []
 
 
@@ -166,9 +165,9 @@ def test_without_an_exchange_of_folders_two_renames_do(
 ) -> None:
     before = tree_hash(environment)
     monkeypatch.setattr("envcheck.host.file_changes._exchange_atomically", lambda *_: False)
-    assert not install(place_of(environment), job(*unpacking(environment, stock / "wheels"), judged="no"), Told())
+    assert not execute(place_of(environment), job(*unpacking(environment, stock / "wheels"), judged="no"), Told())
     assert tree_hash(environment) == before
-    assert install(place_of(environment), job(*unpacking(environment, stock / "wheels")), Told())
+    assert execute(place_of(environment), job(*unpacking(environment, stock / "wheels")), Told())
     assert held_by(environment) == "2.0"
 
 
@@ -180,8 +179,8 @@ def test_a_folder_that_cannot_be_renamed_stays(
     def refuse(*_: object) -> None:
         raise OSError(16, "Device or resource busy")
 
-    monkeypatch.setattr("envcheck.install.change.swap_folders", refuse)
-    assert not install(place_of(environment), job(), Told())
+    monkeypatch.setattr("envcheck.install.journal.change_places", refuse)
+    assert not execute(place_of(environment), job(), Told())
     assert "cannot be replaced (Device or resource busy): is it a mount point, or in use?" in capfd.readouterr().out
     assert tree_hash(environment) == before
 
@@ -194,16 +193,16 @@ def test_what_cannot_be_put_back_is_left_to_the_guard(environment: Path, monkeyp
 
     monkeypatch.setattr("envcheck.install.run.settle", refuse)
     with pytest.raises(
-        UnsettledError, match=r"could not be put back: /a/file: Input/output error\. .*--resume --env /"
+        UnsettledError, match=r"could not be restored: /a/file: Input/output error\. .*--resume --env /"
     ):
-        install(place_of(environment), job(fails()), Told())
+        execute(place_of(environment), job(fails()), Told())
     assert tree_hash(environment) == before
 
 
 def test_an_environment_that_is_lost_is_said_to_be(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envcheck.install.change.get_inode", lambda _: 1)
+    monkeypatch.setattr("envcheck.install.journal.identity_of", lambda _: 1)
     monkeypatch.setattr("envcheck.install.journal.Journal.last", lambda *_: {"existed": True, "inode": 2})
-    from envcheck.install.change import restore
+    from envcheck.install.journal import restore
 
     place = place_of(environment)
     place.state.mkdir()
@@ -213,5 +212,5 @@ def test_an_environment_that_is_lost_is_said_to_be(environment: Path, monkeypatc
 
 def test_of_a_full_disk_the_copy_is_named(tmp_path: Path) -> None:
     place, copied = place_of(tmp_path / "env"), ("No space left on device", "/the/old", None, "/the/copy")
-    assert words_of(OSError(28, *copied), place) == "/the/copy: No space left on device"
-    assert words_of(OSError(13, "Permission denied", "/the/old"), place) == "/the/old: Permission denied"
+    assert describe_error(OSError(28, *copied), place) == "/the/copy: No space left on device"
+    assert describe_error(OSError(13, "Permission denied", "/the/old"), place) == "/the/old: Permission denied"

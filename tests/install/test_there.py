@@ -14,10 +14,9 @@ import pytest
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.cli.install import Judged, expanded, judge
+from envcheck.cli.install import EnvironmentCheck, expand_home, judge_environment
 from envcheck.install import preflight
-from envcheck.install.change import begin, put_in_place
-from envcheck.install.journal import Journal, place_of
+from envcheck.install.journal import Journal, begin, place_of, put_in_place
 from envcheck.model import replace
 from envcheck.plan.existing_environment import Standing
 from tests.install.test_command import document, install, make_wheels, planned
@@ -46,7 +45,7 @@ def test_what_is_there_and_well_is_not_installed_again(here: Path, capfd: pytest
     before = tree_hash(here)
     for more in ([], ["--dry-run"], ["--yes"]):
         assert install("jax", "--env", "env", *more) == 0
-        told = f"{environment} holds jax {version} already, which works: nothing was changed.\n"
+        told = f"{environment} already holds jax {version}, which works: nothing was changed.\n"
         assert capfd.readouterr().out == told
     assert install("jax", "--env", "env", "--format", "json") == 0
     assert document(capfd)["outcome"] == "unchanged"
@@ -102,7 +101,7 @@ def test_a_package_that_would_be_broken_brings_the_old_environment_back(
     before = tree_hash(environment)
     assert install("jax", "--env", "env", "--installer", "uv", "--yes", "-q") == 4
     told = capfd.readouterr().err
-    assert "Not installed: it would break what was there: mine 1.0 requires jax<0.0.2;" in told
+    assert "Not installed: it would break an installed package: mine 1.0 requires jax<0.0.2;" in told
     assert tree_hash(environment) == before
 
 
@@ -110,7 +109,7 @@ def test_a_framework_that_was_to_stay_and_is_gone_is_missed(here: Path) -> None:
     plan = replace(planned().plan, releases=())
     stays = Standing("torch", "torch", "2.13.0+cpu", "", "torch==2.13.0+cpu", ())
     assert (
-        judge(Judged(plan, bare(here / "env"), None, smoke=False, quiet=True, kept=(stays,)))
+        judge_environment(EnvironmentCheck(plan, bare(here / "env"), None, smoke=False, quiet=True, kept=(stays,)))
         == "the environment does not hold torch 2.13.0+cpu"
     )
 
@@ -127,10 +126,10 @@ def test_what_was_cut_off_is_put_right_before_anything_is_planned(
     for wheel in (here / "wheels").iterdir():  # the half that is there would do: the whole one does not hold it
         unpacked(place.folder, wheel)
     half = tree_hash(here)
-    with pytest.raises(UserError, match=r"is at work, or was cut off: then `envcheck install --resume"):
+    with pytest.raises(UserError, match=r"was interrupted: if interrupted, run `envcheck install --resume"):
         install("jax", "--env", "env", "--dry-run")
     assert run(["install", "--resume", "--env", "env", "--dry-run"]) == 0
-    assert f"The installation {FIRST} would be finished or undone." in capfd.readouterr().out
+    assert f"This would finish or undo the installation {FIRST}." in capfd.readouterr().out
     assert tree_hash(here) == half
     assert install("jax", "--env", "env", "--installer", "uv", "--yes", "-q") == 0
     told = capfd.readouterr()
@@ -142,13 +141,13 @@ def test_half_an_environment_without_a_journal_is_refused(here: Path) -> None:
     environment = bare(here / "env")
     (environment / ".envcheck-incomplete").write_text("")
     (why,) = said(environment, facts=UNMANAGED)
-    assert why.startswith(f"{environment} is half of an installation that was cut off")
+    assert why.startswith(f"{environment} is an interrupted installation")
 
 
 def test_what_belongs_to_another_user_is_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = bare(here / "env")
     monkeypatch.setattr(os, "geteuid", lambda: environment.stat().st_uid + 1)
-    (why,) = preflight._folder(place_of(environment))
+    (why,) = preflight._check_folder(place_of(environment))
     assert "belongs to another user" in why
 
 
@@ -156,7 +155,7 @@ def test_an_environment_whose_python_is_gone_is_named(here: Path) -> None:
     environment = bare(here / "env")
     for path in (environment / "bin").glob("python*"):
         path.unlink()
-    with pytest.raises(UserError, match=r"the Python of .*env does not start: what it was made from, /.*, is gone"):
+    with pytest.raises(UserError, match=r"the Python of .*env does not start: its base Python, /.*, is missing"):
         install("jax", "--env", "env", "--yes")
 
 
@@ -170,16 +169,16 @@ def test_a_folder_that_cannot_be_looked_at_is_no_fault_of_ours(here: Path, monke
 
 def test_a_home_is_put_in_where_no_shell_did(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
-    assert expanded("~/env") == "/home/somebody/env"
-    assert [expanded(name) for name in ("./env", "env//", "/")] == ["./env", "env", "/"]
-    with pytest.raises(UserError, match="whose home that is, is not known"):
-        expanded("~surely-nobody/env")
+    assert expand_home("~/env") == "/home/somebody/env"
+    assert [expand_home(name) for name in ("./env", "env//", "/")] == ["./env", "env", "/"]
+    with pytest.raises(UserError, match="that home folder is unknown"):
+        expand_home("~surely-nobody/env")
 
 
 def test_nobody_is_asked_where_standard_input_is_closed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_wheels(here)
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(UserError, match="nobody can be asked here"):
+    with pytest.raises(UserError, match="nobody can confirm"):
         install("jax", "--env", "env", "--installer", "pip")
 
 
@@ -193,12 +192,12 @@ def test_going_back_says_first_what_is_lost(
     monkeypatch.undo()
     before = tree_hash(here)
     asked = ["install", "--rollback", "--env", str(place.folder)]
-    words = f"Remove {place.folder}, which was not there before {FIRST}? Lost with that is what was changed since: new."
+    words = f"Remove {place.folder}, which did not exist before {FIRST}? This discards what was changed since: new."
     assert run([*asked, "--dry-run"]) == 0
     assert capfd.readouterr().out == f"{words} Nothing was changed: --dry-run.\n"
     assert run([*asked, "--dry-run", "--format", "json"]) == 0
     assert json.loads(capfd.readouterr().out)["outcome"] == "planned"
     assert tree_hash(here) == before
     assert run([*asked, "--yes"]) == 0
-    assert "Lost with that is what was changed since: new." in capfd.readouterr().err
+    assert "This discards what was changed since: new." in capfd.readouterr().err
     assert not place.folder.exists()

@@ -11,9 +11,8 @@ from packaging.version import Version
 
 from envcheck.matrix.refresh.pip_settings import read_pip_settings
 from envcheck.matrix.refresh.reader import Reader
-from envcheck.matrix.refresh.refresh import list_framework, refresh
+from envcheck.matrix.refresh.refresh import format_document, list_framework, refresh
 from envcheck.matrix.refresh.verify import verify
-from envcheck.matrix.refresh.write import format_document
 from tests.matrix.documents import document
 from tests.matrix.index.renewal import without
 

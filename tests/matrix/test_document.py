@@ -13,7 +13,7 @@ from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
 from envcheck.host.data_files import read_data
 from envcheck.matrix.load import iterate_rows
-from envcheck.matrix.refresh.write import format_document
+from envcheck.matrix.refresh.refresh import format_document
 from tests.matrix.documents import changed_copy, document, releases, text
 
 NO_CELLS = {"distribution", "platform", "citations", "note", "proof", "cuda_major", "soname", "tegra"}

@@ -13,7 +13,7 @@ import pytest
 from envcheck.host.data_files import read_data
 from envcheck.matrix import MatrixError, load, load_matrix
 from envcheck.matrix.load import FILES, SECTIONS, load_document
-from envcheck.matrix.refresh.write import format_document, split_document
+from envcheck.matrix.refresh.refresh import format_document, split_document
 from tests.matrix.documents import Document, changed_copy, text
 
 

@@ -15,7 +15,7 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.matrix import MatrixError, load_matrix
 from envcheck.matrix.load import load_document
-from envcheck.render.json_report import render_snapshot
+from envcheck.render.documents import render_snapshot
 from tests.hosts.test_hosts import snapshot_of
 from tests.matrix.documents import changed_copy, document, text
 from tests.matrix.index.server import Handler, LocalIndex
@@ -231,7 +231,7 @@ def test_every_matrix_command_refuses_a_url_without_hash(configured_index: Local
 def test_a_users_matrix_overrides_only_when_it_is_named(
     configured_index: LocalIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from envcheck.matrix.refresh.write import find_user_matrix
+    from envcheck.matrix.refresh.refresh import find_user_matrix
 
     path = find_user_matrix()
     path.parent.mkdir(parents=True)

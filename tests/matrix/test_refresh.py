@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from envcheck.matrix.refresh.pip_settings import ArtifactError
-from envcheck.matrix.refresh.write import format_document
+from envcheck.matrix.refresh.refresh import format_document
 from tests.matrix.documents import describe_changes, document, text
 from tests.matrix.index.renewal import FRAMEWORKS, recorded_versions, renew, spoil_all, without
 from tests.matrix.index.server import LocalIndex, serve
@@ -54,8 +54,8 @@ def test_a_current_matrix_reads_no_wheel(index: LocalIndex) -> None:
 
 
 def test_the_majors_are_read_without_curated_facts(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    from envcheck.matrix.refresh import merge
-    from envcheck.matrix.refresh.merge import Curated
+    from envcheck.matrix.refresh import refresh as merge
+    from envcheck.matrix.refresh.refresh import Curated
 
     monkeypatch.setattr(merge, "find_curated", lambda *_: Curated())
     rows = renew(index, without("tensorflow", "2.3.0", *NEWEST), "tensorflow").document
@@ -166,8 +166,8 @@ def test_one_bad_wheel_does_not_lose_its_release(index: LocalIndex) -> None:
 
 
 def test_a_wheel_that_names_no_python_is_named(index: LocalIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    from envcheck.matrix.refresh import index as wheels
     from envcheck.matrix.refresh import rows as draft
-    from envcheck.matrix.refresh import wheels
 
     monkeypatch.setattr(draft, "_admitted", lambda metadata: [])
     monkeypatch.setattr(wheels.Group, "pythons", lambda self, free_threaded=False: [])

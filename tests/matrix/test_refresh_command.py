@@ -36,7 +36,7 @@ def test_refresh_writes_a_matrix_and_lists_changes(
 def test_refresh_without_output_writes_to_the_users_data(
     configured_index: LocalIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from envcheck.matrix.refresh.write import find_user_matrix
+    from envcheck.matrix.refresh.refresh import find_user_matrix
 
     assert run(["matrix", "refresh", "--framework", "torch", "--since", "2.15"]) == 0
     assert "No release, Python or requirement changed." in capsys.readouterr().out

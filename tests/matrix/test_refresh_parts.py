@@ -15,9 +15,19 @@ from pypi_simple import ProjectPage
 from envcheck.frameworks import framework_names
 from envcheck.host.data_files import read_data
 from envcheck.matrix.refresh.deep import READ, derive_cells
-from envcheck.matrix.refresh.index import _wheel, build_request_options, describe_error, reject_downgrade, strip_url
-from envcheck.matrix.refresh.merge import extract_curated, find_curated, load_curated
+from envcheck.matrix.refresh.index import (
+    _wheel,
+    build_request_options,
+    describe_error,
+    glibc_of,
+    is_version,
+    parse_platform,
+    parse_wheel,
+    reject_downgrade,
+    strip_url,
+)
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, read_pip_settings
+from envcheck.matrix.refresh.refresh import extract_curated, find_curated, load_curated
 from envcheck.matrix.refresh.rows import sentences
 from envcheck.matrix.refresh.wheel_contents import (
     classified_pythons,
@@ -27,7 +37,6 @@ from envcheck.matrix.refresh.wheel_contents import (
     parse_constants,
     parse_requirements,
 )
-from envcheck.matrix.refresh.wheels import glibc_of, is_version, parse_platform, parse_wheel
 from tests.matrix.documents import changed_copy, describe_changes, document
 
 

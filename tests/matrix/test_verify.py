@@ -12,8 +12,7 @@ import pytest
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.matrix.refresh.merge import drop_unused_citations
-from envcheck.matrix.refresh.refresh import list_framework
+from envcheck.matrix.refresh.refresh import drop_unused_citations, list_framework
 from envcheck.matrix.refresh.verify import Verification, verify
 from tests.matrix.documents import changed_copy
 from tests.matrix.index.renewal import FRAMEWORKS, reader, recorded_versions, spoil_all

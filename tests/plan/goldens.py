@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from envcheck.cli.plan import rendered
+from envcheck.cli.plan import verdict_on
 from envcheck.model.plans import Plan
+from envcheck.render.plan import render_plan
 from tests.plan.machines import machine, planned
 
 FOLDER = Path(__file__).parent / "golden"
@@ -27,13 +28,10 @@ def golden(name: str, form: str) -> Path:
 
 def text_of(plan: Plan, form: str) -> str:
     """Render a plan as the command does."""
-    from envcheck.cli.exits import UserError
-    from envcheck.cli.plan import verdict_on
-
     try:
-        return rendered(plan, verdict_on(plan), form)
-    except UserError as error:
-        return f"refused: {error}\n"
+        return render_plan(plan, verdict_on(plan), form)
+    except ValueError as error:
+        return f"refused: --format {form}: {error}\n"
 
 
 if __name__ == "__main__":

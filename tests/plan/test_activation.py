@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.actions.activation import shells_of
-from envcheck.actions.shells import action_line, script_line
+from envcheck.actions import action_line, script_line, shells_of
 from envcheck.model.actions import Step
 from envcheck.model.plans import Environment
 from envcheck.plan.steps import activation_steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.render.plan_text import render_plan_text
+from envcheck.render.plan import render_plan_text
 from tests.plan.machines import A100, LAPTOP, machine, planned
 
 

@@ -12,7 +12,7 @@ from envcheck.model import Absent, replace
 from envcheck.model.plans import Change
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
-from envcheck.render.json_report import render_snapshot
+from envcheck.render.documents import render_snapshot
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import chosen, machine, matrix, planned
 

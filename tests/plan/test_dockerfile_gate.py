@@ -10,7 +10,7 @@ from envcheck.plan import requests as stated
 from envcheck.plan.images import Images, images_for
 from envcheck.plan.requests import in_an_image
 from envcheck.probes import collection as overrides
-from envcheck.render.plan_files import render_dockerfile
+from envcheck.render.plan import render_dockerfile
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import machine, planned
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.cli import inspect
+from envcheck.cli import common as inspect
 from envcheck.cli.group import run
 from envcheck.plan.steps import mark_existing
 from tests.hosts.test_hosts import snapshot_of

@@ -12,16 +12,20 @@ import pytest
 import yaml
 
 import envcheck
-from envcheck.actions import AskPerson, CreateEnvironment, RunCommand, Show, WriteFile
-from envcheck.actions.shells import powershell_line, script_line
+from envcheck.actions import AskPerson, CreateEnvironment, RunCommand, Show, WriteFile, powershell_line, script_line
 from envcheck.cli.group import run
 from envcheck.model import replace
 from envcheck.model.actions import SYSTEM, Step
 from envcheck.model.plans import Environment, Plan, RequirementSet
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import Description, planned_facts, read_requests
-from envcheck.render.plan_files import render_environment_file, render_plan_json, render_requirements, render_script
-from envcheck.render.plan_text import render_plan_text
+from envcheck.render.plan import (
+    render_environment_file,
+    render_plan_json,
+    render_plan_text,
+    render_requirements,
+    render_script,
+)
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.goldens import FILES, PLANS, golden, text_of
 from tests.plan.machines import A100, machine, matrix, planned

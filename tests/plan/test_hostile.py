@@ -13,7 +13,7 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.model.plans import Plan
 from envcheck.plan.requests import Description, RequestError, check_description, check_folder, read_requests
-from envcheck.render.plan_files import render_script
+from envcheck.render.plan import render_script
 from tests.plan.machines import machine, matrix, planned
 
 HOSTILE = [

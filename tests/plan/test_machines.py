@@ -13,7 +13,7 @@ from envcheck.cli.group import run
 from envcheck.model import Known
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import Description, planned_facts, read_requests
-from envcheck.render.json_report import render_snapshot
+from envcheck.render.documents import render_snapshot
 from tests.hosts.test_hosts import NAMES, snapshot_of
 from tests.plan.machines import chosen, machine, matrix, planned
 from tests.typed import argv, lasting, undo, unverified, verify

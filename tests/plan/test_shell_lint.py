@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from envcheck.actions.activation import SH, activation_hooks, conda_hooks, write_launcher
+from envcheck.actions import SH, activation_hooks, conda_hooks, write_launcher
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.matrix.load import load_document

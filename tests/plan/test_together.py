@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from packaging.version import Version
 
-from envcheck.render.plan_text import render_plan_text
+from envcheck.render.plan import render_plan_text
 from tests.plan.machines import A100, OLD_DRIVER, V100, chosen, machine, matrix, planned
 from tests.typed import argv
 

@@ -8,11 +8,11 @@ import struct
 
 import pytest
 
-from envcheck.actions.activation import EVERY_SHELL
+from envcheck.actions import EVERY_SHELL
 from envcheck.cli.plan import show
 from envcheck.model import replace
 from envcheck.plan.steps import activation_steps
-from envcheck.render.plan_text import fitted, render_plan_text
+from envcheck.render.plan import fitted, render_plan_text
 from tests.plan.goldens import PLANS
 from tests.plan.machines import machine, planned
 from tests.terminals import read_until

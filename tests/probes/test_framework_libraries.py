@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.actions.activation import launcher_path, write_launcher
+from envcheck.actions import launcher_path, write_launcher
 from envcheck.host.local import LocalHost
 from envcheck.model import Absent, FrameworkBuild, Known, LibraryLookup, get_value
 from envcheck.model.plans import Environment

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.actions import InstallCondaPackages, InstallPackages
-from envcheck.actions.environments import is_requirement
+from envcheck.actions import InstallCondaPackages, InstallPackages, is_requirement
 from envcheck.model import Absent
 from envcheck.remedies.situation import Situation
 from tests.rules.factory_python import UNREADABLE, context, facts, known

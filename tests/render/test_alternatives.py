@@ -10,12 +10,12 @@ from envcheck.actions import InstallPackages, InstallSystemPackages, LoadModule,
 from envcheck.diagnosis import with_steps
 from envcheck.model import Alternative, Finding, Remedy, Report
 from envcheck.remedies import for_system
+from envcheck.render.documents import render_json
 from envcheck.render.html import render_html
-from envcheck.render.json_report import render_json
 from envcheck.render.junit import render_report
 from envcheck.render.markdown import render_github, render_markdown
-from envcheck.render.report_text import finding_lines
 from envcheck.render.sarif import render_sarif
+from envcheck.render.text import finding_lines
 from tests.model.test_schemas import check, snapshot
 from tests.typed import argv
 

@@ -94,7 +94,7 @@ def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:
         "  and 1 further kind: -v lists them\n"
         "\n"
         "Read 1,234 lines, 2.3 MB; judged by the log alone.\n"
-        "If it was written on this machine, --here adds what can be read here.\n"
+        "If this machine wrote it, --here adds the machine's facts.\n"
         "note: b.gz: it ends early.\n"
     )
 
@@ -104,7 +104,7 @@ def test_verbose_shows_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert "four (a.log:7)" in page
     assert "framework-cpu-build (follows from toolkit-missing)" in page
     assert page.count("lib\ufffd[31m.so: cannot open") == 2
-    assert "judged together with the machine's facts" in page
+    assert "judged with the machine's facts" in page
     assert "--here" not in page
 
 

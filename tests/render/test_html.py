@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.actions import RunCommand
-from envcheck.actions.shells import shell_line
+from envcheck.actions import RunCommand, shell_line
 from envcheck.diagnosis import with_steps
 from envcheck.model import (
     SCHEMA_VERSION,
@@ -29,7 +28,7 @@ from envcheck.model import (
 )
 from envcheck.model.actions import SYSTEM
 from envcheck.render.html import render_html
-from envcheck.render.report_text import layers
+from envcheck.render.text import layers
 from envcheck.rules import Target, evaluate
 from tests.hosts.test_hosts import context_of as host_context
 from tests.hosts.test_hosts import snapshot_of

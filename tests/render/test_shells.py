@@ -22,13 +22,15 @@ from envcheck.actions import (
     StartService,
     UnsetVariable,
     WriteFile,
+    action_line,
+    quoted,
+    shell_line,
 )
-from envcheck.actions.shells import action_line, quoted, shell_line
 from envcheck.diagnosis import with_steps
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, Finding, Remedy, Report
 from envcheck.model.actions import LINUX, MACOS, WINDOWS
 from envcheck.remedies import for_system
-from envcheck.render.report_text import finding_lines, print_lines
+from envcheck.render.text import finding_lines, print_lines
 from tests.render.windows_shells import cmd_words, powershell_words
 from tests.typed import words
 

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from envcheck.actions import Action, WriteFile
-from envcheck.actions.shells import shell_line, windows_line
+from envcheck.actions import Action, WriteFile, shell_line, windows_line
 from envcheck.diagnosis import with_steps
 from envcheck.model import Alternative, Finding, Problem, Remedy, Report
 from envcheck.model.actions import Step

@@ -6,8 +6,7 @@ import io
 
 import pytest
 
-from envcheck.actions import RunCommand
-from envcheck.actions.shells import shell_line
+from envcheck.actions import RunCommand, shell_line
 from envcheck.diagnosis import with_steps
 from envcheck.model import (
     SCHEMA_VERSION,
@@ -34,7 +33,7 @@ from envcheck.model import (
 )
 from envcheck.model.actions import SYSTEM
 from envcheck.model.text import inert
-from envcheck.render.report_text import print_text
+from envcheck.render.text import print_text
 from envcheck.rules.overview import overview
 
 HERE = Source("file", "/etc/x", "line")
@@ -83,7 +82,7 @@ def test_piped_report_names_the_cause_its_evidence_and_the_command(capsys: pytes
     assert "    $ sudo apt-get install nvidia-driver-550\n" in out
     assert "undetermined: probe-failed" in out
     assert "ptxas-problem" not in out
-    assert "2 checks decided; 1 finding that follow" in out
+    assert "2 checks, 2 failed, 1 undetermined. 1 finding follows" in out
     assert "\x1b" not in out
 
 
@@ -95,7 +94,7 @@ def test_quiet_shows_the_verdict_and_its_cause_only(capsys: pytest.CaptureFixtur
     out = printed(capsys, CAUSE, CONSEQUENCE, quiet=True)
     assert out.startswith("INCOMPATIBLE")
     assert "Machine" not in out
-    assert "checks decided" not in out
+    assert "checks, " not in out
 
 
 @pytest.mark.parametrize("width", [30, 60, 200])

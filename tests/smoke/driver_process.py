@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from envcheck.smoke.protocol import Spoken, parse_events
+from envcheck.smoke.protocol import ScriptEvents, parse_events
 from tests.fakes.build import build_libraries
 from tests.patience import PATIENCE
 
@@ -24,7 +24,7 @@ def speak(
     *,
     python: str = sys.executable,
     timeout: float = PATIENCE,
-) -> tuple[Spoken, int]:
+) -> tuple[ScriptEvents, int]:
     """Run the driver's script on one GPU of two, by its UUID, or on "all"; return its words and its exit status."""
     visible, count = (",".join(UUIDS), 2) if gpu == "all" else (gpu, 1)
     about = ["--fd", "1", "--gpu", gpu, "--count", str(count), "--level", level]
@@ -43,7 +43,7 @@ def _environment(visible: str, told: Mapping[str, object]) -> dict[str, str]:
     return {**made, **{f"STANDIN_{name}": str(value) for name, value in told.items()}}
 
 
-def outcomes(spoken: Spoken) -> dict[str, str]:
+def outcomes(spoken: ScriptEvents) -> dict[str, str]:
     """Return the outcome of each check, and of each device where several are told."""
     several = len({result.device for result in spoken.results if result.check == "matmul"}) > 1
     return {f"{item.check} {item.device}".strip() if several else item.check: item.outcome for item in spoken.results}

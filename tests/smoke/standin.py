@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from envcheck.host.limits import Limits
-from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, Job, Run, Subject
-from envcheck.smoke.runner import Heard, Task, jobs_of, run_jobs
+from envcheck.smoke.runner import OnStep, Task, list_jobs, run_jobs
+from envcheck.smoke.session import CPU_DEVICE, GPU, Device, Job, Run, Subject
 from tests.fakes.standin_env import VERSION, make_standin_env
 from tests.patience import PATIENCE
 
@@ -38,7 +38,7 @@ def run(
     seconds: float = PATIENCE,
     memory: int = 1 << 30,
     heard: list[str] | None = None,
-    begins: Heard | None = None,
+    begins: OnStep | None = None,
 ) -> list[Run]:
     """Run jobs with the stand-in told to misbehave; `heard` or `begins` gets the steps."""
     environment = {**os.environ, **{f"STANDIN_{name}": value for name, value in (told or {}).items()}}
@@ -51,4 +51,4 @@ def run(
 
 def on_gpus(**told: str) -> list[Run]:
     """Run the CPU, both stand-in GPUs and both at once."""
-    return run(told, jobs_of((TORCH,), GPUS, "quick", cpu=True))
+    return run(told, list_jobs((TORCH,), GPUS, "quick", cpu=True))

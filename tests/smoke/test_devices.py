@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from envcheck.model import Gpu, Known, MigDevice, Source
-from envcheck.smoke.devices import CPU_DEVICE, DeviceChoice, DeviceError, Subject, all_together, choose_devices
-from envcheck.smoke.runner import jobs_of
+from envcheck.smoke.runner import list_jobs
+from envcheck.smoke.session import CPU_DEVICE, DeviceChoice, DeviceError, Subject, all_together, choose_devices
 
 HERE = Source("library", "composed")
 GIB = 1 << 30
@@ -104,9 +104,9 @@ def test_a_card_that_others_fill_is_noted() -> None:
 def test_jobs_are_the_cpu_each_gpu_and_all_of_them() -> None:
     devices = choose_devices(TWO, None, ()).devices
     torch, driver, jax = Subject("torch", "2.7"), Subject("driver"), Subject("jax", "0.6")
-    assert [job.device.label for job in jobs_of((torch,), devices, "quick", cpu=True)] == [
+    assert [job.device.label for job in list_jobs((torch,), devices, "quick", cpu=True)] == [
         "CPU", "GPU 0", "GPU 1", "all 2 GPUs",
     ]  # fmt: skip
-    assert CPU_DEVICE not in [job.device for job in jobs_of((driver,), devices, "quick", cpu=True)]
-    assert [job.part for job in jobs_of((jax,), devices, "full", cpu=False)] == ["", "", "", "share", "share"]
-    assert jobs_of((torch,), (), "quick", cpu=False) == ()
+    assert CPU_DEVICE not in [job.device for job in list_jobs((driver,), devices, "quick", cpu=True)]
+    assert [job.part for job in list_jobs((jax,), devices, "full", cpu=False)] == ["", "", "", "share", "share"]
+    assert list_jobs((torch,), (), "quick", cpu=False) == ()

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from envcheck.smoke.protocol import Result, Spoken
+from envcheck.smoke.protocol import Result, ScriptEvents
 from tests.patience import FOREVER
 from tests.probes.pythons import pythons
 from tests.smoke.driver_process import NAMES, UUIDS, outcomes, speak
@@ -19,7 +19,7 @@ FULL = "full"
 BENCH = "bench"
 
 
-def last(spoken: Spoken) -> Result:
+def last(spoken: ScriptEvents) -> Result:
     return spoken.results[-1]
 
 

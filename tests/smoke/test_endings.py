@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from envcheck.host.limits import LimitedRun, Limits
-from envcheck.smoke.devices import ALL, CPU_DEVICE, GPU, Device, Job, Subject, worst
 from envcheck.smoke.protocol import Result, parse_events
-from envcheck.smoke.runner import ending, last_words
-from envcheck.smoke.verdict import with_findings
+from envcheck.smoke.runner import describe_ending, last_log_lines
+from envcheck.smoke.session import ALL, CPU_DEVICE, GPU, Device, Job, Subject, with_findings, worst
 
 LIMITS = Limits(30.0, 2 << 30)
 BEGUN = parse_events('{"event": "step", "check": "matmul", "device": "GPU:0"}\n')
@@ -40,23 +39,25 @@ HELD = Device(GPU, "GPU 0", "GPU-1", 1, held="39.0 of its 40.0 GiB were in use b
 def test_an_ending_is_told_at_the_step_it_came_in(
     watched: LimitedRun, log: str, outcome: str, finding: str, words: str
 ) -> None:
-    result = ending(watched, BEGUN, log, LIMITS)
+    result = describe_ending(watched, BEGUN, log, LIMITS)
     assert result is not None
     assert (result.check, result.device, result.outcome, result.finding) == ("matmul", "GPU:0", outcome, finding)
     assert words in result.message
 
 
 def test_a_process_that_came_to_its_end_needs_no_words() -> None:
-    assert ending(LimitedRun("exited", 0), DONE, "", LIMITS) is None
-    assert ending(LimitedRun("exited", -11), DONE, "", LIMITS) is None  # all was said: it died while it was leaving
-    early = ending(LimitedRun("exited", 1), parse_events(""), "", LIMITS)
+    assert describe_ending(LimitedRun("exited", 0), DONE, "", LIMITS) is None
+    assert (
+        describe_ending(LimitedRun("exited", -11), DONE, "", LIMITS) is None
+    )  # all was said: it died while it was leaving
+    early = describe_ending(LimitedRun("exited", 1), parse_events(""), "", LIMITS)
     assert early is not None
     assert early.check == "start"
 
 
 def test_last_words_are_the_logs_own() -> None:
     log = "one\n##### envcheck step matmul GPU:0\nI placer.cc:1] a: (_Arg): /job:localhost/device:CPU:0\n\ntwo\n"
-    assert last_words(log) == "one\ntwo"
+    assert last_log_lines(log) == "one\ntwo"
 
 
 def test_a_filled_card_explains_a_gpu_without_memory() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from envcheck.model import Distribution
-from envcheck.smoke.devices import Subject, hidden_folders, installed_frameworks
 from envcheck.smoke.runner import script_of
+from envcheck.smoke.session import Subject, hidden_folders, installed_frameworks
 
 
 def dist(name: str, version: str, *modules: str) -> Distribution:

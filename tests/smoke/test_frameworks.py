@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.limits import Limits
-from envcheck.smoke.devices import CPU_DEVICE, Job, Run, Subject
-from envcheck.smoke.placement import EXECUTED, PLACER
-from envcheck.smoke.runner import Task, jobs_of, run_job, run_jobs
+from envcheck.smoke.protocol import EXECUTED, PLACER
+from envcheck.smoke.runner import Task, list_jobs, run_job, run_jobs
+from envcheck.smoke.session import CPU_DEVICE, Job, Run, Subject
 from tests.fakes.tensorflow_env import make_tensorflow_env
 from tests.needs import framework_python
 from tests.patience import PATIENCE
@@ -82,7 +82,7 @@ def tensorflow() -> Iterator[str]:
 
 def on_standin(python: str, seconds: float = PATIENCE, gpus: int = 2, **told: str) -> list[Run]:
     with tempfile.TemporaryDirectory() as folder:
-        jobs = jobs_of((FRAMEWORKS["tf215"],), GPUS[:gpus], "quick", cpu=False)
+        jobs = list_jobs((FRAMEWORKS["tf215"],), GPUS[:gpus], "quick", cpu=False)
         return list(run_jobs(task(python, folder, seconds=seconds, **told), jobs, lambda *_: None))
 
 

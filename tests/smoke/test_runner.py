@@ -13,8 +13,8 @@ import pytest
 import envcheck.smoke
 from envcheck.frameworks import framework_names
 from envcheck.host.limits import Limits
-from envcheck.smoke.devices import CPU_DEVICE, DRIVER, Device, Job, Run, Subject
-from envcheck.smoke.runner import Task, run_job, script_of, usual_limits
+from envcheck.smoke.runner import Task, default_limits, run_job, script_of
+from envcheck.smoke.session import CPU_DEVICE, DRIVER, Device, Job, Run, Subject
 from tests.fakes.build import build_libraries
 from tests.fakes.standin_env import make_standin_env
 from tests.needs import find_python
@@ -196,15 +196,15 @@ def test_jax_always_has_the_cpu(device: Device, given: str, platforms: str) -> N
 @pytest.mark.needs("python-3.6")
 def test_the_harness_runs_on_python_3_6(tmp_path: Path) -> None:
     made = make_standin_env(tmp_path / "env", find_python("3.6"))
-    task = Task(str(made), "quick", str(tmp_path), dict(os.environ), usual_limits("quick"))
+    task = Task(str(made), "quick", str(tmp_path), dict(os.environ), default_limits("quick"))
     found = run_job(task, ON_CPU[0], lambda *_: None)
     assert found.outcome == "passed", found.bad
 
 
 def test_limits_leave_the_machine_some_memory() -> None:
-    limits = usual_limits("quick")
+    limits = default_limits("quick")
     assert limits.seconds == 180.0
     assert limits.memory
     assert limits.memory > 1 << 28
-    assert usual_limits("full", 7.0, 5).seconds == 7.0
-    assert usual_limits("full", 7.0, 5).memory == 5
+    assert default_limits("full", 7.0, 5).seconds == 7.0
+    assert default_limits("full", 7.0, 5).memory == 5

@@ -8,8 +8,8 @@ import pytest
 
 from envcheck.host.limits import Limits
 from envcheck.smoke import runner
-from envcheck.smoke.devices import Job, Run, Subject
-from envcheck.smoke.runner import Task, jobs_of
+from envcheck.smoke.runner import Task, list_jobs
+from envcheck.smoke.session import Job, Run, Subject
 from tests.smoke.standin import GPUS, TORCH, on_gpus
 
 pytestmark = pytest.mark.needs("linux")
@@ -37,7 +37,7 @@ def test_no_two_processes_share_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         return Run(job, "passed", ())
 
     monkeypatch.setattr(runner, "run_job", compute)
-    jobs = jobs_of((Subject("tensorflow", "2.15"), TORCH, Subject("jax")), GPUS, "full", cpu=True)
+    jobs = list_jobs((Subject("tensorflow", "2.15"), TORCH, Subject("jax")), GPUS, "full", cpu=True)
     task = Task("python", "full", "/tmp", {}, Limits(1.0))
     assert [run.job for run in runner.run_jobs(task, jobs, lambda *_: None)] == list(jobs)
     assert max(together) > 1

@@ -11,15 +11,27 @@ import fastjsonschema
 import pytest
 
 import envcheck
-from envcheck.cli.smoke import with_findings
+from envcheck.cli.smoke_causes import with_findings
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Problem
 from envcheck.render.junit import render_smoke_junit
 from envcheck.render.smoke import placement_lines, print_smoke, render_smoke_json
 from envcheck.rules import catalogue
-from envcheck.smoke.devices import CPU_DEVICE, GPU, Device, Job, LeftOut, Run, Session, Subject, worst
-from envcheck.smoke.placement import Placement
-from envcheck.smoke.protocol import BAD_OUTCOMES, Listing, Measure, Result
-from envcheck.smoke.verdict import findings_of, headline_of, proven_gpus, verdict_of
+from envcheck.smoke.protocol import BAD_OUTCOMES, Listing, Measure, Placement, Result
+from envcheck.smoke.session import (
+    CPU_DEVICE,
+    GPU,
+    Device,
+    Job,
+    LeftOut,
+    Run,
+    Session,
+    Subject,
+    findings_of,
+    headline_of,
+    proven_gpus,
+    verdict_of,
+    worst,
+)
 
 SCHEMA = Path(envcheck.__file__).parent / "schemas" / "smoke.schema.json"
 TORCH = Subject("torch", "2.7.0")
@@ -49,8 +61,8 @@ def session(*runs: Run, **about: Any) -> Session:
 @pytest.mark.parametrize(
     ("found", "verdict", "said"),
     [
-        (session(ON_CPU, ON_GPU), COMPATIBLE, "Computed right on GPU 0."),
-        (session(ON_CPU), COMPATIBLE, "No GPU was tested: there is none here."),
+        (session(ON_CPU, ON_GPU), COMPATIBLE, "Computed correctly on GPU 0."),
+        (session(ON_CPU), COMPATIBLE, "No GPU was tested: this machine has none."),
         (session(ON_CPU, expect="cpu"), COMPATIBLE, "only the CPU was asked for"),
         (session(ON_CPU, expect="gpu"), INCOMPATIBLE, "A GPU was expected."),
         (session(ON_CPU, expect="gpu", gpus_unread="NVML hangs"), UNDETERMINED, "NVML hangs"),

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from envcheck.host.file_changes import write_atomically
 from envcheck.matrix.refresh.deep import EDITION, DeepReader
-from envcheck.matrix.refresh.index import CONNECTIONS, open_session, read_page
+from envcheck.matrix.refresh.index import CONNECTIONS, Group, Wheel, open_session, read_page
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, UnusableWheelError
 from envcheck.matrix.refresh.wheel_contents import Contents, parse_contents, read_wheel
-from envcheck.matrix.refresh.wheels import Group, Wheel
 
 CACHE_EDITION = "1"  # part of the folder's name: another edition reads other members
 

@@ -1,24 +1,221 @@
-"""Refresh a matrix document from the index, and from the binaries of its wheels."""
+"""Add what the published wheels say to the matrix, list the changes and write the result."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import repeat
+from pathlib import Path
 from typing import Any
 
 from packaging.version import Version
 
+from envcheck.frameworks import all_frameworks, framework_names
 from envcheck.frameworks import framework as known_framework
-from envcheck.frameworks import framework_names
-from envcheck.matrix.refresh.deep import DeepReader, apply_binaries
-from envcheck.matrix.refresh.merge import Document, drop_unused_citations, find_source, is_up_to_date, merge_release
+from envcheck.host.data_files import load_data
+from envcheck.host.file_changes import write_output
+from envcheck.matrix.load import FILES, SECTIONS, check_document, iterate_rows
+from envcheck.matrix.refresh.deep import DeepReader, apply_binaries, load_known_binaries
+from envcheck.matrix.refresh.index import Group, Wheel, group_wheels
 from envcheck.matrix.refresh.pip_settings import ArtifactError
 from envcheck.matrix.refresh.reader import Reader, Reading, drop_unusable, read_usable
-from envcheck.matrix.refresh.rows import Row, draft_release
+from envcheck.matrix.refresh.rows import Draft, Row, draft_release, is_remark, sentences
 from envcheck.matrix.refresh.wheel_contents import Contents
-from envcheck.matrix.refresh.wheels import Group, Wheel, group_wheels
+from envcheck.model import dataclass, field
+
+Document = dict[str, Any]  # a matrix document as JSON: rows are compared and changed cell by cell
+
+NO_CELLS = frozenset({"distribution", "platform", "citations", "note", "proof"})
+_BINARIES_SUFFIX = "-binaries"  # ends the citation of a wheel that is cited for its binaries alone
+
+
+@dataclass(frozen=True)
+class Source:
+    """The distributions that a framework or companion is published as, and the first release that the matrix holds."""
+
+    distributions: tuple[str, ...]
+    first: str
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A curated statement about releases of a distribution on a platform."""
+
+    framework: str
+    distribution: str
+    platform: str
+    versions: tuple[str, ...]
+    cells: Mapping[str, Any] = field(default_factory=dict)
+    proof: Mapping[str, str] = field(default_factory=dict)
+    sentences: tuple[str, ...] = ()
+    citations: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CuratedReleases:
+    """The content of data/curated_releases.json."""
+
+    sources: Mapping[str, Source]  # by companion
+    citations: Mapping[str, Mapping[str, str]]  # documents that the statements rest on
+    statements: tuple[Statement, ...]
+
+
+def load_curated() -> CuratedReleases:
+    """Return data/curated_releases.json."""
+    return load_data("curated_releases", CuratedReleases)
+
+
+def find_source(name: str) -> Source:
+    """Return where the index has a framework or companion."""
+    if name in framework_names():
+        known = known_framework(name)
+        return Source(known.published, known.first_release)
+    return load_curated().sources[name]
+
+
+@dataclass(frozen=True)
+class Curated:
+    """The part of a row that no refresh can read."""
+
+    cells: Mapping[str, Any] = field(default_factory=dict)
+    proof: Mapping[str, str] = field(default_factory=dict)  # of those cells: documented, tier2
+    sentences: tuple[str, ...] = ()
+    citations: tuple[str, ...] = ()  # ids of documents
+    members: tuple[str, ...] = ()  # what of the wheel's binaries was read
+    wheel: Mapping[str, str] = field(default_factory=dict)  # citation of the wheel that has these members
+
+
+def find_curated(framework: str, distribution: str, platform: str, version: str) -> Curated:
+    """Return what the curated file states about a row; an empty part if it states nothing."""
+    for item in load_curated().statements:
+        key = (item.framework, item.distribution, item.platform)
+        if key == (framework, distribution, platform) and version in item.versions:
+            return Curated(item.cells, item.proof, item.sentences, item.citations, item.members)
+    return Curated()
+
+
+def extract_curated(row: Row, citations: Mapping[str, Any]) -> Curated:
+    """Extract the part of a row that is not tier 1: cells, sentences, documents and binaries."""
+    proof = {cell: get_tier(row, cell) for cell in row if cell not in NO_CELLS}
+    cells = {cell: row[cell] for cell, tier in proof.items() if tier != "tier1"}
+    first, *others = row["citations"]
+    members = [name for name in citations[first]["locator"].split(", ") if not re.fullmatch(_tier1_members(), name)]
+    return Curated(
+        cells,
+        {cell: proof[cell] for cell in cells},
+        tuple(item for item in sentences(row.get("note", "")) if not is_remark(item)),
+        tuple(name for name in others if "sha256" not in citations[name] or name.endswith(_BINARIES_SUFFIX)),
+        tuple(members),
+        citations[first],
+    )
+
+
+@lru_cache(maxsize=1)
+def _tier1_members() -> str:
+    """Return the pattern of the members that a citation names if no binary of the wheel was read."""
+    return "|".join(["METADATA.*", *(each.cited_texts or each.wheel_texts for each in all_frameworks())])
+
+
+def get_tier(row: Row, cell: str) -> str:
+    """Return how a cell is known: "*" stands for the cells that a row's proof does not name."""
+    proof: Mapping[str, str] = row["proof"]
+    return proof.get(cell, proof.get("*", "documented"))
+
+
+def merge_release(document: Document, framework: str, drafts: Iterable[Draft], today: str) -> None:
+    """Put the rows of one release into a document; rows that it holds keep their curated part."""
+    for draft in drafts:
+        rows = document["releases"].setdefault(framework, {}).setdefault(draft.group.version, [])
+        old = next((row for row in rows if (row["distribution"], row["platform"]) == draft.key), None)
+        if old is None:
+            curated = find_curated(framework, *draft.key, draft.group.version)
+        else:
+            curated = extract_curated(old, document["citations"])
+            rows.remove(old)
+        row = build_row(draft, curated)
+        rows.append(row)
+        document["citations"].update(_build_citations(draft, curated, today))
+        if draft.wheel.sha256 in load_known_binaries():
+            apply_binaries(framework, row, load_known_binaries()[draft.wheel.sha256], document["citations"])
+
+
+def build_row(draft: Draft, curated: Curated) -> Row:
+    """Build a row: curated cells replace those of tier 1, and the remarks that they answer are dropped."""
+    cells = {cell: value for cell, value in curated.cells.items() if not _is_inferred(draft, curated, cell)}
+    proof = {**draft.proof, **{cell: curated.proof[cell] for cell in cells}}
+    remarks = [
+        item.text
+        for item in draft.remarks
+        if item.cell not in cells or not (item.gap or proof.get(item.cell) == "tier2")
+    ]
+    distribution, platform = draft.key
+    citations = [draft.citation_id, *draft.also, *curated.citations, *_cite_older_wheel(draft, curated)]
+    row: Row = {
+        "distribution": distribution,
+        "platform": platform,
+        **draft.cells,
+        **cells,
+        "citations": list(dict.fromkeys(citations)),
+        "proof": {"*": "tier1", **proof},
+    }
+    note = " ".join(dict.fromkeys([*remarks, *curated.sentences]))
+    return {**row, "note": note} if note else row
+
+
+def _is_inferred(draft: Draft, curated: Curated, cell: str) -> bool:
+    """Tell whether a curated cell is the one that the draft infers itself."""
+    return cell in draft.proof and (draft.cells[cell], draft.proof[cell]) == (curated.cells[cell], curated.proof[cell])
+
+
+def _build_citations(draft: Draft, curated: Curated, today: str) -> Document:
+    older = _cite_older_wheel(draft, curated)
+    members = [*draft.members, *(() if older else curated.members)]
+    wheel = {
+        "url_or_artifact": draft.wheel.filename,
+        "locator": ", ".join(dict.fromkeys(members)),
+        "checked": today,
+        "sha256": draft.wheel.sha256,
+    }
+    kept = {name: {**curated.wheel, "locator": ", ".join(curated.members)} for name in older}
+    documents = load_curated().citations
+    return {
+        **{name: dict(documents[name]) for name in curated.citations if name in documents},
+        **kept,
+        draft.citation_id: wheel,
+    }
+
+
+def _cite_older_wheel(draft: Draft, curated: Curated) -> list[str]:
+    """Name the citation of the wheel whose binaries were read, if the row rests on another wheel now."""
+    moved = curated.members and curated.wheel and curated.wheel["sha256"] != draft.wheel.sha256
+    return [draft.citation_id + _BINARIES_SUFFIX] if moved else []
+
+
+def drop_unused_citations(document: Document) -> None:
+    """Drop the citations that no row cites."""
+    cited = {name for row in iterate_rows(document) for name in row["citations"]}
+    document["citations"] = {name: body for name, body in document["citations"].items() if name in cited}
+
+
+def is_up_to_date(rows: Iterable[Row], citations: Mapping[str, Any], groups: Iterable[Group]) -> bool:
+    """Tell whether rows state all that the index lists of a release: wheels, Pythons, tags, yanked wheels."""
+    known = {(row["distribution"], row["platform"]): row for row in rows}
+    return all(_is_current(known.get((group.distribution, group.platform)), citations, group) for group in groups)
+
+
+def _is_current(row: Row | None, citations: Mapping[str, Any], group: Group) -> bool:
+    if row is None or citations[row["citations"][0]].get("sha256") != group.representative.sha256:
+        return False
+    pythons, free_threaded = group.pythons(), group.pythons(free_threaded=True)
+    is_listed = pythons in ([], row["pythons"]) and free_threaded == row.get("free_threaded", [])
+    yanked = group.yanked == len(group.wheels) if group.yanked else None
+    remark = f"Yanked wheels: {group.yanked} of {len(group.wheels)}." if group.yanked else ""
+    return is_listed and group.tags == row["tags"] and row.get("yanked") == yanked and remark in row.get("note", "")
+
 
 Progress = Callable[[int, int], None]  # wheels done, wheels in all
 Key = tuple[str, str, str, str]  # framework, version, distribution, platform
@@ -193,3 +390,203 @@ def iterate_releases(document: Document, framework: str = "") -> Iterator[tuple[
 
 def _get_wheel_hash(row: Row, citations: Mapping[str, Any]) -> str:
     return str(citations[row["citations"][0]].get("sha256", ""))
+
+
+ADDED, REMOVED, CHANGED = "added", "removed", "changed"
+_NO_CELLS = {"distribution", "platform", "citations"}
+_SUMMARY = ("pythons", "cuda", "cudnn", "glibc", "compute_capabilities", "stub_for")  # cells shown of a new row
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row that was added or removed, or whose cells changed."""
+
+    kind: str
+    framework: str
+    distribution: str
+    version: str
+    platform: str
+    artifact: str  # file name of the wheel it was read from
+    cells: dict[str, dict[str, Any]]  # cell -> {"old": ..., "new": ...}; null where the row has no such cell
+
+    @property
+    def label(self) -> str:
+        """Name the row: torch 2.6.0 on linux_x86_64."""
+        return f"{self.distribution} {self.version} on {self.platform}"
+
+
+def list_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """List the rows that differ, by framework and version; `checked` and hashes aside."""
+    return [change for framework in new["releases"] for change in _compare_framework(framework, old, new)]
+
+
+def format_change(change: Change) -> list[str]:
+    """Format a change: "+ torch 2.6.0 on linux_x86_64: pythons 3.9 3.10", or one line for each changed cell."""
+    if change.kind == ADDED:
+        cells = {cell: change.cells[cell]["new"] for cell in _SUMMARY if cell in change.cells}
+        return [f"+ {change.label}: " + ", ".join(f"{cell} {_format(value)}" for cell, value in cells.items() if value)]
+    if change.kind == REMOVED:
+        return [f"- {change.label}"]
+    lines = (line for cell, both in change.cells.items() for line in _format_cell(cell, both["old"], both["new"]))
+    return [f"  {change.label}: {line}" for line in lines]
+
+
+def _format_cell(cell: str, old: Any, new: Any) -> Iterator[str]:
+    """Format how a cell changed; of the proof, only the entries that changed."""
+    if cell != "proof":
+        yield f"{cell} {_format(old)} -> {_format(new)}"
+        return
+    before, after = old or {}, new or {}
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            yield f"proof of {name} {_format(before.get(name))} -> {_format(after.get(name))}"
+
+
+def _format(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "none"
+    if isinstance(value, dict) and "read" in value:  # the cell binaries
+        return f"{len(value['read'])} of {value['binaries']} in {value['wheel']}"
+    if isinstance(value, dict):
+        return " ".join(f"{name}{item}" for name, item in value.items()) or "none"
+    return "none" if value is None else str(value)
+
+
+def _compare_framework(framework: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    before, after = (edition["releases"].get(framework, {}) for edition in (old, new))
+    for version in sorted({*before, *after}, key=Version):
+        known, found = _map_rows(before.get(version, ())), _map_rows(after.get(version, ()))
+        for key in sorted({*known, *found}):
+            row, renewed = known.get(key, {}), found.get(key, {})
+            kind = ADDED if not row else CHANGED if renewed else REMOVED
+            cells = _compare_cells(row, renewed)
+            if cells:
+                artifact = _get_artifact(new, renewed) if renewed else _get_artifact(old, row)
+                yield Change(kind, framework, key[0], version, key[1], artifact, cells)
+
+
+def _map_rows(rows: Any) -> dict[tuple[str, str], Mapping[str, Any]]:
+    return {(row["distribution"], row["platform"]): row for row in rows}
+
+
+def _get_artifact(edition: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    return str(edition["citations"][row["citations"][0]]["url_or_artifact"])
+
+
+def _compare_cells(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        cell: {"old": old.get(cell), "new": new.get(cell)}
+        for cell in sorted({*old, *new} - _NO_CELLS)
+        if old.get(cell) != new.get(cell)
+    }
+
+
+def find_user_matrix() -> Path:
+    """Return the file for a refreshed matrix if the user names none."""
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("envcheck", appauthor=False)) / "compat_matrix.json"
+
+
+def save_document(document: dict[str, Any], path: Path) -> None:
+    """Check a document, then write it to a file, or as the files of data/matrix to a folder that exists.
+
+    Raises MatrixError for a document that cannot be loaded, ArtifactError for a path that cannot be written.
+    """
+    check_document(document, str(path))
+    parts = split_document(document) if path.is_dir() else ()
+    files = {path / f"{name}.json": part for name, part in parts} or {path: document}
+    try:
+        for file, part in files.items():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_output(file, format_document(part))
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def split_document(document: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Split a document into the files of data/matrix, each with the citations of its rows."""
+    releases: dict[str, Any] = {name: {} for section in ("frameworks", "companions") for name in document[section]}
+    parts = [(file, {name: document[name] for name in sections}) for file, sections in FILES.items()]
+    parts += [
+        (f"releases/{framework}", {"releases": {framework: versions}})
+        for framework, versions in {**releases, **document["releases"]}.items()
+    ]
+    for file, part in parts:
+        cited = {name for row in iterate_rows(part) for name in row["citations"]}
+        yield file, {**part, "citations": {name: document["citations"][name] for name in cited}}
+
+
+def format_document(document: Mapping[str, Any]) -> str:
+    """Format a document, or a part of one, in canonical form: sections in order, one row a line, cells sorted."""
+    sections = (
+        f" {json.dumps(name)}: {_format_value(_SORT.get(name, _keep)(document[name]), depth, ' ')}"
+        for name, depth in SECTIONS.items()
+        if name in document
+    )
+    return "{\n" + ",\n".join(sections) + "\n}\n"
+
+
+def _format_value(value: Any, depth: int, indent: str) -> str:
+    """Format a value: tables down to `depth` with one item a line, deeper values on one line."""
+    if depth == 0 or not value:
+        return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    inner = indent + " "
+    body = ",\n".join(inner + key + _format_value(item, depth - 1, inner) for key, item in _pair_items(value))
+    return f"{opening}\n{body}\n{indent}{closing}"
+
+
+def _pair_items(table: Any) -> Iterator[tuple[str, Any]]:
+    """Pair each item with its formatted key; the items of a list have none."""
+    if isinstance(table, dict):
+        return ((json.dumps(key) + ": ", item) for key, item in table.items())
+    return zip(repeat(""), table)
+
+
+def _keep(section: Any) -> Any:
+    return section
+
+
+def _sort_by_name(table: dict[str, Any]) -> dict[str, Any]:
+    return dict(sorted(table.items()))
+
+
+def _sort_by_version(table: dict[str, Any]) -> dict[str, Any]:
+    return dict(sorted(table.items(), key=lambda item: Version(item[0])))
+
+
+def _sort_releases(releases: dict[str, Any]) -> dict[str, Any]:
+    return {
+        framework: {
+            version: sorted(rows, key=lambda row: (row["distribution"], row["platform"]))
+            for version, rows in _sort_by_version(versions).items()
+        }
+        for framework, versions in sorted(releases.items())
+    }
+
+
+def _sort_builds(lines: dict[str, Any]) -> dict[str, Any]:
+    builds = _sort_by_version(lines).items()
+    return {line: sorted(rows, key=lambda row: int(row["cuda_major"])) for line, rows in builds}
+
+
+def _sort_conda(packages: dict[str, Any]) -> dict[str, Any]:
+    return {
+        package: sorted(rows, key=lambda row: (row["channel"], row["versions"], row["build"] or ""))
+        for package, rows in sorted(packages.items())
+    }
+
+
+_SORT: dict[str, Callable[[Any], Any]] = {
+    "citations": _sort_by_name,
+    "releases": _sort_releases,
+    "removed": _sort_by_name,
+    "toolkits": _sort_by_version,
+    "drivers": _sort_by_version,
+    "cudnn": _sort_builds,
+    "tensorrt": _sort_builds,
+    "conda": _sort_conda,
+    "architectures": _sort_by_version,
+    "problems": lambda rows: sorted(rows, key=lambda row: str(row["id"])),
+}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck.frameworks import Framework, all_frameworks, framework, framework_names
 from envcheck.frameworks.base import Need, RowDraft
+from envcheck.matrix.refresh.index import Group, Wheel, glibc_of
 from envcheck.matrix.refresh.pip_settings import ArtifactError
 from envcheck.matrix.refresh.wheel_contents import (
     Contents,
@@ -23,7 +24,6 @@ from envcheck.matrix.refresh.wheel_contents import (
     parse_field,
     parse_requirements,
 )
-from envcheck.matrix.refresh.wheels import Group, Wheel, glibc_of
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -10,12 +10,22 @@ from typing import Any
 from envcheck import __version__
 from envcheck.frameworks import framework, framework_names
 from envcheck.matrix.refresh.deep import Binaries, DeepReader, derive_cells
-from envcheck.matrix.refresh.merge import NO_CELLS, Document, build_row, extract_curated, get_tier
+from envcheck.matrix.refresh.index import Group
 from envcheck.matrix.refresh.pip_settings import ArtifactError
 from envcheck.matrix.refresh.reader import Reader, Reading, drop_unusable, read_usable
-from envcheck.matrix.refresh.refresh import Key, Listing, Progress, group_by_version, iterate_releases
+from envcheck.matrix.refresh.refresh import (
+    NO_CELLS,
+    Document,
+    Key,
+    Listing,
+    Progress,
+    build_row,
+    extract_curated,
+    get_tier,
+    group_by_version,
+    iterate_releases,
+)
 from envcheck.matrix.refresh.rows import Draft, Row, draft_release
-from envcheck.matrix.refresh.wheels import Group
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
 
 # Releases without a row that a sample reads: wheels that no installer takes need no row, so some are expected.

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from envcheck.frameworks import framework as known_framework
 from envcheck.frameworks import framework_names
 from envcheck.matrix.refresh.index import (
+    Wheel,
     build_request_options,
     describe_error,
     read_limited,
@@ -25,7 +26,6 @@ from envcheck.matrix.refresh.index import (
     strip_url,
 )
 from envcheck.matrix.refresh.pip_settings import ArtifactError, IndexSettings, UnusableWheelError
-from envcheck.matrix.refresh.wheels import Wheel
 from envcheck.model import numbers
 
 if TYPE_CHECKING:

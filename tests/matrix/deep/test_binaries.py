@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.matrix.refresh.binaries import (
+from envcheck.matrix.refresh.deep import (
     DLL,
     SHARED,
     BinaryError,
@@ -165,7 +165,7 @@ def test_a_section_without_bytes_in_the_file(tmp_path: Path) -> None:
 
 
 def test_more_than_any_real_library_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from envcheck.matrix.refresh import binaries as elf
+    from envcheck.matrix.refresh import deep as elf
 
     for name, said in (("_TAGS", "dynamic section"), ("_VERSIONS", "symbol versions"), ("_COMMENT", ".comment")):
         with monkeypatch.context() as patch:

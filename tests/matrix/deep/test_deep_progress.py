@@ -15,7 +15,7 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.cli.matrix_refresh import progress_bar
-from envcheck.matrix.refresh.write import format_document
+from envcheck.matrix.refresh.refresh import format_document
 from tests.matrix.deep.deep_index import FILE, SAMPLE, SHA256, SOLVER, WHEEL, fill, row_of, unread
 from tests.matrix.index.server import Handler, LocalIndex
 from tests.patience import PATIENCE, wait_for

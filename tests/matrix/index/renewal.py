@@ -7,10 +7,9 @@ from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from envcheck.matrix.refresh.merge import drop_unused_citations, find_source
 from envcheck.matrix.refresh.pip_settings import IndexSettings
 from envcheck.matrix.refresh.reader import Cache, Reader
-from envcheck.matrix.refresh.refresh import RefreshResult, list_framework, refresh
+from envcheck.matrix.refresh.refresh import RefreshResult, drop_unused_citations, find_source, list_framework, refresh
 from tests.matrix.documents import changed_copy, document
 from tests.matrix.index.server import LocalIndex, recorded
 from tests.patience import PATIENCE

@@ -12,9 +12,9 @@ ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 ARG ENVCHECK=envcheck-gpu
 RUN ["/opt/conda/bin/python", "-m", "venv", "/home/app/.envcheck"]
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["sh", "-c", "exec \"$0\" -m pip install \"$ENVCHECK\"", "/home/app/.envcheck/bin/python"]
-# The image is not built where it does not hold what [tool.envcheck] of the project requires.
+# The build fails if the image lacks what the project's [tool.envcheck] table requires.
 COPY --chown=app pyproject.toml ./
-# The machine it is planned for: a build sees neither its driver nor its GPUs.
+# The machine that this is planned for: a build sees neither its driver nor its GPUs.
 ARG ENVCHECK_DRIVER_RELEASE=550.54.14
 ARG ENVCHECK_CUDA_DRIVER_VERSION=12.4
 ARG ENVCHECK_COMPUTE_CAPABILITIES=8.9

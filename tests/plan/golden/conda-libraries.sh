@@ -1,6 +1,6 @@
 #!/bin/sh
 set -eu
-trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and what follows it was not done." >&2' EXIT
+trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and the steps after it did not run." >&2' EXIT
 # tensorflow-gpu==1.15.* on the GPU: tensorflow-gpu==1.15.5
 
 # Create a conda environment with Python 3.7 and the CUDA libraries.

@@ -1,6 +1,6 @@
 #!/bin/sh
 set -eu
-trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and what follows it was not done." >&2' EXIT
+trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and the steps after it did not run." >&2' EXIT
 # torch==2.7.1+cu118 on the GPU: torch==2.7.1+cu118
 
 # Create an environment with Python 3.11.

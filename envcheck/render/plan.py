@@ -1,4 +1,4 @@
-"""Render a plan as a script, Dockerfile, requirements file, conda environment file or JSON."""
+"""Render a plan as text, script, Dockerfile, requirements file, conda environment file or JSON."""
 
 from __future__ import annotations
 
@@ -6,20 +6,214 @@ import json
 import re
 from typing import Any
 
-from envcheck import __version__
-from envcheck.actions import AskPerson, CreateEnvironment, ImportFrameworks, InstallPackages, UpgradePip
-from envcheck.actions.activation import launcher_path
-from envcheck.actions.environments import conda_prefix
-from envcheck.actions.shells import HEADING, STOP, action_line, script_line, shell_line, typed_words
+from envcheck.actions import (
+    HEADING,
+    STOP,
+    ActivateEnvironment,
+    AskPerson,
+    CreateEnvironment,
+    ImportFrameworks,
+    InstallPackages,
+    UpgradePip,
+    WriteFile,
+    action_line,
+    conda_prefix,
+    launcher_path,
+    script_line,
+    shell_line,
+    typed_words,
+)
 from envcheck.model import dataclass, replace
 from envcheck.model.actions import CONDA, SYSTEM, Action, Step
 from envcheck.model.codec import encode
-from envcheck.model.plans import Environment, Plan, PlannedRelease, RequirementSet
+from envcheck.model.plans import Clash, Environment, Plan, PlannedRelease, Rejected, RequirementSet
 from envcheck.model.text import inert
-from envcheck.plan.images import Images
-from envcheck.render.json_report import document_text, finding_document, step_document
-from envcheck.render.plan_text import is_windows
+from envcheck.plan.images import Images, images_for
+from envcheck.render.documents import document_text, finding_document, schema_keys, step_document
 from envcheck.rules.catalogue import catalogue
+
+_SHOWN = 6  # rejected releases before the rest is counted; -v shows all
+
+
+FORMATS = ("text", "json", "script", "requirements", "dockerfile", "environment-yml")
+
+
+def render_plan(plan: Plan, verdict: str, form: str, *, verbose: bool = False) -> str:
+    """Render a plan in one of FORMATS; without a plan, a file holds only comments that explain why.
+
+    Raises ValueError for a plan that the format cannot hold.
+    """
+    if form == "json":
+        return render_plan_json(plan, verdict) + "\n"
+    if form == "text" or not plan.releases:
+        text = render_plan_text(plan, verbose=verbose)
+        return text if form == "text" else _comments(text) + ("exit 1\n" if form == "script" else "")
+    if form == "dockerfile":
+        return render_dockerfile(plan, images_for(only_environment(plan)))
+    if form == "script":
+        return render_script(plan)
+    return render_requirements(plan) if form == "requirements" else render_environment_file(plan)
+
+
+def _comments(text: str) -> str:
+    """Write a text as comments: somebody may run the file, and a machine's words may stand in the text."""
+    return "".join(f"# {line}".rstrip() + "\n" for line in text.splitlines())
+
+
+def render_plan_text(plan: Plan, *, verbose: bool = False, run_for_you: bool = False) -> str:
+    """Render a plan as text; `verbose` adds every rejected release, warning and undo.
+
+    `run_for_you`: nobody types the commands, and of a file that one writes the name is told unless `verbose`.
+    """
+    lines = [*_heading(plan), *([""] if plan.releases or plan.blocked_by or plan.rejected else [])]
+    for release in plan.releases:
+        lines += _release(release, verbose=verbose)
+    lines += _clashes(plan, verbose=verbose)
+    if plan.blocked_by or not plan.releases:
+        return "\n".join([*lines, *_blocked(plan, verbose=verbose)]) + "\n"
+    lines += [f"note: {inert(note)}" for note in plan.notes]
+    for step in plan.steps:
+        lines += ["", *_step(plan, step, verbose=verbose, typed=verbose or not run_for_you)]
+    if plan.verified:
+        lines += ["", inert(plan.verified)]
+    if not run_for_you:
+        lines += [line for made in plan.environments for line in _use(plan, made)]
+    return "\n".join(lines) + "\n"
+
+
+def fitted(text: str, width: int) -> str:
+    """Break a plan's lines at the width of a terminal; commands stay whole, so that they can be pasted."""
+    lines, in_command = [], False
+    for line in text.splitlines():
+        in_command = in_command or line.lstrip().startswith(("$ ", "#    undo: ", "#    check: "))
+        lines += [line] if in_command else _wrapped(line, max(width, 24))
+        in_command = in_command and line.endswith("\\")
+    return "\n".join(lines) + "\n"
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    import textwrap
+
+    indent = "#    " if line.startswith("# ") else " " * (len(line) - len(line.lstrip()) + 2)
+    found = textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return found or [""]
+
+
+def is_windows(plan: Plan) -> bool:
+    """Tell whether a plan's commands are typed on Windows."""
+    return plan.system == "windows"
+
+
+def _clashes(plan: Plan, *, verbose: bool) -> list[str]:
+    """Name the pins that clash, the first of each two releases unless all are asked for."""
+    pairs = {(item.first.partition(": ")[0], item.second.partition(": ")[0]): item for item in reversed(plan.clashes)}
+    shown = plan.clashes if verbose else tuple(item for item in plan.clashes if item in pairs.values())
+    lines = [f"Clash: {inert(item.first)} and {inert(item.second)}{_in_one_folder(item)}." for item in shown]
+    left = len(plan.clashes) - len(shown)
+    lines += [f"  and {left} more: -v shows them"] if left else []
+    return [*lines, f"No one environment can hold them: {len(plan.environments)} are planned."] if lines else []
+
+
+def _in_one_folder(clash: Clash) -> str:
+    """Say how wheels of two names clash."""
+    names = {re.split(r"[^\w.-]", pin.partition(": ")[2])[0] for pin in (clash.first, clash.second)}
+    return ", which lie in one folder" if len(names) > 1 else ""
+
+
+def _heading(plan: Plan) -> list[str]:
+    wanted = " and ".join(plan.requirements)
+    if plan.blocked_by or not plan.releases:
+        return [f"NO PLAN  {_none(plan, wanted)}"]
+    return [f"PLAN  {wanted} on the {plan.goal.upper()}: {', '.join(item.requirement for item in plan.releases)}"]
+
+
+def _none(plan: Plan, wanted: str) -> str:
+    """Say what there is no plan for, and whose fault that is."""
+    where = f"on the {plan.goal.upper()}"
+    if plan.blocked_by:
+        return f"{wanted} {where}: the machine itself is in the way."
+    if {item.finding for item in plan.rejected} == {"release-unknown"}:
+        return f"No release of {wanted} is known here."
+    if len(plan.requirements) > 1:
+        return f"{wanted} {where}: not each has a release that works here."
+    return f"No release of {wanted} works here {where}."
+
+
+def _release(release: PlannedRelease, *, verbose: bool) -> list[str]:
+    built = f", CUDA {release.cuda}" if release.cuda else ""
+    built += f", cuDNN {release.cudnn}" if release.cudnn else ""
+    lines = [f"{release.requirement}  ({release.build} build{built}) in {release.environment}"]
+    lines += [f"  with: {', '.join(release.constraints)}"] if release.constraints else []
+    lines += _rejected(release.rejected, "newer ones", verbose=verbose)
+    told = (*release.doubts, *release.warnings)
+    lines += [f"  {item.severity}: {item.id}: {inert(item.message)}" for item in told]
+    if verbose:
+        cited = dict.fromkeys(item.url_or_artifact for item in release.citations)
+        lines += [f"  known: [{name}]" for name in cited]
+    return lines
+
+
+def _rejected(rejected: tuple[Rejected, ...], kind: str, *, verbose: bool) -> list[str]:
+    """List what was passed over; where that is much the first for each reason, then the newest."""
+    places = list(range(len(rejected)))
+    if not verbose and len(rejected) > _SHOWN + 1:
+        firsts = {rejected[place].finding: place for place in reversed(places)}
+        places = sorted([*dict.fromkeys([*sorted(firsts.values()), *places])][:_SHOWN])
+    lines = [f"  not {rejected[place].requirement}: {_why_not(rejected[place])}" for place in places]
+    left = len(rejected) - len(places)
+    return [*lines, f"  and {left} more {kind}: -v shows why not"] if left else lines
+
+
+def _why_not(item: Rejected) -> str:
+    """Tell the reason without the name of the release, which stands before it."""
+    version = item.requirement.partition("==")[2]
+    name = re.split(r"[\[=]", item.requirement)[0]
+    return re.sub(rf"^(?:{re.escape(item.requirement)}|{name} {re.escape(version)}):? ", "", inert(item.why))
+
+
+def _blocked(plan: Plan, *, verbose: bool) -> list[str]:
+    lines = [f"error: {item.id}: {inert(item.message)}" for item in plan.blocked_by]
+    lines += _rejected(plan.rejected, "releases", verbose=verbose)
+    lines += [f"note: {inert(note)}" for note in plan.notes]
+    lines += ["", "What would make it possible, the least effort first:"] if plan.changes else []
+    for change in plan.changes:
+        lines += [f"  {change.what}: {change.requirement}", f"    $ {shell_line(change.argv, plan.system)}"]
+    if not plan.changes:
+        lines += ["", "No single change of Python, driver, C library or build would make it possible."]
+    return lines
+
+
+def _step(plan: Plan, step: Step, *, verbose: bool, typed: bool) -> list[str]:
+    scope = f" [{step.scope}: as an administrator]" if step.scope == SYSTEM else ""
+    solves = f" (resolves {', '.join(step.resolves)})" if step.resolves else ""
+    action = step.action
+    lines = [f"# {plan.steps.index(step) + 1}. {_sentence(inert(action.purpose_on(plan.system)))}{scope}{solves}"]
+    if isinstance(action, WriteFile) and not typed:
+        lines.append(f"  {'adds' if action.appends else 'writes'} {len(action.lines)} lines: {inert(action.path)}")
+    elif not isinstance(action, AskPerson):
+        lines.append(f"$ {action_line(action, plan.system, folded=True)}")
+    return lines + (_traces(plan, step) if verbose or step.scope == SYSTEM else [])
+
+
+def _sentence(purpose: str) -> str:
+    """Write the purpose of a command as the title of a step."""
+    return f"{purpose[:1].upper()}{purpose[1:]}" + ("" if purpose.endswith((".", "!", "?")) else ".")
+
+
+def _use(plan: Plan, made: Environment) -> list[str]:
+    which = "it" if len(plan.environments) == 1 else inert(made.folder)
+    activate = ActivateEnvironment(made.folder, made.installer)
+    return ["", f"# To use {which}, in each shell:", f"$ {action_line(activate, plan.system)}"]
+
+
+def _traces(plan: Plan, step: Step) -> list[str]:
+    """Say how a step is seen to have worked and how it is taken back, or why neither."""
+    check, undo = step.checked(plan.system), step.action.undo(plan.system)
+    is_own_check = check.argv == step.action.command(plan.system)
+    lines = [f"#    check: {shell_line(check.argv, plan.system)}"] if check.argv and not is_own_check else []
+    lines += [f"#    not checked: {inert(check.reason)}"] if check.reason else []
+    lines += [f"#    undo: {shell_line(undo.argv, plan.system)}"] if undo.argv else []
+    return [*lines, *([f"#    not undone: {inert(undo.reason)}"] if undo.reason else [])]
 
 
 def paths_hint(made: Environment) -> list[str]:
@@ -29,7 +223,7 @@ def paths_hint(made: Environment) -> list[str]:
     return [said] if folders else []
 
 
-def the_environment(plan: Plan) -> Environment:
+def only_environment(plan: Plan) -> Environment:
     """Return a plan's only environment; ValueError where it has two."""
     if len(plan.environments) != 1:
         raise ValueError("this plan needs two environments: plan for each framework by itself in this format.")
@@ -37,18 +231,18 @@ def the_environment(plan: Plan) -> Environment:
 
 
 _HOME = "/home/app"
-_CHECKER_PYTHON = "/opt/checker"  # a Python of its own, where that of the environment is too old for this program
+_CHECKER_PYTHON = "/opt/checker"  # its own Python, if the environment's is too old for envcheck
 _CACHE = "--mount=type=cache,target=/home/app/.cache,uid=10001 "
 _INSTALL_CHECKER = 'exec "$0" -m pip install "$ENVCHECK"'
 
 
 def render_dockerfile(plan: Plan, images: Images) -> str:
     """Render a Dockerfile upon these images; ValueError for a plan that an image of Linux cannot hold."""
-    made = the_environment(plan)
+    made = only_environment(plan)
     if not made.platform.startswith("linux"):
         raise ValueError(f"an image runs Linux, and this plan is for {made.platform}: add --platform linux_x86_64.")
     if any(catalogue()[name].layer == "toolkit" for step in plan.steps for name in step.resolves):
-        raise ValueError("this plan counts on CUDA of the machine, which an image does not see: try --installer conda.")
+        raise ValueError("this plan uses the machine's CUDA, which an image does not see: try --installer conda.")
     folder = f"{_HOME}/{_name(made)}"
     lines = [
         "# syntax=docker/dockerfile:1",
@@ -60,7 +254,7 @@ def render_dockerfile(plan: Plan, images: Images) -> str:
     lines += [_run(("useradd", "--create-home", "--uid", "10001", "app")), "USER app", f"WORKDIR {_HOME}"]
     for step in plan.steps:
         if step.scope != SYSTEM and not isinstance(step.action, (AskPerson, ImportFrameworks)):
-            lines += [f"# {inert(step.purpose)}", _step(made, step.action, folder)]
+            lines += [f"# {inert(step.purpose)}", _write_step(made, step.action, folder)]
     return "\n".join([*lines, *_paths(made, folder, plan.goal), *_gate(plan, made, images, folder)]) + "\n"
 
 
@@ -80,7 +274,7 @@ def _host(plan: Plan) -> list[str]:
     return lines
 
 
-def _step(made: Environment, action: Action, folder: str) -> str:
+def _write_step(made: Environment, action: Action, folder: str) -> str:
     there = action.moved(made.folder, folder)
     if isinstance(there, CreateEnvironment) and made.installer != CONDA:
         there = CreateEnvironment(folder, starter=("python",))
@@ -116,7 +310,7 @@ def _gate(plan: Plan, made: Environment, images: Images, folder: str) -> list[st
         "ARG ENVCHECK=envcheck-gpu",
         _run((python, "-m", "venv", checker)),
         _run(("sh", "-c", _INSTALL_CHECKER, f"{checker}/bin/python"), _CACHE),
-        "# The image is not built where it does not hold what [tool.envcheck] of the project requires.",
+        "# The build fails if the image lacks what the project's [tool.envcheck] table requires.",
         "COPY --chown=app pyproject.toml ./",
         *_machine(plan),
         _run((*(_activated(folder) if made.library_folders else ()), *check)),
@@ -129,7 +323,7 @@ def _machine(plan: Plan) -> list[str]:
     if not stated:
         return []
     return [
-        "# The machine it is planned for: a build sees neither its driver nor its GPUs.",
+        "# The machine that this is planned for: a build sees neither its driver nor its GPUs.",
         *(f"ARG {item}" for item in stated),
     ]
 
@@ -144,7 +338,7 @@ def render_environment_file(plan: Plan) -> str:
 
     Every text is written as a JSON string, which YAML reads as it stands.
     """
-    made = the_environment(plan)
+    made = only_environment(plan)
     lines = [f"# {inert(' and '.join(plan.requirements))}, {made.platform}", *_hints(made)]
     lines += [f"# {inert(plan.verified)}"] if plan.verified else []
     lines += [f"name: {json.dumps(_environment_name(made))}", "channels:"]
@@ -183,7 +377,7 @@ def _pip_lines(made: Environment) -> list[str]:
 
 def render_requirements(plan: Plan) -> str:
     """Render the requirements; exact and with hashes where the plan was verified. ValueError: not one file."""
-    made = the_environment(plan)
+    made = only_environment(plan)
     if not made.sets:
         raise ValueError("conda brings this plan's frameworks: ask for --format environment-yml.")
     if len(made.sets) > 1:
@@ -202,7 +396,7 @@ def _options(wanted: RequirementSet) -> list[str]:
 
 _SAVE = "# For PowerShell: save it as setup.ps1, then type: powershell -ExecutionPolicy Bypass -File setup.ps1"
 
-_SAY = """trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and what follows it was not done." >&2' EXIT"""
+_SAY = """trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and the steps after it did not run." >&2' EXIT"""
 
 
 def render_script(plan: Plan) -> str:
@@ -233,8 +427,7 @@ SCHEMA = "envcheck/plan/1"
 def plan_document(plan: Plan, verdict: str) -> dict[str, Any]:
     """Return a plan's JSON document, schema envcheck/plan/1."""
     return {
-        "schema": SCHEMA,
-        "tool_version": __version__,
+        **schema_keys(SCHEMA),
         "verdict": verdict,
         **encode(replace(plan, releases=(), steps=(), blocked_by=())),
         "releases": [_release_document(item, plan.system) for item in plan.releases],
@@ -271,5 +464,5 @@ class Result:
 
 def render_install_json(result: Result, plan: dict[str, Any] | None) -> str:
     """Render a result with the plan that ran (schema envcheck/plan/1; null for what needs none)."""
-    told = {"schema": INSTALL_SCHEMA, "tool_version": __version__, **encode(result), "plan": plan}
+    told = {**schema_keys(INSTALL_SCHEMA), **encode(result), "plan": plan}
     return document_text(told)

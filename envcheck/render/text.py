@@ -1,4 +1,4 @@
-"""Render a report as text: plain lines when piped, with the layer picture on a terminal."""
+"""Render a report as text: plain lines when piped, wrapped and coloured on a terminal."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from envcheck.actions import AskPerson
-from envcheck.actions.shells import action_line
+from envcheck.actions import AskPerson, action_line
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -27,6 +26,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.model.text import inert
+from envcheck.rules.catalogue import catalogue
 from envcheck.rules.overview import overview
 
 if TYPE_CHECKING:
@@ -78,22 +78,24 @@ def layers(report: Report, facts: Facts) -> list[Layer]:
         said["Frameworks"] = f"not installed; asked for: {', '.join(report.asked)}"
     elif report.asked:
         said["Frameworks"] += f"; asked for: {', '.join(report.asked)}"
-    meets = {"Framework": _wanted(facts), "CUDA": _ceiling(facts), "Driver": _code(facts)}
+    meets = {
+        "Framework": _describe_requirements(facts),
+        "CUDA": _describe_driver_limit(facts),
+        "Driver": _describe_gpu_code(facts),
+    }
     boxes = []
     for name, label in _BOXES:
-        concerned = tuple(item for item in report.findings if name in _boxes(item))
+        concerned = tuple(item for item in report.findings if name in _boxes_of(item))
         state = _state(concerned, said[label])
-        if state == ABSENT and _MISSED.get(name) in report.checked and _builds(facts):
+        if state == ABSENT and _MISSED.get(name) in report.checked and _framework_builds(facts):
             state = NEEDLESS  # the check looked, and missed nothing
-        if state == SOUND and report.asked and name == "Framework" and not _builds(facts):
+        if state == SOUND and report.asked and name == "Framework" and not _framework_builds(facts):
             state = _ASKED
         boxes.append(Layer(name, said[label], state, concerned, meets.get(name, ())))
     return boxes
 
 
-def _boxes(finding: Finding) -> set[str]:
-    from envcheck.rules.catalogue import catalogue
-
+def _boxes_of(finding: Finding) -> set[str]:
     if finding.id == "probe-failed":  # it concerns whatever could not be read
         read = [next((box for fact, box in _FACTS if item.fact.startswith(fact)), "GPU") for item in finding.evidence]
         return set(read) or {"GPU"}
@@ -106,14 +108,14 @@ def _boxes(finding: Finding) -> set[str]:
 
 
 def _state(findings: tuple[Finding, ...], text: str) -> str:
-    states = {_one(item) for item in findings}
+    states = {_finding_state(item) for item in findings}
     worst = next(state for state in _WORST_FIRST if state in states or state == SOUND)
     if worst == SOUND and text.startswith("unknown"):
         return UNREAD
     return ABSENT if worst == SOUND and text in _NOTHING else worst
 
 
-def _one(finding: Finding) -> str:
+def _finding_state(finding: Finding) -> str:
     if finding.severity == NOTE:
         return SOUND
     if finding.verdict == UNDETERMINED:
@@ -121,28 +123,28 @@ def _one(finding: Finding) -> str:
     return BROKEN if finding.severity == ERROR else WARNED
 
 
-def _builds(facts: Facts) -> tuple[FrameworkBuild, ...]:
+def _framework_builds(facts: Facts) -> tuple[FrameworkBuild, ...]:
     return facts.python.frameworks.value if isinstance(facts.python.frameworks, Known) else ()
 
 
-def _wanted(facts: Facts) -> tuple[str, ...]:
+def _describe_requirements(facts: Facts) -> tuple[str, ...]:
     wanted = []
-    for build in _builds(facts):
+    for build in _framework_builds(facts):
         parts = [("CUDA", get_value(build.cuda_version)), ("cuDNN", get_value(build.cudnn_version))]
         shown = " and ".join(f"{name} {version}" for name, version in parts if version)
         wanted += [f"{build.distribution} was built for {shown}"] if shown else []
     return tuple(wanted)
 
 
-def _ceiling(facts: Facts) -> tuple[str, ...]:
+def _describe_driver_limit(facts: Facts) -> tuple[str, ...]:
     ceiling = get_value(facts.driver.cuda_driver_version)
     return (f"the driver runs CUDA up to {ceiling}",) if ceiling else ()
 
 
-def _code(facts: Facts) -> tuple[str, ...]:
-    """Say for which GPUs the frameworks hold code."""
+def _describe_gpu_code(facts: Facts) -> tuple[str, ...]:
+    """Describe for which GPUs the frameworks hold code."""
     said = []
-    for build in _builds(facts):
+    for build in _framework_builds(facts):
         named = get_value(build.compute_capabilities) or ()
         found = [match for match in (re.search(r"(\d+)(\d)[a-z]?$", one) for one in named) if match]
         numbers = sorted({(int(match[1]), int(match[2])) for match in found})
@@ -167,7 +169,7 @@ def print_lines(lines: list[Line], *, color: bool, stream: TextIO | None = None)
     """Print lines to stdout or another stream: drawn on a terminal or in colour, plain when piped."""
     stream = stream or sys.stdout
     if stream.isatty() or color:
-        _draw(lines, color=color, stream=stream)
+        _print_on_terminal(lines, color=color, stream=stream)
     else:
         encoding = stream.encoding or "ascii"
         text = "".join((label + text).rstrip() + "\n" for label, text, _ in lines)
@@ -177,8 +179,6 @@ def print_lines(lines: list[Line], *, color: bool, stream: TextIO | None = None)
 def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) -> list[Line]:
     lines: list[Line] = []
     if not quiet:
-        from envcheck.rules.overview import overview  # a log's report has none
-
         lines += [(f"{label:<11} ", inert(text), "") for label, text in overview(snapshot.facts)]
         lines.append(("", "", ""))
     lines.append(verdict_line(report))
@@ -192,7 +192,7 @@ def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) ->
 
 
 def numbered_steps(report: Report) -> tuple[Step, ...]:
-    """List the steps of the plan that mends a report; () where there is nothing to number or to join."""
+    """List the steps of the plan that fixes a report; () if there is nothing to number or to join."""
     causes = (item for item in report.findings if item.caused_by is None and item.severity != NOTE)
     fixes = [item.fix for item in causes if item.fix]
     if len(fixes) < 2 and not any(fix.actions for fix in fixes):
@@ -207,14 +207,14 @@ def _is_shown(finding: Finding, *, verbose: bool, quiet: bool) -> bool:
 
 
 def verdict_line(report: Report) -> Line:
-    """Say the verdict and its headline."""
+    """Format the verdict and its headline."""
     return (f"{report.verdict.upper()}  ", inert(report.headline), VERDICT_STYLES[report.verdict])
 
 
 def finding_lines(finding: Finding, system: str, *, verbose: bool, steps: tuple[Step, ...] = ()) -> list[Line]:
-    """Say one finding with its evidence and its fix, for the shells of `system`.
+    """Format one finding with its evidence and its fix, for the shells of `system`.
 
-    `steps` are those of the plan that mends the whole report.
+    `steps` are those of the plan that fixes the whole report.
     """
     kind = UNDETERMINED if finding.verdict == UNDETERMINED else finding.severity
     title = finding.id + (" (the cause)" if finding.primary else "")
@@ -224,48 +224,48 @@ def finding_lines(finding: Finding, system: str, *, verbose: bool, steps: tuple[
         return [("note: ", f"{title}: {inert(finding.message)}", "dim")]  # nothing to do about it: one line
     lines: list[Line] = [("", "", ""), (f"{kind}: ", title, _STYLES[kind]), ("  ", inert(finding.message), "")]
     evidence = finding.evidence if verbose else finding.evidence[:3]
-    lines += [(_label(item), _evidence(item, verbose=verbose), "dim") for item in evidence]
+    lines += [(_label(item), _format_evidence(item, verbose=verbose), "dim") for item in evidence]
     if steps:
         ways = finding.fix if finding.fix and finding.caused_by is None else None
-        return lines + _planned(finding, system, steps) + (_other_ways(ways, system) if ways else [])
+        return lines + _format_steps(finding, system, steps) + (_format_alternatives(ways, system) if ways else [])
     return lines + (fix_lines(finding.fix, system) if finding.fix else [])
 
 
 def fix_lines(fix: Remedy, system: str) -> list[Line]:
-    """Say a fix with its commands and the other ways, for the shells of `system`."""
+    """Format a fix with its commands and its alternatives, for the shells of `system`."""
     lines: list[Line] = [("  fix: ", inert(fix.summary), "")]
     for action in fix.actions:
-        lines += _command(action.purpose_on(system), action, system)
-    return lines + _other_ways(fix, system)
+        lines += _format_command(action.purpose_on(system), action, system)
+    return lines + _format_alternatives(fix, system)
 
 
-def _other_ways(fix: Remedy, system: str) -> list[Line]:
+def _format_alternatives(fix: Remedy, system: str) -> list[Line]:
     lines: list[Line] = []
     for way in fix.alternatives:
         lines.append(("  or: ", inert(way.summary), ""))
         for action in way.actions:
-            lines += _command(action.purpose_on(system), action, system)
+            lines += _format_command(action.purpose_on(system), action, system)
     return lines
 
 
-def _planned(finding: Finding, system: str, steps: tuple[Step, ...]) -> list[Line]:
-    """Say the steps that resolve a finding; each step's command stands with the first finding it resolves."""
+def _format_steps(finding: Finding, system: str, steps: tuple[Step, ...]) -> list[Line]:
+    """Format the steps that resolve a finding; a step's command stands with the first finding that it resolves."""
     wanted = finding.caused_by or finding.id
     own = [(number, step) for number, step in enumerate(steps, 1) if wanted in step.resolves]
     counted = f"step{'s' if len(own) > 1 else ''} {', '.join(str(number) for number, _ in own)}"
     numbers = f" ({counted})" if own and len(steps) > 1 else ""
     if finding.fix is None:
-        return [(f"  fix{numbers}: ", f"goes with {wanted}", "dim")] if own else []
+        return [(f"  fix{numbers}: ", f"fixed together with {wanted}", "dim")] if own else []
     lines: list[Line] = [(f"  fix{numbers}: ", inert(finding.fix.summary), "")]
     for _, step in own:
         if step.resolves[0] == finding.id and not isinstance(step.action, AskPerson):
             said = step.purpose == finding.fix.summary
             action = replace(step.action, purpose="") if said else step.action
-            lines += _command(action.purpose_on(system), step.action, system)
+            lines += _format_command(action.purpose_on(system), step.action, system)
     return lines
 
 
-def _command(purpose: str, action: Action, system: str) -> list[Line]:
+def _format_command(purpose: str, action: Action, system: str) -> list[Line]:
     said: list[Line] = [("    # ", inert(purpose), "dim")] if purpose else []
     return [*said, ("    $ ", action_line(action, system, folded=True), "bold")]
 
@@ -274,16 +274,16 @@ def _label(item: Evidence) -> str:
     return "  seen: " if item.citation is None else "  known: "  # on this machine; from the matrix
 
 
-def _evidence(item: Evidence, *, verbose: bool) -> str:
+def _format_evidence(item: Evidence, *, verbose: bool) -> str:
     said = f"{item.fact}: {item.shown}"
     if item.source is not None and item.source.where:
-        said += f" ({item.source.where if verbose else _shortened(item.source.where)})"
+        said += f" ({item.source.where if verbose else _shorten(item.source.where)})"
     if item.citation is not None:
         said += f" [{item.citation.url_or_artifact}]"
     return inert(said)
 
 
-def _shortened(where: str) -> str:
+def _shorten(where: str) -> str:
     places = where.split(", ")
     return where if len(places) <= 3 else ", ".join(places[:2]) + f" and {len(places) - 2} more places"
 
@@ -292,13 +292,22 @@ def _footer(report: Report, shown: list[Finding], *, quiet: bool) -> list[Line]:
     hidden = len(report.findings) - len(shown)
     if quiet:
         return []
-    said = f"{len(report.checked)} checks decided"
+    said = f"{summarize_checks(report)}."
     if hidden:
-        said += f"; {hidden} finding{'s' if hidden > 1 else ''} that follow from these: -v shows them"
-    return [("", "", ""), ("", said + ".", "dim")]
+        said += f" {hidden} finding{'s follow' if hidden > 1 else ' follows'} from these: -v shows them."
+    return [("", "", ""), ("", said, "dim")]
 
 
-def _draw(lines: list[Line], *, color: bool, stream: TextIO) -> None:
+def summarize_checks(report: Report) -> str:
+    """Count the checks, and those that failed or could not be decided."""
+    real = [item for item in report.findings if item.severity != NOTE]
+    failed = {item.id for item in real if item.verdict != UNDETERMINED}
+    undecided = {item.id for item in real} - failed
+    parts = [f"{len(report.checked)} check{'' if len(report.checked) == 1 else 's'}", f"{len(failed)} failed"]
+    return ", ".join([*parts, *([f"{len(undecided)} undetermined"] if undecided else [])])
+
+
+def _print_on_terminal(lines: list[Line], *, color: bool, stream: TextIO) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -309,11 +318,11 @@ def _draw(lines: list[Line], *, color: bool, stream: TextIO) -> None:
         if label.endswith("$ "):
             console.print(Text(label + text, style=style), soft_wrap=True)  # a wrapped command could not be pasted
         else:
-            for row in _wrapped(label, text, console.width):
+            for row in _wrap(label, text, console.width):
                 console.print(Text(row, style=style), soft_wrap=True)
 
 
-def _wrapped(label: str, text: str, width: int) -> list[str]:
+def _wrap(label: str, text: str, width: int) -> list[str]:
     import textwrap
 
     indent = " " * min(len(label), 12)

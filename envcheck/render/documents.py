@@ -1,42 +1,39 @@
-"""Reports and snapshots as JSON documents; their schemas lie in envcheck/schemas."""
+"""Render reports and snapshots as JSON documents; envcheck/schemas holds their schemas."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from envcheck import __version__
-from envcheck.actions.shells import typed_words
+from envcheck.actions import typed_words
 from envcheck.model import Finding, Remedy, Report, Snapshot, replace
 from envcheck.model.actions import Action, Step
 from envcheck.model.codec import encode
 from envcheck.model.text import escaped_in_json
 
-if TYPE_CHECKING:
-    from envcheck.smoke.devices import Session
-
 
 def render_json(
-    report: Report, snapshot: Snapshot | None, smoke: Session | None = None, project: dict[str, Any] | None = None
+    report: Report,
+    snapshot: Snapshot | None,
+    smoke: dict[str, Any] | None = None,
+    project: dict[str, Any] | None = None,
 ) -> str:
-    """Render a report, schema envcheck/report/1, with what is not None: snapshot, smoke test, what a project gates."""
+    """Render a report, schema envcheck/report/1; the other documents are left out if they are None."""
     document: dict[str, Any] = {
-        "schema": "envcheck/report/1",
-        "tool_version": __version__,
+        **schema_keys("envcheck/report/1"),
         "verdict": report.verdict,
         "goal": report.goal,
         "headline": report.headline,
         "checked": list(report.checked),
-        **planned(report),
+        **encode_findings(report),
     }
     if project is not None:
         document["project"] = project
     if snapshot is not None:
         document["snapshot"] = snapshot_document(snapshot)
     if smoke is not None:
-        from envcheck.render.smoke import smoke_document
-
-        document["smoke"] = smoke_document(smoke)
+        document["smoke"] = smoke
     return document_text(document)
 
 
@@ -45,8 +42,13 @@ def render_snapshot(snapshot: Snapshot) -> str:
     return document_text(snapshot_document(snapshot), indent=1)
 
 
+def schema_keys(schema: str) -> dict[str, str]:
+    """Return the first keys of every document but a snapshot."""
+    return {"schema": schema, "tool_version": __version__}
+
+
 def document_text(document: dict[str, Any], indent: int | None = None) -> str:
-    """Write a document as JSON that any reader takes and no terminal acts on."""
+    """Write a document as JSON without characters that a terminal acts on."""
     return escaped_in_json(json.dumps(document, ensure_ascii=False, indent=indent))
 
 
@@ -55,8 +57,8 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
     return {"schema": f"envcheck/snapshot/{snapshot.schema_version}", **encode(snapshot)}
 
 
-def planned(report: Report) -> dict[str, Any]:
-    """Give each finding with the steps that resolve it, and all steps."""
+def encode_findings(report: Report) -> dict[str, Any]:
+    """Return each finding with the steps that resolve it, and all steps."""
     findings = [
         {**finding_document(item, report.system), "resolved_by": list(report.steps_for(item))}
         for item in report.findings
@@ -88,7 +90,7 @@ def _commands(actions: tuple[Action, ...], system: str) -> list[dict[str, Any]]:
 
 
 def step_document(step: Step, system: str) -> dict[str, Any]:
-    """Return a step as it is typed on a system, with what checks it and what takes it back, or why nothing does."""
+    """Return a step as it is typed on a system, with its check and its undo, or why there is none."""
     check, undo = step.checked(system), step.action.undo(system)
     return {
         "id": step.id,

@@ -1,0 +1,606 @@
+"""Actions on files, variables and the machine: packages, kernel modules, services, and what a person does."""
+
+from __future__ import annotations
+
+import re
+
+from envcheck.model import dataclass, replace
+from envcheck.model.actions import (
+    CHANGES_NOTHING,
+    ENVIRONMENT,
+    LINUX,
+    MACOS,
+    ONLY_SHOWS,
+    OWN_STATUS,
+    SYSTEM,
+    THIS_SHELL,
+    UNIX,
+    USER,
+    WINDOWS,
+    Action,
+    Trace,
+)
+
+
+@dataclass(frozen=True)
+class AskPerson(Action):
+    """Something that only a person can do; `purpose` says it."""
+
+    purpose: str
+    scope: str = USER
+
+    by_person = True
+
+    unchecked = "whoever does it sees whether it worked"
+    lasting = "whoever did it takes it back"
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Show(Action):
+    """A command that shows something and changes nothing."""
+
+    argv: tuple[str, ...]
+    purpose: str = ""
+    scope: str = USER
+    systems: tuple[str, ...] = ()
+    sudo: bool = False
+
+    unchecked = ONLY_SHOWS
+    lasting = CHANGES_NOTHING
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return as_root((program_path(self.argv[0], system), *self.argv[1:]), sudo=self.sudo)
+
+
+@dataclass(frozen=True)
+class ShowKernelLog(Action):
+    """Show what the kernel, or on Windows NVIDIA's driver, logged."""
+
+    sudo: bool = True
+    purpose: str = ""
+
+    scope = SYSTEM
+    systems = (LINUX, WINDOWS)
+    unchecked = ONLY_SHOWS
+    lasting = CHANGES_NOTHING
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        if system == WINDOWS:  # the source is the driver's own, as NVRM is on Linux
+            query = "/q:*[System[Provider[@Name='nvlddmkm']]]"
+            return ("wevtutil", "qe", "System", query, "/c:20", "/rd:true", "/f:text")
+        return as_root(("dmesg",), sudo=self.sudo)
+
+    def purpose_on(self, system: str) -> str:
+        return "the last events of NVIDIA's driver: look for Xid" if system == WINDOWS else self.purpose
+
+
+@dataclass(frozen=True)
+class RunEnvcheck(Action):
+    """A command of this program: doctor, plan, gpus, matrix refresh."""
+
+    words: tuple[str, ...]
+    purpose: str = ""
+    scope: str = ENVIRONMENT
+
+    unchecked = ONLY_SHOWS
+    lasting = CHANGES_NOTHING
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return ("envcheck", *self.words)
+
+
+@dataclass(frozen=True)
+class RunCommand(Action):
+    """A command that has no type of its own, with its check and its undo, or the reasons why there are none.
+
+    `check_argv` and `undo_argv` stand without sudo; `undo_argv` gets it where the command has it.
+    """
+
+    argv: tuple[str, ...]
+    purpose: str = ""
+    scope: str = USER
+    systems: tuple[str, ...] = ()
+    sudo: bool = False
+    check_argv: tuple[str, ...] = ()
+    unchecked: str = OWN_STATUS
+    undo_argv: tuple[str, ...] = ()
+    lasting: str = ""
+    settings: tuple[tuple[str, str], ...] = ()  # variables it runs with
+    by_person: bool = False  # a name in it stands for the reader's own: IMAGE
+    in_shell: bool = False
+    ends_session: bool = False
+    windows_argv: tuple[str, ...] = ()  # where Windows writes it otherwise
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        argv = self.windows_argv if system == WINDOWS and self.windows_argv else self.argv
+        return as_root((program_path(argv[0], system), *argv[1:]), sudo=self.sudo)
+
+    def variables(self) -> dict[str, str]:
+        return dict(self.settings)
+
+    def check(self, system: str = "") -> Trace:
+        return Trace(self.check_argv) if self.check_argv else Trace(reason=self.unchecked)
+
+    def undo(self, system: str = "") -> Trace:
+        undone = as_root(self.undo_argv, sudo=self.sudo)
+        return Trace(undone) if self.undo_argv else Trace(reason=self.lasting)
+
+
+def as_root(argv: tuple[str, ...], *, sudo: bool) -> tuple[str, ...]:
+    """Put sudo before a command that needs root, unless the user is root."""
+    return ("sudo", *argv) if sudo and argv else argv
+
+
+def program_path(program: str, system: str) -> str:
+    """Spell a Python as a system names it: on Windows python3 is python, and .venv/bin/python is in Scripts."""
+    if system != WINDOWS:
+        return program
+    if program == "python3":
+        return "python"
+    if program.endswith("/bin/python") and not program.startswith(("/", "~")):
+        return program[: -len("bin/python")].replace("/", "\\") + "Scripts\\python.exe"
+    return program
+
+
+# Programs of sh for writing a file: every path and line is an argument of its own, which no shell reads.
+_TAKE = "file=$1; shift; "
+_PRINT = 'printf "%s\\n" "$@"'
+_APPEND = f'{_TAKE}grep -qxF -- "$1" "$file" || {_PRINT} >> "$file"'
+_PROGRAMS = {  # (appends, if_there, new_folder)
+    (False, False, False): f'{_TAKE}{_PRINT} > "$file"',
+    (False, False, True): f'{_TAKE}mkdir -p -- "${{file%/*}}" && {_PRINT} > "$file"',
+    (True, False, False): _APPEND,
+    (True, True, False): f'[ ! -e "$1" ] || {{ {_APPEND}; }}',
+}
+_CUT = 'sed "/^# envcheck: begin/,/^# envcheck: end/d" "$1" > "$1.new" && cat "$1.new" > "$1" && rm -f "$1.new"'
+_REMOVE_BLOCK = f'[ ! -e "$1" ] || {{ {_CUT}; }}'
+_HOLDS = 'grep -qxF -- "$2" "$1"'
+_HOLDS_IF_THERE = f'[ ! -e "$1" ] || {_HOLDS}'
+_SETS_PATH = '. "$1" && printenv LD_LIBRARY_PATH | grep -qF -- "$2"'
+_ONLY_ON_LINUX = re.compile(r"(?<!\w)(?:libcuda|LD_\w+)|/usr/local/cuda|gxx_linux-64")
+
+
+@dataclass(frozen=True)
+class WriteFile(Action):
+    """Write lines to a file, or append them unless the file holds the first of them."""
+
+    path: str
+    lines: tuple[str, ...]
+    appends: bool = False
+    if_there: bool = False  # only to a file that exists
+    new_folder: bool = False  # its folder may not exist yet
+    is_program: bool = False  # of sh: checked by running `true` through it
+    sets_path_of: str = ""  # an activation script: checked by the folder it must put on LD_LIBRARY_PATH
+    block: bool = False  # lines between "# envcheck: begin" and "# envcheck: end", which the undo takes out
+    purpose: str = ""
+
+    systems = UNIX
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return ("sh", "-c", _PROGRAMS[(self.appends, self.if_there, self.new_folder)], "sh", self.path, *self.lines)
+
+    def check(self, system: str = "") -> Trace:
+        if self.is_program:
+            return Trace(("sh", self.path, "true"))
+        if self.sets_path_of:
+            return Trace(("sh", "-c", _SETS_PATH, "sh", self.path, self.sets_path_of))
+        if self.block:
+            return Trace(("sh", "-c", _HOLDS_IF_THERE, "sh", self.path, self.lines[0]))
+        if self.appends:
+            return Trace(("grep", "-qxF", "--", self.lines[0], self.path))
+        return Trace(("test", "-s", self.path))
+
+    def undo(self, system: str = "") -> Trace:
+        if self.block:
+            return Trace(("sh", "-c", _REMOVE_BLOCK, "sh", self.path))
+        if self.appends:
+            return Trace(reason=f"the lines are at the end of {self.path}: remove them there")
+        return Trace(("rm", "-f", self.path))
+
+
+@dataclass(frozen=True)
+class SetVariables(Action):
+    """Set variables of the shell: NAME and VALUE, which may hold $NAME itself to put a folder in front."""
+
+    values: tuple[tuple[str, str], ...]
+    purpose: str = ""
+    scope: str = USER
+
+    in_shell = True
+
+    lasting = THIS_SHELL
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        words = tuple(f"{name}={value}" for name, value in self.values)
+        return ("set", *words) if system == WINDOWS else ("export", *words)
+
+    def runs_on(self, system: str) -> bool:
+        text = " ".join(f"{name}={value}" for name, value in self.values)
+        if system == WINDOWS:
+            return len(self.values) == 1 and not re.search(r"\$|=/", text) and not _ONLY_ON_LINUX.search(text)
+        return system != MACOS or not _ONLY_ON_LINUX.search(text)
+
+    def purpose_on(self, system: str) -> str:
+        return _with_powershell(self.purpose, f'$env:{self.values[0][0]} = "{self.values[0][1]}"', system)
+
+    def check(self, system: str = "") -> Trace:
+        name = self.values[0][0]
+        return Trace(reason=f"`set {name}` shows it") if system == WINDOWS else Trace(("printenv", name))
+
+
+@dataclass(frozen=True)
+class UnsetVariable(Action):
+    """Unset a variable of the shell."""
+
+    name: str
+    purpose: str = ""
+    scope: str = USER
+
+    in_shell = True
+
+    lasting = THIS_SHELL
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return ("set", f"{self.name}=") if system == WINDOWS else ("unset", self.name)
+
+    def runs_on(self, system: str) -> bool:
+        return system not in (WINDOWS, MACOS) or not self.name.startswith("LD_")
+
+    def purpose_on(self, system: str) -> str:
+        return _with_powershell(self.purpose, f"Remove-Item Env:{self.name}", system)
+
+    def check(self, system: str = "") -> Trace:
+        if system == WINDOWS:
+            return Trace(reason=f"`set {self.name}` shows it")
+        return Trace(("sh", "-c", f"! printenv {self.name}"))
+
+
+@dataclass(frozen=True)
+class MakeFolder(Action):
+    """Make a folder with those above it."""
+
+    path: str
+    purpose: str = ""
+
+    systems = UNIX
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return ("mkdir", "-p", self.path)
+
+    def check(self, system: str = "") -> Trace:
+        return Trace(("test", "-d", self.path))
+
+    def undo(self, system: str = "") -> Trace:
+        return Trace(("rmdir", self.path))
+
+
+@dataclass(frozen=True)
+class LinkFile(Action):
+    """Make a symbolic link to a file."""
+
+    target: str
+    link: str
+    purpose: str = ""
+
+    systems = UNIX
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return ("ln", "-s", self.target, self.link)
+
+    def check(self, system: str = "") -> Trace:
+        return Trace(("test", "-e", self.link))
+
+    def undo(self, system: str = "") -> Trace:
+        return Trace(("rm", "-f", self.link))
+
+
+@dataclass(frozen=True)
+class RenameFile(Action):
+    """Give a file of the user's another name."""
+
+    path: str
+    new_path: str
+    purpose: str = ""
+    scope: str = USER
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return ("move" if system == WINDOWS else "mv", self.path, self.new_path)
+
+    def check(self, system: str = "") -> Trace:
+        return Trace(reason="its exit status shows it") if system == WINDOWS else Trace(("test", "-e", self.new_path))
+
+    def undo(self, system: str = "") -> Trace:
+        return Trace(("move" if system == WINDOWS else "mv", self.new_path, self.path))
+
+
+@dataclass(frozen=True)
+class AddLoaderFolder(Action):
+    """Let the loader of every user look in a folder."""
+
+    folder: str
+    sudo: bool = True
+    purpose: str = ""
+    file: str = "/etc/ld.so.conf.d/nvidia-driver.conf"
+
+    scope = SYSTEM
+    systems = (LINUX,)
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return as_root(("sh", "-c", f"echo {self.folder} > {self.file} && ldconfig"), sudo=self.sudo)
+
+    def check(self, system: str = "") -> Trace:
+        return Trace(("sh", "-c", f"ldconfig -p | grep -qF {self.folder}/"))
+
+    def undo(self, system: str = "") -> Trace:
+        return Trace(as_root(("sh", "-c", f"rm -f {self.file} && ldconfig"), sudo=self.sudo))
+
+
+def _with_powershell(purpose: str, line: str, system: str) -> str:
+    """Add how PowerShell does it, whose `set` is another command."""
+    if system != WINDOWS or "PowerShell" in purpose:
+        return purpose
+    return f"{purpose}; in PowerShell: {line}" if purpose else f"in cmd; in PowerShell: {line}"
+
+
+APT, DNF, ZYPPER, PACMAN, WINGET = "apt-get", "dnf", "zypper", "pacman", "winget"
+_INSTALL = {
+    APT: ("apt-get", "install", "-y"),
+    DNF: ("dnf", "install", "-y"),
+    ZYPPER: ("zypper", "install", "-y"),
+    PACMAN: ("pacman", "-S", "--needed"),
+    WINGET: ("winget", "install"),
+}
+_UPGRADE = {
+    APT: ("apt-get", "install", "-y", "--only-upgrade"),
+    DNF: ("dnf", "upgrade", "-y"),
+    ZYPPER: ("zypper", "update", "-y"),
+}
+_REMOVE = {
+    APT: ("apt-get", "purge", "-y", "--auto-remove"),
+    DNF: ("dnf", "remove", "-y"),
+    ZYPPER: ("zypper", "remove", "-y", "--clean-deps"),
+    PACMAN: ("pacman", "-Rs"),
+}
+_UPGRADE_STAYS = {
+    APT: "the release before is installed again by its number alone: /var/log/apt/history.log names it",
+    DNF: "`dnf history undo` reverts the upgrade while a repository still has the release before",
+    ZYPPER: "/var/log/zypp/history names the release before",
+}
+_INSTALLED = {
+    # dpkg-query lists what is half configured as well.
+    APT: "for each; do dpkg-query -W -f='${db:Status-Status}\\n' \"$each\" | grep -qx installed || exit 1; done",
+    DNF: "rpm -q",
+    ZYPPER: "rpm -q",
+    PACMAN: "pacman -Q",
+}
+_UNASKED = {PACMAN: ("--noconfirm",), ZYPPER: ("--non-interactive",)}  # what still asks, such as a licence, fails
+
+
+@dataclass(frozen=True)
+class InstallSystemPackages(Action):
+    """Install packages of the system; `provides` is a command that runs once they are there."""
+
+    manager: str
+    packages: tuple[str, ...]
+    sudo: bool = True
+    upgrade: bool = False  # only to a newer release of what is installed
+    provides: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # of winget, after the package
+    asks_nothing: bool = False
+    purpose: str = ""
+    scope: str = SYSTEM
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        program, *words = (_UPGRADE if self.upgrade else _INSTALL)[self.manager]
+        quiet = _UNASKED.get(self.manager, ()) if self.asks_nothing else ()
+        argv = (program, *quiet, *words, *self.packages, *self.options)
+        if self.asks_nothing and self.manager == APT:
+            argv = ("env", "DEBIAN_FRONTEND=noninteractive", *argv)
+        return as_root(argv, sudo=self.sudo and self.manager != WINGET)
+
+    def runs_on(self, system: str) -> bool:
+        return system not in (WINDOWS, MACOS) or (system == WINDOWS and self.manager == WINGET)
+
+    def check(self, system: str = "") -> Trace:
+        if self.provides:
+            return Trace(self.provides)
+        if self.manager == WINGET:
+            return Trace(("winget", "list", "--exact", "--id", self.packages[0]))
+        asked = _INSTALLED[self.manager]
+        return Trace(
+            ("sh", "-c", asked, "sh", *self.packages) if self.manager == APT else (*asked.split(), *self.packages)
+        )
+
+    def undo(self, system: str = "") -> Trace:
+        if self.upgrade:
+            return Trace(reason=_UPGRADE_STAYS[self.manager])
+        if self.manager == WINGET:
+            return Trace(("winget", "uninstall", "--exact", "--id", self.packages[0]))
+        return Trace(as_root((*_REMOVE[self.manager], *self.packages), sudo=self.sudo))
+
+    def unattended(self) -> Action:
+        quiet: Action = replace(self, asks_nothing=True)
+        return quiet
+
+
+@dataclass(frozen=True)
+class RemoveSystemPackages(Action):
+    """Remove packages of Debian and Ubuntu, by their names or by patterns such as ^nvidia-.*."""
+
+    packages: tuple[str, ...]
+    sudo: bool = True
+    asks_nothing: bool = False
+    purpose: str = ""
+
+    scope = SYSTEM
+    systems = (LINUX,)
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        quiet = ("env", "DEBIAN_FRONTEND=noninteractive") if self.asks_nothing else ()
+        return as_root((*quiet, "apt-get", "purge", "-y", *self.packages), sudo=self.sudo)
+
+    @property
+    def _has_patterns(self) -> bool:
+        return any(name.startswith("^") for name in self.packages)
+
+    def check(self, system: str = "") -> Trace:
+        if self._has_patterns:
+            return Trace(reason=OWN_STATUS)
+        return Trace(("sh", "-c", 'for each; do ! dpkg-query -W "$each" || exit 1; done', "sh", *self.packages))
+
+    def undo(self, system: str = "") -> Trace:
+        if self._has_patterns:
+            return Trace(reason="/var/log/apt/history.log names what it removed")
+        return Trace(as_root(("apt-get", "install", "-y", *self.packages), sudo=self.sudo))
+
+    def unattended(self) -> Action:
+        quiet: Action = replace(self, asks_nothing=True)
+        return quiet
+
+
+@dataclass(frozen=True)
+class RefreshPackageLists(Action):
+    """Read the package lists of Debian and Ubuntu."""
+
+    sudo: bool = True
+    purpose: str = ""
+
+    scope = SYSTEM
+    systems = (LINUX,)
+
+    lasting = "it renews the package lists and installs nothing"
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return as_root(("apt-get", "update"), sudo=self.sudo)
+
+
+@dataclass(frozen=True)
+class LoadModule(Action):
+    """Load a kernel module."""
+
+    module: str
+    sudo: bool = True
+    purpose: str = ""
+
+    scope = SYSTEM
+    systems = (LINUX,)
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return as_root(("modprobe", self.module), sudo=self.sudo)
+
+    def check(self, system: str = "") -> Trace:
+        return Trace(("test", "-d", f"/sys/module/{self.module}"))
+
+    def undo(self, system: str = "") -> Trace:
+        return Trace(as_root(("modprobe", "-r", self.module), sudo=self.sudo))
+
+
+@dataclass(frozen=True)
+class UnloadModules(Action):
+    """Unload kernel modules, in the order in which they depend on each other."""
+
+    modules: tuple[str, ...]
+    sudo: bool = True
+    purpose: str = ""
+
+    scope = SYSTEM
+    systems = (LINUX,)
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return as_root(("modprobe", "-r", *self.modules), sudo=self.sudo)
+
+    def check(self, system: str = "") -> Trace:
+        return Trace(("sh", "-c", 'for each; do ! test -d "/sys/module/$each" || exit 1; done', "sh", *self.modules))
+
+    def undo(self, system: str = "") -> Trace:
+        return Trace(as_root(("modprobe", "-a", *self.modules), sudo=self.sudo))
+
+
+@dataclass(frozen=True)
+class BuildModules(Action):
+    """Build DKMS modules for the running kernel."""
+
+    force: bool = False  # build those again that are built
+    sudo: bool = True
+    purpose: str = ""
+
+    scope = SYSTEM
+    systems = (LINUX,)
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return as_root(("dkms", "autoinstall", *(("--force",) if self.force else ())), sudo=self.sudo)
+
+    def check(self, system: str = "") -> Trace:
+        return Trace(("modinfo", "nvidia"))
+
+    def undo(self, system: str = "") -> Trace:
+        if self.force:
+            return Trace(reason="the new build replaces the one before, for this kernel")
+        return Trace(reason="the module stays for this kernel; `dkms remove` removes a release of it")
+
+
+@dataclass(frozen=True)
+class StartService(Action):
+    """Start a service now and at every start of the machine."""
+
+    unit: str
+    sudo: bool = True
+    purpose: str = ""
+
+    scope = SYSTEM
+    systems = (LINUX,)
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return as_root(("systemctl", "enable", "--now", self.unit), sudo=self.sudo)
+
+    def check(self, system: str = "") -> Trace:
+        return Trace(("systemctl", "is-active", self.unit))
+
+    def undo(self, system: str = "") -> Trace:
+        return Trace(as_root(("systemctl", "disable", "--now", self.unit), sudo=self.sudo))
+
+
+@dataclass(frozen=True)
+class RestartService(Action):
+    """Restart a service."""
+
+    unit: str
+    sudo: bool = True
+    purpose: str = ""
+    check_argv: tuple[str, ...] = ()
+
+    scope = SYSTEM
+    systems = (LINUX,)
+
+    lasting = "what ran in it before has ended"
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return as_root(("systemctl", "restart", self.unit), sudo=self.sudo)
+
+    def check(self, system: str = "") -> Trace:
+        return Trace(self.check_argv or ("systemctl", "is-active", self.unit))
+
+
+@dataclass(frozen=True)
+class Reboot(Action):
+    """Restart the machine."""
+
+    sudo: bool = True
+    purpose: str = ""
+
+    scope = SYSTEM
+    ends_session = True
+
+    lasting = "a restart is not taken back"
+
+    def command(self, system: str = "") -> tuple[str, ...]:
+        return ("shutdown", "/r", "/t", "0") if system == WINDOWS else as_root(("reboot",), sudo=self.sudo)
+
+    def runs_on(self, system: str) -> bool:
+        return system not in (WINDOWS, MACOS)
+
+    def check(self, system: str = "") -> Trace:
+        return Trace(("nvidia-smi",))
