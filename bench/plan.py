@@ -27,8 +27,9 @@ from envcheck.matrix.query import Matrix
 from envcheck.model import replace
 from envcheck.model.plans import Environment, Plan, RequirementSet
 from envcheck.plan.build import build_plan
-from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
+from envcheck.plan.requests import PlanOptions, read_requests
 from envcheck.plan.verify import UnreachableError, UnresolvableError, find_uv, resolve, solve
+from envcheck.rules.described_machine import Description, planned_facts
 
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_arm64")
 # A V100, which every TensorFlow 2 has code for; an A100 for the others, whose usual builds left the V100 behind.
@@ -102,7 +103,7 @@ def plan_cell(matrix: Matrix, cell: Cell) -> Plan:
         cell.platform,
     )
     facts = planned_facts(None, said, matrix, expects_gpu=gpu)
-    return build_plan(facts, matrix, read_requests((cell.requirement,), matrix), Wish(cell.goal, described=said))
+    return build_plan(facts, matrix, read_requests((cell.requirement,), matrix), PlanOptions(cell.goal, described=said))
 
 
 def _resolved(made: Environment, wanted: RequirementSet) -> str:

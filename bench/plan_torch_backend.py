@@ -25,10 +25,10 @@ from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.build import build_plan
 from envcheck.plan.candidates import Candidate, cuda_sources
 from envcheck.plan.choose import Judge
-from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
+from envcheck.plan.requests import PlanOptions, read_requests
 from envcheck.plan.verify import find_uv
 from envcheck.rules import Context, Target
-from envcheck.rules.pytorch_index import index_url
+from envcheck.rules.described_machine import Description, planned_facts
 
 DRIVERS = ("470.57.02", "525.60.13", "535.104.05", "550.54.14", "570.86.15", "580.65.06")
 GPUS = {"GTX 1080": "6.1", "V100": "7.0", "T4": "7.5", "RTX 4090": "8.9", "RTX 5090": "12.0"}
@@ -70,13 +70,14 @@ def newest_of(matrix: Matrix, backend: str, python: str) -> FrameworkRelease | N
 
 def pick_of_uv(matrix: Matrix, judge: Judge, backend: str, python: str) -> Pick:
     """Judge what uv would install."""
-    row = newest_of(matrix, backend, python)
+    newest = newest_of(matrix, backend, python)
+    row = matrix.build("torch", newest.version, backend, newest.platform) if newest else None
     if row is None:
         return Pick(f"{backend}: nothing known", "0", "no release")
-    text = f"torch=={row.version}+{backend}"
-    candidate = Candidate(row, text, (text,), backend, index_url(backend[2:]))
+    text = f"torch=={row.build_version}"
+    candidate = Candidate(row, text, (text,))
     judged = judge.judge(candidate, cuda_sources(judge.context, candidate, "")[0])
-    against = judged.why.id if judged.errors or judged.doubts else ""
+    against = judged.reason.id if judged.errors or judged.doubts else ""
     return Pick(f"{row.version}+{backend}", row.version, against)
 
 
@@ -84,7 +85,7 @@ def picks(matrix: Matrix, driver: str, backend: str, gpu: str, python: str) -> t
     """Return envcheck's choice and uv's for one machine."""
     said = Description(python, driver, (GPUS[gpu],), GLIBC, PLATFORM)
     facts = planned_facts(None, said, matrix, expects_gpu=True)
-    plan = build_plan(facts, matrix, read_requests(("torch",), matrix), Wish("gpu", described=said))
+    plan = build_plan(facts, matrix, read_requests(("torch",), matrix), PlanOptions("gpu", described=said))
     judge = Judge(Context(facts, matrix, Target("gpu")))
     theirs = pick_of_uv(matrix, judge, backend, python)
     if not plan.releases:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from envcheck.frameworks import framework_names
 from envcheck.matrix.images import ImageConvention, SystemRelease, load_base_images, parse_reference
 from envcheck.model import dataclass, field, major
 
@@ -160,14 +161,14 @@ def _image(reference: str, where: str, row: ImageConvention, parts: dict[str, st
         glibc=system.glibc,
         python=parts.get("python") or system.python,
         pip=system.pip,
-        frameworks=tuple(_framework(name, parts) for name in ("torch", "tensorflow") if parts.get(name)),
+        frameworks=tuple(_framework(name, parts) for name in framework_names() if parts.get(name)),
         source=row.source,
     )
 
 
 def _framework(name: str, parts: dict[str, str]) -> str:
-    cpu = name == "tensorflow" and not parts.get("gpu")
-    return f"{name}{'-cpu' if cpu else ''}=={parts[name]}"
+    is_for_gpu = bool(parts.get("gpu") or parts.get("cuda"))
+    return f"{name}{'' if is_for_gpu else '-cpu'}=={parts[name]}"
 
 
 def _system(name: str, version: str, codename: str) -> SystemRelease:

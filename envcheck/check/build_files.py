@@ -19,8 +19,14 @@ from envcheck.check.blueprint import (
     substituted,
 )
 from envcheck.check.dockerfile import parse_dockerfile
-from envcheck.check.environment_yml import Places, _list, mapping_of
-from envcheck.check.requirements_file import logical_lines, parse_requirements
+from envcheck.check.requirement_files import (
+    Places,
+    _list,
+    logical_lines,
+    mapping_of,
+    parse_environment_yml,
+    parse_requirements,
+)
 
 _KNOWN = "x-known"  # where a service carries the variables of the file beside
 _DEEPEST = 10  # services that extend each other
@@ -127,15 +133,11 @@ def read_blueprints(text: str, path: str, read: Read) -> tuple[Blueprint, ...]:
             return _yaml(text, path, files)
         if name.endswith((".txt", ".in")):
             return (parse_requirements(text, path, files),)
-        from envcheck.check.dockerfile import parse_dockerfile
-
         return parse_dockerfile(text, path, files)
     except ModuleNotFoundError as error:
         raise FileError(f"reading {path} needs the package {error.name}: {_EXTRA}") from None
 
 
 def _yaml(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:
-    from envcheck.check.environment_yml import parse_environment_yml
-
     is_compose = any(line.startswith("services:") for line in text.splitlines())
     return parse_compose(text, path, files) if is_compose else (parse_environment_yml(text, path, files),)

@@ -39,6 +39,7 @@ from envcheck.rules import conclude, evaluate
 from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.gpu_facts import gpu_name, judged_gpus
+from envcheck.rules.judgement import judge_release
 from envcheck.rules.requirements import marker_holds
 
 
@@ -172,7 +173,7 @@ def _unread(name: str, unknown: Unknown, what: str) -> Finding:
     return Finding("probe-failed", UNDETERMINED, ERROR, message, (Evidence(name, f"{unknown.why}: {unknown.detail}"),))
 
 
-def of_one_module(wanted: list[Line], context: Context) -> list[Finding]:
+def find_module_clashes(wanted: list[Line], context: Context) -> list[Finding]:
     """Find the requirements of which one overwrites the other's files; `wanted` are of frameworks."""
     owners: dict[str, dict[str, Line]] = {}
     for line in wanted:
@@ -216,8 +217,11 @@ def judge_project(context: Context, config: Config, where: str, today: date, ins
     situation = Situation(installed)
     judged = with_remedies(evaluate(installed), situation, strictly=True)
     gated = gate_findings(context, config, where, _missing(context, missing, judged))
-    findings = [*_told_otherwise(judged.findings, config, gated), *(with_remedy(item, situation) for item in gated)]
-    standing = [_once(findings, finding) for finding in findings]
+    findings = [
+        *_without_missing_framework(judged.findings, config, gated),
+        *(with_remedy(item, situation) for item in gated),
+    ]
+    standing = [_without_duplicate(findings, finding) for finding in findings]
     kept = [finding for finding in standing if finding is not None]
     counted = [ignored_for_now(finding, kept, config, today) for finding in kept]
     report = conclude(installed, counted, judged.checked)
@@ -234,17 +238,11 @@ def _missing(context: Context, texts: list[str], judged: Report) -> Missing:
 def _would_not_work(context: Context, judged: Report) -> tuple[str, ...]:
     """Name what stands against the releases that pip would choose for the requirements."""
     known = {finding.id for finding in judged.findings}
-    would = evaluate(context).findings
-    return tuple(
-        dict.fromkeys(
-            finding.id
-            for finding in would
-            if finding.severity == ERROR and finding.verdict == INCOMPATIBLE and finding.id not in known
-        )
-    )
+    errors = judge_release(context).errors
+    return tuple(dict.fromkeys(finding.id for finding in errors if finding.id not in known))
 
 
-def _told_otherwise(findings: Sequence[Finding], config: Config, gated: list[Finding]) -> list[Finding]:
+def _without_missing_framework(findings: Sequence[Finding], config: Config, gated: list[Finding]) -> list[Finding]:
     """Leave "no framework at all" to the gate that names the requirement, or make it a note where none applies."""
     if not config.requires:
         return list(findings)
@@ -263,7 +261,7 @@ def expired(config: Config, today: date) -> tuple[Ignored, ...]:
     return tuple(item for item in config.ignored if item.until < today)
 
 
-def _once(findings: list[Finding], finding: Finding) -> Finding | None:
+def _without_duplicate(findings: list[Finding], finding: Finding) -> Finding | None:
     """Drop the rules' note of what the project's gate tells as an error, and links that ranking makes anew."""
     told = [other for other in findings if other.id == finding.id and other is not finding]
     if finding.severity == NOTE and any(other.severity == ERROR for other in told):

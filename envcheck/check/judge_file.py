@@ -12,8 +12,9 @@ from packaging.utils import canonicalize_name
 
 from envcheck.check.blueprint import Blueprint, Image, Line, is_for_gpu
 from envcheck.check.config import Config
-from envcheck.check.judge import ignored_for_now, of_one_module
+from envcheck.check.judge import find_module_clashes, ignored_for_now
 from envcheck.diagnosis import with_steps
+from envcheck.frameworks import Framework, identities
 from envcheck.matrix.images import load_base_images
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
@@ -44,8 +45,9 @@ from envcheck.model import (
 )
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
-from envcheck.rules import Context, Target, conclude, evaluate
+from envcheck.rules import Context, Target, conclude
 from envcheck.rules.builds import Build
+from envcheck.rules.judgement import judge_release
 from envcheck.rules.targets import target_builds
 
 _LATER = Unknown("failed", "the file does not say; it shows when the image runs")
@@ -170,7 +172,7 @@ def conda_version(blueprint: Blueprint, names: tuple[str, ...]) -> Line | None:
 Told = Iterator[tuple[str, list[Finding]]]
 
 
-def of_the_file(blueprint: Blueprint, wanted: list[Line], goal: str) -> Told:
+def judge_file(blueprint: Blueprint, wanted: list[Line], goal: str) -> Told:
     """Yield each check that the file decides with what it found."""
     if goal == "gpu":
         conda = [line for line in blueprint.conda if line.text.split("=")[0].strip() == "cpuonly"]
@@ -178,21 +180,23 @@ def of_the_file(blueprint: Blueprint, wanted: list[Line], goal: str) -> Told:
         if wanted or conda or (blueprint.image and blueprint.image.frameworks):
             by_index = [_cpu_wheels(line) for line in wanted if line.index == "cpu"]
             yield "framework-cpu-build", by_index + [_cpu_conda(line) for line in conda] + brought
-        without = [_no_plugin(line) for line in wanted if _is_plain_jax(line, blueprint)]
+        without = [_no_plugin(line, known) for line in wanted if (known := _lacks_plugin(line, blueprint))]
         if without:
             yield "framework-cuda-extra-missing", without
-    yield from of_the_stage(blueprint, goal)
+    yield from judge_stage(blueprint, goal)
     if (blueprint.asks_gpu or blueprint.lacks_gpu) and goal == "gpu":
         yield "driver-not-in-container", [_no_request(line) for line in (blueprint.lacks_gpu,) if line]
 
 
-def of_the_stage(blueprint: Blueprint, goal: str) -> Told:
+def judge_stage(blueprint: Blueprint, goal: str) -> Told:
     """Yield what compiles in an image without a compiler for it, and what could not be read."""
     image = blueprint.image
     plain = image is not None and image.source and image.flavor != "devel" and not blueprint.added
     if image is not None and plain and goal != "cpu" and not (image.frameworks and not image.flavor):
         compiling = [_no_compiler(line, image) for line in _compiling(blueprint)[:1]]
-        perhaps = [_perhaps(line, image) for line in blueprint.may_compile[:1] if image.cuda and not compiling]
+        perhaps = [
+            _maybe_no_compiler(line, image) for line in blueprint.may_compile[:1] if image.cuda and not compiling
+        ]
         if compiling or perhaps:
             yield "toolkit-missing", compiling + perhaps
     for line in (*blueprint.unread, *_not_judged(blueprint)):
@@ -233,17 +237,20 @@ def _cpu_image(image: Image, name: str) -> Finding:
     )
 
 
-def _is_plain_jax(line: Line, blueprint: Blueprint) -> bool:
-    if _name(line) != "jax" or (blueprint.image is not None and not blueprint.image.source):
-        return False  # an image of unknown contents may hold the plugin
-    plugins = any(_name(other).startswith(("jax-cuda", "jaxlib")) for other in blueprint.requirements)
-    return not plugins and not any("cuda" in extra for extra in Requirement(line.text).extras)
+def _lacks_plugin(line: Line, blueprint: Blueprint) -> Framework | None:
+    """Return the framework that a line installs without the plugin that brings CUDA to it; None for any other line."""
+    known = next((item for item in identities() if item.plugins and item.main == _name(line)), None)
+    if known is None or (blueprint.image is not None and not blueprint.image.source):
+        return None  # an image of unknown contents may hold the plugin
+    others = tuple(map(_name, blueprint.requirements))
+    has_plugin = known.library in others or any(map(known.is_plugin, others))
+    return None if has_plugin or any("cuda" in extra for extra in Requirement(line.text).extras) else known
 
 
-def _no_plugin(line: Line) -> Finding:
-    message = f"{line.text} is installed without its CUDA plugin, so JAX runs on the CPU only."
+def _no_plugin(line: Line, known: Framework) -> Finding:
+    message = f"{line.text} is installed without its CUDA plugin, so {known.title} runs on the CPU only."
     problem = Problem(
-        advice="Name the extra that brings it: jax[cuda12], or jax[cuda13] for a driver that runs CUDA 13."
+        advice=f"Name the extra that brings it, such as {known.gpu_requirement}, for a CUDA that the driver runs."
     )
     seen = Evidence("requirement", line.text, Source("file", line.where, line.text))
     return Finding("framework-cuda-extra-missing", INCOMPATIBLE, ERROR, message, (seen,), problem=problem)
@@ -256,7 +263,7 @@ def _cpu_conda(line: Line) -> Finding:
     return Finding("framework-cpu-build", INCOMPATIBLE, ERROR, message, (seen,), problem=problem)
 
 
-def _perhaps(line: Line, image: Image) -> Finding:
+def _maybe_no_compiler(line: Line, image: Image) -> Finding:
     message = f"`{line.text}` builds an extension; where that is CUDA code, {image.reference} has no nvcc for it."
     problem = Problem(advice="If it is, build in a stage from the devel variant of the image.")
     return Finding("toolkit-missing", COMPATIBLE, WARNING, message, _seen(line, image), problem=problem)
@@ -386,7 +393,7 @@ TOGETHER = frozenset({"cuda-wheel-conflict"})
 
 
 @dataclass
-class _Told:
+class _Findings:
     """What the judgements of a file's environments said so far."""
 
     findings: list[Finding] = field(default_factory=list)
@@ -406,19 +413,19 @@ def judge_blueprints(
     blueprints: Sequence[Blueprint], matrix: Matrix, config: Config, where: str, today: date
 ) -> Report:
     """Return one report on the environments a file builds; one that decides nothing is undetermined."""
-    told = _Told()
+    told = _Findings()
     contexts = []
     required = _requiring(blueprints, matrix)
     for item in blueprints:
         if item.kind == "stage":
-            told.take(of_the_stage(item, config.expect), Context(planned_facts(item), matrix))
+            told.take(judge_stage(item, config.expect), Context(planned_facts(item), matrix))
             continue
         if item not in required and not (item.asks_gpu or item.compiles):
             continue  # the database beside them
         wanted = _demands(item, matrix, config if item in required else Config(), where)
         contexts.append(_judged(item, matrix, wanted, config.expect, told))
     asking = [context for context in contexts if context.goal == "gpu"]
-    found = _once([_later(finding) for finding in told.findings])
+    found = _once([_defer_unknown(finding) for finding in told.findings])
     kept = [ignored_for_now(finding, found, config, today) for finding in found]
     report = with_steps(conclude((asking or contexts)[0], kept, told.checked))
     return replace(report, headline=_headline(report, blueprints[0].path.split(" (")[0]))
@@ -463,23 +470,23 @@ def _demands(blueprint: Blueprint, matrix: Matrix, config: Config, where: str) -
     return wanted + [line for line in required if _framework(line, matrix) not in named]
 
 
-def _judged(blueprint: Blueprint, matrix: Matrix, wanted: list[Line], expect: str, told: _Told) -> Context:
+def _judged(blueprint: Blueprint, matrix: Matrix, wanted: list[Line], expect: str, told: _Findings) -> Context:
     goal, facts = _goal(blueprint, wanted, expect), planned_facts(blueprint)
     decidable = DECIDABLE - {_NOT_LED_TO} if blueprint.loader_path else DECIDABLE
     if isinstance(facts.python.pip_version, Known):  # most files say nothing of it, and nobody waits for it
         decidable |= {"pip-too-old"}
     for line in wanted:
         alone = Context(facts, matrix, Target(_goal_of(line, wanted, goal), (line.text,)))
-        report = evaluate(alone, decidable)
+        report = judge_release(alone, decidable).report
         meant = (in_the_image(finding, line, alone, blueprint) for finding in report.findings)
-        placed = [_placed(finding, line, blueprint) for finding in meant if finding]
+        placed = [_with_location(finding, line, blueprint) for finding in meant if finding]
         told.add(_with_remedies(placed, alone), report.checked)
     context = Context(facts, matrix, Target(goal, tuple(line.text for line in wanted)))
     if len(wanted) > 1:
-        report = evaluate(context, TOGETHER)
+        report = judge_release(context, TOGETHER).report
         told.add(_with_remedies(report.findings, context), report.checked)
-        told.add(_with_remedies(of_one_module(wanted, context), context), ("framework-duplicate-dists",))
-    told.take(of_the_file(blueprint, wanted, goal), context)
+        told.add(_with_remedies(find_module_clashes(wanted, context), context), ("framework-duplicate-dists",))
+    told.take(judge_file(blueprint, wanted, goal), context)
     return context
 
 
@@ -515,7 +522,7 @@ def _goal_of(line: Line, wanted: list[Line], goal: str) -> str:
     return "cpu" if "-cpu" in line.text and beside else goal
 
 
-def _placed(finding: Finding, line: Line, blueprint: Blueprint) -> Finding:
+def _with_location(finding: Finding, line: Line, blueprint: Blueprint) -> Finding:
     """Say where the requirement stands, and of what is built what the rules say of a machine."""
     asked = Evidence("requirement", line.text, Source("file", line.where, line.text))
     what = "the image" if blueprint.image is not None else "the environment"
@@ -523,7 +530,7 @@ def _placed(finding: Finding, line: Line, blueprint: Blueprint) -> Finding:
     return replace(finding, message=message, evidence=(asked, *finding.evidence))
 
 
-def _later(finding: Finding) -> Finding:
+def _defer_unknown(finding: Finding) -> Finding:
     """Tell as a note what the file leaves open, but for the CUDA that a framework takes from its image."""
     left_open = finding.verdict == UNDETERMINED and finding.id == "probe-failed"
     decisive = any(item.fact.startswith("toolkits") for item in finding.evidence)

@@ -57,22 +57,15 @@ from envcheck.model.actions import CONDA, PIP, UV
 from envcheck.model.plans import Plan, PlannedRelease
 from envcheck.model.text import inert
 from envcheck.plan.build import build_plan
-from envcheck.plan.existing_environment import OccupiedError, Standing, plan_into
-from envcheck.plan.requests import (
-    Description,
-    RequestError,
-    Wish,
-    check_description,
-    check_folder,
-    planned_facts,
-    read_requests,
-)
+from envcheck.plan.existing_environment import InstalledFramework, OccupiedError, plan_update
+from envcheck.plan.requests import PlanOptions, check_description, check_folder, read_requests
 from envcheck.plan.verify import UnreachableError, find_uv
 from envcheck.probes.collection import collect
 from envcheck.probes.python import PythonSelection
 from envcheck.render.plan import Result, plan_document, render_install_json
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.dependencies import broken_pins
+from envcheck.rules.described_machine import Description, RequestError, planned_facts
 
 
 @dataclass(frozen=True)
@@ -208,7 +201,7 @@ class InstallPlan:
 
     plan: Plan
     facts: Facts | None
-    kept: tuple[Standing, ...] = ()  # frameworks of that environment that stay as they are
+    kept: tuple[InstalledFramework, ...] = ()  # frameworks of that environment that stay as they are
     is_satisfied: bool = False  # they are all that is asked for: there is nothing to do
 
 
@@ -262,7 +255,7 @@ def _describe_missing_python(place: Place) -> str:
 def _build_plan(asked: InstallRequest, facts: Facts | None, installer: str) -> InstallPlan:
 
     said = Description(python="" if facts is not None else asked.python)
-    wish = Wish(asked.expect, installer, asked.folder, described=said, shells=EVERY_SHELL)
+    wish = PlanOptions(asked.expect, installer, asked.folder, described=said, shells=EVERY_SHELL)
     try:
         check_description(said)
         check_folder(wish.folder)
@@ -274,7 +267,7 @@ def _build_plan(asked: InstallRequest, facts: Facts | None, installer: str) -> I
             raise UserError("the Python to install for is unknown: name one, such as --python 3.12.")
         if facts is None:
             return InstallPlan(build_plan(expected, matrix, requests, wish), None)
-        into = plan_into(facts, matrix, requests, wish)
+        into = plan_update(facts, matrix, requests, wish)
         return InstallPlan(into.plan or Plan("", (), ()), facts, into.kept, into.plan is None)
     except (RequestError, OccupiedError) as error:
         raise UserError(str(error)) from None
@@ -322,7 +315,7 @@ class EnvironmentCheck:
     smoke: bool
     quiet: bool
     before: Facts | None = None  # of the old environment; None if there was none
-    kept: tuple[Standing, ...] = ()  # frameworks that had to stay as they were
+    kept: tuple[InstalledFramework, ...] = ()  # frameworks that had to stay as they were
 
 
 def judge_environment(wanted: EnvironmentCheck) -> str:

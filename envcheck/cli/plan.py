@@ -14,19 +14,10 @@ from envcheck.cli.common import OF_VERDICT, UserError
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, Known, replace
 from envcheck.model.plans import Plan
 from envcheck.plan.build import build_plan, goal_of
-from envcheck.plan.requests import (
-    PLATFORMS,
-    Description,
-    RequestError,
-    Wish,
-    check_description,
-    check_folder,
-    in_an_image,
-    planned_facts,
-    read_requests,
-)
+from envcheck.plan.requests import PlanOptions, check_description, check_folder, read_requests
 from envcheck.plan.steps import mark_existing
 from envcheck.render.plan import FORMATS, fitted, render_plan, render_plan_text
+from envcheck.rules.described_machine import PLATFORMS, Description, RequestError, in_an_image, planned_facts
 
 _DEFAULT_WIDTH = 80  # columns
 # Probes that are left out: for every plan, for one on the CPU as well, and in the second reading.
@@ -78,7 +69,7 @@ def plan(
     repeated = tuple(word for name, value in given.items() if value for word in (name, value))
     here = not platform and not snapshot_file and form != "dockerfile"
     shells = shells_of(os.environ if here else {})
-    wish = Wish(expect, installer or "", folder, form == "dockerfile", said, repeated, shells=shells)
+    wish = PlanOptions(expect, installer or "", folder, form == "dockerfile", said, repeated, shells=shells)
     made = build(requirements, wish, snapshot_file, matrix_file)
     made = mark_existing(made, _exists) if here else made
     made, unverified = _verify(made) if verify and made.releases else (made, "")
@@ -93,7 +84,7 @@ def _exists(folder: str) -> bool:
     return os.path.lexists(os.path.expanduser(folder))  # noqa: PTH111 - pathlib costs a third of a bare start
 
 
-def build(requirements: tuple[str, ...], wish: Wish, snapshot_file: str | None, matrix_file: str | None) -> Plan:
+def build(requirements: tuple[str, ...], wish: PlanOptions, snapshot_file: str | None, matrix_file: str | None) -> Plan:
     """Build the plan; raises UserError for a request that cannot be planned."""
     said = wish.described
     try:

@@ -24,9 +24,9 @@ def diagnose(
     `inspected` are the options that say what was looked at. `exists` tells which folders are there, on the machine
     that is judged. Raises TargetError for a requirement that cannot be judged.
     """
-    from envcheck.rules import evaluate  # explaining a log needs no rules
+    from envcheck.rules.judgement import judge_release  # explaining a log needs no rules
 
-    report: Report = replace(evaluate(context, only), inspected=inspected)
+    report: Report = replace(judge_release(context, only).report, inspected=inspected)
     if all(item.problem is None for item in report.findings):
         return report
     from envcheck.remedies.situation import Situation  # a machine that is well needs no remedy
@@ -56,4 +56,4 @@ def with_steps(report: Report, *, exists: Callable[[str], bool] | None = None) -
         return report
     from envcheck.diagnosis import repair
 
-    return repair.with_steps(repair.marked(report, exists) if exists else report)
+    return repair.with_steps(repair.mark_existing_folders(report, exists) if exists else report)

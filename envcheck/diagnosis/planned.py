@@ -20,14 +20,15 @@ from envcheck.model.actions import CONDA, PIP, SYSTEM
 from envcheck.model.plans import Environment, Plan, PlannedRelease
 from envcheck.plan.build import choose_all, plan_of
 from envcheck.plan.candidates import SYSTEM as SYSTEM_TOOLKIT
-from envcheck.plan.changes import another_python, may_do
+from envcheck.plan.changes import another_python, is_worth_judging
 from envcheck.plan.choose import Choice, Judge
 from envcheck.plan.existing_environment import alone, removal_steps
-from envcheck.plan.requests import Description, Request, RequestError, Wish, planned_facts, read_requests
+from envcheck.plan.requests import PlanOptions, Request, read_requests
 from envcheck.plan.steps import blockers, interpreter
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.context import is_typeable
+from envcheck.rules.described_machine import Description, RequestError, planned_facts
 from envcheck.rules.framework_state import is_conda_build, judged_frameworks
 from envcheck.rules.targets import wanted_releases
 
@@ -79,7 +80,9 @@ def with_planned_remedies(report: Report, situation: Situation, *, strictly: boo
     found = _planned_remedy(context, judge, broken) if broken else None
     if found is None:
         return report
-    findings = tuple(_mended(item, found) if (item.id, item.message) in gone else item for item in report.findings)
+    findings = tuple(
+        _with_planned_fix(item, found) if (item.id, item.message) in gone else item for item in report.findings
+    )
     changed: Report = replace(report, findings=findings)
     return changed
 
@@ -105,7 +108,7 @@ def _is_cause(finding: Finding) -> bool:
     return is_own and finding.id in _CAUSES and finding.severity != NOTE and finding.verdict == INCOMPATIBLE
 
 
-def _mended(finding: Finding, plan: Remedy) -> Finding:
+def _with_planned_fix(finding: Finding, plan: Remedy) -> Finding:
     """Put the plan in the place of a remedy; that of the machine itself stays as another way."""
     own, ways = finding.fix, plan.alternatives
     if own is not None and any(action.scope == SYSTEM for action in own.actions):
@@ -119,14 +122,14 @@ def _broken(report: Report, context: Context, judge: Judge, *, strictly: bool) -
 
     What the rules say of the machine without any framework stays.
     """
-    own = {(item.id, item.message) for item in judge.own_findings()}
+    own = {(item.id, item.message) for item in judge.machine_findings()}
     said = {(item.id, item.message): item for item in report.findings if item.verdict == INCOMPATIBLE}
     left = frozenset(key for key in said if key[0] in _COVERED) - own
     installed = [item.name for item in judged_frameworks(context)]
     names = [*dict.fromkeys((*installed, *(item.framework for item in wanted_releases(context))))]
     broken, gone = [], frozenset[tuple[str, str]]()
     for name in names:
-        about = left & _said_of(context, name) if len(names) > 1 else left
+        about = left & _list_findings_of(context, name) if len(names) > 1 else left
         causes = {key[0] for key in about if _is_cause(said[key])}
         if causes:
             broken.append(Broken(name, _requests(context, name, causes, strictly=strictly), frozenset(causes)))
@@ -134,7 +137,7 @@ def _broken(report: Report, context: Context, judge: Judge, *, strictly: bool) -
     return broken, gone
 
 
-def _said_of(context: Context, framework: str) -> _Said:
+def _list_findings_of(context: Context, framework: str) -> _Said:
     """List what the rules say where no other framework is there."""
     return frozenset((item.id, item.message) for item in evaluate(alone(context, framework)).findings)
 
@@ -169,9 +172,9 @@ def _planned_remedy(context: Context, judge: Judge, broken: list[Broken]) -> Rem
 
     The frameworks that are well stay at their release, as long as that can be met.
     """
-    if blockers(judge.own_findings(), judge.context) or not isinstance(context.facts.python.version, Known):
+    if blockers(judge.machine_findings(), judge.context) or not isinstance(context.facts.python.version, Known):
         return None
-    for well in dict.fromkeys((_well(context, broken), ())):
+    for well in dict.fromkeys((_list_working(context, broken), ())):
         for number in range(max(len(item.requests) for item in broken)):
             texts = tuple(item.requests[min(number, len(item.requests) - 1)] for item in broken)
             found = _remedy_here(context, judge, broken, (*texts, *well))
@@ -182,7 +185,7 @@ def _planned_remedy(context: Context, judge: Judge, broken: list[Broken]) -> Rem
     return None
 
 
-def _well(context: Context, broken: list[Broken]) -> tuple[str, ...]:
+def _list_working(context: Context, broken: list[Broken]) -> tuple[str, ...]:
     names = {item.name for item in broken}
     mains = (item.main for item in judged_frameworks(context) if item.name not in names)
     return tuple(f"{build.framework}=={build.version}" for build in mains if build.release is not None)
@@ -196,34 +199,44 @@ def _remedy_here(context: Context, judge: Judge, broken: list[Broken], texts: tu
         return None  # a version that no requirement can name
     is_condas = _is_condas(context, broken)
     here = _own_folder(context, is_condas=is_condas)
-    plan = _sure_plan(judge, requests, broken, Wish(context.goal, CONDA if is_condas else PIP, here)) if here else None
+    plan = (
+        _build_certain_plan(judge, requests, broken, PlanOptions(context.goal, CONDA if is_condas else PIP, here))
+        if here
+        else None
+    )
     if plan is not None and (
         _has_activation(context, here) or not any(made.library_folders for made in plan.environments)
     ):
-        return _written(context, plan, broken, here)
-    plan = _sure_plan(judge, requests, broken, Wish(context.goal, CONDA if is_condas else ""))
-    return _written(context, plan, broken) if plan is not None else None
+        return _make_remedy(context, plan, broken, here)
+    plan = _build_certain_plan(judge, requests, broken, PlanOptions(context.goal, CONDA if is_condas else ""))
+    return _make_remedy(context, plan, broken) if plan is not None else None
 
 
 def _remedy_with_python(context: Context, judge: Judge, broken: list[Broken], texts: tuple[str, ...]) -> Remedy | None:
     """Plan for texts with the Python that their newest releases are for, in a new environment."""
     requests = read_requests(texts, context.matrix)
     installer = CONDA if _is_condas(context, broken) else ""
-    python = another_python(judge.context, requests, Wish(context.goal, installer))
+    python = another_python(judge.context, requests, PlanOptions(context.goal, installer))
     said = Description(python=python)
     facts = planned_facts(judge.context.facts, said, context.matrix, expects_gpu=False)
     other = Judge(Context(facts, context.matrix, Target(context.goal)))
     folder = f".conda-env-{python}" if installer else f".venv-{python}"
     plan = (
-        _sure_plan(other, requests, broken, Wish(context.goal, installer, folder, described=said)) if python else None
+        _build_certain_plan(other, requests, broken, PlanOptions(context.goal, installer, folder, described=said))
+        if python
+        else None
     )
-    return _written(context, plan, broken, python=python) if plan is not None else None
+    return _make_remedy(context, plan, broken, python=python) if plan is not None else None
 
 
-def _sure_plan(judge: Judge, requests: tuple[Request, ...], broken: list[Broken], wish: Wish) -> Plan | None:
+def _build_certain_plan(
+    judge: Judge, requests: tuple[Request, ...], broken: list[Broken], wish: PlanOptions
+) -> Plan | None:
     unwanted = frozenset[str]().union(*(item.causes for item in broken))
     try:
-        choices, clashes = choose_all(judge, requests, wish.installer, lambda item: may_do(judge.context, item))
+        choices, clashes = choose_all(
+            judge, requests, wish.installer, lambda item: is_worth_judging(judge.context, item)
+        )
         sure = all(_is_sure(judge, choice, unwanted) for choice in choices)
         return plan_of(judge, choices, clashes, wish) if sure else None
     except ValueError:
@@ -239,7 +252,7 @@ def _is_sure(judge: Judge, choice: Choice, unwanted: frozenset[str]) -> bool:
     if best is None or not best.is_compatible or any(item.id in unwanted for item in best.warnings):
         return False
     known = isinstance(facts.toolkits.installs, Known) and isinstance(facts.cudnn, Known)
-    return best.source.kind != SYSTEM_TOOLKIT or (known and not best.mended)
+    return best.source.kind != SYSTEM_TOOLKIT or (known and not best.resolved)
 
 
 def _is_condas(context: Context, broken: list[Broken]) -> bool:
@@ -265,7 +278,7 @@ def _has_activation(context: Context, here: str) -> bool:
     return is_its_own and isinstance(kind, Known) and kind.value in ("venv", "conda")
 
 
-def _written(context: Context, plan: Plan, broken: list[Broken], here: str = "", python: str = "") -> Remedy:
+def _make_remedy(context: Context, plan: Plan, broken: list[Broken], here: str = "", python: str = "") -> Remedy:
     """Make a remedy of a plan's steps for the environments of broken frameworks; `here` is the one that is there."""
     names = {item.name for item in broken}
     wanted = [item for item in plan.releases if item.framework in names]
@@ -287,10 +300,12 @@ def _actions_for(context: Context, plan: Plan, made: Environment, here: str) -> 
     if here != made.folder:
         return actions
     there = [item for item in plan.releases if item.environment == made.folder]
-    return _fitted(context, made, there, actions)
+    return _fit_to_environment(context, made, there, actions)
 
 
-def _fitted(context: Context, made: Environment, releases: list[PlannedRelease], actions: list[Action]) -> list[Action]:
+def _fit_to_environment(
+    context: Context, made: Environment, releases: list[PlannedRelease], actions: list[Action]
+) -> list[Action]:
     """Fit actions to the environment that is there: what is in the way goes first, nothing is created."""
     gone = [step.action for step in removal_steps(context, made, releases)]
     first = actions[0]

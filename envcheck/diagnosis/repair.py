@@ -31,7 +31,7 @@ def with_steps(report: Report) -> Report:
     # A note's check may fail for other reasons than the step: nothing to verify it by.
     wrong = {item.id for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE} - _OF_A_RUN
     named = tuple(
-        _checked(report, steps, number, [name for name in last if last[name] == number and name in wrong])
+        _with_check(report, steps, number, [name for name in last if last[name] == number and name in wrong])
         for number in range(1, len(steps) + 1)
     )
     changed: Report = replace(report, steps=named)
@@ -41,7 +41,7 @@ def with_steps(report: Report) -> Report:
 def _add(steps: list[Step], action: Action, finding_id: str) -> int:
     """Add an action, to a step that can do it too or as a step of its own; return the number of that step."""
     for place, step in enumerate(steps):
-        joined = _joined(step.action, action)
+        joined = _join(step.action, action)
         if joined is not None:
             resolves = tuple(dict.fromkeys((*step.resolves, finding_id)))
             steps[place] = replace(step, action=joined, resolves=resolves)
@@ -50,7 +50,7 @@ def _add(steps: list[Step], action: Action, finding_id: str) -> int:
     return len(steps)
 
 
-def _joined(first: Action, second: Action) -> Action | None:
+def _join(first: Action, second: Action) -> Action | None:
     """Join two actions into one; None where they stay two."""
     if first == second or replace(second, purpose=first.purpose) == first:
         return first
@@ -61,7 +61,7 @@ def _by_hand(finding: Finding, what: str) -> AskPerson:
     return AskPerson(what, SYSTEM if catalogue()[finding.id].layer in _OF_THE_MACHINE else USER)
 
 
-def _checked(report: Report, steps: list[Step], number: int, mended: list[str]) -> Step:
+def _with_check(report: Report, steps: list[Step], number: int, mended: list[str]) -> Step:
     """Name a step by its number, and have the doctor see what is mended once it is taken."""
     step: Step = replace(steps[number - 1], id=f"step-{number}")
     if not mended:
@@ -74,14 +74,14 @@ def _checked(report: Report, steps: list[Step], number: int, mended: list[str]) 
     return checked
 
 
-def marked(report: Report, exists: Callable[[str], bool]) -> Report:
+def mark_existing_folders(report: Report, exists: Callable[[str], bool]) -> Report:
     """Have each remedy that makes an environment say so where its folder is there."""
-    findings = tuple(_marked(item, exists) for item in report.findings)
+    findings = tuple(_mark_existing(item, exists) for item in report.findings)
     changed: Report = replace(report, findings=findings)
     return changed
 
 
-def _marked(finding: Finding, exists: Callable[[str], bool]) -> Finding:
+def _mark_existing(finding: Finding, exists: Callable[[str], bool]) -> Finding:
     made = [item for item in finding.fix.actions if isinstance(item, CreateEnvironment)] if finding.fix else []
     taken = [item.folder for item in made if item.folder and exists(item.folder)]
     if finding.fix is None or not taken:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
+from envcheck.matrix.package_index import index_rows
+from envcheck.matrix.specifiers import matches
 from envcheck.model import Citation, major, major_minor, replace
 from envcheck.model.releases import (
     Architecture,
@@ -50,7 +52,8 @@ class Matrix:
     def __init__(self, document: Mapping[str, Any]) -> None:
         """Wrap a decoded document of schema envcheck/matrix/1."""
         self._document = document
-        self._built: dict[int, Any] = {}  # rows by the identity of their cells, which the document holds
+        # By identity: the row of cells that the document holds, and the builds of a row.
+        self._built: dict[int, Any] = {}
 
     @property
     def checked(self) -> str:
@@ -109,6 +112,30 @@ class Matrix:
             for cells in versions[version]
             if platform is None or cells["platform"] in (platform, "any")
         )
+
+    def builds(
+        self, framework: str, platform: str | None = None, admits: Callable[[str], bool] | None = None
+    ) -> Iterator[FrameworkRelease]:
+        """Yield releases like `releases`, each followed by its builds on the framework's own package index."""
+        for row in self.releases(framework, platform, admits):
+            yield row
+            yield from self.index_builds(row)
+
+    def build(
+        self, framework: str, version: str, local: str, platform: str, distribution: str | None = None
+    ) -> FrameworkRelease | None:
+        """Return the row of one build, by its label such as cu126; "" for the one on the default index."""
+        row = self.release(framework, version, platform, distribution)
+        if row is None or not local:
+            return row
+        return next((item for item in self.index_builds(row) if item.local == local), None)
+
+    def index_builds(self, row: FrameworkRelease) -> tuple[FrameworkRelease, ...]:
+        """List the builds of a release on its framework's own index, newest CUDA first; () where there are none."""
+        if id(row) not in self._built:
+            self._built[id(row)] = index_rows(row)
+        found: tuple[FrameworkRelease, ...] = self._built[id(row)]
+        return found
 
     def cudas(self, framework: str, version: str, platform: str) -> tuple[str, ...]:
         """List the CUDA lines of a release's builds for a platform, without building their rows."""
@@ -248,8 +275,6 @@ class Matrix:
 
 
 def _matches(version: str, specifier: str) -> bool:
-    from envcheck.matrix.specifiers import matches  # most questions need no specifier
-
     return matches(version, specifier)
 
 

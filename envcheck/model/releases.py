@@ -40,6 +40,13 @@ class FrameworkRelease:
     tensorrt: Optional[str] = None  # TensorRT version it was built with; "none": without TensorRT; None: not read
     variants: Mapping[str, Tuple[str, ...]] = field(default_factory=dict)  # CUDA -> GPU code, builds on its own index
     tensorflow: Optional[str] = None  # TensorFlow releases this companion package supports: ">=2.15,<2.16"
+    local: str = ""  # label of a build on the framework's own index: "cu126", "cpu"; "" for the default index
+    index: str = ""  # address of that index; "" for the default one
+
+    @property
+    def build_version(self) -> str:
+        """Return the version with the label of the build: 2.7.1+cu126."""
+        return f"{self.version}+{self.local}" if self.local else self.version
 
     @property
     def free_threaded_pythons(self) -> Tuple[str, ...]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from packaging.version import Version
 
 from envcheck.frameworks import framework
+from envcheck.matrix.package_index import CPU, is_proposed
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import clauses, within
 from envcheck.model import (
@@ -26,14 +27,12 @@ from envcheck.model import (
 from envcheck.model.actions import CONDA
 from envcheck.model.plans import PlannedRelease
 from envcheck.model.releases import CudnnRelease, FrameworkRelease, KnownProblem
-from envcheck.plan.plan_data import CudaWheelSet, SourceOnly, companion_row, plan_data
+from envcheck.plan.data import CudaWheelSet, SourceOnly, companion_row, plan_data
 from envcheck.plan.requests import Request
-from envcheck.rules.builds import label_cuda
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.cuda_plugins import plugin_of
 from envcheck.rules.gpu_facts import judged_gpus
 from envcheck.rules.known_problems import name_of
-from envcheck.rules.pytorch_index import cpu_index_url, cuda_variants, index_url, serves
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,6 @@ class Candidate:
     row: FrameworkRelease
     requirement: str  # tensorflow[and-cuda]==2.20.0, torch==2.7.1+cu118
     judged: tuple[str, ...]  # what the rules are asked about; jax is nothing without jaxlib
-    local: str = ""  # cu118, cpu
-    index: str = ""
     plugin: FrameworkRelease | None = None  # the row that says which CUDA it brings, where that is not `row`
     library: FrameworkRelease | None = None  # the row of the compiled half, where that is not `row`: jaxlib
     beside: tuple[str, ...] = ()  # what else was asked for, as it goes with this release: torchvision==0.28.0
@@ -52,7 +49,12 @@ class Candidate:
     @property
     def is_gpu(self) -> bool:
         """Say whether it is a CUDA build."""
-        return self.local.startswith("cu") or (not self.local and (self.plugin or self.row).cuda_build)
+        return self.cuda_row.cuda_build
+
+    @property
+    def is_of_cuda_index(self) -> bool:
+        """Say whether it is a CUDA build of its framework's own index, whose pins are not known."""
+        return self.is_gpu and bool(self.row.local)
 
     @property
     def rows(self) -> tuple[FrameworkRelease, ...]:
@@ -61,10 +63,8 @@ class Candidate:
 
     @property
     def cuda(self) -> str | None:
-        """Return the CUDA version it was built with, which a label names before its row does; None for a CPU build."""
-        label = re.fullmatch(r"cu(\d+)(\d)", self.local)
-        named = f"{label[1]}.{label[2]}" if label else self.cuda_row.cuda
-        return named if self.is_gpu else None
+        """Return the CUDA version it was built with; None for a CPU build."""
+        return self.cuda_row.cuda if self.is_gpu else None
 
     @property
     def cuda_row(self) -> FrameworkRelease:
@@ -98,7 +98,7 @@ def _beside(context: Context, request: Request, row: FrameworkRelease) -> tuple[
 def _on_index(context: Context, found: Candidate, beside: tuple[str, ...]) -> bool:
     # most ask for frameworks alone
 
-    return on_index(context, found.row, beside, found.local)
+    return on_index(context, found.row, beside)
 
 
 def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRelease]]:
@@ -163,30 +163,22 @@ def _library(context: Context, row: FrameworkRelease) -> FrameworkRelease | None
 
 
 def _by_label(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
-    row = rows[0]
     asked = next((item.version.partition("+")[2] for item in clauses(request.specifier)), "")
-    for local in (asked,) if asked else _builds(context, row):
-        text = _text(row.distribution, request.extras, row.version + (f"+{local}" if local else ""))
-        yield Candidate(row, text, (text,), local, _torch_index(local))
+    builds = [build for row in rows[:1] for build in (row, *context.matrix.index_builds(row))]
+    for build in [build for build in builds if build.local == asked] if asked else _choose_builds(context, builds):
+        text = _text(build.distribution, request.extras, build.build_version)
+        yield Candidate(build, text, (text,))
 
 
-def _builds(context: Context, row: FrameworkRelease) -> Iterable[str]:
-    """List the builds of a release by their labels, the one on the default index ("") first where it fits the goal."""
-    served = serves(row.version, context.platform)
+def _choose_builds(context: Context, builds: list[FrameworkRelease]) -> list[FrameworkRelease]:
+    """Choose the builds of a release that fit the goal, the one on the default index first."""
+    default, others = builds[0], [build for build in builds[1:] if is_proposed(build)]
     if context.goal == "cpu":
-        return ("cpu",) if row.cuda_build and served else ("",)
-    own = major_minor(row.cuda or "")
-    # Newest CUDA first, but a build whose code is known before one of which nothing tells.
-    others = sorted((cuda for cuda in cuda_variants(row) if cuda != own), key=lambda cuda: not row.variants[cuda])
-    labels = (f"cu{cuda.replace('.', '')}" for cuda in others)
-    variants = tuple(labels) if served else ()
-    return ("", *variants) if row.cuda_build or not variants else variants
-
-
-def _torch_index(local: str) -> str:
-    if local == "cpu":
-        return cpu_index_url()
-    return index_url(local.removeprefix("cu")) if local.startswith("cu") else ""
+        return [build for build in others if build.local == CPU] or [default]
+    # Newest CUDA first, but a build whose code is known before one whose code is not.
+    gpu = [build for build in others if build.cuda_build and build.cuda != major_minor(default.cuda or "")]
+    gpu.sort(key=lambda build: not build.compute_capabilities)
+    return [default, *gpu] if default.cuda_build or not gpu else gpu
 
 
 def _text(name: str, extras: Iterable[str], version: str) -> str:
@@ -274,7 +266,7 @@ def _held_cudnn(held: Sequence[str], wanted: str) -> str:
     return next((line for line in same if Version(line) >= Version(wanted)), "") if held and wanted else wanted
 
 
-_METAL = "tensorflow-metal"
+_APPLE = "macosx_arm64"
 _MINORS = 100  # more than any major of cuDNN has had
 _CUDNN = re.compile(r"(nvidia-cudnn-cu(\d+))([<>=!~].*)?")
 
@@ -283,11 +275,11 @@ def constraints(context: Context, candidate: Candidate, source: CudaSource) -> t
     """List the requirements to install beside a release, each from a row of the matrix."""
     known: dict[str, tuple[str, ...]] = context.memo.setdefault("constraints", {})
     if candidate.requirement not in known:
-        known[candidate.requirement] = _worked_out(context, candidate, source)
+        known[candidate.requirement] = _compute_constraints(context, candidate, source)
     return known[candidate.requirement]
 
 
-def _worked_out(context: Context, candidate: Candidate, source: CudaSource) -> tuple[str, ...]:
+def _compute_constraints(context: Context, candidate: Candidate, source: CudaSource) -> tuple[str, ...]:
     found = [*_known_problems(context, candidate), *source.requirements]
     caps = _cudnn_caps(context, candidate, source)
     kept = [item for item in found if name_of(item) not in caps]
@@ -394,33 +386,35 @@ def _cudnn_lines(context: Context, cuda_major: str, specifier: str) -> Iterator[
 
 
 def _metal(context: Context, candidate: Candidate) -> Iterator[str]:
-    """Yield the plugin that gives TensorFlow the GPU of an Apple machine, where one was made for the release."""
-    if candidate.row.framework == "tensorflow":
-        yield from (f"{row.distribution}=={row.version}" for row in _companions(context, candidate.row.version)[:1])
+    """Yield the plugin that gives a framework the GPU of an Apple machine, where one was made for the release."""
+    yield from (f"{row.distribution}=={row.version}" for row in _apple_plugins(context, candidate.row))
 
 
-def beside(context: Context, releases: Iterable[PlannedRelease]) -> list[FrameworkRelease]:
-    """List the rows of the plugins that planned releases of TensorFlow have beside them."""
-    versions = [item.version for item in releases if item.framework == "tensorflow"]
-    return [row for version in versions for row in _companions(context, version)[:1]]
+def list_apple_plugins(context: Context, releases: Iterable[PlannedRelease]) -> list[FrameworkRelease]:
+    """List the rows of the plugins for Apple's GPU that planned releases have beside them."""
+    return [row for item in releases for row in _apple_plugins(context, item)]
 
 
-def newest_with_metal(context: Context) -> str:
-    """Name the newest TensorFlow that a plugin for Apple's GPU goes with here; "" where there is none."""
-    versions = context.matrix.versions("tensorflow") if context.platform == "macosx_arm64" else ()
-    return next((version for version in versions if _companions(context, version)), "")
+def newest_with_apple_plugin(context: Context, name: str) -> str:
+    """Name the newest release of a framework that a plugin for Apple's GPU goes with here; "" where there is none."""
+    if context.platform != _APPLE or not framework(name).apple_plugin:
+        return ""
+    rows = context.matrix.releases(name, context.platform)
+    return next((row.version for row in rows if _apple_plugins(context, row)), "")
 
 
-def _companions(context: Context, tensorflow: str) -> list[FrameworkRelease]:
-    rows = context.matrix.companions_of(tensorflow, context.platform) if context.platform == "macosx_arm64" else ()
-    return [row for row in rows if row.distribution == _METAL and python_minor(context) in row.pythons]
+def _apple_plugins(context: Context, release: FrameworkRelease | PlannedRelease) -> list[FrameworkRelease]:
+    """List the newest plugin for Apple's GPU that goes with a release here; [] where there is none."""
+    plugin = framework(release.framework).apple_plugin if context.platform == _APPLE else ""
+    rows = context.matrix.companions_of(release.version, context.platform) if plugin else ()
+    return [row for row in rows if row.distribution == plugin and python_minor(context) in row.pythons][:1]
 
 
-def old_libc(context: Context, candidate: Candidate, source: CudaSource) -> Iterator[Finding]:
+def find_old_libc(context: Context, candidate: Candidate, source: CudaSource) -> Iterator[Finding]:
     """Yield what keeps a release's CUDA wheels off this machine's C library: no wheel of theirs is for it."""
     libc = context.facts.host.libc_version
     there = re.match(r"\d+\.\d+", libc.value) if isinstance(libc, Known) and context.os == "linux" else None
-    if source.kind != OWN or candidate.local or there is None:
+    if source.kind != OWN or candidate.row.local or there is None:
         return
     data = plan_data().wheel_glibc
     for row in data.rows:
@@ -456,9 +450,9 @@ def fitting(context: Context, release: FrameworkRelease, texts: Iterable[str]) -
     return tuple(found)
 
 
-def on_index(context: Context, release: FrameworkRelease, texts: Iterable[str], local: str) -> bool:
+def on_index(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> bool:
     """Tell whether the index of a build (cu126) holds what goes beside it: as for the first torch that it was for."""
-    cuda = label_cuda(local)
+    cuda = release.cuda if release.local and release.cuda else ""
     known = {name: _known(context, release, name) for name in map(name_of, texts)} if cuda else {}
     return all(
         any(cuda in _built_for(context, name, item) for item in known[name] or ()) for name in known if known[name]
@@ -466,13 +460,13 @@ def on_index(context: Context, release: FrameworkRelease, texts: Iterable[str], 
 
 
 def _built_for(context: Context, name: str, version: str) -> Iterable[str]:
-    fits = companion_row(name).fits
-    first = next((torch for torch in reversed([*fits]) if version in fits[torch]), "")
-    row = context.matrix.release("torch", first, context.platform, "torch")
+    companion = companion_row(name)
+    first = next((release for release in reversed([*companion.fits]) if version in companion.fits[release]), "")
+    row = context.matrix.release(companion.frameworks[0], first, context.platform) if companion.frameworks else None
     return row.variants if row else ()
 
 
-def unknown(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> tuple[str, ...]:
+def list_unknown_companions(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> tuple[str, ...]:
     """List the names of which nothing here tells what goes with a release."""
     return tuple(name for name in map(name_of, texts) if _known(context, release, name) is None)
 
@@ -482,7 +476,7 @@ def _known(context: Context, release: FrameworkRelease, name: str) -> tuple[str,
     listed = companion_row(name).fits.get(release.version)
     if listed:
         return tuple(item for item in listed if _has_wheel(context, name, item))
-    if release.framework != "tensorflow":
+    if not framework(release.framework).has_companions:
         return None
     required, minor = release.requires.get(name, ""), python_minor(context)
     rows = _going_with(context.matrix, name, release.version, context.platform)

@@ -10,48 +10,46 @@ from envcheck.model import Facts, Known, numbers, replace
 from envcheck.model.plans import Change
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, Judge, choose
-from envcheck.plan.requests import (
+from envcheck.plan.requests import PlanOptions, Request, of_any_name, of_any_version, of_its_line, without_cuda
+from envcheck.plan.steps import blockers
+from envcheck.rules import Context, Target
+from envcheck.rules.described_machine import (
     LINUX,
     WHATIF,
     Description,
-    Request,
-    Wish,
     capabilities,
     in_wsl,
-    of_any_name,
-    of_any_version,
-    of_its_line,
     planned_facts,
     with_driver,
     with_libc,
     with_python,
-    without_cuda,
 )
-from envcheck.plan.steps import blockers
-from envcheck.rules import Context, Target
 from envcheck.rules.driver_release import driver_floor, full_driver
 from envcheck.rules.gpu_releases import driver_runs
 from envcheck.rules.targets import is_free_threaded, supports_python
+from envcheck.rules.wheel_tags import wheel_glibc
 
 # By effort: an environment, two compromises, a second system beside this one, a restart, another system.
 PYTHON, RELEASE, CPU, WSL, DRIVER, LIBC = 1, 2, 3, 4, 5, 6
 Requests = tuple[Request, ...]
 
 
-def possible_changes(context: Context, requests: tuple[Request, ...], wish: Wish) -> tuple[Change, ...]:
+def possible_changes(context: Context, requests: tuple[Request, ...], wish: PlanOptions) -> tuple[Change, ...]:
     """List the single changes after which every request can be met; where there are none, pairs of them."""
-    tries = _Tries(context, requests, wish)
+    tries = AlternativeSearch(context, requests, wish)
     single = [*tries.pythons(), *tries.releases(), *tries.cpu(), *tries.wsl(), *tries.drivers(), *tries.libcs()]
     return tuple(sorted(single or [*tries.pairs()], key=lambda change: change.effort))
 
 
-def another_python(context: Context, requests: tuple[Request, ...], wish: Wish) -> str:
+def another_python(context: Context, requests: tuple[Request, ...], wish: PlanOptions) -> str:
     """Name the Python with which every request can be met by its newest release; "" where there is none."""
-    return _Tries(context, requests, wish).best_python(context.facts, context.goal, requests)[0]
+    return AlternativeSearch(context, requests, wish).best_python(context.facts, context.goal, requests)[0]
 
 
-class _Tries:
-    def __init__(self, context: Context, requests: tuple[Request, ...], wish: Wish) -> None:
+class AlternativeSearch:
+    """Searches the single changes, then the pairs of them, that make a plan possible."""
+
+    def __init__(self, context: Context, requests: tuple[Request, ...], wish: PlanOptions) -> None:
         self.context, self.requests, self.wish = context, requests, wish
 
     def pythons(
@@ -151,11 +149,13 @@ class _Tries:
 
     def _met(self, facts: Facts, goal: str = "", requests: Requests = ()) -> list[Choice]:
         judge = Judge(Context(facts, self.context.matrix, Target(goal or self.context.goal)))
-        if blockers(judge.own_findings(), judge.context):
+        if blockers(judge.machine_findings(), judge.context):
             return []
         choices = []
         for request in requests or self.requests:
-            choice = choose(judge, request, self.wish.installer, admits=lambda item: may_do(judge.context, item))
+            choice = choose(
+                judge, request, self.wish.installer, admits=lambda item: is_worth_judging(judge.context, item)
+            )
             if choice.best is None:
                 return []
             choices.append(choice)
@@ -195,8 +195,6 @@ class _Tries:
         return [str(last)] if is_later else []
 
     def _libcs(self) -> list[str]:
-        from envcheck.rules.wheel_tags import wheel_glibc
-
         known = self.context.facts.host.libc_version
         if not isinstance(known, Known):
             return []
@@ -229,7 +227,7 @@ def _python_named(context: Context, minor: str) -> str:
     return f"the usual build of Python {minor}" if is_free_threaded(context) else f"Python {minor}"
 
 
-def may_do(context: Context, candidate: Candidate) -> bool:
+def is_worth_judging(context: Context, candidate: Candidate) -> bool:
     """Tell whether a candidate is worth judging: the rules reject what is left out here."""
     if not supports_python(context, candidate.row):
         return False

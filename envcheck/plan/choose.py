@@ -9,10 +9,7 @@ from packaging.specifiers import SpecifierSet
 
 from envcheck.matrix.specifiers import can_be_met, within
 from envcheck.model import (
-    ERROR,
     INCOMPATIBLE,
-    NOT_STATED,
-    NOTE,
     UNDETERMINED,
     Facts,
     Finding,
@@ -36,32 +33,32 @@ from envcheck.plan.candidates import (
     candidates,
     constraints,
     cuda_sources,
-    old_libc,
+    find_old_libc,
 )
-from envcheck.plan.plan_data import plan_data
+from envcheck.plan.data import plan_data
 from envcheck.plan.requests import Request
-from envcheck.rules import Target, catalogue, evaluate
+from envcheck.rules import catalogue
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import bare_wheel, sharing_wheels
+from envcheck.rules.judgement import ReleaseJudge
 from envcheck.rules.known_problems import name_of
 from envcheck.rules.targets import supports_python
 
 _HOOKED = "cuda-wheel-not-found"  # what loader paths set by the environment's activation resolve
 _OF_SOME_GPUS = ("gpu-arch-too-old", "gpu-arch-too-new")
-_SHARED = ("gpu_rows",)  # what the rules work out once for all candidates
 _PLANNED = Source("override", "what the plan installs")
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What the rules say of one candidate, the machine's own faults left out."""
+class CandidateJudgement:
+    """What the rules say of one candidate with one source of CUDA libraries."""
 
     candidate: Candidate
     source: CudaSource
-    errors: tuple[Finding, ...]  # speak against it
-    doubts: tuple[Finding, ...]  # could not be told
-    warnings: tuple[Finding, ...]  # and notes on what could not be told
-    mended: tuple[Finding, ...] = ()  # errors that a step of the plan takes away
+    errors: tuple[Finding, ...]  # the reasons why it does not work
+    doubts: tuple[Finding, ...]  # the reasons why that is undetermined
+    warnings: tuple[Finding, ...]  # and notes on what is undetermined
+    resolved: tuple[Finding, ...] = ()  # errors that a step of the plan takes away
 
     @property
     def is_compatible(self) -> bool:
@@ -69,91 +66,62 @@ class Judgement:
         return not self.errors and not self.doubts
 
     @property
-    def left_out(self) -> tuple[Finding, ...]:
-        """List what it says of GPUs that it serves badly or not at all beside one that it serves."""
+    def unserved_gpus(self) -> tuple[Finding, ...]:
+        """List the warnings about GPUs that it serves badly or not at all beside one that it serves."""
         return tuple(item for item in self.warnings if item.id in _OF_SOME_GPUS and item.verdict == INCOMPATIBLE)
 
     @property
-    def why(self) -> Finding:
-        """Return the first thing against it."""
+    def reason(self) -> Finding:
+        """Return the first finding against it."""
         return (self.errors or self.doubts)[0]
 
 
 class Judge:
-    """Judges candidates for one machine; the machine's own findings are worked out once, when needed."""
+    """Judges candidates for one machine, each of them once."""
 
-    def __init__(self, context: Context, standing: tuple[tuple[str, str], ...] = ()) -> None:
-        """Hold the machine to judge on, without any framework, and what those that stay need: (whose, requirement)."""
-        self.context, self.standing = context, standing
-        self._own: tuple[Finding, ...] | None = None
-        self._known: dict[tuple[str, CudaSource], Judgement] = {}
+    def __init__(self, context: Context, installed: tuple[tuple[str, str], ...] = ()) -> None:
+        """Take a machine without frameworks, and what installed packages require: (package, requirement)."""
+        self.context, self.installed = context, installed
+        self._releases = ReleaseJudge(context)
+        self._known: dict[tuple[str, CudaSource], CandidateJudgement] = {}
 
-    def own_findings(self) -> tuple[Finding, ...]:
-        """List what is wrong with the machine whichever release is taken."""
-        if self._own is None:
-            found = evaluate(self._asking(self.context.facts, ())).findings
-            self._own = tuple(item for item in found if item.id != "framework-missing" and not _is_unstated(item))
-        return self._own
+    def machine_findings(self) -> tuple[Finding, ...]:
+        """List what is wrong with the machine whichever release is chosen."""
+        return self._releases.machine_findings
 
-    def judge(self, candidate: Candidate, source: CudaSource) -> Judgement:
-        """Evaluate one candidate with what its CUDA source would bring, once."""
+    def judge(self, candidate: Candidate, source: CudaSource) -> CandidateJudgement:
+        """Judge one candidate with what its CUDA source would bring."""
         key = (candidate.requirement, source)
         if key not in self._known:
-            self._known[key] = self._judged(candidate, source)
+            self._known[key] = self._judge(candidate, source)
         return self._known[key]
 
-    def not_there(self, requirement: str) -> tuple[Rejected, ...]:
-        """Say why there is nothing to judge: the rules' own words of a requirement that no release here meets."""
-        found = evaluate(self._asking(self.context.facts, (requirement,))).findings
-        own = {item.id for item in self.own_findings()}
-        told = (item for item in found if item.severity == ERROR and item.id not in own and not _is_unstated(item))
-        return tuple(Rejected(requirement, item.id, item.message) for item in told)[:1]
+    def explain_missing(self, requirement: str) -> tuple[Rejected, ...]:
+        """Say why there is no candidate, in the rules' words on a requirement that no release meets."""
+        found = self._releases.judge((requirement,))
+        own = {item.id for item in self.machine_findings()}
+        reasons = (item for item in (*found.errors, *found.doubts) if item.id not in own)
+        return tuple(Rejected(requirement, item.id, item.message) for item in reasons)[:1]
 
-    def _judged(self, candidate: Candidate, source: CudaSource) -> Judgement:
-        facts = _with_libraries(self.context.facts, source)
-        found = (
-            *evaluate(self._asking(facts, candidate.judged)).findings,
-            *old_libc(self.context, candidate, source),
-        )
-        told = [item for item in found if not _is_unstated(item) and not _is_mere_note(item)]
-        errors = [item for item in told if item.severity == ERROR]
-        if errors:
-            own = {(item.id, item.message) for item in self.own_findings()}
-            errors = [item for item in errors if (item.id, item.message) not in own]
-        mended = [item for item in errors if _is_mended(item, source)]
-        left = [item for item in errors if item not in mended]
-        return Judgement(
+    def _judge(self, candidate: Candidate, source: CudaSource) -> CandidateJudgement:
+        found = self._releases.judge(candidate.judged, _with_libraries(self.context.facts, source))
+        errors = (*found.errors, *find_old_libc(self.context, candidate, source))
+        return CandidateJudgement(
             candidate,
             source,
-            tuple(item for item in left if item.verdict != UNDETERMINED),
-            tuple(item for item in left if item.verdict == UNDETERMINED),
-            tuple(item for item in told if item.severity != ERROR and not (item.id == _HOOKED and source.needs_hook)),
-            tuple(mended),
+            tuple(item for item in errors if not _is_resolved(item, source)),
+            tuple(item for item in found.doubts if not _is_resolved(item, source)),
+            tuple(item for item in found.warnings if not (item.id == _HOOKED and source.needs_hook)),
+            tuple(item for item in (*errors, *found.doubts) if _is_resolved(item, source)),
         )
 
-    def _asking(self, facts: Facts, requirements: tuple[str, ...]) -> Context:
-        memo = {key: value for key, value in self.context.memo.items() if key.startswith(_SHARED)}
-        asked = Context(facts, self.context.matrix, Target(self.context.goal, requirements), memo)
-        self.context.memo.update(memo)
-        return asked
 
-
-def _is_mended(finding: Finding, source: CudaSource) -> bool:
+def _is_resolved(finding: Finding, source: CudaSource) -> bool:
     """Tell whether a step of the plan takes an error away: the activation's loader paths, or a system's toolkit."""
     if finding.id == _HOOKED:
         return source.needs_hook
     in_toolkit = catalogue()[finding.id].layer == "toolkit"
     return source.kind == SYSTEM and in_toolkit and finding.problem is not None and finding.verdict != UNDETERMINED
-
-
-def _is_unstated(finding: Finding) -> bool:
-    """Tell whether a check waits for something nobody described."""
-    return finding.id == "probe-failed" and all(NOT_STATED.detail in item.shown for item in finding.evidence)
-
-
-def _is_mere_note(finding: Finding) -> bool:
-    """Tell whether there is nothing to say: a note, but for one on what could not be told."""
-    return finding.severity == NOTE and finding.verdict != UNDETERMINED
 
 
 def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
@@ -183,7 +151,7 @@ class Choice:
     """What was found for one request: the best judgement, or None, and the newer ones that were rejected."""
 
     request: Request
-    best: Judgement | None
+    best: CandidateJudgement | None
     rejected: tuple[Rejected, ...]
 
 
@@ -200,13 +168,13 @@ def choose(
     Of a release's builds, one that leaves no GPU out goes before a better one that does. Where none is compatible, a
     release whose fault a step of the plan mends does, then one of which something could not be told.
     """
-    seen: list[Judgement] = []
-    partly: Judgement | None = None
+    seen: list[CandidateJudgement] = []
+    partly: CandidateJudgement | None = None
     for judged in judgements(judge, request, installer, lambda item: item.requirement not in but_for and admits(item)):
         if partly and judged.candidate.row.version != partly.candidate.row.version:
             break
-        if judged.is_compatible and not judged.mended:
-            if not judged.left_out:
+        if judged.is_compatible and not judged.resolved:
+            if not judged.unserved_gpus:
                 return _chosen(request, judged, seen)
             partly = partly or judged
         seen.append(judged)
@@ -214,13 +182,15 @@ def choose(
         found = next((item for item in seen if fits(item)), None)
         if found is not None:
             return _chosen(request, found, seen[: seen.index(found)])
-    told = tuple(_rejection(item) for item in seen) or _goes_with_none(request) or judge.not_there(request.text)
+    told = (
+        tuple(_rejection(item) for item in seen) or _reject_companions(request) or judge.explain_missing(request.text)
+    )
     return Choice(request, None, told)
 
 
 def judgements(
     judge: Judge, request: Request, installer: str, admits: Callable[[Candidate], bool]
-) -> Iterator[Judgement]:
+) -> Iterator[CandidateJudgement]:
     """Judge the candidates of a request one by one; of a release without a wheel for this Python one speaks for all."""
     hopeless = ""
     for candidate in candidates(judge.context, request):
@@ -230,9 +200,9 @@ def judgements(
             yield judged
 
 
-def judge_candidate(judge: Judge, candidate: Candidate, installer: str) -> Judgement:
+def judge_candidate(judge: Judge, candidate: Candidate, installer: str) -> CandidateJudgement:
     """Judge a candidate with its first CUDA source that has nothing against it."""
-    first: Judgement | None = None
+    first: CandidateJudgement | None = None
     for source in cuda_sources(judge.context, candidate, installer):
         judged = judge.judge(candidate, source)
         if judged.is_compatible or source.kind == SYSTEM:
@@ -242,11 +212,11 @@ def judge_candidate(judge: Judge, candidate: Candidate, installer: str) -> Judge
     return first
 
 
-def _chosen(request: Request, judged: Judgement, seen: list[Judgement]) -> Choice:
+def _chosen(request: Request, judged: CandidateJudgement, seen: list[CandidateJudgement]) -> Choice:
     return Choice(request, judged, tuple(_rejection(item) for item in seen))
 
 
-def _goes_with_none(request: Request) -> tuple[Rejected, ...]:
+def _reject_companions(request: Request) -> tuple[Rejected, ...]:
     """Say that no release goes with the versions that are asked for beside it, or has the extras."""
     named = [text for text in request.beside if text != name_of(text)]
     beside = " and ".join(named or ([] if request.extras else request.beside))
@@ -255,8 +225,8 @@ def _goes_with_none(request: Request) -> tuple[Rejected, ...]:
     return (Rejected(request.text, "dependency-conflict", why),) if beside or request.extras else ()
 
 
-def _rejection(judged: Judgement) -> Rejected:
-    why = judged.why if judged.errors or judged.doubts else (*judged.mended, *judged.left_out)[0]
+def _rejection(judged: CandidateJudgement) -> Rejected:
+    why = judged.reason if judged.errors or judged.doubts else (*judged.resolved, *judged.unserved_gpus)[0]
     return Rejected(judged.candidate.requirement, why.id, why.message)
 
 
@@ -277,14 +247,14 @@ def choose_together(
     if not clashes:
         return newest, []
     depth = _DEPTH if len(newest) > 1 else _ALL
-    ladders = [_Ladder(choice, judge, installer, depth) for choice in newest]
+    ladders = [CandidateIterator(choice, judge, installer, depth) for choice in newest]
     found = _fitting(judge, ladders, [])
     if not found:
         return newest, clashes
     return [_with_reasons(judge, found, place, ladders[place]) for place in range(len(found))], []
 
 
-class _Ladder:
+class CandidateIterator:
     """The releases of one framework, newest first, each judged when it is asked for."""
 
     def __init__(self, newest: Choice, judge: Judge, installer: str, depth: int) -> None:
@@ -319,7 +289,7 @@ def _name(choice: Choice) -> str:
     return _label(choice.best) if choice.best else ""
 
 
-def _fitting(judge: Judge, ladders: list[_Ladder], chosen: list[Choice]) -> list[Choice]:
+def _fitting(judge: Judge, ladders: list[CandidateIterator], chosen: list[Choice]) -> list[Choice]:
     """Find releases that go together: what is asked for first stays newest; [] where there are none."""
     if len(chosen) == len(ladders):
         return chosen
@@ -338,16 +308,16 @@ def _older(judge: Judge, newest: Choice, installer: str, depth: int) -> Iterator
         if choice.best is None:
             return
         passed.add(choice.best.candidate.requirement)
-        choice = choose(judge, newest.request, installer, but_for=frozenset(passed), admits=_tells_its_pins)
+        choice = choose(judge, newest.request, installer, but_for=frozenset(passed), admits=_has_known_pins)
         if choice.best is not None:
             yield choice
 
 
-def _tells_its_pins(candidate: Candidate) -> bool:
-    return not candidate.local.startswith("cu")
+def _has_known_pins(candidate: Candidate) -> bool:
+    return not candidate.is_of_cuda_index
 
 
-def _with_reasons(judge: Judge, found: list[Choice], place: int, ladder: _Ladder) -> Choice:
+def _with_reasons(judge: Judge, found: list[Choice], place: int, ladder: CandidateIterator) -> Choice:
     """Say of each newer release that was passed over what clashes with the others; the rules' reasons are there."""
     choice = found[place]
     taken = _name(choice)
@@ -365,7 +335,7 @@ def _with_reasons(judge: Judge, found: list[Choice], place: int, ladder: _Ladder
     for candidate in candidates(judge.context, choice.request):
         if candidate.requirement == taken:
             break
-        if candidate.requirement in reasons or not _tells_its_pins(candidate):
+        if candidate.requirement in reasons or not _has_known_pins(candidate):
             newer.append(reasons.get(candidate.requirement) or Rejected(candidate.requirement, _CONFLICT, _UNTOLD))
     return replace(choice, rejected=tuple(newer))
 
@@ -373,18 +343,18 @@ def _with_reasons(judge: Judge, found: list[Choice], place: int, ladder: _Ladder
 def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
     """Yield pairs of pins on one distribution that no version meets, and wheels of two CUDA majors in one folder."""
     pins: dict[str, list[tuple[str, Requirement]]] = {}
-    told = [*judge.standing]
+    told = [*judge.installed]
     for item in (choice.best for choice in choices if choice.best):
         own = dict.fromkeys((*_pins(judge, item), *constraints(judge.context, item.candidate, item.source)))
         told += ((_label(item), text) for text in own)
     for owner, text in told:
         requirement = Requirement(text)
         pins.setdefault(bare_wheel(requirement.name)[0], []).append((owner, requirement))
-    stay = {owner for owner, _ in judge.standing}  # they are in one environment: how, is not asked
+    stay = {owner for owner, _ in judge.installed}  # they are in one environment: how, is not asked
     for found in pins.values():
         for number, (owner, first) in enumerate(found):
             for other, second in found[number + 1 :]:
-                apart = first.name != second.name or not _meet(first.specifier, second.specifier)
+                apart = first.name != second.name or not _can_both_be_met(first.specifier, second.specifier)
                 if apart and other != owner and other not in stay:
                     yield Clash(f"{owner}: {_shown(first)}", f"{other}: {_shown(second)}")
 
@@ -393,25 +363,31 @@ def _shown(pin: Requirement) -> str:
     return str(pin) if pin.specifier else f"{pin}, pinned to a version that is not known"
 
 
-def _label(judged: Judgement) -> str:
+def _label(judged: CandidateJudgement) -> str:
     return judged.candidate.requirement
 
 
-def _pins(judge: Judge, judged: Judgement) -> tuple[str, ...]:
+def _pins(judge: Judge, judged: CandidateJudgement) -> tuple[str, ...]:
     """List what a release requires as far as is known: its CUDA wheels, and what it shares with others."""
     candidate, wheels = judged.candidate, judged.source.requirements
-    if judged.source.kind == OWN and not candidate.local:
+    if judged.source.kind == OWN and not candidate.row.local:
         wheels += candidate.cuda_row.cuda_wheels
-    elif candidate.local.startswith("cu"):
-        wheels += tuple(_of_own_index(candidate))
+    elif candidate.is_of_cuda_index:
+        wheels += tuple(_list_index_pins(judge.context, candidate))
     own, row, context = () if judged.source.kind == NONE else wheels, candidate.row, judge.context
     real = context.matrix.release(row.framework, row.version, context.platform, row.stub_for) if row.stub_for else None
-    return (*own, *(f"{name}{specifier}" for name, specifier in (real or row).requires.items()), *_beyond(row))
+    return (
+        *own,
+        *(f"{name}{specifier}" for name, specifier in (real or row).requires.items()),
+        *_list_shared_requirements(row),
+    )
 
 
-def _of_own_index(candidate: Candidate) -> Iterator[str]:
+def _list_index_pins(context: Context, candidate: Candidate) -> Iterator[str]:
     """Yield what a build on its own index pins: versions nobody holds, but those of its CUDA and of its cuDNN major."""
-    suffix, cudnn = candidate.local[:4], numbers(candidate.row.cudnn or "")[:1]
+    row = candidate.row
+    default = context.matrix.release(row.framework, row.version, row.platform, row.distribution)
+    suffix, cudnn = row.local[:4], numbers((default.cudnn if default else None) or "")[:1]
     yield from (f"{name}-{suffix}" for name in sharing_wheels())
     runtime = "nvidia-cuda-runtime" + (f"-{suffix}" if suffix in ("cu11", "cu12") else "")  # no suffix from 13 on
     yield f"{runtime}=={candidate.cuda}.*"
@@ -419,14 +395,14 @@ def _of_own_index(candidate: Candidate) -> Iterator[str]:
         yield f"nvidia-cudnn-{suffix}>={cudnn[0]},<{cudnn[0] + 1}"
 
 
-def _beyond(row: FrameworkRelease) -> Iterator[str]:
+def _list_shared_requirements(row: FrameworkRelease) -> Iterator[str]:
     """Yield what a release shares with other frameworks beyond the columns of the matrix."""
     for entry in plan_data().shared_requirements.rows:
         if row.framework == entry.framework and within(row.version, entry.specifier):
             yield from entry.requires
 
 
-def _meet(first: SpecifierSet, second: SpecifierSet) -> bool:
+def _can_both_be_met(first: SpecifierSet, second: SpecifierSet) -> bool:
     """Tell whether some version meets both.
 
     A pin without a version is an exact one that the matrix does not hold: it hardly meets another exact one.
@@ -437,7 +413,7 @@ def _meet(first: SpecifierSet, second: SpecifierSet) -> bool:
     return can_be_met(str(both))
 
 
-def held_back(context: Context, choice: Choice) -> Iterator[str]:
+def note_newer_releases(context: Context, choice: Choice) -> Iterator[str]:
     """Say that a newer release was left out for what is asked for beside it."""
     newest = next(candidates(context, replace(choice.request, beside=())), None)
     taken = choice.best.candidate.row.version if choice.best else ""

@@ -1,4 +1,4 @@
-"""The environments a plan consists of: which requirements go in together, from which index, by which installer."""
+"""The environments of a plan: which requirements go in together, from which index, by which installer."""
 
 from __future__ import annotations
 
@@ -7,18 +7,104 @@ from collections.abc import Sequence
 
 from packaging.version import Version
 
-from envcheck.model import Known, replace
+from envcheck.frameworks import framework
+from envcheck.matrix.specifiers import within
+from envcheck.model import Known, dataclass, major_minor, replace
 from envcheck.model.actions import CONDA, PIP
 from envcheck.model.plans import Environment, PlannedRelease, RequirementSet
 from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.candidates import OWN, PACKAGES, WHEELS, constraints, is_resolved, python_minor, source_only
-from envcheck.plan.choose import Choice, Judgement
-from envcheck.plan.plan_data import conda_builds_data, plan_data
-from envcheck.plan.requests import Wish
+from envcheck.plan.choose import CandidateJudgement, Choice
+from envcheck.plan.data import CondaRecipe, conda_builds_data, plan_data
+from envcheck.plan.requests import PlanOptions
 from envcheck.plan.steps import with_remedies
 from envcheck.rules.context import Context, Target
+from envcheck.rules.gpu_releases import driver_runs
+from envcheck.rules.known_problems import name_of
 from envcheck.rules.targets import is_free_threaded
 from envcheck.rules.wheel_tags import easiest_for_pip, wheel_glibc
+
+
+@dataclass(frozen=True)
+class CondaBuild:
+    """A build of the channel, of the line of the release that was judged."""
+
+    framework: str
+    version: str  # the newest that was built of what the request admits
+    requirement: str  # what any build that may come meets: tensorflow==2.16.*
+    specs: tuple[str, ...]  # tensorflow=2.16.*=cuda*
+    beside: tuple[str, ...]  # packages to keep within bounds: numpy<2
+
+
+def conda_builds(context: Context, group: Sequence[Choice]) -> tuple[CondaBuild, ...]:
+    """Return conda's builds of all chosen releases; () where one has none, or takes its CUDA from elsewhere."""
+    found = [conda_build(context, choice.request.specifier, choice.best) for choice in group if choice.best]
+    return tuple(item for item in found if item) if all(found) else ()
+
+
+def conda_build(context: Context, specifier: str, judged: CandidateJudgement) -> CondaBuild | None:
+    """Return conda's build for a judged release, where one of its line (jax: of it) is within the specifier."""
+    row = judged.candidate.row
+    by_minor = framework(row.framework).conda_releases == "minor"
+    line = major_minor(row.version) if by_minor else row.version
+    specs = conda_builds_data().specs.get(row.framework)
+    built = [version for version in _built(context, judged, line) if within(version, specifier)]
+    if not (built and specs) or judged.source.kind in (PACKAGES, WHEELS):
+        return None
+    newest = max(built, key=Version)
+    # The recipes that were read are not all: a line is asked for whole where any release of it is welcome.
+    is_open = all(within(f"{major_minor(newest)}.{patch}", specifier) for patch in (0, 9999))
+    wanted = f"{major_minor(newest)}.*" if is_open and by_minor else newest
+    texts = specs.gpu if judged.candidate.is_gpu else specs.cpu
+    return CondaBuild(
+        row.framework,
+        newest,
+        f"{row.framework}=={wanted}",
+        tuple(text.format(version=wanted) for text in texts),
+        _beside(context, judged),
+    )
+
+
+def describe_conda_release(context: Context, choice: Choice, planned: PlannedRelease) -> PlannedRelease:
+    """Describe a planned release as conda brings it: under the framework's own name, any release of a line."""
+    build = conda_build(context, choice.request.specifier, choice.best) if choice.best else None
+    if build is None:
+        return planned
+    found: PlannedRelease = replace(
+        planned,
+        distribution=build.framework,
+        version=build.version,
+        requirement=build.requirement,
+        index="",
+        constraints=build.beside,
+    )
+    return found
+
+
+def _built(context: Context, judged: CandidateJudgement, line: str) -> list[str]:
+    """List the versions of a line that were built for this Python, platform, goal and driver."""
+    rows = conda_builds_data().rows
+    fitting = [entry for entry in rows if entry.framework == judged.candidate.row.framework]
+    return [
+        version
+        for entry in fitting
+        if _fits(context, entry, is_gpu=judged.candidate.is_gpu)
+        for version in entry.versions
+        if f"{version}.".startswith(f"{line}.")
+    ]
+
+
+def _fits(context: Context, entry: CondaRecipe, *, is_gpu: bool) -> bool:
+    here = context.platform in entry.platforms and python_minor(context) in entry.pythons
+    runs = any(driver_runs(context, f"{major}.0") for major in entry.cuda)
+    return here and (runs if is_gpu else not entry.cuda)
+
+
+def _beside(context: Context, judged: CandidateJudgement) -> tuple[str, ...]:
+    """List the constraints whose package bears the same name on the channel, and is not fixed by the build itself."""
+    named = conda_builds_data().beside
+    return tuple(text for text in constraints(context, judged.candidate, judged.source) if name_of(text) in named)
+
 
 _VENV_SITE = "lib/python{python}/site-packages"
 
@@ -33,12 +119,12 @@ def planned_release(context: Context, choice: Choice, made: Environment) -> Plan
     planned = PlannedRelease(
         framework=candidate.row.framework,
         distribution=candidate.row.distribution,
-        version=candidate.row.version + (f"+{candidate.local}" if candidate.local else ""),
+        version=candidate.row.build_version,
         requirement=candidate.requirement,
         build="gpu" if candidate.is_gpu else "cpu",
         cuda=candidate.cuda,
-        cudnn=row.cudnn if candidate.is_gpu and not candidate.local else None,
-        index=candidate.index,
+        cudnn=row.cudnn if candidate.is_gpu and not candidate.row.local else None,
+        index=candidate.row.index,
         environment=made.folder,
         constraints=constraints(context, candidate, judged.source),
         rejected=choice.rejected,
@@ -48,12 +134,12 @@ def planned_release(context: Context, choice: Choice, made: Environment) -> Plan
     )
     if made.sets or not made.packages:
         return planned
-    from envcheck.plan.conda_builds import described  # for conda's plans alone
+    # for conda's plans alone
 
-    return described(context, choice, planned)
+    return describe_conda_release(context, choice, planned)
 
 
-def environment_of(context: Context, group: Sequence[Choice], wish: Wish) -> Environment:
+def environment_of(context: Context, group: Sequence[Choice], wish: PlanOptions) -> Environment:
     """Put the releases chosen for a group of requests into one environment."""
     judged = _judged(group)
     installer = wish.installer or (CONDA if any(item.source.kind == PACKAGES for item in judged) else PIP)
@@ -71,7 +157,7 @@ def environment_of(context: Context, group: Sequence[Choice], wish: Wish) -> Env
     is_native = (
         installer == CONDA and not is_free_threaded(context) and not any(choice.request.beside for choice in group)
     )
-    native = _native(context, made, group) if is_native else None
+    native = _use_conda_builds(context, made, group) if is_native else None
     if native is not None:
         return native
     packages = tuple(spec for item in judged for spec in item.source.packages)
@@ -86,9 +172,9 @@ def environment_of(context: Context, group: Sequence[Choice], wish: Wish) -> Env
     )
 
 
-def _native(context: Context, made: Environment, group: Sequence[Choice]) -> Environment | None:
+def _use_conda_builds(context: Context, made: Environment, group: Sequence[Choice]) -> Environment | None:
     """Take the frameworks themselves from conda; None where it has no build of one of them."""
-    from envcheck.plan.conda_builds import conda_builds  # for conda's plans alone
+    # for conda's plans alone
 
     builds = conda_builds(context, group)
     specs = dict.fromkeys(spec for build in builds for spec in (*build.specs, *build.beside))
@@ -101,7 +187,7 @@ def _native(context: Context, made: Environment, group: Sequence[Choice]) -> Env
     return native if builds else None
 
 
-def _variables(context: Context, installer: str, judged: tuple[Judgement, ...]) -> dict[str, str]:
+def _variables(context: Context, installer: str, judged: tuple[CandidateJudgement, ...]) -> dict[str, str]:
     """State the driver's CUDA to conda, whose own look may be at a machine without one."""
     if installer != CONDA or not any(item.candidate.is_gpu for item in judged):
         return {}
@@ -113,22 +199,24 @@ def _variables(context: Context, installer: str, judged: tuple[Judgement, ...]) 
     return {"CONDA_OVERRIDE_CUDA": branch.cuda} if branch else {}
 
 
-def _sets(context: Context, judged: tuple[Judgement, ...], kept: tuple[str, ...]) -> tuple[RequirementSet, ...]:
+def _sets(
+    context: Context, judged: tuple[CandidateJudgement, ...], kept: tuple[str, ...]
+) -> tuple[RequirementSet, ...]:
     """Group the requirements by index; what comes from an index of its own comes first, whole."""
-    by_index: dict[str, list[Judgement]] = {}
-    for item in sorted(judged, key=lambda item: not item.candidate.index):
-        by_index.setdefault(item.candidate.index, []).append(item)
+    by_index: dict[str, list[CandidateJudgement]] = {}
+    for item in sorted(judged, key=lambda item: not item.candidate.row.index):
+        by_index.setdefault(item.candidate.row.index, []).append(item)
     return tuple(_set(context, index, items, kept) for index, items in by_index.items())
 
 
-def _set(context: Context, index: str, judged: list[Judgement], kept: tuple[str, ...]) -> RequirementSet:
+def _set(context: Context, index: str, judged: list[CandidateJudgement], kept: tuple[str, ...]) -> RequirementSet:
     texts = [item.candidate.requirement for item in judged]
     beside = [text for item in judged for text in constraints(context, item.candidate, item.source)]
     exceptions = [name for item in judged for name in source_only(context, item.candidate)]
     return RequirementSet(tuple(dict.fromkeys([*texts, *beside])), index, tuple(dict.fromkeys(exceptions)), kept)
 
 
-def _library_folders(made: Environment, judged: tuple[Judgement, ...]) -> tuple[str, ...]:
+def _library_folders(made: Environment, judged: tuple[CandidateJudgement, ...]) -> tuple[str, ...]:
     """List the folders, below the environment, that its activation must put on the loader's path."""
     hooked = [item.source.kind for item in judged if item.source.needs_hook]
     wheels = f"{_VENV_SITE.format(python=made.python)}/nvidia/*/lib"
@@ -136,7 +224,7 @@ def _library_folders(made: Environment, judged: tuple[Judgement, ...]) -> tuple[
     return (*folders, *(["lib"] if PACKAGES in hooked else []))
 
 
-def _judged(group: Sequence[Choice]) -> tuple[Judgement, ...]:
+def _judged(group: Sequence[Choice]) -> tuple[CandidateJudgement, ...]:
     return tuple(choice.best for choice in group if choice.best is not None)
 
 

@@ -8,20 +8,22 @@ from collections.abc import Iterable, Iterator
 from packaging.requirements import InvalidRequirement, Requirement
 
 from envcheck.actions import RemoveCondaPackages, UninstallPackages, is_requirement, quoted
+from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.query import Matrix
 from envcheck.model import ERROR, Distribution, Facts, Known, dataclass, replace
 from envcheck.model.actions import CONDA, PIP, UV, Step, Trace
 from envcheck.model.plans import Clash, Environment, Plan, PlannedRelease
 from envcheck.plan.build import choose_all, goal_of, plan_of, unmet
 from envcheck.plan.choose import Choice, Judge
-from envcheck.plan.plan_data import conda_builds_data
-from envcheck.plan.requests import Description, Request, Wish, planned_facts
+from envcheck.plan.data import conda_builds_data
+from envcheck.plan.requests import PlanOptions, Request
 from envcheck.plan.steps import CREATE, interpreter
 from envcheck.rules import Target, evaluate
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import bare_wheel, sharing_wheels
 from envcheck.rules.dependencies import broken_pins, requirements_of
+from envcheck.rules.described_machine import Description, planned_facts
 from envcheck.rules.framework_state import judged_frameworks
 from envcheck.rules.known_problems import name_of
 from envcheck.rules.requirements import canonical_name, read_requirement
@@ -29,7 +31,7 @@ from envcheck.rules.targets import wanted_releases
 
 
 @dataclass(frozen=True)
-class Standing:
+class InstalledFramework:
     """One framework that is installed."""
 
     framework: str
@@ -59,13 +61,13 @@ def alone(context: Context, framework: str) -> Context:
     return Context(replace(context.facts, python=python), context.matrix, Target(context.goal, asked))
 
 
-def standing(context: Context, judge: Judge) -> tuple[Standing, ...]:
+def installed_frameworks(context: Context, judge: Judge) -> tuple[InstalledFramework, ...]:
     """List the frameworks of an environment; what is wrong with the machine itself is held against none."""
-    own = {(item.id, item.message) for item in judge.own_findings()}
-    return tuple(_standing(context, item.main, own) for item in judged_frameworks(context))
+    own = {(item.id, item.message) for item in judge.machine_findings()}
+    return tuple(_describe_installed(context, item.main, own) for item in judged_frameworks(context))
 
 
-def satisfies(context: Context, there: Standing, request: Request) -> bool:
+def satisfies(context: Context, there: InstalledFramework, request: Request) -> bool:
     """Tell whether a framework that is there is what a request asks for, with all that its extras bring."""
     same = context.matrix.module_of(request.distribution) == context.matrix.module_of(there.distribution)
     if request.framework != there.framework or not same or request.distribution not in _names(there):
@@ -85,12 +87,12 @@ def _is_beside(context: Context, request: Request) -> Iterator[bool]:
         yield found is not None and asked.admits(found.version, prereleases=True)
 
 
-def _names(there: Standing) -> tuple[str, str]:
+def _names(there: InstalledFramework) -> tuple[str, str]:
     """List what may be asked for: its own name, or that of the framework, which leaves the build open."""
     return (there.distribution, there.framework)
 
 
-def _standing(context: Context, build: Build, own: set[tuple[str, str]]) -> Standing:
+def _describe_installed(context: Context, build: Build, own: set[tuple[str, str]]) -> InstalledFramework:
     found = evaluate(alone(context, build.framework)).findings
     wrong = [item.message for item in found if item.severity == ERROR and (item.id, item.message) not in own]
     whole = context.distributions.get(build.framework)  # jax, whose compiled half is jaxlib
@@ -100,7 +102,7 @@ def _standing(context: Context, build: Build, own: set[tuple[str, str]]) -> Stan
     text = name + (f"[{','.join(extras)}]" if extras else "") + f"=={version}"
     plain = text if is_requirement(text) else ""
     pins = tuple(dict.fromkeys(_pins(context, build.framework)))
-    return Standing(build.framework, name, version, "".join(wrong[:1]), plain, pins)
+    return InstalledFramework(build.framework, name, version, "".join(wrong[:1]), plain, pins)
 
 
 def _extras(context: Context, framework: str, name: str, version: str) -> Iterator[str]:
@@ -108,7 +110,8 @@ def _extras(context: Context, framework: str, name: str, version: str) -> Iterat
     there, matrix = context.distributions, context.matrix
     row = matrix.release(framework, version.partition("+")[0], context.platform, name)
     if row is not None and row.gpu_extra and row.distribution == name:
-        plugins = [extra for extra in row.extras if f"jax-{extra}-plugin" in there]
+        pattern = known_framework(framework).plugin_of_extra
+        plugins = [extra for extra in row.extras if pattern and pattern.format(extra=extra) in there]
         has_wheels = any(name_of(text) in there for text in row.cuda_wheels if name_of(text).startswith("nvidia-"))
         yield from plugins or ([row.gpu_extra] if has_wheels else [])
 
@@ -152,11 +155,11 @@ def removal_steps(context: Context, made: Environment, releases: Iterable[Planne
     """Remove what is in the way of planned releases by the environment's installer; () where nothing is."""
     if made.installer == CONDA:
         return removal_steps_of_conda(context, made, tuple(releases))
-    return uninstall_steps(made, (name for item in releases for name in in_the_way(context, item)))
+    return uninstall_steps(made, (name for item in releases for name in conflicts(context, item)))
 
 
 def uninstall_steps(
-    made: Environment, found: Iterable[str], purpose: str = "Remove what pip would leave in its place."
+    made: Environment, found: Iterable[str], purpose: str = "Uninstall the packages that this replaces."
 ) -> tuple[Step, ...]:
     """Remove distributions by pip, or uv; () where there are none."""
     names = tuple(name for name in dict.fromkeys(found) if re.fullmatch(_NAME, name))
@@ -164,7 +167,7 @@ def uninstall_steps(
     return (Step("remove", action, environment=made.folder),) if names else ()
 
 
-def in_the_way(context: Context, release: PlannedRelease) -> tuple[str, ...]:
+def conflicts(context: Context, release: PlannedRelease) -> tuple[str, ...]:
     """List the distributions that pip would leave beside or in place of a release.
 
     Of two that own one module, or lie in one folder, the files of both are damaged; and to pip 2.8.0+cpu meets ==2.8.0.
@@ -190,11 +193,11 @@ def _own(context: Context) -> dict[str, Distribution]:
 
 
 def _is_other_plugin(found: Distribution, release: PlannedRelease) -> bool:
-    """Tell whether a plugin of jax is for another CUDA, or jax, than comes: jax-cuda12-pjrt beside jax[cuda13]."""
-    plugin = re.match(r"jax-(cuda\d+)-", found.name)
-    if plugin is None:
+    """Tell whether a plugin is for another CUDA, or release, than comes: jax-cuda12-pjrt beside jax[cuda13]."""
+    extra = known_framework(release.framework).extra_of_plugin(found.name)
+    if not extra:
         return False
-    return plugin[1] not in release.requirement if release.build == "gpu" else found.version != release.version
+    return extra not in release.requirement if release.build == "gpu" else found.version != release.version
 
 
 def _wheels_of_another_cuda(context: Context, found: dict[str, Distribution], release: PlannedRelease) -> Iterator[str]:
@@ -213,14 +216,15 @@ def _wheels(context: Context, release: PlannedRelease) -> list[str]:
     if label:  # its pins are not held, but their CUDA is told by the label: cu126
         return [f"{name}-{label[:4]}" for name in sharing_wheels()]
     rows = context.matrix.releases(release.framework, context.platform, admits=public.__eq__)
-    plugin = re.search(r"\[(?:.*,)?(cuda\d+)", release.requirement)
-    names = (release.distribution, f"jax-{plugin[1]}-plugin" if plugin else "")
+    found = re.search(r"\[(?:.*,)?(cuda\d+)", release.requirement)
+    plugin = known_framework(release.framework).plugin_of_extra.format(extra=found[1]) if found else ""
+    names = (release.distribution, plugin)
     texts = [text for row in rows if row.distribution in names for text in row.cuda_wheels]
     return list(dict.fromkeys(name_of(text) for text in (*texts, *release.constraints)))
 
 
-_BY_PIP = "Remove what pip brought: conda would put its own files among them."
-_BY_CONDA = "Remove conda's build, which pip would overwrite and conda go on listing."
+_BY_PIP = "Uninstall the packages that pip installed: conda's files would mix with theirs."
+_BY_CONDA = "Remove conda's build: pip would overwrite it, and conda would still list it."
 
 
 def removal_steps_of_conda(
@@ -229,7 +233,7 @@ def removal_steps_of_conda(
     """Remove planned frameworks that the other installer brought: neither knows of the other's files."""
     recorded = _recorded(context)
     if made.sets:
-        pips = [name for item in releases for name in in_the_way(context, item) if name not in recorded]
+        pips = [name for item in releases for name in conflicts(context, item) if name not in recorded]
         steps = uninstall_steps(made, pips)
     else:
         pips = [name for item in releases for name in _pips(context, item, recorded)]
@@ -274,32 +278,32 @@ class OccupiedError(Exception):
 
 
 @dataclass(frozen=True)
-class Into:
+class EnvironmentUpdate:
     """What comes of planning into an environment; `plan` None: what is asked for is there and well."""
 
     plan: Plan | None
-    kept: tuple[Standing, ...]  # stay as they are
+    kept: tuple[InstalledFramework, ...]  # stay as they are
 
 
-def plan_into(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish: Wish) -> Into:
+def plan_update(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish: PlanOptions) -> EnvironmentUpdate:
     """Plan for the environment that `facts` describe. Raises OccupiedError."""
     empty = planned_facts(facts, Description(), matrix, expects_gpu=wish.expect == "gpu")
     goal = goal_of(empty, matrix, requests, wish)
     here, bare = Context(facts, matrix, Target(goal)), Context(empty, matrix, Target(goal))
-    found = standing(here, Judge(bare))
+    found = installed_frameworks(here, Judge(bare))
     met = tuple(there for there in found if not there.wrong and any(satisfies(here, there, one) for one in requests))
     asked = {request.framework for request in requests}
     others = tuple(there for there in found if there.framework not in asked)
     named = tuple(_held(here, one, found) for one in requests)
     open_ = tuple(one for one in named if one.framework not in {there.framework for there in met})
     if not open_:
-        return Into(None, met)
-    _all_well(here, others, requests, wish)
+        return EnvironmentUpdate(None, met)
+    _check_others_work(here, others, requests, wish)
     tries = dict.fromkeys([(open_, (*others, *met)), (named, others)])
     return _first_that_fits(here, bare, tuple(tries), wish)
 
 
-def _held(here: Context, request: Request, found: tuple[Standing, ...]) -> Request:
+def _held(here: Context, request: Request, found: tuple[InstalledFramework, ...]) -> Request:
     """Keep the name that a framework is there under, and its release where only what goes beside it is missing."""
     there = next((item for item in found if item.framework == request.framework), None)
     if there is None:
@@ -310,7 +314,9 @@ def _held(here: Context, request: Request, found: tuple[Standing, ...]) -> Reque
     return named
 
 
-def _all_well(here: Context, others: tuple[Standing, ...], requests: tuple[Request, ...], wish: Wish) -> None:
+def _check_others_work(
+    here: Context, others: tuple[InstalledFramework, ...], requests: tuple[Request, ...], wish: PlanOptions
+) -> None:
     wrong = next((there for there in others if there.wrong), None)
     if wrong is not None:
         texts = (*(one.text for one in requests), wrong.framework)
@@ -322,8 +328,11 @@ def _all_well(here: Context, others: tuple[Standing, ...], requests: tuple[Reque
 
 
 def _first_that_fits(
-    here: Context, bare: Context, tries: tuple[tuple[tuple[Request, ...], tuple[Standing, ...]], ...], wish: Wish
-) -> Into:
+    here: Context,
+    bare: Context,
+    tries: tuple[tuple[tuple[Request, ...], tuple[InstalledFramework, ...]], ...],
+    wish: PlanOptions,
+) -> EnvironmentUpdate:
     clash: Clash | None = None
     for requests, kept in tries:
         judge = Judge(bare, tuple((there.label, pin) for there in kept for pin in there.pins))
@@ -331,15 +340,17 @@ def _first_that_fits(
         choices, clashes = choose_all(judge, requests, wish.installer)
         blocked = unmet(judge, choices, wanted)
         if blocked is not None:
-            return Into(blocked, kept)
+            return EnvironmentUpdate(blocked, kept)
         labels = tuple(f"{there.label}: " for there in kept)
         clash = next((item for item in clashes if item.first.startswith(labels)), None) if labels else None
         if clash is None:
-            return Into(_fitted(here, plan_of(judge, choices, clashes, wanted), kept), kept)
+            return EnvironmentUpdate(_fitted(here, plan_of(judge, choices, clashes, wanted), kept), kept)
     raise OccupiedError(_clashing(clash, choices, kept, wish, here.os))
 
 
-def _clashing(clash: Clash | None, choices: list[Choice], kept: tuple[Standing, ...], wish: Wish, system: str) -> str:
+def _clashing(
+    clash: Clash | None, choices: list[Choice], kept: tuple[InstalledFramework, ...], wish: PlanOptions, system: str
+) -> str:
     new = [choice.request.text for choice in choices]
     both = quoted(("envcheck", "install", *new, *(there.framework for there in kept), "--env", wish.folder), system)
     pins = f"{clash.first}, and {clash.second}" if clash else ""
@@ -350,7 +361,7 @@ def _clashing(clash: Clash | None, choices: list[Choice], kept: tuple[Standing, 
     )
 
 
-def _fitted(here: Context, plan: Plan, kept: tuple[Standing, ...]) -> Plan:
+def _fitted(here: Context, plan: Plan, kept: tuple[InstalledFramework, ...]) -> Plan:
     """Remove first what is in the way; what was broken before is not held against a step."""
     made = plan.environments[0]
     gone = removal_steps(here, made, plan.releases)

@@ -8,30 +8,19 @@ from collections.abc import Iterable, Iterator
 from packaging.version import Version
 
 from envcheck.actions import SH, is_requirement
+from envcheck.frameworks import UnknownFrameworkError
 from envcheck.frameworks import framework as known_framework
-from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import can_be_met
 from envcheck.model import (
-    NOT_STATED,
-    Absent,
-    DriverFacts,
-    Fact,
-    Facts,
-    Gpu,
-    HostFacts,
     Known,
-    PythonFacts,
-    Source,
-    ToolkitFacts,
-    Unknown,
     dataclass,
-    major_minor,
     replace,
 )
 from envcheck.model.plans import PlannedRelease
-from envcheck.plan.plan_data import companion_row
+from envcheck.plan.data import companion_row
 from envcheck.rules.context import Context
+from envcheck.rules.described_machine import PLATFORMS, Description, RequestError, capabilities
 from envcheck.rules.driver_release import driver_floor, toolkit_of
 from envcheck.rules.known_problems import name_of
 from envcheck.rules.requirements import canonical_name, read_requirement
@@ -39,10 +28,6 @@ from envcheck.rules.targets import TargetError, check_requirements
 
 _PLAIN = r"[A-Za-z0-9][A-Za-z0-9._-]*[ ]?(\[[A-Za-z0-9._, -]*\])?[A-Za-z0-9.,<>=!~*+ -]*"
 _LONGEST = 200  # characters; every sensible requirement is far below
-
-
-class RequestError(ValueError):
-    """A requirement or a description that cannot be planned for; the message says what to type instead."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +66,7 @@ def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]
         if owner is None:
             both = f"{frameworks[0]} {name_of(text)}"
             raise RequestError(f"{text} comes beside a framework: ask for that one, too, such as {both}.")
-        found[owner.framework] = _with(owner, text)
+        found[owner.framework] = _with_companion(owner, text)
     return tuple(found.values())
 
 
@@ -92,7 +77,7 @@ def _asked_twice(first: Request, second: Request) -> str:
     return f"{names} are one framework under two names, in one folder: ask for one of them."
 
 
-def _with(owner: Request, text: str) -> Request:
+def _with_companion(owner: Request, text: str) -> Request:
 
     return replace(owner, beside=(*owner.beside, text), held=required_name(text) or owner.held)
 
@@ -108,7 +93,7 @@ def _read(text: str, matrix: Matrix) -> Request:
     if framework:
         try:
             extras = known_framework(framework).read_extras(extras)
-        except ValueError as error:
+        except (ValueError, UnknownFrameworkError) as error:  # a user's matrix may hold a framework of its own
             raise RequestError(str(error)) from None
     plain = name + (f"[{','.join(extras)}]" if extras else "") + specifier
     removed = matrix.removed_distribution(name)
@@ -169,155 +154,8 @@ def check_folder(folder: str) -> None:
         raise RequestError(f"--env {folder[:60]!r}: give a folder of its own by its name, such as .venv.")
 
 
-_MINOR = r"\d+\.\d+"
-_PYTHON = rf"{_MINOR}[\w.+]*"  # 3.11.7, 3.15.0a1+
-_NUMBERS = r"\d+(\.\d+)*"
-
-
-def readable(facts: Facts) -> Facts:
-    """Take what should be a version and is none for a fact that could not be read."""
-    host, driver, gpus = facts.host, facts.driver, facts.gpus
-    if isinstance(gpus, Known):
-        named = tuple(replace(gpu, compute_capability=_version(gpu.compute_capability, _MINOR)) for gpu in gpus.value)
-        gpus = replace(gpus, value=named)
-    read: Facts = replace(
-        facts,
-        host=replace(host, libc_version=_version(host.libc_version, _NUMBERS)),
-        driver=replace(
-            driver,
-            release=_version(driver.release, _NUMBERS),
-            cuda_driver_version=_version(driver.cuda_driver_version, _MINOR),
-        ),
-        python=replace(facts.python, version=_version(facts.python.version, _PYTHON)),
-        gpus=gpus,
-    )
-    return read
-
-
-def _version(fact: Fact[str], pattern: str) -> Fact[str]:
-    if not isinstance(fact, Known) or re.fullmatch(pattern, fact.value, re.ASCII):
-        return fact
-    return Unknown("unparsable", f"{fact.value[:40]!r} is no version")
-
-
-_SYSTEMS = {"linux": "linux", "win": "windows", "macosx": "darwin"}
-_MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "arm64"}
-PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_x86_64", "macosx_arm64")
-
-
 @dataclass(frozen=True)
-class Description:
-    """What somebody says of the machine; what is "" or empty is taken as it was read, or left open."""
-
-    python: str = ""  # 3.11, or 3.14t for the free-threaded build
-    driver: str = ""
-    gpus: tuple[str, ...] = ()  # names or compute capabilities; "none"
-    glibc: str = ""
-    platform: str = ""
-
-
-def check_description(described: Description) -> None:
-    """Raise RequestError for what is no version, GPU or platform."""
-    shapes = (
-        ("--python", described.python, r"3\.\d+t?", "a minor version of Python 3 such as 3.11"),
-        ("--driver", described.driver, r"\d{3,4}(\.\d+){0,2}", "a driver release such as 535.104.05"),
-        ("--glibc", described.glibc, r"\d+\.\d+", "a version such as 2.31"),
-    )
-    for option, value, pattern, wanted in shapes:
-        if value and not re.fullmatch(pattern, value, re.ASCII):
-            raise RequestError(f"{option} {value[:40]!r}: give {wanted}.")
-    if described.platform and described.platform not in PLATFORMS:
-        raise RequestError(f"--platform {described.platform[:40]!r}: give one of {', '.join(PLATFORMS)}.")
-
-
-def planned_facts(read: Facts | None, described: Description, matrix: Matrix, *, expects_gpu: bool) -> Facts:
-    """Return the facts to plan with: those read, none where another platform is described, all else overridden.
-
-    The environment itself is a new one: nothing is installed in it.
-    """
-    facts = _blank(described.platform) if described.platform or read is None else readable(read)
-    if described.platform and not described.gpus:
-        unstated = bool(described.driver) or expects_gpu
-        facts = replace(facts, gpus=NOT_STATED if unstated else Absent(("--gpu was not given",)))
-    facts = replace(facts, python=_new_environment(facts.python, described.python))
-    if described.glibc:
-        glibc, kind = _said("--glibc", described.glibc), _said("--glibc", "glibc")
-        facts = replace(facts, host=replace(facts.host, libc_kind=kind, libc_version=glibc))
-    if described.driver:
-        facts = replace(facts, driver=DriverFacts(release=_said("--driver", described.driver)))
-    if described.gpus:
-        facts = replace(facts, gpus=_gpus(described.gpus, matrix))
-    return facts
-
-
-def in_an_image(facts: Facts) -> Facts:
-    """Leave out what an image does not see of its host: CUDA's toolkit and libraries."""
-    nothing = Absent(("an image sees none of its host",))
-    seen: Facts = replace(facts, toolkits=ToolkitFacts(installs=nothing), cudnn=nothing, tensorrt=nothing, nccl=nothing)
-    return seen
-
-
-def _said(option: str, value: str) -> Known[str]:
-    return Known(value, Source("override", option, value))
-
-
-def _blank(platform: str) -> Facts:
-    system, _, machine = platform.partition("_")
-    host = HostFacts(
-        os=_said("--platform", _SYSTEMS.get(system, "linux")),
-        architecture=_said("--platform", _MACHINES.get(machine, "x86_64")),
-        libc_kind=_said("--platform", "glibc") if system == "linux" else NOT_STATED,
-        container=Absent(("--platform",)),
-        wsl_version=Absent(("--platform",)),
-        jetson_release=Absent(("--platform",)),
-    )
-    nothing = Absent(("--platform",))
-    return Facts(host=host, toolkits=ToolkitFacts(installs=nothing), cudnn=nothing, tensorrt=nothing, nccl=nothing)
-
-
-def _new_environment(python: PythonFacts, minor: str) -> PythonFacts:
-    """Describe an environment that is not there yet, of the Python that was read or of the one that is named."""
-    version = _said("--python", minor.rstrip("t")) if minor else python.version
-    digits = minor.replace(".", "")
-    return PythonFacts(
-        executable=Absent(("the planned environment",)) if minor else python.executable,
-        chosen_by="option" if minor else python.chosen_by,
-        version=version,
-        implementation=_said("--python", "cpython") if minor else python.implementation,
-        bits=Known(64, Source("override", "--python")) if minor else python.bits,
-        architecture=NOT_STATED if minor else python.architecture,
-        abi_tag=_said("--python", f"cp{digits}") if minor else python.abi_tag,
-        kind=Known("venv", Source("override", "the planned environment")),
-        pip_version=NOT_STATED,
-        distributions=Known((), Source("override", "the planned environment")),
-        frameworks=Known((), Source("override", "the planned environment")),
-        extensions=Known((), Source("override", "the planned environment")),
-    )
-
-
-def _gpus(named: Iterable[str], matrix: Matrix) -> Fact[tuple[Gpu, ...]]:
-    names = [name.strip() for name in named]
-    if [name.lower() for name in names] == ["none"]:
-        return Absent(("--gpu none",))
-    gpus = tuple(_gpu(name, matrix) for name in names)
-    return Known(gpus, Source("override", "--gpu", ", ".join(names)))
-
-
-def _gpu(name: str, matrix: Matrix) -> Gpu:
-    if matrix.architecture(name):
-        return Gpu(compute_capability=_said("--gpu", name))
-    found = find_capabilities(name)
-    if not found:
-        raise RequestError(f"--gpu {name[:40]!r}: no such GPU is known; give its compute capability, such as 8.9.")
-    if len(found) > 1:
-        raise RequestError(
-            f"--gpu {name[:40]!r} stands for compute capability {' and '.join(found)}: give one of them."
-        )
-    return Gpu(name=_said("--gpu", name), compute_capability=_said("--gpu", found[0]))
-
-
-@dataclass(frozen=True)
-class Wish:
+class PlanOptions:
     """What a plan is to be made with; what is "" is chosen."""
 
     expect: str = "auto"  # auto, gpu, cpu
@@ -330,33 +168,33 @@ class Wish:
     shells: tuple[str, ...] = (SH,)  # whose activation of the environment is to set loader paths
 
 
-AS_USUAL = Wish()
+DEFAULT_OPTIONS = PlanOptions()
 
 
 def of_its_line(request: Request) -> Request:
     """Ask for any release of the line that a pin is of: ==2.15.1 -> ==2.15.*; other clauses stay."""
     pinned = re.fullmatch(r"==\s*(\d+\.\d+)(\.\d+)*(\+\w+)?", request.specifier)
-    return _asking(request, f"=={pinned[1]}.*" if pinned else request.specifier, request.extras)
+    return _with_specifier(request, f"=={pinned[1]}.*" if pinned else request.specifier, request.extras)
 
 
 def of_any_version(request: Request) -> Request:
     """Ask without version clauses, of what goes beside it, too."""
-    return replace(_asking(request, "", request.extras), beside=tuple(map(name_of, request.beside)))
+    return replace(_with_specifier(request, "", request.extras), beside=tuple(map(name_of, request.beside)))
 
 
 def of_any_name(request: Request) -> Request:
     """Ask for the framework by its own name, without version clauses and extras."""
-    return _asking(replace(of_any_version(request), distribution=request.framework), "", ())
+    return _with_specifier(replace(of_any_version(request), distribution=request.framework), "", ())
 
 
 def without_cuda(request: Request) -> Request:
     """Ask by a name, extras and a version that bring no CUDA: jax[cuda12] -> jax, torch==2.7.1+cu118 -> ==2.7.1."""
     named = request.framework if request.distribution.endswith("-gpu") else request.distribution
     extras = tuple(name for name in request.extras if "cuda" not in name)
-    return _asking(replace(request, distribution=named), re.sub(r"\+cu\d+", "", request.specifier), extras)
+    return _with_specifier(replace(request, distribution=named), re.sub(r"\+cu\d+", "", request.specifier), extras)
 
 
-def _asking(request: Request, specifier: str, extras: tuple[str, ...]) -> Request:
+def _with_specifier(request: Request, specifier: str, extras: tuple[str, ...]) -> Request:
     named = request.distribution + (f"[{','.join(extras)}]" if extras else "")
     changed: Request = replace(request, text=named + specifier, specifier=specifier, extras=extras)
     return changed
@@ -394,7 +232,7 @@ _FOR_JETSON = (
 )
 
 
-def assumptions(context: Context, releases: Iterable[PlannedRelease], wish: Wish) -> Iterator[str]:
+def assumptions(context: Context, releases: Iterable[PlannedRelease], wish: PlanOptions) -> Iterator[str]:
     """Say that no GPU, or which driver, a description would have had to name."""
     if not wish.described.platform or context.os == "darwin":
         return
@@ -407,7 +245,7 @@ def assumptions(context: Context, releases: Iterable[PlannedRelease], wish: Wish
             yield f"No driver was described: this needs NVIDIA driver {max(floors, key=Version)} or newer."
 
 
-def elsewhere(context: Context) -> tuple[str, ...]:
+def list_other_sources(context: Context) -> tuple[str, ...]:
     """Say where builds come from that no index holds which a plan is made from."""
     rows = (context.matrix.architecture(capability) for capability in capabilities(context.facts))
     return (_FOR_JETSON,) if context.goal == "gpu" and any(row and row.tegra for row in rows) else ()
@@ -426,40 +264,15 @@ def required_name(text: str) -> str:
     return companion_row(name_of(text)).requires
 
 
-LINUX = "linux_x86_64"
-
-
-WHATIF = Source("override", "what if")
-
-
-def in_wsl(facts: Facts) -> Description:
-    """Describe the Linux that WSL 2 runs beside a Windows, for the same Python."""
-    version = facts.python.version
-    python = major_minor(version.value) if isinstance(version, Known) else ""
-    return Description(python=python, platform=LINUX)
-
-
-def capabilities(facts: Facts) -> tuple[str, ...]:
-    """List the compute capabilities that were read: 8.9."""
-    gpus = facts.gpus.value if isinstance(facts.gpus, Known) else ()
-    found = (gpu.compute_capability for gpu in gpus)
-    return tuple(dict.fromkeys(item.value for item in found if isinstance(item, Known)))
-
-
-def with_python(facts: Facts, minor: str) -> Facts:
-    """Put another Python into the facts: 3.11."""
-    python = replace(facts.python, version=Known(minor, WHATIF), abi_tag=Known(f"cp{minor.replace('.', '')}", WHATIF))
-    native = replace(python, implementation=Known("cpython", WHATIF), bits=Known(64, WHATIF))
-    return replace(facts, python=replace(native, architecture=facts.host.architecture))
-
-
-def with_driver(facts: Facts, release: str) -> Facts:
-    """Put another driver into the facts: 535.104.05, or a branch such as 580."""
-    driver = replace(facts.driver, release=Known(release, WHATIF), cuda_driver_version=Absent(("what if",)))
-    return replace(facts, driver=driver)
-
-
-def with_libc(facts: Facts, version: str) -> Facts:
-    """Put another glibc into the facts: 2.27."""
-    host = replace(facts.host, libc_kind=Known("glibc", WHATIF), libc_version=Known(version, WHATIF))
-    return replace(facts, host=host)
+def check_description(described: Description) -> None:
+    """Raise RequestError for what is no version, GPU or platform."""
+    shapes = (
+        ("--python", described.python, r"3\.\d+t?", "a minor version of Python 3 such as 3.11"),
+        ("--driver", described.driver, r"\d{3,4}(\.\d+){0,2}", "a driver release such as 535.104.05"),
+        ("--glibc", described.glibc, r"\d+\.\d+", "a version such as 2.31"),
+    )
+    for option, value, pattern, wanted in shapes:
+        if value and not re.fullmatch(pattern, value, re.ASCII):
+            raise RequestError(f"{option} {value[:40]!r}: give {wanted}.")
+    if described.platform and described.platform not in PLATFORMS:
+        raise RequestError(f"--platform {described.platform[:40]!r}: give one of {', '.join(PLATFORMS)}.")

@@ -23,11 +23,11 @@ from envcheck.actions import (
     quoted,
     write_launcher,
 )
-from envcheck.frameworks import framework
+from envcheck.frameworks import framework, framework_of
 from envcheck.model import ERROR, INCOMPATIBLE, Finding, Remedy, replace
 from envcheck.model.actions import CONDA, ENVIRONMENT, SYSTEM, Step
 from envcheck.model.plans import Environment, Plan, RequirementSet
-from envcheck.plan.plan_data import plan_data
+from envcheck.plan.data import plan_data
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context
 
@@ -98,8 +98,9 @@ def _installs(made: Environment) -> tuple[Step, ...]:
 
 def _install(made: Environment, wanted: RequirementSet) -> InstallPackages:
     exact = [text.partition("==")[0] for text in wanted.requirements if "==" in text]
-    purpose = f"Install {', '.join(exact)} with what {'they need' if len(exact) > 1 else 'it needs'}"
-    purpose += " from an index of its own" if wanted.index else ""
+    purpose = f"Install {', '.join(exact)} and {'their' if len(exact) > 1 else 'its'} dependencies"
+    owner = framework_of(exact[0].partition("[")[0]) if exact else ""
+    purpose += f" from {framework(owner).title}'s package index" if wanted.index and owner else ""
     purpose += f"; {', '.join(wanted.kept)} must stay." if wanted.kept else "."
     return InstallPackages(
         wanted.requirements,
@@ -141,8 +142,9 @@ def verification_step(made: Environment, frameworks: tuple[str, ...], goal: str)
         code = code.replace("'", '"')  # each shell prints best what holds none of its own quotes
     # Windows finds conda's CUDA by the PATH that an activation sets.
     by_path = made.installer == CONDA and _is_windows(made) and goal == "gpu"
-    seen = "finds the GPU" if goal == "gpu" else "imports"
-    purpose = f"See that each framework {seen}: {', '.join(frameworks)}."
+    does = ("finds the GPU" if len(frameworks) == 1 else "find the GPU") if goal == "gpu" else "imports"
+    does = "import" if goal != "gpu" and len(frameworks) > 1 else does
+    purpose = f"Check that {' and '.join(frameworks)} {does}."
     activated = bool(made.library_folders) or by_path
     action = ImportFrameworks(code, made.folder, made.installer, activated, purpose=purpose)
     return Step("verify", action, environment=made.folder)
@@ -267,7 +269,7 @@ def with_purpose(action: Action, summary: str) -> Action:
     return changed
 
 
-_DESKTOP = "Use Docker Desktop with its WSL 2 engine: it hands the GPUs on, given NVIDIA's driver for Windows."
+_DESKTOP = "Use Docker Desktop with its WSL 2 engine and NVIDIA's driver for Windows: it passes the GPUs through."
 
 
 def container_toolkit_steps(context: Context) -> tuple[Step, ...]:
@@ -284,9 +286,9 @@ def container_toolkit_steps(context: Context) -> tuple[Step, ...]:
     if not found:
         check = Trace(("nvidia-ctk", "--version"))
         return (Step("container-toolkit", AskPerson(purpose, SYSTEM), check=check),)
-    restart = RestartService("docker", situation.sudo, "Start Docker anew.", ("docker", "info"))
+    restart = RestartService("docker", situation.sudo, "Restart Docker.", ("docker", "info"))
     return (
         Step("container-toolkit", found[0]),
-        Step("container-runtime", configure_docker(situation.sudo, "Let Docker use it.")),
+        Step("container-runtime", configure_docker(situation.sudo, "Make Docker use it.")),
         Step("container-restart", restart),
     )

@@ -1,4 +1,4 @@
-"""Prove a plan: resolve each set of requirements as the target would, and solve conda environments."""
+"""Verify a plan: resolve each set of requirements as the target would, and solve conda environments."""
 
 from __future__ import annotations
 
@@ -17,8 +17,32 @@ from envcheck.host.interruption import defer_interrupts
 from envcheck.host.process import run_program
 from envcheck.model import Known, numbers, replace
 from envcheck.model.plans import Environment, Plan, RequirementSet
-from envcheck.plan.indexes import Options, index_options
-from envcheck.plan.plan_data import plan_data
+from envcheck.plan.data import plan_data
+
+Options = tuple[tuple[str, ...], dict[str, str]]
+_SCHEMES = ("http", "https", "file")  # of an index that uv can read
+_PROXIES = ("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy")  # uv asks the narrower ones first
+
+
+def index_options(wanted: RequirementSet, environment: Mapping[str, str]) -> Options:
+    """Return uv's options and variables for a set: its own index alone, else the one pip is configured for.
+
+    Raises ArtifactError for a configuration of pip that nothing can be read with.
+    """
+    from envcheck.matrix.refresh.pip_settings import read_pip_settings
+
+    settings = read_pip_settings(environment, schemes=_SCHEMES)
+    index = wanted.index or settings.url
+    hosts = tuple(part for host in settings.trusted_hosts for part in ("--allow-insecure-host", host))
+    named = {
+        "SSL_CERT_FILE": settings.ca_file,
+        "SSL_CLIENT_CERT": settings.client_certificate,
+        **dict.fromkeys(_PROXIES, settings.proxy),
+    }
+    return (*(("--default-index", index) if index else ()), *hosts), {
+        key: value for key, value in named.items() if value
+    }
+
 
 _SUBDIRS = {
     "linux_x86_64": "linux-64",
@@ -245,7 +269,7 @@ def find_uv(environment: Mapping[str, str]) -> str:
 def _failure(wanted: RequirementSet, said: str, status: int) -> Exception:
     """Tell what the index cannot meet, which uv concludes, from all that kept it from a conclusion."""
     lines = [line.strip(_DRAWN) for line in said.splitlines() if line.strip()]
-    told = re.sub(_CONCLUDED, "", " ".join(lines))[:600] or f"it ended with status {status} and not a word"
+    told = re.sub(_CONCLUDED, "", " ".join(lines))[:600] or f"uv exited with status {status} and no output"
     names, index = ", ".join(wanted.requirements), wanted.index or "that pip is configured for"
     if any(sign in said for sign in _DENIED):
         return UnreachableError(f"{names}: the index {index} denied access: {told}")

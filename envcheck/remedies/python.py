@@ -22,6 +22,7 @@ from envcheck.actions import (
     is_requirement,
 )
 from envcheck.frameworks import framework, framework_names
+from envcheck.matrix.package_index import cuda_label, index_url
 from envcheck.model import Alternative, Known, Problem, Remedy, get_value
 from envcheck.model.actions import LINUX, USER, WINDOWS
 from envcheck.remedies import remedy
@@ -30,7 +31,6 @@ from envcheck.remedies.situation import Situation, conda_packages
 from envcheck.rules.builds import Build
 from envcheck.rules.framework_state import is_conda_build
 from envcheck.rules.gpu_releases import best_gpu_row, gpu_requirement, gpu_rows, torch_choice
-from envcheck.rules.pytorch_index import index_url
 
 _USUAL_PYTHON = "3.12"  # what most systems bring
 _KERAS_2 = {"keras-3-words", "keras-2-or-3", "keras-config"}  # code or a file of Keras 2 meets Keras 3
@@ -258,7 +258,7 @@ def _torch_build(situation: Situation, build: Build) -> Remedy:
         return Remedy(
             "Install a CUDA build from PyTorch's own package index, as its installation page tells for this driver."
         )
-    steps = situation.install(f"torch=={version}", index=index_url(variant), force=build.installed)
+    steps = situation.install(f"torch=={version}", index=index_url("torch", cuda_label(variant)), force=build.installed)
     return Remedy(f"Install torch {version} for CUDA {variant} from PyTorch's own package index.", steps)
 
 

@@ -17,6 +17,7 @@ from envcheck.actions import (
     Show,
     UnsetVariable,
 )
+from envcheck.matrix.package_index import cuda_label, index_url
 from envcheck.model import Alternative, Problem, Remedy, get_value, major_minor, numbers, replace
 from envcheck.model.actions import ENVIRONMENT, LINUX, SYSTEM, USER, WINDOWS
 from envcheck.model.releases import FrameworkRelease
@@ -33,7 +34,6 @@ from envcheck.rules.builds import Build
 from envcheck.rules.cuda_libraries import brings_cuda
 from envcheck.rules.cudnn_copies import built_with
 from envcheck.rules.gpu_releases import gpu_rows
-from envcheck.rules.pytorch_index import index_url
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _CUDNN_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
@@ -205,7 +205,8 @@ def _release_for_installed(situation: Situation, problem: Problem) -> tuple[Alte
         made = [own] if own and line in own.variants else [row for row in rows if line in row.variants]
         if not made:
             return ()
-        step = InstallPackages((f"torch=={made[0].version}",), situation.python, index=index_url(line))
+        index = index_url(problem.framework, cuda_label(line))
+        step = InstallPackages((f"torch=={made[0].version}",), situation.python, index=index)
         return (Alternative(f"Install a torch for CUDA {line}, such as {made[0].version}.", (step,)),)
     near = [row for row in rows if row.cuda == line]
     return (Alternative(f"Use {near[0].distribution} {near[0].version}, which loads CUDA {line}."),) if near else ()

@@ -12,7 +12,6 @@ from envcheck.model.releases import FrameworkRelease
 from envcheck.model.text import inert
 from envcheck.render.documents import document_text, schema_keys
 from envcheck.rules.matrix_question import Answer, TableRow
-from envcheck.rules.pytorch_index import IndexVariant
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -69,7 +68,18 @@ def _render_json(schema: str, found: RowsFound | TablesFound, question: Mapping[
 
 def _encode_answer(item: Answer) -> dict[str, Any]:
     fit = {"fit": item.fit, "why": list(item.why), "problems": encode(item.problems)}
-    return {**encode(item.release), **fit, "variants": encode(item.variants), "companions": list(item.companions)}
+    variants = [_encode_build(build) for build in item.index_builds]
+    return {**encode(item.release), **fit, "variants": variants, "companions": list(item.companions)}
+
+
+def _encode_build(build: FrameworkRelease) -> dict[str, Any]:
+    return {
+        "cuda": build.cuda,
+        "index_url": build.index,
+        "compute_capabilities": list(build.compute_capabilities),
+        "citation": encode(build.citations[0]),
+        "proof": build.proof["compute_capabilities"],
+    }
 
 
 class Sources:
@@ -145,7 +155,7 @@ def print_rows(found: RowsFound, *, color: bool, verbose: bool, quiet: bool) -> 
 def render_remarks(item: Answer, sources: Sources, *, verbose: bool, single: bool) -> Iterator[str]:
     """Yield what the cells of a release cannot say; a `single` release with the distributions that it requires."""
     row = item.release
-    label = f"{row.distribution}=={row.version} on {row.platform}"
+    label = f"{row.distribution}=={row.build_version} on {row.platform}"
     if row.yanked:
         yield f"{label}: yanked from the index."
     if item.why:
@@ -158,21 +168,22 @@ def render_remarks(item: Answer, sources: Sources, *, verbose: bool, single: boo
         yield inert(f"{label} {extra}installs: {' '.join(row.cuda_wheels)}")
     if item.companions and (single or verbose):
         yield inert(f"{label} goes with: {' '.join(item.companions)}")
-    if item.variants:
-        yield inert(f"{label}: {_render_variants(item.variants, sources)}")
+    if item.index_builds:
+        yield inert(f"{label}: {_render_index_builds(item.index_builds, sources)}")
     if verbose:
         yield from _render_details(label, row)
 
 
-def _render_variants(variants: tuple[IndexVariant, ...], sources: Sources) -> str:
-    """Name the builds of a torch release on PyTorch's own index, newest CUDA first."""
-    names = ", ".join(f"{variant.cuda} ({_render_index(variant)})" for variant in variants)
-    return f"PyTorch's own index has it for CUDA {names}; {variants[0].proof} {sources.cite((variants[0].citation,))}"
+def _render_index_builds(builds: tuple[FrameworkRelease, ...], sources: Sources) -> str:
+    """Name the builds of a release on PyTorch's own index, newest CUDA first."""
+    names = ", ".join(f"{build.cuda} ({_render_index(build)})" for build in builds)
+    proof, cited = builds[0].proof["compute_capabilities"], sources.cite(builds[0].citations[:1])
+    return f"PyTorch's own index has it for CUDA {names}; {proof} {cited}"
 
 
-def _render_index(variant: IndexVariant) -> str:
-    code = " ".join(map(format_target, variant.compute_capabilities))
-    return variant.index_url + (f" with code for {code}" if code else "")
+def _render_index(build: FrameworkRelease) -> str:
+    code = " ".join(map(format_target, build.compute_capabilities))
+    return build.index + (f" with code for {code}" if code else "")
 
 
 def _render_details(label: str, row: FrameworkRelease) -> Iterator[str]:
@@ -229,7 +240,7 @@ def _render_cells(item: Answer, sources: Sources) -> tuple[str, ...]:
         return text + (_MARK if row.proof.get(cell) == "documented" and text not in {"-", "not read"} else "")
 
     return (
-        f"{row.distribution}=={row.version}" + ("" if item.fit == COMPATIBLE else " ?"),
+        f"{row.distribution}=={row.build_version}" + ("" if item.fit == COMPATIBLE else " ?"),
         row.platform,
         mark("pythons", _render_pythons(row)),
         mark("cuda", (row.cuda or "not read") if row.cuda_build else "-"),

@@ -28,7 +28,7 @@ from envcheck.model.actions import CONDA, SYSTEM, Action, Step
 from envcheck.model.codec import encode
 from envcheck.model.plans import Clash, Environment, Plan, PlannedRelease, Rejected, RequirementSet
 from envcheck.model.text import inert
-from envcheck.plan.images import Images, images_for
+from envcheck.plan.data import Images, images_for
 from envcheck.render.documents import document_text, finding_document, schema_keys, step_document
 from envcheck.rules.catalogue import catalogue
 

@@ -52,11 +52,10 @@ def installed_builds(context: Context) -> tuple[Build, ...]:
 def build_of(release: FrameworkRelease, local: str = "") -> Build:
     """Describe a release that is not installed, from its matrix row alone.
 
-    With a version label such as cu118 that names another CUDA than the row, the label tells of its CUDA, and the
-    row of its code if it holds that of the builds on PyTorch's own index.
+    `local` is the label of a build that the matrix has no row of, which states its CUDA.
     """
     nothing = Unknown("failed", f"{release.distribution} is not installed")
-    row = release if not local or label_cuda(local) == major_minor(release.cuda or "") else None
+    local, row = local or release.local, None if local else release
     return Build(
         framework=release.framework,
         distribution=release.distribution,
@@ -67,9 +66,7 @@ def build_of(release: FrameworkRelease, local: str = "") -> Build:
         cuda_build=_first(_local_build(local), _row(row, row.cuda_build if row else None)),
         cuda=_first(_local_version(local), _row(row, row.cuda if row else None)),
         cudnn=_row(row, row.cudnn if row else None),
-        compute_capabilities=_first(
-            _row(row, (row.compute_capabilities or None) if row else None), _variant_code(release, local)
-        ),
+        compute_capabilities=_row(row, (row.compute_capabilities or None) if row else None),
         libraries=nothing,
         row=row,
     )
@@ -77,10 +74,12 @@ def build_of(release: FrameworkRelease, local: str = "") -> Build:
 
 def _installed(context: Context, item: FrameworkBuild) -> Build:
     public, _, local = item.version.partition("+")
-    release = context.matrix.release(item.framework, public, context.platform, item.distribution)
-    # A local version (+cu118) is another build than the row of the default index describes, and so is conda's.
+    matrix, key = context.matrix, (context.platform, item.distribution)
+    release = matrix.release(item.framework, public, *key)
+    # A label (+cu118) that names the CUDA of the default index stands for its build; conda's have no rows.
     same = not local or (release is not None and label_cuda(local) == major_minor(release.cuda or ""))
-    row = release if same and not is_condas(context, item.distribution) else None
+    row = release if same else matrix.build(item.framework, public, local, *key)
+    row = None if is_condas(context, item.distribution) else row
     return Build(
         framework=item.framework,
         distribution=item.distribution,
@@ -92,9 +91,7 @@ def _installed(context: Context, item: FrameworkBuild) -> Build:
         cuda=_first(item.cuda_version, _local_version(local), _row(row, row.cuda if row else None)),
         cudnn=_first(item.cudnn_version, _row(row, row.cudnn if row else None)),
         compute_capabilities=_first(
-            item.compute_capabilities,
-            _row(row, (row.compute_capabilities or None) if row else None),
-            _variant_code(release, local),
+            item.compute_capabilities, _row(row, (row.compute_capabilities or None) if row else None)
         ),
         libraries=item.libraries,
         facts=item,
@@ -117,16 +114,6 @@ def _row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
         return _NO_ROW
     source = release.citations[0] if release.citations else Citation("data/matrix")
     return Known(value, Source("matrix", f"{release.distribution} {release.version}", source.url_or_artifact))
-
-
-def _variant_code(release: FrameworkRelease | None, local: str) -> Fact[tuple[str, ...]]:
-    """Return the machine code of a release's build for another CUDA, as its row holds it."""
-    code = release.variants.get(label_cuda(local)) if release else None
-    if release is None or not code:
-        return _NO_ROW
-    # Where no wheel tells, what people stated of the row does: it is cited last.
-    cited = release.citations[0 if release.proof.get("variants", "documented") == "tier1" else -1]
-    return Known(tuple(code), Source("matrix", f"{release.distribution} {release.version}", cited.url_or_artifact))
 
 
 def label_cuda(local: str) -> str:

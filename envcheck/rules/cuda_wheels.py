@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from envcheck.host.data_files import load_data
+from envcheck.matrix.package_index import index_url
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -38,7 +39,6 @@ from envcheck.rules.framework_state import (
 )
 from envcheck.rules.gpu_releases import best_gpu_row, gpu_requirement, gpu_rows
 from envcheck.rules.known_problems import has_cuda_wheels, name_of, problem_findings
-from envcheck.rules.pytorch_index import local_index
 from envcheck.rules.registry import rule
 
 
@@ -153,7 +153,7 @@ def _bare(context: Context, build: Build, why: str, seen: tuple[Evidence, ...]) 
         ERROR,
         f"{build.label} is installed without its CUDA libraries: {why} that {wanted} brings are not installed.",
         (*seen, cited),
-        problem=Problem(requirements=(wanted,), values=(("index", local_index(build)),)),
+        problem=Problem(requirements=(wanted,), values=(("index", index_url(build.framework, build.local)),)),
     )
 
 

@@ -18,6 +18,7 @@ from envcheck.model import (
     at_least,
     at_least_minor,
     major,
+    numbers,
     replace,
 )
 from envcheck.model.releases import DriverBranch, Toolkit
@@ -180,7 +181,14 @@ def _has_branch(context: Context) -> bool:
 
 def _branch(context: Context) -> DriverBranch | None:
     release = context.facts.driver.release
-    return context.matrix.driver_branch(release.value) if isinstance(release, Known) and _has_branch(context) else None
+    if not isinstance(release, Known) or isinstance(context.facts.host.jetson_release, Known):
+        return None
+    if not is_windows_driver(context):
+        return context.matrix.driver_branch(release.value)
+    # Windows numbers on from a branch to the next: 474.44 is of R470. Where the newest one ends is not known.
+    rows, number = context.matrix.driver_branches(), numbers(release.value)[:1]
+    older = (row for row in rows[1:] if numbers(row.branch) <= number)
+    return next(older, None) if number and number < numbers(rows[0].branch) else None
 
 
 def _driven(context: Context) -> Iterator[tuple[DriverBranch, Judged]]:

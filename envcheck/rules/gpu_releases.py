@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import framework as known_framework
+from envcheck.matrix.package_index import is_proposed, is_served
 from envcheck.model import Known, major_minor
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build
 from envcheck.rules.context import Context
 from envcheck.rules.known_problems import blocks_gpu
-from envcheck.rules.pytorch_index import cuda_variants, serves
 from envcheck.rules.targets import supports_python
 
 
@@ -27,21 +25,21 @@ def gpu_rows(context: Context, framework: str) -> tuple[FrameworkRelease, ...]:
 
 def has_gpu_build(context: Context, build: Build) -> bool:
     """Tell whether this very release exists as a CUDA build for this platform, in any distribution or index."""
-    if build.framework == "torch" and serves(build.version, context.platform):
-        return True
-    same = context.matrix.releases(build.framework, context.platform, admits=build.version.__eq__)
+    same = context.matrix.builds(build.framework, context.platform, admits=build.version.__eq__)
     if any(row.cuda_build and not row.yanked for row in same):
         return True
     twin = known_framework(build.framework).gpu_twin
     if twin and build.distribution != twin:
         return bool(gpu_rows(context, build.framework))
     # Not a release of the matrix: it counts as its nearest elder does.
-    return build.release is None and _newest_has_gpu(context, build.framework)
+    is_served_unlisted = is_served(build.framework, build.version, context.platform)
+    return build.release is None and (is_served_unlisted or _newest_has_gpu(context, build.framework))
 
 
 def _newest_has_gpu(context: Context, framework: str) -> bool:
-    newest = next(iter(context.matrix.releases(framework, context.platform)), None)
-    return newest is not None and any(row.version == newest.version for row in gpu_rows(context, framework))
+    newest = next(iter(context.matrix.versions(framework)), "")
+    rows = context.matrix.builds(framework, context.platform, admits=newest.__eq__)
+    return any(row.cuda_build and not row.yanked for row in rows)
 
 
 def best_gpu_row(context: Context, framework: str, near: str) -> FrameworkRelease | None:
@@ -98,17 +96,12 @@ def _jax_requirement(context: Context, plugin: FrameworkRelease) -> str:
 
 def torch_choice(context: Context, near: str) -> tuple[str, str]:
     """Choose release and CUDA variant for this Python and driver: `near` itself where it has one, else the newest."""
-    for version in (near, *_served_versions(context)):
-        row = context.matrix.release("torch", version, context.platform)
-        variant = next((cuda for cuda in cuda_variants(row) if driver_runs(context, cuda)), "")
-        if variant:
-            return version, variant
-    return "", ""
+    rows = [row for row in context.matrix.builds("torch", context.platform) if _is_offered(context, row)]
+    same = (row for row in rows if row.version == near)
+    chosen = next(same, None) or next((row for row in rows if supports_python(context, row)), None)
+    return (chosen.version, chosen.cuda or "") if chosen else ("", "")
 
 
-def _served_versions(context: Context) -> Iterator[str]:
-    """Yield torch releases with a CUDA variant for this Python and driver, newest first."""
-    for row in context.matrix.releases("torch", context.platform):
-        runs = any(driver_runs(context, cuda) for cuda in cuda_variants(row))
-        if runs and serves(row.version, context.platform) and supports_python(context, row):
-            yield row.version
+def _is_offered(context: Context, row: FrameworkRelease) -> bool:
+    """Tell whether a row is a CUDA build on PyTorch's own index that the driver runs."""
+    return bool(row.local) and row.cuda_build and is_proposed(row) and driver_runs(context, row.cuda)

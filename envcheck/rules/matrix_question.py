@@ -11,8 +11,21 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from envcheck.frameworks import framework as known_framework
+from envcheck.frameworks import framework_names
 from envcheck.matrix.query import Matrix
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Citation, at_least, dataclass, list_fields, major
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    UNDETERMINED,
+    Citation,
+    Facts,
+    Finding,
+    dataclass,
+    list_fields,
+    replace,
+)
 from envcheck.model.releases import (
     Architecture,
     CondaBuild,
@@ -24,9 +37,12 @@ from envcheck.model.releases import (
     TensorrtRelease,
     Toolkit,
 )
-from envcheck.rules.architecture_targets import JIT, NONE, build_targets, coverage
-from envcheck.rules.pytorch_index import IndexVariant, variants_of
+from envcheck.rules.context import Context, Target
+from envcheck.rules.described_machine import Description, planned_facts
+from envcheck.rules.judgement import ReleaseJudge
 from envcheck.rules.targets import check_requirements
+
+_ANY = "linux_x86_64"  # stands for every platform
 
 
 @dataclass(frozen=True)
@@ -53,80 +69,73 @@ class Answer:
     fit: str  # compatible, undetermined
     why: tuple[str, ...] = ()
     problems: tuple[KnownProblem, ...] = ()
-    variants: tuple[IndexVariant, ...] = ()  # builds of it for other CUDA versions, on PyTorch's own index
+    index_builds: tuple[FrameworkRelease, ...] = ()  # its CUDA builds on its framework's own index
     companions: tuple[str, ...] = ()  # requirements of what goes with it: "tf-keras==2.15.1"
 
 
 def find_releases(matrix: Matrix, question: Question) -> tuple[Answer, ...]:
-    """List the releases that fit or may fit, newest first, without stubs and yanked releases."""
+    """List the builds that fit or may fit, newest first, without stubs and yanked releases."""
+    machines = _Machines(matrix, question)
     frameworks = (question.framework,) if question.framework else matrix.frameworks()
-    rows = (row for name in frameworks for row in matrix.releases(name, question.platform or None))
-    judged = (_judge(matrix, question, row) for row in rows if not row.yanked and not row.stub_for)
+    rows = (row for name in frameworks for row in matrix.builds(name, question.platform or None))
+    usable = (row for row in rows if not row.yanked and not row.stub_for)
+    judged = (_judge(machines, row) for row in usable if row.cuda_build or not question.is_about_gpus)
     return tuple(item for item in judged if item.fit != INCOMPATIBLE)
 
 
-def _judge(matrix: Matrix, question: Question, row: FrameworkRelease) -> Answer:
-    pythons = (*row.pythons, *(f"{minor}t" for minor in row.free_threaded_pythons))
-    if (question.python and question.python not in pythons) or (question.is_about_gpus and not row.cuda_build):
+class _Machines:
+    """The machines that a question describes: one for each platform, and for each GPU of the name that it asks for."""
+
+    def __init__(self, matrix: Matrix, question: Question) -> None:
+        self._matrix, self._question = matrix, question
+        self._judges: dict[str, tuple[ReleaseJudge, ...]] = {}
+
+    def judges(self, platform: str) -> tuple[ReleaseJudge, ...]:
+        """Return the judges for a platform; any will do for a build that is for every one."""
+        name = platform if platform != "any" else self._question.platform or _ANY
+        if name not in self._judges:
+            gpus = self._question.capabilities or ("",)
+            self._judges[name] = tuple(ReleaseJudge(self._describe(name, gpu)) for gpu in gpus)
+        return self._judges[name]
+
+    def _describe(self, platform: str, gpu: str) -> Context:
+        question = self._question
+        said = Description(question.python, question.driver, (gpu,) if gpu else (), platform=platform)
+        described = planned_facts(None, said, self._matrix, expects_gpu=question.is_about_gpus)
+        unstated = Facts()  # nobody said what lies on its disk
+        facts = replace(described, toolkits=unstated.toolkits, cudnn=unstated.cudnn, tensorrt=unstated.tensorrt)
+        return Context(facts, self._matrix, Target("gpu" if question.is_about_gpus else "cpu"))
+
+
+def _judge(machines: _Machines, row: FrameworkRelease) -> Answer:
+    """Judge a build on every machine that is described: what works on some of them alone is undetermined."""
+    requirement = f"{row.distribution}=={row.build_version}"
+    answers = [_judge_on(judge, row, requirement) for judge in machines.judges(row.platform)]
+    possible = [item for item in answers if item.fit != INCOMPATIBLE]
+    if not possible:
+        return answers[0]
+    doubts = tuple(dict.fromkeys(doubt for item in possible for doubt in item.why))
+    if len(possible) < len(answers):
+        return Answer(row, UNDETERMINED, (*doubts, "not every GPU of that name"))
+    fits = {item.fit for item in answers}
+    return Answer(row, UNDETERMINED if UNDETERMINED in fits else COMPATIBLE, doubts)
+
+
+def _judge_on(judge: ReleaseJudge, row: FrameworkRelease, requirement: str) -> Answer:
+    own = [item for item in judge.machine_findings if item.severity == ERROR]
+    found = judge.judge((requirement,))
+    if found.verdict == INCOMPATIBLE or any(item.verdict == INCOMPATIBLE for item in own):
         return Answer(row, INCOMPATIBLE)
-    checks = tuple(_check_gpu(matrix, question, row))
-    if any(verdict == INCOMPATIBLE for verdict, _ in checks):
-        return Answer(row, INCOMPATIBLE)
-    doubts = tuple(doubt for verdict, doubt in checks if verdict == UNDETERMINED)
-    return Answer(row, UNDETERMINED if doubts else COMPATIBLE, doubts)
+    unknown = [item for item in (*own, *found.doubts, *found.warnings) if item.verdict == UNDETERMINED]
+    verdict = UNDETERMINED if own else found.verdict
+    return Answer(row, verdict, tuple(dict.fromkeys(map(_describe_doubt, unknown))))
 
 
-def _check_gpu(matrix: Matrix, question: Question, row: FrameworkRelease) -> Iterator[tuple[str, str]]:
-    """Yield a verdict, and what is not known, for the code of a build, its driver and the driver of the GPU."""
-    found = [_cover(matrix, row, capability) for capability in question.capabilities]
-    if found:
-        yield _check_architecture(row, found)
-    if question.driver:
-        yield _check_driver(matrix, question, row, needs_jit=bool(found) and set(found) == {JIT})
-        yield from (_check_branch(matrix.architecture(item), question) for item in question.capabilities)
-
-
-def _cover(matrix: Matrix, row: FrameworkRelease, capability: str) -> str:
-    def is_tegra(number: str) -> bool:
-        found = matrix.architecture(number)
-        return found is not None and found.tegra
-
-    return coverage(build_targets(row.framework, row.compute_capabilities), capability, is_tegra)
-
-
-def _check_architecture(row: FrameworkRelease, found: list[str]) -> tuple[str, str]:
-    if not row.compute_capabilities:
-        return UNDETERMINED, "its compute capabilities were not read"
-    if set(found) == {NONE}:
-        return INCOMPATIBLE, ""
-    return (UNDETERMINED, "not every GPU of that name") if NONE in found else (COMPATIBLE, "")
-
-
-def _check_driver(matrix: Matrix, question: Question, row: FrameworkRelease, *, needs_jit: bool) -> tuple[str, str]:
-    toolkit = matrix.resolve_toolkit(row.cuda) if row.cuda else None
-    floor = _find_floor(toolkit, windows=row.platform == "win_amd64", full=needs_jit) if toolkit else None
-    if floor is None:
-        return UNDETERMINED, f"the driver that CUDA {row.cuda} needs is not known"
-    reached = at_least(question.driver, floor)
-    if reached is None:
-        return UNDETERMINED, f"it needs driver {floor}"
-    return (COMPATIBLE, "") if reached else (INCOMPATIBLE, "")
-
-
-def _find_floor(toolkit: Toolkit, *, windows: bool, full: bool) -> str | None:
-    """Return the lowest driver: the toolkit's own where PTX is compiled, else that of minor-version compatibility."""
-    own = toolkit.min_driver_windows if windows else toolkit.min_driver_linux
-    minor = toolkit.minor_floor_windows if windows else toolkit.minor_floor_linux
-    return own if full else minor or own
-
-
-def _check_branch(architecture: Architecture | None, question: Question) -> tuple[str, str]:
-    branch = major(question.driver)
-    if architecture is None or not branch.isdigit():
-        return UNDETERMINED, "the GPU's architecture is not in the matrix"
-    first, last = architecture.first_driver_branch, architecture.last_driver_branch
-    is_outside = (first and int(branch) < int(first)) or (last and int(branch) > int(last))
-    return (INCOMPATIBLE, "") if is_outside else (COMPATIBLE, "")
+def _describe_doubt(finding: Finding) -> str:
+    """Say what is not known: the reason of a check that could not decide, or the finding itself."""
+    if finding.id == "probe-failed" and finding.evidence:
+        return finding.evidence[0].shown.partition(": ")[2]
+    return finding.message.rstrip(".")
 
 
 def find_rows(matrix: Matrix, text: str) -> tuple[Answer, ...]:
@@ -142,21 +151,22 @@ def find_rows(matrix: Matrix, text: str) -> tuple[Answer, ...]:
             row,
             COMPATIBLE,
             problems=_list_problems(matrix, row),
-            variants=variants_of(row),
+            index_builds=_list_cuda_builds(matrix, row),
             companions=_list_companions(matrix, row),
         )
         for row in _list_releases(matrix, text)
-        if specifier.contains(row.version, prereleases=True) and (not local or _has_variant(row, local))
+        if specifier.contains(row.version, prereleases=True)
+        and (not local or any(build.local == local for build in _list_cuda_builds(matrix, row)))
     )
 
 
-def _has_variant(row: FrameworkRelease, local: str) -> bool:
-    return any(variant.index_url.endswith(f"/{local}") for variant in variants_of(row))
+def _list_cuda_builds(matrix: Matrix, row: FrameworkRelease) -> tuple[FrameworkRelease, ...]:
+    return tuple(build for build in matrix.index_builds(row) if build.cuda_build)
 
 
 def _list_companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
-    """Name the newest release of each distribution that goes with a TensorFlow: Keras, tf-keras, tensorflow-metal."""
-    if row.framework != "tensorflow":
+    """Name the newest release of each companion that goes with a release: Keras, tf-keras, tensorflow-metal."""
+    if row.framework not in framework_names() or not known_framework(row.framework).has_companions:
         return ()
     newest: dict[str, str] = {}
     for found in matrix.companions_of(row.version, row.platform):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from packaging.version import InvalidVersion, Version
 
+from envcheck.matrix.package_index import is_index_label
 from envcheck.matrix.query import Matrix
 from envcheck.model import Fact, Known, dataclass, major_minor
 from envcheck.model.releases import FrameworkRelease, RemovedDistribution
@@ -144,9 +145,10 @@ def _resolve(context: Context, requirement: Requirement, framework: str) -> Want
     if _is_removed(context, name, requirement):
         return wanted(None, REMOVED)
     local = _local_label(requirement)
-    rows = _admitted(context, framework, name, requirement, local)
+    has_row = is_index_label(framework, local)
+    rows = _admitted(context, framework, name, requirement, local if has_row else "")
     obstacle, left = _sieve(context, rows)
-    return wanted(None, obstacle, left) if obstacle else wanted(build_of(left[0], local))
+    return wanted(None, obstacle, left) if obstacle else wanted(build_of(left[0], "" if has_row else local))
 
 
 def _local_label(requirement: Requirement) -> str:
@@ -181,11 +183,12 @@ def _admitted(
 ) -> tuple[FrameworkRelease, ...]:
     """List the releases of a distribution that the specifier admits, on every platform; yanked ones when pinned."""
     pinned = any(part.operator in ("==", "===") and not part.version.endswith(".*") for part in requirement.clauses)
+    label = local or _local_label(requirement)
 
     def admits(version: str) -> bool:
-        return requirement.admits(f"{version}+{local}" if local else version, prereleases=False)
+        return requirement.admits(f"{version}+{label}" if label else version, prereleases=False)
 
-    rows = context.matrix.releases(framework, admits=admits)
+    rows = (row for row in context.matrix.builds(framework, admits=admits) if row.local == local)
     return tuple(row for row in rows if row.distribution == name and (pinned or not row.yanked))
 
 

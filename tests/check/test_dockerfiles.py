@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from envcheck.model import COMPATIBLE
-from envcheck.plan.images import images_for
+from envcheck.plan.data import images_for
 from envcheck.render.plan import render_dockerfile
 from tests.check.test_files import CUDA_112, CUDA_124, blueprints, judged, told
 from tests.plan.machines import machine, planned

@@ -16,9 +16,10 @@ from envcheck.host import data_files
 from envcheck.host.data_files import DataError, load_data
 from envcheck.install.preflight import measured_sizes
 from envcheck.matrix.images import load_base_images
+from envcheck.matrix.package_index import PackageIndex
 from envcheck.model import Citation, dataclass, list_fields
 from envcheck.model.gpu_products import GpuTable
-from envcheck.plan.plan_data import Companions, companion_row, conda_builds_data, plan_data
+from envcheck.plan.data import Companions, companion_row, conda_builds_data, plan_data
 from envcheck.probes.gpus import JetsonTable
 from envcheck.probes.host import KnownVariables
 from envcheck.rules.catalogue import catalogue
@@ -26,7 +27,6 @@ from envcheck.rules.cuda_wheels import CudaWheels
 from envcheck.rules.dependencies import SharedModules
 from envcheck.rules.extensions import BuiltWhenUsed
 from envcheck.rules.partial_code import PartialCode
-from envcheck.rules.pytorch_index import PytorchIndex
 from envcheck.rules.wheel_tags import PipTags
 
 DATA = Path(__file__).parents[2] / "data"
@@ -39,7 +39,7 @@ TABLES: list[tuple[str, type]] = [
     ("jetson", JetsonTable),
     ("partial_code", PartialCode),
     ("pip_tags", PipTags),
-    ("pytorch_index", PytorchIndex),
+    ("pytorch_index", PackageIndex),
     ("shared_modules", SharedModules),
 ]
 LOADERS: list[Callable[[], object]] = [

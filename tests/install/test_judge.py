@@ -9,7 +9,7 @@ import pytest
 from envcheck.cli.install import EnvironmentCheck, _run_smoke_test
 from envcheck.cli.smoke import SmokeOptions
 from envcheck.model.plans import Plan, PlannedRelease
-from envcheck.plan.existing_environment import Standing
+from envcheck.plan.existing_environment import InstalledFramework
 from envcheck.smoke.session import Session
 
 
@@ -22,7 +22,7 @@ def test_only_what_was_planned_or_stays_computes(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr("envcheck.cli.smoke.run_session", computed)
     release = PlannedRelease("tensorflow", "tensorflow-cpu", "2.12.1", "tensorflow-cpu==2.12.1", "cpu")
-    stays = Standing("torch", "torch", "2.13.0+cpu", "", "torch==2.13.0+cpu", ())
+    stays = InstalledFramework("torch", "torch", "2.13.0+cpu", "", "torch==2.13.0+cpu", ())
     _run_smoke_test(
         EnvironmentCheck(Plan("cpu", (release,), ()), Path("env"), None, smoke=True, quiet=True, kept=(stays,))
     )

@@ -18,7 +18,7 @@ from envcheck.cli.install import EnvironmentCheck, expand_home, judge_environmen
 from envcheck.install import preflight
 from envcheck.install.journal import Journal, begin, place_of, put_in_place
 from envcheck.model import replace
-from envcheck.plan.existing_environment import Standing
+from envcheck.plan.existing_environment import InstalledFramework
 from tests.install.test_command import document, install, make_wheels, planned
 from tests.install.test_preflight import UNMANAGED, said
 from tests.install.test_states import FIRST, installed
@@ -107,7 +107,7 @@ def test_a_package_that_would_be_broken_brings_the_old_environment_back(
 
 def test_a_framework_that_was_to_stay_and_is_gone_is_missed(here: Path) -> None:
     plan = replace(planned().plan, releases=())
-    stays = Standing("torch", "torch", "2.13.0+cpu", "", "torch==2.13.0+cpu", ())
+    stays = InstalledFramework("torch", "torch", "2.13.0+cpu", "", "torch==2.13.0+cpu", ())
     assert (
         judge_environment(EnvironmentCheck(plan, bare(here / "env"), None, smoke=False, quiet=True, kept=(stays,)))
         == "the environment does not hold torch 2.13.0+cpu"

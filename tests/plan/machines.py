@@ -8,7 +8,8 @@ from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
 from envcheck.model.plans import Plan, PlannedRelease
 from envcheck.plan.build import build_plan
-from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
+from envcheck.plan.requests import PlanOptions, read_requests
+from envcheck.rules.described_machine import Description, planned_facts
 
 
 @lru_cache(maxsize=1)
@@ -30,7 +31,9 @@ def machine(
 
 def planned(*texts: str, on: Description, expect: str = "auto", installer: str = "", folder: str = "") -> Plan:
     facts = planned_facts(None, on, matrix(), expects_gpu=expect == "gpu")
-    return build_plan(facts, matrix(), read_requests(texts, matrix()), Wish(expect, installer, folder, described=on))
+    return build_plan(
+        facts, matrix(), read_requests(texts, matrix()), PlanOptions(expect, installer, folder, described=on)
+    )
 
 
 def chosen(plan: Plan, framework: str = "") -> PlannedRelease:

@@ -11,8 +11,9 @@ from envcheck.cli.group import run
 from envcheck.model import Absent, replace
 from envcheck.model.plans import Change
 from envcheck.plan.build import build_plan
-from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
+from envcheck.plan.requests import PlanOptions, read_requests
 from envcheck.render.documents import render_snapshot
+from envcheck.rules.described_machine import Description, planned_facts
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import chosen, machine, matrix, planned
 
@@ -104,7 +105,7 @@ def test_what_is_missing_on_the_machine_becomes_steps() -> None:
 
 def test_a_gpu_that_is_expected_and_not_there_blocks() -> None:
     facts = replace(planned_facts(None, machine(), matrix(), expects_gpu=False), gpus=Absent(("nothing",)))
-    plan = build_plan(facts, matrix(), read_requests(("torch",), matrix()), Wish("gpu"))
+    plan = build_plan(facts, matrix(), read_requests(("torch",), matrix()), PlanOptions("gpu"))
     assert [item.id for item in plan.blocked_by] == ["gpu-absent"]
     assert [item.what for item in plan.changes] == ["a build for the CPU"]
 
@@ -120,7 +121,7 @@ def test_windows_leads_to_wsl_where_the_linux_wheels_run() -> None:
 
 def test_wsl_keeps_the_gpus_that_were_read() -> None:
     read = planned_facts(None, machine("3.12", "551.61", "8.9", "win_amd64"), matrix(), expects_gpu=True)
-    plan = build_plan(read, matrix(), read_requests(("jax<0.12.1",), matrix()), Wish("gpu"))
+    plan = build_plan(read, matrix(), read_requests(("jax<0.12.1",), matrix()), PlanOptions("gpu"))
     (change,) = [item for item in plan.changes if item.what.startswith("WSL 2")]
     assert change.argv[-4:] == ("--gpu", "8.9", "--expect", "gpu")
 

@@ -8,8 +8,9 @@ import pytest
 
 from envcheck.model import ERROR
 from envcheck.plan.build import build_plan
-from envcheck.plan.requests import Description, Wish, planned_facts, read_requests
+from envcheck.plan.requests import PlanOptions, read_requests
 from envcheck.rules import Context, Target, evaluate
+from envcheck.rules.described_machine import Description, planned_facts
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import A100, LAPTOP, OLD_DRIVER, V100, WINDOWS, chosen, machine, matrix, planned
 from tests.typed import argv
@@ -188,7 +189,7 @@ def test_libraries_that_dropped_a_gpu_count_as_much_as_the_build() -> None:
 
 def test_builds_for_arm_servers_are_not_planned_for_a_jetson() -> None:
     facts = planned_facts(snapshot_of("jetson-orin-torch-for-cuda-13").facts, Description(), matrix(), expects_gpu=True)
-    plan = build_plan(facts, matrix(), read_requests(("torch>=2.12,<2.16",), matrix()), Wish("gpu"))
+    plan = build_plan(facts, matrix(), read_requests(("torch>=2.12,<2.16",), matrix()), PlanOptions("gpu"))
     assert plan.releases == ()
     assert {item.finding for item in plan.rejected} == {"gpu-arch-too-new"}
     assert [change.what for change in plan.changes][-1] == "a build for the CPU"

@@ -7,8 +7,9 @@ import pytest
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.model.plans import Plan
-from envcheck.plan.existing_environment import plan_into
-from envcheck.plan.requests import Description, RequestError, Wish, read_requests
+from envcheck.plan.existing_environment import plan_update
+from envcheck.plan.requests import PlanOptions, read_requests
+from envcheck.rules.described_machine import Description, RequestError
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import A100, V100, chosen, machine, matrix, planned
 
@@ -124,7 +125,9 @@ def test_what_is_no_plan_is_a_sentence(texts: tuple[str, ...], said: str) -> Non
 
 def test_an_environment_keeps_its_release_where_only_what_goes_beside_it_is_missing() -> None:
     facts = snapshot_of("recorded-torch-cpu-2.13").facts
-    plan = plan_into(facts, matrix(), read_requests(("torch", "torchvision"), matrix()), Wish(folder="env")).plan
+    plan = plan_update(
+        facts, matrix(), read_requests(("torch", "torchvision"), matrix()), PlanOptions(folder="env")
+    ).plan
     assert plan is not None
     assert brought(plan) == ("torch==2.13.0+cpu", "torchvision==0.28.0")
 

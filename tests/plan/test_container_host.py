@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from envcheck.model import Facts, Known, Source, replace
-from envcheck.plan.requests import planned_facts
 from envcheck.plan.steps import container_toolkit_steps
 from envcheck.rules import Context
+from envcheck.rules.described_machine import planned_facts
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import WINDOWS, machine, matrix
 from tests.typed import argv, verify

@@ -7,10 +7,10 @@ import pytest
 from envcheck.model import Absent, Known, replace
 from envcheck.model.plans import Environment, Plan
 from envcheck.plan import requests as stated
-from envcheck.plan.images import Images, images_for
-from envcheck.plan.requests import in_an_image
+from envcheck.plan.data import Images, images_for
 from envcheck.probes import collection as overrides
 from envcheck.render.plan import render_dockerfile
+from envcheck.rules.described_machine import in_an_image
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import machine, planned
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.plan.requests import Description, RequestError, read_requests
+from envcheck.plan.requests import read_requests
+from envcheck.rules.described_machine import Description, RequestError
 from tests.plan.machines import A100, chosen, machine, matrix, planned
 
 DESK = machine(python="3.12")

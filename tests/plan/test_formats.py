@@ -18,7 +18,7 @@ from envcheck.model import replace
 from envcheck.model.actions import SYSTEM, Step
 from envcheck.model.plans import Environment, Plan, RequirementSet
 from envcheck.plan.build import build_plan
-from envcheck.plan.requests import Description, planned_facts, read_requests
+from envcheck.plan.requests import read_requests
 from envcheck.render.plan import (
     render_environment_file,
     render_plan_json,
@@ -26,6 +26,7 @@ from envcheck.render.plan import (
     render_requirements,
     render_script,
 )
+from envcheck.rules.described_machine import Description, planned_facts
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.goldens import FILES, PLANS, golden, text_of
 from tests.plan.machines import A100, machine, matrix, planned

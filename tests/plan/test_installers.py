@@ -9,7 +9,7 @@ import pytest
 from envcheck.actions import InstallCondaPackages
 from envcheck.model.actions import Step
 from envcheck.model.plans import Environment, RequirementSet
-from envcheck.plan.images import Images, images_for
+from envcheck.plan.data import Images, images_for
 from envcheck.plan.steps import environment_steps, interpreter, verification_step
 from tests.plan.machines import machine, planned
 from tests.typed import argv, undo, verify
@@ -96,7 +96,7 @@ def test_an_index_of_its_own_is_the_only_one() -> None:
 def test_several_frameworks_are_named_by_the_step_that_brings_them() -> None:
     plan = planned("tensorflow<2.22", "jax<0.12.1", on=machine(python="3.12"))
     (step,) = [item for item in plan.steps if item.id == "install"]
-    assert step.purpose == "Install tensorflow-cpu, jax with what they need."
+    assert step.purpose == "Install tensorflow-cpu, jax and their dependencies."
 
 
 def test_windows_has_paths_and_programs_of_its_own() -> None:

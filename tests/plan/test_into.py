@@ -10,8 +10,8 @@ import pytest
 
 from envcheck.model import Distribution, Facts, FrameworkBuild, Known, Source, replace
 from envcheck.model.plans import Plan, PlannedRelease
-from envcheck.plan.existing_environment import Into, OccupiedError, in_the_way, plan_into
-from envcheck.plan.requests import Wish, read_requests
+from envcheck.plan.existing_environment import EnvironmentUpdate, OccupiedError, conflicts, plan_update
+from envcheck.plan.requests import PlanOptions, read_requests
 from envcheck.rules import Context, Target
 from envcheck.rules.dependencies import broken_pins
 from tests.hosts.test_hosts import snapshot_of
@@ -42,11 +42,11 @@ def facts_of(name: str, *more: Distribution, without: tuple[str, ...] = ()) -> F
     return replace(facts, python=changed)
 
 
-def into(facts: Facts, *texts: str, expect: str = "auto", installer: str = "pip") -> Into:
-    return plan_into(facts, matrix(), read_requests(texts, matrix()), Wish(expect, installer, "env"))
+def into(facts: Facts, *texts: str, expect: str = "auto", installer: str = "pip") -> EnvironmentUpdate:
+    return plan_update(facts, matrix(), read_requests(texts, matrix()), PlanOptions(expect, installer, "env"))
 
 
-def plan_of(found: Into) -> Plan:
+def plan_of(found: EnvironmentUpdate) -> Plan:
     assert found.plan is not None
     return found.plan
 
@@ -155,7 +155,7 @@ def release(framework: str, requirement: str, build: str = "gpu") -> PlannedRele
 
 
 def the_way(facts: Facts, planned: PlannedRelease) -> tuple[str, ...]:
-    return in_the_way(Context(facts, matrix(), Target("gpu")), planned)
+    return conflicts(Context(facts, matrix(), Target("gpu")), planned)
 
 
 def test_wheels_of_another_cuda_that_a_framework_left_behind_go() -> None:

@@ -12,8 +12,9 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.model import Known
 from envcheck.plan.build import build_plan
-from envcheck.plan.requests import Description, planned_facts, read_requests
+from envcheck.plan.requests import read_requests
 from envcheck.render.documents import render_snapshot
+from envcheck.rules.described_machine import Description, planned_facts
 from tests.hosts.test_hosts import NAMES, snapshot_of
 from tests.plan.machines import chosen, machine, matrix, planned
 from tests.typed import argv, lasting, undo, unverified, verify

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.plan.requests import Description
+from envcheck.rules.described_machine import Description
 from tests.plan.machines import V100, chosen, machine, planned
 
 PASCAL = machine(gpu="6.1", driver="580.65.06")

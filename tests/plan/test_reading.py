@@ -8,8 +8,9 @@ from envcheck.cli import common as inspect
 from envcheck.cli import plan
 from envcheck.host.local import LocalHost
 from envcheck.model import NOT_STATED, Absent, Facts, Known, ToolkitFacts
-from envcheck.plan.requests import Description, Wish
+from envcheck.plan.requests import PlanOptions
 from envcheck.probes.python import PythonSelection, collect_python
+from envcheck.rules.described_machine import Description
 from tests.hosts.test_hosts import snapshot_of
 from tests.known import known
 
@@ -34,7 +35,7 @@ def test_cuda_is_read_for_a_gpu_only(monkeypatch: pytest.MonkeyPatch, described:
         return type(whole)(1, "", "", "", bare if "toolkits" in without else whole.facts)
 
     monkeypatch.setattr(inspect, "live_snapshot", read)
-    made = plan.build(("tensorflow",), Wish(described=described), None, None)
+    made = plan.build(("tensorflow",), PlanOptions(described=described), None, None)
     assert [alone for _, alone in asked] == [True, False][: 1 + asks]
     assert made.goal == ("gpu" if asks else "cpu")
     assert "compilers" in asked[0][0]

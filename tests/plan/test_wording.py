@@ -6,8 +6,9 @@ import pytest
 
 from envcheck.model.plans import Clash, Plan, Rejected
 from envcheck.plan.build import build_plan
-from envcheck.plan.requests import Description, planned_facts, read_requests
+from envcheck.plan.requests import read_requests
 from envcheck.render.plan import render_plan_text
+from envcheck.rules.described_machine import Description, planned_facts
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import machine, matrix, planned
 

@@ -9,7 +9,6 @@ import pytest
 
 from envcheck.model import NOT_STATED, Absent, DriverFacts, Fact, Facts, Unknown
 from envcheck.rules import evaluate
-from envcheck.rules.pytorch_index import serves
 from tests.rules.factory_python import (
     UNREADABLE,
     build,
@@ -264,13 +263,6 @@ def test_no_gpu_release_fits() -> None:
     assert commands("framework-cpu-build", odd)
     windows = with_driver(facts(build("torch", "2.8.0+cpu", cuda_build=CPU), **WINDOWS), "560.70")
     assert "torch==2.8.0" in commands("framework-cpu-build", windows)[-1]
-
-
-def test_index_serves_releases_only() -> None:
-    assert serves("2.8.0", "linux_x86_64")
-    assert not serves("2.7.1", "linux_aarch64")
-    assert not serves("2.8.0", "macosx_arm64")
-    assert not serves("unreadable", "linux_x86_64")
 
 
 def test_a_free_threaded_python_is_told_of_wheels_for_it_and_takes_those_without_compiled_code() -> None:

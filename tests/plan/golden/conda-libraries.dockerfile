@@ -8,7 +8,7 @@ WORKDIR /home/app
 RUN ["env", "CONDA_OVERRIDE_CUDA=11.4", "conda", "create", "-y", "-p", "/home/app/conda-env", "--override-channels", "-c", "conda-forge", "python=3.7", "pip", "cudatoolkit=10.0", "cudnn=7.6"]
 # Bring pip up to date: the wheels need pip 19.0 or newer.
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["/home/app/conda-env/bin/python", "-m", "pip", "install", "--upgrade", "pip<24.1"]
-# Install tensorflow-gpu with what it needs.
+# Install tensorflow-gpu and its dependencies.
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["/home/app/conda-env/bin/python", "-m", "pip", "install", "--only-binary=:all:", "--no-binary=gast", "tensorflow-gpu==1.15.5", "protobuf<3.21"]
 # Write what runs a command with the environment's CUDA libraries on the loader's path.
 RUN ["sh", "-c", "file=$1; shift; printf \"%s\\n\" \"$@\" > \"$file\"", "sh", "/home/app/conda-env/bin/envcheck-cuda", "# Written by envcheck: runs a command with the CUDA libraries of this environment.", "add() {", "  for folder; do", "    case \":${LD_LIBRARY_PATH-}:\" in *\":$folder:\"*) continue ;; esac", "    [ ! -d \"$folder\" ] || LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}", "  done", "}", "prefix=$(CDPATH=\"\" cd -- \"$(dirname -- \"$0\")/..\" && pwd)", "add \"$prefix\"/lib", "export LD_LIBRARY_PATH=\"${LD_LIBRARY_PATH-}\"", "exec \"$@\""]

@@ -9,7 +9,7 @@ env CONDA_OVERRIDE_CUDA=11.4 conda create -y -p ./.conda-env --override-channels
 # Bring pip up to date: the wheels need pip 19.0 or newer.
 .conda-env/bin/python -m pip install --upgrade 'pip<24.1'
 
-# Install tensorflow-gpu with what it needs.
+# Install tensorflow-gpu and its dependencies.
 .conda-env/bin/python -m pip install --only-binary=:all: --no-binary=gast tensorflow-gpu==1.15.5 'protobuf<3.21'
 
 # Write what runs a command with the environment's CUDA libraries on the loader's path.
@@ -44,5 +44,5 @@ unset LD_LIBRARY_PATH
 unset _ENVCHECK_BEFORE
 END
 
-# See that each framework finds the GPU: tensorflow.
+# Check that tensorflow finds the GPU.
 conda run -p ./.conda-env python -c 'import tensorflow as t; from tensorflow.python.client import device_lib as l; d = [x.name for x in l.list_local_devices() if x.device_type == "GPU"]; print(t.__version__, d); assert d, "no GPU seen"'

@@ -6,7 +6,7 @@ USER app
 WORKDIR /home/app
 # Create an environment with Python 3.10.
 RUN ["python", "-m", "venv", "/home/app/venv"]
-# Install tensorflow with what it needs.
+# Install tensorflow and its dependencies.
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["/home/app/venv/bin/python", "-m", "pip", "install", "--only-binary=:all:", "tensorflow==2.12.1", "typing-extensions<4.6", "setuptools<82", "nvidia-cublas-cu11>=11.11,<12", "nvidia-cuda-cupti-cu11>=11.8,<12", "nvidia-cuda-nvcc-cu11>=11.8,<12", "nvidia-cuda-runtime-cu11>=11.8,<12", "nvidia-cufft-cu11>=10.9,<11", "nvidia-curand-cu11>=10.3,<11", "nvidia-cusolver-cu11>=11.4,<12", "nvidia-cusparse-cu11>=11.7,<12", "nvidia-cudnn-cu11>=8.6,<9"]
 # Write what runs a command with the environment's CUDA libraries on the loader's path.
 RUN ["sh", "-c", "file=$1; shift; printf \"%s\\n\" \"$@\" > \"$file\"", "sh", "/home/app/venv/bin/envcheck-cuda", "# Written by envcheck: runs a command with the CUDA libraries of this environment.", "add() {", "  for folder; do", "    case \":${LD_LIBRARY_PATH-}:\" in *\":$folder:\"*) continue ;; esac", "    [ ! -d \"$folder\" ] || LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}", "  done", "}", "prefix=$(CDPATH=\"\" cd -- \"$(dirname -- \"$0\")/..\" && pwd)", "add \"$prefix\"/lib/python3.10/site-packages/nvidia/*/lib", "export LD_LIBRARY_PATH=\"${LD_LIBRARY_PATH-}\"", "exec \"$@\""]

@@ -6,7 +6,7 @@ trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and the steps after it di
 # Create an environment with Python 3.10.
 python3.10 -m venv .venv
 
-# Install tensorflow with what it needs.
+# Install tensorflow and its dependencies.
 .venv/bin/python -m pip install --only-binary=:all: tensorflow==2.12.1 'typing-extensions<4.6' 'setuptools<82' 'nvidia-cublas-cu11>=11.11,<12' 'nvidia-cuda-cupti-cu11>=11.8,<12' 'nvidia-cuda-nvcc-cu11>=11.8,<12' 'nvidia-cuda-runtime-cu11>=11.8,<12' 'nvidia-cufft-cu11>=10.9,<11' 'nvidia-curand-cu11>=10.3,<11' 'nvidia-cusolver-cu11>=11.4,<12' 'nvidia-cusparse-cu11>=11.7,<12' 'nvidia-cudnn-cu11>=8.6,<9'
 
 # Write what runs a command with the environment's CUDA libraries on the loader's path.
@@ -41,5 +41,5 @@ eval "$(sed -n "/^ *#/d; s/^deactivate () {/& _envcheck_leave;/; /^deactivate ()
 # envcheck: end CUDA libraries
 END
 
-# See that each framework finds the GPU: tensorflow.
+# Check that tensorflow finds the GPU.
 sh -c '. "$1" && exec python -c "$2"' sh .venv/bin/activate 'import tensorflow as t; from tensorflow.python.client import device_lib as l; d = [x.name for x in l.list_local_devices() if x.device_type == "GPU"]; print(t.__version__, d); assert d, "no GPU seen"'

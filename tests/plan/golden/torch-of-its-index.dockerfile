@@ -7,7 +7,7 @@ USER app
 WORKDIR /home/app
 # Create an environment with Python 3.11.
 RUN ["python", "-m", "venv", "/home/app/venv"]
-# Install torch with what it needs from an index of its own.
+# Install torch and its dependencies from PyTorch's package index.
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["uv", "pip", "install", "--python", "/home/app/venv/bin/python", "--only-binary", ":all:", "--default-index", "https://download.pytorch.org/whl/cu118", "torch==2.7.1+cu118"]
 ENV PATH=/home/app/venv/bin:$PATH VIRTUAL_ENV=/home/app/venv
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility

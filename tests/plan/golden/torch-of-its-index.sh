@@ -6,8 +6,8 @@ trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and the steps after it di
 # Create an environment with Python 3.11.
 uv venv --allow-existing --python 3.11 .venv
 
-# Install torch with what it needs from an index of its own.
+# Install torch and its dependencies from PyTorch's package index.
 uv pip install --python .venv/bin/python --only-binary :all: --default-index https://download.pytorch.org/whl/cu118 torch==2.7.1+cu118
 
-# See that each framework finds the GPU: torch.
+# Check that torch finds the GPU.
 .venv/bin/python -c 'import torch as t; d = [t.cuda.get_device_name(i) for i in range(t.cuda.device_count())]; print(t.__version__, d); assert d, "no GPU seen"'

@@ -8,10 +8,10 @@ trap { Write-Host $_; exit 1 }
 conda create -y -p .\.conda-env --override-channels -c conda-forge python=3.10 pip cudatoolkit=11.2 cudnn=8.1
 if ($LASTEXITCODE) { exit $LASTEXITCODE }
 
-# Install tensorflow with what it needs.
+# Install tensorflow and its dependencies.
 .conda-env\python.exe -m pip install --only-binary=:all: tensorflow==2.10.1 'setuptools<82' 'numpy<2'
 if ($LASTEXITCODE) { exit $LASTEXITCODE }
 
-# See that each framework finds the GPU: tensorflow.
+# Check that tensorflow finds the GPU.
 conda run -p .\.conda-env python -c '"import tensorflow as t; from tensorflow.python.client import device_lib as l; d = [x.name for x in l.list_local_devices() if x.device_type == ''GPU'']; print(t.__version__, d); assert d, ''no GPU seen''"'
 if ($LASTEXITCODE) { exit $LASTEXITCODE }

@@ -1,0 +1,105 @@
+"""The builds on a framework's own package index, whose versions have labels such as +cu126 and +cpu."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from envcheck.frameworks import framework, framework_names
+from envcheck.host.data_files import load_data
+from envcheck.model import Citation, dataclass, major_minor, numbers, replace
+from envcheck.model.releases import FrameworkRelease
+
+CPU = "cpu"  # the label of builds without CUDA
+
+
+@dataclass(frozen=True)
+class PackageIndex:
+    """The content of the data file on one framework's index, such as data/pytorch_index.json."""
+
+    url: str
+    citation: Citation
+    served: Mapping[str, str]  # platform -> first release with builds for CUDA
+    proposed_from: str  # first release to propose; older ones lie on pages of another layout
+
+
+def package_index(name: str) -> PackageIndex | None:
+    """Return a framework's own index; None if it has none."""
+    file = framework(name).index if name in framework_names() else ""
+    return load_data(file.removesuffix(".json"), PackageIndex) if file else None
+
+
+def index_url(name: str, local: str) -> str:
+    """Return the address of a framework's builds with a label: cu126 -> .../whl/cu126; "" for no index or no label."""
+    index = package_index(name)
+    return f"{index.url}{local}" if index and is_index_label(name, local) else ""
+
+
+def cuda_label(cuda: str) -> str:
+    """Return the label of builds for a CUDA version: 12.6 -> cu126."""
+    return f"cu{cuda.replace('.', '')}"
+
+
+def is_index_label(name: str, local: str) -> bool:
+    """Tell whether a label is one of the builds on a framework's own index: cu126 or cpu."""
+    return package_index(name) is not None and re.fullmatch(rf"cu\d{{2,3}}|{CPU}", local) is not None
+
+
+def is_served(name: str, version: str, platform: str) -> bool:
+    """Tell whether a framework's own index has CUDA builds of a version, which the matrix need not hold."""
+    index = package_index(name)
+    first = index.served.get(platform) if index else None
+    return first is not None and numbers(version) >= numbers(first)
+
+
+def index_rows(row: FrameworkRelease) -> tuple[FrameworkRelease, ...]:
+    """List the builds of a release on its framework's own index: the newest CUDA first, that for the CPU last."""
+    index = package_index(row.framework)
+    if index is None or not is_served(row.framework, row.version, row.platform):
+        return ()
+    cuda = tuple(_cuda_row(row, index, version) for version in sorted(row.variants, key=numbers, reverse=True))
+    return (*cuda, _cpu_row(row)) if row.cuda_build else cuda
+
+
+def is_proposed(row: FrameworkRelease) -> bool:
+    """Tell whether a build may be proposed to users; all but old ones of an index that were laid out differently."""
+    index = package_index(row.framework) if row.local not in ("", CPU) else None
+    return index is None or numbers(row.version) >= numbers(index.proposed_from)
+
+
+def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> FrameworkRelease:
+    """Describe the build for one CUDA; it is the one on the default index where that was built with the same."""
+    local, proof = cuda_label(cuda), row.proof.get("variants", "documented")
+    labelled: FrameworkRelease = replace(row, local=local, index=index_url(row.framework, local), variants={})
+    if row.cuda_build and major_minor(row.cuda or "") == cuda:
+        return labelled
+    usual = index.citation
+    documented = next((item for item in row.citations if item.url_or_artifact == usual.url_or_artifact), usual)
+    changed: FrameworkRelease = replace(
+        labelled,
+        cuda_build=True,
+        cuda=cuda,
+        cudnn=None,
+        compute_capabilities=tuple(row.variants[cuda]),
+        cuda_wheels=(),
+        citations=row.citations if proof == "tier1" else tuple(dict.fromkeys((documented, *row.citations))),
+        proof={**row.proof, "cuda": proof, "compute_capabilities": proof},
+        binaries={},
+    )
+    return changed
+
+
+def _cpu_row(row: FrameworkRelease) -> FrameworkRelease:
+    changed: FrameworkRelease = replace(
+        row,
+        local=CPU,
+        index=index_url(row.framework, CPU),
+        cuda_build=False,
+        cuda=None,
+        cudnn=None,
+        compute_capabilities=(),
+        cuda_wheels=(),
+        variants={},
+        binaries={},
+    )
+    return changed

@@ -1,0 +1,104 @@
+"""Judge releases on a machine: `doctor --for`, `plan`, `check` and `matrix query` all ask here, so they agree."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    NOT_STATED,
+    NOTE,
+    UNDETERMINED,
+    Facts,
+    Finding,
+    Report,
+    replace,
+)
+from envcheck.rules.context import Context
+from envcheck.rules.engine import evaluate
+
+_SHARED = ("gpu_rows",)  # answers in a context's memo that no requirement changes
+_NO_FRAMEWORK = "framework-missing"  # a machine without a framework has nothing wrong with it
+
+
+class Judgement:
+    """Whether a release works on a machine; what is wrong with the machine itself stands in the report alone."""
+
+    def __init__(self, report: Report, judge: ReleaseJudge) -> None:
+        """Take the report on the machine with the release, and the judge that knows the machine without it."""
+        self.report, self._judge = report, judge
+
+    @cached_property
+    def _errors(self) -> tuple[Finding, ...]:
+        found = [item for item in self.report.findings if item.severity == ERROR and not is_unstated(item)]
+        own = {(item.id, item.message) for item in self._judge.machine_findings} if found else set()
+        return tuple(item for item in found if (item.id, item.message) not in own)
+
+    @cached_property
+    def errors(self) -> tuple[Finding, ...]:
+        """List the reasons why the release does not work."""
+        return tuple(item for item in self._errors if item.verdict != UNDETERMINED)
+
+    @cached_property
+    def doubts(self) -> tuple[Finding, ...]:
+        """List the reasons why that is undetermined."""
+        return tuple(item for item in self._errors if item.verdict == UNDETERMINED)
+
+    @cached_property
+    def warnings(self) -> tuple[Finding, ...]:
+        """List the warnings, and the notes on what is undetermined."""
+        found = (item for item in self.report.findings if item.severity != ERROR and not is_unstated(item))
+        return tuple(item for item in found if item.severity != NOTE or item.verdict == UNDETERMINED)
+
+    @property
+    def verdict(self) -> str:
+        """Return COMPATIBLE, INCOMPATIBLE or UNDETERMINED."""
+        return INCOMPATIBLE if self.errors else UNDETERMINED if self.doubts else COMPATIBLE
+
+
+class ReleaseJudge:
+    """Judges many releases on one machine, whose own findings are worked out once."""
+
+    def __init__(self, context: Context, only: frozenset[str] = frozenset()) -> None:
+        """Take the machine, and the finding ids to which the checks are limited; empty: all."""
+        self._context, self._only = context, only
+
+    @cached_property
+    def machine_findings(self) -> tuple[Finding, ...]:
+        """List what is wrong with the machine whichever release is chosen."""
+        found = evaluate(self._without_memo(()), self._only).findings
+        return tuple(item for item in found if item.id != _NO_FRAMEWORK and not is_unstated(item))
+
+    def judge(self, requirements: tuple[str, ...], facts: Facts | None = None) -> Judgement:
+        """Judge the release that requirements ask for together; `facts` describe the machine with what it brings.
+
+        Raises TargetError for a requirement that cannot be judged.
+        """
+        asked = self._without_memo(requirements, facts)
+        report = evaluate(asked, self._only)
+        self._context.memo.update((key, value) for key, value in asked.memo.items() if key.startswith(_SHARED))
+        return Judgement(report, self)
+
+    def judge_target(self) -> Judgement:
+        """Judge the releases that the machine's own target asks for."""
+        return Judgement(evaluate(self._context, self._only), self)
+
+    def _without_memo(self, requirements: tuple[str, ...], facts: Facts | None = None) -> Context:
+        memo = {key: value for key, value in self._context.memo.items() if key.startswith(_SHARED)}
+        target = replace(self._context.target, expect=self._context.goal, requirements=requirements)
+        return Context(facts or self._context.facts, self._context.matrix, target, memo)
+
+
+def judge_release(context: Context, only: frozenset[str] = frozenset()) -> Judgement:
+    """Judge the releases that a context's target asks for; `only` limits the checks to some finding ids.
+
+    Raises TargetError for a requirement that cannot be judged.
+    """
+    return ReleaseJudge(context, only).judge_target()
+
+
+def is_unstated(finding: Finding) -> bool:
+    """Tell whether a check waits for a fact that the description of a machine leaves open."""
+    return finding.id == "probe-failed" and all(NOT_STATED.detail in item.shown for item in finding.evidence)

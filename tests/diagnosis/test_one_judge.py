@@ -1,0 +1,150 @@
+"""One judge: `doctor --for`, `plan`, `check` and `matrix query` give the same answer on a release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from functools import cache
+from itertools import product
+
+import pytest
+
+from envcheck.check.blueprint import Blueprint, Line
+from envcheck.check.config import Config
+from envcheck.check.judge_file import DECIDABLE, judge_blueprints
+from envcheck.check.judge_file import planned_facts as facts_of_file
+from envcheck.diagnosis import diagnose
+from envcheck.frameworks import framework_names
+from envcheck.matrix import Matrix, load_matrix
+from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, Facts, Finding, Known, ToolkitFacts, replace
+from envcheck.model.releases import FrameworkRelease
+from envcheck.plan.candidates import candidates
+from envcheck.plan.choose import Judge, judge_candidate
+from envcheck.plan.requests import read_requests
+from envcheck.rules import Context, Target, catalogue
+from envcheck.rules.described_machine import Description, capabilities, planned_facts
+from envcheck.rules.judgement import is_unstated
+from envcheck.rules.matrix_question import Question, find_releases
+from tests.hosts.test_hosts import NAMES, snapshot_of
+
+TODAY = date(2026, 11, 22)
+RELEASES = 6  # of each framework, evenly over its history, are asked about on each machine
+# What a plan installs beside a release: the rest of the machine stays as it is.
+INSTALLED_BY_PLAN = {"cuda-wheel-not-found", "cudnn-missing", "toolkit-missing", "toolkit-wrong-version"}
+# Old and new drivers and GPUs on each system with CUDA builds.
+DESCRIBED = [
+    Description(python, driver, (gpu,), "2.35" if platform.startswith("linux") else "", platform)
+    for platform, (python, driver, gpu) in product(
+        ("linux_x86_64", "linux_aarch64", "win_amd64"),
+        (
+            ("3.7", "418.87", "7.0"),
+            ("3.9", "470.57.02", "3.7"),
+            ("3.10", "535.104.05", "8.9"),
+            ("3.12", "550.54.15", "9.0"),
+            ("3.12", "580.65.06", "6.1"),
+            ("3.13", "580.65.06", "12.0"),
+            ("3.14t", "580.65.06", "8.6"),
+            ("3.11", "560", "7.5"),
+        ),
+    )
+]
+Said = set[tuple[str, str]]  # ids and messages
+
+
+@cache
+def matrix() -> Matrix:
+    return load_matrix()
+
+
+def builds(platform: str, goal: str, start: int) -> Iterator[FrameworkRelease]:
+    """Yield builds of every framework, evenly over its history; those of PyTorch's own index are among them."""
+    for name in framework_names():
+        rows = [row for row in matrix().builds(name, platform) if not row.stub_for and not row.yanked]
+        rows = [row for row in rows if row.cuda_build or goal == "cpu"]
+        step = max(1, len(rows) // RELEASES)
+        yield from rows[start % step :: step]
+
+
+def named(row: FrameworkRelease) -> str:
+    return f"{row.distribution}=={row.build_version}"
+
+
+def against(findings: tuple[Finding, ...]) -> tuple[str, Said]:
+    """Return the verdict of findings with the errors behind it, without what nobody stated."""
+    errors = [item for item in findings if item.severity == ERROR and not is_unstated(item)]
+    wrong = {(item.id, item.message) for item in errors if item.verdict == INCOMPATIBLE}
+    return (INCOMPATIBLE if wrong else UNDETERMINED if errors else COMPATIBLE), wrong
+
+
+def ask_doctor(facts: Facts, goal: str, requirement: str) -> tuple[str, Said]:
+    return against(diagnose(Context(facts, matrix(), Target(goal, (requirement,)))).findings)
+
+
+def compare_plan(facts: Facts, goal: str, row: FrameworkRelease) -> Iterator[str]:
+    """Compare the plan's judgement of a build with what the doctor says of the same requirement."""
+    judge = Judge(Context(facts, matrix(), Target(goal)))
+    (request,) = read_requests((named(row),), matrix())
+    candidate = next((item for item in candidates(judge.context, request) if item.row == row), None)
+    if candidate is None:
+        return
+    planned = judge_candidate(judge, candidate, "")
+    machine = {(item.id, item.message) for item in judge.machine_findings()}
+    found = set[tuple[str, str]]().union(*(ask_doctor(facts, goal, text)[1] for text in candidate.judged)) - machine
+    left = {name for name, _ in found if name not in INSTALLED_BY_PLAN and catalogue()[name].layer != "toolkit"}
+    if bool(planned.errors) != bool(left):
+        yield f"{named(row)}: plan {[item.id for item in planned.errors]}, doctor {sorted(found)}"
+
+
+def compare_check(platform: str, python: str, row: FrameworkRelease) -> Iterator[str]:
+    """Compare what the check of a file says of a line with what the doctor says on the facts of the file."""
+    line = Line(named(row), "requirements.txt:1")
+    system = {"linux_x86_64": "linux/amd64", "linux_aarch64": "linux/arm64"}.get(platform)
+    if system is None or python.endswith("t"):
+        return
+    file = Blueprint(
+        "requirements.txt", "requirements", python=Line(python, "a.txt:1"), platform=system, requirements=(line,)
+    )
+    report = judge_blueprints((file,), matrix(), Config(expect="gpu"), "", TODAY)
+    checked = {item.id for item in report.findings if item.verdict == INCOMPATIBLE and item.severity == ERROR}
+    doctor = {name for name, _ in ask_doctor(facts_of_file(file), "gpu", named(row))[1]} & DECIDABLE
+    if checked != doctor:
+        yield f"{named(row)}: check {sorted(checked)}, doctor {sorted(doctor)}"
+
+
+@pytest.mark.parametrize("number", range(0, len(DESCRIBED), 3))
+def test_the_four_agree_on_a_described_machine(number: int) -> None:
+    machine = DESCRIBED[number]
+    facts = planned_facts(None, machine, matrix(), expects_gpu=True)
+    disk = Facts()  # the question says nothing of it
+    unstated = replace(facts, toolkits=ToolkitFacts(), cudnn=disk.cudnn, tensorrt=disk.tensorrt)
+    question = Question(machine.python, machine.driver, machine.gpus, machine.platform)
+    listed = {named(item.release): item.fit for item in find_releases(matrix(), question)}
+    disagreements = []
+    for row in builds(machine.platform, "gpu", number):
+        verdict, said = ask_doctor(unstated, "gpu", named(row))
+        if listed.get(named(row), INCOMPATIBLE) != verdict:
+            disagreements.append(f"{named(row)}: query {listed.get(named(row))}, doctor {verdict} {sorted(said)}")
+        disagreements += compare_plan(facts, "gpu", row)
+        disagreements += compare_check(machine.platform, machine.python, row)
+    assert disagreements == []
+
+
+@pytest.mark.parametrize("name", NAMES[::14])
+def test_the_four_agree_on_a_recorded_machine(name: str) -> None:
+    facts = planned_facts(snapshot_of(name).facts, Description(), matrix(), expects_gpu=False)
+    context, driver, python = Context(facts, matrix()), facts.driver.release, facts.python.version
+    is_gpu = context.goal == "gpu"
+    question = Question(
+        ".".join(python.value.split(".")[:2]) if isinstance(python, Known) else "",
+        driver.value if is_gpu and isinstance(driver, Known) else "",
+        capabilities(facts)[:1] if is_gpu else (),
+        context.platform,
+    )
+    listed = {named(item.release) for item in find_releases(matrix(), question)}
+    disagreements = []
+    for row in builds(context.platform, context.goal, NAMES.index(name)):
+        verdict, said = ask_doctor(facts, context.goal, named(row))
+        if named(row) not in listed and verdict != INCOMPATIBLE:  # the question states less than the machine holds
+            disagreements.append(f"{named(row)}: not in the query, doctor {verdict} {sorted(said)}")
+        disagreements += compare_plan(facts, context.goal, row)
+    assert disagreements == []
