@@ -31,7 +31,7 @@ def page() -> str:
     from envcheck.rules import RULES
 
     rows = json.loads((ROOT / "data" / "findings.json").read_text(encoding="utf-8"))["findings"]
-    ruled = {item.id for item in RULES}
+    ruled = {name for item in RULES for name in item.ids}
     return HEAD + "".join(_line(row, row["id"] in ruled) for row in rows)
 
 

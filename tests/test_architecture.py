@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from envcheck.frameworks import all_frameworks
+from envcheck.frameworks import all_frameworks, framework_names
 from tests.findings_page import PAGE, page
 from tests.structure import PACKAGE, ROOT, Module, figures, modules, references
 
@@ -183,10 +183,41 @@ def test_no_version_number_stands_in_a_rule() -> None:
     assert not wrong, listed(wrong)
 
 
+# The packages in which no framework is compared by its name; the goal is all of them but frameworks itself.
+NAMELESS = {"", "actions", "cli", "diagnosis", "diff", "fleet", "gpus", "host", "install", "matrix", "model", "probes"}
+NAMELESS |= {"render", "rules", "smoke"}
+STILL_COMPARING = {"envcheck.rules.matrix_question", "envcheck.rules.pytorch_index"}
+
+
+def compared_names(module: Module) -> Iterator[tuple[str, str]]:
+    """Yield where a module compares a value with the name of a framework, looks it up or matches it."""
+    names = set(framework_names())
+    for node in ast.walk(module.tree):
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+        elif isinstance(node, ast.Match):
+            parts = [case.pattern.value for case in node.cases if isinstance(case.pattern, ast.MatchValue)]
+        elif isinstance(node, ast.Dict):
+            parts = [key for key in node.keys if key is not None]
+        items = [item for part in parts for item in getattr(part, "elts", [part])]
+        yield from (
+            (module.at(item), str(item.value))
+            for item in items
+            if isinstance(item, ast.Constant) and item.value in names
+        )
+
+
+def test_no_framework_is_compared_by_its_name() -> None:
+    checked = [item for item in modules().values() if item.layer in NAMELESS and item.name not in STILL_COMPARING]
+    wrong = [found for module in checked if not runs_elsewhere(module) for found in compared_names(module)]
+    assert not wrong, listed(wrong)
+
+
 def test_every_rule_has_its_catalogue_entry() -> None:
     from envcheck.rules import RULES, catalogue
 
-    assert {item.id for item in RULES} <= set(catalogue())
+    assert {name for item in RULES for name in item.ids} <= set(catalogue())
 
 
 def test_every_rule_module_is_registered() -> None:

@@ -38,7 +38,7 @@ from envcheck.remedies.situation import Situation
 from envcheck.rules import conclude, evaluate
 from envcheck.rules.builds import Build, installed_builds
 from envcheck.rules.context import Context, UndecidedError
-from envcheck.rules.gpu_facts import gpu_name, judged_gpus
+from envcheck.rules.gpus import gpu_name, judged_gpus
 from envcheck.rules.judgement import judge_release
 from envcheck.rules.requirements import marker_holds
 

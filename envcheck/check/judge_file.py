@@ -46,9 +46,8 @@ from envcheck.model import (
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, conclude
-from envcheck.rules.builds import Build
+from envcheck.rules.builds import Build, target_builds
 from envcheck.rules.judgement import judge_release
-from envcheck.rules.targets import target_builds
 
 _LATER = Unknown("failed", "the file does not say; it shows when the image runs")
 _USUAL = Known("x86_64", Source("file", "the file", "assumed: it does not name a platform"))

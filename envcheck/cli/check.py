@@ -16,7 +16,7 @@ from envcheck.cli.report import FORMATS, ReportSubject, print_report
 from envcheck.matrix import Matrix
 from envcheck.model import SCHEMA_VERSION, Report, Snapshot, dataclass
 from envcheck.rules import Context, Target, TargetError
-from envcheck.rules.targets import check_requirements
+from envcheck.rules.builds import check_requirements
 
 _LIMIT = 1 << 20  # bytes of a pyproject.toml or a Dockerfile
 _CONFIG = "pyproject.toml"

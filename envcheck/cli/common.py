@@ -15,7 +15,7 @@ import click
 
 from envcheck.cli.exits import INTERRUPTED, OF_VERDICT, READER_GONE, STEP_FAILED, UserError
 from envcheck.host.process import list_running_programs
-from envcheck.model import SCHEMA_VERSION, Known, Snapshot, Unknown, dataclass
+from envcheck.model import SCHEMA_VERSION, Known, Snapshot, Unknown, dataclass, mark_uncollected
 from envcheck.model.codec import CodecError, decode
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def saved_snapshot(path: str) -> Snapshot:
         raise UserError(f"{path} is no snapshot this version reads (schema {schema!r}). {advice}")
     body = {key: value for key, value in document.items() if key != "schema"}
     try:
-        return decode(Snapshot, body)
+        return mark_uncollected(decode(Snapshot, body))
     except CodecError as error:
         raise UserError(f"{path} is not a valid snapshot: {error}") from None
 

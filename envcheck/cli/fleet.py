@@ -19,7 +19,7 @@ from envcheck.fleet.run import run_fleet
 from envcheck.model.text import inert
 from envcheck.render.fleet import print_fleet, render_fleet_csv, render_fleet_html, render_fleet_json, render_run_json
 from envcheck.rules import Target, TargetError
-from envcheck.rules.targets import check_requirements
+from envcheck.rules.builds import check_requirements
 
 EXAMPLE = "Example: envcheck fleet run -i inventory.ini -o machines && envcheck fleet report machines --html fleet.html"
 

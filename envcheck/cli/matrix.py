@@ -22,6 +22,7 @@ from envcheck.render.matrix import (
     render_tables,
     render_tables_json,
 )
+from envcheck.rules.builds import TargetError
 from envcheck.rules.matrix_question import (
     Question,
     find_nearest,
@@ -31,7 +32,6 @@ from envcheck.rules.matrix_question import (
     find_rows,
     find_table_rows,
 )
-from envcheck.rules.targets import TargetError
 
 EXAMPLE = "Example: envcheck matrix query --python 3.11 --driver 535.104 --gpu 'RTX 4090'"
 PLATFORMS = ("linux_x86_64", "linux_aarch64", "win_amd64", "macosx_x86_64", "macosx_arm64")

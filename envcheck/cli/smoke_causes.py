@@ -23,7 +23,7 @@ from envcheck.model import (
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context
-from envcheck.rules.ranking import rank_findings
+from envcheck.rules.catalogue import rank_findings
 from envcheck.smoke.session import UNEXPLAINED, Session, findings_of, headline_of, verdict_of
 
 

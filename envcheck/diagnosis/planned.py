@@ -27,10 +27,9 @@ from envcheck.plan.requests import PlanOptions, Request, read_requests
 from envcheck.plan.steps import blockers, interpreter
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, evaluate
+from envcheck.rules.builds import is_conda_build, judged_frameworks, wanted_releases
 from envcheck.rules.context import is_typeable
 from envcheck.rules.described_machine import Description, RequestError, planned_facts
-from envcheck.rules.framework_state import is_conda_build, judged_frameworks
-from envcheck.rules.targets import wanted_releases
 
 # Findings that another build or release of the framework may take away ...
 _CAUSES = frozenset(

@@ -24,7 +24,7 @@ from envcheck.model import (
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, evaluate
-from envcheck.rules.registry import RULES
+from envcheck.rules.context import RULES
 
 # Areas that no finding mentions, but that frameworks may depend on: a difference that was not read there counts.
 _DECISIVE = ("system", "frameworks", "driver", "gpus")
@@ -123,7 +123,7 @@ def link_findings(
 
 def _find_facts_of_rule(link: LinkedFinding, differences: Sequence[Difference]) -> list[int]:
     """Find the differences in facts that the rules of a finding read, else in the operating system."""
-    needs = {name for rule in RULES if rule.id == link.id for name in rule.needs}
+    needs = {name for rule in RULES if link.id in rule.ids for name in rule.needs}
     read = [place for place, item in enumerate(differences) if item.fact in needs and _is_whole(item)]
     return read or [place for place, item in enumerate(differences) if item.fact == "host.os" and not item.unread]
 

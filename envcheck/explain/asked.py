@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from envcheck.explain.log import Log
 from envcheck.explain.problem import COMPILING
+from envcheck.rules.builds import TargetError, check_requirements
 from envcheck.rules.context import Target
-from envcheck.rules.targets import TargetError, check_requirements
 
 _REFUSED = ("pip-from-versions", "pip-no-distribution")
 _BUILDS = ("build-command-failed", "ninja-failed", "nvcc-failed")

@@ -37,8 +37,7 @@ from envcheck.model import (
 )
 from envcheck.model.actions import ENVIRONMENT
 from envcheck.remedies import for_system, remedy_for
-from envcheck.rules.catalogue import catalogue
-from envcheck.rules.ranking import rank_findings
+from envcheck.rules.catalogue import catalogue, rank_findings
 
 if TYPE_CHECKING:
     from envcheck.rules.context import Target

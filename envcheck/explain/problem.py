@@ -376,7 +376,7 @@ _OF_ITS_CUDA = ("image-driver", "ptx-", "container-requirement", "forward-compat
 
 def _driver(told: Told) -> Filled:
     """State the least driver for the CUDA that is asked for."""
-    from envcheck.rules.driver_release import driver_floor, full_driver, toolkit_of
+    from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
 
     cuda = _needed_cuda(told)
     toolkit = toolkit_of(told.context, cuda) if cuda else None

@@ -182,7 +182,7 @@ def _is_past(specifier: str, last: Iterable[str]) -> bool:
 
 
 def _pip_needed(rows: Iterable[FrameworkRelease]) -> str:
-    from envcheck.rules.wheel_tags import easiest_for_pip
+    from envcheck.rules.requirements import easiest_for_pip
 
     needs = [need.pip for need in map(easiest_for_pip, rows) if need is not None]
     return min(needs, key=numbers) if needs else ""
@@ -190,7 +190,7 @@ def _pip_needed(rows: Iterable[FrameworkRelease]) -> str:
 
 def _has_glibc(log: Log, rows: Iterable[FrameworkRelease]) -> bool:
     """Tell whether the C library is known and new enough for one of the rows."""
-    from envcheck.rules.wheel_tags import wheel_glibc
+    from envcheck.rules.requirements import wheel_glibc
 
     told = get_value(log.facts.host.libc_version) or log.first("glibc")
     return bool(told) and any(not _older(told, wheel_glibc(row)) for row in rows)
@@ -201,7 +201,7 @@ def _older(one: str, other: str) -> bool:
 
 
 def _wheel(log: Log, event: Event) -> Claim:
-    from envcheck.rules.wheel_tags import lowest_glibc
+    from envcheck.rules.requirements import lowest_glibc
 
     wheel = event.captured["wheel"]
     tag = re.search(r"-(cp(\d)(\d+)\w*)-\w+-([\w.]+)\.whl$", wheel)

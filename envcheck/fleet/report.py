@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from envcheck.diagnosis import with_remedies
+from envcheck.diagnosis.overview import overview
 from envcheck.fleet.results import Failure, HostResult, list_result_files, read_result
 from envcheck.host.process import map_in_processes
 from envcheck.matrix.query import Matrix
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Finding, Remedy, Report, Snapshot, dataclass, replace
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, Target, evaluate
-from envcheck.rules.overview import overview
 
 # The worst verdict is that of the fleet.
 WORST_FIRST = (INCOMPATIBLE, UNDETERMINED, COMPATIBLE)

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 from envcheck.fleet.collector import MARK
 from envcheck.host.file_changes import write_atomically
 from envcheck.host.process import map_in_processes
-from envcheck.model import SCHEMA_VERSION, Snapshot, dataclass
+from envcheck.model import SCHEMA_VERSION, Snapshot, dataclass, mark_uncollected
 from envcheck.model.codec import CodecError, decode, encode
 
 FAILURE = "envcheck/fleet-failure/1"
@@ -119,7 +119,7 @@ def parse_answer(document: object) -> Snapshot | Failure:
     if document.get("schema", SNAPSHOT) != SNAPSHOT:
         return Failure(BROKEN, f"its answer has an unknown schema: {str(document['schema'])[:100]}")
     try:
-        return decode(Snapshot, body)
+        return mark_uncollected(decode(Snapshot, body))
     except (CodecError, RecursionError) as error:
         return Failure(BROKEN, f"its answer is not a valid snapshot: {str(error)[:300]}")
 

@@ -106,6 +106,7 @@ class Framework:
     needs_libdevice: bool = False  # XLA looks for NVIDIA's libdevice outside the wheel
     runs_ptxas: bool = False  # XLA starts ptxas
     hosts_extensions: bool = False  # packages compile CUDA code against it: flash-attn, mmcv
+    has_tensorrt: bool = False  # its extra "tensorrt" lets it hand work to TensorRT
     has_companions: bool = False  # the matrix says which releases of companions go with each of its own
     paired_minors: Tuple[str, ...] = ()  # packages that are released for one minor of it each
     apple_plugin: str = ""  # the distribution that gives it the GPU of an Apple machine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from envcheck.model.facts import (
+    NOT_COLLECTED,
     NOT_STATED,
     SOURCE_KINDS,
     UNKNOWN_REASONS,
@@ -52,6 +53,7 @@ from envcheck.model.machine import (
     Snapshot,
     ToolkitFacts,
     ToolkitInstall,
+    mark_uncollected,
 )
 from envcheck.model.records import dataclass, field, list_fields, make_record, replace
 from envcheck.model.versions import (

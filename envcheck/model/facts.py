@@ -49,6 +49,7 @@ class Unknown:
 Fact = Union[Known[T], Absent, Unknown]
 
 NOT_STATED = Unknown("failed", "not stated in this snapshot")
+NOT_COLLECTED = Unknown("failed", "not collected: an older envcheck recorded this machine")
 
 
 def get_value(fact: Fact[T]) -> Optional[T]:

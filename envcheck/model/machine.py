@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Mapping, Tuple
+from typing import Any, Mapping, Tuple
 
-from envcheck.model.facts import NOT_STATED, Fact
-from envcheck.model.records import dataclass, field
+from envcheck import __version__
+from envcheck.model.facts import NOT_COLLECTED, NOT_STATED, Absent, Fact, Known, Unknown
+from envcheck.model.records import dataclass, field, list_fields, replace
+from envcheck.model.versions import numbers
 
 
 @dataclass(frozen=True)
@@ -299,3 +301,29 @@ class Snapshot:
     host: str
     taken_at: str  # ISO 8601, UTC; rules never read it
     facts: Facts
+
+
+def mark_uncollected(snapshot: Snapshot) -> Snapshot:
+    """Mark the facts that an older release of envcheck did not collect: they leave nothing undetermined.
+
+    A snapshot that names no release was written by hand: what it leaves out is not known.
+    """
+    release = numbers(snapshot.tool_version)
+    if len(release) != len(numbers(__version__)) or release >= numbers(__version__):
+        return snapshot
+    sections = {name: getattr(snapshot.facts, name) for name in list_fields(snapshot.facts)}
+    return replace(snapshot, facts=Facts(**{name: _mark(section) for name, section in sections.items()}))
+
+
+def _mark(value: Any) -> Any:
+    """Mark the missing facts of every record that states others; one that states none was never read."""
+    if isinstance(value, Known):
+        if isinstance(value.value, tuple):
+            return Known(tuple(_mark(item) for item in value.value), value.source)
+        return value
+    if isinstance(value, (Absent, Unknown)) or not list_fields(value):
+        return value
+    cells = {name: getattr(value, name) for name in list_fields(value)}
+    states = any(isinstance(cell, (Known, Absent, Unknown)) and cell is not NOT_STATED for cell in cells.values())
+    missing = NOT_COLLECTED if states else NOT_STATED
+    return replace(value, **{name: missing if cell is NOT_STATED else _mark(cell) for name, cell in cells.items()})

@@ -29,9 +29,9 @@ from envcheck.model.plans import PlannedRelease
 from envcheck.model.releases import CudnnRelease, FrameworkRelease, KnownProblem
 from envcheck.plan.data import CudaWheelSet, SourceOnly, companion_row, plan_data
 from envcheck.plan.requests import Request
+from envcheck.rules.builds import plugin_of
 from envcheck.rules.context import Context, UndecidedError
-from envcheck.rules.cuda_plugins import plugin_of
-from envcheck.rules.gpu_facts import judged_gpus
+from envcheck.rules.gpus import judged_gpus
 from envcheck.rules.known_problems import name_of
 
 
@@ -273,13 +273,6 @@ _CUDNN = re.compile(r"(nvidia-cudnn-cu(\d+))([<>=!~].*)?")
 
 def constraints(context: Context, candidate: Candidate, source: CudaSource) -> tuple[str, ...]:
     """List the requirements to install beside a release, each from a row of the matrix."""
-    known: dict[str, tuple[str, ...]] = context.memo.setdefault("constraints", {})
-    if candidate.requirement not in known:
-        known[candidate.requirement] = _compute_constraints(context, candidate, source)
-    return known[candidate.requirement]
-
-
-def _compute_constraints(context: Context, candidate: Candidate, source: CudaSource) -> tuple[str, ...]:
     found = [*_known_problems(context, candidate), *source.requirements]
     caps = _cudnn_caps(context, candidate, source)
     kept = [item for item in found if name_of(item) not in caps]

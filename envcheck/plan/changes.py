@@ -13,6 +13,7 @@ from envcheck.plan.choose import Choice, Judge, choose
 from envcheck.plan.requests import PlanOptions, Request, of_any_name, of_any_version, of_its_line, without_cuda
 from envcheck.plan.steps import blockers
 from envcheck.rules import Context, Target
+from envcheck.rules.builds import is_free_threaded, supports_python
 from envcheck.rules.described_machine import (
     LINUX,
     WHATIF,
@@ -24,10 +25,8 @@ from envcheck.rules.described_machine import (
     with_libc,
     with_python,
 )
-from envcheck.rules.driver_release import driver_floor, full_driver
-from envcheck.rules.gpu_releases import driver_runs
-from envcheck.rules.targets import is_free_threaded, supports_python
-from envcheck.rules.wheel_tags import wheel_glibc
+from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver
+from envcheck.rules.requirements import wheel_glibc
 
 # By effort: an environment, two compromises, a second system beside this one, a restart, another system.
 PYTHON, RELEASE, CPU, WSL, DRIVER, LIBC = 1, 2, 3, 4, 5, 6

@@ -38,11 +38,11 @@ from envcheck.plan.candidates import (
 from envcheck.plan.data import plan_data
 from envcheck.plan.requests import Request
 from envcheck.rules import catalogue
+from envcheck.rules.builds import supports_python
 from envcheck.rules.context import Context
-from envcheck.rules.cuda_wheels import bare_wheel, sharing_wheels
+from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
 from envcheck.rules.judgement import ReleaseJudge
 from envcheck.rules.known_problems import name_of
-from envcheck.rules.targets import supports_python
 
 _HOOKED = "cuda-wheel-not-found"  # what loader paths set by the environment's activation resolve
 _OF_SOME_GPUS = ("gpu-arch-too-old", "gpu-arch-too-new")
@@ -349,7 +349,7 @@ def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
         told += ((_label(item), text) for text in own)
     for owner, text in told:
         requirement = Requirement(text)
-        pins.setdefault(bare_wheel(requirement.name)[0], []).append((owner, requirement))
+        pins.setdefault(split_cuda_suffix(requirement.name)[0], []).append((owner, requirement))
     stay = {owner for owner, _ in judge.installed}  # they are in one environment: how, is not asked
     for found in pins.values():
         for number, (owner, first) in enumerate(found):
@@ -388,7 +388,7 @@ def _list_index_pins(context: Context, candidate: Candidate) -> Iterator[str]:
     row = candidate.row
     default = context.matrix.release(row.framework, row.version, row.platform, row.distribution)
     suffix, cudnn = row.local[:4], numbers((default.cudnn if default else None) or "")[:1]
-    yield from (f"{name}-{suffix}" for name in sharing_wheels())
+    yield from (f"{name}-{suffix}" for name in wheels_in_one_folder())
     runtime = "nvidia-cuda-runtime" + (f"-{suffix}" if suffix in ("cu11", "cu12") else "")  # no suffix from 13 on
     yield f"{runtime}=={candidate.cuda}.*"
     if cudnn:

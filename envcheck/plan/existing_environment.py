@@ -19,15 +19,13 @@ from envcheck.plan.data import conda_builds_data
 from envcheck.plan.requests import PlanOptions, Request
 from envcheck.plan.steps import CREATE, interpreter
 from envcheck.rules import Target, evaluate
-from envcheck.rules.builds import Build
+from envcheck.rules.builds import Build, judged_frameworks, wanted_releases
 from envcheck.rules.context import Context
-from envcheck.rules.cuda_wheels import bare_wheel, sharing_wheels
+from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
 from envcheck.rules.dependencies import broken_pins, requirements_of
 from envcheck.rules.described_machine import Description, planned_facts
-from envcheck.rules.framework_state import judged_frameworks
 from envcheck.rules.known_problems import name_of
 from envcheck.rules.requirements import canonical_name, read_requirement
-from envcheck.rules.targets import wanted_releases
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ def _extras(context: Context, framework: str, name: str, version: str) -> Iterat
 def _pins(context: Context, framework: str) -> Iterator[str]:
     for name in _of_framework(context, framework):
         for needed, specifier, _ in requirements_of(context, context.distributions[name]):
-            text = needed + ("".join(specifier.split()) or (">=0" if bare_wheel(needed)[1] else ""))
+            text = needed + ("".join(specifier.split()) or (">=0" if split_cuda_suffix(needed)[1] else ""))
             if text != needed and _is_readable(text):
                 yield text
 
@@ -203,8 +201,8 @@ def _is_other_plugin(found: Distribution, release: PlannedRelease) -> bool:
 def _wheels_of_another_cuda(context: Context, found: dict[str, Distribution], release: PlannedRelease) -> Iterator[str]:
     """Yield nvidia wheels whose folder is that of wheels of another CUDA that come, and those whose files it has."""
     for name in _wheels(context, release):
-        bare, cuda = bare_wheel(name)
-        others = [key for key in found if bare_wheel(key)[0] == bare and key != name] if cuda else []
+        bare, cuda = split_cuda_suffix(name)
+        others = [key for key in found if split_cuda_suffix(key)[0] == bare and key != name] if cuda else []
         yield from (*others, *((name,) if others and name in found else ()))
 
 
@@ -214,7 +212,7 @@ def _wheels(context: Context, release: PlannedRelease) -> list[str]:
     if release.build != "gpu":
         return []
     if label:  # its pins are not held, but their CUDA is told by the label: cu126
-        return [f"{name}-{label[:4]}" for name in sharing_wheels()]
+        return [f"{name}-{label[:4]}" for name in wheels_in_one_folder()]
     rows = context.matrix.releases(release.framework, context.platform, admits=public.__eq__)
     found = re.search(r"\[(?:.*,)?(cuda\d+)", release.requirement)
     plugin = known_framework(release.framework).plugin_of_extra.format(extra=found[1]) if found else ""

@@ -19,12 +19,12 @@ from envcheck.model import (
 )
 from envcheck.model.plans import PlannedRelease
 from envcheck.plan.data import companion_row
+from envcheck.rules.builds import TargetError, check_requirements
 from envcheck.rules.context import Context
 from envcheck.rules.described_machine import PLATFORMS, Description, RequestError, capabilities
-from envcheck.rules.driver_release import driver_floor, toolkit_of
+from envcheck.rules.gpu_releases import driver_floor, toolkit_of
 from envcheck.rules.known_problems import name_of
 from envcheck.rules.requirements import canonical_name, read_requirement
-from envcheck.rules.targets import TargetError, check_requirements
 
 _PLAIN = r"[A-Za-z0-9][A-Za-z0-9._-]*[ ]?(\[[A-Za-z0-9._, -]*\])?[A-Za-z0-9.,<>=!~*+ -]*"
 _LONGEST = 200  # characters; every sensible requirement is far below

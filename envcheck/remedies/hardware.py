@@ -15,11 +15,9 @@ from envcheck.remedies.driver import container_with_gpus, visible_container
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_driver
 from envcheck.remedies.toolkit import toolkit_to_build_with
-from envcheck.rules.architecture_targets import NATIVE, build_targets, coverage
-from envcheck.rules.builds import Build
-from envcheck.rules.gpu_choice import numbered_gpus
+from envcheck.rules.builds import NATIVE, Build, build_targets, coverage, supports_python
 from envcheck.rules.gpu_releases import driver_runs, gpu_requirement
-from envcheck.rules.targets import supports_python
+from envcheck.rules.gpus import numbered_gpus
 
 _GPUS = RunEnvcheck(("gpus",), "every process on each GPU, hidden ones too, and how to end it", "user")
 _AVX = Show(

@@ -28,9 +28,8 @@ from envcheck.model.actions import LINUX, USER, WINDOWS
 from envcheck.remedies import remedy
 from envcheck.remedies.rows import document
 from envcheck.remedies.situation import Situation, conda_packages
-from envcheck.rules.builds import Build
-from envcheck.rules.framework_state import is_conda_build
-from envcheck.rules.gpu_releases import best_gpu_row, gpu_requirement, gpu_rows, torch_choice
+from envcheck.rules.builds import Build, is_conda_build
+from envcheck.rules.gpu_releases import best_gpu_row, choose_variant, gpu_requirement, gpu_rows
 
 _USUAL_PYTHON = "3.12"  # what most systems bring
 _KERAS_2 = {"keras-3-words", "keras-2-or-3", "keras-config"}  # code or a file of Keras 2 meets Keras 3
@@ -253,7 +252,7 @@ def _gpu_build(situation: Situation, build: Build, installed: tuple[str, ...]) -
 
 
 def _torch_build(situation: Situation, build: Build) -> Remedy:
-    version, variant = torch_choice(situation.context, build.version)
+    version, variant = choose_variant(situation.context, build.framework, build.version)
     if not variant:
         return Remedy(
             "Install a CUDA build from PyTorch's own package index, as its installation page tells for this driver."

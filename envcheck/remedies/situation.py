@@ -22,10 +22,8 @@ from envcheck.actions import (
 from envcheck.model import Absent, Fact, Known, get_value
 from envcheck.model.actions import CONDA
 from envcheck.model.releases import FrameworkRelease
-from envcheck.rules.builds import Build
+from envcheck.rules.builds import Build, JudgedFramework, judged_builds, judged_frameworks
 from envcheck.rules.context import Context
-from envcheck.rules.framework_state import Framework, judged_frameworks
-from envcheck.rules.targets import judged_builds
 
 DEBIAN, UBUNTU, FEDORA, RHEL, SUSE, ARCH = "debian", "ubuntu", "fedora", "rhel", "suse", "arch"
 WSL, WINDOWS, MACOS, CONTAINER, JETSON, OTHER = "wsl", "windows", "macos", "container", "jetson", "other"
@@ -128,7 +126,7 @@ class Situation:
         found = [item for item in judged_builds(self.context) if item.framework == framework]
         return next((item for item in found if item.distribution == distribution), found[0] if found else None)
 
-    def framework(self, name: str) -> Framework | None:
+    def framework(self, name: str) -> JudgedFramework | None:
         """Return a judged framework with all its builds."""
         return next((item for item in judged_frameworks(self.context) if item.name == name), None)
 

@@ -30,9 +30,7 @@ from envcheck.remedies.system import (
     other_visual_studio,
     packages_data,
 )
-from envcheck.rules.builds import Build
-from envcheck.rules.cuda_libraries import brings_cuda
-from envcheck.rules.cudnn_copies import built_with
+from envcheck.rules.builds import Build, brings_cuda, built_with
 from envcheck.rules.gpu_releases import gpu_rows
 
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"

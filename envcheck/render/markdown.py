@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from envcheck.actions import action_line
+from envcheck.diagnosis.overview import overview
 from envcheck.model import ERROR, UNDETERMINED, WARNING, Alternative, Finding, Remedy, Report, Snapshot
 from envcheck.model.actions import Action
 from envcheck.model.text import inert
-from envcheck.rules.overview import overview
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!&@$])")  # & begins an entity, $ a formula
 _PERSON = re.compile(r"@(?=\w)")  # calls for a person, escaped or not: a mark without width keeps it from that

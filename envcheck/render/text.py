@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 from envcheck.actions import AskPerson, action_line
+from envcheck.diagnosis.overview import overview
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -27,7 +28,6 @@ from envcheck.model import (
 )
 from envcheck.model.text import inert
 from envcheck.rules.catalogue import catalogue
-from envcheck.rules.overview import overview
 
 if TYPE_CHECKING:
     from envcheck.model import Snapshot

@@ -8,20 +8,19 @@ from typing import TYPE_CHECKING, Any
 from envcheck.rules.catalogue import catalogue
 
 if TYPE_CHECKING:
-    from envcheck.rules.context import Context, Target
+    from envcheck.rules.builds import TargetError
+    from envcheck.rules.context import RULES, Context, Target
     from envcheck.rules.engine import conclude, evaluate
-    from envcheck.rules.registry import RULES
-    from envcheck.rules.targets import TargetError
 
 __all__ = ["RULES", "Context", "Target", "TargetError", "catalogue", "conclude", "evaluate"]
 
 _HOMES = {
     "Context": "context",
     "Target": "context",
-    "TargetError": "targets",
+    "TargetError": "builds",
     "conclude": "engine",
     "evaluate": "engine",
-    "RULES": "registry",
+    "RULES": "context",
 }
 
 
@@ -38,32 +37,16 @@ def register_rules() -> None:
     """Import the modules that hold rules: doing so registers them."""
     # One line each, alphabetical.
     # isort: off
+    import envcheck.rules.compilers
     import envcheck.rules.cuda_wheels
     import envcheck.rules.cudnn
-    import envcheck.rules.cudnn_headers
     import envcheck.rules.dependencies
-    import envcheck.rules.driver_container
-    import envcheck.rules.driver_fabric
-    import envcheck.rules.driver_floor
-    import envcheck.rules.driver_library
-    import envcheck.rules.driver_nodes
-    import envcheck.rules.driver_start
-    import envcheck.rules.driver_state
-    import envcheck.rules.driver_wsl
-    import envcheck.rules.environment_mix
-    import envcheck.rules.extensions
-    import envcheck.rules.framework_presence
-    import envcheck.rules.framework_releases
+    import envcheck.rules.driver
+    import envcheck.rules.driver_access
+    import envcheck.rules.engine
+    import envcheck.rules.frameworks
     import envcheck.rules.gpu_architecture
     import envcheck.rules.hardware
-    import envcheck.rules.host_compiler
-    import envcheck.rules.python_interpreter
-    import envcheck.rules.release_unknown
-    import envcheck.rules.runtime
+    import envcheck.rules.python
     import envcheck.rules.toolkit
-    import envcheck.rules.toolkit_paths
-    import envcheck.rules.toolkit_tools
-    import envcheck.rules.unanswered
-    import envcheck.rules.visible_devices
-    import envcheck.rules.windows_runtime
     # isort: on

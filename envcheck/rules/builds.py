@@ -1,16 +1,39 @@
-"""The framework builds to judge: those installed, and those asked for with --for."""
+"""The framework builds to judge: those installed, and those that --for asks for."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from envcheck.model import Citation, Fact, FrameworkBuild, Known, LibraryLookup, Source, Unknown, dataclass, major_minor
-from envcheck.model.releases import FrameworkRelease
-from envcheck.rules.context import Context
+from packaging.version import InvalidVersion, Version
+
+from envcheck.frameworks import Framework as FrameworkTraits
+from envcheck.frameworks import framework as known_framework
+from envcheck.matrix.package_index import is_index_label
+from envcheck.matrix.query import Matrix
+from envcheck.matrix.specifiers import within
+from envcheck.model import (
+    Absent,
+    Citation,
+    Fact,
+    FrameworkBuild,
+    Known,
+    LibraryLookup,
+    Source,
+    Unknown,
+    dataclass,
+    get_value,
+    major_minor,
+    numbers,
+    replace,
+)
+from envcheck.model.releases import FrameworkRelease, RemovedDistribution
+from envcheck.rules.context import Context, once
+from envcheck.rules.requirements import Requirement, canonical_name, marker_holds, read_requirement, wheel_glibc
 
 T = TypeVar("T")
-_NO_ROW = Unknown("failed", "neither the installed files nor the matrix tell")
+NO_ROW = Unknown("failed", "neither the installed files nor the matrix state it")
 
 
 @dataclass(frozen=True)
@@ -30,6 +53,11 @@ class Build:
     libraries: Fact[tuple[LibraryLookup, ...]]
     facts: FrameworkBuild | None = None
     row: FrameworkRelease | None = None  # the release's row where it describes this very build, not a namesake's
+
+    @property
+    def traits(self) -> FrameworkTraits:
+        """Return what is known of its framework."""
+        return known_framework(self.framework)
 
     @property
     def label(self) -> str:
@@ -79,7 +107,7 @@ def _installed(context: Context, item: FrameworkBuild) -> Build:
     # A label (+cu118) that names the CUDA of the default index stands for its build; conda's have no rows.
     same = not local or (release is not None and label_cuda(local) == major_minor(release.cuda or ""))
     row = release if same else matrix.build(item.framework, public, local, *key)
-    row = None if is_condas(context, item.distribution) else row
+    row = None if is_from_conda(context, item.distribution) else row
     return Build(
         framework=item.framework,
         distribution=item.distribution,
@@ -99,7 +127,7 @@ def _installed(context: Context, item: FrameworkBuild) -> Build:
     )
 
 
-def is_condas(context: Context, distribution: str) -> bool:
+def is_from_conda(context: Context, distribution: str) -> bool:
     """Tell whether conda installed a distribution."""
     found = context.distributions.get(distribution)
     return found is not None and found.installer == "conda"
@@ -111,7 +139,7 @@ def _first(*facts: Fact[T]) -> Fact[T]:
 
 def _row(release: FrameworkRelease | None, value: T | None) -> Fact[T]:
     if release is None or value is None:
-        return _NO_ROW
+        return NO_ROW
     source = release.citations[0] if release.citations else Citation("data/matrix")
     return Known(value, Source("matrix", f"{release.distribution} {release.version}", source.url_or_artifact))
 
@@ -128,10 +156,396 @@ def label_cuda(local: str) -> str:
 
 def _local_version(local: str) -> Fact[str]:
     cuda = label_cuda(local)
-    return Known(cuda, Source("file", "version label", f"+{local}")) if cuda else _NO_ROW
+    return Known(cuda, Source("file", "version label", f"+{local}")) if cuda else NO_ROW
 
 
 def _local_build(local: str) -> Fact[bool]:
     if local.startswith(("cpu", "cu")):
         return Known(not local.startswith("cpu"), Source("file", "version label", f"+{local}"))
-    return _NO_ROW
+    return NO_ROW
+
+
+def plugin_of(context: Context, row: FrameworkRelease, extra: str) -> FrameworkRelease | None:
+    """Return the plugin that an extra of a release installs: its own, or for jax 0.5.2 the newest that it accepts."""
+    pattern = known_framework(row.framework).plugin_of_extra
+    if not pattern:
+        return None
+    name = pattern.format(extra=extra)
+    own = context.matrix.release(row.framework, row.version, context.platform, name)
+    asked = (item for item in map(read_requirement, row.cuda_wheels) if canonical_name(item.name) == name)
+    bounds = "" if own is not None else next((item.specifier for item in asked), "")
+    if not bounds:
+        return own
+    rows = context.matrix.releases(row.framework, context.platform, admits=lambda version: within(version, bounds))
+    return next((item for item in rows if item.distribution == name), None)
+
+
+# Why a requirement means no release here, in the order of the checks.
+REMOVED = "removed"  # the distribution was withdrawn
+UNLISTED = "unlisted"  # no release in the matrix satisfies the specifier
+BITS = "bits"  # 32-bit interpreter
+PLATFORM = "platform"
+PYTHON = "python"
+LIBC = "libc"  # musl
+GLIBC = "glibc"
+
+
+class TargetError(ValueError):
+    """A requirement that cannot be judged: malformed, with a URL, or of no framework in the matrix."""
+
+
+@dataclass(frozen=True)
+class WantedRelease:
+    """One requirement with the release it means; `obstacle` says why there is none."""
+
+    text: str  # canonical: "tensorflow[and-cuda]==2.15.*"
+    distribution: str
+    framework: str
+    specifier: str
+    extras: tuple[str, ...]
+    build: Build | None
+    obstacle: str = ""
+    rejected: tuple[FrameworkRelease, ...] = ()  # what the obstacle alone left out, newest first
+    removed: RemovedDistribution | None = None
+
+
+def target_builds(context: Context) -> tuple[Build, ...]:
+    """List the builds that the requirements of --for mean on this machine."""
+    found: list[Build] = []
+    for wanted in wanted_releases(context):
+        if wanted.build is not None:
+            found += [wanted.build, *_plugins(context, wanted)]
+    return tuple(found)
+
+
+def _plugins(context: Context, wanted: WantedRelease) -> tuple[Build, ...]:
+    """List the distributions of the framework that an extra brings: jax[cuda12] comes with jax-cuda12-plugin."""
+    row = wanted.build.release if wanted.build and not wanted.build.installed else None
+    if row is None or row.gpu_extra is None or row.cuda_build:
+        return ()
+    asked = next((extra for extra in wanted.extras if extra in row.extras), None)
+    extra = asked or (row.gpu_extra if context.goal == "gpu" else None)
+    found = plugin_of(context, row, extra) if extra else None
+    return (build_of(found),) if found is not None else ()
+
+
+@once
+def judged_builds(context: Context) -> tuple[Build, ...]:
+    """List every build to judge: the installed ones, then those of --for that are not installed.
+
+    What --for asks of a framework replaces its installed build.
+    """
+    targets = tuple(build for build in target_builds(context) if not build.installed)
+    asked = {wanted.framework for wanted in wanted_releases(context) if not (wanted.build and wanted.build.installed)}
+    kept = tuple(build for build in installed_builds(context) if build.framework not in asked)
+    return kept + targets
+
+
+@once
+def wanted_releases(context: Context) -> tuple[WantedRelease, ...]:
+    """Resolve every requirement of --for; raises TargetError."""
+    asked = (_parse(text, context.matrix) for text in context.target.requirements)
+    return tuple(
+        _resolve(context, requirement, framework)
+        for requirement, framework in asked
+        if not requirement.marker or marker_holds(context, requirement.marker)
+    )
+
+
+def check_requirements(requirements: Iterable[str], matrix: Matrix) -> None:
+    """Raise TargetError for the first requirement that cannot be judged."""
+    for text in requirements:
+        _parse(text, matrix)
+
+
+def _parse(text: str, matrix: Matrix) -> tuple[Requirement, str]:
+    """Read a PEP 508 requirement; return it with its framework."""
+    try:
+        requirement = read_requirement(text)
+    except ValueError as error:
+        raise TargetError(_unreadable(text, str(error).splitlines()[0])) from error
+    if requirement.url:
+        raise TargetError(f"{text!r} names a URL; name a release instead, such as {requirement.name}==VERSION.")
+    name = canonical_name(requirement.name)
+    removed = matrix.removed_distribution(name)
+    framework = matrix.framework_of(name) or (removed.framework if removed else None)
+    if framework is None:
+        raise TargetError(_unknown_name(requirement.name, matrix))
+    return requirement, framework
+
+
+def _unreadable(text: str, reason: str) -> str:
+    """Say why a text is no requirement; a single = is how conda and shells write it."""
+    name, _, version = text.partition("=")
+    if name and version and not set(text) & set("<>!~") and not version.startswith("="):
+        return f"{text!r} is not a requirement. Did you mean {name.strip()}=={version.strip()}?"
+    return f"{text!r} is not a requirement such as tensorflow==2.15.* ({reason})."
+
+
+def _unknown_name(name: str, matrix: Matrix) -> str:
+    from difflib import get_close_matches
+
+    known = [item for framework in matrix.frameworks() for item in matrix.distributions(framework)]
+    close = get_close_matches(name.lower(), known, n=1, cutoff=0.7)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return f"{name!r} is no framework that envcheck knows; it knows {', '.join(matrix.frameworks())}.{hint}"
+
+
+def _resolve(context: Context, requirement: Requirement, framework: str) -> WantedRelease:
+    name, extras, specifier = canonical_name(requirement.name), requirement.extras, requirement.specifier
+    shown = name + (f"[{','.join(extras)}]" if extras else "") + specifier
+
+    def wanted(build: Build | None, obstacle: str = "", near: tuple[FrameworkRelease, ...] = ()) -> WantedRelease:
+        removed = context.matrix.removed_distribution(name) if obstacle == REMOVED else None
+        return WantedRelease(shown, name, framework, specifier, extras, build, obstacle, near, removed)
+
+    installed = next((item for item in installed_builds(context) if _satisfies(item, name, requirement)), None)
+    if installed is not None:
+        return wanted(installed)
+    if _is_removed(context, name, requirement):
+        return wanted(None, REMOVED)
+    local = _local_label(requirement)
+    has_row = is_index_label(framework, local)
+    rows = _admitted(context, framework, name, requirement, local if has_row else "")
+    obstacle, left = _filter_installable(context, rows)
+    return wanted(None, obstacle, left) if obstacle else wanted(build_of(left[0], "" if has_row else local))
+
+
+def _local_label(requirement: Requirement) -> str:
+    """Return the label of a pinned build: torch==2.7.1+cu118 -> cu118; "" when none is pinned."""
+    return next((part.version.partition("+")[2] for part in requirement.clauses if part.operator == "=="), "")
+
+
+def _satisfies(build: Build, name: str, requirement: Requirement) -> bool:
+    return build.distribution == name and requirement.admits(build.version, prereleases=True)
+
+
+def _is_removed(context: Context, name: str, requirement: Requirement) -> bool:
+    """Tell whether the requirement leads to a withdrawn distribution: pip takes the newest it admits."""
+    row = context.matrix.removed_distribution(name)
+    if row is None:
+        return False
+    last = row.last_versions.get(context.platform)
+    if last is None or requirement.admits(_after(last), prereleases=True):
+        return True
+    real = _admitted(context, row.framework, name, requirement)
+    return not any(Version(release.version) <= Version(last) for release in real)
+
+
+def _after(version: str) -> str:
+    """Return the next minor release: 2.11.0 -> 2.12.0."""
+    release = Version(version).release
+    return ".".join(str(part) for part in (release[0], release[1] + 1, *(0 for _ in release[2:])))
+
+
+def _admitted(
+    context: Context, framework: str, name: str, requirement: Requirement, local: str = ""
+) -> tuple[FrameworkRelease, ...]:
+    """List the releases of a distribution that the specifier admits, on every platform; yanked ones when pinned."""
+    pinned = any(part.operator in ("==", "===") and not part.version.endswith(".*") for part in requirement.clauses)
+    label = local or _local_label(requirement)
+
+    def admits(version: str) -> bool:
+        return requirement.admits(f"{version}+{label}" if label else version, prereleases=False)
+
+    rows = (row for row in context.matrix.builds(framework, admits=admits) if row.local == local)
+    return tuple(row for row in rows if row.distribution == name and (pinned or not row.yanked))
+
+
+def _filter_installable(
+    context: Context, rows: tuple[FrameworkRelease, ...]
+) -> tuple[str, tuple[FrameworkRelease, ...]]:
+    """Drop what cannot be installed here, check by check; return the obstacle that left nothing and what it dropped."""
+    if not rows:
+        return UNLISTED, ()
+    python, libc = context.facts.python, context.facts.host.libc_kind
+    checks: tuple[tuple[str, Callable[[FrameworkRelease], bool]], ...] = (
+        (BITS, lambda _: not (isinstance(python.bits, Known) and python.bits.value == 32)),
+        (PLATFORM, lambda row: row.platform in (context.platform, "any")),
+        (PYTHON, lambda row: supports_python(context, row)),
+        (LIBC, lambda row: not (_is(libc, "musl") and row.platform.startswith("linux"))),
+        (GLIBC, lambda row: _has_glibc(context, row)),
+    )
+    for obstacle, passes in checks:
+        left = tuple(row for row in rows if passes(row))
+        if not left:
+            return obstacle, rows
+        rows = left
+    return "", rows
+
+
+def _is(fact: Fact[str], value: str) -> bool:
+    return isinstance(fact, Known) and fact.value == value
+
+
+def supports_python(context: Context, row: FrameworkRelease) -> bool:
+    """Tell whether a release has a wheel for the inspected Python; an unknown Python counts as supported."""
+    version = context.facts.python.version
+    if not isinstance(version, Known):
+        return True
+    implementation = context.facts.python.implementation
+    if isinstance(implementation, Known) and implementation.value.lower() != "cpython":
+        return False  # every framework wheel is made for CPython
+    minor = major_minor(version.value)
+    return minor in (row.free_threaded_pythons if is_free_threaded(context) else row.pythons)
+
+
+def is_free_threaded(context: Context) -> bool:
+    """Tell whether the inspected Python is known to be a build without the global interpreter lock."""
+    abi = context.facts.python.abi_tag
+    return isinstance(abi, Known) and abi.value.startswith("cp") and abi.value.endswith("t")
+
+
+def _has_glibc(context: Context, row: FrameworkRelease) -> bool:
+    floor, found = wheel_glibc(row), context.facts.host.libc_version
+    if not floor or not isinstance(found, Known):
+        return True
+    try:
+        return Version(found.value) >= Version(floor)
+    except InvalidVersion:
+        return True
+
+
+@dataclass(frozen=True)
+class JudgedFramework:
+    """One framework with all its judged builds."""
+
+    name: str
+    builds: tuple[Build, ...]
+    extras: tuple[str, ...]  # asked for with --for
+
+    @property
+    def traits(self) -> FrameworkTraits:
+        """Return what is known of the framework."""
+        return known_framework(self.name)
+
+    @property
+    def main(self) -> Build:
+        """Return the build that names the framework's version: a stub or plugin only when there is no other."""
+        named = [build for build in self.builds if build.distribution == self.name]
+        return (named or list(self.builds))[0]
+
+    @property
+    def cuda_build(self) -> Fact[bool]:
+        """Say whether any of its builds is a CUDA build."""
+        facts = [build.cuda_build for build in self.builds]
+        known = [fact for fact in facts if isinstance(fact, Known)]
+        unknown = [fact for fact in facts if isinstance(fact, Unknown)]
+        return next((fact for fact in known if fact.value), (unknown + known + facts)[0])
+
+
+@once
+def judged_frameworks(context: Context) -> tuple[JudgedFramework, ...]:
+    """List the judged frameworks in the order of their builds."""
+    grouped: dict[str, list[Build]] = {}
+    for build in judged_builds(context):
+        grouped.setdefault(build.framework, []).append(build)
+    extras: dict[str, tuple[str, ...]] = {}
+    for wanted in wanted_releases(context):
+        extras[wanted.framework] = extras.get(wanted.framework, ()) + wanted.extras
+    return tuple(JudgedFramework(name, tuple(builds), extras.get(name, ())) for name, builds in grouped.items())
+
+
+def is_conda_build(context: Context, build: Build) -> bool:
+    """Tell whether conda installed a build: the wheels' rows then say little about it."""
+    return build.installed and is_from_conda(context, build.distribution)
+
+
+def has_no_gpu(context: Context) -> bool:
+    """Tell whether this machine is known to have no NVIDIA GPU."""
+    return isinstance(context.facts.gpus, Absent)
+
+
+def unfound_libraries(build: Build) -> list[LibraryLookup]:
+    """List the needed libraries that the loader does not find."""
+    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    return [item for item in lookups if item.mandatory and isinstance(item.found, Absent)]
+
+
+def built_with(build: Build) -> str | None:
+    """Return the cuDNN that a build was made with; its files often name only the major, its matrix row the minor."""
+    stated, row = get_value(build.cudnn), build.row.cudnn if build.row else None
+    if row and (stated is None or (len(numbers(stated)) == 1 and numbers(row)[:1] == numbers(stated))):
+        return row
+    return stated
+
+
+def cuda_builds(context: Context) -> Iterator[Build]:
+    """Yield the judged builds that are meant to use CUDA."""
+    for build in judged_builds(context):
+        if get_value(build.cuda_build) is True:
+            yield build
+
+
+def brings_cuda(build: Build) -> bool:
+    """Tell whether a build's CUDA libraries come with it or as wheels, so that it needs no toolkit."""
+    # A plugin names its libraries in an extra of the framework's other half.
+    if build.traits.brings_cuda or build.traits.is_plugin(build.distribution):
+        return True
+    release = build.release
+    return release is not None and bool(release.gpu_extra or release.cuda_wheels or release.finds_cuda_wheels)
+
+
+NATIVE = "native"  # machine code that runs as it is
+
+
+JIT = "jit"  # only PTX, which the driver compiles at the first start
+
+
+NONE = "none"
+
+
+@dataclass(frozen=True)
+class ArchitectureTarget:
+    """One target of a build: machine code ("sm") or PTX ("compute")."""
+
+    kind: str
+    major: int
+    minor: int
+    suffix: str  # "a": that capability only; "f": its family only; "" for all later ones
+
+    @property
+    def capability(self) -> str:
+        """Return the compute capability it was made for: "8.6"."""
+        return f"{self.major}.{self.minor}"
+
+    def reaches(self, wanted: tuple[int, ...]) -> bool:
+        """Tell whether code for this target runs on a compute capability, embedded parts aside."""
+        own = (self.major, self.minor)
+        if self.suffix == "a":
+            return own == wanted
+        if self.kind == "sm" or self.suffix == "f":
+            return self.major == wanted[0] and self.minor <= wanted[1]
+        return own <= wanted
+
+
+def parse_target(text: str) -> ArchitectureTarget | None:
+    """Read a target: "sm_86", "sm_90a", "compute_120", "sm_100f"; None for anything else."""
+    found = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", text)
+    return ArchitectureTarget(found[1], int(found[2]), int(found[3]), found[4]) if found else None
+
+
+def build_targets(framework: str, texts: Iterable[str]) -> tuple[ArchitectureTarget, ...]:
+    """Read the targets that a build names; leave out what is no target.
+
+    In some frameworks "compute_80" stands for machine code and PTX of 8.0 alike: TensorFlow's configure script says so,
+    and the code in its wheels shows it.
+    """
+    named = tuple(target for target in map(parse_target, texts) if target)
+    if not known_framework(framework).ptx_means_code:
+        return named
+    return named + tuple(replace(target, kind="sm") for target in named if target.kind == "compute")
+
+
+def coverage(targets: Iterable[ArchitectureTarget], capability: str, is_tegra: Callable[[str], bool]) -> str:
+    """Return how a build serves a GPU: NATIVE, JIT or NONE.
+
+    Machine code of embedded parts and of cards never serves the other kind, PTX does.
+    """
+    wanted = numbers(capability)
+    usable = [target for target in targets if target.reaches(wanted)]
+    for target in usable:
+        same_kind = target.capability == capability or is_tegra(target.capability) == is_tegra(capability)
+        if target.kind == "sm" and same_kind:
+            return NATIVE
+    return JIT if any(target.kind == "compute" for target in usable) else NONE

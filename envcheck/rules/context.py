@@ -1,14 +1,32 @@
-"""What a rule may look at: the facts, the matrix and what the user wants."""
+"""What a rule is, and what it may look at: the facts, the matrix and what the user wants."""
 
 from __future__ import annotations
 
 import re
-from functools import cached_property
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from envcheck.matrix.query import Matrix
-from envcheck.model import Absent, Distribution, Evidence, Fact, Facts, Gpu, Known, Source, Unknown, dataclass
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    Absent,
+    Distribution,
+    Evidence,
+    Fact,
+    Facts,
+    Finding,
+    Gpu,
+    Known,
+    Problem,
+    Source,
+    Unknown,
+    dataclass,
+    replace,
+)
 
+P = ParamSpec("P")
 T = TypeVar("T")
 _NOTHING = ("", "void", "none")  # values of NVIDIA_VISIBLE_DEVICES that ask for no GPU
 
@@ -34,22 +52,20 @@ class Target:
     compiles: bool = False
 
 
-_AS_USUAL = Target()
+DEFAULT_TARGET = Target()
 
 
 class Context:
     """Everything a rule sees. Nothing here reads the machine or the clock."""
 
-    def __init__(
-        self, facts: Facts, matrix: Matrix, target: Target = _AS_USUAL, memo: dict[str, Any] | None = None
-    ) -> None:
-        """Hold what is judged; `memo` keeps what several rules work out once."""
+    def __init__(self, facts: Facts, matrix: Matrix, target: Target = DEFAULT_TARGET) -> None:
+        """Hold what is judged; a context never changes."""
         self.facts, self.matrix, self.target = facts, matrix, target
-        self.memo: dict[str, Any] = {} if memo is None else memo
+        self.answers: dict[tuple[Callable[..., Any], tuple[Any, ...]], Any] = {}  # see `once`
 
     @cached_property
     def goal(self) -> str:
-        """Say whether the verdict is about "gpu" or "cpu" work; auto asks for a GPU wherever there may be one."""
+        """Return whether the verdict is about "gpu" or "cpu" work; auto asks for a GPU wherever there may be one."""
         if self.target.expect in ("gpu", "cpu"):
             return self.target.expect
         has_none = isinstance(self.facts.gpus, Absent) and not self.hides_host_gpus
@@ -57,7 +73,7 @@ class Context:
 
     @property
     def _is_left_without_gpu(self) -> bool:
-        """Say whether this is a container that was given no GPU of its host and holds nothing that asks for one."""
+        """Tell whether this container has no GPU of its host and nothing in it needs one."""
         host, driver, installs = self.facts.host, self.facts.driver, self.facts.toolkits.installs
         nodes = [node.path for node in driver.device_nodes.value] if isinstance(driver.device_nodes, Known) else []
         given = isinstance(driver.libcuda_path, Known) or any(path[len("/dev/nvidia") :].isdigit() for path in nodes)
@@ -74,7 +90,7 @@ class Context:
 
     @property
     def hides_host_gpus(self) -> bool:
-        """Say whether this container asks for GPUs and could not see those of its host.
+        """Tell whether this container asks for GPUs but cannot see those of its host.
 
         A container shows the PCI devices of its host, given or not; in WSL there are none to see.
         """
@@ -97,7 +113,7 @@ class Context:
 
     @cached_property
     def gpus(self) -> tuple[Gpu, ...]:
-        """List the GPUs; empty when there is none or it could not be told (see `goal` and `need`)."""
+        """List the GPUs; empty when there is none or that is unknown (see `goal` and `need`)."""
         return self.facts.gpus.value if isinstance(self.facts.gpus, Known) else ()
 
     @cached_property
@@ -153,12 +169,12 @@ class Context:
 
 
 def is_typeable(path: str) -> bool:
-    """Tell whether a path needs no more than quotes to stand in a command."""
+    """Tell whether a path can be typed in a command with quotes alone."""
     return re.fullmatch(r"[~\w./+:\\ @()-]+", path) is not None and not path.startswith("-")
 
 
 def describe(fact: Fact[Any]) -> str:
-    """Say a fact in words."""
+    """Describe a fact in words."""
     if isinstance(fact, Known):
         return str(fact.value) if not isinstance(fact.value, (tuple, list)) else f"{len(fact.value)} found"
     if isinstance(fact, Absent):
@@ -171,3 +187,80 @@ def source_of(fact: Fact[Any]) -> Source | None:
     if isinstance(fact, Known):
         return fact.source
     return Source("file", ", ".join(fact.tried)[:300]) if fact.tried else None
+
+
+def once(function: Callable[Concatenate[Context, P], T]) -> Callable[Concatenate[Context, P], T]:
+    """Answer a question once per context. As a context never changes, the arguments complete the key."""
+
+    @wraps(function)
+    def answer(context: Context, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        key = (function, (*args, *kwargs.items()))
+        if key not in context.answers:
+            context.answers[key] = function(context, *args, **kwargs)
+        found: T = context.answers[key]
+        return found
+
+    return answer
+
+
+Check = Callable[[Context], Iterator[Finding]]
+
+RULES: list[Rule] = []
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One check: the finding ids that it decides, the severity that they have unless a finding names its own."""
+
+    ids: tuple[str, ...]
+    severity: str
+    needs: tuple[str, ...]
+    goal: str  # "gpu": asked only when GPUs are meant to work; "any": always
+    check: Check
+
+
+def rule(
+    *ids: str, severity: str = ERROR, needs: tuple[str, ...] = (), goal: str = "gpu"
+) -> Callable[[Callable[..., Iterator[Finding]]], Check]:
+    """Register a check under the finding ids that it decides.
+
+    `needs` are dotted names of the facts that it cannot do without. Each arrives as a further argument: its value, or
+    None where it is absent. An unknown one makes the check undetermined before its body runs, and leaves out a rule
+    whose severity is NOTE.
+
+        @rule("pip-too-old", severity=WARNING, needs=("python.pip_version",))
+        def pip_too_old(context: Context, pip: str | None) -> Iterator[Finding]:
+            if pip is not None and is_older(pip, "23"):
+                yield incompatible(f"pip {pip} is too old.", (context.seen("python.pip_version"),))
+
+    A finding that names no id or severity takes the first id and the severity of its rule.
+    """
+
+    def register(body: Callable[..., Iterator[Finding]]) -> Check:
+        @wraps(body)
+        def check(context: Context) -> Iterator[Finding]:
+            values = [context.need(context.fact(name), name) for name in needs]
+            return (_complete(found, ids[0], severity) for found in body(context, *values))
+
+        RULES.append(Rule(ids, severity, needs, goal, check))
+        return check
+
+    return register
+
+
+def incompatible(
+    message: str,
+    evidence: tuple[Evidence, ...],
+    *,
+    finding_id: str = "",
+    severity: str = "",
+    problem: Problem | None = None,
+) -> Finding:
+    """Make a finding of what does not work; without an id or severity it takes those of its rule."""
+    return Finding(finding_id, INCOMPATIBLE, severity, message, evidence, problem=problem)
+
+
+def _complete(finding: Finding, finding_id: str, severity: str) -> Finding:
+    if finding.id and finding.severity:
+        return finding
+    return replace(finding, id=finding.id or finding_id, severity=finding.severity or severity)

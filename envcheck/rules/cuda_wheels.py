@@ -10,8 +10,6 @@ from envcheck.host.data_files import load_data
 from envcheck.matrix.package_index import index_url
 from envcheck.model import (
     COMPATIBLE,
-    ERROR,
-    INCOMPATIBLE,
     WARNING,
     Citation,
     Distribution,
@@ -26,20 +24,19 @@ from envcheck.model import (
     major,
     numbers,
 )
-from envcheck.rules.builds import Build
-from envcheck.rules.context import Context, source_of
-from envcheck.rules.cuda_libraries import system_toolkits
-from envcheck.rules.dependencies import pin_findings
-from envcheck.rules.framework_state import (
-    Framework,
+from envcheck.rules.builds import (
+    Build,
+    JudgedFramework,
     has_no_gpu,
     is_conda_build,
     judged_frameworks,
     unfound_libraries,
 )
+from envcheck.rules.context import Context, incompatible, rule, source_of
+from envcheck.rules.dependencies import pin_findings
 from envcheck.rules.gpu_releases import best_gpu_row, gpu_requirement, gpu_rows
 from envcheck.rules.known_problems import has_cuda_wheels, name_of, problem_findings
-from envcheck.rules.registry import rule
+from envcheck.rules.toolkit import system_toolkits
 
 
 @dataclass(frozen=True)
@@ -60,22 +57,22 @@ def wheel_of(soname: str) -> str:
     return _data().libraries.get(soname.partition(".so")[0], "")
 
 
-def sharing_wheels() -> tuple[str, ...]:
+def wheels_in_one_folder() -> tuple[str, ...]:
     """List the wheels, without CUDA suffix, whose builds for all CUDA majors lie in one folder."""
     return _data().one_folder_for_all_majors
 
 
-def bare_wheel(name: str) -> tuple[str, str]:
+def split_cuda_suffix(name: str) -> tuple[str, str]:
     """Split a wheel whose builds for all CUDA majors lie in one folder: nvidia-cudnn-cu12 -> ("nvidia-cudnn", "12").
 
     The CUDA of any other is "".
     """
     match = re.fullmatch(r"(.+?)-cu(\d+)", name)
-    return (match[1], match[2]) if match and match[1] in sharing_wheels() else (name, "")
+    return (match[1], match[2]) if match and match[1] in wheels_in_one_folder() else (name, "")
 
 
 def wheels_citation() -> Citation:
-    """Return what these names rest on."""
+    """Return the source of these names."""
     return _data().citation
 
 
@@ -88,32 +85,31 @@ def framework_cuda_extra_missing(context: Context) -> Iterator[Finding]:
     if has_no_gpu(context):
         return
     for framework in judged_frameworks(context):
-        if framework.name == "jax" and not gpu_rows(context, "jax"):
+        by_plugin = bool(framework.traits.plugin_of_extra)
+        if by_plugin and not gpu_rows(context, framework.name):
             continue
-        if framework.name == "jax" and not context.need(framework.cuda_build, f"{framework.main.label}: CUDA plugin"):
+        if by_plugin and not context.need(framework.cuda_build, f"{framework.main.label}: CUDA plugin"):
             yield _no_plugin(context, framework)
             continue
         for build in framework.builds:
             yield from _without_libraries(context, framework, build)
 
 
-def _no_plugin(context: Context, framework: Framework) -> Finding:
+def _no_plugin(context: Context, framework: JudgedFramework) -> Finding:
     build = framework.main
-    row = best_gpu_row(context, "jax", build.version) or gpu_rows(context, "jax")[0]
-    return Finding(
-        "framework-cuda-extra-missing",
-        INCOMPATIBLE,
-        ERROR,
-        f"{build.label} is installed without a CUDA plugin such as {row.distribution}, so JAX runs on the CPU only.",
+    row, name = best_gpu_row(context, build.framework, build.version), framework.traits.title
+    row = row or gpu_rows(context, build.framework)[0]
+    return incompatible(
+        f"{build.label} is installed without a CUDA plugin such as {row.distribution}, so {name} runs on the CPU only.",
         (
             context.seen("python.frameworks", build.cuda_build, f"{build.label}: no CUDA plugin"),
-            Evidence(f"{row.distribution} {row.version}", "brings CUDA to JAX", citation=row.citations[0]),
+            Evidence(f"{row.distribution} {row.version}", f"brings CUDA to {name}", citation=row.citations[0]),
         ),
         problem=Problem(("no-plugin",), framework.name),
     )
 
 
-def _without_libraries(context: Context, framework: Framework, build: Build) -> Iterator[Finding]:
+def _without_libraries(context: Context, framework: JudgedFramework, build: Build) -> Iterator[Finding]:
     row = build.release
     if row is None or not row.cuda_wheels or is_conda_build(context, build):
         return
@@ -131,7 +127,7 @@ def _without_libraries(context: Context, framework: Framework, build: Build) -> 
     if missing:
         sonames = ", ".join(item.soname for item in missing[:4]) + (" and more" if len(missing) > 4 else "")
         why = f"{sonames} cannot be found, and the nvidia-* wheels"
-        looked = tuple(Evidence(f"library {item.soname}", "not found", _looked(item)) for item in missing[:3])
+        looked = tuple(Evidence(f"library {item.soname}", "not found", _looked_at(item)) for item in missing[:3])
         yield _bare(context, build, why, looked)
 
 
@@ -147,33 +143,28 @@ def _bare(context: Context, build: Build, why: str, seen: tuple[Evidence, ...]) 
     row = build.release
     wheels = ", ".join(row.cuda_wheels[:3]) if row else ""
     cited = Evidence(f"{build.distribution} {build.version}", wheels, citation=build.citations[0])
-    return Finding(
-        "framework-cuda-extra-missing",
-        INCOMPATIBLE,
-        ERROR,
+    return incompatible(
         f"{build.label} is installed without its CUDA libraries: {why} that {wanted} brings are not installed.",
         (*seen, cited),
         problem=Problem(requirements=(wanted,), values=(("index", index_url(build.framework, build.local)),)),
     )
 
 
-def _asked_without_extra(context: Context, framework: Framework, build: Build) -> Iterator[Finding]:
+def _asked_without_extra(context: Context, framework: JudgedFramework, build: Build) -> Iterator[Finding]:
     extra = build.release.gpu_extra if build.release else None
     if not extra or set(framework.extras) & set(build.release.extras if build.release else ()):
         return
-    if build.framework == "jax" and build.distribution != "jax":
+    if build.traits.main and build.distribution != build.traits.main:
         return
     row = best_gpu_row(context, build.framework, build.version)
     wanted = gpu_requirement(context, row) if row else f"{build.distribution}[{extra}]=={build.version}"
-    yield Finding(
-        "framework-cuda-extra-missing",
-        INCOMPATIBLE,
-        WARNING,
-        f"{build.label} installed by itself comes without its CUDA libraries; its extra {extra} brings them.",
+    yield incompatible(
+        f"{build.label} alone comes without its CUDA libraries; its extra {extra} installs them.",
         (
-            context.seen("python.distributions", shown="asked with --for, not installed"),
+            context.seen("python.distributions", shown="requested with --for, not installed"),
             Evidence(build.label, f"extra {extra}", citation=build.citations[0]),
         ),
+        severity=WARNING,
         problem=Problem(requirements=(wanted,)),
     )
 
@@ -182,7 +173,7 @@ def _requirement(context: Context, build: Build) -> str:
     return gpu_requirement(context, build.release) if build.release else build.distribution
 
 
-def _looked(item: LibraryLookup) -> Source | None:
+def _looked_at(item: LibraryLookup) -> Source | None:
     return source_of(item.found)
 
 
@@ -199,7 +190,7 @@ def _lacks_wheel(context: Context, build: Build, item: LibraryLookup) -> bool:
 
 @rule("cuda-wheel-not-found")
 def cuda_wheel_not_found(context: Context) -> Iterator[Finding]:
-    """Find CUDA wheels that are there, but which the framework's search path does not lead to."""
+    """Find installed CUDA wheels that the framework's search path does not lead to."""
     for framework in judged_frameworks(context):
         for build in framework.builds:
             hidden = [
@@ -223,10 +214,10 @@ def _found_when_activated(build: Build, items: list[LibraryLookup]) -> Finding:
         "cuda-wheel-not-found",
         COMPATIBLE,
         WARNING,
-        f"{build.label} finds {names} only where its environment is activated, as that was set up to put the wheels' "
-        "folders on the loader's path; a program started without that finds no GPU.",
+        f"{build.label} finds {names} only while its environment is activated: the activation puts the wheels' "
+        "folders on the loader's path. A program started without it finds no GPU.",
         (
-            *(Evidence(f"library {item.soname}", "found once activated", _looked(item)) for item in items[:3]),
+            *(Evidence(f"library {item.soname}", "found once activated", _looked_at(item)) for item in items[:3]),
             *_row_evidence(build),
         ),
         problem=Problem(("needs-activation",)),
@@ -237,22 +228,19 @@ def _in_wheels(item: LibraryLookup) -> list[str]:
     return [path for path in item.elsewhere if re.search(_IN_WHEEL, path)]
 
 
-def _hidden_wheels(context: Context, framework: Framework, build: Build, hidden: list[LibraryLookup]) -> Finding:
+def _hidden_wheels(context: Context, framework: JudgedFramework, build: Build, hidden: list[LibraryLookup]) -> Finding:
     copies = [path for item in hidden for path in _in_wheels(item)]
     folders = [posixpath.dirname(path) for path in copies]
     known = next(problem_findings(context, "cuda-wheel-not-found", lambda other: other is build), None)
     row = best_gpu_row(context, framework.name, build.version) if known else None
     wanted = gpu_requirement(context, row) if row else ""
     cited = tuple(item for item in known.evidence if item.citation) if known else _row_evidence(build)
-    return Finding(
-        "cuda-wheel-not-found",
-        INCOMPATIBLE,
-        ERROR,
+    return incompatible(
         f"{build.label} does not find {', '.join(item.soname for item in hidden[:4])}, although the wheels that hold "
         f"them are installed: its own search path (RUNPATH) does not lead to {copies[0]}.",
         (
             *(
-                Evidence(f"library {item.soname}", f"not found; lies at {item.elsewhere[0]}", _looked(item))
+                Evidence(f"library {item.soname}", f"not found; is at {item.elsewhere[0]}", _looked_at(item))
                 for item in hidden[:3]
             ),
             *cited,
@@ -271,7 +259,7 @@ def _row_evidence(build: Build) -> tuple[Evidence, ...]:
 @rule("cuda-wheel-conflict")
 def cuda_wheel_conflict(context: Context) -> Iterator[Finding]:
     """Find CUDA wheels that overwrite each other or that are not the versions a framework pins."""
-    for stem in sharing_wheels():
+    for stem in wheels_in_one_folder():
         rivals = _rivals(context, stem)
         if len(rivals) > 1:
             yield _overwritten(context, stem, rivals)
@@ -293,10 +281,7 @@ def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Fin
     kept = needed or [rivals[-1]]
     gone = tuple(item.name for item in rivals if item not in kept)
     repair = Problem(names=gone, requirements=(f"{kept[0].name}=={kept[0].version}",))
-    return Finding(
-        "cuda-wheel-conflict",
-        INCOMPATIBLE,
-        ERROR,
+    return incompatible(
         f"{shown} are both installed and share the folder {folder}: each overwrote files of the other, "
         f"so one framework gets the library of another CUDA major.",
         (

@@ -1,4 +1,4 @@
-"""Whether the cuDNN a build loads is there, and is the one it was built for."""
+"""Whether the cuDNN that a build loads is there, and is the one that it was built for."""
 
 from __future__ import annotations
 
@@ -6,93 +6,156 @@ from collections.abc import Iterator
 
 from envcheck.model import (
     ERROR,
-    INCOMPATIBLE,
     WARNING,
+    Absent,
     Evidence,
+    Fact,
     Finding,
     Known,
+    LibraryInstall,
+    LibraryLookup,
     Problem,
+    Source,
     Unknown,
+    dataclass,
     get_value,
     is_older,
     numbers,
     replace,
 )
-from envcheck.rules.builds import Build
-from envcheck.rules.context import Context, describe, source_of
-from envcheck.rules.cuda_libraries import (
-    brings_cuda,
-    cuda_builds,
+from envcheck.rules.builds import Build, brings_cuda, built_with, cuda_builds
+from envcheck.rules.context import Context, describe, incompatible, rule, source_of
+from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
+from envcheck.rules.toolkit import (
     cudnn_lookup,
     in_environment,
     is_own,
+    library_name,
     relies_on_system,
     row_evidence,
     unknown_release,
 )
-from envcheck.rules.cudnn_copies import (
-    DROPPED,
-    OLDER,
-    OTHER_CUDA,
-    OTHER_MAJOR,
-    Copy,
-    built_with,
-    dropped_gpus,
-    fault_of,
-    foreign_needs,
-    loaded_copy,
-    system_copies,
-    wheel_copy,
-)
-from envcheck.rules.gpu_facts import gpu_name
-from envcheck.rules.registry import rule
+
+OLDER = "cudnn-too-old"
+DROPPED = "cudnn-too-new"
+OTHER_CUDA = "cudnn-wrong-cuda-build"
+OTHER_MAJOR = "cudnn-wrong-major"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One cuDNN: its path, its version, the CUDA major that it was built for ("" unknown)."""
+
+    path: str
+    version: Fact[str]
+    cuda_major: str = ""
+    via: str = ""
+
+    @property
+    def evidence(self) -> Evidence:
+        """Show the copy with where its version was read."""
+        return Evidence(f"cuDNN in {self.path}", describe(self.version), source_of(self.version))
+
+
+def loaded_copy(context: Context, lookup: LibraryLookup) -> Copy | None:
+    """Describe the cuDNN the loader finds for a build; None when it finds none."""
+    path = context.need(lookup.found, f"where the loader finds {lookup.soname}")
+    if path is None:
+        return None
+    install = _install_at(context, path)
+    wheel = wheel_copy(context) if in_environment(path) and "/nvidia/cudnn/" in path else None
+    readings = [lookup.version]
+    readings += [installed_version(install)] if install else []
+    readings += [wheel.version] if wheel else []
+    version = next((fact for fact in readings if _tells_minor(fact)), lookup.version)
+    cuda_major = (get_value(install.cuda_major) if install else None) or (wheel.cuda_major if wheel else "")
+    return Copy(path, version, cuda_major, lookup.via)
+
+
+def system_copies(context: Context) -> tuple[Copy, ...]:
+    """List the copies outside Python packages whose library is there."""
+    found = context.need(context.facts.cudnn, "cudnn") or ()
+    return tuple(
+        Copy(get_value(item.library_path) or item.root, installed_version(item), get_value(item.cuda_major) or "")
+        for item in found
+        if item.origin != "wheels" and not isinstance(installed_version(item), Absent)
+    )
+
+
+def installed_version(install: LibraryInstall) -> Fact[str]:
+    """Choose the most precise reading of a copy's version; absent when its library is not there."""
+    if isinstance(install.library_path, Absent):
+        return install.library_path
+    readings = (install.library_version, install.package_version, install.header_version)
+    known = [fact for fact in readings if isinstance(fact, Known)]
+    # A name such as libcudnn.so.9 states only the major; the package or the header may state more.
+    return max(known, key=lambda fact: min(len(numbers(fact.value)), 2), default=install.library_version)
+
+
+def wheel_copy(context: Context) -> Copy | None:
+    """Describe the cuDNN wheel of the inspected environment, if one is installed."""
+    for name, item in context.distributions.items():
+        if name.startswith("nvidia-cudnn-cu"):
+            version = Known(item.version, Source("file", f"metadata of {name}", item.version))
+            return Copy(f"{item.location or 'site-packages'}/nvidia/cudnn/lib", version, name.rpartition("-cu")[2])
+    return None
+
+
+def fault_of(context: Context, build: Build, copy: Copy) -> str:
+    """Name what is wrong with a copy for a build by finding id; "" when nothing is."""
+    cuda, version = get_value(build.cuda), get_value(copy.version)
+    needed = built_with(build)
+    if needed and version and numbers(version)[:1] != numbers(needed)[:1]:
+        return OTHER_MAJOR
+    if cuda and copy.cuda_major and not in_environment(copy.path) and numbers(copy.cuda_major) != numbers(cuda)[:1]:
+        return OTHER_CUDA
+    if needed and version and is_older(version, needed):
+        return OLDER
+    return DROPPED if version and dropped_gpus(context, version) else ""
+
+
+def dropped_gpus(context: Context, version: str) -> tuple[JudgedGpu, ...]:
+    """List the GPUs older than a cuDNN release serves; none where the release or the GPUs are not known."""
+    row = context.matrix.cudnn(version)
+    if row is None or row.compute_capability_min is None or not isinstance(context.facts.gpus, Known):
+        return ()
+    lowest = numbers(row.compute_capability_min)
+    return tuple(item for item in judged_gpus(context) if numbers(item.capability) < lowest)
+
+
+def foreign_needs(build: Build) -> tuple[LibraryLookup, ...]:
+    """List what the loaded cuDNN itself needs of CUDA and the loader finds nowhere."""
+    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    needed = (item for item in lookups if needed_by_cudnn(item) and library_name(item.soname) != "cudnn")
+    return tuple(item for item in needed if isinstance(item.found, Absent) and not item.elsewhere)
+
+
+def needed_by_cudnn(item: LibraryLookup) -> bool:
+    """Tell whether a library is asked for by cuDNN and not by the build."""
+    return item.needed_by.rsplit("/", 1)[-1].startswith("libcudnn")
+
+
+def _install_at(context: Context, path: str) -> LibraryInstall | None:
+    folder = path.rsplit("/", 1)[0]
+    for item in get_value(context.facts.cudnn) or ():
+        if (get_value(item.library_path) or "").rsplit("/", 1)[0] == folder:
+            return item
+    return None
+
+
+def _tells_minor(fact: Fact[str]) -> bool:
+    return isinstance(fact, Known) and len(numbers(fact.value)) > 1
+
 
 MISSING = "cudnn-missing"
 SHADOWED = "cudnn-shadowed"
 
 
-@rule(MISSING)
-def cudnn_missing(context: Context) -> Iterator[Finding]:
-    """Find builds that load cuDNN where there is none; a link that leads nowhere is none."""
-    return _only(context, MISSING)
-
-
-@rule(OTHER_MAJOR)
-def cudnn_wrong_major(context: Context) -> Iterator[Finding]:
-    """Find builds for whose cuDNN major only another one is there."""
-    return _only(context, OTHER_MAJOR)
-
-
-@rule(OLDER)
-def cudnn_too_old(context: Context) -> Iterator[Finding]:
-    """Find builds that load a cuDNN older than the one they were compiled with."""
-    return _only(context, OLDER)
-
-
-@rule(DROPPED)
-def cudnn_too_new(context: Context) -> Iterator[Finding]:
-    """Find builds whose cuDNN no longer serves this machine's GPUs."""
-    return _only(context, DROPPED)
-
-
-@rule(OTHER_CUDA)
-def cudnn_wrong_cuda_build(context: Context) -> Iterator[Finding]:
-    """Find builds whose cuDNN was built for another CUDA major."""
-    return _only(context, OTHER_CUDA)
-
-
-@rule(SHADOWED)
-def cudnn_shadowed(context: Context) -> Iterator[Finding]:
-    """Find builds for which a right cuDNN is installed while another is loaded first."""
-    return _only(context, SHADOWED)
-
-
-def _only(context: Context, finding_id: str) -> Iterator[Finding]:
-    """Yield one id's findings; a release the matrix lacks goes with the rule it leaves open."""
+@rule(MISSING, OTHER_MAJOR, OLDER, DROPPED, OTHER_CUDA, SHADOWED)
+def loaded_cudnn(context: Context) -> Iterator[Finding]:
+    """Judge the cuDNN that each build loads: whether it is there, fits the build, and is the right one of several."""
     for build in cuda_builds(context):
-        for finding in _judge(context, build):
-            if finding.id == finding_id or (finding.id == "release-unknown" and finding_id == DROPPED):
-                yield finding
+        yield from _judge(context, build)
 
 
 def _judge(context: Context, build: Build) -> Iterator[Finding]:
@@ -113,7 +176,7 @@ def _by_versions(context: Context, build: Build) -> Iterator[Finding]:
     """Judge by versions, for a machine of which only those are known."""
     needed = built_with(build)
     if brings_cuda(build):
-        # Another major bears another soname: the loader passes it by.
+        # Another major has another soname, so the loader ignores it.
         wheel = wheel_copy(context)
         ahead = [copy for copy in _known_copies(context) if _on_library_path(context, copy)]
         same = [copy for copy in (*ahead, *([wheel] if wheel else [])) if _may_be_loaded(copy, needed)]
@@ -166,7 +229,7 @@ def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
     version, needed = get_value(copy.version), built_with(build)
     if version and needed and is_older(needed, version) and context.matrix.cudnn(version) is None:
         what = f"cuDNN {version}, which {build.label} loads,"
-        yield unknown_release(what, "whether it still serves these GPUs", copy.evidence)
+        yield unknown_release(what, "whether it still supports these GPUs", copy.evidence)
 
 
 def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname: str) -> Finding:
@@ -176,10 +239,10 @@ def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname:
         there = " and ".join(dict.fromkeys(describe(copy.version) for copy in others))
         message = f"{build.label} loads {soname} (built with cuDNN {needed}); this machine has cuDNN {there}."
         evidence = (*(copy.evidence for copy in others), *_row(build))
-        return Finding(OTHER_MAJOR, INCOMPATIBLE, ERROR, message, evidence, problem=problem)
-    message = f"{build.label} loads {soname}, and there is no cuDNN on this machine that it could load."
+        return incompatible(message, evidence, finding_id=OTHER_MAJOR, problem=problem)
+    message = f"{build.label} loads {soname}, but this machine has no cuDNN that it can load."
     evidence = (context.seen("cudnn"), *_row(build))
-    return Finding(MISSING, INCOMPATIBLE, ERROR, message, evidence, problem=problem)
+    return incompatible(message, evidence, finding_id=MISSING, problem=problem)
 
 
 def _problem(build: Build) -> Problem:
@@ -197,13 +260,13 @@ def _fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
         message = f"{build.label} {verb} cuDNN {needed} and would load {version} from {copy.path}."
         evidence = ()
     shown = (copy.evidence, *evidence, *_row(build))
-    return Finding(fault, INCOMPATIBLE, ERROR, message, shown, problem=_problem(build))
+    return incompatible(message, shown, finding_id=fault, problem=_problem(build))
 
 
 def _other_cuda(build: Build, copy: Copy, version: str) -> tuple[str, tuple[Evidence, ...]]:
     gone = foreign_needs(build)
     built = f"cuDNN {version} in {copy.path} was built for CUDA {copy.cuda_major or 'of another major version'}"
-    asks = f" and asks for {gone[0].soname}, which is nowhere" if gone else ""
+    asks = f" and needs {gone[0].soname}, which is not on this machine" if gone else ""
     cuda = get_value(build.cuda)
     message = f"{built}{asks}; {build.label} uses {f'CUDA {cuda}' if cuda else 'another CUDA'}."
     return message, tuple(Evidence(f"{item.soname} for cuDNN", "not found") for item in gone)
@@ -214,14 +277,14 @@ def _dropped(context: Context, build: Build, copy: Copy, version: str) -> Findin
     lowest = row.compute_capability_min if row else None
     names = " and ".join(dict.fromkeys(f"{gpu_name(item.gpu)} ({item.capability})" for item in dropped))
     message = (
-        f"{build.label} loads cuDNN {version}, which serves GPUs from compute capability {lowest} on; "
+        f"{build.label} loads cuDNN {version}, which supports GPUs from compute capability {lowest} on; "
         f"this machine has {names}."
     )
     severity = ERROR if len(dropped) == len(context.gpus) else WARNING
     floor = row_evidence(f"cuDNN {version}", f"from {lowest} on", row.citations if row else ())
     evidence = (copy.evidence, context.seen("gpus", shown=names), floor)
     problem = replace(_problem(build), cases=("dropped-gpu",), cudnn=version, capability=dropped[0].capability)
-    return Finding(DROPPED, INCOMPATIBLE, severity, message, evidence, problem=problem)
+    return incompatible(message, evidence, finding_id=DROPPED, severity=severity, problem=problem)
 
 
 def _shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
@@ -229,9 +292,9 @@ def _shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
     built = f", built with cuDNN {needed}," if needed else ""
     via = f" ({copy.via})" if copy.via else ""
     message = f"{build.label}{built} loads cuDNN {describe(copy.version)} from {copy.path}{via} ahead of {right}."
-    advice = f"Take {copy.path.rpartition('/lib')[0] or copy.path} out of LD_LIBRARY_PATH where it is set."
+    advice = f"Remove {copy.path.rpartition('/lib')[0] or copy.path} from LD_LIBRARY_PATH where it is set."
     evidence = (copy.evidence, *_row(build))
-    return Finding(SHADOWED, INCOMPATIBLE, severity, message, evidence, problem=Problem(advice=advice))
+    return incompatible(message, evidence, finding_id=SHADOWED, severity=severity, problem=Problem(advice=advice))
 
 
 def _on_library_path(context: Context, copy: Copy) -> bool:
@@ -253,3 +316,27 @@ def _row(build: Build) -> tuple[Evidence, ...]:
         return ()
     cited = build.citations[0] if row == needed and build.citations else None
     return (Evidence(build.label, f"built with cuDNN {needed}", source_of(build.cudnn), cited),)
+
+
+@rule("cudnn-shadowed", severity=WARNING)
+def cudnn_header_of_another(context: Context) -> Iterator[Finding]:
+    """Find a header that belongs to another cuDNN than the library beside it: one overwrote the other."""
+    if not any(relies_on_system(build) for build in cuda_builds(context)):
+        return
+    for copy in get_value(context.facts.cudnn) or ():
+        header, library = copy.header_version, copy.library_version
+        if copy.origin == "wheels" or not isinstance(header, Known) or not isinstance(library, Known):
+            continue
+        parts = min(len(numbers(header.value)), len(numbers(library.value)), 2)
+        if numbers(header.value)[:parts] == numbers(library.value)[:parts]:
+            continue
+        message = (
+            f"In {copy.root} the cuDNN header is {header.value} but the library is {library.value}: code compiled "
+            "there loads another cuDNN than it expects."
+        )
+        evidence = (
+            Evidence("cuDNN header", header.value, header.source),
+            Evidence("cuDNN library", library.value, library.source),
+        )
+        advice = f"Install header and library of one cuDNN release in {copy.root}, and remove the other."
+        yield incompatible(message, evidence, problem=Problem(advice=advice))

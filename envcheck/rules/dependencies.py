@@ -1,4 +1,4 @@
-"""Rules about the packages a framework needs."""
+"""Rules about the packages beside a framework: unmet requirements, and packages from several places."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from functools import lru_cache
 
 from packaging.version import Version
 
+from envcheck.frameworks import framework as known_framework
 from envcheck.host.data_files import load_data
 from envcheck.matrix.specifiers import within
 from envcheck.model import (
     ERROR,
-    INCOMPATIBLE,
     WARNING,
     Citation,
     Distribution,
     Evidence,
     Finding,
+    Known,
     Problem,
     Unknown,
     dataclass,
+    major_minor,
 )
 from envcheck.model.releases import FrameworkRelease
-from envcheck.rules.context import Context
-from envcheck.rules.framework_state import judged_frameworks, unfound_libraries
+from envcheck.rules.builds import judged_frameworks, unfound_libraries
+from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.known_problems import constraints_on, problem_findings
-from envcheck.rules.registry import rule
 from envcheck.rules.requirements import marker_holds
 
 OTHER = "dependency-conflict"
@@ -60,19 +61,18 @@ class Violation:
         return _ABOUT.get(self.owner.name if self.owner.name == "tf-keras" else self.name, OTHER)
 
 
+@once
 def violations(context: Context) -> tuple[Violation, ...]:
     """List the broken pins among the frameworks, what they need, and what needs them."""
-    if "violations" not in context.memo:
-        context.memo["violations"] = tuple(_search(context))
-    return tuple(context.memo["violations"])
+    return tuple(_search(context))
 
 
 def broken_pins(context: Context) -> tuple[Violation, ...]:
-    """List every requirement in the environment that is not met, whoever's it is, but for those of extras."""
-    told = ((owner, need) for owner in context.distributions.values() for need in requirements_of(context, owner))
+    """List every requirement in the environment that is not met, of any distribution, without those of extras."""
+    stated = ((owner, need) for owner in context.distributions.values() for need in requirements_of(context, owner))
     found = (
         Violation(owner, name, specifier, context.distributions.get(name))
-        for owner, (name, specifier, by_extra) in told
+        for owner, (name, specifier, by_extra) in stated
         if not by_extra
     )
     return tuple(item for item in found if _is_broken(item.specifier, item.found, item.owner))
@@ -158,16 +158,14 @@ def _is_met(version: str, specifier: str) -> bool:
 
 
 # Without these a framework cannot even be imported.
-_IMPORTED = frozenset(("jaxlib", "ml-dtypes", "numpy", "protobuf", "scipy", "typing-extensions"))
-# Keras and TensorFlow are released in pairs of minors.
-_PAIRED_MINORS = ("keras", "tf-keras", "tensorflow-estimator")
+_IMPORTED = frozenset(("ml-dtypes", "numpy", "protobuf", "scipy", "typing-extensions"))
 
 
-def pin_findings(context: Context, finding_id: str, told: frozenset[str] = frozenset()) -> Iterator[Finding]:
-    """Yield the broken pins of one finding id, but those on names that were `told` before."""
+def pin_findings(context: Context, finding_id: str, reported: frozenset[str] = frozenset()) -> Iterator[Finding]:
+    """Yield the broken pins of one finding id, but those on names that were `reported` before."""
     missing: dict[str, list[Violation]] = {}
     for item in violations(context):
-        if item.about != finding_id or item.name in told:
+        if item.about != finding_id or item.name in reported:
             continue
         if item.found is None:
             missing.setdefault(item.owner.name, []).append(item)
@@ -178,7 +176,7 @@ def pin_findings(context: Context, finding_id: str, told: frozenset[str] = froze
 
 
 def breaks_framework(context: Context) -> bool:
-    """Tell whether a framework that is installed stands on a package that it cannot work with."""
+    """Tell whether an installed framework depends on a package that it cannot work with."""
     abouts = ("numpy-abi", "protobuf-conflict", "keras-mismatch", OTHER)
     return any(item.severity == ERROR for about in abouts for item in pin_findings(context, about))
 
@@ -186,33 +184,32 @@ def breaks_framework(context: Context) -> bool:
 def _finding(context: Context, item: Violation, found: Distribution) -> Finding:
     owner = f"{item.owner.name} {item.owner.version}"
     needed = f"{item.name}{item.specifier}"
-    return Finding(
-        item.about,
-        INCOMPATIBLE,
-        _severity(context, item, found),
+    return incompatible(
         f"{owner} requires {needed}, but {item.name} {found.version} is installed.",
         (context.seen("python.distributions", shown=f"{owner}: Requires-Dist {needed}"), *_cited(context, item)),
+        finding_id=item.about,
+        severity=_severity(context, item, found),
         problem=_problem(context, item, found),
     )
 
 
 def _missing(context: Context, items: list[Violation]) -> Finding:
-    """Say once what all a distribution lacks; installing it again brings it."""
+    """Report everything that a distribution lacks in one finding; reinstalling it adds that."""
     owner = items[0].owner
     names = [item.name for item in items]
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    grave = context.matrix.framework_of(owner.name) is not None and not _IMPORTED.isdisjoint(names)
+    framework = context.matrix.framework_of(owner.name)
+    grave = framework is not None and not {known_framework(framework).library, *_IMPORTED}.isdisjoint(names)
     version = owner.version.partition("+")[0]
     public, kept = f"{owner.name}=={version}", constraints_on(context, owner.name, version, names)
-    return Finding(
-        OTHER,
-        INCOMPATIBLE,
-        ERROR if grave else WARNING,
+    return incompatible(
         f"{owner.name} {owner.version} requires {shown}, which {'is' if len(names) == 1 else 'are'} not installed.",
         (
             context.seen("python.distributions", shown=f"{owner.name} {owner.version}: Requires-Dist {shown}"),
             *_cited(context, items[0]),
         ),
+        finding_id=OTHER,
+        severity=ERROR if grave else WARNING,
         problem=Problem(("missing-requirements",), requirements=(public, *kept)),
     )
 
@@ -238,13 +235,18 @@ def _problem(context: Context, item: Violation, found: Distribution) -> Problem:
 
 def _severity(context: Context, item: Violation, found: Distribution) -> str:
     """Call a framework's own pin an error when what is installed is of another major."""
-    if context.matrix.framework_of(item.owner.name) is None:
+    framework = context.matrix.framework_of(item.owner.name)
+    if framework is None:
         return WARNING
     if _within_framework(context, item):  # jax refuses another jaxlib, and ignores another plugin
         return WARNING if item.by_extra and context.goal == "cpu" else ERROR
     if item.by_extra and _finds_libraries(context, item.owner):
         return WARNING
-    return ERROR if _is_far(found.version, item.specifier, 2 if item.name in _PAIRED_MINORS else 1) else WARNING
+    return (
+        ERROR
+        if _is_far(found.version, item.specifier, 2 if item.name in known_framework(framework).paired_minors else 1)
+        else WARNING
+    )
 
 
 def _within_framework(context: Context, item: Violation) -> bool:
@@ -283,37 +285,21 @@ def _is_far(version: str, specifier: str, parts: int) -> bool:
     return False
 
 
-@rule("numpy-abi", goal="any")
-def numpy_abi(context: Context) -> Iterator[Finding]:
-    """Find builds made for another NumPy major: they fail to import."""
-    yield from _problems_then_pins(context, "numpy-abi", "numpy")
+# Which package each finding is about: what the matrix knows of it stands for its unmet requirements.
+_SUBJECTS = {"numpy-abi": "numpy", "protobuf-conflict": "protobuf", "keras-mismatch": "keras", OTHER: ""}
 
 
-@rule("protobuf-conflict", goal="any")
-def protobuf_conflict(context: Context) -> Iterator[Finding]:
-    """Find a protobuf runtime that the generated code of a build does not work with."""
-    yield from _problems_then_pins(context, "protobuf-conflict", "protobuf")
-
-
-@rule("keras-mismatch", goal="any")
-def keras_mismatch(context: Context) -> Iterator[Finding]:
-    """Find a Keras that is not the one released for this TensorFlow."""
-    yield from _problems_then_pins(context, "keras-mismatch", "keras")
+@rule(*_SUBJECTS, goal="any")
+def unmet_requirements(context: Context) -> Iterator[Finding]:
+    """Find packages around the frameworks that they cannot work with: by known problems, then by requirements."""
+    for finding_id, name in _SUBJECTS.items() if judged_frameworks(context) else ():
+        known = list(problem_findings(context, finding_id))
+        yield from known
+        yield from pin_findings(context, finding_id, frozenset({name} if known and name else ()))
     yield from _legacy_keras(context)
 
 
-@rule("dependency-conflict", goal="any")
-def dependency_conflict(context: Context) -> Iterator[Finding]:
-    """Find any other requirement around the frameworks that is not met."""
-    yield from _problems_then_pins(context, "dependency-conflict", "")
-
-
-def _problems_then_pins(context: Context, finding_id: str, name: str) -> Iterator[Finding]:
-    if not judged_frameworks(context):
-        return
-    known = list(problem_findings(context, finding_id))
-    yield from known
-    yield from pin_findings(context, finding_id, frozenset({name} if known and name else ()))
+_LEGACY_KERAS = "tf-keras"
 
 
 def _legacy_keras(context: Context) -> Iterator[Finding]:
@@ -323,20 +309,19 @@ def _legacy_keras(context: Context) -> Iterator[Finding]:
     for framework in judged_frameworks(context):
         build = framework.main
         needs_keras = build.release.requires.get("keras", "") if build.release else ""
-        if framework.name != "tensorflow" or not build.installed or "tf-keras" in context.distributions:
+        is_paired = _LEGACY_KERAS in framework.traits.paired_minors
+        if not is_paired or not build.installed or _LEGACY_KERAS in context.distributions:
             continue
         if not needs_keras.startswith(">=3"):
             continue
-        wanted = f"tf-keras=={'.'.join(build.version.split('.')[:2])}.*"
-        yield Finding(
-            "keras-mismatch",
-            INCOMPATIBLE,
-            ERROR,
-            f"TF_USE_LEGACY_KERAS asks {build.label} for Keras 2, which is the package tf-keras; it is not installed.",
+        wanted = f"{_LEGACY_KERAS}=={'.'.join(build.version.split('.')[:2])}.*"
+        yield incompatible(
+            f"TF_USE_LEGACY_KERAS makes {build.label} use Keras 2, the package tf-keras, which is not installed.",
             (
                 context.seen("host.environment", shown="TF_USE_LEGACY_KERAS is set"),
                 Evidence(build.label, f"keras{needs_keras}", citation=build.citations[0]),
             ),
+            finding_id="keras-mismatch",
             problem=Problem(("legacy-keras",), requirements=(wanted,)),
         )
 
@@ -361,7 +346,7 @@ class SharedModules:
     citation: Citation
 
 
-@rule("framework-duplicate-dists", goal="any")
+@rule("framework-duplicate-dists", severity=WARNING, goal="any")
 def shared_module(context: Context) -> Iterator[Finding]:
     """Find distributions that write the same files: what an import finds depends on the order of installation."""
     installed = context.distributions.values()  # what conda records beside them holds no files of its own
@@ -380,8 +365,106 @@ def _shared(context: Context, module: str, rivals: list[Distribution], for_gpu: 
     kept = for_gpu if context.goal == "gpu" and for_gpu in names else ""
     problem = Problem(names=names, requirements=(kept,) if kept else ())
     message = (
-        f"{shown} both bring the module {module}: their files overwrite each other, and which build remains depends on "
-        "the order of installation."
+        f"{shown} both contain the module {module}: their files overwrite each other, so the last one installed wins."
     )
     seen = context.seen("python.distributions", shown=shown)
-    return Finding("framework-duplicate-dists", INCOMPATIBLE, WARNING, message, (seen,), problem=problem)
+    return incompatible(message, (seen,), problem=problem)
+
+
+# Compiled or closely tied parts of the frameworks: a second copy of one of these breaks the first.
+_PARTS = frozenset(
+    (
+        "h5py",
+        "keras",
+        "ml-dtypes",
+        "numpy",
+        "protobuf",
+        "scipy",
+        "tensorflow-estimator",
+        "tf-keras",
+        "typing-extensions",
+    )
+)
+_OUTSIDE = {"user": "the user's site-packages", "path": "a folder on PYTHONPATH"}
+
+
+@rule("env-mixed", severity=WARNING, goal="any")
+def env_mixed(context: Context) -> Iterator[Finding]:
+    """Find copies of one package in several places, and packages of another Python."""
+    yield from _foreign_python(context)
+    fact = context.facts.python.distributions
+    copies: dict[str, list[Distribution]] = {}
+    for item in fact.value if isinstance(fact, Known) else ():
+        if item.name in _PARTS or context.matrix.framework_of(item.name):
+            copies.setdefault(item.name, []).append(item)
+    for name, found in copies.items():
+        if _from_outside(found):
+            yield _outside(context, name, found)
+        elif _two_installers(found):
+            yield _overlaid(context, name, found)
+
+
+def _from_outside(found: list[Distribution]) -> bool:
+    """Tell whether an environment's package has another version outside of it."""
+    scopes = {item.scope for item in found}
+    several = len({item.version for item in found}) > 1
+    return several and "environment" in scopes and bool(scopes & set(_OUTSIDE))
+
+
+def _two_installers(found: list[Distribution]) -> bool:
+    """Tell whether conda and pip both registered one package in the same folder."""
+    here = [item for item in found if item.location == found[0].location]
+    conda = {item.installer == "conda" for item in here if item.installer}
+    return len({item.version for item in here}) > 1 and len(conda) > 1
+
+
+def _outside(context: Context, name: str, found: list[Distribution]) -> Finding:
+    inner = next(item for item in found if item.scope == "environment")
+    outer = next(item for item in found if item.scope in _OUTSIDE and item.version != inner.version)
+    winner = found[0]
+    broken = any(item.name == name for item in violations(context))
+    return incompatible(
+        f"{name} {inner.version} of the environment and {name} {outer.version} of {_OUTSIDE[outer.scope]} are both "
+        f"importable; {winner.version} is found first.",
+        tuple(
+            context.seen("python.distributions", shown=f"{item.name} {item.version} in {item.location or item.scope}")
+            for item in found
+        ),
+        severity=ERROR if broken else WARNING,
+        problem=Problem(("user-site" if outer.scope == "user" else "python-path",)),
+    )
+
+
+def _overlaid(context: Context, name: str, found: list[Distribution]) -> Finding:
+    by_conda = next(item for item in found if item.installer == "conda")
+    by_pip = next(item for item in found if item.installer and item.installer != "conda")
+    return incompatible(
+        f"conda installed {name} {by_conda.version} and {by_pip.installer} installed {name} {by_pip.version} over it "
+        f"in the same folder: files of both are mixed.",
+        (
+            context.seen("python.distributions", shown=f"{name} {by_conda.version} by conda"),
+            context.seen("python.distributions", shown=f"{name} {by_pip.version} by {by_pip.installer}"),
+        ),
+        problem=Problem(("two-installers",), names=(name,), values=(("installer", by_pip.installer),)),
+    )
+
+
+def _foreign_python(context: Context) -> Iterator[Finding]:
+    """Yield PYTHONPATH entries that belong to another Python than the inspected one."""
+    version = context.facts.python.version
+    if not isinstance(version, Known):
+        return
+    minor = major_minor(version.value)
+    for entry in context.environment.get("PYTHONPATH", "").split(";" if context.os == "windows" else ":"):
+        match = re.search(r"python(\d\.\d+)/(?:site|dist)-packages", entry.replace("\\", "/"))
+        if match and match.group(1) != minor:
+            yield incompatible(
+                f"PYTHONPATH puts {entry}, which holds packages of Python {match.group(1)}, before the "
+                f"packages of this Python {minor}.",
+                (
+                    context.seen("host.environment", shown=f"PYTHONPATH names {entry}"),
+                    context.seen("python.version"),
+                    context.seen("python.executable"),
+                ),
+                problem=Problem(("other-python",)),
+            )

@@ -1,43 +1,82 @@
-"""Run the rules over a snapshot's facts and make one report of what they say."""
+"""Run the rules over a snapshot's facts and make one report of their findings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
     INCOMPATIBLE,
+    NOT_COLLECTED,
+    NOTE,
     UNDETERMINED,
     WARNING,
     Evidence,
+    Fact,
     Finding,
+    Known,
     Report,
     Unknown,
     get_value,
 )
 from envcheck.rules import register_rules
-from envcheck.rules.builds import Build
-from envcheck.rules.catalogue import catalogue
-from envcheck.rules.context import Context, Target, UndecidedError
-from envcheck.rules.ranking import rank_findings
-from envcheck.rules.registry import RULES, Rule
-from envcheck.rules.targets import target_builds, wanted_releases
+from envcheck.rules.builds import Build, target_builds, wanted_releases
+from envcheck.rules.catalogue import catalogue, rank_findings
+from envcheck.rules.context import RULES, Context, Rule, Target, UndecidedError, rule
+from envcheck.rules.gpus import cuda_starts
 
 
 def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
     """Judge a machine; `only` limits the checks to some finding ids. Raises TargetError for a requirement."""
     register_rules()
     wanted_releases(context)  # one that cannot be judged is the caller's error, not a broken check
-    findings: list[Finding] = []
-    blocked: dict[Unknown, list[tuple[str, str]]] = {}
-    checked: list[str] = []
-    for item in sorted(RULES, key=lambda rule: catalogue()[rule.id].rank):
-        if (only and item.id not in only) or (item.goal == "gpu" and context.goal == "cpu"):
-            continue
-        _run(item, context, findings, blocked, checked)
-    unread = [_unread(reason, names) for reason, names in blocked.items()]
-    return conclude(context, [*_not_said_twice(findings, unread), *unread], checked)
+    run = _Run(context, only)
+    for item in sorted(RULES, key=lambda rule: _rank(rule.ids[0])):
+        if item.goal == "any" or context.goal == "gpu":
+            run.decide(item)
+    unread = run.undecided()
+    return conclude(context, [*_without_repeats(run.findings, unread), *unread], sorted(run.checked, key=_rank))
+
+
+def _rank(finding_id: str) -> int:
+    return catalogue()[finding_id].rank
+
+
+class _Run:
+    """One pass over the rules: their findings, the ids that they decided, and what kept others from deciding."""
+
+    def __init__(self, context: Context, only: frozenset[str]) -> None:
+        self.context, self.only = context, only
+        self.findings: list[Finding] = []
+        self.checked: set[str] = set()
+        self._blocked: dict[tuple[Unknown, str], list[tuple[str, str]]] = {}  # reason, severity: (fact, finding id)
+
+    def decide(self, item: Rule) -> None:
+        """Ask a rule about those of its ids that are wanted; a broken one must not take the report with it."""
+        ids = [name for name in item.ids if not self.only or name in self.only]
+        if not ids:
+            return
+        try:
+            self.findings.extend(found for found in item.check(self.context) if self._is_wanted(found, item))
+            self.checked.update(ids)
+        except UndecidedError as undecided:
+            if item.severity != NOTE:  # a check that can only note something says nothing where it cannot tell
+                severity = NOTE if undecided.unknown == NOT_COLLECTED else ERROR
+                self._block(undecided.unknown, severity, undecided.name, ids)
+        except Exception as error:  # noqa: BLE001 - the guard
+            reason = Unknown("crashed", f"the check itself failed: {type(error).__name__}: {error}")
+            self._block(reason, NOTE if item.severity == NOTE else ERROR, f"rule {item.ids[0]}", ids)
+
+    def _is_wanted(self, found: Finding, item: Rule) -> bool:
+        return not self.only or found.id in self.only or found.id not in item.ids
+
+    def _block(self, reason: Unknown, severity: str, fact: str, ids: list[str]) -> None:
+        self._blocked.setdefault((reason, severity), []).extend((fact, name) for name in ids)
+
+    def undecided(self) -> list[Finding]:
+        """Say once for each reason which facts could not be read, and which checks waited for them."""
+        return [_unreadable(reason, severity, names) for (reason, severity), names in self._blocked.items()]
 
 
 def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[str]) -> Report:
@@ -45,7 +84,7 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
     ranked = rank_findings(list(findings))
     verdict = _verdict(ranked, checked)
     headline = _headline(verdict, context, ranked)
-    asked = tuple(_asked(build) for build in target_builds(context) if not build.installed)
+    asked = tuple(_describe_requested(build) for build in target_builds(context) if not build.installed)
     return Report(
         verdict,
         context.goal,
@@ -63,44 +102,25 @@ def _wanted(target: Target) -> tuple[str, ...]:
     return (*expected, *(word for text in target.requirements for word in ("--for", text)))
 
 
-def _asked(build: Build) -> str:
+def _describe_requested(build: Build) -> str:
     cuda = get_value(build.cuda)
     return f"{build.label} (CUDA {cuda})" if cuda else build.label
 
 
-def _run(
-    item: Rule,
-    context: Context,
-    findings: list[Finding],
-    blocked: dict[Unknown, list[tuple[str, str]]],
-    checked: list[str],
-) -> None:
-    try:
-        for name in item.needs:
-            context.need(context.fact(name), name)
-        findings.extend(item.check(context))
-        checked.append(item.id)
-    except UndecidedError as undecided:
-        blocked.setdefault(undecided.unknown, []).append((undecided.name, item.id))
-    except Exception as error:  # noqa: BLE001 - the guard: one broken check must not take the report with it
-        reason = Unknown("crashed", f"the check itself failed: {type(error).__name__}: {error}")
-        blocked.setdefault(reason, []).append((f"rule {item.id}", item.id))
-
-
-def _not_said_twice(findings: list[Finding], unread: list[Finding]) -> list[Finding]:
-    """Leave out the notes about a program that did not answer where a check waited for that very answer."""
+def _without_repeats(findings: list[Finding], unread: list[Finding]) -> list[Finding]:
+    """Leave out notes about a program that did not answer if a check waited for the same answer."""
     said = {item.shown for finding in unread for item in finding.evidence}
     return [item for item in findings if item.id != "probe-failed" or item.evidence[0].shown not in said]
 
 
-def _unread(reason: Unknown, names: list[tuple[str, str]]) -> Finding:
+def _unreadable(reason: Unknown, severity: str, names: list[tuple[str, str]]) -> Finding:
     facts = list(dict.fromkeys(fact for fact, _ in names))
-    checks = list(dict.fromkeys(check for _, check in names))
+    checks = sorted({check for _, check in names}, key=_rank)
     shown = ", ".join(facts[:4]) + (f" and {len(facts) - 4} more" if len(facts) > 4 else "")
     undecided = ", ".join(checks)
     message = f"Could not read {shown}: {reason.detail} ({reason.why}). Not decided for that reason: {undecided}."
     evidence = tuple(Evidence(fact, f"{reason.why}: {reason.detail}") for fact in facts)
-    return Finding("probe-failed", UNDETERMINED, ERROR, message, evidence)
+    return Finding("probe-failed", UNDETERMINED, severity, message, evidence)
 
 
 def _verdict(findings: tuple[Finding, ...], checked: Sequence[str]) -> str:
@@ -117,8 +137,54 @@ def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> 
     if verdict == INCOMPATIBLE:
         return f"{work} will not work here."
     if verdict == UNDETERMINED:
-        return f"{work}: whether it works here could not be told."
+        return f"{work}: could not determine whether it works here."
     warned = ", with warnings." if any(finding.severity == WARNING for finding in findings) else "."
     if any(finding.id == "framework-missing" for finding in findings):
         return f"This machine is ready for {work[0].lower() if context.goal == 'cpu' else work[0]}{work[1:]}{warned}"
     return f"{work} works here{warned}"
+
+
+_ASKED = (
+    "driver.smi_exit_code",
+    "driver.nvml_result",
+    "driver.cuda_init_result",
+    "compilers.gcc_version",
+    "compilers.gxx_version",
+    "compilers.clang_version",
+    "toolkits.nvcc_host_compiler_version",
+)
+_MISMATCH = 18  # of NVML: driver-library-mismatch says it
+_NO_ANSWER = ("timeout", "crashed", "denied", "unparsable")
+
+
+@rule("probe-failed", severity=NOTE, goal="any")
+def tools_that_did_not_answer(context: Context) -> Iterator[Finding]:
+    """Report each program that hung, crashed, was denied or printed unreadable output."""
+    facts = [(name, context.fact(name)) for name in _ASKED] + list(_nvcc_answers(context))
+    by_reason: dict[Unknown, list[str]] = {}
+    for name, fact in facts:
+        if isinstance(fact, Unknown) and fact.why in _NO_ANSWER:
+            by_reason.setdefault(fact, []).append(name)
+    for reason, names in by_reason.items():
+        message = f"Could not read {', '.join(names)}: {reason.detail} ({reason.why})."
+        evidence = tuple(Evidence(name, f"{reason.why}: {reason.detail}") for name in names)
+        yield Finding("probe-failed", UNDETERMINED, NOTE, message, evidence)
+
+
+@rule("probe-failed", severity=NOTE)
+def nvml_refuses_while_cuda_starts(context: Context) -> Iterator[Finding]:
+    """Report an NVML that starts with an error other than a mismatch on a machine whose CUDA works."""
+    nvml = context.facts.driver.nvml_result
+    if isinstance(nvml, Known) and nvml.value not in (0, _MISMATCH) and cuda_starts(context):
+        message = (
+            f"The driver's management library (NVML) does not start (result {nvml.value}), although CUDA does. The "
+            "memory and the processes of each GPU, which only NVML reports, could not be read."
+        )
+        evidence = (context.seen("driver.nvml_result"), context.seen("driver.cuda_init_result"))
+        yield Finding("probe-failed", UNDETERMINED, NOTE, message, evidence)
+
+
+def _nvcc_answers(context: Context) -> Iterator[tuple[str, Fact[str]]]:
+    installs = context.facts.toolkits.installs
+    for item in installs.value if isinstance(installs, Known) else ():
+        yield f"nvcc of {item.root}", item.nvcc_release

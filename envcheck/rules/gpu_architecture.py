@@ -1,4 +1,4 @@
-"""Does a build have code for these GPUs, and does the driver still or already drive them?"""
+"""Whether a build has code for the GPUs of a machine."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from packaging.version import Version
 
+from envcheck.host.data_files import load_data
+from envcheck.matrix.specifiers import within
 from envcheck.model import (
     ERROR,
-    INCOMPATIBLE,
     NOTE,
     UNDETERMINED,
     WARNING,
+    Citation,
     Evidence,
     Finding,
     Known,
@@ -22,18 +24,62 @@ from envcheck.model import (
     numbers,
 )
 from envcheck.model.releases import KnownProblem
-from envcheck.rules.architecture_targets import JIT, NATIVE, NONE, build_targets, coverage, parse_target
-from envcheck.rules.builds import Build
-from envcheck.rules.context import Context, UndecidedError
-from envcheck.rules.driver_release import toolkit_of
-from envcheck.rules.gpu_facts import Judged, gpu_name, judged_gpus
+from envcheck.rules.builds import JIT, NATIVE, NO_ROW, NONE, Build, build_targets, coverage, judged_builds, parse_target
+from envcheck.rules.context import Context, UndecidedError, incompatible, rule
+from envcheck.rules.gpu_releases import toolkit_of
+from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
 from envcheck.rules.known_problems import problem_findings
-from envcheck.rules.registry import rule
-from envcheck.rules.targets import judged_builds
+
+
+@dataclass(frozen=True)
+class PartialRelease:
+    """Releases that hold PTX alone in some kernels."""
+
+    framework: str
+    specifier: str
+    cuda: str  # of that PTX: "12.3"
+
+
+@dataclass(frozen=True)
+class PartialCode:
+    """The content of data/partial_code.json."""
+
+    rows: tuple[PartialRelease, ...]
+    citation: Citation
+
+
+def _data() -> PartialCode:
+    return load_data("partial_code", PartialCode)
+
+
+def compiled_partly(context: Context, build: Build, capability: str) -> str:
+    """Return the CUDA whose PTX the driver must compile for a GPU of this capability; "" where it need not."""
+    texts = build.compute_capabilities.value if isinstance(build.compute_capabilities, Known) else ()
+    cuda = _cuda_of_its_ptx(build) if any(text.startswith("compute_") for text in texts) else ""
+    if not cuda:
+        return ""
+    named = [target for target in map(parse_target, texts) if target]
+
+    def is_tegra(other: str) -> bool:
+        row = context.matrix.architecture(other)
+        return row is not None and row.tegra
+
+    return cuda if coverage(named, capability, is_tegra) == JIT else ""
+
+
+def partial_code_citation() -> Citation:
+    """Return what the PTX of releases was read from."""
+    return _data().citation
+
+
+def _cuda_of_its_ptx(build: Build) -> str:
+    rows = (row for row in _data().rows if row.framework == build.framework)
+    return next((row.cuda for row in rows if within(build.version, row.specifier)), "")
+
 
 TOO_NEW = "gpu-arch-too-new"
 TOO_OLD = "gpu-arch-too-old"
-UNREAD = "unread"  # the build's targets are nowhere told; its toolkit supports the GPU
+UNREAD = "unread"  # nothing states the build's targets; its toolkit supports the GPU
 
 
 @dataclass(frozen=True)
@@ -44,25 +90,20 @@ class Verdict:
     why: str = ""
 
 
-@rule(TOO_NEW)
-def gpu_arch_too_new(context: Context) -> Iterator[Finding]:
-    """Report builds that were made before a GPU's architecture, and architectures the matrix lacks."""
-    for build in cuda_builds(context):
+@rule(TOO_NEW, TOO_OLD)
+def code_for_gpus(context: Context) -> Iterator[Finding]:
+    """Find builds made before a GPU's architecture, builds that dropped it, and architectures the matrix lacks."""
+    builds = possible_cuda_builds(context)
+    yield from problem_findings(context, TOO_OLD, lambda build: build in builds)
+    for build in builds:
         judged = judged_gpus(context)
         yield from (_no_architecture(build, item) for item in judged if item.architecture is None)
         yield from _findings(context, build, judged, TOO_NEW)
+        yield from _findings(context, build, judged, TOO_OLD)
         yield from _slow_or_unread(context, build, judged)
 
 
-@rule(TOO_OLD)
-def gpu_arch_too_old(context: Context) -> Iterator[Finding]:
-    """Report builds that dropped a GPU's architecture, or bring libraries that did."""
-    yield from problem_findings(context, TOO_OLD, lambda build: build in cuda_builds(context))
-    for build in cuda_builds(context):
-        yield from _findings(context, build, judged_gpus(context), TOO_OLD)
-
-
-def cuda_builds(context: Context) -> tuple[Build, ...]:
+def possible_cuda_builds(context: Context) -> tuple[Build, ...]:
     """List the judged builds that are, or may be, CUDA builds; JAX's plugins of one CUDA count once."""
     found: dict[tuple[str, str, object], Build] = {}
     for build in judged_builds(context):
@@ -72,15 +113,15 @@ def cuda_builds(context: Context) -> tuple[Build, ...]:
     return tuple(found.values())
 
 
-def verdict_on(context: Context, build: Build, item: Judged) -> Verdict:
-    """Decide how a build serves a GPU whose architecture is in the matrix; raises where nothing tells."""
+def verdict_on(context: Context, build: Build, item: JudgedGpu) -> Verdict:
+    """Decide how a build serves a GPU whose architecture is in the matrix; raises where nothing states it."""
     cuda = build.cuda.value if isinstance(build.cuda, Known) else None
     if not isinstance(build.compute_capabilities, Known):
         return _by_toolkit(context, build, item, cuda)
     targets = build_targets(build.framework, build.compute_capabilities.value)
     served = coverage(targets, item.capability, lambda cc: _is_tegra(context, cc))
     if served == JIT and context.environment.get("CUDA_DISABLE_PTX_JIT") == "1":
-        return Verdict(TOO_NEW, "CUDA_DISABLE_PTX_JIT=1 forbids compiling its PTX")
+        return Verdict(TOO_NEW, "CUDA_DISABLE_PTX_JIT=1 prevents compiling its PTX")
     if served == JIT and cuda and _older_major(cuda, item):
         return Verdict(TOO_NEW, f"the libraries of CUDA {cuda} have no code for it")
     if served != NONE:
@@ -89,35 +130,35 @@ def verdict_on(context: Context, build: Build, item: Judged) -> Verdict:
     return Verdict(TOO_OLD if dropped and not _is_tegra(context, item.capability) else TOO_NEW)
 
 
-def _by_toolkit(context: Context, build: Build, item: Judged, cuda: str | None) -> Verdict:
+def _by_toolkit(context: Context, build: Build, item: JudgedGpu, cuda: str | None) -> Verdict:
     row = item.architecture
     if cuda is None or row is None:
         raise UndecidedError(f"{build.label}: the GPUs it has code for", _reason(build))
     if row.last_toolkit and numbers(cuda)[:1] > numbers(row.last_toolkit)[:1]:
-        return Verdict(TOO_OLD, f"CUDA {row.last_toolkit} was the last with code for it")
+        return Verdict(TOO_OLD, f"CUDA {row.last_toolkit} was the last that supports it")
     if row.last_toolkit and "." in cuda and not at_least_minor(row.last_toolkit, cuda):
-        return Verdict(TOO_OLD, f"CUDA {row.last_toolkit} was the last with code for it")
+        return Verdict(TOO_OLD, f"CUDA {row.last_toolkit} was the last that supports it")
     if _older_major(cuda, item):
-        return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that knows it")
+        return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that supports it")
     toolkit = toolkit_of(context, cuda)
     made = [parse_target("sm_" + cc.replace(".", "")) for cc in (toolkit.compute_capabilities if toolkit else ())]
     if coverage([target for target in made if target], item.capability, lambda cc: _is_tegra(context, cc)) == NONE:
         if build.local and not build.installed:  # PyTorch's wheels: machine code, and PTX at most of what is as old
-            return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that knows it")
+            return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that supports it")
         raise UndecidedError(f"{build.label}: the GPUs it has code for", _reason(build))
     if row.tegra and not build.installed:
         return Verdict(
-            TOO_NEW, "what is published for Arm is made for servers, and nothing tells of code for this module"
+            TOO_NEW, "wheels for Arm are made for servers, and nothing states that they have code for this module"
         )
     return Verdict(UNREAD)
 
 
 def _reason(build: Build) -> Unknown:
     fact = build.compute_capabilities
-    return fact if isinstance(fact, Unknown) else Unknown("failed", "neither the installed files nor the matrix tell")
+    return fact if isinstance(fact, Unknown) else NO_ROW
 
 
-def _older_major(cuda: str, item: Judged) -> bool:
+def _older_major(cuda: str, item: JudgedGpu) -> bool:
     # A build takes its CUDA libraries from its own major; those of an older one have no code for the GPU.
     first = item.architecture.first_toolkit if item.architecture else None
     return first is not None and numbers(cuda)[:1] < numbers(first)[:1]
@@ -128,7 +169,7 @@ def _is_tegra(context: Context, capability: str) -> bool:
     return row is not None and row.tegra
 
 
-def _findings(context: Context, build: Build, judged: tuple[Judged, ...], wanted: str) -> Iterator[Finding]:
+def _findings(context: Context, build: Build, judged: tuple[JudgedGpu, ...], wanted: str) -> Iterator[Finding]:
     """Yield one finding for the GPUs a build does not serve; a warning when it serves another one."""
     known = [item for item in judged if item.architecture]
     verdicts = [(item, verdict_on(context, build, item)) for item in known]
@@ -142,17 +183,16 @@ def _findings(context: Context, build: Build, judged: tuple[Judged, ...], wanted
         f"{gpu_name(item.gpu)} has compute capability {item.capability}, which is {age} {build.label}"
         f"{_targets_in_words(build)}" + (f": {verdict.why}." if verdict.why else ".")
     )
-    yield Finding(
-        wanted,
-        INCOMPATIBLE,
-        WARNING if served else ERROR,
+    yield incompatible(
         message,
         _evidence(context, build, item),
+        finding_id=wanted,
+        severity=WARNING if served else ERROR,
         problem=_problem(build, item),
     )
 
 
-def _problem(build: Build, item: Judged) -> Problem:
+def _problem(build: Build, item: JudgedGpu) -> Problem:
     return Problem(framework=build.framework, distribution=build.distribution, capability=item.capability)
 
 
@@ -162,7 +202,7 @@ def _targets_in_words(build: Build) -> str:
     return f" (built with CUDA {build.cuda.value})" if isinstance(build.cuda, Known) else ""
 
 
-def _evidence(context: Context, build: Build, item: Judged) -> tuple[Evidence, ...]:
+def _evidence(context: Context, build: Build, item: JudgedGpu) -> tuple[Evidence, ...]:
     found = [context.seen("gpus", shown=f"{gpu_name(item.gpu)}, compute capability {item.capability}")]
     if isinstance(item.gpu.name, Known):
         found = [Evidence("gpus", found[0].shown, item.gpu.name.source)]
@@ -177,7 +217,7 @@ def _evidence(context: Context, build: Build, item: Judged) -> tuple[Evidence, .
     return tuple(found)
 
 
-def _slow_or_unread(context: Context, build: Build, judged: tuple[Judged, ...]) -> Iterator[Finding]:
+def _slow_or_unread(context: Context, build: Build, judged: tuple[JudgedGpu, ...]) -> Iterator[Finding]:
     for item in judged:
         kind = verdict_on(context, build, item).kind if item.architecture else NATIVE
         if kind == JIT:
@@ -187,25 +227,24 @@ def _slow_or_unread(context: Context, build: Build, judged: tuple[Judged, ...]) 
                 "only PTX (CUDA's portable assembly) that the driver must compile: the first start is slow, up to half "
                 "an hour."
             )
-            yield Finding(
-                TOO_NEW,
-                INCOMPATIBLE,
-                WARNING,
+            yield incompatible(
                 message + "".join(f" {row.what}" for row in trouble),
                 _evidence(context, build, item),
+                finding_id=TOO_NEW,
+                severity=WARNING,
                 problem=_problem(build, item),
             )
             return
         if kind == UNREAD:
             message = (
-                f"Neither the files of {build.label} nor the matrix tell which GPUs it has code for; its CUDA "
+                f"Neither the files of {build.label} nor the matrix state which GPUs it has code for; its CUDA "
                 f"supports {gpu_name(item.gpu)}."
             )
             yield Finding("release-unknown", UNDETERMINED, NOTE, message, _evidence(context, build, item))
             return
 
 
-def _known_trouble(context: Context, build: Build, item: Judged) -> tuple[KnownProblem, ...]:
+def _known_trouble(context: Context, build: Build, item: JudgedGpu) -> tuple[KnownProblem, ...]:
     """List what is known to go wrong with a build on a GPU of this compute capability."""
     from packaging.specifiers import SpecifierSet
 
@@ -219,10 +258,10 @@ def _known_trouble(context: Context, build: Build, item: Judged) -> tuple[KnownP
     )
 
 
-def _no_architecture(build: Build, item: Judged) -> Finding:
+def _no_architecture(build: Build, item: JudgedGpu) -> Finding:
     message = (
-        f"Compute capability {item.capability} ({gpu_name(item.gpu)}) is not in the matrix: whether "
-        f"{build.label} has code for it is not known."
+        f"Compute capability {item.capability} ({gpu_name(item.gpu)}) is not in the compatibility matrix: whether "
+        f"{build.label} has code for it is unknown."
     )
     source = item.gpu.name.source if isinstance(item.gpu.name, Known) else None
     return Finding(

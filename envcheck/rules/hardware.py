@@ -1,4 +1,4 @@
-"""Rules about the GPU and the CPU themselves."""
+"""Rules about the GPUs and the CPU: whether they are there, work, and are free."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
-    INCOMPATIBLE,
     NOTE,
     WARNING,
-    Absent,
     Evidence,
     Fact,
     Finding,
@@ -20,10 +18,9 @@ from envcheck.model import (
     Problem,
     Unknown,
 )
-from envcheck.rules.context import Context
-from envcheck.rules.gpu_facts import cuda_starts, gpu_name
-from envcheck.rules.registry import rule
-from envcheck.rules.targets import judged_builds
+from envcheck.rules.builds import judged_builds
+from envcheck.rules.context import Context, incompatible, rule
+from envcheck.rules.gpus import cuda_starts, gpu_name, numbered_gpus
 
 # NVML and nvidia-smi share their codes; cuInit has its own.
 _NVML_FAULTS = {
@@ -36,41 +33,27 @@ _X86 = ("x86_64", "amd64", "AMD64", "i686", "i386")
 
 
 @rule("gpu-absent", needs=("gpus",), goal="any")
-def gpu_absent(context: Context) -> Iterator[Finding]:
-    """Say that there is no NVIDIA GPU: an error only where one is expected."""
-    if not isinstance(context.facts.gpus, Absent):
+def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Finding]:
+    """Report that there is no NVIDIA GPU: an error only where one is expected."""
+    if gpus is not None:
         return
     seen = (context.seen("gpus"),)
     if context.target.expect == "gpu":
-        yield Finding(
-            "gpu-absent",
-            INCOMPATIBLE,
-            ERROR,
-            "This machine has no NVIDIA GPU, and one is expected.",
-            seen,
-            problem=Problem(("expected",)),
-        )
+        yield incompatible("This machine has no NVIDIA GPU, but one is expected.", seen, problem=Problem(("expected",)))
     else:
         yield Finding("gpu-absent", COMPATIBLE, NOTE, "This machine has no NVIDIA GPU; frameworks use the CPU.", seen)
 
 
 @rule("gpu-hardware-fault", needs=("gpus",))
-def gpu_hardware_fault(context: Context) -> Iterator[Finding]:
+def gpu_hardware_fault(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Finding]:
     """Report GPUs that the driver has lost or that fail."""
     fault = _driver_fault(context)
-    lost = [gpu for gpu in context.gpus if _refusal(gpu) is not None]
+    lost = [gpu for gpu in gpus or () if _nvml_fault(gpu) is not None]
     if fault is None and not lost:
         return
     evidence, what = fault or _gpu_fault(lost[0])
-    severity = WARNING if cuda_starts(context) and len(lost) < len(context.gpus) else ERROR
-    yield Finding(
-        "gpu-hardware-fault",
-        INCOMPATIBLE,
-        severity,
-        f"{_which(lost)} fails: {what}.",
-        (evidence,),
-        problem=Problem(("lost",)),
-    )
+    severity = WARNING if cuda_starts(context) and len(lost) < len(gpus or ()) else ERROR
+    yield incompatible(f"{_which(lost)} fails: {what}.", (evidence,), severity=severity, problem=Problem(("lost",)))
 
 
 def _which(lost: list[Gpu]) -> str:
@@ -93,7 +76,7 @@ def _driver_fault(context: Context) -> tuple[Evidence, str] | None:
     return None
 
 
-def _refusal(gpu: Gpu) -> int | None:
+def _nvml_fault(gpu: Gpu) -> int | None:
     """Return the NVML code with which a GPU could not be opened: "NVML (…), GPU 1: GPU is lost (15)"."""
     fact: Fact[str] = gpu.uuid
     found = re.search(r"\((\d+)\)$", fact.detail) if isinstance(fact, Unknown) else None
@@ -101,7 +84,7 @@ def _refusal(gpu: Gpu) -> int | None:
 
 
 def _gpu_fault(gpu: Gpu) -> tuple[Evidence, str]:
-    code = _refusal(gpu)
+    code = _nvml_fault(gpu)
     detail = gpu.uuid.detail if isinstance(gpu.uuid, Unknown) else ""
     return Evidence("gpus.uuid", detail), _NVML_FAULTS[code or 15]
 
@@ -123,15 +106,150 @@ def cpu_missing_avx(context: Context) -> Iterator[Finding]:
         flags = context.need(context.facts.host.cpu_flags, "host.cpu_flags") or ()
         missing = [flag for flag in wanted if flag not in flags]
         if missing:
-            yield Finding(
-                "cpu-missing-avx",
-                INCOMPATIBLE,
-                ERROR,
-                f"{build.label} is compiled with {', '.join(missing).upper()} instructions, which this CPU does "
-                "not offer: importing it ends with 'Illegal instruction'.",
+            yield incompatible(
+                f"{build.label} is compiled with {', '.join(missing).upper()} instructions, which this CPU "
+                "lacks: importing it fails with 'Illegal instruction'.",
                 (
                     context.seen("host.cpu_flags", shown=f"no {', '.join(missing)} among {len(flags)} flags"),
                     Evidence(f"matrix {build.label}", f"needs {', '.join(wanted)}", citation=build.citations[0]),
                 ),
                 problem=Problem(framework=build.framework, names=tuple(missing)),
             )
+
+
+_FULL = 0.9  # of a GPU's memory
+_SMALL_SHM = 1 << 30  # bytes; NCCL and data loaders of one process per GPU want more than docker's 64 MB
+_GIB = 1 << 30
+
+
+@rule("gpu-memory-held", severity=WARNING)
+def gpu_memory_held(context: Context) -> Iterator[Finding]:
+    """Report GPUs whose memory others fill, and GPUs that another process has for itself."""
+    busy = [gpu for gpu in context.gpus if _is_full(gpu)]
+    closed = [gpu for gpu in context.gpus if _is_closed(gpu)]
+    for gpu in busy:
+        used, total = _bytes(gpu)
+        message = (
+            f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB of the memory of {_describe_gpu(gpu)} are in use by "
+            f"{_holders(gpu)}."
+        )
+        yield incompatible(message, (_seen(context, gpu, "memory_used_bytes"),), problem=_memory_problem(gpu))
+    for gpu in closed:
+        mode = gpu.compute_mode.value if isinstance(gpu.compute_mode, Known) else ""
+        prohibited = mode == "prohibited"
+        what = (
+            "is set to compute mode 'prohibited': no CUDA program may use it"
+            if prohibited
+            else f"is set to compute mode '{mode}' and taken by {_holders(gpu)}"
+        )
+        severity = ERROR if len(closed) == len(context.gpus) and prohibited else WARNING
+        index = str(gpu.nvml_index.value) if isinstance(gpu.nvml_index, Known) else "0"
+        yield incompatible(
+            f"{_describe_gpu(gpu)} {what}.",
+            (_seen(context, gpu, "compute_mode"),),
+            severity=severity,
+            problem=Problem(("compute-mode",), values=(("index", index),)),
+        )
+
+
+def _is_full(gpu: Gpu) -> bool:
+    used, total = _bytes(gpu)
+    return total > 0 and used > _FULL * total
+
+
+def _bytes(gpu: Gpu) -> tuple[int, int]:
+    used, total = gpu.memory_used_bytes, gpu.memory_bytes
+    return (used.value, total.value) if isinstance(used, Known) and isinstance(total, Known) else (0, 0)
+
+
+def _is_closed(gpu: Gpu) -> bool:
+    mode = gpu.compute_mode
+    if not isinstance(mode, Known):
+        return False
+    taken = isinstance(gpu.processes, Known) and bool(gpu.processes.value)
+    return mode.value == "prohibited" or (mode.value.startswith("exclusive") and taken)
+
+
+def _describe_gpu(gpu: Gpu) -> str:
+    index = gpu.nvml_index
+    return f"GPU {index.value} ({gpu_name(gpu)})" if isinstance(index, Known) else gpu_name(gpu)
+
+
+def _holders(gpu: Gpu) -> str:
+    listed = gpu.processes.value if isinstance(gpu.processes, Known) else ()
+    if not listed:
+        return "no process that the driver lists (one in another container, or one that died)"
+    named = "process " + ", ".join(f"{item.pid} {item.name}".strip() for item in listed[:3])
+    return f"{named}, and most of it is held by one that the driver does not list" if _most_is_hidden(gpu) else named
+
+
+def _most_is_hidden(gpu: Gpu) -> bool:
+    """Tell whether the processes listed hold less than half of what is in use."""
+    listed = gpu.processes.value if isinstance(gpu.processes, Known) else ()
+    shares = [item.memory_bytes.value for item in listed if isinstance(item.memory_bytes, Known)]
+    return len(shares) == len(listed) and sum(shares) < _bytes(gpu)[0] / 2
+
+
+def _memory_problem(gpu: Gpu) -> Problem:
+    listed = gpu.processes.value if isinstance(gpu.processes, Known) else ()
+    if listed and not _most_is_hidden(gpu):
+        return Problem(("listed",), names=(str(listed[0].pid),))
+    return Problem(("hidden",))
+
+
+def _seen(context: Context, gpu: Gpu, name: str) -> Evidence:
+    return context.seen(f"gpus.{name}", getattr(gpu, name))
+
+
+@rule("mig-config", severity=WARNING)
+def mig_config(context: Context) -> Iterator[Finding]:
+    """Report GPUs split by MIG with no instance to use, and those of which CUDA will use one instance only."""
+    split = [gpu for gpu in context.gpus if isinstance(gpu.mig_enabled, Known) and gpu.mig_enabled.value]
+    if not split:
+        return
+    counts = {id(gpu): _instances(context, gpu) for gpu in split}
+    empty = [gpu for gpu in split if not counts[id(gpu)]]
+    if empty:
+        yield _without_instance(context, empty[0], only=len(empty) == len(numbered_gpus(context)))
+    total = sum(counts.values())
+    if total > 1 and "CUDA_VISIBLE_DEVICES" not in context.environment:
+        yield _one_of_many(context, split, total)
+
+
+def _instances(context: Context, gpu: Gpu) -> int:
+    devices = context.need(gpu.mig_devices, "gpus.mig_devices")
+    return len(devices) if devices else 0
+
+
+def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
+    index = str(gpu.nvml_index.value) if isinstance(gpu.nvml_index, Known) else "0"
+    message = (
+        f"{_describe_gpu(gpu)} is in MIG mode (split into instances) and has no instance: CUDA sees no device on it."
+    )
+    evidence = (_seen(context, gpu, "mig_enabled"), context.seen("gpus.mig_devices", gpu.mig_devices))
+    problem = Problem(("without-instance",), values=(("index", index),))
+    return incompatible(message, evidence, severity=ERROR if only else WARNING, problem=problem)
+
+
+def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:
+    first = next(device for gpu in split if isinstance(gpu.mig_devices, Known) for device in gpu.mig_devices.value)
+    message = (
+        f"There are {total} MIG instances and CUDA_VISIBLE_DEVICES is not set. A CUDA program uses one instance "
+        "only; programs that expect more GPUs fail."
+    )
+    evidence = (_seen(context, split[0], "mig_enabled"), context.seen("gpus.mig_devices", split[0].mig_devices))
+    return incompatible(message, evidence, problem=Problem(("one-of-many",), names=(first.uuid,)))
+
+
+@rule("os-limit", severity=WARNING)
+def small_shared_memory(context: Context) -> Iterator[Finding]:
+    """Report a container whose /dev/shm is too small for several GPUs."""
+    shm, container = context.facts.host.shm_bytes, context.facts.host.container
+    if len(context.gpus) < 2 or not isinstance(container, Known) or not judged_builds(context):
+        return
+    if isinstance(shm, Known) and shm.value < _SMALL_SHM:
+        message = (
+            f"The shared memory of this container (/dev/shm) holds {shm.value >> 20} MiB: NCCL between "
+            f"{len(context.gpus)} GPUs and data loaders share memory there and fail when it is full."
+        )
+        yield incompatible(message, (context.seen("host.shm_bytes"),), problem=Problem(("small-shm",)))

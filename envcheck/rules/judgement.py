@@ -19,7 +19,6 @@ from envcheck.model import (
 from envcheck.rules.context import Context
 from envcheck.rules.engine import evaluate
 
-_SHARED = ("gpu_rows",)  # answers in a context's memo that no requirement changes
 _NO_FRAMEWORK = "framework-missing"  # a machine without a framework has nothing wrong with it
 
 
@@ -68,7 +67,7 @@ class ReleaseJudge:
     @cached_property
     def machine_findings(self) -> tuple[Finding, ...]:
         """List what is wrong with the machine whichever release is chosen."""
-        found = evaluate(self._without_memo(()), self._only).findings
+        found = evaluate(self._asking(()), self._only).findings
         return tuple(item for item in found if item.id != _NO_FRAMEWORK and not is_unstated(item))
 
     def judge(self, requirements: tuple[str, ...], facts: Facts | None = None) -> Judgement:
@@ -76,19 +75,15 @@ class ReleaseJudge:
 
         Raises TargetError for a requirement that cannot be judged.
         """
-        asked = self._without_memo(requirements, facts)
-        report = evaluate(asked, self._only)
-        self._context.memo.update((key, value) for key, value in asked.memo.items() if key.startswith(_SHARED))
-        return Judgement(report, self)
+        return Judgement(evaluate(self._asking(requirements, facts), self._only), self)
 
     def judge_target(self) -> Judgement:
         """Judge the releases that the machine's own target asks for."""
         return Judgement(evaluate(self._context, self._only), self)
 
-    def _without_memo(self, requirements: tuple[str, ...], facts: Facts | None = None) -> Context:
-        memo = {key: value for key, value in self._context.memo.items() if key.startswith(_SHARED)}
+    def _asking(self, requirements: tuple[str, ...], facts: Facts | None = None) -> Context:
         target = replace(self._context.target, expect=self._context.goal, requirements=requirements)
-        return Context(facts or self._context.facts, self._context.matrix, target, memo)
+        return Context(facts or self._context.facts, self._context.matrix, target)
 
 
 def judge_release(context: Context, only: frozenset[str] = frozenset()) -> Judgement:

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from envcheck.matrix.specifiers import matches
 from envcheck.model import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Known, Problem
 from envcheck.model.releases import FrameworkRelease, KnownProblem
-from envcheck.rules.builds import Build
-from envcheck.rules.context import Context
-from envcheck.rules.framework_state import is_conda_build, judged_frameworks
+from envcheck.rules.builds import Build, is_conda_build, judged_frameworks
+from envcheck.rules.context import Context, once
 
 
 def problem_findings(
@@ -25,7 +24,7 @@ def problem_findings(
 
 
 def empty_wheels(context: Context) -> Iterator[Finding]:
-    """Yield the registered distributions that are known to bring no framework here, as wheels that only stand in."""
+    """Yield the registered distributions that are known to bring no framework here, such as placeholder wheels."""
     for name, item in context.distributions.items():
         if context.matrix.framework_of(name) is None or item.scope == "conda":
             continue
@@ -63,19 +62,24 @@ def blocks_gpu(context: Context, row: FrameworkRelease) -> bool:
 
 
 def _problems(context: Context, build: Build) -> tuple[KnownProblem, ...]:
-    key = f"problems {build.distribution} {build.version}"
-    if key not in context.memo:
-        stages = ("run", "advice") if build.installed else ("install", "run")
-        found = (context.matrix.problems(build.distribution, build.version, stage) for stage in stages)
-        context.memo[key] = tuple(problem for each in found for problem in each)
-    return tuple(context.memo[key])
+    return _listed_problems(
+        context, build.distribution, build.version, ("run", "advice") if build.installed else ("install", "run")
+    )
+
+
+@once
+def _listed_problems(
+    context: Context, distribution: str, version: str, stages: tuple[str, ...]
+) -> tuple[KnownProblem, ...]:
+    found = (context.matrix.problems(distribution, version, stage) for stage in stages)
+    return tuple(problem for each in found for problem in each)
 
 
 def _applies(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> bool:
     if not _fits_machine(context, problem) or (build.installed and is_conda_build(context, build)):
         return False
     if not build.installed:
-        # What pip would bring along is not there yet: only what the metadata lets in can be said.
+        # What pip would install is not there yet: only what the metadata admits is known.
         fine = name_of(problem.condition) in context.distributions and not _holds(context, problem.condition)
         return not fine and (problem.stage == "run" or problem.requires_extra in (None, *extras))
     return (
@@ -150,7 +154,7 @@ def _problem(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Pr
 
 
 def _with_extra(constraint: str, problem: KnownProblem, build: Build) -> str:
-    """Keep the extra in play: tensorflow<2.21 -> tensorflow[and-cuda]<2.21."""
+    """Keep the extra of a requirement: tensorflow<2.21 -> tensorflow[and-cuda]<2.21."""
     name = name_of(constraint)
     bare = name == build.distribution and problem.requires_extra and not constraint.startswith(name + "[")
     return f"{name}[{problem.requires_extra}]{constraint[len(name) :]}" if bare else constraint

@@ -37,10 +37,10 @@ from envcheck.model.releases import (
     TensorrtRelease,
     Toolkit,
 )
+from envcheck.rules.builds import check_requirements
 from envcheck.rules.context import Context, Target
 from envcheck.rules.described_machine import Description, planned_facts
 from envcheck.rules.judgement import ReleaseJudge
-from envcheck.rules.targets import check_requirements
 
 _ANY = "linux_x86_64"  # stands for every platform
 

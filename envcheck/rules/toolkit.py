@@ -1,29 +1,142 @@
-"""Whether the CUDA Toolkit libraries a build loads are on the machine at all."""
+"""CUDA Toolkits: the libraries and tools that a build loads of them, and the paths that lead there."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from envcheck.model import ERROR, INCOMPATIBLE, Evidence, Finding, Known, Problem, ToolkitInstall, get_value, numbers
-from envcheck.rules.builds import Build
-from envcheck.rules.context import Context, describe
-from envcheck.rules.cuda_libraries import (
-    brings_cuda,
-    built_for_cuda,
-    cuda_builds,
-    loaded_sonames,
-    relies_on_system,
-    system_toolkits,
-    toolkit_lookups,
-    unfound,
-    unknown_release,
+from envcheck.model import (
+    ERROR,
+    NOTE,
+    UNDETERMINED,
+    WARNING,
+    Absent,
+    Citation,
+    Evidence,
+    Fact,
+    Finding,
+    Known,
+    LibraryLookup,
+    Problem,
+    ToolkitInstall,
+    Unknown,
+    get_value,
+    is_older,
+    numbers,
 )
-from envcheck.rules.registry import rule
+from envcheck.model.releases import Architecture
+from envcheck.rules.builds import Build, brings_cuda, cuda_builds, is_from_conda
+from envcheck.rules.context import Context, describe, incompatible, rule, source_of
+from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
+
+# The parts of a CUDA Toolkit that every CUDA build loads, and those that only some do.
+_CUDA = ("cudart", "cublas", "cublasLt", "cufft", "curand", "cusolver", "cusolverMg", "cusparse")
+_SOMETIMES = ("cupti", "nvrtc", "nvJitLink", "nvToolsExt")
+_SITE = r"/(?:site|dist)-packages/"
+
+
+def library_name(soname: str) -> str:
+    """Cut a soname to its library: libcublasLt.so.12 -> cublasLt."""
+    match = re.match(r"lib(\w+)\.so", soname)
+    return match.group(1) if match else ""
+
+
+def in_environment(path: str) -> bool:
+    """Tell whether a file came with a Python package."""
+    return re.search(_SITE, path) is not None
+
+
+def is_own(context: Context, path: str) -> bool:
+    """Tell whether a file lies in the inspected environment: in a package, or below a conda prefix."""
+    prefix = get_value(context.facts.python.prefix)
+    conda = get_value(context.facts.python.kind) == "conda"
+    return in_environment(path) or (conda and prefix is not None and path.startswith(prefix.rstrip("/") + "/"))
+
+
+def toolkit_lookups(build: Build) -> tuple[LibraryLookup, ...] | None:
+    """List what a build loads of a CUDA Toolkit; None when that was not read."""
+    if isinstance(build.libraries, Unknown):
+        return None
+    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    return tuple(item for item in lookups if _of_toolkit(item))
+
+
+def cudnn_lookup(build: Build) -> LibraryLookup | None:
+    """Find the lookup of cuDNN itself among what a build loads."""
+    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    return next((item for item in lookups if library_name(item.soname) == "cudnn"), None)
+
+
+def _of_toolkit(item: LibraryLookup) -> bool:
+    name = library_name(item.soname)
+    if item.needed_by.rsplit("/", 1)[-1].startswith("libcudnn"):
+        return False  # a need of cuDNN, not of the build
+    return item.mandatory and (name in _CUDA or name in _SOMETIMES)
+
+
+def unfound(context: Context, build: Build, lookups: tuple[LibraryLookup, ...]) -> tuple[LibraryLookup, ...]:
+    """List the libraries the loader does not find; one that could not be looked up ends the rule."""
+    places = ((item, f"{build.label}: where the loader finds {item.soname}") for item in lookups)
+    return tuple(item for item, name in places if context.need(item.found, name) is None)
+
+
+def relies_on_system(build: Build) -> bool:
+    """Tell whether a build takes its CUDA from the system: it has no wheels of its own, or uses none of them."""
+    if not brings_cuda(build):
+        return True
+    lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
+    return any(
+        isinstance(item.found, Known) and not in_environment(item.found.value)
+        for item in lookups
+        if _of_toolkit(item) or library_name(item.soname) == "cudnn"
+    ) and not any(in_environment(path) for item in lookups for path in item.elsewhere)
+
+
+def system_toolkits(context: Context) -> tuple[ToolkitInstall, ...] | None:
+    """List the toolkits that are not wheels; None when none of any kind was found. Unknown ends the rule."""
+    found = context.need(context.facts.toolkits.installs, "toolkits.installs")
+    if found is None:
+        return None
+    return tuple(item for item in found if item.origin != "wheels")
+
+
+def toolkit_holding(context: Context, path: str) -> ToolkitInstall | None:
+    """Find the toolkit a file lies in."""
+    installs = get_value(context.facts.toolkits.installs) or ()
+    holding = [item for item in installs if path.startswith(item.root.rstrip("/") + "/")]
+    return max(holding, key=lambda item: len(item.root), default=None)
+
+
+def loaded_sonames(context: Context, cuda: str) -> dict[str, str]:
+    """Map the libraries every CUDA build loads to their sonames in one toolkit; empty when it is not in the matrix."""
+    return {name: soname for name, soname in context.matrix.cuda_sonames(cuda).items() if name in _CUDA}
+
+
+def unknown_release(what: str, decides: str, seen: Evidence, severity: str = ERROR) -> Finding:
+    """Report that the matrix has no row for `what`, and what is therefore unknown."""
+    message = f"{what} is not in the compatibility matrix, so {decides} is unknown."
+    return Finding("release-unknown", UNDETERMINED, severity, message, (seen,))
+
+
+def built_for_cuda(build: Build) -> tuple[Evidence, ...]:
+    """Show which CUDA a build was made for; its matrix row is cited only where it describes this very build."""
+    cuda = get_value(build.cuda)
+    row = build.release.cuda if build.release else None
+    if not cuda:
+        return ()
+    same = row is not None and numbers(row)[:2] == numbers(cuda)[:2]
+    cited = build.citations[0] if same and build.citations else None
+    return (Evidence(build.label, f"built for CUDA {cuda}", source_of(build.cuda), cited),)
+
+
+def row_evidence(fact: str, shown: str, citations: tuple[Citation, ...]) -> Evidence:
+    """Make evidence of a matrix row."""
+    return Evidence(fact, shown, citation=citations[0] if citations else None)
 
 
 @rule("toolkit-missing")
 def toolkit_missing(context: Context) -> Iterator[Finding]:
-    """Find CUDA libraries that a build needs and that are nowhere."""
+    """Find CUDA libraries that a build needs and this machine does not have."""
     for build in cuda_builds(context):
         missing = _missing_sonames(context, build)
         if missing is None:
@@ -102,18 +215,18 @@ def _serves(context: Context, cuda: str, version: str) -> bool | None:
 def _unlisted(context: Context, build: Build, cuda: str, install: ToolkitInstall) -> Finding:
     version = str(get_value(install.version))
     what = f"CUDA {cuda}" if not loaded_sonames(context, cuda) else f"CUDA Toolkit {version}"
-    return unknown_release(what, f"whether {build.label} can load what CUDA {version} installs", _seen(install))
+    return unknown_release(
+        what, f"whether {build.label} can load what CUDA {version} installs", toolkit_evidence(install)
+    )
 
 
 def _missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Finding:
     cuda = get_value(build.cuda)
     needs = f"the CUDA {cuda} libraries" if cuda else "CUDA libraries"
     names = f" ({', '.join(sonames[:4])})" if sonames else ""
-    message = f"{build.label} needs {needs} from the system and brings none; they are nowhere on this machine{names}."
+    message = f"{build.label} needs {needs} from the system; this machine has none{names}."
     seen = context.seen("toolkits.installs")
-    return Finding(
-        "toolkit-missing", INCOMPATIBLE, ERROR, message, (seen, *built_for_cuda(build)), problem=_problem(build)
-    )
+    return incompatible(message, (seen, *built_for_cuda(build)), problem=_problem(build))
 
 
 def _wrong_version(build: Build, installs: tuple[ToolkitInstall, ...], missing: tuple[str, ...]) -> Finding:
@@ -121,8 +234,8 @@ def _wrong_version(build: Build, installs: tuple[ToolkitInstall, ...], missing: 
     there = " and ".join(dict.fromkeys(describe(item.version) for item in installs))
     loads = f" and loads {', '.join(missing[:4])}" if missing else ""
     message = f"{build.label} was built for CUDA {cuda or 'of another version'}{loads}; this machine has CUDA {there}."
-    evidence = (*map(_seen, installs), *built_for_cuda(build))
-    return Finding("toolkit-wrong-version", INCOMPATIBLE, ERROR, message, evidence, problem=_problem(build))
+    evidence = (*map(toolkit_evidence, installs), *built_for_cuda(build))
+    return incompatible(message, evidence, problem=_problem(build))
 
 
 def _problem(build: Build) -> Problem | None:
@@ -130,6 +243,241 @@ def _problem(build: Build) -> Problem | None:
     return Problem(framework=build.framework, distribution=build.distribution, cuda=cuda) if cuda else None
 
 
-def _seen(install: ToolkitInstall) -> Evidence:
-    source = install.version.source if isinstance(install.version, Known) else None
-    return Evidence(f"CUDA Toolkit in {install.root}", describe(install.version), source)
+_ID = "toolkit-path-conflict"
+
+
+@rule(_ID)
+def toolkit_path_conflict(context: Context) -> Iterator[Finding]:
+    """Find right copies that the loader does not reach, and toolkits whose parts or paths disagree."""
+    for build in cuda_builds(context):
+        yield from _unreached(context, build)
+        yield from _shadowed(context, build)
+    yield from _home_nowhere(context)
+    yield from _mixed_installs(context)
+    yield from _two_compilers(context)
+
+
+def _unreached(context: Context, build: Build) -> Iterator[Finding]:
+    """Find libraries the loader does not find although a toolkit holds them."""
+    lookups = toolkit_lookups(build) or ()
+    cudnn = cudnn_lookup(build)
+    gone = unfound(context, build, (*lookups, *((cudnn,) if cudnn else ())))
+    passed = [item for item in gone if any(not in_environment(path) for path in item.elsewhere)]
+    if not passed or any(in_environment(path) for item in passed for path in item.elsewhere):
+        return  # the wheels are there: why they are not found is for the rules about wheels
+    first = passed[0]
+    folders = tuple(dict.fromkeys(path.rpartition("/")[0] for item in passed for path in item.elsewhere[:1]))
+    names = ", ".join(item.soname for item in passed[:3]) + (" and more" if len(passed) > 3 else "")
+    message = f"{build.label} loads {names}; the loader does not look in {folders[0]}, where it is."
+    advice = f"Add {' and '.join(folders)} to LD_LIBRARY_PATH in the environment's activation."
+    seen = Evidence(first.soname, f"not found by the loader, but at {first.elsewhere[0]}", source_of(first.found))
+    yield incompatible(message, (seen, *built_for_cuda(build)), problem=Problem(advice=advice, folders=folders))
+
+
+def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
+    """Find a toolkit on LD_LIBRARY_PATH that the loader takes before the libraries a build brings."""
+    if not build.installed or not brings_cuda(build):
+        return
+    cuda = get_value(build.cuda)
+    for install, shown in _toolkits_ahead(context, build):
+        version = get_value(install.version)
+        if not version or not cuda or is_older(version, cuda):
+            yield _ahead(build, install, shown)
+            return
+
+
+def _ahead(build: Build, install: ToolkitInstall, shown: Evidence) -> Finding:
+    cuda, version = get_value(build.cuda), get_value(install.version)
+    named, own = f"CUDA {version}" if version else "the CUDA Toolkit", f"CUDA {cuda}" if cuda else "CUDA"
+    message = (
+        f"LD_LIBRARY_PATH puts {named} in {install.root} ahead of the {own} libraries that {build.label} brings, "
+        "so the loader mixes the two."
+    )
+    advice = (
+        f"Remove the folders of {install.root} from LD_LIBRARY_PATH where it is set; {build.label} needs none of them."
+    )
+    severity = ERROR if version and cuda else WARNING
+    evidence = (shown, toolkit_evidence(install), *built_for_cuda(build))
+    return incompatible(message, evidence, severity=severity, problem=Problem(advice=advice))
+
+
+def _toolkits_ahead(context: Context, build: Build) -> Iterator[tuple[ToolkitInstall, Evidence]]:
+    lookups = toolkit_lookups(build)
+    if lookups is None:
+        yield from _same_major_on_library_path(context, build)
+        return
+    for item in lookups:
+        path = get_value(item.found)
+        if path and _replaces_own(context, item, path):
+            install = toolkit_holding(context, path) or ToolkitInstall(path.rpartition("/lib")[0], "path")
+            yield install, Evidence(item.soname, f"{path}, found by {item.via}", source_of(item.found))
+
+
+def _replaces_own(context: Context, item: LibraryLookup, path: str) -> bool:
+    """Tell whether a library comes from elsewhere although the build's own copy is there."""
+    if is_own(context, path) or item.via not in ("LD_LIBRARY_PATH", "preload"):
+        return False
+    own = any(is_own(context, other) for other in item.elsewhere)
+    return own or any(name.startswith("nvidia-cuda-runtime") for name in context.distributions)
+
+
+def _same_major_on_library_path(context: Context, build: Build) -> Iterator[tuple[ToolkitInstall, Evidence]]:
+    """Judge by the toolkits on LD_LIBRARY_PATH where the build's own lookups were not read."""
+    roots, cuda = get_value(context.facts.toolkits.roots_on_library_path) or (), get_value(build.cuda)
+    for install in get_value(context.facts.toolkits.installs) or ():
+        major = numbers(get_value(install.version) or "")[:1]
+        if install.root in roots and cuda and major in ((), numbers(cuda)[:1]):
+            yield install, context.seen("toolkits.roots_on_library_path", shown=install.root)
+
+
+def _home_nowhere(context: Context) -> Iterator[Finding]:
+    facts = context.facts.toolkits
+    if isinstance(facts.cuda_home, Known) and isinstance(facts.cuda_home_root, Absent):
+        name = facts.cuda_home.source.where
+        message = f"{name} names {facts.cuda_home.value}, which does not exist: builds that use it fail."
+        problem = Problem(advice=f"Unset {name}, or set it to a CUDA Toolkit that is installed.")
+        yield incompatible(message, (context.seen("toolkits.cuda_home"),), severity=WARNING, problem=problem)
+
+
+def _mixed_installs(context: Context) -> Iterator[Finding]:
+    """Find folders whose nvcc and version file name different releases: two toolkits in one place."""
+    for install in get_value(context.facts.toolkits.installs) or ():
+        nvcc, file = install.nvcc_release, install.version_file
+        if not isinstance(nvcc, Known) or not isinstance(file, Known):
+            continue
+        if numbers(nvcc.value)[:2] == numbers(file.value)[:2]:
+            continue
+        parts = (("nvcc", nvcc), ("version file", file))
+        message = (
+            f"In {install.root} nvcc reports CUDA {nvcc.value}, the version file {file.value}: two toolkits are mixed."
+        )
+        advice = "Install one toolkit into its own folder, and point PATH and CUDA_HOME at it."
+        evidence = tuple(Evidence(f"{name} in {install.root}", fact.value, fact.source) for name, fact in parts)
+        yield incompatible(message, evidence, severity=WARNING, problem=Problem(advice=advice))
+
+
+def _two_compilers(context: Context) -> Iterator[Finding]:
+    """Find builds of CUDA code that take headers of one toolkit and nvcc of another."""
+    facts = context.facts.toolkits
+    if isinstance(facts.cuda_home, Known):
+        yield from _disagree(context, facts.cuda_home_root, describe_home(context), WARNING)
+    else:
+        yield from _disagree(context, facts.usr_local_cuda, "/usr/local/cuda", NOTE)
+
+
+def _disagree(context: Context, root: Fact[str], name: str, severity: str) -> Iterator[Finding]:
+    installs = {install.root: install for install in get_value(context.facts.toolkits.installs) or ()}
+    other = installs.get(get_value(root) or "")
+    on_path = installs.get(get_value(context.facts.toolkits.root_on_path) or "")
+    if other is None or on_path is None or other is on_path:
+        return
+    versions = (get_value(other.version), get_value(on_path.version))
+    if None in versions or versions[0] == versions[1]:
+        return
+    message = (
+        f"{name} is CUDA {versions[0]}, but nvcc on PATH is CUDA {versions[1]} ({on_path.root}): "
+        "CUDA code compiled here may mix them."
+    )
+    problem = Problem(advice="Make CUDA_HOME and PATH name the same toolkit where you compile CUDA code.")
+    evidence = (Evidence(name, other.root, source_of(root)), toolkit_evidence(other), toolkit_evidence(on_path))
+    yield incompatible(message, evidence, severity=severity, problem=problem)
+
+
+def describe_home(context: Context) -> str:
+    """Name the variable that sets the toolkit, with its value."""
+    home = context.facts.toolkits.cuda_home
+    return f"{home.source.where}={home.value}" if isinstance(home, Known) else "CUDA_HOME"
+
+
+def toolkit_evidence(install: ToolkitInstall) -> Evidence:
+    """Show a toolkit with its version, and where that was read."""
+    return Evidence(f"CUDA Toolkit in {install.root}", describe(install.version), source_of(install.version))
+
+
+_DATA_DIR = "--xla_gpu_cuda_data_dir="
+
+
+@rule("libdevice-missing", severity=WARNING)
+def libdevice_missing(context: Context) -> Iterator[Finding]:
+    """Find TensorFlow builds for which XLA finds no libdevice; PyTorch needs none, JAX's wheels hold it."""
+    installs = context.facts.toolkits.installs
+    if isinstance(installs, Unknown) or _DATA_DIR in context.environment.get("XLA_FLAGS", ""):
+        return
+    if any(name.startswith("nvidia-cuda-nvcc") for name in context.distributions):
+        return
+    for build in cuda_builds(context):
+        if build.installed and build.traits.needs_libdevice:
+            yield from _without_libdevice(context, build, get_value(installs) or ())
+
+
+def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitInstall, ...]) -> Iterator[Finding]:
+    holding = [item for item in installs if isinstance(item.libdevice_path, Known)]
+    unread = any(isinstance(item.libdevice_path, Unknown) for item in installs)
+    by_conda = is_from_conda(context, build.distribution)  # its builds look in the prefix they are installed in
+    if any(_is_searched(context, item) or (by_conda and item.origin == "conda") for item in holding):
+        return
+    if unread and not holding:
+        return
+    cuda = get_value(build.cuda)
+    if holding:
+        root = holding[0].root
+        message = f"XLA in {build.label} does not look for libdevice.10.bc in {root}, the only place that has it."
+        path = get_value(holding[0].libdevice_path) or ""
+        problem: Problem | None = Problem(("elsewhere",), folders=(root,), values=(("path", path),))
+    else:
+        message = (
+            f"XLA in {build.label} needs libdevice.10.bc to compile kernels; neither a wheel nor a toolkit provides it."
+        )
+        problem = Problem(cuda=cuda) if cuda else None
+    seen = tuple(Evidence(f"libdevice in {item.root}", describe(item.libdevice_path)) for item in installs)
+    shown = seen or (context.seen("toolkits.installs"),)
+    yield incompatible(message, shown, problem=problem)
+
+
+def _is_searched(context: Context, install: ToolkitInstall) -> bool:
+    """Tell whether XLA searches a toolkit by default: /usr/local/cuda, /usr/local/cuda-X.Y, /opt/cuda, CUDA_HOME."""
+    facts = context.facts.toolkits
+    named = {get_value(facts.usr_local_cuda), get_value(facts.cuda_home_root)}
+    return install.root in named or install.origin in ("usr-local", "opt")
+
+
+@rule("ptxas-problem", severity=WARNING)
+def ptxas_problem(context: Context) -> Iterator[Finding]:
+    """Find a ptxas that XLA would call and that does not know this machine's GPUs."""
+    builds = [build for build in cuda_builds(context) if build.installed and build.traits.runs_ptxas]
+    install = _ptxas_install(context)
+    version = get_value(install.version) if install else None
+    if not builds or install is None or version is None or not isinstance(context.facts.gpus, Known):
+        return
+    for item in judged_gpus(context):
+        row = item.architecture
+        if row is not None and row.first_toolkit is not None and is_older(version, row.first_toolkit):
+            yield _too_old(builds[0], install, item, row)
+            return
+
+
+def _too_old(build: Build, install: ToolkitInstall, item: JudgedGpu, row: Architecture) -> Finding:
+    first = str(row.first_toolkit)
+    message = (
+        f"The ptxas that XLA calls is of CUDA {describe(install.version)} ({install.root}); {gpu_name(item.gpu)} "
+        f"(compute capability {item.capability}) needs one of CUDA {first} or newer."
+    )
+    evidence = (
+        Evidence("ptxas", describe(install.ptxas_path), source_of(install.ptxas_path)),
+        row_evidence(f"compute capability {item.capability}", f"from CUDA {first} on", row.citations),
+    )
+    problem = Problem(framework=build.framework, distribution=build.distribution, capability=item.capability)
+    return incompatible(message, evidence, problem=problem)
+
+
+def _ptxas_install(context: Context) -> ToolkitInstall | None:
+    """Find the toolkit whose ptxas XLA calls: the wheel's, else the one on PATH, else /usr/local/cuda's."""
+    installs = get_value(context.facts.toolkits.installs) or ()
+    having = [item for item in installs if isinstance(item.ptxas_path, Known)]
+    on_path = get_value(context.facts.toolkits.ptxas_on_path)
+    searched = [
+        *(item for item in having if item.origin == "wheels"),
+        *(item for item in having if on_path is not None and get_value(item.ptxas_path) == on_path),
+        *(item for item in having if item.root == get_value(context.facts.toolkits.usr_local_cuda)),
+    ]
+    return searched[0] if searched else None

@@ -22,7 +22,7 @@ from envcheck.model import (
     get_value,
     replace,
 )
-from envcheck.rules.visible_devices_list import select_devices
+from envcheck.rules.gpus import select_devices
 from envcheck.smoke import protocol
 from envcheck.smoke.protocol import (
     BAD_OUTCOMES,

@@ -23,11 +23,11 @@ from envcheck.plan.data import Companions, companion_row, conda_builds_data, pla
 from envcheck.probes.gpus import JetsonTable
 from envcheck.probes.host import KnownVariables
 from envcheck.rules.catalogue import catalogue
+from envcheck.rules.compilers import BuiltWhenUsed
 from envcheck.rules.cuda_wheels import CudaWheels
 from envcheck.rules.dependencies import SharedModules
-from envcheck.rules.extensions import BuiltWhenUsed
-from envcheck.rules.partial_code import PartialCode
-from envcheck.rules.wheel_tags import PipTags
+from envcheck.rules.gpu_architecture import PartialCode
+from envcheck.rules.requirements import PipTags
 
 DATA = Path(__file__).parents[2] / "data"
 TABLES: list[tuple[str, type]] = [

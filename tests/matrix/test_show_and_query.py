@@ -282,7 +282,7 @@ def test_query_marks_what_is_undetermined(capsys: pytest.CaptureFixture[str]) ->
     printed = capsys.readouterr().out
     assert " ?" in printed
     assert "the driver is only known as 525; jax-cuda12-plugin" in printed
-    assert printed.endswith("The matrix does not tell whether they meet all conditions.\n")
+    assert printed.endswith("The matrix does not show whether they meet all conditions.\n")
 
 
 def test_query_with_half_a_driver_release_is_undetermined(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from envcheck.actions import RunCommand, shell_line
 from envcheck.diagnosis import with_steps
+from envcheck.diagnosis.overview import overview
 from envcheck.model import (
     SCHEMA_VERSION,
     Absent,
@@ -34,7 +35,6 @@ from envcheck.model import (
 from envcheck.model.actions import SYSTEM
 from envcheck.model.text import inert
 from envcheck.render.text import print_text
-from envcheck.rules.overview import overview
 
 HERE = Source("file", "/etc/x", "line")
 CAUSE = Finding(

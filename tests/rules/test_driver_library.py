@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.model import COMPATIBLE, ERROR, NOTE
 from envcheck.rules.context import UndecidedError
-from envcheck.rules.driver_library import is_compat
+from envcheck.rules.driver import is_compat
 from tests.rules.factory_machine import NO_DRIVER, NONE, UNREAD, context, driver, gpu, known, nodes, only, run
 from tests.typed import argv
 

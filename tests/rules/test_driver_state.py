@@ -118,10 +118,10 @@ NO_START = {"cuda_init_result": known(100)}
 def test_the_kind_of_module_must_fit_the_gpu() -> None:
     blackwell = gpu("NVIDIA GeForce RTX 5090", "12.0")
     closed = driver("580.95.05", kernel_module_kind=known("proprietary"), **NO_START)
-    assert "open one only" in only("driver-missing", context(blackwell, driver=closed)).message
+    assert "needs the open one." in only("driver-missing", context(blackwell, driver=closed)).message
     volta = gpu("Tesla V100", "7.0")
     opened = driver("550.163.01", kernel_module_kind=known("open"), **NO_START)
-    assert "proprietary one only" in only("driver-missing", context(volta, driver=opened)).message
+    assert "needs the proprietary one." in only("driver-missing", context(volta, driver=opened)).message
 
 
 def test_the_kind_of_module_does_not_matter_otherwise() -> None:

@@ -53,7 +53,7 @@ def test_an_own_copy_of_cudnn_on_the_library_path_is_named_and_taken_off() -> No
         (found,) = factory_toolkit.findings(facts, "cudnn-shadowed")
         assert f"loads cuDNN 8.1.1 from {OWN}" in found.message
         assert found.fix is not None
-        assert f"{OWN} out of LD_LIBRARY_PATH" in found.fix.summary
+        assert f"Remove {OWN} from LD_LIBRARY_PATH" in found.fix.summary
     newer = replace(found_first, version=known("8.9.7"))
     facts = factory_toolkit.machine(factory_toolkit.tensorflow("2.13.1", newer), copies=copies)
     assert factory_toolkit.findings(facts, "cudnn-shadowed") == ()

@@ -102,7 +102,5 @@ def test_tensorrt_only_where_it_is_asked_for() -> None:
     asked = ("tensorflow[tensorrt]==2.13.1",)
     assert judged(facts, "tensorrt-missing", asked=asked) == [("tensorrt-missing", "incompatible", "note")]
     assert judged(replace(facts, tensorrt=known(("a copy",))), "tensorrt-missing", asked=asked) == []
-    assert judged(replace(facts, tensorrt=HANGS), "tensorrt-missing", asked=asked) == [
-        ("probe-failed", "undetermined", "error")
-    ]
+    assert judged(replace(facts, tensorrt=HANGS), "tensorrt-missing", asked=asked) == [], "a note decides nothing"
     assert judged(machine(torch("2.5.1")), "tensorrt-missing", asked=("torch[tensorrt]==2.5.1",)) == []

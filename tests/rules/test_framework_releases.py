@@ -269,7 +269,7 @@ def test_a_free_threaded_python_is_told_of_wheels_for_it_and_takes_those_without
     free_threaded = facts(version=known("3.14.1"), abi_tag=known("cp314t"))
     assert found("python-unsupported", context(free_threaded, "jax==0.12.0.1")) == []
     (told,) = findings("python-unsupported", context(free_threaded, "tensorflow==2.21.0"))
-    assert told.message.endswith("2.21.0 has wheels for the usual builds of 3.10, 3.11, 3.12, 3.13.")
+    assert told.message.endswith("2.21.0 has wheels for the regular builds of 3.10, 3.11, 3.12, 3.13.")
     no_such_build = facts(version=known("3.12.1"), abi_tag=known("cp312t"))
     (told,) = findings("python-unsupported", context(no_such_build, "torch==2.14.0"))
     assert told.message.endswith("3.14 and the free-threaded of 3.14.")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import ERROR, INCOMPATIBLE, NOTE, UNDETERMINED, WARNING
-from envcheck.rules.architecture_targets import JIT, NATIVE, NONE, coverage, parse_target
+from envcheck.rules.builds import JIT, NATIVE, NONE, coverage, parse_target
 from envcheck.rules.context import UndecidedError
 from tests.rules.factory_machine import NONE as ABSENT
 from tests.rules.factory_machine import UNREAD, build, context, gpu, known, only, run

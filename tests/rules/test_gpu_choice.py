@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from envcheck.model import ERROR, WARNING
-from envcheck.rules.gpu_choice import usable_gpus
+from envcheck.rules.gpus import usable_gpus
 from tests.rules.factory_machine import NONE, UNREAD, build, context, gpu, known, run
 
 NEW = gpu("NVIDIA GeForce RTX 4090", "8.9", 0)

@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.model import Absent
 from envcheck.model.releases import FrameworkRelease
-from envcheck.rules.wheel_tags import easiest_for_pip, tag_glibcxx, tag_need, wheel_glibc
+from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, tag_need, wheel_glibc
 from tests.rules.factory_python import (
     UNREADABLE,
     build,

@@ -41,15 +41,18 @@ def test_hidden_holders_beside_a_small_listed_process() -> None:
         return context(gpu(memory_used_bytes=known(37 * GIB), processes=known(holders)))
 
     hidden = only("gpu-memory-held", shared(2 * GIB))
-    assert "process 4711 python, 4712 jupyter, and most of it by none that the driver lists" in hidden.message
+    assert (
+        "process 4711 python, 4712 jupyter, and most of it is held by one that the driver does not list"
+        in hidden.message
+    )
     assert commands(shared(2 * GIB)) == [("envcheck", "gpus")]
-    assert "none that the driver lists" not in only("gpu-memory-held", shared(34 * GIB)).message
+    assert "that the driver does not list" not in only("gpu-memory-held", shared(34 * GIB)).message
     assert commands(shared(34 * GIB))[0][:1] == ("ps",)
 
 
 def test_a_holder_whose_memory_is_untold_is_not_taken_for_small() -> None:
     held = gpu(memory_used_bytes=known(37 * GIB), processes=PYTHON)  # its share is not stated
-    assert "none that the driver lists" not in only("gpu-memory-held", context(held)).message
+    assert "that the driver does not list" not in only("gpu-memory-held", context(held)).message
     assert commands(context(held))[-1] == ("envcheck", "gpus")
     assert commands(context(held, host={"os": known("windows")})) == [("envcheck", "gpus")]
 

@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from envcheck.model import Absent, Facts
 from envcheck.rules import evaluate
-from envcheck.rules.targets import (
+from envcheck.rules.builds import (
     BITS,
     GLIBC,
     LIBC,
@@ -18,7 +18,7 @@ from envcheck.rules.targets import (
     REMOVED,
     UNLISTED,
     TargetError,
-    Wanted,
+    WantedRelease,
     check_requirements,
     judged_builds,
     target_builds,
@@ -27,7 +27,7 @@ from envcheck.rules.targets import (
 from tests.rules.factory_python import build, context, edited_matrix, facts, known, matrix
 
 
-def resolve(text: str, given: Facts | None = None, **fields: Any) -> Wanted:
+def resolve(text: str, given: Facts | None = None, **fields: Any) -> WantedRelease:
     return wanted_releases(context(given or facts(), text, **fields))[0]
 
 

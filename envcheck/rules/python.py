@@ -1,4 +1,4 @@
-"""Rules about the inspected interpreter and what pip and the C libraries let it install."""
+"""Rules about the inspected interpreter, its pip and the C libraries below it."""
 
 from __future__ import annotations
 
@@ -7,31 +7,24 @@ from collections.abc import Iterator
 from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import identities
-from envcheck.model import ERROR, INCOMPATIBLE, WARNING, Absent, Citation, Evidence, Finding, Known, Problem, Unknown
-from envcheck.rules.builds import Build
-from envcheck.rules.context import Context
-from envcheck.rules.framework_state import is_conda_build
-from envcheck.rules.registry import rule
-from envcheck.rules.targets import BITS, GLIBC, judged_builds, target_builds, wanted_releases
-from envcheck.rules.wheel_tags import easiest_for_pip, tag_glibcxx, wheel_glibc
+from envcheck.model import WARNING, Absent, Citation, Evidence, Finding, Known, Problem, Unknown
+from envcheck.rules.builds import BITS, GLIBC, Build, is_conda_build, judged_builds, target_builds, wanted_releases
+from envcheck.rules.context import Context, incompatible, rule
+from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, wheel_glibc
 
 _SAME_MACHINE = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
 
 
 @rule("python-32bit", needs=("python.bits",), goal="any")
-def python_32bit(context: Context) -> Iterator[Finding]:
+def python_32bit(context: Context, bits: int | None) -> Iterator[Finding]:
     """Find a 32-bit interpreter: it cannot install any framework wheel."""
-    bits = context.need(context.facts.python.bits, "python.bits")
     works = any(build.installed for build in judged_builds(context))
     if bits != 32 or (works and not any(wanted.obstacle == BITS for wanted in wanted_releases(context))):
         return
     names = ", ".join(item.name for item in identities() if not item.has_32bit_wheels)
     wheel = next(iter(context.matrix.releases(context.matrix.frameworks()[0], context.platform)), None)
     citations = wheel.citations if wheel else ()
-    yield Finding(
-        "python-32bit",
-        INCOMPATIBLE,
-        ERROR,
+    yield incompatible(
         f"This Python is a 32-bit build; {names} publish wheels for 64-bit Python only.",
         (
             context.seen("python.bits"),
@@ -42,16 +35,11 @@ def python_32bit(context: Context) -> Iterator[Finding]:
 
 
 @rule("python-wrong-arch", needs=("python.architecture", "host.architecture"), goal="any")
-def python_wrong_arch(context: Context) -> Iterator[Finding]:
+def python_wrong_arch(context: Context, python: str | None, machine: str | None) -> Iterator[Finding]:
     """Find an interpreter of another architecture: it runs emulated and gets wheels for that one."""
-    python = context.need(context.facts.python.architecture, "python.architecture")
-    machine = context.need(context.facts.host.architecture, "host.architecture")
     if python is None or machine is None or _same_machine(python, machine):
         return
-    yield Finding(
-        "python-wrong-arch",
-        INCOMPATIBLE,
-        ERROR,
+    yield incompatible(
         f"This Python is built for {python}, the machine is {machine}: pip installs {python} wheels, "
         f"which run emulated, without the GPU and without some CPU instructions they need.",
         (context.seen("python.architecture"), context.seen("host.architecture")),
@@ -61,7 +49,7 @@ def python_wrong_arch(context: Context) -> Iterator[Finding]:
 
 def _same_machine(python: str, machine: str) -> bool:
     first, second = (_SAME_MACHINE.get(name.lower(), name.lower()) for name in (python, machine))
-    # A 32-bit interpreter is python-32bit's to tell.
+    # python-32bit reports a 32-bit interpreter.
     return first == second or (first in ("i686", "i386", "x86") and second == "x86_64") or first.startswith("armv")
 
 
@@ -75,11 +63,8 @@ def pip_too_old(context: Context) -> Iterator[Finding]:
         pip = context.need(context.facts.python.pip_version, "python.pip_version")
         if pip is None or not _older(pip, need.pip):
             continue
-        yield Finding(
-            "pip-too-old",
-            INCOMPATIBLE,
-            ERROR,
-            f"The wheels of {build.label} carry the platform tag {need.tag}, which pip knows from {need.pip} on; "
+        yield incompatible(
+            f"The wheels of {build.label} carry the platform tag {need.tag}, which pip supports from {need.pip} on; "
             f"this environment has pip {pip}.",
             (
                 context.seen("python.pip_version"),
@@ -95,7 +80,7 @@ def glibc_too_old(context: Context) -> Iterator[Finding]:
     """Find wheels that need a newer C library than this system has."""
     for wanted in wanted_releases(context):
         if wanted.obstacle == GLIBC:
-            lowest = min(wanted.near, key=lambda row: Version(wheel_glibc(row)))
+            lowest = min(wanted.rejected, key=lambda row: Version(wheel_glibc(row)))
             yield _glibc_finding(context, wanted.text, wheel_glibc(lowest), lowest.citations)
     for build in judged_builds(context):
         floor = wheel_glibc(build.release) if build.release and not is_conda_build(context, build) else ""
@@ -112,10 +97,7 @@ def _is_glibc(context: Context) -> bool:
 
 
 def _glibc_finding(context: Context, label: str, floor: str, citations: tuple[Citation, ...]) -> Finding:
-    return Finding(
-        "glibc-too-old",
-        INCOMPATIBLE,
-        ERROR,
+    return incompatible(
         f"{label} needs glibc {floor} or newer; this system has {_shown(context)}.",
         (
             context.seen("host.libc_version"),
@@ -130,7 +112,7 @@ def _shown(context: Context) -> str:
     return f"glibc {found.value}" if isinstance(found, Known) else "an older one"
 
 
-@rule("libstdcxx-mismatch", goal="any")
+@rule("libstdcxx-mismatch", severity=WARNING, goal="any")
 def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
     """Find an environment's own libstdc++ that is older than wheels with this tag may need."""
     python = context.facts.python
@@ -141,10 +123,7 @@ def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
         need = _glibcxx_need(context, build)
         if not need or not _older(provided.value, need):
             continue
-        yield Finding(
-            "libstdcxx-mismatch",
-            INCOMPATIBLE,
-            WARNING,
+        yield incompatible(
             f"This Python loads {path.value}, which provides GLIBCXX up to {provided.value}; wheels tagged like those "
             f"of {build.label} may need GLIBCXX_{need}.",
             (
@@ -167,3 +146,21 @@ def _older(version: str, floor: str) -> bool:
         return Version(version) < Version(floor)
     except InvalidVersion:
         return False
+
+
+@rule("msvc-runtime-missing", goal="any")
+def msvc_runtime_missing(context: Context) -> Iterator[Finding]:
+    """Report wheels on a Windows machine without Microsoft's redistributable; conda brings its own."""
+    wheels = [build for build in judged_builds(context) if not _brings_runtime(context, build)]
+    if context.os != "windows" or not wheels or not isinstance(context.facts.host.msvc_runtime, Absent):
+        return
+    message = (
+        f"{wheels[0].label} is linked with Microsoft's Visual C++ runtime, which is not installed: importing it fails "
+        "with 'DLL load failed'."
+    )
+    evidence = (context.seen("host.msvc_runtime"),)
+    yield incompatible(message, evidence, problem=Problem())
+
+
+def _brings_runtime(context: Context, build: Build) -> bool:
+    return "vc14-runtime" in context.distributions or is_conda_build(context, build)

@@ -1,0 +1,404 @@
+"""Building CUDA code: the host compiler of nvcc, and the extensions that are compiled against a framework."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from envcheck.host.data_files import load_data
+from envcheck.model import (
+    ERROR,
+    NOTE,
+    WARNING,
+    Absent,
+    Citation,
+    Distribution,
+    Evidence,
+    Extension,
+    Fact,
+    Finding,
+    Known,
+    Problem,
+    Source,
+    ToolkitInstall,
+    Unknown,
+    dataclass,
+    get_value,
+    is_older,
+    major_minor,
+    numbers,
+)
+from envcheck.model.releases import Toolkit
+from envcheck.rules.builds import Build, cuda_builds, installed_builds, label_cuda, wanted_releases
+from envcheck.rules.context import Context, describe, incompatible, rule, source_of
+from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
+from envcheck.rules.toolkit import built_for_cuda, library_name, row_evidence, toolkit_evidence, unknown_release
+
+TOO_NEW = "host-compiler-too-new"
+TOO_OLD = "host-compiler-too-old"
+_OVERRIDE = "-allow-unsupported-compiler"
+
+
+@dataclass(frozen=True)
+class HostCompiler:
+    """The compiler nvcc uses: gcc, clang or msvc, its version, and its path ("" unknown)."""
+
+    kind: str
+    version: str
+    path: str
+    fact: Fact[str]
+
+
+@rule(TOO_NEW, TOO_OLD, severity=WARNING)
+def nvcc_host_compiler(context: Context) -> Iterator[Finding]:
+    """Find an nvcc whose host compiler is newer than its headers accept, or older than it supports."""
+    install, compiler = compiling_toolkit(context), host_compiler(context)
+    version = get_value(install.version) if install else None
+    if install is None or compiler is None or version is None:
+        return
+    row = context.matrix.toolkit(version)
+    if row is None:
+        what = f"CUDA Toolkit {version} in {install.root}"
+        yield unknown_release(what, "whether its nvcc accepts this compiler", toolkit_evidence(install), NOTE)
+        return
+    highest, lowest = _highest(row, compiler.kind), _lowest(row, compiler.kind)
+    if highest and _above(compiler.version, highest) and _OVERRIDE not in _flags(context):
+        yield _finding(context, TOO_NEW, install, compiler, f"accepts {compiler.kind} up to {highest}")
+    if lowest and numbers(compiler.version) < numbers(lowest):
+        yield _finding(context, TOO_OLD, install, compiler, f"needs {compiler.kind} {lowest} or newer")
+
+
+def compiling_toolkit(context: Context) -> ToolkitInstall | None:
+    """Find the toolkit CUDA code would be compiled with beside a framework; None where nothing asks for one."""
+    if not context.target.compiles and not any(cuda_builds(context)):
+        return None
+    facts, with_nvcc = context.facts.toolkits, toolkits_with_nvcc(context)
+    for chosen in (facts.cuda_home_root, facts.root_on_path, facts.usr_local_cuda):
+        for item in with_nvcc:
+            if item.root == get_value(chosen):
+                return item
+    return with_nvcc[0] if len(with_nvcc) == 1 else None
+
+
+def toolkits_with_nvcc(context: Context) -> list[ToolkitInstall]:
+    """List the toolkits that may hold an nvcc; wheels hold parts of one."""
+    installs = get_value(context.facts.toolkits.installs) or ()
+    return [item for item in installs if not isinstance(item.nvcc_path, Absent) and item.origin != "wheels"]
+
+
+def host_compiler(context: Context) -> HostCompiler | None:
+    """Find the compiler nvcc uses; where that is unknown, the gcc on PATH."""
+    facts = context.facts.toolkits
+    if isinstance(facts.nvcc_host_compiler_version, Known):
+        path = get_value(facts.nvcc_host_compiler) or ""
+        version = facts.nvcc_host_compiler_version
+        return HostCompiler(_kind(path), version.value, path, version)
+    gcc = context.facts.compilers.gcc_version
+    if isinstance(facts.nvcc_host_compiler, Absent) or not isinstance(gcc, Known):
+        return None
+    return HostCompiler("gcc", gcc.value, get_value(context.facts.compilers.gcc_path) or "gcc", gcc)
+
+
+def _kind(path: str) -> str:
+    name = re.split(r"[/\\]", path)[-1].lower()
+    if name.startswith("clang"):
+        return "clang"
+    return "msvc" if name in ("cl", "cl.exe") else "gcc"
+
+
+def _highest(row: Toolkit, kind: str) -> str:
+    msvc = row.msvc.partition("..")[2] if row.msvc else ""
+    return {"gcc": row.gcc_max or "", "clang": row.clang_max or "", "msvc": _msvc_version(msvc)}[kind]
+
+
+def _lowest(row: Toolkit, kind: str) -> str:
+    msvc = row.msvc.partition("..")[0] if row.msvc else ""
+    return {"gcc": row.gcc_min or "", "clang": "", "msvc": _msvc_version(msvc)}[kind]
+
+
+def _msvc_version(macro: str) -> str:
+    """Turn _MSC_VER into the version cl prints: 1949 -> 19.49."""
+    return f"{macro[:2]}.{macro[2:]}" if re.fullmatch(r"\d{4}", macro) else ""
+
+
+def _above(version: str, highest: str) -> bool:
+    # nvcc's headers compare as many numbers as the limit names: 12.4 is within "12".
+    limit = numbers(highest)
+    return numbers(version)[: len(limit)] > limit
+
+
+def _flags(context: Context) -> str:
+    names = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+    return " ".join(context.environment.get(name, "") for name in names)
+
+
+def _finding(context: Context, finding_id: str, install: ToolkitInstall, compiler: HostCompiler, limit: str) -> Finding:
+    cuda = describe(install.version)
+    row = context.matrix.toolkit(cuda)
+    where = f" ({compiler.path})" if compiler.path else ""
+    message = (
+        f"nvcc of CUDA {cuda} ({install.root}) {limit}; it would use {compiler.kind} {compiler.version}{where}. "
+        "Only building CUDA extensions needs a compiler; running a framework does not."
+    )
+    evidence = (
+        Evidence("toolkits.nvcc_host_compiler_version", compiler.version, source_of(compiler.fact)),
+        toolkit_evidence(install),
+        row_evidence(f"CUDA Toolkit {cuda}", limit, row.citations if row else ()),
+    )
+    severity = ERROR if context.target.compiles else WARNING
+    problem = _problem(compiler, row) if row else None
+    return incompatible(message, evidence, finding_id=finding_id, severity=severity, problem=problem)
+
+
+def _problem(compiler: HostCompiler, row: Toolkit) -> Problem:
+    """State what nvcc accepts; where it calls clang, a GCC would do as well."""
+    limits = "msvc" if compiler.kind == "msvc" else "gcc"
+    bounds = (("highest", _highest(row, limits)), ("lowest", _lowest(row, limits)))
+    return Problem(cuda=row.version, values=(*bounds, ("kind", compiler.kind), ("version", compiler.version)))
+
+
+_MISMATCH = "extension-build-mismatch"
+
+
+@rule(_MISMATCH, severity=WARNING)
+def extension_build_mismatch(context: Context) -> Iterator[Finding]:
+    """Find PyTorch extensions built for another CUDA major than the installed PyTorch, or another Python."""
+    torch = next((build for build in installed_builds(context) if build.traits.hosts_extensions), None)
+    for extension in get_value(context.facts.python.extensions) or ():
+        reason = _other_python(context, extension) or (_other_cuda(context, torch, extension) if torch else "")
+        if reason:
+            yield _mismatch(context, extension, torch, reason)
+
+
+@rule("tensorrt-missing", severity=NOTE)
+def tensorrt_missing(context: Context) -> Iterator[Finding]:
+    """Find builds whose TensorRT --for asks for and that is not there; where nobody asks, it is noise."""
+    asked = any("tensorrt" in wanted.extras for wanted in wanted_releases(context))
+    for build in cuda_builds(context):
+        if asked and build.traits.has_tensorrt and not context.need(context.facts.tensorrt, "tensorrt"):
+            part = f"{build.traits.title}-TensorRT"
+            message = f"TensorRT, requested with {build.label}, is not installed; everything except {part} works."
+            evidence = (context.seen("tensorrt"), *built_for_cuda(build))
+            yield incompatible(message, evidence, problem=Problem())
+
+
+@rule(_MISMATCH, severity=WARNING)
+def label_of_another_build(context: Context) -> Iterator[Finding]:
+    """Find packages whose version label names another PyTorch or CUDA than the installed: 2.5.8+cu122torch2.2."""
+    torch = next((build for build in installed_builds(context) if build.traits.hosts_extensions), None)
+    for item in context.distributions.values() if torch else ():
+        label = item.version.partition("+")[2]
+        if torch is None or not label or context.matrix.framework_of(item.name):
+            continue
+        reason = _labelled_torch(torch, label) or (_labelled_cuda(torch, label) if _extends(torch, item, label) else "")
+        if reason:
+            yield _labelled(context, torch, item, reason)
+
+
+def _labelled_torch(torch: Build, label: str) -> str:
+    """Compare the PyTorch a label names, with dots or without: torch2.2, pt21, torch230."""
+    found = re.search(r"(?:torch|pt)(\d+(?:\.\d+)*)", label)
+    named, line = found.group(1) if found else "", major_minor(torch.version)
+    if not named or ("." in named and major_minor(named) == line):
+        return ""
+    digits = line.replace(".", "")
+    fits = "." not in named and named.startswith(digits) and len(named) <= len(digits) + 1  # and a patch
+    return "" if fits else f"was built for PyTorch {named}"
+
+
+def _labelled_cuda(torch: Build, label: str) -> str:
+    """Compare the CUDA a label names by its major; PyTorch's own companions refuse another one."""
+    if get_value(torch.cuda_build) is True and re.match(r"cpu\b", label):
+        return "was built without CUDA, so its operations fail on the GPU"
+    named, cuda = label_cuda(label[label.find("cu") :]), get_value(torch.cuda)
+    differs = get_value(torch.cuda_build) is False or (cuda and numbers(named)[:1] != numbers(cuda)[:1])
+    return f"was built for CUDA {named}" if named and differs else ""
+
+
+def _extends(torch: Build, item: Distribution, label: str) -> bool:
+    needs = (re.split(r"[^a-z0-9-]", line.lower().replace("_", "-"), maxsplit=1)[0] for line in item.requires)
+    name = torch.distribution
+    return item.name.startswith(name) or re.search(r"torch|pt\d", label) is not None or name in needs
+
+
+def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -> Finding:
+    message = f"{item.name} {item.version} {reason}, but {torch.label} is installed: its compiled code does not fit."
+    seen = context.seen("python.distributions", shown=f"{item.name} {item.version}")
+    problem = Problem(("labelled",), names=(item.name,), values=(("label", torch.label),))
+    return incompatible(message, (seen, *built_for_cuda(torch)), problem=problem)
+
+
+def _other_python(context: Context, extension: Extension) -> str:
+    """Compare the ABI tag in an extension's file name with the interpreter: _ext.cpython-37m-x86_64-linux-gnu.so."""
+    built = re.search(r"\.cpython-(\d)(\d+)m?d?-", extension.path)
+    version = get_value(context.facts.python.version)
+    if built is None or version is None or major_minor(version) == ".".join(built.groups()):
+        return ""
+    return f"was built for Python {built.group(1)}.{built.group(2)}, but this is Python {version}"
+
+
+def _other_cuda(context: Context, torch: Build, extension: Extension) -> str:
+    """Compare the CUDA runtime an extension needs with the one its PyTorch loads."""
+    cudart = next((name for name in extension.needed if library_name(name) == "cudart"), "")
+    if not any(name.startswith(("libtorch", "libc10")) for name in extension.needed):
+        return ""
+    if get_value(torch.cuda_build) is False and (cudart or "libc10_cuda.so" in extension.needed):
+        return f"needs CUDA ({cudart or 'libc10_cuda.so'}), but {torch.label} is a CPU build"
+    cuda = get_value(torch.cuda)
+    own = context.matrix.cuda_sonames(cuda).get("cudart") if cuda else None
+    if not cudart or own is None or cudart == own:
+        return ""
+    return f"was built for another CUDA: it needs {cudart}, but {torch.label} loads {own} (CUDA {cuda})"
+
+
+def _mismatch(context: Context, extension: Extension, torch: Build | None, reason: str) -> Finding:
+    name = extension.distribution or extension.path.rsplit("/", 1)[-1]
+    message = f"{name} {reason}. Importing it fails; the framework itself works."
+    seen = Evidence(extension.path, ", ".join(extension.needed[:4]), _source(context))
+    return incompatible(
+        message,
+        (seen, *(built_for_cuda(torch) if torch else ())),
+        problem=Problem(("compiled",), names=(extension.distribution,)),
+    )
+
+
+def _source(context: Context) -> Source | None:
+    found = context.facts.python.extensions
+    return found.source if isinstance(found, Known) else None
+
+
+_WRONG, _PATH, _MISSING = "toolkit-wrong-version", "toolkit-path-conflict", "toolkit-missing"
+# Only who compiles CUDA code sets these.
+_VARIABLES = (
+    "CUDACXX", "CUDAHOSTCXX", "FORCE_CUDA", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "NVCC_PREPEND_FLAGS",
+    "TORCH_CUDA_ARCH_LIST", "TORCH_EXTENSIONS_DIR",
+)  # fmt: skip
+
+
+@rule(_WRONG, _PATH, severity=NOTE)
+def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
+    """Find an nvcc whose CUDA major PyTorch refuses to build extensions with, alone or beside a right one."""
+    install = compiling_toolkit(context)
+    version = get_value(install.version) if install else None
+    if install is None or version is None or context.matrix.toolkit(version) is None:
+        return
+    for build in cuda_builds(context):
+        cuda = get_value(build.cuda)
+        if build.traits.hosts_extensions and cuda and not _same_major(cuda, version):
+            others = toolkits_with_nvcc(context)
+            right = next((item for item in others if _same_major(cuda, get_value(item.version) or "")), None)
+            yield _other_major(context, build, install, right)
+
+
+def _same_major(one: str, other: str) -> bool:
+    return numbers(one)[:1] == numbers(other)[:1]
+
+
+def _other_major(context: Context, build: Build, install: ToolkitInstall, right: ToolkitInstall | None) -> Finding:
+    cuda, version = str(get_value(build.cuda)), get_value(install.version)
+    beside = f" CUDA {get_value(right.version)} in {right.root} would do, but is not the one found." if right else ""
+    message = (
+        f"{build.label} is built for CUDA {cuda} and refuses to build extensions with nvcc of CUDA {version} "
+        f"({install.root}); running it needs no nvcc.{beside}"
+    )
+    advice = f"Point CUDA_HOME at {right.root if right else _toolkit_of(cuda)} where you compile extensions."
+    evidence = (toolkit_evidence(install), *([toolkit_evidence(right)] if right else []), *built_for_cuda(build))
+    severity = _severity(context, NOTE)
+    return incompatible(
+        message, evidence, finding_id=_PATH if right else _WRONG, severity=severity, problem=Problem(advice=advice)
+    )
+
+
+def _toolkit_of(cuda: str) -> str:
+    return f"a CUDA {numbers(cuda)[0]} toolkit"
+
+
+@rule(_MISSING, severity=NOTE)
+def nvcc_missing(context: Context) -> Iterator[Finding]:
+    """Find PyTorch beside which CUDA code is built on a machine without nvcc."""
+    if isinstance(context.facts.toolkits.installs, Unknown) or toolkits_with_nvcc(context):
+        return
+    for build in cuda_builds(context):
+        cuda = get_value(build.cuda)
+        reason = "CUDA code is built here" if context.target.compiles else _compiled_when_used(context)
+        if not build.traits.hosts_extensions or not reason or not cuda:
+            continue
+        message = f"{reason}, which needs nvcc of a CUDA {numbers(cuda)[0]} toolkit; this machine has none."
+        advice = f"Install nvcc of CUDA {cuda} and set CUDA_HOME to its folder."
+        problem = Problem(("nvcc",), build.framework, build.distribution, cuda=cuda, advice=advice)
+        evidence = (context.seen("toolkits.installs"), *built_for_cuda(build))
+        severity = ERROR if context.target.compiles else NOTE  # much of such a package works without
+        yield incompatible(message, evidence, severity=severity, problem=problem)
+
+
+@rule("gpu-arch-too-new", "gpu-arch-too-old", severity=WARNING)
+def nvcc_knows_gpu(context: Context) -> Iterator[Finding]:
+    """Find an nvcc, where CUDA code is built, that does not know this machine's GPU yet, or no longer."""
+    reported: set[str] = set()
+    for install, version, item in _compiled_for(context):
+        finding_id, known = _unknown_to(version, item)
+        if finding_id and finding_id not in reported:
+            reported.add(finding_id)
+            yield _not_compiled(context, finding_id, install, item, known)
+
+
+def _unknown_to(version: str, item: JudgedGpu) -> tuple[str, str]:
+    """Name the finding of a GPU that the nvcc of a CUDA version cannot build for, and the CUDA that can."""
+    first = item.architecture.first_toolkit if item.architecture else None
+    last = item.architecture.last_toolkit if item.architecture else None
+    if first and is_older(version, first):
+        return "gpu-arch-too-new", f"from CUDA {first} on"
+    return ("gpu-arch-too-old", f"up to CUDA {last}") if last and is_older(last, version) else ("", "")
+
+
+def _compiled_for(context: Context) -> Iterator[tuple[ToolkitInstall, str, JudgedGpu]]:
+    if not is_compiling(context) or not isinstance(context.facts.gpus, Known):
+        return
+    install = compiling_toolkit(context)
+    version = get_value(install.version) if install else None
+    for item in judged_gpus(context) if install and version else ():
+        if install and version:
+            yield install, version, item
+
+
+def _not_compiled(context: Context, finding_id: str, install: ToolkitInstall, item: JudgedGpu, known: str) -> Finding:
+    version = get_value(install.version)
+    message = (
+        f"nvcc of CUDA {version} ({install.root}), which builds CUDA code here, cannot build for "
+        f"{gpu_name(item.gpu)}: compute capability {item.capability} is supported {known}."
+    )
+    row = item.architecture
+    cited = row_evidence(f"compute capability {item.capability}", known, row.citations if row else ())
+    problem = Problem(capability=item.capability, compiles=True)
+    severity = _severity(context, WARNING)
+    return incompatible(
+        message, (toolkit_evidence(install), cited), finding_id=finding_id, severity=severity, problem=problem
+    )
+
+
+def is_compiling(context: Context) -> bool:
+    """Tell whether CUDA code is built on this machine: by request, settings, or installed packages."""
+    requested = context.target.compiles or any(name in context.environment for name in _VARIABLES)
+    facts = (context.facts.python.extensions, context.facts.toolkits.cuda_home)
+    return requested or any(isinstance(fact, Known) for fact in facts) or bool(_compiled_when_used(context))
+
+
+@dataclass(frozen=True)
+class BuiltWhenUsed:
+    """The content of data/built_when_used.json."""
+
+    packages: tuple[str, ...]
+    citation: Citation
+
+
+def _compiled_when_used(context: Context) -> str:
+    """Name an installed package that builds its CUDA code where it is used: "deepspeed 0.15.1 builds ..."."""
+    found = (context.distributions.get(name) for name in load_data("built_when_used", BuiltWhenUsed).packages)
+    first = next((item for item in found if item), None)
+    return f"{first.name} {first.version} builds its CUDA code when it is first used" if first else ""
+
+
+def _severity(context: Context, otherwise: str) -> str:
+    if context.target.compiles:
+        return ERROR
+    return WARNING if is_compiling(context) else otherwise

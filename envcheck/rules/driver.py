@@ -1,0 +1,615 @@
+"""The driver: whether it runs, whether its parts fit, and whether builds and GPUs work with its release."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    WARNING,
+    Absent,
+    Citation,
+    Evidence,
+    Finding,
+    Gpu,
+    Known,
+    Problem,
+    Unknown,
+    at_least,
+    at_least_minor,
+    major,
+    numbers,
+    replace,
+    same_release,
+)
+from envcheck.model.releases import Architecture, DriverBranch, Toolkit
+from envcheck.rules.builds import JIT, Build
+from envcheck.rules.context import Context, UndecidedError, incompatible, rule
+from envcheck.rules.gpu_architecture import (
+    TOO_OLD,
+    compiled_partly,
+    partial_code_citation,
+    possible_cuda_builds,
+    verdict_on,
+)
+from envcheck.rules.gpu_releases import driver_floor, full_driver, is_windows_driver, toolkit_of
+from envcheck.rules.gpus import (
+    JudgedGpu,
+    cuda_starts,
+    gpu_name,
+    is_data_center,
+    is_plain_linux,
+    judged_gpus,
+    was_given_gpus,
+)
+
+_FOREIGN = ("nouveau", "vfio-pci")
+
+
+@rule("driver-nouveau", needs=("gpus",))
+def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Finding]:
+    """Report GPUs that nouveau or vfio-pci owns while the NVIDIA driver does not run."""
+    if not is_plain_linux(context) or not _driver_absent(context):
+        return
+    for gpu in gpus or ():
+        owner = gpu.kernel_driver
+        if isinstance(owner, Known) and owner.value in _FOREIGN:
+            what = (
+                "the open-source display driver nouveau, which has no CUDA"
+                if owner.value == "nouveau"
+                else "vfio-pci, which reserves it for a virtual machine"
+            )
+            yield incompatible(
+                f"{gpu_name(gpu)} is owned by {what}.",
+                (context.seen("gpus.kernel_driver", owner),),
+                problem=Problem((owner.value,)),
+            )
+            return
+    loaded = context.facts.driver.nouveau_loaded
+    if (
+        gpus
+        and isinstance(loaded, Known)
+        and loaded.value
+        and all(not isinstance(gpu.kernel_driver, Known) for gpu in gpus)
+    ):
+        yield incompatible(
+            "The open-source display driver nouveau is loaded, which has no CUDA, and NVIDIA's driver is not.",
+            (context.seen("driver.nouveau_loaded"),),
+            problem=Problem(("nouveau",)),
+        )
+
+
+def _driver_absent(context: Context) -> bool:
+    driver = context.facts.driver
+    return (
+        not cuda_starts(context)
+        and isinstance(driver.kernel_module_version, Absent)
+        and not isinstance(driver.release, Known)
+    )
+
+
+def _is_foreign(context: Context) -> bool:
+    loaded = context.facts.driver.nouveau_loaded
+    owners = [gpu.kernel_driver.value for gpu in context.gpus if isinstance(gpu.kernel_driver, Known)]
+    return any(owner in _FOREIGN for owner in owners) or (not owners and isinstance(loaded, Known) and loaded.value)
+
+
+@rule("driver-secure-boot", needs=("gpus",))
+def driver_secure_boot(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Finding]:
+    """Report a module that is built, not signed, and kept out by Secure Boot."""
+    if gpus and _is_unsigned(context):
+        yield incompatible(
+            "The driver's kernel module is built but not signed, and Secure Boot is on: the kernel refuses to load it.",
+            (
+                context.seen("host.secure_boot"),
+                context.seen("driver.module_file"),
+                context.seen("driver.module_file_signed"),
+            ),
+            problem=Problem(),
+        )
+
+
+def _is_unsigned(context: Context) -> bool:
+    driver, secure = context.facts.driver, context.facts.host.secure_boot
+    signed = driver.module_file_signed
+    return (
+        bool(context.gpus)
+        and is_plain_linux(context)
+        and _driver_absent(context)
+        and isinstance(secure, Known)
+        and secure.value
+        and isinstance(driver.module_file, Known)
+        and isinstance(signed, Known)
+        and not signed.value
+    )
+
+
+@rule("driver-missing", needs=("gpus",))
+def driver_missing(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Finding]:
+    """Report GPUs without a working NVIDIA kernel driver, and name what is left of one."""
+    if not gpus or cuda_starts(context) or isinstance(context.facts.driver.release, Known):
+        return
+    if context.os == "windows":
+        context.need(context.facts.driver.release, "driver.release")
+        yield _missing(context, "No NVIDIA driver runs on this machine.", Problem(), "driver.release")
+        return
+    if not is_plain_linux(context) or _is_foreign(context) or _is_unsigned(context):
+        return
+    context.need(context.facts.driver.kernel_module_version, "driver.kernel_module_version")
+    yield _by_remains(context)
+
+
+def _by_remains(context: Context) -> Finding:
+    driver = context.facts.driver
+    kernel = context.facts.host.kernel_release
+    running = kernel.value if isinstance(kernel, Known) else ""
+    modules = driver.dkms.value if isinstance(driver.dkms, Known) else ()
+    failed = [item for item in modules if item.state in ("failed", "broken") and item.kernel_release in (running, "")]
+    if isinstance(driver.module_file, Known):
+        return _missing(
+            context,
+            "The NVIDIA driver is installed for this kernel, but its module is not loaded.",
+            Problem(("not-loaded",)),
+            "driver.module_file",
+        )
+    if failed:
+        what = (
+            f"Building the NVIDIA driver {failed[0].version} for the running kernel {running} failed (make.log "
+            "under /var/lib/dkms says why)."
+        )
+        return _missing(context, what, Problem(("not-built",)), "driver.dkms")
+    if modules:
+        built = ", ".join(item.kernel_release or "no kernel" for item in modules)
+        what = f"The NVIDIA driver {modules[0].version} is built for {built}, not for the running kernel {running}."
+        return _missing(context, what, Problem(("not-built",)), "driver.dkms")
+    name = gpu_name(context.gpus[0])
+    message = f"{name} is present, but no NVIDIA driver is loaded."
+    return _missing(context, message, Problem(), "driver.kernel_module_version")
+
+
+def _missing(context: Context, message: str, problem: Problem, seen: str) -> Finding:
+    evidence = (context.seen(seen), context.seen("gpus", shown=", ".join(gpu_name(gpu) for gpu in context.gpus)))
+    return incompatible(message, evidence, problem=problem)
+
+
+def _is_driven(context: Context, row: Architecture) -> bool:
+    """Say whether the running branch drives an architecture at all; where it does not, that is the cause."""
+    release = context.facts.driver.release
+    branch = numbers(release.value)[0] if isinstance(release, Known) else 0
+    first, last = row.first_driver_branch, row.last_driver_branch
+    return not (first and branch < int(first)) and not (last and branch > int(last))
+
+
+@rule("driver-missing")
+def driver_kind(context: Context) -> Iterator[Finding]:
+    """Report a loaded module of the kind (open or proprietary) that cannot drive this GPU."""
+    kind = context.facts.driver.kernel_module_kind
+    if not isinstance(kind, Known) or not context.gpus or cuda_starts(context) or not is_plain_linux(context):
+        return
+    for item in judged_gpus(context):
+        row = item.architecture
+        if row is None or row.tegra or row.kernel_module in ("either", kind.value) or not _is_driven(context, row):
+            continue
+        message = (
+            f"The loaded NVIDIA kernel module is the {kind.value} one; {gpu_name(item.gpu)} ({row.name}) needs "
+            f"the {row.kernel_module} one."
+        )
+        evidence = (
+            context.seen("driver.kernel_module_kind"),
+            Evidence(
+                f"architectures {item.capability}", f"{row.kernel_module} kernel module", citation=row.citations[0]
+            ),
+        )
+        problem = Problem(("other-module",), values=(("module_kind", row.kernel_module),))
+        yield incompatible(message, evidence, problem=problem)
+
+
+_MISMATCH = 803
+_NO_COMPAT_HERE = 804
+_NVML_MISMATCH = 18
+
+
+def is_compat(path: str) -> bool:
+    """Say whether a libcuda is of a forward-compatibility package: /usr/local/cuda-12.9/compat/libcuda.so.575.57.08."""
+    return re.search(r"/(cuda-compat[^/]*|compat(_\w+)?)/", path) is not None
+
+
+@rule("forward-compat-misused")
+def forward_compat_misused(context: Context) -> Iterator[Finding]:
+    """Report a cuda-compat library ahead of the driver's own where hardware or driver do not allow it."""
+    driver = context.facts.driver
+    code = driver.cuda_init_result.value if isinstance(driver.cuda_init_result, Known) else None
+    path = driver.libcuda_path.value if isinstance(driver.libcuda_path, Known) else ""
+    if code == 0 or not (code == _NO_COMPAT_HERE or is_compat(path)):
+        return
+    why = _why_misused(context, code)
+    if why:
+        folder = posixpath.dirname(path)
+        evidence = [
+            context.seen(name)
+            for name in ("driver.libcuda_path", "driver.cuda_init_result")
+            if isinstance(context.fact(name), Known)
+        ]
+        what = (
+            f"The loader finds the forward-compatibility libcuda in {folder} before the driver's own"
+            if is_compat(path)
+            else "A forward-compatibility libcuda is loaded before the driver's own"
+        )
+        yield incompatible(f"{what}, and {why}.", tuple(evidence), problem=Problem(folders=(folder,) if folder else ()))
+
+
+def _why_misused(context: Context, code: int | None) -> str:
+    driver = context.facts.driver
+    if code == _NO_COMPAT_HERE:
+        return "this GPU does not allow that (cuInit returned 804); only data-centre GPUs do"
+    if code == _MISMATCH:
+        return "it does not fit the kernel module (cuInit returned 803)"
+    own, kernel = driver.libcuda_version, driver.kernel_module_version
+    if isinstance(own, Known) and isinstance(kernel, Known):
+        if same_release(own.value, kernel.value):
+            return ""
+        if at_least(kernel.value, own.value):
+            return f"it is older ({own.value}) than the driver ({kernel.value})"
+    barred = next((gpu for gpu in context.gpus if is_data_center(gpu) is False), None)
+    return f"{gpu_name(barred)} does not allow that; only data-centre GPUs do" if barred else ""
+
+
+@rule("driver-library-mismatch")
+def driver_library_mismatch(context: Context) -> Iterator[Finding]:
+    """Report a kernel module and user-space libraries of different releases."""
+    driver, host = context.facts.driver, context.facts.host
+    if context.os == "windows" or isinstance(host.wsl_version, Known):
+        return
+    path = driver.libcuda_path.value if isinstance(driver.libcuda_path, Known) else ""
+    if is_compat(path):
+        return  # forward-compat-misused says it
+    signal = _mismatch_signal(context)
+    if cuda_starts(context) and (not signal or _cuda_fits(context)):
+        yield from _nvml_alone(context, signal)
+        return
+    kernel, cuda, nvml = driver.kernel_module_version, driver.libcuda_version, driver.libnvidia_ml_version
+    differs = [
+        fact
+        for fact in (cuda, nvml)
+        if isinstance(kernel, Known) and isinstance(fact, Known) and not same_release(kernel.value, fact.value)
+    ]
+    if not signal and not differs:
+        return
+    names = ("driver.kernel_module_version", "driver.libcuda_version", "driver.libnvidia_ml_version")
+    evidence = tuple(context.seen(name) for name in names if isinstance(context.fact(name), Known)) + signal
+    if isinstance(kernel, Known) and isinstance(cuda, Known) and differs == [cuda] and isinstance(nvml, Known):
+        yield _stray(context, kernel.value, cuda.value, path, evidence)
+        return
+    clash = "The loaded kernel module and the driver's libraries are of different releases"
+    if isinstance(kernel, Known) and differs:
+        clash = f"The loaded kernel module is {kernel.value}, the driver's libraries are {differs[0].value}"
+    message = f"{clash}: the driver was updated and the old module still runs."
+    yield incompatible(message, evidence, problem=Problem())
+
+
+def _cuda_fits(context: Context) -> bool:
+    kernel, cuda = context.facts.driver.kernel_module_version, context.facts.driver.libcuda_version
+    return isinstance(kernel, Known) and isinstance(cuda, Known) and same_release(kernel.value, cuda.value)
+
+
+def _nvml_alone(context: Context, signal: tuple[Evidence, ...]) -> Iterator[Finding]:
+    """Report an NVML of another release where CUDA itself was seen to start on the right libcuda."""
+    if signal:
+        message = (
+            "The driver's management library (NVML) is of another release than the kernel module: CUDA starts, but "
+            "nvidia-smi, NCCL and memory reports fail."
+        )
+        evidence = (*signal, context.seen("driver.cuda_init_result"), context.seen("driver.libnvidia_ml_path"))
+        problem = Problem(("stray-nvml",))
+        yield incompatible(message, evidence, severity=WARNING, problem=problem)
+
+
+def _mismatch_signal(context: Context) -> tuple[Evidence, ...]:
+    codes = (
+        ("driver.nvml_result", _NVML_MISMATCH),
+        ("driver.smi_exit_code", _NVML_MISMATCH),
+        ("driver.cuda_init_result", _MISMATCH),
+    )
+    facts = ((name, context.fact(name), code) for name, code in codes)
+    return tuple(context.seen(name) for name, fact, code in facts if isinstance(fact, Known) and fact.value == code)
+
+
+def _stray(context: Context, kernel: str, cuda: str, path: str, evidence: tuple[Evidence, ...]) -> Finding:
+    folder = posixpath.dirname(path)
+    message = (
+        f"The loader finds libcuda {cuda} in {folder}, but the driver is {kernel}: a stray copy comes before the "
+        "driver's own."
+    )
+    evidence = (*evidence, context.seen("driver.libcuda_path"))
+    problem = Problem(("stray-libcuda",), folders=(folder,))
+    return incompatible(message, evidence, problem=problem)
+
+
+@rule("libcuda-not-on-path")
+def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
+    """Report a running driver whose libcuda.so.1 the loader does not find."""
+    driver, host = context.facts.driver, context.facts.host
+    if cuda_starts(context) or not _driver_there(context) or isinstance(driver.libcuda_path, Known):
+        return
+    if isinstance(host.container, Known) and not (
+        was_given_gpus(context) and isinstance(driver.libcuda_elsewhere, Known)
+    ):
+        return  # driver-not-in-container says it
+    context.need(driver.libcuda_path, "driver.libcuda_path")
+    others = [
+        path
+        for path in (driver.libcuda_elsewhere.value if isinstance(driver.libcuda_elsewhere, Known) else ())
+        if "/stubs/" not in path and not is_compat(path)
+    ]
+    if not others and isinstance(host.wsl_version, Known):
+        return  # driver-wsl says it
+    evidence = [context.seen("driver.libcuda_path")]
+    if not others:
+        message = "The kernel driver runs, but its library libcuda.so.1 is not installed."
+        yield _no_libcuda(message, evidence, Problem(("not-installed",)))
+        return
+    folder = posixpath.dirname(others[0])
+    message = f"libcuda.so.1 is in {folder}, where the loader does not look."
+    evidence.append(context.seen("driver.libcuda_elsewhere", shown=", ".join(others)))
+    yield _no_libcuda(message, evidence, Problem(folders=(folder,)))
+
+
+def _no_libcuda(message: str, evidence: list[Evidence], problem: Problem) -> Finding:
+    return incompatible(message, tuple(evidence), problem=problem)
+
+
+def _driver_there(context: Context) -> bool:
+    driver = context.facts.driver
+    return bool(context.gpus) and (
+        isinstance(driver.release, Known) or isinstance(context.facts.host.wsl_version, Known)
+    )
+
+
+_ID = "driver-too-old"
+
+
+@rule(_ID)
+def driver_too_old(context: Context) -> Iterator[Finding]:
+    """Compare the driver with what each build's CUDA needs: minor-version compatibility and its limit, PTX."""
+    for build in possible_cuda_builds(context):
+        cuda = context.need(build.cuda, f"{build.label}: CUDA version")
+        if cuda is None:
+            continue
+        toolkit = toolkit_of(context, cuda)
+        if toolkit is None:
+            yield _unknown_row(f"CUDA {cuda}, which {build.label} was built with,", build.citations)
+            continue
+        found = _below_floor(context, build, toolkit) or _ptx_too_new(context, build, toolkit)
+        if found is not None:
+            yield found
+
+
+def _below_floor(context: Context, build: Build, toolkit: Toolkit) -> Finding | None:
+    floor = driver_floor(context, toolkit)
+    release = context.facts.driver.release
+    # A Jetson numbers its driver in its own way; what it says of CUDA counts there.
+    if not isinstance(release, Known) or floor is None or isinstance(context.facts.host.jetson_release, Known):
+        return _by_cuda_version(context, build, toolkit, floor)
+    reached = at_least(release.value, floor)
+    if reached is None:
+        detail = f"the driver is only known as {release.value}; {build.label} needs {floor}"
+        raise UndecidedError("driver.release", Unknown("unparsable", detail))
+    if reached or _runs_ahead(context, toolkit):
+        return None
+    needs = f"needs driver >= {floor}; this machine runs {release.value}"
+    return _too_old(context, build, toolkit, Shortfall(needs, "driver.release", floor))
+
+
+def _runs_ahead(context: Context, toolkit: Toolkit) -> bool:
+    # Forward compatibility: a newer user-space driver (cuda-compat) was seen to start on this kernel module.
+    found = context.facts.driver.cuda_driver_version
+    return cuda_starts(context) and isinstance(found, Known) and at_least_minor(found.value, toolkit.version)
+
+
+def _by_cuda_version(context: Context, build: Build, toolkit: Toolkit, floor: str | None) -> Finding | None:
+    """Decide by what the driver says of CUDA, where its release is not known or the matrix names no release."""
+    version = context.facts.driver.cuda_driver_version
+    if not isinstance(version, Known):
+        if context.need(context.facts.driver.release, "driver.release") is not None:
+            context.need(version, "driver.cuda_driver_version")
+        return None  # no driver at all: another rule's finding
+    has_minor = toolkit.minor_floor_linux is not None
+    wanted = major(toolkit.version) if has_minor else toolkit.version
+    if at_least_minor(version.value, wanted):
+        return None
+    needs = f"needs a driver for CUDA {wanted}; this one goes up to CUDA {version.value}"
+    return _too_old(context, build, toolkit, Shortfall(needs, "driver.cuda_driver_version", floor))
+
+
+def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | None:
+    """Minor-version compatibility ends where PTX must be compiled: a driver reads that of its own CUDA at most."""
+    ceiling = _cuda_ceiling(context)
+    if ceiling is None or at_least_minor(ceiling, toolkit.version) or not context.gpus:
+        return None
+    for item in judged_gpus(context):
+        ptx = _ptx_of(context, build, toolkit, item)
+        if ptx is None or at_least_minor(ceiling, ptx.version):
+            continue
+        full = full_driver(context, ptx)
+        whole = verdict_on(context, build, item).kind == JIT
+        needs = (
+            f"has only PTX of CUDA {ptx.version} for {gpu_name(item.gpu)}{'' if whole else ' in most of its kernels'}, "
+            f"and this driver compiles PTX up to CUDA {ceiling}: it needs driver >= {full or 'one of that CUDA'}"
+        )
+        seen = "driver.release" if isinstance(context.facts.driver.release, Known) else "driver.cuda_driver_version"
+        found = _too_old(context, build, toolkit, Shortfall(needs, seen, full))
+        return found if whole else replace(found, evidence=(*found.evidence, _partly(build, ptx)))
+    return None
+
+
+def _ptx_of(context: Context, build: Build, toolkit: Toolkit, item: JudgedGpu) -> Toolkit | None:
+    """Return the toolkit of the PTX that the driver must compile for a GPU; None where it need not."""
+    if item.architecture is None or not isinstance(build.compute_capabilities, Known):
+        return None
+    if verdict_on(context, build, item).kind == JIT:
+        return toolkit
+    return context.matrix.toolkit(compiled_partly(context, build, item.capability) or "")
+
+
+def _partly(build: Build, ptx: Toolkit) -> Evidence:
+    return Evidence(f"kernels of {build.label}", f"PTX of CUDA {ptx.version}", citation=partial_code_citation())
+
+
+def _cuda_ceiling(context: Context) -> str | None:
+    found, branch = context.facts.driver.cuda_driver_version, _branch(context)
+    return found.value if isinstance(found, Known) else (branch.cuda if branch else None)
+
+
+class Shortfall(NamedTuple):
+    """What a driver lacks: in words, the fact that shows it, and the driver that would do."""
+
+    needs: str
+    seen: str
+    floor: str | None
+
+
+def _too_old(context: Context, build: Build, toolkit: Toolkit, lack: Shortfall) -> Finding:
+    shown = f"driver >= {lack.floor}" if lack.floor else "driver not stated"
+    evidence = [
+        context.seen(lack.seen),
+        Evidence(f"toolkits {toolkit.version}", shown, citation=toolkit.citations[0]),
+    ]
+    if build.citations:
+        built = f"built with CUDA {toolkit.version}"
+        evidence.append(Evidence(f"matrix {build.label}", built, citation=build.citations[0]))
+    message = f"{build.label} was built with CUDA {toolkit.version} and {lack.needs}."
+    problem = Problem(
+        framework=build.framework, distribution=build.distribution, cuda=toolkit.version, driver=lack.floor or ""
+    )
+    return incompatible(message, tuple(evidence), problem=problem)
+
+
+@rule(_ID, TOO_OLD)
+def driver_branch(context: Context) -> Iterator[Finding]:
+    """Find driver branches that do not drive a GPU yet, or no longer, and those that the matrix lacks."""
+    release = context.facts.driver.release
+    if isinstance(release, Known) and context.gpus and _has_branch(context) and _branch(context) is None:
+        yield _unknown_row(f"Driver branch {release.value.split('.')[0]}", (), context.seen("driver.release"))
+    for branch, item in _driven(context):
+        first = item.architecture.first_driver_branch if item.architecture else None
+        last = item.architecture.last_driver_branch if item.architecture else None
+        if first and int(branch.branch) < int(first):
+            why = f"the first branch that drives it is {first}"
+            yield _not_driven(context, _ID, item, f"{branch.branch}: {why}", Problem(driver=first))
+        if last and int(branch.branch) > int(last):
+            why = f"the last branch that drives it is {last}"
+            problem = Problem(("driver",), driver=last, exact=True)
+            yield _not_driven(context, TOO_OLD, item, f"{branch.branch}: {why}", problem)
+
+
+def _has_branch(context: Context) -> bool:
+    """Say whether the driver is one of the Linux branches; Windows and a board's system image number their own."""
+    return not is_windows_driver(context) and not isinstance(context.facts.host.jetson_release, Known)
+
+
+def _branch(context: Context) -> DriverBranch | None:
+    release = context.facts.driver.release
+    if not isinstance(release, Known) or isinstance(context.facts.host.jetson_release, Known):
+        return None
+    if not is_windows_driver(context):
+        return context.matrix.driver_branch(release.value)
+    # Windows numbers on from a branch to the next: 474.44 is of R470. Where the newest one ends is not known.
+    rows, number = context.matrix.driver_branches(), numbers(release.value)[:1]
+    older = (row for row in rows[1:] if numbers(row.branch) <= number)
+    return next(older, None) if number and number < numbers(rows[0].branch) else None
+
+
+def _driven(context: Context) -> Iterator[tuple[DriverBranch, JudgedGpu]]:
+    """Pair the driver branch with each GPU it should drive; with CUDA seen to start there is no doubt."""
+    branch = _branch(context)
+    if branch is None or not context.gpus or cuda_starts(context):
+        return
+    for item in judged_gpus(context):
+        if item.architecture and not item.architecture.tegra:
+            yield branch, item
+
+
+def _not_driven(context: Context, finding_id: str, item: JudgedGpu, why: str, problem: Problem) -> Finding:
+    number, _, reason = why.partition(": ")
+    gpu = f"{gpu_name(item.gpu)} (compute capability {item.capability})"
+    citation = item.architecture.citations[0] if item.architecture else None
+    evidence = (context.seen("driver.release"), Evidence(f"architectures {item.capability}", reason, citation=citation))
+    message = f"Driver branch {number} does not drive {gpu}: {reason}."
+    return incompatible(message, evidence, finding_id=finding_id, problem=problem)
+
+
+def _unknown_row(what: str, citations: tuple[Citation, ...], *seen: Evidence) -> Finding:
+    evidence = seen or tuple(Evidence("matrix", what, citation=citation) for citation in citations[:1])
+    return Finding(
+        "release-unknown",
+        UNDETERMINED,
+        ERROR,
+        f"{what} is not in the compatibility matrix, so what it works with is unknown.",
+        evidence,
+        problem=Problem(),
+    )
+
+
+_WSL_FOLDER = "/usr/lib/wsl/"
+
+
+@rule("driver-wsl", goal="any")
+def driver_wsl(context: Context) -> Iterator[Finding]:
+    """Report what only WSL gets wrong: WSL 1, no Windows driver behind it, a Linux driver inside it."""
+    version = context.facts.host.wsl_version
+    if not isinstance(version, Known) or context.target.expect == "cpu":
+        return
+    if version.value == 1:
+        severity = ERROR if context.target.expect == "gpu" else NOTE
+        yield _wsl(
+            context,
+            severity,
+            "This is WSL 1, which has no GPU support; WSL 2 has it.",
+            "host.wsl_version",
+            Problem(("wsl-1",)),
+        )
+        return
+    if (
+        isinstance(context.facts.gpus, Absent)
+        or cuda_starts(context)
+        or isinstance(context.facts.host.container, Known)
+    ):
+        return
+    driver = context.facts.driver
+    path = driver.libcuda_path
+    packages = driver.packages.value if isinstance(driver.packages, Known) else {}
+    installed = sorted(
+        name for name in packages if re.match(r"(libnvidia-compute|nvidia-driver|libcuda1|nvidia-kernel)", name)
+    )
+    if isinstance(path, Known) and not path.value.startswith(_WSL_FOLDER) and not is_compat(path.value):
+        what = f" (packages {', '.join(installed[:3])})" if installed else ""
+        yield _wsl(
+            context,
+            ERROR,
+            f"A Linux driver is installed inside WSL{what}: its {path.value} hides the one that Windows provides.",
+            "driver.libcuda_path",
+            Problem(("linux-driver",), names=tuple(installed)),
+        )
+    elif isinstance(path, Absent) and not isinstance(driver.libcuda_elsewhere, Known):
+        context.need(driver.libcuda_elsewhere, "driver.libcuda_elsewhere")
+        yield _wsl(
+            context,
+            ERROR,
+            "Windows passes a GPU through, but no driver library: /usr/lib/wsl/lib has no libcuda.so.1. The Windows "
+            "driver is missing or too old for WSL.",
+            "driver.libcuda_path",
+            Problem(("no-windows-driver",)),
+        )
+
+
+def _wsl(context: Context, severity: str, message: str, seen: str, problem: Problem) -> Finding:
+    verdict = COMPATIBLE if severity == NOTE else INCOMPATIBLE
+    evidence = (context.seen("host.wsl_version"), context.seen(seen))
+    return Finding("driver-wsl", verdict, severity, message, evidence, problem=problem)

@@ -1,0 +1,430 @@
+"""Whether programs reach the GPUs: device nodes, containers, NVSwitch fabric, visible devices, cuInit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    Absent,
+    DeviceNode,
+    Evidence,
+    Finding,
+    Known,
+    Problem,
+    Unknown,
+    same_release,
+)
+from envcheck.rules.builds import judged_builds
+from envcheck.rules.context import Context, incompatible, rule
+from envcheck.rules.driver import (
+    driver_branch,
+    driver_kind,
+    driver_library_mismatch,
+    driver_missing,
+    driver_nouveau,
+    driver_secure_boot,
+    driver_wsl,
+    forward_compat_misused,
+)
+from envcheck.rules.gpus import (
+    cuda_starts,
+    gpu_name,
+    gpu_nodes,
+    is_data_center,
+    numbered_gpus,
+    visible_selection,
+    was_given_gpus,
+)
+from envcheck.rules.hardware import gpu_hardware_fault, gpu_memory_held, mig_config
+
+_ID = "driver-device-nodes"
+_UVM = "/dev/nvidia-uvm"
+_NO_DEVICE, _UNKNOWN_ERROR = 100, 999  # of cuInit; NVML has the second one, too
+
+
+@rule(_ID)
+def driver_device_nodes(context: Context) -> Iterator[Finding]:
+    """Report device nodes that are missing or closed to this user, where CUDA does not start."""
+    if not _applies(context):
+        return
+    listed = context.need(context.facts.driver.device_nodes, "driver.device_nodes") or ()
+    closed = next((node for node in listed if _matters(node) and _is_closed(node)), None)
+    if closed is not None:
+        yield _closed(context, closed)
+        return
+    result = context.need(context.facts.driver.cuda_init_result, "driver.cuda_init_result")
+    paths = tuple(node.path for node in listed)
+    # The nodes appear on demand, made by the setuid nvidia-modprobe: one that is missing matters once CUDA fails.
+    missing = _missing(context, paths)
+    if result == _NO_DEVICE and not missing and _is_barred(context):
+        yield _barred(context, paths)
+    elif result == _UNKNOWN_ERROR or (result == _NO_DEVICE and missing):
+        yield _failing(context, missing, paths, result)
+
+
+def _missing(context: Context, paths: tuple[str, ...]) -> str:
+    """Name the first node that CUDA cannot do without; any one of a GPU will do, as in a container."""
+    gpus = {node.path for node in gpu_nodes(context)}
+    needed = (_UVM, next(iter(gpus), "/dev/nvidia0"), "/dev/nvidiactl")
+    return next((path for path in needed if path not in paths), "")
+
+
+def _is_barred(context: Context) -> bool:
+    nvml = context.facts.driver.nvml_result
+    return isinstance(nvml, Known) and nvml.value == _UNKNOWN_ERROR
+
+
+def _applies(context: Context) -> bool:
+    host = context.facts.host
+    if not context.gpus or not isinstance(context.facts.driver.kernel_module_version, Known) or cuda_starts(context):
+        return False
+    if isinstance(host.wsl_version, Known) or isinstance(host.jetson_release, Known):
+        return False
+    # A container without any GPU's node is the finding of driver-not-in-container.
+    return not isinstance(host.container, Known) or was_given_gpus(context)
+
+
+def _matters(node: DeviceNode) -> bool:
+    name = node.path[len("/dev/nvidia") :]
+    return name in ("ctl", "-uvm") or name.isdigit()
+
+
+def _is_closed(node: DeviceNode) -> bool:
+    return isinstance(node.accessible, Known) and not node.accessible.value
+
+
+def _closed(context: Context, node: DeviceNode) -> Finding:
+    message = f"This user cannot open {node.path} ({node.mode or 'mode unknown'}); CUDA needs to read and write it."
+    return _finding(message, (context.seen(node.path, node.accessible),), "closed", node.path)
+
+
+def _barred(context: Context, paths: tuple[str, ...]) -> Finding:
+    names = ("driver.nvml_result", "driver.cuda_init_result", "host.container")
+    evidence = (
+        context.seen("driver.device_nodes", shown=" ".join(paths)),
+        *(context.seen(name) for name in names if isinstance(context.fact(name), Known)),
+    )
+    blocked = "but neither NVML (Unknown Error) nor CUDA (no device) reaches a GPU: the kernel blocks access"
+    if isinstance(context.facts.host.container, Known):
+        message = f"The device nodes exist, {blocked}. A container loses its devices when systemd reloads on the host."
+    else:
+        message = f"The device nodes exist, {blocked}. Job systems do this to a job without a GPU."
+    return _finding(message, evidence, "barred")
+
+
+def _failing(context: Context, missing: str, paths: tuple[str, ...], result: int | None) -> Finding:
+    end = f"CUDA does not start (cuInit returned {result})"
+    message = (
+        f"The device node {missing} is missing, and {end}." if missing else f"{end}, although the device nodes exist."
+    )
+    evidence = (
+        context.seen("driver.device_nodes", shown=" ".join(paths) or "none"),
+        context.seen("driver.cuda_init_result"),
+        context.seen("driver.uvm_loaded"),
+    )
+    in_container = isinstance(context.facts.host.container, Known)
+    return _finding(message, evidence, "missing" if missing or in_container else "bad-state", missing or _UVM)
+
+
+def _finding(message: str, evidence: tuple[Evidence, ...], case: str, node: str = "") -> Finding:
+    problem = Problem((case,), values=(("node", node),))
+    return incompatible(message, evidence, problem=problem)
+
+
+_NONE = ("", "void", "none")
+_WSL_LIBRARIES = "/usr/lib/wsl/"
+
+
+def hidden_by_runtime(context: Context) -> bool:
+    """Say whether NVIDIA_VISIBLE_DEVICES tells the container runtime to hand in nothing."""
+    return context.environment.get("NVIDIA_VISIBLE_DEVICES", "all").strip() in _NONE
+
+
+def _is_stated(context: Context) -> bool:
+    """Say whether the driver and every GPU are stated by ENVCHECK_* variables, not read."""
+    stated = [context.facts.driver.release, *(gpu.compute_capability for gpu in context.gpus)]
+    return len(stated) > 1 and all(isinstance(fact, Known) and fact.source.kind == "override" for fact in stated)
+
+
+@rule("driver-not-in-container", goal="any")
+def driver_not_in_container(context: Context) -> Iterator[Finding]:
+    """Report a container without GPU devices or without the driver's libraries, as bad as it is wanted."""
+    if context.target.expect == "cpu" or not isinstance(context.facts.host.container, Known):
+        return
+    if cuda_starts(context) or isinstance(context.facts.host.jetson_release, Known) or hidden_by_runtime(context):
+        return
+    wants = wants_gpu(context) or _driver_handed_in(context)
+    if isinstance(context.facts.gpus, Absent) and not context.hides_host_gpus:
+        return  # the host itself has none: gpu-absent says it
+    if _is_stated(context):
+        return  # it is another machine that is judged: this one may be where an image is built
+    if isinstance(context.facts.driver.libcuda_path, Known) and context.facts.driver.libcuda_path.value.startswith(
+        _WSL_LIBRARIES
+    ):
+        return  # WSL hands in its driver without device nodes
+    nodes = context.need(context.facts.driver.device_nodes, "driver.device_nodes")
+    if not was_given_gpus(context):
+        yield _not_given(context, wants)
+    elif nodes is not None and isinstance(context.facts.driver.libcuda_path, Absent) and wants is not None:
+        yield _no_library(context)
+
+
+def _not_given(context: Context, wants: Evidence | None) -> Finding:
+    kind = context.facts.host.container.value if isinstance(context.facts.host.container, Known) else "container"
+    evidence = [context.seen("driver.device_nodes"), context.seen("host.container")] + ([wants] if wants else [])
+    message = f"No GPU is passed through to this {kind} container: it has no /dev/nvidia0."
+    if wants is not None:
+        verdict, severity = INCOMPATIBLE, ERROR
+    else:
+        verdict, severity = COMPATIBLE, NOTE
+    return Finding("driver-not-in-container", verdict, severity, message, tuple(evidence), problem=Problem())
+
+
+def _no_library(context: Context) -> Finding:
+    capabilities = context.environment.get("NVIDIA_DRIVER_CAPABILITIES", "")
+    limited = capabilities and "compute" not in capabilities and "all" not in capabilities
+    why = f": NVIDIA_DRIVER_CAPABILITIES={capabilities} leaves out compute" if limited else ""
+    return incompatible(
+        f"This container has the GPU's devices but not the driver's library libcuda.so.1{why}.",
+        (context.seen("driver.libcuda_path"), context.seen("driver.device_nodes")),
+        problem=Problem(("no-library",)),
+    )
+
+
+def _driver_handed_in(context: Context) -> Evidence | None:
+    """Return the driver's own libcuda: only the container runtime puts it into a container."""
+    library = context.facts.driver.libcuda_path
+    if isinstance(library, Known) and not any(part in library.value for part in ("/compat/", "/stubs/")):
+        return context.seen("driver.libcuda_path")
+    return None
+
+
+def wants_gpu(context: Context) -> Evidence | None:
+    """Return what in the container or the request asks for a GPU."""
+    if context.target.expect == "gpu":
+        return Evidence("target expect", "gpu")
+    if context.target.requirements:
+        return Evidence("target requirements", ", ".join(context.target.requirements))
+    devices = context.environment.get("NVIDIA_VISIBLE_DEVICES")
+    if devices is not None and devices.strip() not in _NONE:
+        return context.seen("host.environment NVIDIA_VISIBLE_DEVICES", context.facts.host.environment, devices)
+    build = next(
+        (item for item in judged_builds(context) if isinstance(item.cuda_build, Known) and item.cuda_build.value), None
+    )
+    if build is not None:
+        return context.seen("python.frameworks", shown=f"{build.label} is a CUDA build")
+    installs = context.facts.toolkits.installs
+    if isinstance(installs, Known) and installs.value:
+        return context.seen("toolkits.installs", shown=f"CUDA Toolkit in {installs.value[0].root}")
+    return None
+
+
+_SYSTEM_NOT_READY = 802
+
+
+@rule("fabric-manager")
+def fabric_manager(context: Context) -> Iterator[Finding]:
+    """Report NVSwitch machines whose fabric manager does not run or is of another release than the driver."""
+    driver = context.facts.driver
+    if not context.gpus or cuda_starts(context) or all(is_data_center(gpu) is False for gpu in context.gpus):
+        return
+    not_ready = isinstance(driver.cuda_init_result, Known) and driver.cuda_init_result.value == _SYSTEM_NOT_READY
+    if not_ready and not (isinstance(driver.nvswitch_present, Known) and driver.nvswitch_present.value):
+        message = (
+            "CUDA reports that the system is not yet initialized (802). NVSwitch connects these GPUs, and its fabric "
+            "manager does not run or does not match the driver."
+        )
+        yield _fabric(context, message, "driver.cuda_init_result")
+        return
+    if not context.need(driver.nvswitch_present, "driver.nvswitch_present") or isinstance(
+        driver.kernel_module_version, Absent
+    ):
+        return
+    if isinstance(context.facts.host.container, Known):
+        if not_ready:
+            yield _fabric(
+                context,
+                "CUDA waits for the fabric manager of the host (802), which does not run or does not match the driver.",
+                "driver.cuda_init_result",
+            )
+        return
+    release, own = driver.release, driver.fabric_manager_version
+    if not context.need(driver.fabric_manager_running, "driver.fabric_manager_running"):
+        yield _fabric(
+            context,
+            "NVSwitch connects the GPUs of this machine, but its fabric manager, which CUDA waits for, is not running.",
+            "driver.fabric_manager_running",
+        )
+    elif isinstance(release, Known) and isinstance(own, Known) and not same_release(release.value, own.value):
+        yield _fabric(
+            context,
+            f"The fabric manager is {own.value} and the driver {release.value}; they must be the same release.",
+            "driver.fabric_manager_version",
+        )
+
+
+def _fabric(context: Context, message: str, seen: str) -> Finding:
+    return incompatible(message, (context.seen(seen), context.seen("driver.nvswitch_present")), problem=Problem())
+
+
+_VISIBLE_DEVICES = "visible-devices-hidden"
+_VARIABLE = "CUDA_VISIBLE_DEVICES"
+
+
+@rule(_VISIBLE_DEVICES, needs=("host.environment",))
+def cuda_visible_devices(context: Context, environment: dict[str, str] | None) -> Iterator[Finding]:
+    """Say which GPUs CUDA_VISIBLE_DEVICES leaves: none is an error, some a note."""
+    if environment is None or _VARIABLE not in environment:
+        return
+    value = environment[_VARIABLE]
+    context.need(context.facts.gpus, "gpus")
+    gpus = numbered_gpus(context)
+    if not gpus:
+        return
+    chosen = visible_selection(value, gpus)
+    if not chosen.decided:
+        yield _visible_devices_finding(
+            context, UNDETERMINED, ERROR, f"Which GPUs {_VARIABLE}={value!r} leaves visible is unknown: {chosen.why}."
+        )
+    elif not chosen.visible:
+        yield _visible_devices_finding(
+            context, INCOMPATIBLE, ERROR, f"{_VARIABLE}={value!r} hides every GPU of this machine: {chosen.why}."
+        )
+    elif len(chosen.visible) < len(gpus):
+        hidden = len(gpus) - len(chosen.visible)
+        why = f" ({chosen.why})" if chosen.why else ""
+        yield _visible_devices_finding(
+            context, COMPATIBLE, NOTE, f"{_VARIABLE}={value!r} hides {hidden} of {len(gpus)} GPUs{why}."
+        )
+
+
+def _visible_devices_finding(context: Context, verdict: str, severity: str, message: str) -> Finding:
+    names = ", ".join(gpu_name(gpu) for gpu in context.gpus)
+    value = context.environment.get(_VARIABLE, "")
+    evidence = (
+        context.seen(f"host.environment {_VARIABLE}", context.facts.host.environment, repr(value)),
+        context.seen("gpus", shown=names),
+    )
+    if severity == NOTE:
+        return Finding(_VISIBLE_DEVICES, verdict, severity, message, evidence)
+    return Finding(_VISIBLE_DEVICES, verdict, severity, message, evidence, problem=Problem(("variable",)))
+
+
+@rule(_VISIBLE_DEVICES, goal="any")
+def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
+    """Report a container whose NVIDIA_VISIBLE_DEVICES tells its runtime to hand in no GPU."""
+    if not isinstance(context.facts.host.container, Known) or context.target.expect == "cpu":
+        return
+    value = context.environment.get("NVIDIA_VISIBLE_DEVICES")
+    if value is None or not hidden_by_runtime(context):
+        return
+    if isinstance(context.facts.gpus, Absent) and context.target.expect != "gpu":
+        return
+    # Other ways of handing GPUs in leave the variable at "void": only without any sign of them it counts.
+    unread = isinstance(context.facts.driver.device_nodes, Unknown)
+    if not (was_given_gpus(context) if unread else gpu_nodes(context)):
+        yield _hidden_by_runtime(context, value)
+
+
+def _hidden_by_runtime(context: Context, value: str) -> Finding:
+    wants = wants_gpu(context)
+    message = f"NVIDIA_VISIBLE_DEVICES={value!r} tells the container runtime to pass no GPU through."
+    name = "host.environment NVIDIA_VISIBLE_DEVICES"
+    evidence = (
+        context.seen(name, context.facts.host.environment, repr(value)),
+        context.seen("driver.device_nodes"),
+    )
+    if wants is None:
+        return Finding(_VISIBLE_DEVICES, COMPATIBLE, NOTE, message + " Nothing here needs one.", evidence)
+    return incompatible(message, (*evidence, wants), problem=Problem(("container",)))
+
+
+_STUB = 34
+_BUSY = 46
+_EXPLANATIONS = (
+    gpu_hardware_fault,
+    driver_missing,
+    driver_nouveau,
+    driver_secure_boot,
+    driver_kind,
+    driver_library_mismatch,
+    forward_compat_misused,
+    driver_wsl,
+    driver_not_in_container,
+    nvidia_visible_devices,
+    driver_device_nodes,
+    driver_branch,
+    fabric_manager,
+    mig_config,
+)
+
+
+@rule("toolkit-path-conflict")
+def stub_library(context: Context) -> Iterator[Finding]:
+    """Report the toolkit's stub libcuda, made for linking, in place of the driver's."""
+    driver = context.facts.driver
+    path = driver.libcuda_path.value if isinstance(driver.libcuda_path, Known) else ""
+    if _result(context) == _STUB or (path and "/stubs/" in path):
+        where = path.rpartition("/")[0] or "the toolkit's lib64/stubs"
+        yield incompatible(
+            f"The loader finds a stub of libcuda in {where}, made for linking only, before the driver's library.",
+            (context.seen("driver.libcuda_path"), context.seen("driver.cuda_init_result")),
+            problem=Problem(advice=f"Remove {where} from LD_LIBRARY_PATH."),
+        )
+
+
+@rule("gpu-memory-held")
+def devices_busy(context: Context) -> Iterator[Finding]:
+    """Report GPUs that CUDA calls busy although no compute mode shown explains it."""
+    if (
+        context.gpus
+        and _result(context) == _BUSY
+        and not any(_errors(gpu_memory_held(context)))
+        and not _explained(context)
+    ):
+        yield incompatible(
+            "CUDA calls the GPUs busy or unavailable (46): another process has exclusive use of them, or a "
+            "dead one still holds them.",
+            (context.seen("driver.cuda_init_result"),),
+            problem=Problem(("busy",)),
+        )
+
+
+@rule("driver-missing")
+def cuda_does_not_start(context: Context) -> Iterator[Finding]:
+    """Report a driver on which CUDA does not start, where nothing else was found."""
+    result = _result(context)
+    if not context.gpus or result in (None, 0, _STUB, _BUSY) or _explained(context):
+        return
+    message = (
+        f"The driver is loaded, but CUDA does not start on it (cuInit returned {result}); nothing else that was "
+        "read explains why."
+    )
+    if result == _NO_DEVICE and all(isinstance(gpu.nvml_index, Absent) for gpu in context.gpus):
+        message = (
+            f"The driver runs but lists no GPU, although {gpu_name(context.gpus[0])} is on the bus: it could not start "
+            "the GPU, or this job has none."
+        )
+    yield incompatible(
+        message,
+        (context.seen("driver.cuda_init_result"), context.seen("driver.release")),
+        problem=Problem(("does-not-start",)),
+    )
+
+
+def _result(context: Context) -> int | None:
+    result = context.facts.driver.cuda_init_result
+    return result.value if isinstance(result, Known) else None
+
+
+def _errors(findings: Iterator[Finding]) -> Iterator[Finding]:
+    return (finding for finding in findings if finding.severity == ERROR and finding.verdict == INCOMPATIBLE)
+
+
+def _explained(context: Context) -> bool:
+    return any(True for check in _EXPLANATIONS for _ in _errors(check(context)))

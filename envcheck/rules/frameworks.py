@@ -1,0 +1,448 @@
+"""Rules about the frameworks: whether one is installed, once, in a release that exists here as a GPU build."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from packaging.version import InvalidVersion, Version
+
+from envcheck.frameworks import framework as known_framework
+from envcheck.frameworks import framework_names, identities
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    UNDETERMINED,
+    WARNING,
+    Absent,
+    Distribution,
+    Evidence,
+    Finding,
+    Known,
+    Problem,
+    Unknown,
+    replace,
+)
+from envcheck.model.releases import FrameworkRelease
+from envcheck.rules.builds import (
+    LIBC,
+    PLATFORM,
+    PYTHON,
+    REMOVED,
+    UNLISTED,
+    Build,
+    JudgedFramework,
+    WantedRelease,
+    has_no_gpu,
+    is_conda_build,
+    is_free_threaded,
+    judged_builds,
+    judged_frameworks,
+    supports_python,
+    wanted_releases,
+)
+from envcheck.rules.context import Context, UndecidedError, incompatible, rule
+from envcheck.rules.dependencies import breaks_framework, requirements_of
+from envcheck.rules.gpu_releases import gpu_rows, has_gpu_build
+from envcheck.rules.known_problems import empty_wheels, problem_findings
+from envcheck.rules.requirements import canonical_name
+
+
+@rule("framework-missing", goal="any")
+def framework_missing(context: Context) -> Iterator[Finding]:
+    """Report that no framework is installed: an error only where a GPU is expected."""
+    if context.target.requirements:
+        return
+    context.need(context.facts.python.frameworks, "python.frameworks")
+    if judged_frameworks(context):
+        return
+    empty = list(empty_wheels(context))
+    yield from empty
+    if empty:
+        return
+    _refuse_damaged(context)
+    names = context.matrix.frameworks()
+    expected = context.target.expect == "gpu"
+    yield Finding(
+        "framework-missing",
+        INCOMPATIBLE if expected else COMPATIBLE,
+        ERROR if expected else NOTE,
+        f"None of {', '.join(names)} is installed in the inspected Python environment.",
+        (context.seen("python.frameworks"), context.seen("python.executable")),
+        problem=Problem(("none-installed",)),
+    )
+
+
+def _refuse_damaged(context: Context) -> None:
+    """Raise for an environment that registers a framework whose files were not found: it is damaged, not empty."""
+    installed = context.distributions.items()
+    registered = [name for name, item in installed if context.matrix.framework_of(name) and item.scope != "conda"]
+    if registered:
+        detail = f"{registered[0]} is registered, but its package folder was not found"
+        raise UndecidedError("python.frameworks", Unknown("conflict", detail))
+
+
+@rule("framework-duplicate-dists", goal="any")
+def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
+    """Find two distributions that own one module: they overwrite each other's files and the last one wins."""
+    for module, owners in _module_owners(context).items():
+        clashing = _without_stubs(context, owners)
+        if len(clashing) < 2:
+            continue
+        shown = " and ".join(f"{item.name} {item.version}".strip() for item in clashing)
+        names = tuple(item.name for item in clashing)
+        yield incompatible(
+            f"{shown} both contain the module {module}: their files overwrite each other, so the last "
+            "one installed wins.",
+            (context.seen("python.distributions", shown=shown), *_duplicate_evidence(context, module)),
+            problem=Problem(names=names, requirements=(_kept(context, clashing),)),
+        )
+
+
+def _module_owners(context: Context) -> dict[str, list[Distribution]]:
+    owners: dict[str, list[Distribution]] = {}
+    shared = {module for each in identities() for module in each.namespaces}
+    for name, item in context.distributions.items():
+        module = context.matrix.module_of(name) if item.scope != "conda" else None  # conda's metapackages hold nothing
+        if module and module not in shared:
+            owners.setdefault(module, []).append(item)
+    return owners
+
+
+def _without_stubs(context: Context, owners: list[Distribution]) -> list[Distribution]:
+    """Drop the wheels that hold nothing and only require another of the owners."""
+    names = {item.name for item in owners}
+    return [item for item in owners if not (_requires(item) & names) and not _is_stub(context, item, names)]
+
+
+def _requires(item: Distribution) -> set[str]:
+    starts = (line.replace("(", " ").replace(";", " ").split() for line in item.requires)
+    return {canonical_name(words[0].rstrip("=<>!~0123456789.")) for words in starts if words}
+
+
+def _is_stub(context: Context, item: Distribution, names: set[str]) -> bool:
+    framework = context.matrix.framework_of(item.name) or ""
+    row = context.matrix.release(framework, item.version, context.platform, item.name) if item.version else None
+    return row is not None and row.stub_for in names
+
+
+def _kept(context: Context, clashing: list[Distribution]) -> str:
+    """Choose what to install again: the framework's usual distribution, of the newest version among them."""
+    usual = context.matrix.framework_of(clashing[0].name) or clashing[0].name
+    twin = known_framework(usual).gpu_twin if usual in framework_names() and context.goal == "gpu" else ""
+    for_gpu = next((item for item in clashing if item.name == twin), None)
+    if for_gpu is not None:
+        return f"{twin}=={for_gpu.version.partition('+')[0]}"
+    try:
+        newest = max(clashing, key=lambda item: Version(item.version))
+    except InvalidVersion:
+        return usual  # the newest release pip finds
+    row = context.matrix.release(usual, newest.version, context.platform, usual)
+    if row is None or (context.goal == "gpu" and not row.cuda_build):
+        return f"{newest.name}=={newest.version.partition('+')[0]}"
+    extra = f"[{row.gpu_extra}]" if row.gpu_extra and context.goal == "gpu" else ""
+    return f"{usual}{extra}=={row.version}"
+
+
+def _duplicate_evidence(context: Context, module: str) -> tuple[Evidence, ...]:
+    fact = context.facts.python.duplicate_owners
+    if isinstance(fact, Known) and module in fact.value:
+        return (Evidence("python.duplicate_owners", f"{module}: {', '.join(fact.value[module])}", fact.source),)
+    return ()
+
+
+@rule("local-module-shadowing", goal="any")
+def local_module_shadowing(context: Context) -> Iterator[Finding]:
+    """Find a file or folder that is imported instead of a framework because of its name."""
+    for framework in judged_frameworks(context):
+        for build in framework.builds:
+            shadow = build.facts.shadowed_by if build.facts else Absent()
+            if isinstance(shadow, Known):
+                yield incompatible(
+                    f"{shadow.value} is imported instead of {build.label}, because it has the same name.",
+                    (Evidence("python.frameworks", f"{framework.name}: {shadow.value}", shadow.source),),
+                    problem=Problem(("read",), values=(("path", shadow.value),)),
+                )
+
+
+@rule("python-unsupported", goal="any")
+def python_unsupported(context: Context) -> Iterator[Finding]:
+    """Find requested releases without a wheel for this Python."""
+    for wanted in wanted_releases(context):
+        if wanted.build and not wanted.build.installed:
+            context.need(context.facts.python.version, "python.version")
+        if wanted.obstacle != PYTHON:
+            continue
+        yield _no_wheel_for_python(context, wanted, wanted.rejected[0])
+    yield from problem_findings(context, "python-unsupported")
+
+
+def _no_wheel_for_python(context: Context, wanted: WantedRelease, newest: FrameworkRelease) -> Finding:
+    pythons = _pythons((newest,))
+    offered = Evidence(
+        f"{wanted.distribution} {newest.version}", f"Python {', '.join(pythons)}", citation=newest.citations[0]
+    )
+    values = (("pythons", " ".join(pythons)), ("other_release", _other_release(context, wanted)))
+    return incompatible(
+        f"{wanted.text} has no wheel for Python {_python(context)} here; {newest.version} has wheels for "
+        f"{_offered(context, newest)}.",
+        (context.seen("python.version"), offered),
+        problem=Problem(framework=wanted.framework, requirements=(wanted.text.replace(" ", ""),), values=values),
+    )
+
+
+def _pythons(rows: tuple[FrameworkRelease, ...]) -> list[str]:
+    return sorted({minor for row in rows for minor in row.pythons}, key=Version)
+
+
+def _offered(context: Context, row: FrameworkRelease) -> str:
+    """Name the Pythons a release has wheels for, and which builds of them where that is the point."""
+    usual, free = ", ".join(_pythons((row,))), ", ".join(row.free_threaded_pythons)
+    if not is_free_threaded(context):
+        return usual
+    return f"the regular builds of {usual}" + (f" and the free-threaded of {free}" if free else "")
+
+
+def _python(context: Context) -> str:
+    version = context.facts.python.version
+    shown = version.value if isinstance(version, Known) else "?"
+    implementation = context.facts.python.implementation
+    if isinstance(implementation, Known) and implementation.value.lower() != "cpython":
+        return f"{shown} ({implementation.value}; the wheels are for CPython)"
+    return shown + (" (free-threaded)" if is_free_threaded(context) else "")
+
+
+def _other_release(context: Context, wanted: WantedRelease) -> str:
+    """Name the newest release of the same distribution that this Python can install; "" when there is none."""
+    rows = context.matrix.releases(wanted.framework, context.platform)
+    fitting = (
+        row
+        for row in rows
+        if row.distribution == wanted.distribution and not row.yanked and supports_python(context, row)
+    )
+    found = next(fitting, None)
+    return f"{found.distribution}=={found.version}" if found else ""
+
+
+@rule("framework-package-removed", goal="any")
+def framework_package_removed(context: Context) -> Iterator[Finding]:
+    """Find requirements on a withdrawn distribution, which no longer brings its framework."""
+    for wanted in wanted_releases(context):
+        if wanted.obstacle != REMOVED or wanted.removed is None:
+            continue
+        row = wanted.removed
+        last = row.last_versions.get(context.platform)
+        instead = row.replacement if context.goal == "gpu" else row.replacement.partition("[")[0]
+        until = f" Its last real release here is {last}." if last else ""
+        yield incompatible(
+            f"{wanted.text} cannot be installed. {row.reason}{until}",
+            (
+                context.seen("host.os", shown=f"{wanted.text} on {context.platform}"),
+                Evidence(f"removed {row.name}", row.reason, citation=row.citations[0]),
+            ),
+            problem=Problem(framework=wanted.framework, requirements=(instead,)),
+        )
+
+
+@rule("platform-no-gpu-wheel", goal="any")
+def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
+    """Find releases without a GPU wheel, or without any wheel, for this platform."""
+    for wanted in wanted_releases(context):
+        if wanted.obstacle in (PLATFORM, LIBC):
+            where = "a system with musl instead of glibc" if wanted.obstacle == LIBC else context.platform
+            yield _no_wheel(
+                context, wanted.text, wanted.framework, f"{wanted.text} has no wheel for {where}.", wanted.rejected
+            )
+    for framework in judged_frameworks(context) if context.goal == "gpu" else ():
+        build = framework.main
+        if not is_conda_build(context, build) and _has_no_gpu_wheel(context, framework):
+            message = f"{build.label} has no GPU wheel for {context.platform}: only CPU builds are published there."
+            rows = (build.release,) if build.release else ()
+            found = _no_wheel(context, build.label, build.framework, message, rows)
+            later = not _is_gpu_meant(context) and breaks_framework(context)  # what does not even import comes first
+            yield replace(found, severity=WARNING) if later else found
+    if context.goal == "gpu":
+        yield from problem_findings(context, "platform-no-gpu-wheel")
+
+
+def _is_gpu_meant(context: Context) -> bool:
+    """Tell whether anything says that a GPU is there or wanted."""
+    there = (context.facts.driver.release, context.facts.driver.cuda_driver_version, context.facts.toolkits.installs)
+    asked = context.target.expect == "gpu" or bool(context.target.requirements)
+    return asked or bool(context.gpus) or any(isinstance(fact, Known) and bool(fact.value) for fact in there)
+
+
+def _has_no_gpu_wheel(context: Context, framework: JudgedFramework) -> bool:
+    """Tell whether a framework is a CPU build and no GPU build of this release exists for this platform."""
+    if has_gpu_build(context, framework.main):
+        return False
+    if not gpu_rows(context, framework.name):  # nor of any other release: whatever the files say, it is a CPU build
+        return not _has_cuda(framework)
+    return not context.need(framework.cuda_build, f"{framework.main.label}: CUDA build or not")
+
+
+def _no_wheel(
+    context: Context, label: str, framework: str, message: str, rows: tuple[FrameworkRelease, ...]
+) -> Finding:
+    cited = (
+        rows[:1] or context.matrix.releases(framework, context.platform)[:1] or context.matrix.releases(framework)[:1]
+    )
+    return incompatible(
+        message,
+        (
+            context.seen("host.os", shown=f"{label} on {context.platform}"),
+            *(
+                Evidence(
+                    f"{row.distribution} {row.version}",
+                    f"{row.platform}, CUDA build: {row.cuda_build}",
+                    citation=row.citations[0],
+                )
+                for row in cited
+            ),
+        ),
+        problem=Problem(framework=framework),
+    )
+
+
+@rule("framework-cpu-build")
+def framework_cpu_build(context: Context) -> Iterator[Finding]:
+    """Find CPU-only builds beside a GPU, which they ignore silently."""
+    if has_no_gpu(context):
+        return
+    if not context.target.requirements:
+        context.need(context.facts.python.frameworks, "python.frameworks")
+    others = any(_has_cuda(framework) for framework in judged_frameworks(context))
+    for framework in _cpu_frameworks(context):
+        build = framework.main
+        if framework.traits.plugin_of_extra or not (has_gpu_build(context, build) or is_conda_build(context, build)):
+            continue
+        asked = any(wanted.framework == framework.name for wanted in wanted_releases(context))
+        whose = "this machine's" if context.gpus else "a"
+        yield incompatible(
+            f"{build.label} is {_kind(build)}: it does not use {whose} GPU.",
+            _cpu_evidence(context, build),
+            severity=ERROR if asked or not others else WARNING,
+            problem=Problem(framework=framework.name, distribution=build.distribution),
+        )
+
+
+def _kind(build: Build) -> str:
+    rocm = "rocm" in f"{build.distribution} {build.local}"
+    return "a build for AMD GPUs (ROCm), without CUDA" if rocm else "a CPU-only build"
+
+
+def _has_cuda(framework: JudgedFramework) -> bool:
+    return isinstance(framework.cuda_build, Known) and framework.cuda_build.value
+
+
+def _cpu_frameworks(context: Context) -> Iterator[JudgedFramework]:
+    """Yield the judged frameworks without any CUDA build; an unknown one ends the rule as undetermined."""
+    for framework in judged_frameworks(context):
+        if not context.need(framework.cuda_build, f"{framework.main.label}: CUDA build or not"):
+            yield framework
+
+
+def _cpu_evidence(context: Context, build: Build) -> tuple[Evidence, ...]:
+    seen = (context.seen("python.frameworks", build.cuda_build, f"{build.label}: no CUDA build"), context.seen("gpus"))
+    if build.release is None:
+        return seen
+    return (*seen, Evidence(build.label, build.release.note or "its wheel here", citation=build.release.citations[0]))
+
+
+_ID = "release-unknown"
+
+
+@rule(_ID, goal="any")
+def release_unknown(context: Context) -> Iterator[Finding]:
+    """Find releases that the matrix does not hold, which cannot be judged, or by their own files only."""
+    for wanted in wanted_releases(context):
+        if wanted.obstacle == UNLISTED:
+            yield _unknown_release(context, wanted.text, wanted.framework, "python.version")
+    for build in judged_builds(context):
+        if build.release is None and build.version:
+            owner = _brought_by(context, build)
+            if is_variant(context, build):
+                yield _variant(context, build)
+            elif owner:
+                yield _brought(context, build, owner)
+            else:
+                yield _unknown_release(context, build.label, build.framework, "python.frameworks")
+
+
+def is_variant(context: Context, build: Build) -> bool:
+    """Tell whether a build that was read is a nightly, a vendor's or a self-made one of a release the matrix holds.
+
+    Its own files tell its CUDA and where its libraries are; one ahead of the matrix may need what nobody knows yet.
+    """
+    try:
+        version = Version(build.version)
+    except InvalidVersion:
+        return False
+    rows = context.matrix.releases(build.framework)
+    made_elsewhere = (
+        version.is_prerelease or bool(build.local) or all(row.distribution != build.distribution for row in rows)
+    )
+    base = Version(".".join(map(str, version.release[:3])))
+    return (
+        build.installed
+        and isinstance(build.cuda_build, Known)
+        and made_elsewhere
+        and any(Version(row.version) == base for row in rows)
+    )
+
+
+def _variant(context: Context, build: Build) -> Finding:
+    return Finding(
+        _ID,
+        UNDETERMINED,
+        NOTE,
+        f"{build.label} is a nightly, a vendor's build or one made from source, which the matrix does not list: it "
+        f"was judged by its own files alone.",
+        (context.seen("python.frameworks", shown=build.label),),
+    )
+
+
+def _brought_by(context: Context, build: Build) -> str:
+    """Name the framework of the matrix that requires a build, as TensorFlow 2.12 does JAX; "" where somebody asked.
+
+    What its release needs was known to those who made that one: its pins hold, or another finding says so.
+    """
+    if not build.installed or any(wanted.framework == build.framework for wanted in wanted_releases(context)):
+        return ""
+    others = (item for item in judged_builds(context) if item.release is not None and item.framework != build.framework)
+    return next((other.label for other in others if _needs_distribution(context, other, build.distribution)), "")
+
+
+def _needs_distribution(context: Context, build: Build, name: str) -> bool:
+    owner = context.distributions.get(build.distribution)
+    return owner is not None and any(name == needed for needed, *_ in requirements_of(context, owner))
+
+
+def _brought(context: Context, build: Build, owner: str) -> Finding:
+    return Finding(
+        _ID,
+        UNDETERMINED,
+        NOTE,
+        f"{build.label}, which {owner} requires, is not in the compatibility matrix for {context.platform}: it was not "
+        f"judged by itself.",
+        (context.seen("python.frameworks", shown=build.label),),
+    )
+
+
+def _unknown_release(context: Context, label: str, framework: str, fact: str) -> Finding:
+    newest = next(iter(context.matrix.releases(framework, context.platform)), None)
+    known = f" The newest {framework} release in it for {context.platform} is {newest.version}." if newest else ""
+    seen = context.seen(fact, shown=label)
+    cited = (Evidence(f"releases {framework}", newest.version, citation=newest.citations[0]),) if newest else ()
+    return Finding(
+        "release-unknown",
+        UNDETERMINED,
+        ERROR,
+        f"The compatibility matrix does not list {label} for {context.platform}, so it cannot be judged.{known}",
+        (seen, *cited),
+        problem=Problem(
+            framework=framework,
+            advice="Refresh the matrix from the published wheels, or ask about a release that it lists.",
+        ),
+    )

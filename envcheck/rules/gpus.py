@@ -1,0 +1,241 @@
+"""The GPUs of a machine: their names, architectures, which of them CUDA sees, and whether it starts."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import NamedTuple
+
+from envcheck.matrix.gpus import find_gpu_by_name, find_gpu_by_pci_id
+from envcheck.model import (
+    DeviceNode,
+    Gpu,
+    Known,
+    Unknown,
+    dataclass,
+    numbers,
+)
+from envcheck.model.gpu_products import GpuProduct
+from envcheck.model.releases import Architecture
+from envcheck.rules.context import Context
+
+UNDECIDED = "the form is not described anywhere"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The GPUs that stay visible, by position; `decided` is false where the form proves nothing."""
+
+    visible: tuple[int, ...]
+    why: str = ""  # why entries are left out, in words; empty when every entry counts
+    decided: bool = True
+
+
+def select_devices(value: str, uuids: tuple[str, ...], mig_uuids: tuple[tuple[str, ...], ...]) -> Selection:
+    """Return the GPUs that a value leaves visible; `uuids` and `mig_uuids` are per GPU, an empty uuid is unknown."""
+    entries = [entry.strip() for entry in value.split(",")]
+    if not value.strip():
+        return Selection((), "an empty list hides every GPU")
+    forms = {_form(entry) for entry in entries}
+    if "odd" in forms or len(forms - {"invalid"}) > 1:
+        return Selection((), UNDECIDED, decided=False)
+    if "uuid" in forms:
+        return _by_uuid(entries, uuids)
+    if "mig" in forms:
+        return _by_mig(entries[0], mig_uuids)
+    return _by_index(entries, len(uuids))
+
+
+def _form(entry: str) -> str:
+    if re.fullmatch(r"\+?\d+", entry):
+        return "index"
+    if re.match(r"GPU-", entry):
+        return "uuid"
+    if re.match(r"MIG-", entry):
+        return "mig"
+    if re.match(r"[+-]?\d", entry) and not re.fullmatch(r"-\d+", entry):
+        return "odd"
+    return "odd" if re.match(r"(?i)(gpu|mig)-", entry) else "invalid"
+
+
+def _by_index(entries: list[str], count: int) -> Selection:
+    found: list[int] = []
+    for entry in entries:
+        if _form(entry) == "invalid" or int(entry) >= count:
+            return Selection(tuple(found), _stop(entry, count))
+        if int(entry) in found:
+            return Selection((), f"GPU {entry} is listed twice, which empties the list")
+        found.append(int(entry))
+    return Selection(tuple(found))
+
+
+def _stop(entry: str, count: int) -> str:
+    if re.fullmatch(r"\+?\d+", entry):
+        there = "there is only GPU 0" if count == 1 else f"the GPUs are 0 to {count - 1}"
+        return f"{entry} is out of range ({there}), and the list ends at the first invalid entry"
+    shown = f"{entry!r} is no GPU" if entry else "an entry is empty"
+    return f"{shown}, and the list ends at the first invalid entry"
+
+
+def _by_uuid(entries: list[str], uuids: tuple[str, ...]) -> Selection:
+    if not all(uuids):
+        return Selection((), "the UUIDs of the GPUs are not known", decided=False)
+    found: list[int] = []
+    for entry in entries:
+        fitting = [position for position, uuid in enumerate(uuids) if uuid.startswith(entry)]
+        if len(fitting) != 1:
+            what = "fits several GPUs" if fitting else "is no GPU here"
+            return Selection(tuple(found), f"{entry} {what}, and the list ends at the first invalid entry")
+        if fitting[0] in found:
+            return Selection((), f"{entry} is listed twice, which empties the list")
+        found.append(fitting[0])
+    return Selection(tuple(found))
+
+
+def _by_mig(entry: str, mig_uuids: tuple[tuple[str, ...], ...]) -> Selection:
+    if re.match(r"MIG-GPU-", entry):  # the older form: MIG-<GPU UUID>/<GPU instance>/<compute instance>
+        return Selection((), "the older form of MIG names is not resolved", decided=False)
+    fitting = [position for position, uuids in enumerate(mig_uuids) if entry in uuids]
+    if fitting:
+        return Selection((fitting[0],))
+    known = any(mig_uuids)
+    return Selection((), f"{entry} is no MIG instance here" if known else "no MIG instance is listed", decided=known)
+
+
+def numbered_gpus(context: Context) -> tuple[Gpu, ...]:
+    """List the GPUs that CUDA can number: those that NVML lists, or all where it lists none."""
+    listed = tuple(gpu for gpu in context.gpus if isinstance(gpu.nvml_index, Known))
+    return listed or context.gpus
+
+
+def visible_selection(value: str, gpus: tuple[Gpu, ...]) -> Selection:
+    """Apply a value of CUDA_VISIBLE_DEVICES to these GPUs."""
+    uuids = tuple(gpu.uuid.value if isinstance(gpu.uuid, Known) else "" for gpu in gpus)
+    instances = tuple(
+        tuple(device.uuid for device in gpu.mig_devices.value) if isinstance(gpu.mig_devices, Known) else ()
+        for gpu in gpus
+    )
+    return select_devices(value, uuids, instances)
+
+
+def usable_gpus(context: Context) -> tuple[Gpu, ...]:
+    """List the GPUs CUDA work can land on: not those of another driver, of another container or hidden.
+
+    Where that leaves none, all of them: why there is none is another rule's finding.
+    """
+    numbered = numbered_gpus(context)
+    driven = tuple(gpu for gpu in numbered if not _is_elsewhere(gpu)) or numbered
+    value = context.environment.get("CUDA_VISIBLE_DEVICES")
+    if value is None or driven != numbered or not (_by_name(value) or _is_order_sure(context, numbered)):
+        return driven
+    chosen = visible_selection(value, numbered)
+    return tuple(numbered[position] for position in chosen.visible) or numbered
+
+
+def _is_elsewhere(gpu: Gpu) -> bool:
+    return isinstance(gpu.kernel_driver, Known) and gpu.kernel_driver.value != "nvidia"
+
+
+def _by_name(value: str) -> bool:
+    return value.strip().startswith(("GPU-", "MIG-"))
+
+
+def _is_order_sure(context: Context, gpus: tuple[Gpu, ...]) -> bool:
+    """Tell whether CUDA numbers these GPUs as NVML does: it puts the fastest first by default."""
+    if context.environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
+        return True
+    return all(_same_or_slower(one, other) for one, other in pairwise(gpus))
+
+
+def _same_or_slower(one: Gpu, other: Gpu) -> bool:
+    if isinstance(one.name, Known) and isinstance(other.name, Known) and one.name.value == other.name.value:
+        return True
+    ours, theirs = _capability(one), _capability(other)
+    return bool(theirs) and ours > theirs
+
+
+def _capability(gpu: Gpu) -> tuple[int, ...]:
+    fact = gpu.compute_capability
+    return numbers(fact.value) if isinstance(fact, Known) else ()
+
+
+class JudgedGpu(NamedTuple):
+    """A GPU with its compute capability and its architecture's row (None: not in the matrix)."""
+
+    gpu: Gpu
+    capability: str
+    architecture: Architecture | None
+
+
+def gpu_name(gpu: Gpu) -> str:
+    """Name a GPU for a message."""
+    return gpu.name.value if isinstance(gpu.name, Known) else "the GPU"
+
+
+def product_of(gpu: Gpu) -> GpuProduct | None:
+    """Look the product up by PCI id, then by name; reports often leave the brand out ("RTX 3090")."""
+    if isinstance(gpu.pci_id, Known):
+        found = find_gpu_by_pci_id(gpu.pci_id.value)
+        if found is not None:
+            return found
+    if not isinstance(gpu.name, Known):
+        return None
+    return find_gpu_by_name(gpu.name.value) or find_gpu_by_name(f"GeForce {gpu.name.value}")
+
+
+def capability_of(context: Context, gpu: Gpu) -> str | None:
+    """Return a GPU's compute capability; when it was not read, its product's, if that has just one."""
+    if isinstance(gpu.compute_capability, Unknown):
+        product = product_of(gpu)
+        if product is not None and len(product.compute_capabilities) == 1:
+            return product.compute_capabilities[0]
+    return context.need(gpu.compute_capability, "gpus.compute_capability")
+
+
+def judged_gpus(context: Context) -> tuple[JudgedGpu, ...]:
+    """List the usable GPUs whose compute capability is known; one that could not be read ends the rule."""
+    context.need(context.facts.gpus, "gpus")
+    found = []
+    for gpu in usable_gpus(context):
+        capability = capability_of(context, gpu)
+        if capability is not None:
+            found.append(JudgedGpu(gpu, capability, context.matrix.architecture(capability)))
+    return tuple(found)
+
+
+def is_data_center(gpu: Gpu) -> bool | None:
+    """Tell whether a GPU supports forward compatibility; None when neither its id nor its name is known."""
+    product = product_of(gpu)
+    return product.data_center if product else None
+
+
+def cuda_starts(context: Context) -> bool:
+    """Tell whether CUDA starts: then the driver works, whatever its files look like."""
+    result = context.facts.driver.cuda_init_result
+    return isinstance(result, Known) and result.value == 0
+
+
+_DRIVER_RESULTS = (0, 802, 803, 804)  # results of cuInit that need an open device
+
+
+def is_plain_linux(context: Context) -> bool:
+    """Tell whether this machine has its own kernel driver: Linux, no container, no WSL, no Jetson."""
+    host = context.facts.host
+    elsewhere = (host.container, host.wsl_version, host.jetson_release)
+    return context.os in ("linux", "") and not any(isinstance(fact, Known) for fact in elsewhere)
+
+
+def gpu_nodes(context: Context) -> tuple[DeviceNode, ...]:
+    """List the nodes of the GPUs themselves, /dev/nvidia0 and on; nvidiactl alone proves nothing."""
+    nodes = context.facts.driver.device_nodes
+    found = nodes.value if isinstance(nodes, Known) else ()
+    return tuple(node for node in found if node.path[len("/dev/nvidia") :].isdigit())
+
+
+def was_given_gpus(context: Context) -> bool:
+    """Tell whether this container reaches GPUs, by their nodes, NVML's list, or an answer that only a driver gives."""
+    nvml, result = context.facts.driver.nvml_result, context.facts.driver.cuda_init_result
+    listed = any(isinstance(gpu.nvml_index, Known) for gpu in context.gpus)
+    listed = listed and isinstance(nvml, Known) and nvml.value == 0
+    reached = isinstance(result, Known) and result.value in _DRIVER_RESULTS
+    return bool(gpu_nodes(context)) or listed or reached
