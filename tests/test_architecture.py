@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from envcheck.frameworks import all_frameworks, framework_names
+from envcheck.explain.signatures import load_signatures
+from envcheck.frameworks import all_frameworks, framework_names, identities
 from tests.findings_page import PAGE, page
 from tests.structure import PACKAGE, ROOT, Module, figures, modules, references
 
@@ -175,18 +176,17 @@ def strings_in_code(module: Module) -> Iterator[ast.Constant]:
     return (node for node in strings if id(node) not in in_messages and node.value not in docstrings)
 
 
-def test_no_version_number_stands_in_a_rule() -> None:
-    rules = [module for module in modules().values() if module.layer == "rules"]
-    assert rules
-    found = [(module.at(node), str(node.value)) for module in rules for node in strings_in_code(module)]
+def test_no_version_number_stands_in_a_rule_a_reason_or_a_remedy() -> None:
+    judging = [module for module in modules().values() if module.layer in ("rules", "explain", "remedies")]
+    assert {module.layer for module in judging} == {"rules", "explain", "remedies"}
+    found = [(module.at(node), str(node.value)) for module in judging for node in strings_in_code(module)]
     wrong = [item for item in found if re.search(r"(?<![\w.])\d+\.\d+", item[1])]
     assert not wrong, listed(wrong)
 
 
 # The packages in which no framework is compared by its name; the goal is all of them but frameworks itself.
 NAMELESS = {"", "actions", "cli", "diagnosis", "diff", "fleet", "gpus", "host", "install", "matrix", "model", "probes"}
-NAMELESS |= {"render", "rules", "smoke"}
-STILL_COMPARING = {"envcheck.rules.matrix_question", "envcheck.rules.pytorch_index"}
+NAMELESS |= {"check", "explain", "plan", "remedies", "render", "rules", "smoke"}
 
 
 def compared_names(module: Module) -> Iterator[tuple[str, str]]:
@@ -209,8 +209,31 @@ def compared_names(module: Module) -> Iterator[tuple[str, str]]:
 
 
 def test_no_framework_is_compared_by_its_name() -> None:
-    checked = [item for item in modules().values() if item.layer in NAMELESS and item.name not in STILL_COMPARING]
+    checked = [item for item in modules().values() if item.layer in NAMELESS]
     wrong = [found for module in checked if not runs_elsewhere(module) for found in compared_names(module)]
+    assert not wrong, listed(wrong)
+
+
+def test_no_version_is_compared_with_numbers_in_a_reason_or_a_remedy() -> None:
+    compared = [
+        (module.at(side), ast.unparse(side))
+        for module in modules().values()
+        if module.layer in ("explain", "remedies")
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Compare)
+        for side in (node.left, *node.comparators)
+        if isinstance(side, ast.Tuple) and any(isinstance(item, ast.Constant) and item.value != 0 for item in side.elts)
+        if all(isinstance(item, ast.Constant) and isinstance(item.value, int) for item in side.elts)
+    ]
+    assert not compared, listed(compared)
+
+
+def test_no_framework_is_named_in_a_reason_or_a_remedy() -> None:
+    names = {name for each in identities() for name in (each.name, *each.distributions)}
+    names -= {item.name for item in load_signatures()}
+    judging = [module for module in modules().values() if module.layer in ("explain", "remedies")]
+    named = [(module.at(node), str(node.value)) for module in judging for node in strings_in_code(module)]
+    wrong = [item for item in named if item[1] in names]
     assert not wrong, listed(wrong)
 
 

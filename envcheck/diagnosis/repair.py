@@ -7,7 +7,6 @@ from collections.abc import Callable
 from envcheck.actions import AskPerson, CreateEnvironment, InstallPackages, RunEnvcheck
 from envcheck.model import INCOMPATIBLE, NOTE, Finding, Report, replace
 from envcheck.model.actions import SYSTEM, USER, Action, Step, Trace
-from envcheck.plan.steps import with_purpose
 from envcheck.rules.catalogue import catalogue
 
 _OF_THE_MACHINE = ("hardware", "driver")  # layers of the catalogue
@@ -27,7 +26,7 @@ def with_steps(report: Report) -> Report:
     for finding in report.findings:
         if finding.caused_by is None and finding.fix is not None:
             for action in finding.fix.actions or (_by_hand(finding, finding.fix.summary),):
-                last[finding.id] = _add(steps, with_purpose(action, finding.fix.summary), finding.id)
+                last[finding.id] = _add(steps, action.with_purpose(finding.fix.summary), finding.id)
     # A note's check may fail for other reasons than the step: nothing to verify it by.
     wrong = {item.id for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE} - _OF_A_RUN
     named = tuple(

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from envcheck.actions import Action, InstallPackages, RunEnvcheck, Show
 from envcheck.diagnosis import with_remedies, with_steps
-from envcheck.explain.log import Claim, Log
-from envcheck.explain.problem import Told, machine_situation, problem_of, situation_of
+from envcheck.explain.evidence import Claim, Strength, is_consequence, is_second_reading, rank_claims, root_of
+from envcheck.explain.facts import stated_facts
+from envcheck.explain.log import Log
+from envcheck.explain.problem import ClaimValues, machine_situation, problem_of, situation_of
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
 from envcheck.explain.reasons_driver import driver_claims, harmless_without_gpu, memory_claims
 from envcheck.explain.reasons_python import pip_claims, python_claims, requirement_parts
 from envcheck.explain.scan import Scan
 from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.explain.signatures import rivals as rival_rows
-from envcheck.explain.stated import stated_facts
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -94,60 +96,23 @@ def _places(finding: Finding) -> tuple[str, ...]:
     return tuple(item.source.where for item in finding.evidence if item.fact == "log" and item.source is not None)
 
 
-_LEAST = 20  # lighter claims are symptoms that name no cause
 _SHOWN = 6  # lines shown of one claim
 
 
-def strongest(claims: Iterable[Claim]) -> tuple[Claim, ...]:
-    """Join the claims of one cause and order them: heaviest first, then by the catalogue; never by the log's order."""
-    grouped: dict[str, list[Claim]] = {}
-    for claim in claims:
-        grouped.setdefault(claim.id, []).append(claim)
-    joined = map(_join, grouped.values())
-    return tuple(sorted(joined, key=lambda claim: (-claim.weight, catalogue()[claim.id].rank)))
-
-
-def _join(same: list[Claim]) -> Claim:
-    """Join the claims of one cause under the heaviest; the first by its words where two weigh the same."""
-    ordered = sorted(same, key=lambda claim: (-claim.weight, claim.message))
-    first = ordered[0]
-    events = tuple(dict.fromkeys(event for claim in ordered for event in claim.events))
-    return Claim(first.id, first.weight, first.message, events, first.severity, first.rivals)
-
-
-def root_of(claims: tuple[Claim, ...]) -> Claim | None:
-    """Return the heaviest claim that names a cause."""
-    return claims[0] if claims and claims[0].weight >= _LEAST else None
-
-
-def consequence(claim: Claim, root: Claim) -> bool:
-    """Tell whether a cause makes what another claim saw: by the catalogue, or as the lighter reading of one failure."""
-    explained = claim.id in catalogue()[root.id].explains
-    return explained or claim.weight < 60 or bool(set(claim.events) & set(root.events))
-
-
-def second_reading(claim: Claim, root: Claim) -> bool:
-    """Tell whether a claim only reads the root's own lines in a weaker way: it says nothing more."""
-    lines = {(event.file, event.line) for event in root.events}
-    return claim is not root and bool(claim.events) and all((event.file, event.line) in lines for event in claim.events)
-
-
-def evidence(claim: Claim) -> tuple[Evidence, ...]:
-    """Show the lines of the log that speak for a claim."""
-    return tuple(
-        Evidence("log", event.text, Source("file", f"{event.file}:{event.line}", event.text))
-        for event in claim.events[:_SHOWN]
-    )
+def _shown(events: Iterable[Event]) -> tuple[Evidence, ...]:
+    """Show the lines of the log that speak for something."""
+    rows = islice(events, _SHOWN)
+    return tuple(Evidence("log", event.text, Source("file", where(event), event.text)) for event in rows)
 
 
 def finding_of(claim: Claim, root: Claim, fix: Remedy | None) -> Finding:
     """Turn a claim into a finding; what the root explains is linked to it, the rest is a warning beside it."""
     if claim is root:
         severity = ERROR if claim.severity == ERROR else WARNING
-        return Finding(claim.id, INCOMPATIBLE, severity, claim.message, evidence(claim), fix)
-    cause = root.id if consequence(claim, root) else None
+        return Finding(claim.id, INCOMPATIBLE, severity, claim.message, _shown(claim.events), fix)
+    cause = root.id if is_consequence(claim, root) else None
     beside = WARNING if root.severity == ERROR else NOTE  # never above the root
-    return Finding(claim.id, INCOMPATIBLE, beside, claim.message, evidence(claim), fix, caused_by=cause)
+    return Finding(claim.id, INCOMPATIBLE, beside, claim.message, _shown(claim.events), fix, caused_by=cause)
 
 
 def rival_findings(root: Claim, known: Iterable[str], system: str) -> tuple[Finding, ...]:
@@ -176,13 +141,6 @@ def _question(root: Claim, other: str, system: str) -> Remedy | None:
     return None
 
 
-_ALONE = 68  # what the machine's facts show, where the log does not speak of it
-_EXPLAINS = 97  # ... where they explain what the log complains about
-_WARNING = 40
-_DECIDED = 70  # a message of this weight tells its cause by itself
-_PLAIN = 85  # ... and of this one beyond what a log states about the machine in passing
-
-
 @dataclass(frozen=True)
 class Machine:
     """What the rules found in the facts."""
@@ -197,22 +155,23 @@ class Machine:
 
     def claims(self, said: Sequence[Claim]) -> Iterator[Claim]:
         """Weigh what the rules found by how well it explains what the log says."""
-        top = max(said, key=lambda claim: claim.weight, default=None)
+        top = max(said, key=lambda claim: claim.strength, default=None)
         for item in self.findings:
-            yield Claim(item.id, self._weight(item, said, top), item.message, (), item.severity)
+            yield Claim(item.id, self._strength(item, said, top), item.message, (), item.severity)
 
-    def _weight(self, item: Finding, said: Sequence[Claim], top: Claim | None) -> int:
+    def _strength(self, item: Finding, said: Sequence[Claim], top: Claim | None) -> Strength:
         explained = {*catalogue()[item.id].explains, item.id}
-        if top is not None and item.id != top.id and top.weight >= _PLAIN and not self.given:
-            return 1
+        if top is not None and item.id != top.id and top.strength >= Strength.NAMED_PLACE and not self.given:
+            return Strength.UNSUPPORTED
         if top is not None and top.id in explained and (item.severity == ERROR or item.id == top.id):
-            return _EXPLAINS
+            return Strength.FINAL
         if item.severity != ERROR or item.caused_by:
-            return _WARNING if top is None or top.weight < _WARNING else 1
-        supported = any(claim.id in explained or item.id in claim.rivals for claim in said)
-        if top is not None and top.weight >= _DECIDED and not supported:
-            return 1
-        return _ALONE + (12 if supported else 0)
+            is_quiet = top is None or top.strength < Strength.UNUSED_GPU
+            return Strength.UNUSED_GPU if is_quiet else Strength.UNSUPPORTED
+        if any(claim.id in explained or item.id in claim.rivals for claim in said):
+            return Strength.NOT_FOUND
+        is_decided = top is not None and top.strength >= Strength.DECIDED
+        return Strength.UNSUPPORTED if is_decided else Strength.PROBABLE
 
 
 def machine_findings(log: Log, target: Target | None = None) -> Machine:
@@ -220,7 +179,7 @@ def machine_findings(log: Log, target: Target | None = None) -> Machine:
     facts = stated_facts(log)
     if facts is None:
         return Machine(())
-    from envcheck.explain.asked import target_of
+    from envcheck.explain.facts import target_of
     from envcheck.rules import Context, evaluate
 
     context = Context(facts, log.matrix, target_of(log, target))
@@ -232,7 +191,6 @@ def machine_findings(log: Log, target: Target | None = None) -> Machine:
 _REASONS = (
     library_claims, version_claims, architecture_claims, pip_claims, memory_claims, driver_claims, python_claims,
 )  # fmt: skip
-_EXCUSABLE = 75  # a heavier claim rests on a message that is no passing remark
 _CRASHES = ("segfault", "aborted", "tf-native-failed", "ninja-failed", "dnn-library-not-found", "python-traceback")
 # What a machine without a GPU, or one whose GPU works, may say about drivers and CUDA without anything being wrong.
 _EXCUSED = (
@@ -256,14 +214,14 @@ def judge_log(
     for claim in claims:
         (excused if _is_excused(log, claim) else standing).append(claim)
     noise = tuple(dict.fromkeys((*_noise(log), *(event for claim in excused for event in claim.events))))
-    ordered = strongest((*standing, *machine.claims(claims)))
+    ordered = rank_claims((*standing, *machine.claims(claims)))
     root = root_of(ordered)
     notes = [*(_noise_note(noise) or _healthy_note(log)), *_remedies(log)]
     if root is None:
         return replace(_without_cause(log, ordered, notes, has_noise=bool(noise)), system=log.os)
-    found = [_finding(log, machine, claim, root) for claim in ordered if not second_reading(claim, root)]
+    found = [_finding(log, machine, claim, root) for claim in ordered if not is_second_reading(claim, root)]
     known = {finding.id for finding in found}
-    system = next(filter(None, (Told(log, claim).system for claim in (root, *ordered))), "")
+    system = next(filter(None, (ClaimValues(log, claim).system for claim in (root, *ordered))), "")
     ranked = rank_findings([*found, *rival_findings(root, known, system), *notes])
     headline = catalogue()[root.id].headline
     return with_steps(Report(INCOMPATIBLE, "gpu", headline, ranked, machine.checked, system=system))
@@ -290,24 +248,25 @@ def _installs_framework(fix: Remedy | None, matrix: Matrix) -> bool:
 
 
 def _joined(ruled: Remedy | None, own: Remedy | None, described: tuple[Action, ...]) -> Remedy | None:
-    """Return the remedy for what the facts show; where it has no action, with those for what the log says.
+    """Return the remedy for what the facts show; that for what the log says stays where there is no other.
 
-    The line that plans for the machine as the log describes it (`described`) stays in any case, as another way.
+    The line that plans for the machine as the log describes it (`described`) stays in any case, as another way. So do
+    the actions of the log's remedy where the facts' remedy is a sentence alone.
     """
     if ruled is None or own is None:
         return ruled or own
     asked = [item for item in (*own.actions, *described) if isinstance(item, RunEnvcheck)]
-    if not ruled.actions:
-        steps = tuple(item for item in own.actions if item not in asked or item.words[0] != "doctor")
-        return replace(ruled, actions=steps, alternatives=own.alternatives)
     given = {*ruled.actions, *(item for way in ruled.alternatives for item in way.actions)}
     planned = [item for item in asked if item.words[0] == "plan" and len(item.words) > 2 and item not in given]
-    ways = (Alternative("Plan for the machine as the log describes it.", tuple(planned[:1])),) if planned else ()
+    ways = [Alternative("Plan for the machine as the log describes it.", tuple(planned[:1]))] if planned else []
+    steps = tuple(item for item in own.actions if item not in asked)
+    if not ruled.actions and steps:
+        ways.insert(0, Alternative(own.summary, steps))
     return replace(ruled, alternatives=(*ruled.alternatives, *ways)) if ways else ruled
 
 
 def _without_cause(log: Log, claims: tuple[Claim, ...], notes: list[Finding], *, has_noise: bool) -> Report:
-    symptoms = [Finding("probe-failed", UNDETERMINED, "error", claim.message, evidence(claim)) for claim in claims]
+    symptoms = [Finding("probe-failed", UNDETERMINED, "error", claim.message, _shown(claim.events)) for claim in claims]
     asked = _unexplained(log)
     if symptoms or asked:
         return Report(
@@ -317,9 +276,9 @@ def _without_cause(log: Log, claims: tuple[Claim, ...], notes: list[Finding], *,
         return Report(COMPATIBLE, "gpu", "All that envcheck knows of this log is harmless.", tuple(notes), ())
     calm = log.of("smi-gpu-row", "smi-gpu-row-mode", "python-user-warning")
     if calm:
-        claim = Claim(NOISE, 0, "Nothing in this log says that anything fails.", calm)
-        note = Finding(NOISE, COMPATIBLE, NOTE, claim.message, evidence(claim))
-        return Report(COMPATIBLE, "gpu", claim.message, (note, *notes), ())
+        message = "Nothing in this log says that anything fails."
+        note = Finding(NOISE, COMPATIBLE, NOTE, message, _shown(calm))
+        return Report(COMPATIBLE, "gpu", message, (note, *notes), ())
     return Report(UNDETERMINED, "gpu", "This log holds no message that envcheck knows.", tuple(notes), ())
 
 
@@ -333,8 +292,7 @@ def _unexplained(log: Log) -> tuple[Finding, ...]:
     if not shown:
         return ()
     message = " ".join(dict.fromkeys(known[item.signature].means for item in shown))
-    claim = Claim("probe-failed", 0, message, tuple(shown))
-    return (Finding("probe-failed", UNDETERMINED, "error", f"{message} The log does not say why.", evidence(claim)),)
+    return (Finding("probe-failed", UNDETERMINED, ERROR, f"{message} The log does not say why.", _shown(shown)),)
 
 
 def _direct(log: Log) -> Iterator[Claim]:
@@ -344,7 +302,7 @@ def _direct(log: Log) -> Iterator[Claim]:
         signature = known[event.signature]
         if signature.finding and signature.role in ("cause", "symptom"):
             message = _filled(signature.means, event) or event.text
-            yield Claim(signature.finding, signature.weight, message, (event,), signature.severity)
+            yield Claim(signature.finding, Strength.named(signature.strength), message, (event,), signature.severity)
 
 
 def _filled(means: str, event: Event) -> str:
@@ -355,10 +313,10 @@ def _filled(means: str, event: Event) -> str:
 
 def _is_excused(log: Log, claim: Claim) -> bool:
     if claim.id == "ptxas-problem" and log.has("ptxas-not-on-windows"):
-        return claim.weight < _EXCUSABLE
+        return claim.strength < Strength.LIKELY
     if log.is_healthy and not log.has_no_gpu and any(map(_is_exception, claim.events)):
         return False  # one program uses the GPU, this one ended over what it says
-    return harmless_without_gpu(log) and claim.id in _EXCUSED and claim.weight < _EXCUSABLE
+    return harmless_without_gpu(log) and claim.id in _EXCUSED and claim.strength < Strength.LIKELY
 
 
 def _is_exception(event: Event) -> bool:
@@ -376,8 +334,7 @@ def _noise_note(events: tuple[Event, ...]) -> list[Finding]:
     known = signatures_by_name()
     said = dict.fromkeys(known[event.signature].means for event in events if known[event.signature].role == "noise")
     message = "These lines are normal and mean no harm. " + " ".join(said)
-    claim = Claim(NOISE, 0, message, events)
-    return [Finding(NOISE, COMPATIBLE, NOTE, message.strip(), evidence(claim))]
+    return [Finding(NOISE, COMPATIBLE, NOTE, message.strip(), _shown(events))]
 
 
 def _healthy_note(log: Log) -> list[Finding]:
@@ -385,8 +342,7 @@ def _healthy_note(log: Log) -> list[Finding]:
     shown = tuple(event for event in log.events if known[event.signature].role == "healthy")
     if not shown:
         return []
-    claim = Claim(NOISE, 0, "The log shows a framework that uses a GPU.", shown)
-    return [Finding(NOISE, COMPATIBLE, NOTE, claim.message, evidence(claim))]
+    return [Finding(NOISE, COMPATIBLE, NOTE, "The log shows a framework that uses a GPU.", _shown(shown))]
 
 
 def _remedies(log: Log) -> list[Finding]:
@@ -395,5 +351,5 @@ def _remedies(log: Log) -> list[Finding]:
     if not shown:
         return []
     said = " ".join(dict.fromkeys(known[event.signature].means for event in shown))
-    claim = Claim("toolkit-path-conflict", 0, f"Do not follow a remedy that the log shows. {said}", tuple(shown))
-    return [Finding(claim.id, COMPATIBLE, NOTE, claim.message, evidence(claim))]
+    message = f"Do not follow a remedy that the log shows. {said}"
+    return [Finding("toolkit-path-conflict", COMPATIBLE, NOTE, message, _shown(shown))]

@@ -8,22 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from envcheck.explain.signatures import Event, compiled, noise, signatures_by_name
+from envcheck.frameworks import Framework, framework_names, identities
 from envcheck.matrix.query import Matrix
-from envcheck.model import Absent, Facts, Known, dataclass, get_value, major_minor, numbers
+from envcheck.model import Absent, Facts, Known, get_value, major_minor, numbers
 
 _NOTHING = Facts()
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One cause that messages of the log speak for, and how strongly."""
-
-    id: str  # finding id
-    weight: int  # 0 to 100; the heaviest claim is the root cause
-    message: str  # what was seen and why it means that, one sentence or two
-    events: tuple[Event, ...] = ()
-    severity: str = "error"
-    rivals: tuple[str, ...] = ()  # finding ids that fit the same messages
+# Those with labels in their versions first: a log with the words of several is mostly of a program that one runs.
+FRAMEWORKS = tuple(sorted(identities(), key=lambda item: not item.index))
 
 
 class Log:
@@ -156,12 +147,23 @@ class Log:
             row = event.captured
             if "package" in row and "version" in row:
                 found.setdefault(row["package"].lower().replace("_", "-"), row["version"])
-        for name in ("torch", "tensorflow"):
+        for name in framework_names():
             if self.values(name):
                 found.setdefault(name, self.first(name))
         if self.image and not any(self.matrix.framework_of(name) for name in found):
             found[self.image[0]] = self.image[1]
         return found
+
+    def release_of(self, known: Framework) -> str:
+        """Return the version of a framework, with its label such as +cu126; "" unknown."""
+        return next((self.packages[name] for name in known.log_packages if name in self.packages), "")
+
+    @cached_property
+    def labelled_cuda(self) -> str:
+        """Return the CUDA in the label of an installed release: 12.6 for +cu126; "" without a label."""
+        versions = (self.release_of(item) for item in identities() if item.index)
+        label = next(filter(None, (re.search(r"\+cu(\d+)(\d)$", version) for version in versions)), None)
+        return f"{label.group(1)}.{label.group(2)}" if label else ""
 
     @cached_property
     def image(self) -> tuple[str, str, str] | None:
@@ -218,6 +220,21 @@ def _is_opened_in_passing(event: Event) -> bool:
     )
 
 
+def framework_of_message(signature: str) -> Framework | None:
+    """Return the framework whose messages alone have a signature; None for one that several have."""
+    return next((item for item in identities() if signature.startswith(item.log_signatures)), None)
+
+
+def framework_of_package(name: str) -> Framework | None:
+    """Return the framework that a list of packages names so, conda's names among them."""
+    return next((item for item in identities() if name in item.log_packages), None)
+
+
+def is_framework_module(name: str) -> bool:
+    """Tell whether a framework is imported under a name."""
+    return any(name in (item.name, *item.distributions.values()) for item in identities())
+
+
 def digits(capability: str) -> str:
     """Write a compute capability as major.minor: "8 minor: 6" and "sm_86" become 8.6."""
     if " minor: " in capability:
@@ -229,3 +246,10 @@ def digits(capability: str) -> str:
 def number(version: str) -> tuple[int, ...]:
     """Read the leading numbers of a version as logs write it: "8.3.2" and "8, 3, 2" are (8, 3, 2)."""
     return numbers(version.replace(",", ".").replace(" ", ""))
+
+
+COMPILING = {
+    "apex-cuda-mismatch", "cmake-cuda-not-found", "cmake-no-cuda", "cuda-home-not-set", "extension-cuda-different",
+    "find-cuda-old", "flash-attn-cuda-old", "header-not-found", "linker-cuda-library", "nvcc-not-found",
+    "tf-configure-cuda", "torch-cuda-mismatch",
+}  # fmt: skip

@@ -8,15 +8,17 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from envcheck.actions import is_requirement
-from envcheck.explain.log import Claim, Log, digits, number
+from envcheck.explain.evidence import Claim, Strength
+from envcheck.explain.facts import all_facts
+from envcheck.explain.log import COMPILING, FRAMEWORKS, Log, digits, framework_of_message, number
 from envcheck.explain.reasons_cuda import PROFILER, TOOLKIT, cudnn_number, parse_library, providers
 from envcheck.explain.reasons_python import admitted_rows, is_users_file, requirement_parts
-from envcheck.explain.stated import all_facts
-from envcheck.frameworks import framework, identities
-from envcheck.model import Fact, Known, Problem, Source, Unknown, replace
+from envcheck.frameworks import Framework, identities, identity
+from envcheck.model import Fact, Known, Problem, Source, Unknown, numbers, replace
 from envcheck.model.releases import FrameworkRelease
-from envcheck.remedies.rows import document, named_values
+from envcheck.remedies.rows import remedy_table, value_names
 from envcheck.remedies.situation import Situation
+from envcheck.remedies.system import system_packages
 from envcheck.rules.context import Context
 
 T = TypeVar("T")
@@ -25,11 +27,11 @@ Filled = dict[str, Any]  # fields of a Problem
 
 def problem_of(log: Log, claim: Claim) -> Problem:
     """State what a claim is about; every value has the shape of its kind, or is left out."""
-    told = Told(log, claim)
+    told = ClaimValues(log, claim)
     fill = _FILLS.get(claim.id)
     filled = fill(told) if fill else {}
     own = dict(filled.pop("values", {}))
-    shown = {name: told.value(name) for name in named_values(claim.id)}
+    shown = {name: told.value(name) for name in value_names(claim.id)}
     values = {name: value for name, value in {**shown, **own}.items() if value}
     usual = {"framework": told.framework, "release": told.release, "compiles": told.compiles}
     return Problem(values=tuple(values.items()), **{"cases": told.signatures, **usual, **filled})
@@ -37,13 +39,15 @@ def problem_of(log: Log, claim: Claim) -> Problem:
 
 def situation_of(log: Log, claim: Claim) -> Situation:
     """Return the machine as a log states it, with the options by which the planner plans for it."""
-    told = Told(log, claim)
+    told = ClaimValues(log, claim)
     return Situation(told.context, _plan_options(told), from_log=True)
 
 
 def machine_situation(log: Log, context: Context) -> Situation:
     """Return the machine that the rules judged by the facts and the log."""
-    return Situation(context, _plan_options(Told(log, Claim("", 0, ""))), from_log=not log.with_facts)
+    return Situation(
+        context, _plan_options(ClaimValues(log, Claim("", Strength.UNSUPPORTED, ""))), from_log=not log.with_facts
+    )
 
 
 # The values of a log, each with the shape of its kind.
@@ -71,21 +75,13 @@ SHAPES = {
     "visible": r"-?[\w,-]*",
     "xid": r"\d{1,3}",
 }
-# PyTorch's words stand first: a log that has those of several is mostly of a program that it runs.
-_LIKELIEST_FIRST = sorted(identities(), key=lambda item: not item.index)
 _WINDOWS = ("win-", "winerror", "msvc-", "tensorflow-intel", "tf-windows", "tdr")
-COMPILING = {
-    "apex-cuda-mismatch", "cmake-cuda-not-found", "cmake-no-cuda", "cuda-home-not-set", "extension-cuda-different",
-    "find-cuda-old", "flash-attn-cuda-old", "header-not-found", "linker-cuda-library", "nvcc-not-found",
-    "tf-configure-cuda", "torch-cuda-mismatch",
-}  # fmt: skip
-_TENSORFLOWS = ("missing-dynamic-library", "missing-dlerror", "cudnn-handle", "cudnn-runtime-older")  # its words
 _SYSTEMS = ("ubuntu", "debian", "fedora", "centos", "rocky", "almalinux", "arch", "manjaro", "opensuse", "linuxmint")
 _CONTAINERS = {"apptainer-nv": "apptainer", "k8s-insufficient-gpu": "kubernetes", "device-plugin-nvml": "kubernetes"}
 _IN_CONTAINERS = ("forward-compat-804", "image-driver", "container-", "docker-", "cuda-compat-unavailable")
 
 
-class Told:
+class ClaimValues:
     """The values of one claim's messages, then those of the whole log."""
 
     def __init__(self, log: Log, claim: Claim) -> None:
@@ -100,7 +96,7 @@ class Told:
         """Return a captured value: of the claim's own messages first."""
         shape = SHAPES.get(name)
         found = self.own(name) or self.log.first(name)
-        return plain(found.strip(".,:;"), shape) if shape else ""
+        return match_shape(found.strip(".,:;"), shape) if shape else ""
 
     def own(self, name: str) -> str:
         """Return what the claim's own messages captured under a name, whatever its shape; "" where nothing."""
@@ -123,18 +119,24 @@ class Told:
         starts = {item.name: item.log_signatures for item in identities()}
         named = {name for name, first in starts.items() if any(item.startswith(first) for item in self.signatures)}
         for found in (named, *(_named(text) for text in (self.text, " ".join(self.log.packages), others))):
-            if len(found) == 2 and "jax" in found and "tensorflow" not in self.text:
-                return "jax"  # both are built on XLA
+            borrowing = (item for item in FRAMEWORKS if found == {item.name, *item.log_words_of_others})
+            owner = next(borrowing, None) if len(found) > 1 else None
+            if owner and not any(name in self.text for name in owner.log_words_of_others):
+                return owner.name
             if found:
-                return next(item.name for item in _LIKELIEST_FIRST if item.name in found)
-        return "tensorflow" if set(self.signatures) & set(_TENSORFLOWS) else ""
+                return next(item.name for item in FRAMEWORKS if item.name in found)
+        return next((item.name for item in FRAMEWORKS if set(self.signatures) & set(item.log_guesses)), "")
 
     @property
     def release(self) -> str:
         """Return the version of that framework, its local part as well; "" not told."""
-        names = next((item.log_packages for item in identities() if item.name == self.framework), ())
-        found = (self.log.packages.get(name, "") for name in names)
-        return plain(next((item for item in found if item), ""), rf"{_VERSION}(?:\+[a-z0-9.]+)?")
+        found = self.log.release_of(identity(self.framework)) if self.framework else ""
+        return match_shape(found, rf"{_VERSION}(?:\+[a-z0-9.]+)?")
+
+    @property
+    def labelled_release(self) -> str:
+        """Return the version of a framework whose versions have labels; "" of any other."""
+        return self.release if self.framework and identity(self.framework).index else ""
 
     @property
     def system(self) -> str:
@@ -186,7 +188,7 @@ def _named(text: str) -> set[str]:
     return {item.name for item in identities() if re.search(item.log_words, text, re.IGNORECASE)}
 
 
-def plain(text: str, shape: str) -> str:
+def match_shape(text: str, shape: str) -> str:
     """Return a text that has a shape whole, else ""."""
     return text if len(text) <= 200 and re.fullmatch(shape, text, re.ASCII) else ""
 
@@ -199,81 +201,81 @@ def answerable(name: str) -> bool:
 # Values that are worked out of what a log captured.
 
 
-def _pids(told: Told) -> str:
+def _pids(told: ClaimValues) -> str:
     rows = (event.captured for event in told.claim.events if "pid" in event.captured)
-    found = [plain(row["pid"], SHAPES["pid"]) for row in rows if row.get("kind", "C") == "C"]
+    found = [match_shape(row["pid"], SHAPES["pid"]) for row in rows if row.get("kind", "C") == "C"]
     found += _largest(told)
     return " ".join([pid for pid in dict.fromkeys(found) if pid and int(pid) > 1][:16])
 
 
-def _largest(told: Told) -> list[str]:
+def _largest(told: ClaimValues) -> list[str]:
     """Find the process that PyTorch says holds most: in a container the program itself may be in its list, too."""
     rows = re.findall(r"\bProcess (\d{2,8}) has (\d+(?:\.\d+)?) GiB", told.text)
     return [max(rows, key=lambda row: float(row[1]))[0]] if rows else []
 
 
-def _users_file(told: Told) -> str:
+def _users_file(told: ClaimValues) -> str:
     """Name the user's own file that stands in the way; "" for one of an installed package."""
     paths = (event.captured.get("path", "") for event in told.claim.events)
-    found = (plain(path, _PATH) for path in paths if path and is_users_file(path))
+    found = (match_shape(path, _PATH) for path in paths if path and is_users_file(path))
     return next((path for path in found if path.endswith(".py") and not path.endswith("__init__.py")), "")
 
 
-def _renamed(told: Told) -> str:
+def _renamed(told: ClaimValues) -> str:
     folder, _, name = _users_file(told).replace("\\", "/").rpartition("/")
     return f"{folder}{'/' if folder else ''}my_{name}" if name else ""
 
 
-def _requirement(told: Told) -> str:
+def _requirement(told: ClaimValues) -> str:
     """Return what was asked of pip, or the release that uv names."""
     named = re.search(r"\b([a-z][\w-]*)==([\d.]*\d) has no wheels|`([a-z][\w-]*)` \(v([\d.]*\d)\) only has", told.text)
     of_uv = f"{named[1] or named[3]}=={named[2] or named[4]}" if named else ""
     return told.captured("requirement") or of_uv
 
 
-def _plain_requirement(told: Told) -> str:
+def _plain_requirement(told: ClaimValues) -> str:
     found = _requirement(told).lower().rstrip(",")
-    known = re.split(r"[<>=!~\[]", found)[0] in document()["distributions"].values()
+    known = re.split(r"[<>=!~\[]", found)[0] in remedy_table().distributions.values()
     return found if known and is_requirement(found) else ""
 
 
 def _of_module(name: str) -> str:
     """Return the distribution that is known to bring a module: a name out of a log alone is not installed."""
-    return str(document()["distributions"].get(name, ""))
+    return remedy_table().distributions.get(name, "")
 
 
-def _cudnn_wanted(told: Told) -> str:
+def _cudnn_wanted(told: ClaimValues) -> str:
     built = told.captured("cudnn_built")
     return ".".join(map(str, cudnn_number(built)[:3])) if built else ""
 
 
-def _gencode(told: Told) -> str:
+def _gencode(told: ClaimValues) -> str:
     """Read the release of protobuf's generated code: "gencode 5.28.3 runtime 4.25.4"."""
     found = re.search(r"\bgencode (\d+\.\d+\.\d+) runtime", told.text)
     return found.group(1) if found else ""
 
 
-def _tensorrt_major(told: Told) -> str:
-    """Read the major of the library that is asked for; TensorRT 8 is the first with wheels that pip finds."""
+def _tensorrt_major(told: ClaimValues) -> str:
+    """Read the major of the library that is asked for, where TensorRT has wheels of it."""
     found = re.match(r"libnv(?:infer|onnxparser)\w*\.so\.(\d+)", told.captured("library"))
-    return found.group(1) if found and int(found.group(1)) >= 8 else ""
+    first = numbers(system_packages().tensorrt.first_wheel)[0]
+    return found.group(1) if found and int(found.group(1)) >= first else ""
 
 
-def _torch_label(told: Told) -> str:
-    version = told.release if told.framework == "torch" else ""
-    label = plain(version.partition("+")[2], r"cu\d{2,3}|cpu")
+def _torch_label(told: ClaimValues) -> str:
+    label = match_shape(told.labelled_release.partition("+")[2], r"cu\d{2,3}|cpu")
     cuda = told.captured("torch_cuda")
     return label or ("cu" + cuda.replace(".", "") if re.fullmatch(r"\d+\.\d", cuda) else "")
 
 
-def _capability(told: Told) -> str:
+def _capability(told: ClaimValues) -> str:
     rows = (event.captured for event in told.claim.events)
     named = [digits(value) for row in rows for value in (row.get("cc"), row.get("sm")) if value]
     known = (item for item in named or told.log.capabilities if told.log.matrix.architecture(item))
     return next(known, "")
 
 
-def _extension_package(told: Told) -> str:
+def _extension_package(told: ClaimValues) -> str:
     """Name the package whose compiled part complains, by its folder below site-packages."""
     for event in told.claim.events:
         found = re.search(r"(?:site|dist)-packages[/\\]([A-Za-z][A-Za-z0-9_]+)[/\\]", event.text)
@@ -282,17 +284,17 @@ def _extension_package(told: Told) -> str:
     return ""
 
 
-def _nvcc_wheel(told: Told) -> str:
+def _nvcc_wheel(told: ClaimValues) -> str:
     wheels = told.row.cuda_wheels if told.row else ()
     return next((item for item in wheels if item.startswith("nvidia-cuda-nvcc")), "")
 
 
-def _framework_extra(told: Told) -> str:
-    return framework(told.framework).gpu_requirement if told.framework else ""
+def _framework_extra(told: ClaimValues) -> str:
+    return identity(told.framework).gpu_requirement if told.framework else ""
 
 
-DERIVED: dict[str, Callable[[Told], str]] = {
-    "branch": lambda told: plain(told.log.first("branch")[:3], r"\d{3}"),
+DERIVED: dict[str, Callable[[ClaimValues], str]] = {
+    "branch": lambda told: match_shape(told.log.first("branch")[:3], r"\d{3}"),
     "cc": _capability,
     "cc_digits": lambda told: _capability(told).replace(".", ""),
     "cudnn_wanted": _cudnn_wanted,
@@ -301,9 +303,9 @@ DERIVED: dict[str, Callable[[Told], str]] = {
     "framework": lambda told: told.framework,
     "framework_extra": _framework_extra,
     "framework_module": lambda told: told.framework,
-    "gcc_of_node": lambda told: str(document()["gcc_of_symbols"].get(told.captured("node"), "")),
+    "gcc_of_node": lambda told: remedy_table().gcc_of_symbols.get(told.captured("node"), ""),
     "gencode": _gencode,
-    "library_path_full": lambda told: plain(told.captured("library"), r"/[\w./+-]+"),
+    "library_path_full": lambda told: match_shape(told.captured("library"), r"/[\w./+-]+"),
     "line": lambda told: told.text,
     "message": lambda told: told.claim.message,
     "missing_distribution": lambda told: _of_module(told.captured("missing_module")),
@@ -316,7 +318,7 @@ DERIVED: dict[str, Callable[[Told], str]] = {
     "requirement_plain": _plain_requirement,
     "tensorrt_major": _tensorrt_major,
     "torch_label": _torch_label,
-    "torch_public": lambda told: told.release.partition("+")[0] if told.framework == "torch" else "",
+    "torch_public": lambda told: told.labelled_release.partition("+")[0],
     "users_file": _users_file,
     "users_file_renamed": _renamed,
 }
@@ -325,7 +327,7 @@ DERIVED: dict[str, Callable[[Told], str]] = {
 # The options of `envcheck plan` that a log answers.
 
 
-def _plan_options(told: Told) -> tuple[str, ...]:
+def _plan_options(told: ClaimValues) -> tuple[str, ...]:
     log = told.log
     if log.with_facts:
         return ()
@@ -342,7 +344,7 @@ def _plan_options(told: Told) -> tuple[str, ...]:
     return tuple(options)
 
 
-def _gpus(told: Told) -> tuple[str, ...]:
+def _gpus(told: ClaimValues) -> tuple[str, ...]:
     """Name each kind of GPU as the planner takes it: by its capability, or a name that stands for one product."""
     stated = _capability(told) if told.own("cc") or told.own("sm") else ""
     if stated:
@@ -357,7 +359,7 @@ def _gpus(told: Told) -> tuple[str, ...]:
     return tuple(item for item in told.log.capabilities if told.log.matrix.architecture(item))[:4]
 
 
-def _driver_branch(told: Told) -> str:
+def _driver_branch(told: ClaimValues) -> str:
     """Tell a driver's branch by the newest CUDA that it offers: 11040 or 11.4 is branch 470."""
     api = told.log.first("cuda_api")
     cuda = (
@@ -374,7 +376,7 @@ def _driver_branch(told: Told) -> str:
 _OF_ITS_CUDA = ("image-driver", "ptx-", "container-requirement", "forward-compat")  # need the driver of that very CUDA
 
 
-def _driver(told: Told) -> Filled:
+def _driver(told: ClaimValues) -> Filled:
     """State the least driver for the CUDA that is asked for."""
     from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
 
@@ -386,7 +388,7 @@ def _driver(told: Told) -> Filled:
     return {"driver": driver, "cuda": toolkit.version if toolkit and floor else ""}
 
 
-def _needed_cuda(told: Told) -> str:
+def _needed_cuda(told: ClaimValues) -> str:
     """Find the CUDA that the driver does not reach: as a condition names it, or that of the build."""
     for name in ("condition", "needed_cuda", "cuda_wanted"):
         found = re.fullmatch(r"\s*(?:cuda\s*[>=]+\s*)?(\d{1,2}(?:\.\d)?)\s*", told.own(name))
@@ -395,7 +397,7 @@ def _needed_cuda(told: Told) -> str:
     return _wanted_cuda(told)
 
 
-def _wanted_cuda(told: Told) -> str:
+def _wanted_cuda(told: ClaimValues) -> str:
     """Return the CUDA line that a build asks for: by its release, by the libraries it names; "" where several fit."""
     label = re.fullmatch(r"cu(\d+)(\d)", _torch_label(told))
     stated = f"{label.group(1)}.{label.group(2)}" if label else (told.row.cuda or "" if told.row else "")
@@ -405,7 +407,7 @@ def _wanted_cuda(told: Told) -> str:
     return lines[0] if len(lines) == 1 else ""
 
 
-def _fitting_lines(told: Told) -> tuple[str, ...]:
+def _fitting_lines(told: ClaimValues) -> tuple[str, ...]:
     """List the CUDA lines that hold every library that is missing, and every one that was opened."""
     missing = [event.captured.get("library") or event.captured.get("library2", "") for event in told.claim.events]
     asked = _holding(told, missing)
@@ -413,14 +415,14 @@ def _fitting_lines(told: Told) -> tuple[str, ...]:
     return tuple(line for line in asked if line in opened) or asked
 
 
-def _holding(told: Told, names: Iterable[str]) -> tuple[str, ...]:
+def _holding(told: ClaimValues, names: Iterable[str]) -> tuple[str, ...]:
     libraries = [parse_library(name) for name in names if name]
     held = [providers(told.log.matrix, item) for item in libraries if item.family in (TOOLKIT, PROFILER)]
     known = [lines for lines in held if lines]
     return tuple(line for line in known[0] if all(line in lines for lines in known)) if known else ()
 
 
-def _toolkit(told: Told) -> Filled:
+def _toolkit(told: ClaimValues) -> Filled:
     named = (told.captured("cuda_wanted") or told.captured("torch_cuda")) if told.compiles else ""
     cuda = named if re.fullmatch(r"\d{1,2}\.\d", named) else _wanted_cuda(told)
     installed = told.captured("nvcc") or next(iter(told.log.cudas), "")
@@ -429,7 +431,7 @@ def _toolkit(told: Told) -> Filled:
     return {"cuda": cuda, "folders": folders, "values": {"installed": installed, "cuda_lines": lines}}
 
 
-def _cudnn(told: Told) -> Filled:
+def _cudnn(told: ClaimValues) -> Filled:
     """State the cuDNN that is asked for: as a message names it, as the release does, as the library's name does."""
     names = (event.captured.get("library", "") for event in told.claim.events)
     library = next((parse_library(name).version for name in names if "cudnn" in name), "")
@@ -442,7 +444,7 @@ def _cudnn(told: Told) -> Filled:
     }
 
 
-def _paths(told: Told) -> Filled:
+def _paths(told: ClaimValues) -> Filled:
     """State which copy is meant, or the folders of the library path that was read."""
     if told.captured("torch_cuda") and told.captured("nvcc"):
         return {"values": {"meant": told.captured("torch_cuda")}}
@@ -452,7 +454,7 @@ def _paths(told: Told) -> Filled:
     return {"folders": tuple(folder for folder in told.log.library_path.split(":") if folder)}
 
 
-def _compiler(told: Told) -> Filled:
+def _compiler(told: ClaimValues) -> Filled:
     """State the newest gcc that this nvcc takes, and the one that is there."""
     matrix = told.log.matrix
     line = told.captured("nvcc") or next(iter(told.log.cudas), "")
@@ -466,23 +468,20 @@ def _compiler(told: Told) -> Filled:
     return {"cuda": line, "values": {"highest": highest, "kind": "gcc", "version": version}}
 
 
-def _host_version(told: Told) -> str:
+def _host_version(told: ClaimValues) -> str:
     """Read the number of a host compiler as nvcc shows it: 90300 is gcc 9.3."""
-    value = plain(told.own("host_version"), r"\d{5,6}")
+    value = match_shape(told.own("host_version"), r"\d{5,6}")
     return f"{int(value) // 10000}.{int(value) % 10000 // 100}" if value else ""
 
 
 _COMPILERS = {"nvcc-unsupported-arch", "nvrtc-arch", "nvvm-arch", "llvm-arch"}
 
 
-def _architecture(told: Told) -> Filled:
+def _architecture(told: ClaimValues) -> Filled:
     return {"capability": _capability(told), "compiles": bool(_COMPILERS & set(told.signatures))}
 
 
-_MINORS = range(5, 16)  # of Python 3, that a package may ask for
-
-
-def _python(told: Told) -> Filled:
+def _python(told: ClaimValues) -> Filled:
     """State the Pythons that a release has wheels for, or that a package asks for."""
     text = _requirement(told)
     asked = _minors_asked_for(told)
@@ -491,19 +490,19 @@ def _python(told: Told) -> Filled:
     ours = named is not None and told.log.matrix.framework_of(named[0])
     known = text.replace("===", "==") if ours and is_requirement(text.replace("===", "==")) else ""
     is_asked = bool(minors) and minors is asked
-    open_end = "yes" if is_asked and minors[-1] == f"3.{_MINORS[-1]}" else ""
+    open_end = "yes" if is_asked and minors[-1] == system_packages().python.newest else ""
     values = {"pythons": " ".join(minors), "asks": "package" if is_asked else "", "open_end": open_end}
     return {"requirements": (known,) if known else (), "values": values}
 
 
-def _minor_of_wheel(told: Told) -> tuple[str, ...]:
+def _minor_of_wheel(told: ClaimValues) -> tuple[str, ...]:
     """Read the Python of a wheel's name: -cp36- is 3.6."""
     names = " ".join(event.captured.get("wheel", "") for event in told.claim.events)
     found = re.search(r"-cp(\d)(\d{1,2})-", names)
     return (f"{found.group(1)}.{found.group(2)}",) if found else ()
 
 
-def _minors_with_wheels(told: Told, text: str) -> tuple[str, ...]:
+def _minors_with_wheels(told: ClaimValues, text: str) -> tuple[str, ...]:
     """List the Pythons of the newest release that a requirement admits, oldest first."""
     name, specifier = requirement_parts(text) or ("", "")
     framework = told.log.matrix.framework_of(name)
@@ -513,25 +512,28 @@ def _minors_with_wheels(told: Told, text: str) -> tuple[str, ...]:
     return tuple((here or published)[0].pythons) if published else ()
 
 
-def _minors_asked_for(told: Told) -> tuple[str, ...]:
+def _minors_asked_for(told: ClaimValues) -> tuple[str, ...]:
     """List the minors that satisfy what a package says of Python: >=3.9,<3.13."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     captures = (pair for event in told.claim.events for pair in event.captures)
     wanted = next((value for name, value in captures if re.fullmatch(r"wanted\d?", name)), "")
     try:
-        admits = SpecifierSet(plain(wanted.strip(" '\","), r"[<>=!~\d.,* ]{3,40}") or "<0")
+        admits = SpecifierSet(match_shape(wanted.strip(" '\","), r"[<>=!~\d.,* ]{3,40}") or "<0")
     except InvalidSpecifier:
         return ()
-    return tuple(f"3.{minor}" for minor in _MINORS if admits.contains(f"3.{minor}.9"))
+    return tuple(minor for minor in system_packages().python.minors if admits.contains(f"{minor}.9"))
 
 
-def _replacement(told: Told) -> Filled:
+def _replacement(told: ClaimValues) -> Filled:
     """State what took the place of a withdrawn distribution, of the same release where there is one."""
-    name, specifier = requirement_parts(told.captured("requirement") or "tensorflow-gpu") or ("", "")
+    owners = filter(None, map(framework_of_message, told.signatures))
+    gone = (name for item in owners for name in item.distributions if told.log.matrix.removed_distribution(name))
+    name, specifier = requirement_parts(told.captured("requirement") or next(gone, "")) or ("", "")
     version = re.sub(r"^={2,3}|\+.*", "", specifier) if specifier.startswith("==") else ""
-    if name.startswith("jax"):
-        return {"framework": "jax", "requirements": (_jax_with_extra(told, specifier, version),)}
+    known = next((item for item in identities() if item.plugins and item.owns(name)), None)
+    if known:
+        return {"framework": known.name, "requirements": (_with_extra(told, known, specifier, version),)}
     row = told.log.matrix.removed_distribution(name)
     if row is None:
         return {}
@@ -542,23 +544,26 @@ def _replacement(told: Told) -> Filled:
     return {"framework": row.framework, "requirements": (wanted,)}
 
 
-def _jax_with_extra(told: Told, specifier: str, version: str) -> str:
-    extra = plain(specifier.partition("+")[2].partition(".")[0], r"cuda\d\d") or "cuda12"
-    row = told.log.matrix.release("jax", version, "linux_x86_64", "jax") if version else None
-    return f"jax[{extra}]=={version}" if row and extra in row.extras else f"jax[{extra}]"
+def _with_extra(told: ClaimValues, known: Framework, specifier: str, version: str) -> str:
+    """Write the requirement whose extra took the place of a label: jax[cuda12] of jaxlib+cuda12."""
+    label = match_shape(specifier.partition("+")[2].partition(".")[0], r"cuda\d\d")
+    wanted = f"{known.main}[{label}]" if label else known.gpu_requirement
+    row = told.log.matrix.release(known.name, version, "linux_x86_64", known.main) if version else None
+    is_there = row is not None and any(f"[{extra}]" in wanted for extra in row.extras)
+    return f"{wanted}=={version}" if is_there else wanted
 
 
-def _missing_framework(told: Told) -> Filled:
+def _missing_framework(told: ClaimValues) -> Filled:
     named = told.captured("module").partition(".")[0]
     return {"framework": named if told.log.matrix.framework_of(named) else told.framework}
 
 
-def _two_cuda_majors(told: Told) -> Filled:
+def _two_cuda_majors(told: ClaimValues) -> Filled:
     """State which wheels go and which come again where the log lists one of them for two CUDA majors."""
     majors: dict[str, dict[str, str]] = {}
     for name, version in told.log.packages.items():
         found = re.fullmatch(r"(nvidia-[a-z-]+)-cu(\d\d)", name)
-        if found and plain(version, r"[\d.]+"):
+        if found and match_shape(version, r"[\d.]+"):
             majors.setdefault(found.group(1), {})[found.group(2)] = version
     twice = {name: found for name, found in majors.items() if len(found) > 1}
     if not twice:
@@ -570,25 +575,25 @@ def _two_cuda_majors(told: Told) -> Filled:
     return {"names": gone, "requirements": anew}
 
 
-def _mismatched_driver(told: Told) -> Filled:
+def _mismatched_driver(told: ClaimValues) -> Filled:
     both = next((event.captured for event in told.claim.events if {"kernel", "dso"} <= set(event.captured)), {})
-    return {"values": {name: plain(both.get(name, ""), _VERSION) for name in ("kernel", "dso")}}
+    return {"values": {name: match_shape(both.get(name, ""), _VERSION) for name in ("kernel", "dso")}}
 
 
-def _fabric_manager(told: Told) -> Filled:
+def _fabric_manager(told: ClaimValues) -> Filled:
     named = re.search(r"with driver version (\d{3}(?:\.\d+){1,2})", told.text)
     return {"driver": told.log.driver or (named.group(1) if named else "")}
 
 
-def _other_owner(told: Told) -> Filled:
+def _other_owner(told: ClaimValues) -> Filled:
     return {"cases": (*told.signatures, "vfio-pci")} if "vfio" in told.own("owner") else {}
 
 
-def _package(name: str) -> Callable[[Told], Filled]:
+def _package(name: str) -> Callable[[ClaimValues], Filled]:
     return lambda _: {"names": (name,)}
 
 
-_FILLS: dict[str, Callable[[Told], Filled]] = {
+_FILLS: dict[str, Callable[[ClaimValues], Filled]] = {
     "cuda-wheel-conflict": _two_cuda_majors,
     "cudnn-missing": _cudnn,
     "cudnn-shadowed": _paths,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.explain.log import Claim, Log, digits, number
+from envcheck.explain.evidence import Claim, Strength
+from envcheck.explain.log import FRAMEWORKS, Log, digits, framework_of_message, number
 from envcheck.explain.signatures import Event, signatures_by_name
+from envcheck.frameworks import Framework, identities
 from envcheck.matrix.query import Matrix
 from envcheck.model import Known, dataclass, get_value, major, major_minor
 
@@ -79,16 +81,20 @@ def library_claims(log: Log) -> Iterator[Claim]:
             yield _driver(log, event, library)
         elif library.family == NVML:
             where = "driver-not-in-container" if log.in_container else "driver-missing"
-            yield Claim(where, 62, f"{library.name} is part of the driver and is not found.", (event,))
+            yield Claim(where, Strength.PROBABLE, f"{library.name} is part of the driver and is not found.", (event,))
         elif library.family == CUDNN:
             yield _cudnn(log, event, library, alone=not any(other.family == TOOLKIT for _, other in missing))
         elif library.family == TENSORRT and event.signature in _FATAL:
-            yield Claim("tensorrt-missing", 86, f"The program needs TensorRT's {library.name}.", (event,))
+            yield Claim(
+                "tensorrt-missing", Strength.NAMED_PLACE, f"The program needs TensorRT's {library.name}.", (event,)
+            )
         elif library.family == PROFILER and event.signature in _FATAL:
-            yield Claim("toolkit-missing", 70, f"{library.name} of the CUDA Toolkit is not found.", (event,))
+            yield Claim(
+                "toolkit-missing", Strength.DECIDED, f"{library.name} of the CUDA Toolkit is not found.", (event,)
+            )
         elif library.family == FRAMEWORK:
             means = f"{library.name} is part of a framework release that is not the one installed."
-            yield Claim("extension-build-mismatch", 88, means, (event,))
+            yield Claim("extension-build-mismatch", Strength.NAMED_PART, means, (event,))
         elif library.family == OTHER:
             yield _foreign(event, library)
 
@@ -101,16 +107,20 @@ def _name(event: Event) -> str:
 def _driver(log: Log, event: Event, library: Library) -> Claim:
     if library.name in ("libcuda.so", "libcuda.dylib"):
         means = "A library opens the driver's libcuda by its plain name libcuda.so, and the loader does not find it."
-        return Claim("libcuda-not-on-path", 88, means, (event,), rivals=("driver-wsl",) if log.in_wsl else ())
+        return Claim(
+            "libcuda-not-on-path", Strength.NAMED_PART, means, (event,), rivals=("driver-wsl",) if log.in_wsl else ()
+        )
     seen = bool(log.values("libcuda_path")) or isinstance(log.facts.driver.libcuda_path, Known)
     if log.in_container and not seen and not log.in_wsl:  # the driver may run: its libraries come from the host
         means = f"The container was not given the driver's {library.name}."
-        return Claim("driver-not-in-container", 80 if log.driver else 74, means, (event,))
+        return Claim("driver-not-in-container", Strength.NOT_FOUND if log.driver else Strength.USUAL, means, (event,))
     if log.driver or log.in_wsl or seen:
         means = f"The driver works, and the loader does not find its {library.name}."
-        return Claim("libcuda-not-on-path", 78, means, (event,), rivals=("driver-wsl",) if log.in_wsl else ())
+        return Claim(
+            "libcuda-not-on-path", Strength.LIKELY, means, (event,), rivals=("driver-wsl",) if log.in_wsl else ()
+        )
     means = f"The driver's {library.name} is not on this machine: no NVIDIA driver is installed, or there is no GPU."
-    return Claim("driver-missing", 60, means, (event,), rivals=("gpu-absent", "driver-not-in-container"))
+    return Claim("driver-missing", Strength.OPEN, means, (event,), rivals=("gpu-absent", "driver-not-in-container"))
 
 
 def _cudnn(log: Log, event: Event, library: Library, *, alone: bool) -> Claim:
@@ -123,14 +133,14 @@ def _cudnn(log: Log, event: Event, library: Library, *, alone: bool) -> Claim:
     wanted = major(library.version)
     if wanted and majors and wanted not in majors:
         means = f"This build loads cuDNN {wanted}; cuDNN {', '.join(sorted(majors))} is installed."
-        return Claim("cudnn-wrong-major", 84, means, (event,))
+        return Claim("cudnn-wrong-major", Strength.DERIVED, means, (event,))
     if wanted in majors:
         means = f"cuDNN {wanted} is installed, and the loader does not find its {library.name}."
-        return Claim("toolkit-path-conflict", 74, means, (event,), rivals=("cudnn-missing",))
+        return Claim("toolkit-path-conflict", Strength.USUAL, means, (event,), rivals=("cudnn-missing",))
     means = f"cuDNN {wanted or ''} is not found ({library.name}).".replace("  ", " ")
     if not alone:  # where the toolkit's own libraries are missing as well, cuDNN is the smaller part of it
-        return Claim("cudnn-missing", 55, means, (event,))
-    return Claim("cudnn-missing", 80, means, (event,), rivals=("cudnn-wrong-major",))
+        return Claim("cudnn-missing", Strength.FAILED_PART, means, (event,))
+    return Claim("cudnn-missing", Strength.NOT_FOUND, means, (event,), rivals=("cudnn-wrong-major",))
 
 
 def _cudnn_listed(log: Log) -> set[str]:
@@ -145,27 +155,36 @@ def _cudnn_loader(log: Log) -> Iterator[Claim]:
         named = re.search(r"(lib[\w-]+\.so[\w.]*): (?:cannot open|undefined)", reason)
         library = parse_library(named.group(1)) if named else None
         if "undefined symbol" in reason:
-            yield Claim("cudnn-shadowed", 92, "Parts of two cuDNN releases are mixed.", (event,))
+            yield Claim("cudnn-shadowed", Strength.NAMED_CAUSE, "Parts of two cuDNN releases are mixed.", (event,))
         elif library and library.family == DRIVER:
             means = "cuDNN opens the driver's library by its plain name libcuda.so, which the loader does not find."
-            yield Claim("libcuda-not-on-path", 94, means, (event,))
+            yield Claim("libcuda-not-on-path", Strength.LIMIT_AND_VALUE, means, (event,))
         elif library and library.family == TOOLKIT:
             means = f"The cuDNN that is loaded was built for CUDA {library.version}: it asks for {library.name}."
-            yield Claim("cudnn-wrong-cuda-build", 86, means, (event,), rivals=("toolkit-missing",))
+            yield Claim("cudnn-wrong-cuda-build", Strength.NAMED_PLACE, means, (event,), rivals=("toolkit-missing",))
         else:
-            yield Claim("cudnn-missing", 78, f"A part of cuDNN is not found: {event.captured['library']}.", (event,))
+            yield Claim(
+                "cudnn-missing",
+                Strength.LIKELY,
+                f"A part of cuDNN is not found: {event.captured['library']}.",
+                (event,),
+            )
     for event in log.of("cudnn-dll-error-code"):
         means = f"Windows cannot load cuDNN's {event.captured['library']} (error {event.captured['code']})."
-        yield Claim("cudnn-missing", 74, means, (event,), rivals=("toolkit-path-conflict", "cudnn-shadowed"))
+        yield Claim(
+            "cudnn-missing", Strength.USUAL, means, (event,), rivals=("toolkit-path-conflict", "cudnn-shadowed")
+        )
     for event in log.of("cudnn-loader-cublas"):
         library = parse_library(event.captured["library"])
         if library.family == DRIVER:
-            yield Claim("libcuda-not-on-path", 88, "cuDNN does not find the driver's libcuda.so.", (event,))
+            yield Claim(
+                "libcuda-not-on-path", Strength.NAMED_PART, "cuDNN does not find the driver's libcuda.so.", (event,)
+            )
         elif library.stem.startswith("cublas"):
             means = f"cuDNN asks for {library.name}: it was built for CUDA {library.version}, which is not there."
-            yield Claim("cudnn-wrong-cuda-build", 84, means, (event,), rivals=("toolkit-missing",))
+            yield Claim("cudnn-wrong-cuda-build", Strength.DERIVED, means, (event,), rivals=("toolkit-missing",))
         else:
-            yield Claim("toolkit-missing", 74, f"cuDNN needs {library.name} of the CUDA Toolkit.", (event,))
+            yield Claim("toolkit-missing", Strength.USUAL, f"cuDNN needs {library.name} of the CUDA Toolkit.", (event,))
 
 
 def _toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[Claim]:
@@ -180,51 +199,54 @@ def _toolkit(log: Log, missing: list[tuple[Event, Library]]) -> Iterator[Claim]:
     of_torch = _torch_cuda(log)
     if wanted and of_torch and major(of_torch) not in set(map(major, wanted)):
         means = f"{asks}; torch itself is built for CUDA {of_torch}: a compiled extension was built for another one."
-        yield Claim("extension-build-mismatch", 84, means, events)
+        yield Claim("extension-build-mismatch", Strength.DERIVED, means, events)
         return
     if log.has("torch-wheels-missing"):
         means = f"{asks}; PyTorch looks for it in the nvidia-* wheels, which are not installed."
-        yield Claim("framework-cuda-extra-missing", 80, means, events, rivals=("cuda-wheel-not-found",))
+        yield Claim("framework-cuda-extra-missing", Strength.NOT_FOUND, means, events, rivals=("cuda-wheel-not-found",))
         return
     if set(wanted) & set(log.cudas):
         means = f"{asks}; that version is installed, and the loader does not find it."
-        yield Claim("toolkit-path-conflict", 82, means, events, rivals=("toolkit-missing",))
+        yield Claim("toolkit-path-conflict", Strength.MISSING_HERE, means, events, rivals=("toolkit-missing",))
         return
     named = log.of("extension-named")
     if named and any(event.signature == "import-cannot-open" for event in events):
         means = f"{asks}; it is {named[0].captured['extension']} that asks, built for another CUDA than is here."
-        yield Claim("extension-build-mismatch", 84, means, (*events, named[0]), rivals=("toolkit-missing",))
+        yield Claim(
+            "extension-build-mismatch", Strength.DERIVED, means, (*events, named[0]), rivals=("toolkit-missing",)
+        )
         return
     if log.cudas and wanted:
-        yield Claim("toolkit-wrong-version", 86, f"{asks}; installed is CUDA {', '.join(log.cudas)}.", events)
+        yield Claim(
+            "toolkit-wrong-version", Strength.NAMED_PLACE, f"{asks}; installed is CUDA {', '.join(log.cudas)}.", events
+        )
         return
-    yield _nothing_installed_told(log, events, [library for _, library in missing], asks)
+    yield _judge_missing_libraries(log, events, [library for _, library in missing], asks)
 
 
-def _nothing_installed_told(log: Log, events: tuple[Event, ...], missing: list[Library], asks: str) -> Claim:
+def _judge_missing_libraries(log: Log, events: tuple[Event, ...], missing: list[Library], asks: str) -> Claim:
     """Judge by which libraries are missing: where the runtime was found, CUDA is there in another version."""
     provider = log.of("onnxruntime-cuda")
     if provider:  # its loader stops at the first library that it misses, so that no other is named says nothing
         means = f"{asks}; ONNX Runtime's CUDA provider needs it, and the loader finds none of that name."
         rivals = ("toolkit-wrong-version", "framework-cuda-extra-missing", "toolkit-path-conflict")
-        return Claim("toolkit-missing", 68, means, (*events, provider[0]), rivals=rivals)
+        return Claim("toolkit-missing", Strength.PROBABLE, means, (*events, provider[0]), rivals=rivals)
     opened = [parse_library(name) for name in log.values("opened")]
     runtime = any(item.stem == "cudart" for item in opened)
     stems = {item.stem for item in missing}
     if runtime and not stems & {"cudart"}:
         means = f"{asks}; CUDA's runtime was found, so an installed CUDA of another version lacks it."
-        return Claim("toolkit-wrong-version", 76, means, events, rivals=("toolkit-missing",))
+        return Claim("toolkit-wrong-version", Strength.LIKELY, means, events, rivals=("toolkit-missing",))
     if "cudart" not in stems and not runtime and any(_in_toolkit(item) for item in missing) and stems != {"nccl"}:
         means = f"{asks}; no other CUDA library is complained about, so CUDA is there in another version."
-        linked = any(event.signature == "import-cannot-open" for event in events)
-        return Claim("toolkit-wrong-version", 64 if linked else 68, means, events, rivals=("toolkit-missing",))
+        return Claim("toolkit-wrong-version", Strength.PROBABLE, means, events, rivals=("toolkit-missing",))
     if not any(_in_toolkit(item) for item in missing):
         means = f"{asks}; it comes with the CUDA wheels of the build, not with the CUDA Toolkit."
         others = ("cuda-wheel-not-found", "toolkit-missing")
-        return Claim("framework-cuda-extra-missing", 64, means, events, rivals=others)
+        return Claim("framework-cuda-extra-missing", Strength.PROBABLE, means, events, rivals=others)
     means = f"{asks}, and the loader does not find it."
-    fatal = signatures_by_name()[events[0].signature].weight
-    return Claim("toolkit-missing", fatal, means, events, rivals=("toolkit-wrong-version", "toolkit-path-conflict"))
+    strength = Strength.named(signatures_by_name()[events[0].signature].strength)
+    return Claim("toolkit-missing", strength, means, events, rivals=("toolkit-wrong-version", "toolkit-path-conflict"))
 
 
 def _in_toolkit(library: Library) -> bool:
@@ -232,22 +254,24 @@ def _in_toolkit(library: Library) -> bool:
 
 
 def _torch_cuda(log: Log) -> str:
-    told = log.first("torch_cuda")
-    version = log.packages.get("torch", "")
-    label = re.search(r"\+cu(\d+)(\d)$", version)
-    return told or (f"{label.group(1)}.{label.group(2)}" if label else "")
+    return log.first("torch_cuda") or log.labelled_cuda
 
 
 def _foreign(event: Event, library: Library) -> Claim:
     if library.stem.startswith("stdc++"):
-        return Claim("libstdcxx-mismatch", 80, f"{library.name} is not found.", (event,))
+        return Claim("libstdcxx-mismatch", Strength.NOT_FOUND, f"{library.name} is not found.", (event,))
     if library.stem.startswith("zlib"):
         means = f"cuDNN needs {library.name}, which does not come with it."
-        return Claim("toolkit-missing", 72, means, (event,), rivals=("cudnn-missing",))
+        return Claim("toolkit-missing", Strength.USUAL, means, (event,), rivals=("cudnn-missing",))
     if library.stem.startswith("python"):
         means = f"A module was built for a Python that is not here ({library.name})."
-        return Claim("extension-build-mismatch", 70, means, (event,), rivals=("env-mixed",))
-    return Claim("dependency-conflict", 50, f"The system lacks {library.name}, which a package needs.", (event,))
+        return Claim("extension-build-mismatch", Strength.DECIDED, means, (event,), rivals=("env-mixed",))
+    return Claim(
+        "dependency-conflict",
+        Strength.FAILED_CALL,
+        f"The system lacks {library.name}, which a package needs.",
+        (event,),
+    )
 
 
 _NVCC_UNFIT = (
@@ -268,15 +292,21 @@ def version_claims(log: Log) -> Iterator[Claim]:
     for event in log.of("jax-component-version", "jax-component-old"):
         if event.captured["component"].lower() == "cudnn":
             means = "The cuDNN that JAX finds is older than the one it was built against."
-            yield Claim("cudnn-too-old", 90, means, (event,), rivals=("cudnn-shadowed",))
+            yield Claim("cudnn-too-old", Strength.NAMED_PART, means, (event,), rivals=("cudnn-shadowed",))
             continue
         means = f"JAX finds an older {event.captured['component']} than it was built against."
         path = bool(log.library_path)
-        yield Claim("toolkit-path-conflict" if path else "toolkit-wrong-version", 74, means, (event,))
+        yield Claim("toolkit-path-conflict" if path else "toolkit-wrong-version", Strength.USUAL, means, (event,))
     for event in log.of("jax-component-missing"):
         component = event.captured["component"]
         finding = "cudnn-missing" if component == "cuDNN" else "cuda-wheel-not-found"
-        yield Claim(finding, 76, f"JAX cannot load {component}.", (event,), rivals=("framework-cuda-extra-missing",))
+        yield Claim(
+            finding,
+            Strength.LIKELY,
+            f"JAX cannot load {component}.",
+            (event,),
+            rivals=("framework-cuda-extra-missing",),
+        )
     yield from _two_toolkits(log)
     yield from _two_packages(log)
     yield from _wheels_elsewhere(log)
@@ -290,11 +320,13 @@ def _two_toolkits(log: Log) -> Iterator[Claim]:
     paths = log.of("nvcc-path")
     if len({event.captured["nvcc_path"] for event in paths}) > 1 and failed:
         means = f"nvcc is here as {' and '.join(event.captured['nvcc_path'] for event in paths)}; the build takes one."
-        yield Claim("toolkit-path-conflict", 93, means, (*paths, *failed), rivals=("toolkit-wrong-version",))
+        yield Claim(
+            "toolkit-path-conflict", Strength.REFUSED_PART, means, (*paths, *failed), rivals=("toolkit-wrong-version",)
+        )
     if len(releases) > 1 and failed:
         means = f"nvcc is here in releases {' and '.join(sorted(releases))}, and the build takes one of them."
         rivals = ("toolkit-wrong-version",)
-        yield Claim("toolkit-path-conflict", 84, means, (*shown, *failed), rivals=rivals)
+        yield Claim("toolkit-path-conflict", Strength.DERIVED, means, (*shown, *failed), rivals=rivals)
 
 
 def _two_packages(log: Log) -> Iterator[Claim]:
@@ -303,7 +335,7 @@ def _two_packages(log: Log) -> Iterator[Claim]:
     names = {event.captured["package"].lower().replace("_", "-") for event in rows}
     if len(names) > 1:
         means = f"{' and '.join(sorted(names))} bring the same module: the files of one overwrote those of the other."
-        yield Claim("framework-duplicate-dists", 78, means, rows, rivals=("framework-cpu-build",))
+        yield Claim("framework-duplicate-dists", Strength.LIKELY, means, rows, rivals=("framework-cpu-build",))
 
 
 def _wheels_elsewhere(log: Log) -> Iterator[Claim]:
@@ -313,7 +345,7 @@ def _wheels_elsewhere(log: Log) -> Iterator[Claim]:
         wheel = next((name for name in log.packages if name.startswith(f"nvidia-{stem}-cu")), "")
         if wheel:
             means = f"{wheel} is installed where this interpreter does not look: torch finds no lib{stem} on its path."
-            yield Claim("cuda-wheel-not-found", 84, means, (event,), rivals=("env-mixed",))
+            yield Claim("cuda-wheel-not-found", Strength.DERIVED, means, (event,), rivals=("env-mixed",))
 
 
 def cudnn_number(text: str) -> tuple[int, ...]:
@@ -333,15 +365,23 @@ def _cudnn_versions(log: Log, event: Event) -> Claim:
     of_torch = event.signature == "torch-cudnn-version"
     if of_torch and loaded < built:
         means += " PyTorch brings its own cuDNN, so another copy stands before it."
-        return Claim("cudnn-shadowed", 92, means, (event,), rivals=("cudnn-too-old",))
+        return Claim("cudnn-shadowed", Strength.NAMED_CAUSE, means, (event,), rivals=("cudnn-too-old",))
     if loaded[:1] != built[:1]:
-        return Claim("cudnn-wrong-major", 93, means, (event,))
+        return Claim("cudnn-wrong-major", Strength.REFUSED_PART, means, (event,))
     if loaded > built:
-        return Claim("cudnn-too-new", 88 if of_torch else 70, means, (event,), rivals=("cudnn-shadowed",))
-    if event.signature == "jax-cudnn-version" and "torch" in log.packages:
-        means += " PyTorch in the same environment brings an older cuDNN; the first one loaded wins."
-        return Claim("cudnn-shadowed", 93, means, (event,), rivals=("cudnn-too-old",))
-    return Claim("cudnn-too-old", 92, means, (event,), rivals=("cudnn-shadowed",))
+        return Claim(
+            "cudnn-too-new",
+            Strength.NAMED_PART if of_torch else Strength.DECIDED,
+            means,
+            (event,),
+            rivals=("cudnn-shadowed",),
+        )
+    owner = framework_of_message(event.signature)
+    beside = next((item for item in identities() if item.pins_cudnn and log.release_of(item)), None)
+    if owner and beside and beside is not owner and not owner.pins_cudnn:
+        means += f" {beside.title} in the same environment brings an older cuDNN; the first one loaded wins."
+        return Claim("cudnn-shadowed", Strength.REFUSED_PART, means, (event,), rivals=("cudnn-too-old",))
+    return Claim("cudnn-too-old", Strength.NAMED_CAUSE, means, (event,), rivals=("cudnn-shadowed",))
 
 
 def _nvcc(log: Log, event: Event) -> Claim:
@@ -351,8 +391,14 @@ def _nvcc(log: Log, event: Event) -> Claim:
     installed = [line for line in log.cudas if line == torch]
     if installed and not minor:
         means += f" CUDA {torch} is installed as well and is not the one found."
-        return Claim("toolkit-path-conflict", 91, means, (event,))
-    return Claim("toolkit-wrong-version", 40 if minor else 92, means, (event,), "warning" if minor else "error")
+        return Claim("toolkit-path-conflict", Strength.NAMED_CAUSE, means, (event,))
+    return Claim(
+        "toolkit-wrong-version",
+        Strength.UNUSED_GPU if minor else Strength.NAMED_CAUSE,
+        means,
+        (event,),
+        "warning" if minor else "error",
+    )
 
 
 def _apex(log: Log) -> Iterator[Claim]:
@@ -364,7 +410,7 @@ def _apex(log: Log) -> Iterator[Claim]:
         means = (
             f"nvcc is of CUDA {', '.join(sorted(releases))}; CUDA {torch}, which torch was built with, is installed."
         )
-        yield Claim("toolkit-path-conflict", 91, means, shown, rivals=("toolkit-wrong-version",))
+        yield Claim("toolkit-path-conflict", Strength.NAMED_CAUSE, means, shown, rivals=("toolkit-wrong-version",))
 
 
 def _nvjitlink(log: Log) -> Iterator[Claim]:
@@ -374,7 +420,9 @@ def _nvjitlink(log: Log) -> Iterator[Claim]:
         needed = event.captured["nvjitlink"].replace("_", ".")
         if wheel and number(wheel)[:2] < number(needed):
             means = f"The wheel of nvJitLink is {wheel}; the other CUDA wheels need {needed}."
-            yield Claim("cuda-wheel-conflict", 94, means, (event,), rivals=("toolkit-path-conflict",))
+            yield Claim(
+                "cuda-wheel-conflict", Strength.LIMIT_AND_VALUE, means, (event,), rivals=("toolkit-path-conflict",)
+            )
 
 
 def _text(version: tuple[int, ...]) -> str:
@@ -401,13 +449,18 @@ def architecture_claims(log: Log) -> Iterator[Claim]:
         low, high = log.first("cc_low"), log.first("cc_high")
         cc = event.captured["cc"]
         side = _side(cc, [low, high]) if low else (OLD if log.has("torch-gpu-too-old") or _is_dropped(log, cc) else NEW)
-        yield Claim(side, 88, f"{event.captured['gpu']} has compute capability {cc}, which is outside.", (event,))
+        yield Claim(
+            side,
+            Strength.NAMED_PART,
+            f"{event.captured['gpu']} has compute capability {cc}, which is outside.",
+            (event,),
+        )
     for event in log.of(*_NO_CODE):
         yield _no_code(log, event, built)
     for event in log.of(*_FAILED):
         if built and any(_side(cc, built) == NEW and not _is_covered(cc, built) for cc in log.capabilities):
             means = f"The GPU ({', '.join(log.capabilities)}) is newer than the build ({built[-1]}) supports."
-            yield Claim(NEW, 82, means, (event,))
+            yield Claim(NEW, Strength.MISSING_HERE, means, (event,))
     yield from _compilers(log)
 
 
@@ -415,7 +468,7 @@ def _torch(log: Log, event: Event, cc: str, built: list[str]) -> Claim:
     side = _side(cc, built) if built else (OLD if _is_dropped(log, cc) else NEW)
     shown = f"; this PyTorch holds code for {', '.join(built)}" if built else ""
     gpu = event.captured.get("gpu", "The GPU")
-    return Claim(side, 93, f"{gpu} has compute capability {cc}{shown}.", (event,))
+    return Claim(side, Strength.REFUSED_PART, f"{gpu} has compute capability {cc}{shown}.", (event,))
 
 
 def _no_code(log: Log, event: Event, built: list[str]) -> Claim:
@@ -424,14 +477,14 @@ def _no_code(log: Log, event: Event, built: list[str]) -> Claim:
     dropped = log.capabilities and all(_is_dropped(log, cc) for cc in log.capabilities)
     if len(sides) == 1 and not dropped and all(_is_covered(cc, built) for cc in log.capabilities):
         shown = f"{means}, which the framework's build covers: a compiled extension was built for other GPUs."
-        return Claim("extension-build-mismatch", 78, shown, (event,), rivals=(NEW,))
+        return Claim("extension-build-mismatch", Strength.LIKELY, shown, (event,), rivals=(NEW,))
     if len(sides) == 1 and not (dropped and NEW in sides):
         shown = f"{means}: it has compute capability {', '.join(log.capabilities)}; built for {', '.join(built)}."
-        return Claim(sides.pop(), 90, shown, (event,))
+        return Claim(sides.pop(), Strength.NAMED_PART, shown, (event,))
     if dropped:
-        return Claim(OLD, 84, f"{means}, whose architecture was dropped.", (event,), rivals=(NEW,))
-    weight = 70 if log.capabilities else 62
-    return Claim(NEW, weight, f"{means}.", (event,), rivals=(OLD, "extension-build-mismatch"))
+        return Claim(OLD, Strength.DERIVED, f"{means}, whose architecture was dropped.", (event,), rivals=(NEW,))
+    strength = Strength.DECIDED if log.capabilities else Strength.PROBABLE
+    return Claim(NEW, strength, f"{means}.", (event,), rivals=(OLD, "extension-build-mismatch"))
 
 
 def _compilers(log: Log) -> Iterator[Claim]:
@@ -439,14 +492,14 @@ def _compilers(log: Log) -> Iterator[Claim]:
         cc = digits(event.captured.get("sm") or event.captured["cc"])
         side = OLD if _is_dropped(log, cc) else NEW
         word = "no longer knows" if side == OLD else "does not know yet"
-        yield Claim(side, 92, f"This CUDA Toolkit {word} compute capability {cc}.", (event,))
+        yield Claim(side, Strength.NAMED_CAUSE, f"This CUDA Toolkit {word} compute capability {cc}.", (event,))
     for event in log.of("ptxas-gpu-name"):
         cc = digits(event.captured["sm"])
         if _is_dropped(log, cc):
-            yield Claim(OLD, 90, f"This ptxas no longer knows compute capability {cc}.", (event,))
+            yield Claim(OLD, Strength.NAMED_PART, f"This ptxas no longer knows compute capability {cc}.", (event,))
         else:
             means = f"ptxas is older than the GPU: it does not know compute capability {cc}."
-            yield Claim("ptxas-problem", 90, means, (event,), rivals=(NEW,))
+            yield Claim("ptxas-problem", Strength.NAMED_PART, means, (event,), rivals=(NEW,))
 
 
 def _targets(log: Log) -> list[str]:
@@ -454,7 +507,7 @@ def _targets(log: Log) -> list[str]:
     told = [digits(item) for item in log.first("targets").split() if item.startswith("sm_")]
     if told:
         return sorted(told, key=number)
-    rows = [_row(log, name) for name in ("torch", "pytorch", "tensorflow", "tensorflow-gpu", "jaxlib")]
+    rows = [_row(log, item, name) for item in FRAMEWORKS for name in item.log_packages]
     found = next((row for row in rows if row), ()) or _of_cuda(log)
     return sorted({digits(item) for item in found}, key=number)
 
@@ -467,11 +520,10 @@ def _of_cuda(log: Log) -> tuple[str, ...]:
     return rows[0].compute_capabilities if rows else ()
 
 
-def _row(log: Log, name: str) -> tuple[str, ...]:
+def _row(log: Log, known: Framework, name: str) -> tuple[str, ...]:
     version = log.packages.get(name, "").partition("+")[0]
-    framework = log.matrix.framework_of("torch" if name == "pytorch" else name) if version else None
     platform = "win_amd64" if log.os == "windows" else "linux_x86_64"
-    row = log.matrix.release(framework, version, platform) if framework else None
+    row = log.matrix.release(known.name, version, platform) if version else None
     label = re.search(r"\+cu(\d+)(\d)$", log.packages.get(name, ""))
     cuda = f"{label.group(1)}.{label.group(2)}" if label else ""
     if row is None or not cuda or (row.cuda or "").startswith(cuda):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.explain.log import Claim, Log, number
+from envcheck.explain.evidence import Claim, Strength
+from envcheck.explain.log import Log, framework_of_message, number
 from envcheck.explain.signatures import Event, driver_errors
 from envcheck.model import Known, get_value
+from envcheck.model.releases import FrameworkRelease
 
 _NO_DEVICE = ("cuda-no-device", "torch-no-gpus", "devicequery-100", "nccl-process-group-no-gpu", "yolo-invalid-device")
 _NO_DRIVER = ("cuinit-unknown-303", "tf-kernel-driver-not-running", "torch-no-driver", "lspci-none")
@@ -29,7 +31,7 @@ def driver_claims(log: Log) -> Iterator[Claim]:
     yield from _mig(log)
     yield from _compat(log)
     yield from _answered_visible(log)
-    yield from _told_in_passing(log)
+    yield from _weigh_passing_remarks(log)
 
 
 _RAISES = ("torch-no-driver", "torch-no-gpus", "torch-driver-init-failed", "jax-no-visible-gpus", "smi-failed")
@@ -42,50 +44,66 @@ def _apptainer(log: Log) -> Iterator[Claim]:
     missing = tuple(event for event in missing if "lib" not in event.text or "libcuda.so" in event.text)
     if started and missing and not any("apptainer_nv" in event.captured for event in started):
         means = "Apptainer (Singularity) gives the host's driver to a container only with --nv."
-        yield Claim("driver-not-in-container", 90, means, (*missing, *started), rivals=("driver-missing",))
+        yield Claim(
+            "driver-not-in-container", Strength.NAMED_PART, means, (*missing, *started), rivals=("driver-missing",)
+        )
 
 
 def _absent(log: Log) -> Iterator[Claim]:
     events = log.of(*_RAISES) if log.has_no_gpu else ()
     if events:
-        yield Claim("gpu-absent", 86, "The program asks for a GPU, and this machine has none of NVIDIA.", events)
+        yield Claim(
+            "gpu-absent",
+            Strength.NAMED_PLACE,
+            "The program asks for a GPU, and this machine has none of NVIDIA.",
+            events,
+        )
 
 
 def _no_driver(log: Log) -> Iterator[Claim]:
     for event in log.of(*_NO_DRIVER):
         if log.in_container:
             means = "The log comes from a container, which was not given the host's driver."
-            yield Claim("driver-not-in-container", 70, means, (event,), rivals=("driver-missing",))
+            yield Claim("driver-not-in-container", Strength.DECIDED, means, (event,), rivals=("driver-missing",))
         elif log.in_wsl:
-            weight = 84 if get_value(log.facts.host.wsl_version) == 1 else 62
-            yield Claim("driver-wsl", weight, "WSL shows no driver.", (event,), rivals=("libcuda-not-on-path",))
+            strength = Strength.DERIVED if get_value(log.facts.host.wsl_version) == 1 else Strength.PROBABLE
+            yield Claim("driver-wsl", strength, "WSL shows no driver.", (event,), rivals=("libcuda-not-on-path",))
 
 
 def _smi(log: Log) -> Iterator[Claim]:
     for event in log.of("nvml-version-mismatch", "tf-dso-mismatch", "nvml-mismatch-exception") if log.in_wsl else ():
         means = "A Linux driver inside the distribution stands before the one that Windows brings into WSL."
-        yield Claim("driver-wsl", 96, means, (event,), rivals=("driver-library-mismatch",))
+        yield Claim("driver-wsl", Strength.BOTH_VALUES, means, (event,), rivals=("driver-library-mismatch",))
     for event in log.of("smi-failed", "smi-no-devices"):
         if log.has("secure-boot-enabled"):
             means = "Secure Boot is on and the driver's module is not loaded: it is not signed."
-            yield Claim("driver-secure-boot", 78, means, (event,), rivals=("driver-missing",))
+            yield Claim("driver-secure-boot", Strength.LIKELY, means, (event,), rivals=("driver-missing",))
         elif log.in_wsl:
-            yield Claim("driver-wsl", 72, "nvidia-smi reaches no driver from WSL.", (event,))
+            yield Claim("driver-wsl", Strength.USUAL, "nvidia-smi reaches no driver from WSL.", (event,))
     for event in log.of("container-cli-no-driver") if log.in_wsl else ():
         means = "The container's tools reach no driver in WSL: it is WSL 1, or Windows lacks a driver for WSL."
-        yield Claim("driver-wsl", 96, means, (event,), rivals=("driver-not-in-container",))
+        yield Claim("driver-wsl", Strength.BOTH_VALUES, means, (event,), rivals=("driver-not-in-container",))
     for event in log.of("smi-no-library"):
         if log.in_wsl:
-            yield Claim("driver-wsl", 70, "WSL shows no driver's library.", (event,), rivals=("libcuda-not-on-path",))
+            yield Claim(
+                "driver-wsl",
+                Strength.DECIDED,
+                "WSL shows no driver's library.",
+                (event,),
+                rivals=("libcuda-not-on-path",),
+            )
     for event in log.of("smi-not-found"):
         if log.in_container:
-            yield Claim("driver-not-in-container", 66, "The container lacks nvidia-smi.", (event,))
+            yield Claim("driver-not-in-container", Strength.PROBABLE, "The container lacks nvidia-smi.", (event,))
 
 
 def _by_code(event: Event) -> Claim:
     code = event.captured["code"]
     return Claim(
-        driver_errors().get(code, "driver-missing"), 80, f"The start of the driver ended with error {code}.", (event,)
+        driver_errors().get(code, "driver-missing"),
+        Strength.NOT_FOUND,
+        f"The start of the driver ended with error {code}.",
+        (event,),
     )
 
 
@@ -94,16 +112,26 @@ def _no_device(log: Log, event: Event) -> Claim:
     visible = log.environment.get("CUDA_VISIBLE_DEVICES", visible)
     if visible is not None and visible.startswith("MIG"):
         means = f"CUDA_VISIBLE_DEVICES names the MIG instance {visible}, which is not there."
-        return Claim("mig-config", 82, means, (event,))
+        return Claim("mig-config", Strength.MISSING_HERE, means, (event,))
     if visible is not None and visible not in ("0", "all"):
         means = f"CUDA_VISIBLE_DEVICES is {visible!r}, which leaves no GPU of this machine visible."
         listed = "," in visible  # several numbers may be right, and the driver at fault
-        return Claim("visible-devices-hidden", 66 if listed else 86, means, (event,), rivals=("driver-missing",))
+        return Claim(
+            "visible-devices-hidden",
+            Strength.PROBABLE if listed else Strength.NAMED_PLACE,
+            means,
+            (event,),
+            rivals=("driver-missing",),
+        )
     if log.in_container:
         means = "CUDA starts in the container and sees no GPU."
-        return Claim("driver-not-in-container", 52, means, (event,), rivals=("visible-devices-hidden",))
+        return Claim(
+            "driver-not-in-container", Strength.FAILED_PART, means, (event,), rivals=("visible-devices-hidden",)
+        )
     means = "CUDA starts and sees no GPU: CUDA_VISIBLE_DEVICES hides it, the driver is not loaded, or there is none."
-    return Claim("visible-devices-hidden", 46, means, (event,), rivals=("driver-missing", "gpu-absent"))
+    return Claim(
+        "visible-devices-hidden", Strength.FAILED_CALL, means, (event,), rivals=("driver-missing", "gpu-absent")
+    )
 
 
 def _refused(log: Log) -> Iterator[Claim]:
@@ -111,7 +139,7 @@ def _refused(log: Log) -> Iterator[Claim]:
     for event in log.of("modprobe-no-module") if log.has("secure-boot-enabled") else ():
         if "not permitted" in event.text:
             means = "Secure Boot is on and the kernel does not let the driver's module in: it is not signed."
-            yield Claim("driver-secure-boot", 84, means, (event,), rivals=("driver-missing",))
+            yield Claim("driver-secure-boot", Strength.DERIVED, means, (event,), rivals=("driver-missing",))
 
 
 def _hidden(log: Log) -> Iterator[Claim]:
@@ -124,7 +152,7 @@ def _hidden(log: Log) -> Iterator[Claim]:
     ]
     if shown and listed:
         means = "CUDA_VISIBLE_DEVICES names no GPU, and none is listed."
-        yield Claim("visible-devices-hidden", 62, means, (*shown, *listed))
+        yield Claim("visible-devices-hidden", Strength.PROBABLE, means, (*shown, *listed))
 
 
 def _tensorflow(log: Log) -> Iterator[Claim]:
@@ -133,20 +161,28 @@ def _tensorflow(log: Log) -> Iterator[Claim]:
         if log.has_no_gpu:
             continue
         wheels = "local_tsl" in event.text or "local_xla" in event.text  # its sources moved there with the CUDA extra
-        wheels = wheels or number(log.packages.get("tensorflow", "")) >= (2, 14)
+        wheels = wheels or _takes_wheels(log, event)
         finding = "framework-cuda-extra-missing" if wheels else "toolkit-missing"
         means = "TensorFlow could not open libcudart; its words on the driver do not mean that the driver is missing."
-        yield Claim(finding, 60 if log.driver else 44, means, (event,), rivals=("driver-missing", "gpu-absent"))
+        yield Claim(
+            finding,
+            Strength.OPEN if log.driver else Strength.FAILED_CALL,
+            means,
+            (event,),
+            rivals=("driver-missing", "gpu-absent"),
+        )
     for event in log.of("tf-cannot-dlopen-gpu"):
         if "cuda" in log.library_path.lower():
             means = "TensorFlow could not load a CUDA library, and LD_LIBRARY_PATH puts other copies first."
-            yield Claim("toolkit-path-conflict", 52, means, (event,), rivals=("cuda-wheel-not-found",))
+            yield Claim(
+                "toolkit-path-conflict", Strength.FAILED_PART, means, (event,), rivals=("cuda-wheel-not-found",)
+            )
         elif any(re.fullmatch(r"nvidia-[a-z-]+-cu\d+", name) for name in log.packages):
             means = "The CUDA wheels are installed, and TensorFlow's loader does not find one of them."
-            yield Claim("cuda-wheel-not-found", 66, means, (event,), rivals=("toolkit-path-conflict",))
+            yield Claim("cuda-wheel-not-found", Strength.PROBABLE, means, (event,), rivals=("toolkit-path-conflict",))
         elif log.has("pip-list-nvidia-asked"):
             means = "TensorFlow could not load a CUDA library, and the list of packages names none of CUDA's wheels."
-            yield Claim("framework-cuda-extra-missing", 66, means, (event,), rivals=("toolkit-missing",))
+            yield Claim("framework-cuda-extra-missing", Strength.PROBABLE, means, (event,), rivals=("toolkit-missing",))
         else:
             yield from _unnamed_library(log, event)
 
@@ -156,16 +192,32 @@ _LOOKS_FOR_WHEELS = r"(?:^|\s)gpu_device\.cc:"  # TensorFlow 2.17 and newer name
 
 def _unnamed_library(log: Log, event: Event) -> Iterator[Claim]:
     """Judge by the release which library TensorFlow could not open: of the toolkit, cuDNN, or of the CUDA wheels."""
-    told = log.packages.get("tensorflow") or log.packages.get("tensorflow-gpu") or ""
-    if (number(told) >= (2, 14) or re.search(_LOOKS_FOR_WHEELS, event.text)) and not log.cudas:
+    if (_takes_wheels(log, event) or re.search(_LOOKS_FOR_WHEELS, event.text)) and not log.cudas:
         means = "This TensorFlow takes CUDA from the nvidia-* wheels, and does not find one of their libraries."
         rivals = ("framework-cuda-extra-missing", "toolkit-missing")
-        yield Claim("cuda-wheel-not-found", 50, means, (event,), rivals=rivals)
+        yield Claim("cuda-wheel-not-found", Strength.FAILED_CALL, means, (event,), rivals=rivals)
         return
-    row = log.matrix.release("tensorflow", told.partition("+")[0], "linux_x86_64") if told else None
+    row = _nearest_row(log, event, exact=True)
     if row and row.cuda and row.cuda in log.cudas and not isinstance(log.facts.cudnn, Known):
         means = f"CUDA {row.cuda}, which this TensorFlow loads, is installed; of its other needs cuDNN is not named."
-        yield Claim("cudnn-missing", 54, means, (event,), rivals=("toolkit-path-conflict",))
+        yield Claim("cudnn-missing", Strength.FAILED_PART, means, (event,), rivals=("toolkit-path-conflict",))
+
+
+def _takes_wheels(log: Log, event: Event) -> bool:
+    """Tell whether the framework that says something has CUDA libraries of its own as wheels, by its release."""
+    row = _nearest_row(log, event)
+    return row is not None and row.gpu_extra is not None
+
+
+def _nearest_row(log: Log, event: Event, *, exact: bool = False) -> FrameworkRelease | None:
+    """Return the matrix' row of the framework that says something: of its release, or of the last one before it."""
+    known = framework_of_message(event.signature)
+    version = log.release_of(known).partition("+")[0] if known else ""
+    if not known or not version:
+        return None
+    listed = (item for item in log.matrix.versions(known.name) if item == version or not exact)
+    found = next((item for item in listed if number(item) <= number(version)), "")
+    return log.matrix.release(known.name, found, "linux_x86_64") if found else None
 
 
 def _compat(log: Log) -> Iterator[Claim]:
@@ -175,33 +227,41 @@ def _compat(log: Log) -> Iterator[Claim]:
             means = (
                 "The image brings a newer CUDA than the host's driver, and its compat libcuda does not suit this GPU."
             )
-            yield Claim("driver-too-old", 84, means, (event,), rivals=("forward-compat-misused",))
+            yield Claim("driver-too-old", Strength.DERIVED, means, (event,), rivals=("forward-compat-misused",))
     compat = re.search(r"[^:\s]*/cuda[^/:\s]*/compat(?=[/:\s]|$)", log.library_path)
     for event in log.of("system-driver-mismatch-803") if compat else ():
         means = (
             "The library path puts a libcuda of CUDA's compat folder, which is for other drivers, before the driver's."
         )
-        yield Claim("forward-compat-misused", 88, means, (event,), rivals=("driver-library-mismatch",))
+        yield Claim("forward-compat-misused", Strength.NAMED_PART, means, (event,), rivals=("driver-library-mismatch",))
 
 
 _NO_ANSWER = ("smi-failed", "smi-not-found", "torch-no-driver", "torch-unavailable", "torch-no-gpus", "lspci-none")
 _NOT_AVAILABLE = ("torch-unavailable", "tf-cpu-only-list", "torch-no-gpus", "cuda-no-device")
 
 
-def _told_in_passing(log: Log) -> Iterator[Claim]:
+def _weigh_passing_remarks(log: Log) -> Iterator[Claim]:
     """Weigh what the log asks for or lists beside a failure that says no more than that no GPU is used."""
     failed = log.of(*_NO_ANSWER)
     if failed and log.values("other_gpu") and not log.values("nvidia_gpu") and not log.driver:
         means = "The graphics adapter that lspci lists is not NVIDIA's, and no other one is listed."
         events = (*failed, *log.of("lspci-other-gpu"))
-        yield Claim("gpu-absent", 68, means, events, rivals=("driver-missing",))
+        yield Claim("gpu-absent", Strength.PROBABLE, means, events, rivals=("driver-missing",))
     asked = log.of("visible-devices-asked")
     if asked and log.has(*_NOT_AVAILABLE) and not log.is_healthy:
         means = "CUDA_VISIBLE_DEVICES was looked at while no GPU is seen: what it holds may hide them."
-        yield Claim("visible-devices-hidden", 34, means, (*asked, *log.of(*_NOT_AVAILABLE)), rivals=("driver-missing",))
+        yield Claim(
+            "visible-devices-hidden",
+            Strength.SIDE_EFFECT,
+            means,
+            (*asked, *log.of(*_NOT_AVAILABLE)),
+            rivals=("driver-missing",),
+        )
     elif asked and log.has("torch-device-count-asked") and log.has("smi-list", "smi-gpu-row"):
         means = "nvidia-smi lists a GPU; CUDA_VISIBLE_DEVICES and the count of GPUs that CUDA sees were looked at."
-        yield Claim("visible-devices-hidden", 50, means, (*asked, *log.of("torch-device-count-asked")))
+        yield Claim(
+            "visible-devices-hidden", Strength.FAILED_CALL, means, (*asked, *log.of("torch-device-count-asked"))
+        )
 
 
 def _answered_visible(log: Log) -> Iterator[Claim]:
@@ -211,7 +271,13 @@ def _answered_visible(log: Log) -> Iterator[Claim]:
         visible = event.captured["visible"]
         hides = visible in ("-1", "NoDevFiles") or (visible.isdecimal() and int(visible) > 0)
         means = f"CUDA_VISIBLE_DEVICES is {visible}, and no GPU is seen."
-        yield Claim("visible-devices-hidden", 84 if hides else 36, means, (event, *unseen), rivals=("driver-missing",))
+        yield Claim(
+            "visible-devices-hidden",
+            Strength.DERIVED if hides else Strength.SIDE_EFFECT,
+            means,
+            (event, *unseen),
+            rivals=("driver-missing",),
+        )
 
 
 def _mig(log: Log) -> Iterator[Claim]:
@@ -219,7 +285,7 @@ def _mig(log: Log) -> Iterator[Claim]:
     stated = any(get_value(gpu.mig_enabled) for gpu in get_value(log.facts.gpus) or ())
     if hidden and (stated or log.has("mig-on", "mig-uuid")):
         means = "The GPU is in MIG mode and CUDA sees no instance of it: select one by its UUID."
-        yield Claim("mig-config", 80, means, (*hidden, *log.of("mig-on", "mig-uuid")))
+        yield Claim("mig-config", Strength.NOT_FOUND, means, (*hidden, *log.of("mig-on", "mig-uuid")))
 
 
 def harmless_without_gpu(log: Log) -> bool:
@@ -245,12 +311,12 @@ def memory_claims(log: Log) -> Iterator[Claim]:
     for event in log.of("torch-oom-other-process"):
         other = _bytes(event.captured["other"], event.captured["other_unit"])
         if other > max(_bytes("1", "GiB"), own * 3 // 2):  # in a container a process is named as if it were another
-            yield Claim(HELD, 87, "Another process holds much of the GPU's memory.", (event,))
+            yield Claim(HELD, Strength.NAMED_PART, "Another process holds much of the GPU's memory.", (event,))
     for event in log.of(*_OUT):
         yield _out_of_memory(event)
     for event in log.of("cudnn-handle"):
         means = "cuDNN could not start on the GPU, mostly because its memory is taken already."
-        yield Claim(EXHAUSTED, 56, means, (event,), rivals=("cudnn-too-old",))
+        yield Claim(EXHAUSTED, Strength.FAILED_PART, means, (event,), rivals=("cudnn-too-old",))
     yield from _holders(log)
 
 
@@ -262,11 +328,11 @@ def _out_of_memory(event: Event) -> Claim:
         means = (
             f"This process holds {row['allocated']} {row['allocated_unit']} and the card is full: others hold the rest."
         )
-        return Claim(HELD, 88, means, (event,))
+        return Claim(HELD, Strength.NAMED_PART, means, (event,))
     if event.signature == "vllm-memory" and 0 <= free < total / 2:
-        return Claim(HELD, 86, "Most of the card was taken before this process began.", (event,))
-    weight = 84 if event.signature.startswith("torch-oom") else 70
-    return Claim(EXHAUSTED, weight, "The program asks for more GPU memory than is free.", (event,), rivals=(HELD,))
+        return Claim(HELD, Strength.NAMED_PLACE, "Most of the card was taken before this process began.", (event,))
+    strength = Strength.DERIVED if event.signature.startswith("torch-oom") else Strength.DECIDED
+    return Claim(EXHAUSTED, strength, "The program asks for more GPU memory than is free.", (event,), rivals=(HELD,))
 
 
 def _held(log: Log) -> Claim | None:
@@ -275,13 +341,15 @@ def _held(log: Log) -> Claim | None:
     frees = [(event, _size(event.captured, "free", "free_unit")) for event in log.of("tf-memory-free")]
     for (event, total), (other, free) in zip(totals, frees):
         if total > 0 and 0 <= free < total / 10:
-            return Claim(HELD, 90, "Almost nothing of the card was free when the program began.", (event, other))
+            return Claim(
+                HELD, Strength.NAMED_PART, "Almost nothing of the card was free when the program began.", (event, other)
+            )
     if not log.has(*_OUT, *_STARTS, "tf-resource-exhausted", "xla-oom", "cublas-not-initialized"):
         return None
     for event in log.of("smi-memory"):
         used, total = int(event.captured["used"]), int(event.captured["total"])
         if total and used > total * 0.8:
-            return Claim(HELD, 86, f"nvidia-smi shows {used} of {total} MiB in use.", (event,))
+            return Claim(HELD, Strength.NAMED_PLACE, f"nvidia-smi shows {used} of {total} MiB in use.", (event,))
     return None
 
 
@@ -289,7 +357,7 @@ def _holders(log: Log) -> Iterator[Claim]:
     holders = [item for item in log.of("fuser-holder", "lsof-holder") if _computes(item.captured.get("process", ""))]
     if holders:
         names = ", ".join(f"{item.captured['process']} ({item.captured['pid']})" for item in holders[:4])
-        yield Claim(HELD, 82, f"Processes have the GPU open: {names}.", tuple(holders))
+        yield Claim(HELD, Strength.MISSING_HERE, f"Processes have the GPU open: {names}.", tuple(holders))
 
 
 def _computes(process: str) -> bool:

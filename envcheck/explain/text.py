@@ -116,7 +116,7 @@ _MEANT = {b"lt": b"<", b"gt": b">", b"quot": b'"', b"nbsp": b" ", b"amp": b"&"}
 _OVERSTRUCK = rb"([^\n])\x08\1|_\x08"  # bold and underlined on a printer
 
 
-def plain(chunk: bytes) -> bytes:
+def strip_markup(chunk: bytes) -> bytes:
     """Return whole lines without escape sequences, typographic quotes and hard spaces.
 
     Backspaces become a carriage return: both separate the states of one progress bar.
@@ -266,17 +266,17 @@ class Cutter:
         cut = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
         if cut:
             chunk, self._rest = bytes(self._rest) + text[:cut], bytearray(text[cut:])
-            return plain(chunk)
+            return strip_markup(chunk)
         self._rest += text
         if len(self._rest) < LONGEST:
             return b""
         chunk, self._rest = bytes(self._rest), self._rest[-_OVERLAP:]
-        return plain(chunk)
+        return strip_markup(chunk)
 
     def finish(self) -> bytes:
         """Return the last line, when nothing ends it."""
         chunk, self._rest = bytes(self._rest) + self._recoder.finish(), bytearray()
-        return plain(chunk)
+        return strip_markup(chunk)
 
 
 def clean_line(raw: bytes, encoding: str = "") -> Line:
@@ -343,7 +343,7 @@ _BORDERS = ("|", "+", "-", "=", "_", "#", "*", "\u2502", "\u2503", "\u2551", "\u
 
 
 @dataclass(frozen=True)
-class Broken:
+class WrappedLine:
     """Lines that may be one line, put together."""
 
     number: int  # of the first of them
@@ -357,7 +357,7 @@ class Broken:
         return "\x01".join(self.pieces)
 
 
-def broken_lines(chunk: bytes) -> Iterator[Broken]:
+def wrapped_lines(chunk: bytes) -> Iterator[WrappedLine]:
     """List the lines of a log that may go on in the next one, each with what follows it."""
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in chunk.decode("utf-8", "replace").split("\n")]
     often = Counter(map(len, {re.sub(r"\d", "0", line) for line in lines}))  # a line repeated with other numbers is one
@@ -378,7 +378,7 @@ def _wraps(line: str, following: str, widths: set[int]) -> bool:
     return bool(word) and len(line) >= _NARROWEST and any(len(line) <= width < len(line) + 1 + word for width in widths)
 
 
-def _joined(lines: Sequence[str], goes_on: Sequence[bool], glue: str, edge: int) -> Iterator[Broken]:
+def _joined(lines: Sequence[str], goes_on: Sequence[bool], glue: str, edge: int) -> Iterator[WrappedLine]:
     position = 0
     while position < len(lines) - 1:
         last = position
@@ -386,7 +386,7 @@ def _joined(lines: Sequence[str], goes_on: Sequence[bool], glue: str, edge: int)
             last += 1
         if last > position:
             pieces = tuple(line.strip() if glue else line for line in lines[position : last + 1])
-            yield Broken(position + 1, pieces, glue.join(pieces), is_sure=bool(edge) and len(pieces[0]) == edge)
+            yield WrappedLine(position + 1, pieces, glue.join(pieces), is_sure=bool(edge) and len(pieces[0]) == edge)
         position = last + 1 if last > position else position + 1
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "framework_names",
     "framework_of",
     "identities",
+    "identity",
 ]
 
 
@@ -60,6 +61,13 @@ def all_frameworks() -> Tuple[Framework, ...]:
 def identities() -> Tuple[Framework, ...]:
     """Return every framework by the cells of its row alone, without loading its module."""
     return tuple(Framework(name, row) for name, row in _rows().items())
+
+
+@functools.lru_cache(maxsize=None)
+def identity(name: str) -> Framework:
+    """Return a framework by the cells of its row alone, without loading its module; raises UnknownFrameworkError."""
+    found = next((item for item in identities() if item.name == name), None)
+    return found or framework(name)
 
 
 @functools.lru_cache(maxsize=1)

@@ -107,6 +107,7 @@ class Framework:
     runs_ptxas: bool = False  # XLA starts ptxas
     hosts_extensions: bool = False  # packages compile CUDA code against it: flash-attn, mmcv
     has_tensorrt: bool = False  # its extra "tensorrt" lets it hand work to TensorRT
+    build_info: str = ""  # Python that prints the CUDA and cuDNN it was built with
     has_companions: bool = False  # the matrix says which releases of companions go with each of its own
     paired_minors: Tuple[str, ...] = ()  # packages that are released for one minor of it each
     apple_plugin: str = ""  # the distribution that gives it the GPU of an Apple machine

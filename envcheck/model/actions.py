@@ -68,6 +68,11 @@ class Action:
         """Return the purpose as a reader on a system needs it."""
         return self.purpose
 
+    def with_purpose(self, purpose: str) -> Action:
+        """Return the action with a purpose, where it does not say its own."""
+        changed: Action = self if self.purpose else replace(self, purpose=purpose)
+        return changed
+
     def unattended(self) -> Action:
         """Return the action as it runs without anybody to answer questions."""
         return self

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 
 from envcheck.actions import (
     SH,
-    Action,
     AskPerson,
     CreateEnvironment,
     ImportFrameworks,
@@ -258,15 +257,9 @@ def _steps(finding: Finding, found: Remedy, *, everything: bool) -> list[Step]:
         return [Step(finding.id, AskPerson(found.summary, SYSTEM), (finding.id,))]
     many = len(actions) > 1
     return [
-        Step(f"{finding.id}-{number}" if many else finding.id, with_purpose(action, found.summary), (finding.id,))
+        Step(f"{finding.id}-{number}" if many else finding.id, action.with_purpose(found.summary), (finding.id,))
         for number, action in enumerate(actions, 1)
     ]
-
-
-def with_purpose(action: Action, summary: str) -> Action:
-    """Give an action that does not say what it is for the summary of its remedy."""
-    changed: Action = action if action.purpose else replace(action, purpose=summary)
-    return changed
 
 
 _DESKTOP = "Use Docker Desktop with its WSL 2 engine and NVIDIA's driver for Windows: it passes the GPUs through."

@@ -16,6 +16,31 @@ from envcheck.remedies.situation import Situation
 Build = Callable[[Situation, Problem], "Remedy | None"]
 
 _REMEDIES: dict[str, Build] = {}
+# Which module makes the remedy of which finding: only that one is loaded.
+_MODULES = {
+    "driver": (
+        "driver-device-nodes", "driver-library-mismatch", "driver-missing", "driver-not-in-container",
+        "driver-nouveau", "driver-secure-boot", "driver-too-old", "driver-wsl", "fabric-manager",
+        "forward-compat-misused", "libcuda-not-on-path",
+    ),
+    "hardware": (
+        "cpu-missing-avx", "gpu-absent", "gpu-arch-too-new", "gpu-arch-too-old", "gpu-hardware-fault",
+        "gpu-memory-held", "mig-config", "os-limit", "visible-devices-hidden",
+    ),
+    "toolkit": (
+        "cudnn-missing", "cudnn-shadowed", "cudnn-too-new", "cudnn-too-old", "cudnn-wrong-cuda-build",
+        "cudnn-wrong-major", "extension-build-mismatch", "host-compiler-too-new", "host-compiler-too-old",
+        "libdevice-missing", "ptxas-problem", "tensorrt-missing", "toolkit-missing", "toolkit-path-conflict",
+        "toolkit-wrong-version",
+    ),
+    "python": (
+        "cuda-wheel-conflict", "cuda-wheel-not-found", "dependency-conflict", "env-mixed",
+        "framework-cpu-build", "framework-cuda-extra-missing", "framework-duplicate-dists", "framework-missing",
+        "framework-package-removed", "glibc-too-old", "keras-mismatch", "libstdcxx-mismatch",
+        "local-module-shadowing", "msvc-runtime-missing", "numpy-abi", "pip-too-old", "platform-no-gpu-wheel",
+        "protobuf-conflict", "python-32bit", "python-unsupported", "python-wrong-arch", "release-unknown",
+    ),
+}  # fmt: skip
 # What a release names goes before what a message says.
 _RELEASE_FIRST = frozenset({"keras-mismatch", "protobuf-conflict", "tensorrt-missing"})
 
@@ -37,7 +62,7 @@ def remedy_for(finding_id: str, problem: Problem, situation: Situation) -> Remed
     from envcheck.remedies.rows import special_remedy, usual_remedy
 
     def built() -> Remedy | None:
-        build = registered().get(finding_id)
+        build = _find_build(finding_id)
         return build(situation, problem) if build else None
 
     def special() -> Remedy | None:
@@ -48,11 +73,20 @@ def remedy_for(finding_id: str, problem: Problem, situation: Situation) -> Remed
     return for_system(found, situation.os) if found else None
 
 
-def registered() -> dict[str, Build]:
-    """Return the functions by finding id; the modules that hold them are imported with the first remedy."""
-    for name in ("driver", "hardware", "toolkit", "python"):
+def _find_build(finding_id: str) -> Build | None:
+    """Return the function that makes the remedy of a finding; None where only rows do."""
+    module = next((name for name, ids in _MODULES.items() if finding_id in ids), "")
+    if module:
+        import_module(f"envcheck.remedies.{module}")
+    return _REMEDIES.get(finding_id)
+
+
+def functions_by_module() -> dict[str, tuple[str, ...]]:
+    """Load every module; name the findings whose remedies its functions make."""
+    for name in _MODULES:
         import_module(f"envcheck.remedies.{name}")
-    return _REMEDIES
+    made = {name: f"envcheck.remedies.{name}" for name in _MODULES}
+    return {name: tuple(key for key, build in _REMEDIES.items() if build.__module__ == made[name]) for name in made}
 
 
 def with_remedy(finding: Finding, situation: Situation) -> Finding:
@@ -90,7 +124,7 @@ def _said(text: str, system: str) -> str:
 
 def findings_with_functions() -> Sequence[str]:
     """Name the findings whose remedies are functions."""
-    return tuple(registered())
+    return tuple(finding_id for ids in _MODULES.values() for finding_id in ids)
 
 
 __all__ = ["Any", "Situation", "for_system", "remedy", "remedy_for", "with_remedy"]

@@ -7,6 +7,7 @@ import re
 from packaging.version import InvalidVersion, Version
 
 from envcheck.actions import Action, RunCommand, RunEnvcheck, SetVariables, Show, ShowKernelLog, UnsetVariable
+from envcheck.frameworks import identity
 from envcheck.model import Alternative, Known, Problem, Remedy, at_least_minor, get_value, major
 from envcheck.model.actions import LINUX, SYSTEM, WINDOWS
 from envcheck.model.releases import FrameworkRelease
@@ -48,8 +49,8 @@ def newer_build(situation: Situation, problem: Problem) -> Remedy | None:
         return Remedy(what, planned) if planned else None
     cuda = _first_running(situation, problem.capability, first)
     what = f"Install a build for CUDA {cuda} or newer, the first with code that runs on compute capability "
-    oldest = _first_torch(situation, cuda) if problem.framework == "torch" else ""
-    offered = f": torch {oldest} is the oldest offered for it" if oldest else ""
+    oldest = _first_labelled(situation, problem.framework, cuda)
+    offered = f": {problem.framework} {oldest} is the oldest offered for it" if oldest else ""
     return Remedy(f"{what}{problem.capability}{offered}.", planned)
 
 
@@ -97,10 +98,11 @@ def _first_running(situation: Situation, capability: str, own: str) -> str:
     return min((row.first_toolkit for row in reached if row.first_toolkit), key=Version, default=own)
 
 
-def _first_torch(situation: Situation, cuda: str) -> str:
+def _first_labelled(situation: Situation, name: str, cuda: str) -> str:
+    """Return the oldest release that a framework's own index has for a CUDA or a newer one; "" without an index."""
     oldest = ""
-    for version in situation.matrix.versions("torch"):
-        row = situation.matrix.release("torch", version, "linux_x86_64")
+    for version in situation.matrix.versions(name) if name and identity(name).index else ():
+        row = situation.matrix.release(name, version, "linux_x86_64")
         if row is None or not any(at_least_minor(item, cuda) for item in (*row.variants, row.cuda or "0")):
             break
         oldest = row.version
@@ -113,11 +115,12 @@ def _older_release(situation: Situation, build: Build, capability: str) -> Remed
     if not found:
         return _no_release(situation, build, capability)
     row = found[0]
-    own_index = " PyTorch's own package index has builds of newer releases for older CUDA versions."
+    known = identity(build.framework)
+    own_index = f" {known.title}'s own package index has builds of newer releases for older CUDA versions."
     what = (
         f"Install {row.distribution} {row.version}, the newest with machine code for compute capability {capability}."
     )
-    return Remedy(what + (own_index if build.framework == "torch" else ""), _release_steps(situation, row))
+    return Remedy(what + (own_index if known.index else ""), _release_steps(situation, row))
 
 
 def _newer_release(situation: Situation, build: Build, capability: str) -> Remedy:
@@ -143,9 +146,8 @@ def _no_release(situation: Situation, build: Build, capability: str) -> Remedy:
 
 
 def _release_steps(situation: Situation, row: FrameworkRelease) -> tuple[Action, ...]:
-    # Which CUDA variant of torch a package index serves is not in the row: the planner knows.
-    if row.framework == "torch":
-        return situation.plan_command("torch")
+    if identity(row.framework).index:  # which CUDA variants it serves is not in the row: the planner knows
+        return situation.plan_command(row.framework)
     return situation.install(gpu_requirement(situation.context, row))
 
 

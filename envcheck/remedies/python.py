@@ -21,17 +21,17 @@ from envcheck.actions import (
     UpgradePip,
     is_requirement,
 )
-from envcheck.frameworks import framework, framework_names
+from envcheck.frameworks import framework_names, identity
 from envcheck.matrix.package_index import cuda_label, index_url
-from envcheck.model import Alternative, Known, Problem, Remedy, get_value
+from envcheck.model import Alternative, Known, Problem, Remedy, get_value, major_minor
 from envcheck.model.actions import LINUX, USER, WINDOWS
 from envcheck.remedies import remedy
-from envcheck.remedies.rows import document
-from envcheck.remedies.situation import Situation, conda_packages
+from envcheck.remedies.rows import remedy_table
+from envcheck.remedies.situation import Situation, conda_packages, last_gpu_release
+from envcheck.remedies.system import system_packages
 from envcheck.rules.builds import Build, is_conda_build
 from envcheck.rules.gpu_releases import best_gpu_row, choose_variant, gpu_requirement, gpu_rows
 
-_USUAL_PYTHON = "3.12"  # what most systems bring
 _KERAS_2 = {"keras-3-words", "keras-2-or-3", "keras-config"}  # code or a file of Keras 2 meets Keras 3
 _ELSEWHERE = "Use a platform that has GPU wheels, or a container image or build made for this one"
 _NO_CUDA_ON_MACOS = (
@@ -51,7 +51,8 @@ def other_python(situation: Situation, problem: Problem) -> Remedy | None:
     minors = tuple(problem.value("pythons").split())
     if not minors:
         return _install_listed(situation, problem) if problem.requirements or problem.advice else None
-    chosen = problem.python or (_USUAL_PYTHON if _USUAL_PYTHON in minors else minors[-1])
+    usual = system_packages().python.usual
+    chosen = problem.python or (usual if usual in minors else minors[-1])
     shown = minors[0] if len(minors) == 1 else f"{minors[0]} to {minors[-1]}"
     if problem.value("open_end"):
         shown = f"{minors[0]} or newer"
@@ -108,7 +109,7 @@ def newer_pip(situation: Situation, problem: Problem) -> Remedy | None:
 def newer_glibc(situation: Situation, problem: Problem) -> Remedy | None:
     """Use a system with the C library that the wheels need."""
     wanted = problem.value("glibc_wanted")
-    known = document()["systems_of_glibc"].items()
+    known = remedy_table().systems_of_glibc.items()
     having = next((names for line, names in known if _two(wanted) and _two(line) >= _two(wanted)), "")
     if not wanted:
         return None
@@ -216,7 +217,7 @@ def cuda_build(situation: Situation, problem: Problem) -> Remedy | None:
         what = f"Install the CUDA build of {name} with conda: name the build, else conda may take one for the CPU."
         planned = situation.plan_command(name) if situation.from_log else ()
         ways = (Alternative("Take what the planner chooses.", planned),) if planned else ()
-        spec = framework(name).conda_gpu_spec if name in framework_names() else ""
+        spec = identity(name).conda_gpu_spec if name in framework_names() else ""
         return Remedy(what, (conda_packages(spec),) if spec else (), ways)
     if problem.advice:
         return Remedy(problem.advice)
@@ -227,38 +228,44 @@ def cuda_build(situation: Situation, problem: Problem) -> Remedy | None:
     planned = situation.plan_command(name)
     if not planned or name not in framework_names():
         return None
-    also = " On Windows no TensorFlow after 2.10 has CUDA: use WSL 2 there." if _may_be_windows(situation, name) else ""
-    removed = situation.uninstall(*framework(name).cpu_builds)
-    return Remedy(f"Remove the CPU build and install the one for CUDA.{also}", (*removed, *planned))
+    removed = situation.uninstall(*identity(name).cpu_builds)
+    what = f"Remove the CPU build and install the one for CUDA.{_end_on_windows(situation, name)}"
+    return Remedy(what, (*removed, *planned))
 
 
-def _may_be_windows(situation: Situation, framework: str) -> bool:
-    return framework == "tensorflow" and situation.os in ("", "windows")
+def _end_on_windows(situation: Situation, name: str) -> str:
+    """Say after which release a framework has no CUDA build for Windows, where this may be one."""
+    last = last_gpu_release(situation.matrix, name, "win_amd64") if situation.os in ("", "windows") else ""
+    title = identity(name).title
+    return f" On Windows no {title} after {major_minor(last)} has CUDA: use WSL 2 there." if last else ""
 
 
 def _gpu_build(situation: Situation, build: Build, installed: tuple[str, ...]) -> Remedy:
     context = situation.context
-    if build.framework == "torch":
-        return _torch_build(situation, build)
+    if identity(build.framework).index:
+        return _labelled_build(situation, build)
     row = best_gpu_row(context, build.framework, build.version)
     if row is None:
         return Remedy(
             f"No GPU release of {build.framework} fits this Python and driver: use another Python or a newer driver."
         )
-    is_kept = row.distribution in installed or row.distribution.startswith("jax")
+    is_kept = row.distribution in installed or bool(identity(row.framework).plugins)
     requirement = gpu_requirement(context, row)
     steps = (*situation.uninstall(*(() if is_kept else installed)), *situation.install(requirement))
     return Remedy(f"Install the GPU build: {requirement}.", steps)
 
 
-def _torch_build(situation: Situation, build: Build) -> Remedy:
-    version, variant = choose_variant(situation.context, build.framework, build.version)
+def _labelled_build(situation: Situation, build: Build) -> Remedy:
+    """Install a CUDA build from the framework's own index, whose versions have labels such as +cu126."""
+    name, title = build.framework, identity(build.framework).title
+    version, variant = choose_variant(situation.context, name, build.version)
     if not variant:
         return Remedy(
-            "Install a CUDA build from PyTorch's own package index, as its installation page tells for this driver."
+            f"Install a CUDA build from {title}'s own package index, as its installation page tells for this driver."
         )
-    steps = situation.install(f"torch=={version}", index=index_url("torch", cuda_label(variant)), force=build.installed)
-    return Remedy(f"Install torch {version} for CUDA {variant} from PyTorch's own package index.", steps)
+    index = index_url(name, cuda_label(variant))
+    steps = situation.install(f"{name}=={version}", index=index, force=build.installed)
+    return Remedy(f"Install {name} {version} for CUDA {variant} from {title}'s own package index.", steps)
 
 
 @remedy("framework-cuda-extra-missing")
@@ -282,9 +289,9 @@ def with_cuda_extra(situation: Situation, problem: Problem) -> Remedy | None:
 
 def _planned_extra(situation: Situation, problem: Problem) -> Remedy | None:
     planned = situation.plan_command(problem.framework)
-    if problem.framework == "torch":
-        what = "Install torch anew with the nvidia-* wheels that it asks for, not with --no-deps."
-        return Remedy(what, (*situation.uninstall("torch"), *planned))
+    if problem.framework and identity(problem.framework).brings_cuda:
+        what = f"Install {problem.framework} anew with the nvidia-* wheels that it asks for, not with --no-deps."
+        return Remedy(what, (*situation.uninstall(problem.framework), *planned))
     extra = problem.value("framework_extra")
     windows = " For Windows there are none: use WSL 2." if situation.os in ("", "windows") else ""
     what = f"Install the framework with its CUDA libraries: {extra}.{windows}"
@@ -390,14 +397,15 @@ _PINS: dict[str, Callable[[Situation, Problem], Remedy]] = {
 
 def _keras_2(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the tf-keras of the TensorFlow that is there, which brings Keras 2 back."""
-    row = situation.release_row("tensorflow", problem.release) if problem.framework == "tensorflow" else None
+    known = identity(problem.framework) if problem.framework else None
+    row = situation.release_row(known.name, problem.release) if known and known.has_companions else None
     rows = situation.matrix.companions_of(row.version, situation.context.platform) if row else ()
     found = next((item for item in rows if item.distribution == "tf-keras"), None)
-    if found is None or row is None:
+    if found is None or row is None or known is None:
         return None
     wanted = f"tf-keras=={found.version}"
     switch = SetVariables((("TF_USE_LEGACY_KERAS", "1"),), _PROGRAM_SHELL)
-    what = f"Code for Keras 2 needs {wanted} beside TensorFlow {row.version}."
+    what = f"Code for Keras 2 needs {wanted} beside {known.title} {row.version}."
     return Remedy(what, (*situation.install(wanted), switch))
 
 

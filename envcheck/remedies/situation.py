@@ -19,7 +19,8 @@ from envcheck.actions import (
     UninstallPackages,
     is_requirement,
 )
-from envcheck.model import Absent, Fact, Known, get_value
+from envcheck.matrix.query import Matrix
+from envcheck.model import Absent, Fact, Known, get_value, numbers
 from envcheck.model.actions import CONDA
 from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import Build, JudgedFramework, judged_builds, judged_frameworks
@@ -121,9 +122,14 @@ class Situation:
         found = get_value(self.facts.python.prefix) or ""
         return found if re.fullmatch(_PLAIN_PATH, found) else ""
 
+    @property
+    def builds(self) -> tuple[Build, ...]:
+        """List the judged builds of all frameworks."""
+        return tuple(judged_builds(self.context))
+
     def build(self, framework: str, distribution: str = "") -> Build | None:
         """Return the judged build of a framework, of one distribution where several are there."""
-        found = [item for item in judged_builds(self.context) if item.framework == framework]
+        found = [item for item in self.builds if item.framework == framework]
         return next((item for item in found if item.distribution == distribution), found[0] if found else None)
 
     def framework(self, name: str) -> JudgedFramework | None:
@@ -199,6 +205,17 @@ class Situation:
         where = " for that machine" if self.from_log else ""
         usual = f"prints the exact commands{where} and changes nothing"
         return (RunEnvcheck(("plan", asked, *self.stated), purpose or usual),)
+
+
+def last_gpu_release(matrix: Matrix, framework: str, platform: str) -> str:
+    """Return the last release with a CUDA build for a platform, where CUDA builds go on for Linux; "" else."""
+    ended, going_on = (_last_with_cuda(matrix, framework, name) for name in (platform, "linux_x86_64"))
+    return ended if numbers(ended) < numbers(going_on) else ""
+
+
+def _last_with_cuda(matrix: Matrix, framework: str, platform: str) -> str:
+    versions = matrix.versions(framework)  # the newest first: to make typed rows of all takes longer than to explain
+    return next((version for version in versions if matrix.cudas(framework, version, platform)), "")
 
 
 def conda_packages(*specs: str, channel: str = "conda-forge") -> InstallCondaPackages:

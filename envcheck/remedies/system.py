@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from envcheck.actions import (
     APT,
@@ -21,11 +18,10 @@ from envcheck.actions import (
     RunCommand,
     SetVariables,
 )
-from envcheck.host.data_files import read_data
-from envcheck.model import Alternative, Remedy, get_value, replace
+from envcheck.host.data_files import load_data
+from envcheck.model import Alternative, Citation, Remedy, dataclass, get_value, numbers, replace
 from envcheck.model.actions import CONDA, SYSTEM, WINDOWS
 from envcheck.remedies.situation import (
-    ARCH,
     CONTAINER,
     DEBIAN,
     FEDORA,
@@ -54,11 +50,124 @@ UPDATE_WSL = RunCommand(
 )  # fmt: skip
 
 
-@lru_cache(maxsize=1)
-def packages_data() -> dict[str, Any]:
-    """Read data/packages.json."""
-    loaded: dict[str, Any] = json.loads(read_data("packages.json"))
-    return loaded
+@dataclass(frozen=True)
+class Compilers:
+    """GCC releases that distributions have beside their own."""
+
+    path: Mapping[str, str]  # family -> where its g++ of one major lies
+    released: Mapping[str, Mapping[str, tuple[int, ...]]]  # family -> release -> majors
+    called: Mapping[str, str]
+    none: Mapping[str, str]  # family -> why it has none
+    citations: tuple[Citation, ...]
+
+
+@dataclass(frozen=True)
+class CudnnPackage:
+    """cuDNN as NVIDIA's repository for Debian and Ubuntu names it, from one major on."""
+
+    first: int
+    package: str
+    usual_cuda: str = ""  # where the CUDA major is not known
+
+
+@dataclass(frozen=True)
+class CudnnPackages:
+    """Where cuDNN is published."""
+
+    first_wheel: int  # major
+    apt: tuple[CudnnPackage, ...]  # the oldest first
+    released: Mapping[str, tuple[str, ...]]  # major -> the systems that it was published for, where not for all
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class VisualStudio:
+    """A Visual Studio by the newest compiler that it has."""
+
+    highest: int  # _MSC_VER
+    studio: str
+    package: str
+    components: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class VisualStudios:
+    """The releases of Visual Studio, the oldest first."""
+
+    rows: tuple[VisualStudio, ...]
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class DnfModules:
+    """dnf's modules, which RHEL gave up."""
+
+    ended: int  # the first major of RHEL without them
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class PipReleases:
+    """The releases of pip that are in use."""
+
+    oldest_in_use: str
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class PythonReleases:
+    """The Pythons that systems bring and packages ask for."""
+
+    usual: str
+    oldest: str
+    newest: str
+    citation: Citation
+
+    @property
+    def minors(self) -> tuple[str, ...]:
+        """List the minors that a package may ask for, oldest first."""
+        (major, oldest), (_, newest) = numbers(self.oldest), numbers(self.newest)
+        return tuple(f"{major}.{minor}" for minor in range(oldest, newest + 1))
+
+
+@dataclass(frozen=True)
+class CondaNvcc:
+    """Where conda has nvcc, and from which CUDA on."""
+
+    channel: str
+    first: str
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class TensorrtPackages:
+    """Where TensorRT is published."""
+
+    first_wheel: str
+    citation: Citation
+
+
+@dataclass(frozen=True)
+class SystemPackages:
+    """The content of data/packages.json."""
+
+    install: Mapping[str, str]  # family of distributions -> its package manager
+    called: Mapping[str, str]  # family -> its name in a sentence
+    packages: Mapping[str, Mapping[str, tuple[str, ...]]]  # purpose -> family -> names
+    drivers: Mapping[str, str]  # release of Debian -> its own driver
+    compilers: Compilers
+    cudnn: CudnnPackages
+    msvc: VisualStudios
+    dnf_modules: DnfModules
+    pip: PipReleases
+    python: PythonReleases
+    conda_nvcc: CondaNvcc
+    tensorrt: TensorrtPackages
+
+
+def system_packages() -> SystemPackages:
+    """Return the content of data/packages.json."""
+    return load_data("packages", SystemPackages)
 
 
 def reboot(situation: Situation, purpose: str = "start with the new kernel module") -> Reboot:
@@ -102,12 +211,6 @@ _NOTES = {
     RHEL: " Needs NVIDIA's CUDA repository for this release, and EPEL.",
     SUSE: " Needs NVIDIA's repository for this release.",
 }
-_NEWEST_DRIVER = {
-    DEBIAN: ("nvidia-driver", "firmware-misc-nonfree"),
-    FEDORA: ("akmod-nvidia", "xorg-x11-drv-nvidia-cuda"),
-    SUSE: ("nvidia-video-G06", "nvidia-compute-utils-G06"),
-    ARCH: ("nvidia-open", "nvidia-utils"),
-}
 
 
 def _driver_packages(situation: Situation, family: str, branch: str, wanted: str) -> tuple[Action, ...]:
@@ -123,12 +226,12 @@ def _driver_packages(situation: Situation, family: str, branch: str, wanted: str
         return (packages(situation, DNF, ("nvidia-open",), purpose),)
     if family == RHEL:
         return (_dnf_module(situation, f"nvidia-driver:{branch or 'latest'}-dkms"),)
-    if branch or family not in _NEWEST_DRIVER:
+    names = package_names(family, "driver")
+    if branch or not names:
         return ()
-    names: tuple[str, ...] = _NEWEST_DRIVER[family]
     if family == DEBIAN and not _debian_reaches(situation, wanted):
         names, purpose = ("nvidia-open",), "from NVIDIA's repository"
-    return (packages(situation, _manager(family), names, purpose),)
+    return (packages(situation, system_packages().install[family], names, purpose),)
 
 
 def _recommended_driver(situation: Situation, purpose: str) -> RunCommand:
@@ -149,20 +252,17 @@ def _dnf_module(situation: Situation, stream: str) -> RunCommand:
 
 
 def has_dnf_modules(situation: Situation) -> bool:
-    """Tell whether dnf knows modules there: RHEL 10 and its kin no longer do."""
+    """Tell whether dnf has modules there; Amazon Linux numbers its releases by years and is not judged by them."""
     major = situation.distribution_version.partition(".")[0]
-    return not (major.isdigit() and 10 <= int(major) < 2000)
+    is_year = len(major) > len("99")
+    return not (major.isdigit() and not is_year and int(major) >= system_packages().dnf_modules.ended)
 
 
 def _debian_reaches(situation: Situation, wanted: str) -> bool:
     """Tell whether Debian's own driver is new enough; where its release is not known, it may be."""
-    own = packages_data()["drivers"].get(situation.distribution_version, "")
+    own = system_packages().drivers.get(situation.distribution_version, "")
     floor = RELEASE.search(wanted)
-    return not own or not floor or _numbers(own) >= _numbers(floor.group())
-
-
-def _numbers(release: str) -> tuple[int, ...]:
-    return tuple(map(int, release.split(".")))
+    return not own or not floor or numbers(own) >= numbers(floor.group())
 
 
 # Packages by what they are for.
@@ -173,11 +273,6 @@ def packages(
 ) -> InstallSystemPackages:
     """Install packages by their names."""
     return InstallSystemPackages(manager, tuple(names), situation.sudo, provides=provides, purpose=purpose)
-
-
-def _manager(family: str) -> str:
-    manager: str = packages_data()["install"][family]
-    return manager
 
 
 def install(situation: Situation, what: str, purpose: str, **values: str) -> tuple[Action, ...]:
@@ -191,7 +286,7 @@ def install_somewhere(
     """Install something on a Linux whose distribution may not be known: Debian's way, and the others' instead."""
     if situation.is_distribution_known:
         return install(situation, what, purpose, **values), ()
-    called = packages_data()["called"]
+    called = system_packages().called
     first, *others = [(called[name], _install(situation, name, what, purpose, **values)) for name in called]
     ways = tuple(Alternative(f"On {name} it is installed by:", steps) for name, steps in others if steps)
     return tuple(replace(step, purpose=f"{step.purpose} ({first[0]})") for step in first[1]), ways
@@ -201,14 +296,14 @@ def _install(situation: Situation, family: str, what: str, purpose: str, **value
     names = package_names(family, what, **values)
     if not names:
         return ()
-    return (packages(situation, _manager(family), names, purpose, _provided(family, what, values)),)
+    return (packages(situation, system_packages().install[family], names, purpose, _provided(family, what, values)),)
 
 
 def package_names(family: str, what: str, **values: str) -> tuple[str, ...]:
     """Name packages for a family; () where it has none. ValueError for values that are no numbers."""
     if not all(map(_NUMBERS.fullmatch, values.values())):
         raise ValueError(values)
-    names = packages_data()["packages"][what].get(family, ())
+    names = system_packages().packages[what].get(family, ())
     return tuple(name.format(**values) for name in names)
 
 
@@ -219,7 +314,7 @@ def _provided(family: str, what: str, values: dict[str, str]) -> tuple[str, ...]
     if what == "container-toolkit":
         return ("nvidia-ctk", "--version")
     if what == "compiler-release":
-        path: str = packages_data()["compilers"]["path"][family]
+        path = system_packages().compilers.path[family]
         return (path.format(**values).removeprefix("/usr/bin/"), "--version")
     return ()
 
@@ -247,14 +342,14 @@ def install_compiler(situation: Situation, lowest: int, highest: int) -> Remedy:
     if commands:
         summary = f"Install GCC {major} beside the present one, and let nvcc use it."
         return Remedy(summary, (*commands, let_nvcc_use(path)), (_compiler_from_conda(situation, major),))
-    way, why = _compiler_from_conda(situation, major), packages_data()["compilers"]["none"].get(situation.distribution)
+    way, why = _compiler_from_conda(situation, major), system_packages().compilers.none.get(situation.distribution)
     by_hand = f"Install GCC {major} beside the present one with your distribution's package manager, where it has it"
     return Remedy(f"{why or by_hand}. {way.summary}", way.actions)
 
 
 def _compiler_somewhere(situation: Situation, major: int) -> Remedy:
     """Install a GCC where the distribution is not known: Debian's way, and the others'."""
-    called = packages_data()["compilers"]["called"]
+    called = system_packages().compilers.called
     found = [(text, *_compiler_named(situation, name, str(major))) for name, text in called.items()]
     (_, path, steps), *others = found
     ways = [Alternative(f"On {text}:", (*commands, let_nvcc_use(its))) for text, its, commands in others]
@@ -267,11 +362,11 @@ def _compiler_beside(situation: Situation, lowest: int, highest: int) -> tuple[i
 
     Returns its major, the path of its g++ and what installs it; ("", ()) where the distribution has none.
     """
-    family, known = situation.distribution, packages_data()["compilers"]
-    released, version = known["released"].get(family, {}), situation.distribution_version
+    family, known = situation.distribution, system_packages().compilers
+    released, version = known.released.get(family, {}), situation.distribution_version
     majors = released.get(version, released.get(version.partition(".")[0]))
     fitting = [major for major in majors or (highest,) if lowest <= major <= highest]
-    if situation.os != "linux" or family not in known["path"] or not fitting:
+    if situation.os != "linux" or family not in known.path or not fitting:
         return highest, "", ()
     return max(fitting), *_compiler_named(situation, family, str(max(fitting)), is_known=majors is not None)
 
@@ -280,7 +375,7 @@ def _compiler_named(
     situation: Situation, family: str, major: str, *, is_known: bool = False
 ) -> tuple[str, tuple[Action, ...]]:
     """Return the path of a family's g++ of one major, and what installs it."""
-    path = packages_data()["compilers"]["path"][family].format(major=major)
+    path = system_packages().compilers.path[family].format(major=major)
     purpose = f"GCC {major}, beside the one that is there" + ("" if is_known else "; where this release has it")
     return path, _install(situation, family, "compiler-release", purpose, major=major)
 
@@ -302,16 +397,16 @@ def _conda_compiler(situation: Situation) -> tuple[str, str]:
 
 def other_visual_studio(highest: str) -> Remedy:
     """Install the Visual Studio whose compiler nvcc accepts: 19.29 is that of 2019."""
-    rows = [row for row in packages_data()["msvc"]["rows"] if row["highest"] <= int(highest.replace(".", ""))]
+    rows = [row for row in system_packages().msvc.rows if row.highest <= int(highest.replace(".", ""))]
     if not rows:
         return Remedy("Install a Visual Studio that this CUDA accepts beside the other, or a newer CUDA Toolkit.")
     row = rows[-1]
-    wanted = " ".join(f"--add {name}" for name in row["components"])
+    wanted = " ".join(f"--add {name}" for name in row.components)
     options = ("--override", f"--passive --wait {wanted} --includeRecommended")
-    purpose = f"the C++ compiler of Visual Studio {row['studio']}"
-    step = InstallSystemPackages(WINGET, (row["package"],), options=options, purpose=purpose)
+    purpose = f"the C++ compiler of Visual Studio {row.studio}"
+    step = InstallSystemPackages(WINGET, (row.package,), options=options, purpose=purpose)
     return Remedy(
-        f"Install the Build Tools of Visual Studio {row['studio']}, and build from its x64 Native Tools prompt.",
+        f"Install the Build Tools of Visual Studio {row.studio}, and build from its x64 Native Tools prompt.",
         (step,),
         (Alternative("Use a newer CUDA Toolkit, which accepts this compiler."),),
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from envcheck.actions import (
     APT,
     WINGET,
     Action,
+    InstallCondaPackages,
     InstallPackages,
     InstallSystemPackages,
     LinkFile,
@@ -17,10 +19,11 @@ from envcheck.actions import (
     Show,
     UnsetVariable,
 )
+from envcheck.frameworks import Framework, identities, identity
 from envcheck.matrix.package_index import cuda_label, index_url
 from envcheck.model import Alternative, Problem, Remedy, get_value, major_minor, numbers, replace
 from envcheck.model.actions import ENVIRONMENT, LINUX, SYSTEM, USER, WINDOWS
-from envcheck.model.releases import FrameworkRelease
+from envcheck.model.releases import CondaBuild, FrameworkRelease
 from envcheck.remedies import remedy
 from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, conda_packages
 from envcheck.remedies.system import (
@@ -28,7 +31,7 @@ from envcheck.remedies.system import (
     install_somewhere,
     let_nvcc_use,
     other_visual_studio,
-    packages_data,
+    system_packages,
 )
 from envcheck.rules.builds import Build, brings_cuda, built_with
 from envcheck.rules.gpu_releases import gpu_rows
@@ -38,7 +41,6 @@ _CUDNN_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
 _REPOSITORY = "from NVIDIA's repository"
 _PROGRAM_SHELL = "in the shell that starts the program"
 _BUILD_SHELL = "in the shell that builds"
-_BUILD_INFO = "import tensorflow as tf; print(tf.sysconfig.get_build_info())"
 
 
 # The toolkit.
@@ -81,13 +83,7 @@ def _windows_toolkit(problem: Problem, build: Build | None, version: str) -> Rem
 
 def _conda_libraries(situation: Situation, problem: Problem, build: Build | None) -> Remedy:
     version = full_version(situation, problem.cuda)
-    # conda-forge's one package gave way to many when CUDA's sonames gave up the minor version.
-    soname = situation.matrix.cuda_sonames(version).get("cudart", "")
-    if soname.endswith(f".so.{numbers(version)[0]}"):
-        libraries = conda_packages(f"cuda-version={version}", "cuda-libraries")
-    else:
-        channels = [row.channel for row in situation.matrix.conda_builds("cudatoolkit") if version in row.cuda]
-        libraries = conda_packages(f"cudatoolkit={version}", channel=(channels or ["conda-forge"])[0])
+    libraries = _conda_toolkit(situation, version) or conda_packages(f"cudatoolkit={version}")
     built = f"; {build.label} was built for CUDA {problem.cuda}" if build else ""
     what = f"Install the CUDA {version} libraries beside what is there{built}."
     note = f"{what} Then let the environment's activation put its lib folder on LD_LIBRARY_PATH."
@@ -112,28 +108,31 @@ def _one_of(situation: Situation, problem: Problem) -> Remedy | None:
     lines = tuple(problem.value("cuda_lines").split())
     if not lines:
         return None
-    built = _releases_of(situation, lines) if problem.framework == "tensorflow" else []
+    known = identity(problem.framework) if problem.framework else None
+    built = _releases_of(situation, known, lines) if known and known.build_info else []
     shown = ", ".join(built) or (lines[0] if len(lines) == 1 else f"one of {lines[-1]} to {lines[0]}")
     what = f"Install the CUDA that the release was built with: {shown}; or a release for the CUDA that is there"
-    purpose = "the CUDA and cuDNN of the TensorFlow; envcheck matrix show tensorflow==VERSION tells without it"
-    tells: Action = situation.ask_python(_BUILD_INFO, purpose) if built else _DOCTOR
+    tells: Action = _DOCTOR
+    if known and built:
+        shows = f"envcheck matrix show {known.name}==VERSION shows it without an installation"
+        tells = situation.ask_python(known.build_info, f"the CUDA and cuDNN of {known.title}; {shows}")
     return Remedy(f"{what}. NVIDIA's archive: {_ARCHIVE}.", (tells, *situation.plan_command(problem.framework)))
 
 
 _DOCTOR = RunEnvcheck(("doctor",), "which CUDA the build names, and which is there")
 
 
-def _releases_of(situation: Situation, lines: tuple[str, ...]) -> list[str]:
-    """Name the TensorFlow releases of each CUDA line, newest first: CUDA 11.0 for TensorFlow 2.4."""
+def _releases_of(situation: Situation, known: Framework, lines: tuple[str, ...]) -> list[str]:
+    """Name the releases of a framework for each CUDA line, newest first: CUDA 11.0 for TensorFlow 2.4."""
     # The first release of each minor stands for all of it: its patches are for the same CUDA and fewer platforms.
-    first = {major_minor(version): version for version in situation.matrix.versions("tensorflow")}
+    first = {major_minor(version): version for version in situation.matrix.versions(known.name)}
     found: dict[str, list[str]] = {}
     for minor, version in first.items():
-        for cuda in situation.matrix.cudas("tensorflow", version, situation.context.platform):
+        for cuda in situation.matrix.cudas(known.name, version, situation.context.platform):
             if cuda in lines:
                 found.setdefault(cuda, []).append(minor)
     return [
-        f"CUDA {cuda} for TensorFlow {old[-1]}" + (f" to {old[0]}" if old[0] != old[-1] else "")
+        f"CUDA {cuda} for {known.title} {old[-1]}" + (f" to {old[0]}" if old[0] != old[-1] else "")
         for cuda, old in found.items()
     ]
 
@@ -181,15 +180,29 @@ def _use_toolkit(root: str, problem: Problem) -> SetVariables:
 def _conda_steps(situation: Situation, cuda: str, *, compiles: bool) -> tuple[Action, ...]:
     """Install a CUDA line into a conda environment, from a channel that has it."""
     if compiles:
-        return (conda_packages(f"cuda-nvcc={cuda}", channel="nvidia"),) if numbers(cuda) >= (11, 3) else ()
-    if numbers(cuda) >= (12,):
-        found = conda_packages(f"cuda-version={cuda}", "cuda-libraries")
-    else:
-        channels = [row.channel for row in situation.matrix.conda_builds("cudatoolkit") if cuda in row.cuda]
-        if not channels:
-            return ()
-        found = conda_packages(f"cudatoolkit={cuda}", channel=channels[0])
-    return (found, *_conda_activation(situation))
+        nvcc = system_packages().conda_nvcc
+        known = numbers(cuda) >= numbers(nvcc.first)
+        return (conda_packages(f"cuda-nvcc={cuda}", channel=nvcc.channel),) if known else ()
+    found = _conda_toolkit(situation, cuda)
+    return (found, *_conda_activation(situation)) if found else ()
+
+
+def _conda_toolkit(situation: Situation, cuda: str) -> InstallCondaPackages | None:
+    """Install the libraries of a CUDA line with conda: one package, or many beside one that fixes the line."""
+    whole, parts = situation.matrix.conda_builds("cudatoolkit"), situation.matrix.conda_builds("cuda-version")
+    channels = [row.channel for row in whole if cuda in row.cuda]
+    if channels:
+        return conda_packages(f"cudatoolkit={cuda}", channel=channels[0])
+    if _admitting(parts, cuda) and not _admitting(whole, cuda):
+        return conda_packages(f"cuda-version={cuda}", "cuda-libraries")
+    return None
+
+
+def _admitting(rows: Iterable[CondaBuild], version: str) -> list[CondaBuild]:
+    """List the builds on conda's channels whose versions admit one."""
+    from packaging.specifiers import SpecifierSet
+
+    return [row for row in rows if SpecifierSet(row.versions).contains(version)]
 
 
 def _release_for_installed(situation: Situation, problem: Problem) -> tuple[Alternative, ...]:
@@ -198,14 +211,15 @@ def _release_for_installed(situation: Situation, problem: Problem) -> tuple[Alte
     if not line or not problem.framework:
         return ()
     rows = situation.matrix.releases(problem.framework, situation.context.platform)
-    if problem.framework == "torch":
-        own = situation.release_row("torch", problem.release)
+    known = identity(problem.framework)
+    if known.index:
+        own = situation.release_row(known.name, problem.release)
         made = [own] if own and line in own.variants else [row for row in rows if line in row.variants]
         if not made:
             return ()
-        index = index_url(problem.framework, cuda_label(line))
-        step = InstallPackages((f"torch=={made[0].version}",), situation.python, index=index)
-        return (Alternative(f"Install a torch for CUDA {line}, such as {made[0].version}.", (step,)),)
+        index = index_url(known.name, cuda_label(line))
+        step = InstallPackages((f"{known.name}=={made[0].version}",), situation.python, index=index)
+        return (Alternative(f"Install a {known.name} for CUDA {line}, such as {made[0].version}.", (step,)),)
     near = [row for row in rows if row.cuda == line]
     return (Alternative(f"Use {near[0].distribution} {near[0].version}, which loads CUDA {line}."),) if near else ()
 
@@ -240,7 +254,7 @@ def install_nvcc(situation: Situation, build: Build, cuda: str, why: str) -> Rem
 @remedy("libdevice-missing")
 def find_libdevice(situation: Situation, problem: Problem) -> Remedy | None:
     """Let XLA find libdevice, or install it."""
-    build = situation.build("tensorflow")
+    build = next((item for item in situation.builds if identity(item.framework).needs_libdevice), None)
     if "elsewhere" in problem.cases:
         return _name_libdevice(situation, problem)
     if build is None or not problem.cuda:
@@ -354,7 +368,7 @@ def _cudnn_by_wheel(
     major, line = numbers(wanted)[0], _minor(wanted)
     of = of or _cuda_beside(situation, problem, build, wanted)
     wheel = f"nvidia-cudnn-cu{of[0]}" if of else ""
-    if not wheel or major < 8 or not _is_published(situation, wheel):
+    if not wheel or major < system_packages().cudnn.first_wheel or not _is_published(situation, wheel):
         return []
     limits = f"=={line}.*" if problem.exact else f">={line},<{major + 1}"
     steps = situation.install(f"{wheel}{limits}")
@@ -384,23 +398,26 @@ def _cuda_beside(situation: Situation, problem: Problem, build: Build | None, cu
 
 def _cudnn_by_conda(situation: Situation, wanted: str) -> list[Alternative]:
     line = _minor(wanted)
-    if numbers(line) < (7, 0):
+    found = _admitting(situation.matrix.conda_builds("cudnn"), line)
+    if not found:
         return []
-    channel = "conda-forge" if numbers(line) >= (7, 6) or numbers(line) == (8,) else "defaults"
+    channel = found[0].channel
     activation = _conda_activation(situation) if situation.has_conda else ()
     return [Alternative("Into a conda environment:", (conda_packages(f"cudnn={line}", channel=channel), *activation))]
 
 
 def _cudnn_by_apt(situation: Situation, problem: Problem, major: int, of: tuple[int, ...]) -> list[Alternative]:
-    if major < 7 or problem.exact or situation.os == "darwin":
+    known = system_packages().cudnn
+    named = next((item for item in reversed(known.apt) if item.first <= major), None)
+    if named is None or problem.exact or situation.os == "darwin":
         return []
     if situation.is_distribution_known and situation.distribution not in (DEBIAN, UBUNTU):
         return []
-    published = packages_data()["cudnn"]["released"].get(str(major))
+    published = known.released.get(str(major))
     version = f"{situation.distribution} {situation.distribution_version}"
     if published and situation.distribution_version and version not in published:
         return []
-    package = f"libcudnn{major}" if major < 9 else f"cudnn9-cuda-{of[0] if of else 12}"
+    package = named.package.format(major=major, cuda=of[0] if of else named.usual_cuda)
     said = "Debian and Ubuntu, from NVIDIA's repository; in a container take an image with -cudnn in its name:"
     return [Alternative(said, (InstallSystemPackages(APT, (package,), situation.sudo),))]
 
@@ -413,7 +430,7 @@ def _older_cudnn(situation: Situation, build: Build, version: str, capability: s
         row = situation.matrix.cudnn(f"{major}.{candidate}")
         if row and row.compute_capability_min and numbers(row.compute_capability_min) <= numbers(capability):
             wheels = [name for name in situation.context.distributions if name.startswith("nvidia-cudnn-cu")]
-            pinned = build.framework == "torch" and len(needed) > 1  # PyTorch's wheels pin one cuDNN exactly
+            pinned = identity(build.framework).pins_cudnn and len(needed) > 1
             limits = f"=={built_with(build)}" if pinned else f">={major}.{lowest},<{major}.{candidate + 1}"
             steps = situation.install(f"{wheels[0]}{limits}") if wheels else ()
             last = f"cuDNN {row.version} is the last that serves compute capability {capability}"
@@ -425,8 +442,13 @@ def _older_cudnn(situation: Situation, build: Build, version: str, capability: s
 
 def _is_published(situation: Situation, wheel: str) -> bool:
     """Tell whether a wheel of that name exists: some release of a framework asks for it."""
-    rows = gpu_rows(situation.context, "torch") or situation.matrix.releases("torch", "linux_x86_64")
-    return any(item.startswith(wheel) for row in rows for item in row.cuda_wheels)
+    pinning = (item.name for item in identities() if item.pins_cudnn)
+    asking = (
+        row
+        for name in pinning
+        for row in gpu_rows(situation.context, name) or situation.matrix.releases(name, "linux_x86_64")
+    )
+    return any(item.startswith(wheel) for row in asking for item in row.cuda_wheels)
 
 
 # Paths.
@@ -510,19 +532,18 @@ def _newer_cuda(situation: Situation, problem: Problem, highest: str) -> tuple[A
 
 # TensorRT and extensions.
 
-_FIRST_TENSORRT_WHEEL = (8, 5)  # older releases are in NVIDIA's archive alone
-
 
 @remedy("tensorrt-missing")
 def fitting_tensorrt(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the TensorRT that a release was built with."""
-    build = situation.build("tensorflow")
+    build = next((item for item in situation.builds if item.release and item.release.tensorrt), None)
     row = build.release if build else situation.release_row(problem.framework, problem.release)
     if row is None or not row.tensorrt or row.tensorrt == "none":
-        return Remedy("Install the TensorRT release that this TensorFlow release names.") if build else None
+        named = identity(build.framework).title if build else ""
+        return Remedy(f"Install the TensorRT release that this {named} release names.") if build else None
     wanted = f"tensorrt=={row.tensorrt}.*" if row.tensorrt.count(".") < 3 else f"tensorrt=={row.tensorrt}"
     what = f"Install TensorRT {row.tensorrt}, which {row.distribution} {row.version} was built with."
-    if numbers(row.tensorrt) < _FIRST_TENSORRT_WHEEL:
+    if numbers(row.tensorrt) < numbers(system_packages().tensorrt.first_wheel):
         return Remedy(f"{what} NVIDIA's archive: https://developer.nvidia.com/tensorrt.")
     return Remedy(what, situation.install(wanted))
 

@@ -9,7 +9,7 @@ import pytest
 
 from envcheck.explain import scan as scanning
 from envcheck.explain.signatures import load_signatures
-from envcheck.explain.text import KEPT, broken_lines
+from envcheck.explain.text import KEPT, wrapped_lines
 from tests.cases.judged import judge_text, judged_cases
 from tests.explain.messages import LINE, names, scanned
 
@@ -70,11 +70,11 @@ SMI = """\
     ids=["table", "counters", "short", "long", "nothing", "one"],
 )  # fmt: skip
 def test_lines_that_end_by_themselves_are_left_alone(text: str) -> None:
-    assert list(broken_lines(text.encode())) == []
+    assert list(wrapped_lines(text.encode())) == []
 
 
 def test_the_last_state_of_a_progress_bar_is_what_goes_on() -> None:
-    broken = next(broken_lines(b"10%\r20%\r" + b"a" * 80 + b"\r\nbcd\r\n"))
+    broken = next(wrapped_lines(b"10%\r20%\r" + b"a" * 80 + b"\r\nbcd\r\n"))
     assert broken.text == "a" * 80 + "bcd"
     assert (broken.number, broken.torn) == (1, "a" * 80 + "\x01bcd")
 
@@ -87,7 +87,7 @@ def test_a_large_log_is_not_looked_at_again() -> None:
 
 @pytest.fixture
 def without_joining(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "broken_lines", lambda _: ())
+    monkeypatch.setattr(scanning, "wrapped_lines", lambda _: ())
 
 
 @pytest.mark.usefixtures("without_joining")

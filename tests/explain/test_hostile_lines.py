@@ -10,7 +10,7 @@ import pytest
 
 from envcheck.explain import text as cleaning
 from envcheck.explain.signatures import load_signatures
-from envcheck.explain.text import clean_line, plain
+from envcheck.explain.text import clean_line, strip_markup
 from tests.explain.backtracking import Search
 from tests.explain.pathological import lines_for
 from tests.work import count_lines
@@ -98,10 +98,10 @@ def test_no_prefix_or_escape_takes_long(filling: bytes, monkeypatch: pytest.Monk
         counted = Counted()
         monkeypatch.setattr(cleaning, "re", SimpleNamespace(match=counted.match, sub=counted.sub))
         for begin in BEGINNINGS:
-            clean_line(plain(begin + (filling * length)[:length]))
+            clean_line(strip_markup(begin + (filling * length)[:length]))
         monkeypatch.undo()
         lines = sum(
-            count_lines(lambda begin=begin: clean_line(plain(begin + (filling * length)[:length])))  # type: ignore[misc]
+            count_lines(lambda begin=begin: clean_line(strip_markup(begin + (filling * length)[:length])))  # type: ignore[misc]
             for begin in BEGINNINGS
         )
         return counted.steps(), lines

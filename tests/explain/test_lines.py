@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from envcheck.explain.text import LONGEST, Cutter, clean_line, plain
+from envcheck.explain.text import LONGEST, Cutter, clean_line, strip_markup
 from tests.explain.messages import names, scanned
 
 MESSAGE = "RuntimeError: CUDA error: out of memory"
@@ -96,7 +96,7 @@ PREFIXES = [
 
 
 def test_what_stands_before_a_message_is_taken_off() -> None:
-    lines = {prefix: clean_line(plain((prefix + MESSAGE).encode())) for prefix, _ in PREFIXES}
+    lines = {prefix: clean_line(strip_markup((prefix + MESSAGE).encode())) for prefix, _ in PREFIXES}
     assert {prefix: (line.text, line.worker) for prefix, line in lines.items()} == {
         prefix: (MESSAGE, worker) for prefix, worker in PREFIXES
     }

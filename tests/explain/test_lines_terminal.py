@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.explain.text import plain
+from envcheck.explain.text import strip_markup
 from tests.explain.messages import LINE, names, scanned
 
 WANTED = "libcudart.so.10.1: cannot open shared object file"
@@ -31,7 +31,7 @@ WANTED = "libcudart.so.10.1: cannot open shared object file"
     ],
 )
 def test_what_a_terminal_would_do_is_undone(raw: bytes) -> None:
-    assert WANTED.encode() in plain(raw)
+    assert WANTED.encode() in strip_markup(raw)
     assert names(scanned(raw).events) == ["cannot-open"]
 
 
@@ -49,11 +49,11 @@ def test_typographic_quotes_become_plain_ones() -> None:
     ],
 )
 def test_the_entities_of_a_web_page_become_what_they_mean(written: bytes, meant: bytes) -> None:
-    assert plain(written) == meant
+    assert strip_markup(written) == meant
 
 
 def test_a_title_that_never_ends_hides_nothing() -> None:
-    assert WANTED.encode() in plain(b"\x1b]" + WANTED.encode())
+    assert WANTED.encode() in strip_markup(b"\x1b]" + WANTED.encode())
 
 
 def test_a_message_after_a_progress_bar_is_found_on_its_line() -> None:
@@ -75,4 +75,4 @@ def test_a_console_that_moves_the_cursor_to_each_line() -> None:
 
 def test_text_in_brackets_stays() -> None:
     for text in (b"[model] [5m] list[0] [main]", b"took [10min]", b"x[0m]"):
-        assert plain(text) == text.replace(b"[0m", b"")
+        assert strip_markup(text) == text.replace(b"[0m", b"")

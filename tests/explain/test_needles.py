@@ -10,9 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from envcheck.explain import needles
-from envcheck.explain.needles import Find, Hit
-from envcheck.explain.scan import scan
+from envcheck.explain import scan as needles
+from envcheck.explain.scan import Find, Hit, scan
 from envcheck.explain.signatures import load_signatures
 from tests.explain.messages import ALL, LINE, scanned
 

@@ -10,11 +10,12 @@ import fastjsonschema
 from envcheck.explain.problem import answerable
 from envcheck.explain.signatures import load_signatures
 from envcheck.host.data_files import read_data
-from envcheck.remedies import findings_with_functions
-from envcheck.remedies.rows import document, findings_with_rows, named_values, rows_of
+from envcheck.model import list_fields
+from envcheck.remedies import _MODULES, findings_with_functions, functions_by_module
+from envcheck.remedies.rows import rows_by_finding, value_names
 from envcheck.rules import catalogue
 
-ROWS = document()["remedies"]
+ROWS = rows_by_finding()
 SIGNATURES = {item.name: item for item in load_signatures()}
 DANGEROUS = re.compile(
     r"allow-unsupported|ln -s|KMP_DUPLICATE_LIB_OK=|--force-depends|rm -rf|chmod 777|DISABLE_REQUIRE"
@@ -22,29 +23,38 @@ DANGEROUS = re.compile(
 
 
 def test_the_file_fits_its_schema() -> None:
-    fastjsonschema.compile(json.loads(read_data("remedies.schema.json")))(document())
+    fastjsonschema.compile(json.loads(read_data("remedies.schema.json")))(json.loads(read_data("remedies.json")))
 
 
 def test_each_cause_has_a_remedy_for_any_log() -> None:
     pointed_at = {item.finding for item in SIGNATURES.values() if item.finding and item.role != "noise"}
-    assert pointed_at - findings_with_rows() - set(findings_with_functions()) == set()
-    assert {row["finding"] for row in ROWS} | set(findings_with_functions()) <= set(catalogue())
+    for_any = {name for name, rows in ROWS.items() if any(not row.is_special and not row.when for row in rows)}
+    assert pointed_at - for_any - set(findings_with_functions()) == set()
+    assert set(ROWS) | set(findings_with_functions()) <= set(catalogue())
 
 
 def test_rows_name_signatures_and_values_that_there_are() -> None:
-    named = {name for row in ROWS for name in row.get("cases", ())}
+    named = {name for rows in ROWS.values() for row in rows for name in row.cases}
     assert named - set(SIGNATURES) == set()
-    asked = {name for row in ROWS for name in named_values(row["finding"])}
+    asked = {name for finding in ROWS for name in value_names(finding)}
     assert asked
     assert {name for name in asked if not answerable(name)} == set()
 
 
 def test_no_row_proposes_what_harms() -> None:
-    assert [row for row in ROWS if DANGEROUS.search(json.dumps(row))] == []
+    assert DANGEROUS.search(read_data("remedies.json").decode()) is None
 
 
-def test_reading_the_rows_of_one_finding_leaves_none_out() -> None:
-    findings = dict.fromkeys(row["finding"] for row in ROWS)
-    assert {name: list(rows_of(name)) for name in findings} == {
-        name: [row for row in ROWS if row["finding"] == name] for name in findings
+def test_every_row_names_one_kind_of_action_in_each_place() -> None:
+    every = [row for rows in ROWS.values() for row in rows]
+    others = [item for row in every for way in row.alternatives for item in way.actions]
+    actions = [*(item for row in every for item in row.actions), *others]
+    kinds = [[name for name in list_fields(item) if getattr(item, name)] for item in actions]
+    assert len(kinds) > 300
+    assert [found for found in kinds if len(found) != 1] == []
+
+
+def test_each_remedy_is_made_by_the_module_that_is_loaded_for_it() -> None:
+    assert {name: sorted(ids) for name, ids in functions_by_module().items()} == {
+        name: sorted(ids) for name, ids in _MODULES.items()
     }

@@ -41,8 +41,8 @@ def complaints(item: Signature) -> Iterator[str]:
         yield "names what the pattern does not capture"
     if len(set(item.fragments)) < len(item.fragments) or pattern.search(""):
         yield "a fragment stands twice, or an empty line matches"
-    if (item.weight == 0) != (item.role in ("noise", "healthy", "context", "remedy")):
-        yield "the weight does not fit the role"
+    if bool(item.strength) != (item.role in ("cause", "symptom")):
+        yield "the strength does not fit the role"
 
 
 def test_the_same_text_never_decides_two_ways() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from envcheck.model import Alternative, Problem, Remedy, Report
 from envcheck.model.actions import CHANGES_NOTHING, SYSTEM, Step
 from envcheck.plan.steps import container_toolkit_steps
 from envcheck.remedies import remedy_for
-from envcheck.remedies.rows import _MAKERS, document
+from envcheck.remedies.rows import AlternativeRow, RemedyRow, rows_by_finding
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_compiler, install_driver, other_visual_studio
 from tests.hosts.test_hosts import NAMES, context_of, diagnosed
@@ -109,19 +108,16 @@ def test_the_host_of_containers_is_told_for_every_family(name: str) -> None:
 
 
 def test_no_remedy_takes_another_way_for_a_step() -> None:
-    here = situation("ubuntu")
-    for row in document()["remedies"]:
-        own = list(actions_of(row, here))
-        assert other_ways_among(own) == [], row["summary"]
-        for action in (*own, *(item for way in row.get("alternatives", ()) for item in actions_of(way, here))):
+    for row in (row for rows in rows_by_finding().values() for row in rows):
+        own = actions_of(row)
+        assert other_ways_among(own) == [], row.summary
+        for action in (*own, *(item for way in row.alternatives for item in actions_of(way))):
             assert has_check_and_undo(action), action
 
 
-def actions_of(row: dict[str, Any], here: Situation) -> Iterator[Action]:
-    """Make the actions of a row, with the names of its values in place of them; packages of the system left out."""
-    for item in row.get("actions", ()):
-        if "install" not in item:
-            yield _MAKERS[next(name for name in item if name in _MAKERS)](item, here)
+def actions_of(row: RemedyRow | AlternativeRow) -> list[Action]:
+    """List the actions of a row, with the names of its values in place of them; packages of the system left out."""
+    return [item.action for item in row.actions if item.install is None]
 
 
 def test_a_restart_comes_last_of_what_it_is_for() -> None:

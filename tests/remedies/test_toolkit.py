@@ -12,7 +12,7 @@ from envcheck.host.data_files import read_data
 from envcheck.model import Facts, Problem, Remedy
 from envcheck.remedies import remedy_for
 from envcheck.remedies.situation import Situation
-from envcheck.remedies.system import install_compiler, install_somewhere, package_names, packages_data
+from envcheck.remedies.system import install_compiler, install_somewhere, package_names
 from envcheck.remedies.toolkit import is_plain_path
 from envcheck.rules import Context, Target
 from tests.rules.factory_machine import UNREAD, matrix
@@ -109,7 +109,7 @@ def test_values_that_are_no_numbers_enter_no_package_name() -> None:
 
 
 def test_the_packages_fit_their_schema() -> None:
-    fastjsonschema.compile(json.loads(read_data("packages.schema.json")))(packages_data())
+    fastjsonschema.compile(json.loads(read_data("packages.schema.json")))(json.loads(read_data("packages.json")))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from envcheck.model import Alternative, Finding, Problem, Remedy, Report
 from envcheck.model.actions import Step
 from envcheck.model.plans import Plan
 from envcheck.remedies import findings_with_functions, for_system, remedy_for
-from envcheck.remedies.rows import _NAMED, _Filler, document
+from envcheck.remedies.rows import RemedyRow, fill_row, rows_by_finding
 from envcheck.remedies.situation import Situation
 from tests.cases.judged import FOLDER as CASES
 from tests.cases.judged import judge, read_cases
@@ -95,7 +95,8 @@ def _of_plan(where: str, plan: Plan) -> Iterator[Typed]:
 def fixes(system: str) -> tuple[Report, ...]:
     """Return a report for each row and function of the remedies, as it is printed on a system."""
     situation = Situation(context(host={"os": known(system), "distribution_id": UNREAD}))
-    rows = [row for row in document()["remedies"] if not set(SYSTEMS) & set(row.get("when", ())) - {system}]
+    every = (row for found in rows_by_finding().values() for row in found)
+    rows = [row for row in every if not set(SYSTEMS) & set(row.when) - {system}]
     found = [for_system(_of_row(row, situation), system) for row in rows]
     asked = [(name, Problem(framework=framework)) for name in findings_with_functions() for framework in FRAMEWORKS]
     asked += [("gpu-hardware-fault", Problem(("computes-wrong",))), ("gpu-memory-held", Problem(("held-by-others",)))]
@@ -104,10 +105,9 @@ def fixes(system: str) -> tuple[Report, ...]:
     return tuple(with_steps(Report("incompatible", "gpu", "", (item,), (), system=system)) for item in findings)
 
 
-def _of_row(row: dict[str, Any], situation: Situation) -> Remedy:
-    names = _NAMED.findall(json.dumps(row))
-    problem = Problem(values=tuple((name, "8") for name in names))  # is a word, a number and a requirement
-    found = _Filler(problem, situation).remedy(row)
+def _of_row(row: RemedyRow, situation: Situation) -> Remedy:
+    problem = Problem(values=tuple((name, "8") for name in row.shown))  # is a word, a number and a requirement
+    found = fill_row(row, problem, situation)
     assert found is not None, row
     return found
 

@@ -1,19 +1,21 @@
-"""The facts that machine output in a log states, as far as the snapshot does not know them already."""
+"""What a log states of the machine, and of what was to be done on it, as facts and target."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from envcheck.explain.log import Log, digits
+from envcheck.explain.log import COMPILING, FRAMEWORKS, Log, digits, framework_of_package
 from envcheck.model import Distribution, Fact, Facts, FrameworkBuild, Gpu, Known, Source, Unknown, replace
+from envcheck.rules.builds import TargetError, check_requirements
+from envcheck.rules.context import Target
 
-_BUILDS = {"pytorch": "torch"}  # conda's name of it
+_LISTS = tuple(f"pip-list-{item.name}" for item in FRAMEWORKS)
 
 
 def stated_facts(log: Log) -> Facts | None:
     """Return the given facts with the log's own beside them; None where neither says anything decisive."""
-    builds = _Told(log).builds()
+    builds = _StatedValues(log).builds()
     if not log.with_facts and not (builds and (log.values("driver", "gpu", "nvcc") or len(builds) > 1)):
         return None
     return all_facts(log)
@@ -21,7 +23,7 @@ def stated_facts(log: Log) -> Facts | None:
 
 def all_facts(log: Log) -> Facts:
     """Return the given facts with all that the log states of the machine beside them."""
-    told = _Told(log)
+    told = _StatedValues(log)
     builds = told.builds()
     facts = log.facts
     python, driver, host = facts.python, facts.driver, facts.host
@@ -43,7 +45,7 @@ def all_facts(log: Log) -> Facts:
     return merged
 
 
-class _Told:
+class _StatedValues:
     """What messages captured, as facts with the line they stand in."""
 
     def __init__(self, log: Log) -> None:
@@ -65,10 +67,11 @@ class _Told:
     def builds(self) -> tuple[FrameworkBuild, ...]:
         found = []
         for name, version in self._log.packages.items():
-            distribution = _BUILDS.get(name, name)
-            framework = self._log.matrix.framework_of(distribution)
+            known = framework_of_package(name)
+            framework = known.name if known else self._log.matrix.framework_of(name)
+            distribution = known.gpu_distributions[0] if known and name not in known.distributions else name
             if framework and re.fullmatch(r"\d+(\.\d+)+[\w.+]*", version) and name in self._listed():
-                cuda = self.known("torch_cuda") if framework == "torch" else Unknown("failed", "the log does not say")
+                cuda = self.known(f"{framework}_cuda")
                 found.append(FrameworkBuild(framework, distribution, version, cuda_version=cuda))
             elif framework and self._log.image and (name, version) == self._log.image[:2]:
                 found.append(self._of_image(framework, *self._log.image))
@@ -84,14 +87,12 @@ class _Told:
         return FrameworkBuild(framework, name, version, cuda_build=Known(value=True, source=source), cuda_version=told)
 
     def _listed(self) -> set[str]:
-        lists = ("pip-list-tensorflow", "pip-list-torch", "pip-list-jax", "torch-version")
-        rows = self._log.of(*lists)
-        return {row.captured.get("package", "torch").lower().replace("_", "-") for row in rows}
+        rows = self._log.of(*_LISTS)
+        stated = {name for item in FRAMEWORKS for name in (item.name,) if self._log.has(f"{name}-version")}
+        return stated | {row.captured["package"].lower().replace("_", "-") for row in rows}
 
     def distributions(self) -> tuple[Distribution, ...]:
-        rows = self._log.of(
-            "pip-list-tensorflow", "pip-list-torch", "pip-list-jax", "pip-list-nvidia", "pip-list-helpers"
-        )
+        rows = self._log.of(*_LISTS, "pip-list-nvidia", "pip-list-helpers")
         names = {row.captured["package"].lower().replace("_", "-"): row.captured["version"] for row in rows}
         return tuple(Distribution(name, version) for name, version in names.items())
 
@@ -117,3 +118,30 @@ def _capability_named(name: str) -> str:
 def _or(fact: Fact[Any], other: Fact[Any]) -> Fact[Any]:
     """Keep what the snapshot knows; take the log's word for what it could not tell."""
     return other if isinstance(fact, Unknown) and isinstance(other, Known) else fact
+
+
+_REFUSED = ("pip-from-versions", "pip-no-distribution")
+_BUILDS = ("build-command-failed", "ninja-failed", "nvcc-failed")
+
+
+def target_of(log: Log, told: Target | None) -> Target:
+    """Add to what was `told` what the log tells of it, where it is judged with a machine's facts."""
+    given = told or Target()
+    if not log.with_facts:
+        return given
+    asked = tuple(dict.fromkeys((*given.requirements, *_refused(log))))
+    return Target(given.expect, asked, given.compiles or log.has(*COMPILING, *_BUILDS))
+
+
+def _refused(log: Log) -> tuple[str, ...]:
+    """List the requirements that pip found nothing for, as far as the rules can judge them."""
+    asked = (event.captured["requirement"].rstrip(".,:;") for event in log.of(*_REFUSED))
+    return tuple(text for text in dict.fromkeys(asked) if _is_judged(log, text))
+
+
+def _is_judged(log: Log, text: str) -> bool:
+    try:
+        check_requirements((text,), log.matrix)
+    except TargetError:
+        return False
+    return True

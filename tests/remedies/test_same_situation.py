@@ -1,0 +1,141 @@
+"""The same situation has the same remedy: what the doctor says of a machine, explain says of a log with its facts."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from envcheck.diagnosis import diagnose
+from envcheck.explain.evidence import Strength
+from envcheck.explain.facts import all_facts, stated_facts
+from envcheck.explain.log import Log
+from envcheck.explain.signatures import driver_errors, load_signatures, signatures_by_name
+from envcheck.model import INCOMPATIBLE, NOTE, Facts, Finding, Remedy, Report, get_value
+from envcheck.rules import RULES, Context, catalogue
+from tests.cases.case_facts import matrix
+from tests.cases.judged import judge_text, judged_cases
+from tests.hosts.test_hosts import NAMES, context_of, diagnosed
+from tests.structure import modules
+
+# Findings that one side alone can state, and why.
+OF_RULES_ALONE = {
+    "probe-failed": "a log has no probes; explain uses the id for what no message explains",
+    "release-unknown": "only the matrix tells that a release is missing in it",
+}
+OF_LOGS_ALONE = {
+    "benign-noise": "lines that mean no harm",
+    "device-placement": "what a program asks of a device shows only when it runs",
+    "gpu-memory-exhausted": "how much a program asks for shows only when it runs",
+    "multi-gpu-p2p-nccl": "whether GPUs reach each other shows only when they try",
+    "program-error": "the program itself is wrong",
+    "smoke-failed": "a smoke test states it",
+}
+# Both can state these, and no comparison holds.
+NOT_COMPARED = {"tensorrt-missing": "a note of the doctor, which explain leaves to the messages"}
+
+
+def test_every_finding_is_stated_by_both_sides_or_listed_with_a_reason() -> None:
+    by_rules = {name for item in RULES for name in item.ids}
+    both = by_rules & ids_of_logs()
+    assert by_rules - both == set(OF_RULES_ALONE)
+    assert set(catalogue()) - by_rules == set(OF_LOGS_ALONE)
+    assert both - set(NOT_COMPARED) == set(situations())
+
+
+def ids_of_logs() -> set[str]:
+    """List the findings that a signature, a driver's error or a reason names."""
+    named = {item.finding for item in load_signatures() if item.role in ("cause", "symptom")}
+    reasons = [module for module in modules().values() if module.name.startswith("envcheck.explain.reasons_")]
+    assert reasons
+    texts = {node.value for module in reasons for node in ast.walk(module.tree) if isinstance(node, ast.Constant)}
+    return {name for name in catalogue() if name in named | set(driver_errors().values()) | texts}
+
+
+@cache
+def situations() -> dict[str, tuple[str, ...]]:
+    """Map each finding that a rule states as wrong to the recorded machines on which it does."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name in NAMES:
+        for finding_id in dict.fromkeys(item.id for item in wrong(diagnosed(name))):
+            if finding_id in ids_of_logs():
+                found[finding_id] = (*found.get(finding_id, ()), name)
+    return found
+
+
+def wrong(report: Report) -> Iterator[Finding]:
+    return (item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE)
+
+
+@cache
+def logs() -> dict[str, str]:
+    """Return a log for each finding that ends in it: one line where one is enough, else the shortest recorded log."""
+    lines: dict[str, set[tuple[int, int, str]]] = {}
+    whole: dict[str, set[tuple[int, int, str]]] = {}
+    for item in (item for name in ("composed", "reported", "unseen") for item in judged_cases(name)):
+        whole.setdefault(item.primary, set()).add((0, len(item.case["log"]), item.case["log"]))
+        for event in item.events:
+            signature = signatures_by_name()[event.signature]
+            if signature.finding and signature.strength:
+                strength = Strength.named(signature.strength)
+                lines.setdefault(signature.finding, set()).add((-strength, len(event.text), event.text))
+    tried = {name: [*sorted(lines.get(name, ()))[:40], *sorted(whole.get(name, ()))] for name in ids_of_logs()}
+    ending = ((name, text) for name, texts in tried.items() for *_, text in texts if judge_text(text).primary == name)
+    found: dict[str, str] = {}
+    for name, text in ending:
+        found.setdefault(name, text)
+    return found
+
+
+@pytest.mark.parametrize(
+    "finding_id", sorted({name for item in RULES for name in item.ids} - set(OF_RULES_ALONE) - set(NOT_COMPARED))
+)
+def test_doctor_and_explain_give_the_same_remedy(finding_id: str) -> None:
+    log = logs()[finding_id]
+    for name in situations()[finding_id]:
+        context = context_of(name)
+        explained = judge_text(log, context.facts, target=context.target).report
+        assert remedy(explained, finding_id) == remedy(diagnosed(name), finding_id), name
+
+
+def test_a_log_that_states_the_facts_has_the_doctors_remedy() -> None:
+    compared = set()
+    for name in NAMES:
+        item = judge_text(stated_by_a_log(context_of(name).facts))
+        log = Log(item.events, matrix(), None)
+        if stated_facts(log) is None:  # they decide nothing without a driver, a GPU or a toolkit
+            continue
+        report = diagnose(Context(all_facts(log), matrix()))
+        for finding in wrong(report):
+            compared.add(finding.id)
+            assert remedy(item.report, finding.id) == remedy(report, finding.id), (name, finding.id)
+    assert {"driver-too-old", "framework-cpu-build", "cuda-wheel-conflict"} <= compared
+
+
+def stated_by_a_log(facts: Facts) -> str:
+    """Write what a log can state of a machine, as pip, nvidia-smi, TensorFlow and PyTorch's collect_env print it."""
+    python, driver, host = facts.python, facts.driver, facts.host
+    cuda = get_value(driver.cuda_driver_version)
+    release = get_value(driver.release)
+    rows = [
+        f"Python {get_value(python.version)}",
+        f"OS: {get_value(host.distribution_id)} {get_value(host.distribution_version)} (x86_64)",
+        f"Libc version: glibc-{get_value(host.libc_version)}",
+        f"| NVIDIA-SMI {release}    Driver Version: {release}    CUDA Version: {cuda}    |",
+    ]
+    wheels = (item for item in get_value(python.distributions) or () if item.name.startswith("nvidia-"))
+    rows += [f"{item.distribution:25} {item.version}" for item in get_value(python.frameworks) or ()]
+    rows += [f"{item.name:25} {item.version}" for item in wheels]
+    for number, gpu in enumerate(get_value(facts.gpus) or ()):
+        major, _, minor = (get_value(gpu.compute_capability) or "None").partition(".")
+        name = get_value(gpu.name)
+        rows.append(f"Found device {number} with properties: name: {name} major: {major} minor: {minor}")
+    return "\n".join(row for row in rows if "None" not in row) + "\n"
+
+
+def remedy(report: Report, finding_id: str) -> Remedy | None:
+    """Return the typed remedy of a finding, without the other ways, which a log may add to."""
+    found = next(item for item in wrong(report) if item.id == finding_id)
+    return Remedy(found.fix.summary, found.fix.actions) if found.fix else None
