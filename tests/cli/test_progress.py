@@ -48,7 +48,7 @@ def said(monkeypatch: pytest.MonkeyPatch, is_terminal: bool, waiting: list[str],
     stderr = Terminal(is_terminal)
     monkeypatch.setattr("sys.stderr", stderr)
     monkeypatch.setattr("envcheck.cli.common.threading.Timer", Timer)
-    monkeypatch.setattr("envcheck.cli.common.running_programs", lambda: waiting)
+    monkeypatch.setattr("envcheck.cli.common.list_running_programs", lambda: waiting)
     with progress.slow_programs():
         for timer in TIMERS:
             if is_slow and timer.runs:
