@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET  # only writes: nothing foreign is parse
 from envcheck.actions import action_line
 from envcheck.model import ERROR, UNDETERMINED, Alternative, Finding, Remedy, Report, dataclass, replace
 from envcheck.model.text import inert
+from envcheck.rules.catalogue import catalogue
 from envcheck.smoke.protocol import CRASHED, HUNG, PASSED, RAISED, SKIPPED, Result
 from envcheck.smoke.session import Run, Session, headline_of
 
@@ -30,8 +31,6 @@ class Case:
 
 def render_report(report: Report) -> str:
     """Render a report: a case for each check that was decided or that found something."""
-    from envcheck.rules.catalogue import catalogue
-
     layers = {entry.id: entry.layer for entry in catalogue().values()}
     found = {finding.id for finding in report.findings}
     quiet = [Case(f"envcheck.{layers.get(name, 'tool')}", name) for name in report.checked if name not in found]

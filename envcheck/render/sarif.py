@@ -13,6 +13,7 @@ from envcheck.actions import action_line
 from envcheck.model import UNDETERMINED, Evidence, Finding, Report
 from envcheck.model.actions import Action
 from envcheck.model.text import inert
+from envcheck.rules.catalogue import catalogue
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _NUMBERED = re.compile(r"[^\s,]+:\d+")  # a line of a file that was judged
@@ -38,7 +39,6 @@ def render_sarif(report: Report, judged: str = "") -> str:
 
 
 def _rule(finding_id: str) -> dict[str, Any]:
-    from envcheck.rules.catalogue import catalogue
 
     entry = catalogue()[finding_id]
     return {
