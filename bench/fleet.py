@@ -100,7 +100,7 @@ def synthetic(base: str, number: int) -> str:
 def make_folder(folder: Path, count: int) -> float:
     """Write `count` synthetic snapshots; return their mean size in KB."""
     from envcheck.fleet.results import SNAPSHOT
-    from envcheck.model.codec import encode
+    from envcheck.model import encode
     from tests.hosts.test_hosts import NAMES, snapshot_of
 
     bases = [json.dumps({"schema": SNAPSHOT, **encode(snapshot_of(name))}) for name in NAMES]

@@ -24,8 +24,7 @@ from packaging.version import Version
 
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
-from envcheck.model import replace
-from envcheck.model.plans import Environment, Plan, RequirementSet
+from envcheck.model import Environment, Plan, RequirementSet, replace
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import PlanOptions, read_requests
 from envcheck.plan.verify import UnreachableError, UnresolvableError, find_uv, resolve, solve

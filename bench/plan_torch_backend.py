@@ -21,7 +21,7 @@ from packaging.version import Version
 
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
-from envcheck.model.releases import FrameworkRelease
+from envcheck.model import FrameworkRelease
 from envcheck.plan.build import build_plan
 from envcheck.plan.candidates import Candidate, cuda_sources
 from envcheck.plan.choose import Judge

@@ -23,7 +23,7 @@ import requests
 from remotezip import RemoteZip
 
 from envcheck.host.prerequisites import find_python
-from envcheck.model.plans import Environment, RequirementSet
+from envcheck.model import Environment, RequirementSet
 from envcheck.plan.verify import resolve
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "install.json"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from envcheck.actions import Action, RunCommand, typed_words
-from envcheck.model import Finding, Report, replace
-from envcheck.model.actions import ENVIRONMENT, Step
+from envcheck.model import ENVIRONMENT, Finding, Report, Step, replace
 from envcheck.remedies import with_remedy
 from envcheck.remedies.situation import Situation
 from envcheck.rules import Context, evaluate

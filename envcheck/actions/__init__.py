@@ -70,7 +70,7 @@ from envcheck.actions.shells import (
     typed_words,
     windows_line,
 )
-from envcheck.model.actions import ENVIRONMENT, SYSTEM, USER, Action, Trace
+from envcheck.model import ENVIRONMENT, SYSTEM, USER, Action, Trace
 
 __all__ = [
     "APT",

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from envcheck.actions.machine import WriteFile, program_path
 from envcheck.host.data_files import read_data
-from envcheck.model import dataclass, replace
-from envcheck.model.actions import (
+from envcheck.model import (
     CHANGES_NOTHING,
     CONDA,
     MACOS,
@@ -21,6 +20,8 @@ from envcheck.model.actions import (
     WINDOWS,
     Action,
     Trace,
+    dataclass,
+    replace,
 )
 
 KEPT_BY_INSTALL = "pip keeps no record of what it replaces: `envcheck install` keeps the environment as it was"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envcheck.model import dataclass, replace
-from envcheck.model.actions import (
+from envcheck.model import (
     CHANGES_NOTHING,
     ENVIRONMENT,
     LINUX,
@@ -19,6 +18,8 @@ from envcheck.model.actions import (
     WINDOWS,
     Action,
     Trace,
+    dataclass,
+    replace,
 )
 
 

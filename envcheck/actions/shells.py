@@ -8,8 +8,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping
 
 from envcheck.actions.machine import WriteFile
-from envcheck.model.actions import Action
-from envcheck.model.text import inert
+from envcheck.model import Action, inert
 
 _SEARCH_PATHS = ("$LD_LIBRARY_PATH", "$PATH", "$CONDA_PREFIX")  # to which an assignment adds a folder
 

@@ -15,8 +15,7 @@ import click
 
 from envcheck.cli.exits import INTERRUPTED, OF_VERDICT, READER_GONE, STEP_FAILED, UserError
 from envcheck.host.process import list_running_programs
-from envcheck.model import SCHEMA_VERSION, Known, Snapshot, Unknown, dataclass, mark_uncollected
-from envcheck.model.codec import CodecError, decode
+from envcheck.model import SCHEMA_VERSION, CodecError, Known, Snapshot, Unknown, dataclass, decode, mark_uncollected
 
 if TYPE_CHECKING:
     from envcheck.matrix import Matrix

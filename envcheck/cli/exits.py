@@ -10,8 +10,7 @@ from contextlib import suppress
 
 from envcheck.host.interruption import exit_on_interrupt, was_interrupted
 from envcheck.host.process import kill_programs_on_signal, kill_running_programs
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
-from envcheck.model.text import inert
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, inert
 
 USAGE = 2
 STEP_FAILED = 4

@@ -16,7 +16,7 @@ from envcheck.cli.common import OF_VERDICT, UserError
 from envcheck.fleet.report import HostRow, choose_verdict, judge_folder
 from envcheck.fleet.results import EngineError, Failure, FleetListener, FleetRequest, HostResult
 from envcheck.fleet.run import run_fleet
-from envcheck.model.text import inert
+from envcheck.model import inert
 from envcheck.render.fleet import print_fleet, render_fleet_csv, render_fleet_html, render_fleet_json, render_run_json
 from envcheck.rules import Target, TargetError
 from envcheck.rules.builds import check_requirements

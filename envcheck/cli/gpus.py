@@ -20,8 +20,7 @@ from envcheck.gpus.holders import build_views, list_blind_spots, list_reported_p
 from envcheck.gpus.listing import COLUMNS, Listing, Row, RowBuilder, judge
 from envcheck.host.local import LocalHost
 from envcheck.host.system import read_available_memory, read_processes
-from envcheck.model import Fact, Known, Source, Unknown, dataclass
-from envcheck.model.activity import ActivityReading
+from envcheck.model import ActivityReading, Fact, Known, Source, Unknown, dataclass
 from envcheck.probes.activity import find_nvml, read_activity
 from envcheck.render.gpus import live_gpus, print_gpus, render_gpus_json
 

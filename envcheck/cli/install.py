@@ -52,10 +52,21 @@ from envcheck.install.run import (
     system_changes,
 )
 from envcheck.matrix.specifiers import within
-from envcheck.model import COMPATIBLE, Absent, Facts, Known, dataclass, major_minor, replace
-from envcheck.model.actions import CONDA, PIP, UV
-from envcheck.model.plans import Plan, PlannedRelease
-from envcheck.model.text import inert
+from envcheck.model import (
+    COMPATIBLE,
+    CONDA,
+    PIP,
+    UV,
+    Absent,
+    Facts,
+    Known,
+    Plan,
+    PlannedRelease,
+    dataclass,
+    inert,
+    major_minor,
+    replace,
+)
 from envcheck.plan.build import build_plan
 from envcheck.plan.existing_environment import InstalledFramework, OccupiedError, plan_update
 from envcheck.plan.requests import PlanOptions, check_description, check_folder, read_requests

@@ -30,8 +30,7 @@ from envcheck.matrix.refresh.refresh import (
     list_changes,
     save_document,
 )
-from envcheck.model import COMPATIBLE, UNDETERMINED, dataclass
-from envcheck.model.text import inert
+from envcheck.model import COMPATIBLE, UNDETERMINED, dataclass, inert
 from envcheck.render.documents import document_text, schema_keys
 
 _COLORS = {"added": "green", "removed": "red", "changed": "yellow"}

@@ -11,8 +11,7 @@ import click
 from envcheck.actions import shells_of
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, Known, replace
-from envcheck.model.plans import Plan
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Facts, Known, Plan, replace
 from envcheck.plan.build import build_plan, goal_of
 from envcheck.plan.requests import PlanOptions, check_description, check_folder, read_requests
 from envcheck.plan.steps import mark_existing

@@ -30,10 +30,10 @@ from envcheck.model import (
     Known,
     Unknown,
     dataclass,
+    inert,
     numbers,
     replace,
 )
-from envcheck.model.text import inert
 from envcheck.probes.collection import Redactor
 from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.packages import read_installation

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from envcheck.actions import Action, AddPip, CreateEnvironment, ImportFrameworks, quoted
 from envcheck.model import (
+    CONDA,
     INCOMPATIBLE,
     NOTE,
+    PIP,
+    SYSTEM,
     Absent,
     Alternative,
+    Environment,
     Finding,
     Known,
+    Plan,
+    PlannedRelease,
     Remedy,
     Report,
     dataclass,
     get_value,
     replace,
 )
-from envcheck.model.actions import CONDA, PIP, SYSTEM
-from envcheck.model.plans import Environment, Plan, PlannedRelease
 from envcheck.plan.build import choose_all, plan_of
 from envcheck.plan.candidates import SYSTEM as SYSTEM_TOOLKIT
 from envcheck.plan.changes import another_python, is_worth_judging

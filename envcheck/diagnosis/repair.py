@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from envcheck.actions import AskPerson, CreateEnvironment, InstallPackages, RunEnvcheck
-from envcheck.model import INCOMPATIBLE, NOTE, Finding, Report, replace
-from envcheck.model.actions import SYSTEM, USER, Action, Step, Trace
+from envcheck.model import INCOMPATIBLE, NOTE, SYSTEM, USER, Action, Finding, Report, Step, Trace, replace
 from envcheck.rules.catalogue import catalogue
 
 _OF_THE_MACHINE = ("hardware", "driver")  # layers of the catalogue

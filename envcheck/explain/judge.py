@@ -22,6 +22,7 @@ from envcheck.explain.signatures import rivals as rival_rows
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
+    ENVIRONMENT,
     ERROR,
     INCOMPATIBLE,
     NOTE,
@@ -37,7 +38,6 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.model.actions import ENVIRONMENT
 from envcheck.remedies import for_system, remedy_for
 from envcheck.rules.catalogue import catalogue, rank_findings
 

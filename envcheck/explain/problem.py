@@ -14,8 +14,7 @@ from envcheck.explain.log import COMPILING, FRAMEWORKS, Log, digits, framework_o
 from envcheck.explain.reasons_cuda import PROFILER, TOOLKIT, cudnn_number, parse_library, providers
 from envcheck.explain.reasons_python import admitted_rows, is_users_file, requirement_parts
 from envcheck.frameworks import Framework, identities, identity
-from envcheck.model import Fact, Known, Problem, Source, Unknown, numbers, replace
-from envcheck.model.releases import FrameworkRelease
+from envcheck.model import Fact, FrameworkRelease, Known, Problem, Source, Unknown, numbers, replace
 from envcheck.remedies.rows import remedy_table, value_names
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages

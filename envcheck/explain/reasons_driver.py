@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from envcheck.explain.evidence import Claim, Strength
 from envcheck.explain.log import Log, framework_of_message, number
 from envcheck.explain.signatures import Event, driver_errors
-from envcheck.model import Known, get_value
-from envcheck.model.releases import FrameworkRelease
+from envcheck.model import FrameworkRelease, Known, get_value
 
 _NO_DEVICE = ("cuda-no-device", "torch-no-gpus", "devicequery-100", "nccl-process-group-no-gpu", "yolo-invalid-device")
 _NO_DRIVER = ("cuinit-unknown-303", "tf-kernel-driver-not-running", "torch-no-driver", "lspci-none")

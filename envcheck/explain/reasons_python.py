@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from envcheck.explain.evidence import Claim, Strength
 from envcheck.explain.log import FRAMEWORKS, Log, framework_of_message, is_framework_module, number
 from envcheck.explain.signatures import Event
-from envcheck.model import get_value, major_minor, numbers
-from envcheck.model.releases import FrameworkRelease
+from envcheck.model import FrameworkRelease, get_value, major_minor, numbers
 from envcheck.remedies.situation import last_gpu_release
 from envcheck.remedies.system import system_packages
 

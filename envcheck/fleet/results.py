@@ -13,8 +13,7 @@ from urllib.parse import quote, unquote
 from envcheck.fleet.collector import MARK
 from envcheck.host.file_changes import write_atomically
 from envcheck.host.process import map_in_processes
-from envcheck.model import SCHEMA_VERSION, Snapshot, dataclass, mark_uncollected
-from envcheck.model.codec import CodecError, decode, encode
+from envcheck.model import SCHEMA_VERSION, CodecError, Snapshot, dataclass, decode, encode, mark_uncollected
 
 FAILURE = "envcheck/fleet-failure/1"
 SNAPSHOT = f"envcheck/snapshot/{SCHEMA_VERSION}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from envcheck.host.data_files import load_data
-from envcheck.model import Absent, Fact, GpuProcess, Known, dataclass
-from envcheck.model.activity import GpuActivity, ProcessInfo, ProcessScan
+from envcheck.model import Absent, Fact, GpuActivity, GpuProcess, Known, ProcessInfo, ProcessScan, dataclass
 
 RUNNING, ORPHANED, ZOMBIE, STUCK, OUTSIDE, DEAD, SERVICE = (
     "running", "orphaned", "zombie", "stuck", "outside", "dead", "service",

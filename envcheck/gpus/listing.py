@@ -6,8 +6,18 @@ from collections.abc import Callable
 
 from envcheck.gpus.fits import Fit, Job
 from envcheck.gpus.holders import GpuView
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Absent, Fact, Known, Unknown, dataclass, get_value
-from envcheck.model.activity import GpuActivity
+from envcheck.model import (
+    COMPATIBLE,
+    INCOMPATIBLE,
+    UNDETERMINED,
+    Absent,
+    Fact,
+    GpuActivity,
+    Known,
+    Unknown,
+    dataclass,
+    get_value,
+)
 
 COLUMNS = ("timestamp", "name", "index", "utilization.gpu", "memory.total", "memory.used", "power.draw")
 NOT_AVAILABLE, UNKNOWN, LOST = "[N/A]", "[Unknown Error]", "[GPU is lost]"

@@ -11,7 +11,7 @@ import os
 from typing import Any, Dict, Tuple, Type, TypeVar
 
 import envcheck
-from envcheck.model.codec import CodecError, decode
+from envcheck.model import CodecError, decode
 
 D = TypeVar("D")
 _FOR_READERS = ("schema", "about")  # keys that describe a file to people

@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Any, Collection, Dict, Iterator, List, Optional, Set, Tuple
 
-from envcheck.model.activity import ProcessInfo, ProcessScan
+from envcheck.model import ProcessInfo, ProcessScan
 
 # winnt.h: PF_XMMI_INSTRUCTIONS_AVAILABLE, PF_XMMI64_INSTRUCTIONS_AVAILABLE, PF_SSE3_INSTRUCTIONS_AVAILABLE ...
 _FEATURES = {"sse": 6, "sse2": 10, "sse3": 13, "ssse3": 36, "sse4_1": 37, "sse4_2": 38, "avx": 39, "avx2": 40}

@@ -22,9 +22,21 @@ from envcheck.matrix.refresh.pip_settings import (
     read_pip_options,
     read_pip_settings,
 )
-from envcheck.model import Citation, Facts, Known, dataclass
-from envcheck.model.actions import CONDA, PIP, SYSTEM, UV, Step
-from envcheck.model.plans import Environment, Plan, PlannedRelease, RequirementSet
+from envcheck.model import (
+    CONDA,
+    PIP,
+    SYSTEM,
+    UV,
+    Citation,
+    Environment,
+    Facts,
+    Known,
+    Plan,
+    PlannedRelease,
+    RequirementSet,
+    Step,
+    dataclass,
+)
 
 _MIB = 1 << 20
 

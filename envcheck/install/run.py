@@ -32,9 +32,7 @@ from envcheck.install.journal import (
     unsettled,
 )
 from envcheck.matrix.refresh.pip_settings import ArtifactError, is_true, read_connection_settings, read_pip_options
-from envcheck.model import dataclass, replace
-from envcheck.model.actions import CONDA, PIP, SYSTEM, Step
-from envcheck.model.plans import Environment, Plan
+from envcheck.model import CONDA, PIP, SYSTEM, Environment, Plan, Step, dataclass, replace
 from envcheck.plan.steps import interpreter
 
 

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from envcheck.host.data_files import load_data
-from envcheck.model.gpu_products import GpuProduct, GpuTable, PciProduct
+from envcheck.model import GpuProduct, GpuTable, PciProduct
 
 
 def find_gpu_by_pci_id(device_id: str) -> GpuProduct | None:

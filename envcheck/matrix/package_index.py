@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from envcheck.frameworks import framework, framework_names
 from envcheck.host.data_files import load_data
-from envcheck.model import Citation, dataclass, major_minor, numbers, replace
-from envcheck.model.releases import FrameworkRelease
+from envcheck.model import Citation, FrameworkRelease, dataclass, major_minor, numbers, replace
 
 CPU = "cpu"  # the label of builds without CUDA
 

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from envcheck.matrix.package_index import index_rows
 from envcheck.matrix.specifiers import matches
-from envcheck.model import Citation, major, major_minor, replace
-from envcheck.model.releases import (
+from envcheck.model import (
     Architecture,
+    Citation,
     CondaBuild,
     CudnnRelease,
     DriverBranch,
@@ -18,6 +18,9 @@ from envcheck.model.releases import (
     RemovedDistribution,
     TensorrtRelease,
     Toolkit,
+    major,
+    major_minor,
+    replace,
 )
 
 Cells = Mapping[str, Any]  # a row of a document

@@ -2,6 +2,27 @@
 
 from __future__ import annotations
 
+from envcheck.model.actions import (
+    CHANGES_NOTHING,
+    CONDA,
+    ENVIRONMENT,
+    LINUX,
+    MACOS,
+    ONLY_SHOWS,
+    OWN_STATUS,
+    PIP,
+    SYSTEM,
+    THIS_SHELL,
+    UNIX,
+    USER,
+    UV,
+    WINDOWS,
+    Action,
+    Step,
+    Trace,
+)
+from envcheck.model.activity import ActivityReading, GpuActivity, InstanceMemory, ProcessInfo, ProcessScan
+from envcheck.model.codec import CodecError, decode, decode_as, encode
 from envcheck.model.facts import (
     NOT_COLLECTED,
     NOT_STATED,
@@ -32,6 +53,7 @@ from envcheck.model.findings import (
     Remedy,
     Report,
 )
+from envcheck.model.gpu_products import GpuProduct, GpuTable, PciProduct
 from envcheck.model.machine import (
     SCHEMA_VERSION,
     CompilerFacts,
@@ -55,13 +77,18 @@ from envcheck.model.machine import (
     ToolkitInstall,
     mark_uncollected,
 )
+from envcheck.model.plans import Change, Clash, Environment, Plan, PlannedRelease, Rejected, RequirementSet
 from envcheck.model.records import dataclass, field, list_fields, make_record, replace
-from envcheck.model.versions import (
-    at_least,
-    at_least_minor,
-    is_older,
-    major,
-    major_minor,
-    numbers,
-    same_release,
+from envcheck.model.releases import (
+    Architecture,
+    CondaBuild,
+    CudnnRelease,
+    DriverBranch,
+    FrameworkRelease,
+    KnownProblem,
+    RemovedDistribution,
+    TensorrtRelease,
+    Toolkit,
 )
+from envcheck.model.text import escaped_in_json, inert
+from envcheck.model.versions import at_least, at_least_minor, is_older, major, major_minor, numbers, same_release

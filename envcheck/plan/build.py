@@ -7,9 +7,7 @@ from collections.abc import Callable
 
 from envcheck.frameworks import framework
 from envcheck.matrix.query import Matrix
-from envcheck.model import Facts, Known, replace
-from envcheck.model.actions import CONDA, Step
-from envcheck.model.plans import Clash, Environment, Plan, PlannedRelease
+from envcheck.model import CONDA, Clash, Environment, Facts, Known, Plan, PlannedRelease, Step, replace
 from envcheck.plan.candidates import (
     SYSTEM,
     Candidate,

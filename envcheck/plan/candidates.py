@@ -13,20 +13,22 @@ from envcheck.matrix.package_index import CPU, is_proposed
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import clauses, within
 from envcheck.model import (
+    CONDA,
     ERROR,
     INCOMPATIBLE,
+    CudnnRelease,
     Evidence,
     Finding,
+    FrameworkRelease,
     Known,
+    KnownProblem,
+    PlannedRelease,
     dataclass,
     major,
     major_minor,
     numbers,
     replace,
 )
-from envcheck.model.actions import CONDA
-from envcheck.model.plans import PlannedRelease
-from envcheck.model.releases import CudnnRelease, FrameworkRelease, KnownProblem
 from envcheck.plan.data import CudaWheelSet, SourceOnly, companion_row, plan_data
 from envcheck.plan.requests import Request
 from envcheck.rules.builds import plugin_of

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from packaging.version import Version
 
-from envcheck.model import Facts, Known, numbers, replace
-from envcheck.model.plans import Change
+from envcheck.model import Change, Facts, Known, numbers, replace
 from envcheck.plan.candidates import Candidate
 from envcheck.plan.choose import Choice, Judge, choose
 from envcheck.plan.requests import PlanOptions, Request, of_any_name, of_any_version, of_its_line, without_cuda

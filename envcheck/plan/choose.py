@@ -11,10 +11,13 @@ from envcheck.matrix.specifiers import can_be_met, within
 from envcheck.model import (
     INCOMPATIBLE,
     UNDETERMINED,
+    Clash,
     Facts,
     Finding,
+    FrameworkRelease,
     Known,
     LibraryInstall,
+    Rejected,
     Source,
     ToolkitInstall,
     dataclass,
@@ -22,8 +25,6 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.plans import Clash, Rejected
-from envcheck.model.releases import FrameworkRelease
 from envcheck.plan.candidates import (
     NONE,
     OWN,

@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from packaging.version import Version
 
 from envcheck.host.data_files import load_data
-from envcheck.model import Citation, dataclass, field, numbers
-from envcheck.model.actions import CONDA, UV
-from envcheck.model.plans import Environment
+from envcheck.model import CONDA, UV, Citation, Environment, dataclass, field, numbers
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,18 @@ from packaging.version import Version
 
 from envcheck.frameworks import framework
 from envcheck.matrix.specifiers import within
-from envcheck.model import Known, dataclass, major_minor, replace
-from envcheck.model.actions import CONDA, PIP
-from envcheck.model.plans import Environment, PlannedRelease, RequirementSet
-from envcheck.model.releases import FrameworkRelease
+from envcheck.model import (
+    CONDA,
+    PIP,
+    Environment,
+    FrameworkRelease,
+    Known,
+    PlannedRelease,
+    RequirementSet,
+    dataclass,
+    major_minor,
+    replace,
+)
 from envcheck.plan.candidates import OWN, PACKAGES, WHEELS, constraints, is_resolved, python_minor, source_only
 from envcheck.plan.choose import CandidateJudgement, Choice
 from envcheck.plan.data import CondaRecipe, conda_builds_data, plan_data

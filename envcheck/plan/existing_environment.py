@@ -10,9 +10,23 @@ from packaging.requirements import InvalidRequirement, Requirement
 from envcheck.actions import RemoveCondaPackages, UninstallPackages, is_requirement, quoted
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.query import Matrix
-from envcheck.model import ERROR, Distribution, Facts, Known, dataclass, replace
-from envcheck.model.actions import CONDA, PIP, UV, Step, Trace
-from envcheck.model.plans import Clash, Environment, Plan, PlannedRelease
+from envcheck.model import (
+    CONDA,
+    ERROR,
+    PIP,
+    UV,
+    Clash,
+    Distribution,
+    Environment,
+    Facts,
+    Known,
+    Plan,
+    PlannedRelease,
+    Step,
+    Trace,
+    dataclass,
+    replace,
+)
 from envcheck.plan.build import choose_all, goal_of, plan_of, unmet
 from envcheck.plan.choose import Choice, Judge
 from envcheck.plan.data import conda_builds_data

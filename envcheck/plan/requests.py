@@ -14,10 +14,10 @@ from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import can_be_met
 from envcheck.model import (
     Known,
+    PlannedRelease,
     dataclass,
     replace,
 )
-from envcheck.model.plans import PlannedRelease
 from envcheck.plan.data import companion_row
 from envcheck.rules.builds import TargetError, check_requirements
 from envcheck.rules.context import Context

@@ -23,9 +23,20 @@ from envcheck.actions import (
     write_launcher,
 )
 from envcheck.frameworks import framework, framework_of
-from envcheck.model import ERROR, INCOMPATIBLE, Finding, Remedy, replace
-from envcheck.model.actions import CONDA, ENVIRONMENT, SYSTEM, Step
-from envcheck.model.plans import Environment, Plan, RequirementSet
+from envcheck.model import (
+    CONDA,
+    ENVIRONMENT,
+    ERROR,
+    INCOMPATIBLE,
+    SYSTEM,
+    Environment,
+    Finding,
+    Plan,
+    Remedy,
+    RequirementSet,
+    Step,
+    replace,
+)
 from envcheck.plan.data import plan_data
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context

@@ -15,8 +15,7 @@ from typing import Any
 from envcheck.host.file_changes import remove_tree
 from envcheck.host.interruption import defer_interrupts
 from envcheck.host.process import run_program
-from envcheck.model import Known, numbers, replace
-from envcheck.model.plans import Environment, Plan, RequirementSet
+from envcheck.model import Environment, Known, Plan, RequirementSet, numbers, replace
 from envcheck.plan.data import plan_data
 
 Options = tuple[tuple[str, ...], dict[str, str]]

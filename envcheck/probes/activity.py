@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from envcheck.host.protocol import Host
-from envcheck.model import Fact, Gpu, Known, Source, Unknown, collect_tried
-from envcheck.model.activity import ActivityReading, GpuActivity, InstanceMemory
+from envcheck.model import (
+    ActivityReading,
+    Fact,
+    Gpu,
+    GpuActivity,
+    InstanceMemory,
+    Known,
+    Source,
+    Unknown,
+    collect_tried,
+)
 from envcheck.probes.driver_libraries import find_driver_libraries
 from envcheck.probes.gpus import collect_gpus, parse_information
 from envcheck.probes.nvml import make_error_fact, make_field_fact, parse_gpu, parse_nvml, query_nvml, to_count

@@ -11,7 +11,9 @@ from envcheck.model import (
     Absent,
     Fact,
     Gpu,
+    GpuTable,
     Known,
+    PciProduct,
     Source,
     Unknown,
     collect_tried,
@@ -20,7 +22,6 @@ from envcheck.model import (
     list_fields,
     replace,
 )
-from envcheck.model.gpu_products import GpuTable, PciProduct
 from envcheck.probes.driver_libraries import find_driver_libraries
 from envcheck.probes.nvml import make_gpu, read_nvml, read_smi
 

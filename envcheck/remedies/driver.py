@@ -21,8 +21,19 @@ from envcheck.actions import (
     StartService,
     UnloadModules,
 )
-from envcheck.model import Alternative, Known, Problem, Remedy, Unknown, get_value, major, replace
-from envcheck.model.actions import LINUX, SYSTEM, WINDOWS
+from envcheck.model import (
+    LINUX,
+    SYSTEM,
+    WINDOWS,
+    Alternative,
+    Known,
+    Problem,
+    Remedy,
+    Unknown,
+    get_value,
+    major,
+    replace,
+)
 from envcheck.remedies import remedy
 from envcheck.remedies.situation import ARCH, DEBIAN, FEDORA, JETSON, RHEL, SUSE, UBUNTU, WSL, Situation
 from envcheck.remedies.system import RELEASE, install, install_driver, packages, reboot

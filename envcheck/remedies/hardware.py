@@ -8,9 +8,19 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.actions import Action, RunCommand, RunEnvcheck, SetVariables, Show, ShowKernelLog, UnsetVariable
 from envcheck.frameworks import identity
-from envcheck.model import Alternative, Known, Problem, Remedy, at_least_minor, get_value, major
-from envcheck.model.actions import LINUX, SYSTEM, WINDOWS
-from envcheck.model.releases import FrameworkRelease
+from envcheck.model import (
+    LINUX,
+    SYSTEM,
+    WINDOWS,
+    Alternative,
+    FrameworkRelease,
+    Known,
+    Problem,
+    Remedy,
+    at_least_minor,
+    get_value,
+    major,
+)
 from envcheck.remedies import remedy
 from envcheck.remedies.driver import container_with_gpus, visible_container
 from envcheck.remedies.situation import Situation

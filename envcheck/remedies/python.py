@@ -23,8 +23,7 @@ from envcheck.actions import (
 )
 from envcheck.frameworks import framework_names, identity
 from envcheck.matrix.package_index import cuda_label, index_url
-from envcheck.model import Alternative, Known, Problem, Remedy, get_value, major_minor
-from envcheck.model.actions import LINUX, USER, WINDOWS
+from envcheck.model import LINUX, USER, WINDOWS, Alternative, Known, Problem, Remedy, get_value, major_minor
 from envcheck.remedies import remedy
 from envcheck.remedies.rows import remedy_table
 from envcheck.remedies.situation import Situation, conda_packages, last_gpu_release

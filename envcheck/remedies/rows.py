@@ -29,8 +29,7 @@ from envcheck.actions import (
     UnsetVariable,
 )
 from envcheck.host.data_files import load_data
-from envcheck.model import Alternative, Problem, Remedy, dataclass, field, get_value, list_fields, replace
-from envcheck.model.codec import decode
+from envcheck.model import Alternative, Problem, Remedy, dataclass, decode, field, get_value, list_fields, replace
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_somewhere
 

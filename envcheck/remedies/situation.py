@@ -20,9 +20,7 @@ from envcheck.actions import (
     is_requirement,
 )
 from envcheck.matrix.query import Matrix
-from envcheck.model import Absent, Fact, Known, get_value, numbers
-from envcheck.model.actions import CONDA
-from envcheck.model.releases import FrameworkRelease
+from envcheck.model import CONDA, Absent, Fact, FrameworkRelease, Known, get_value, numbers
 from envcheck.rules.builds import Build, JudgedFramework, judged_builds, judged_frameworks
 from envcheck.rules.context import Context
 

@@ -19,8 +19,7 @@ from envcheck.actions import (
     SetVariables,
 )
 from envcheck.host.data_files import load_data
-from envcheck.model import Alternative, Citation, Remedy, dataclass, get_value, numbers, replace
-from envcheck.model.actions import CONDA, SYSTEM, WINDOWS
+from envcheck.model import CONDA, SYSTEM, WINDOWS, Alternative, Citation, Remedy, dataclass, get_value, numbers, replace
 from envcheck.remedies.situation import (
     CONTAINER,
     DEBIAN,

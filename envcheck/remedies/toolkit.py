@@ -21,9 +21,22 @@ from envcheck.actions import (
 )
 from envcheck.frameworks import Framework, identities, identity
 from envcheck.matrix.package_index import cuda_label, index_url
-from envcheck.model import Alternative, Problem, Remedy, get_value, major_minor, numbers, replace
-from envcheck.model.actions import ENVIRONMENT, LINUX, SYSTEM, USER, WINDOWS
-from envcheck.model.releases import CondaBuild, FrameworkRelease
+from envcheck.model import (
+    ENVIRONMENT,
+    LINUX,
+    SYSTEM,
+    USER,
+    WINDOWS,
+    Alternative,
+    CondaBuild,
+    FrameworkRelease,
+    Problem,
+    Remedy,
+    get_value,
+    major_minor,
+    numbers,
+    replace,
+)
 from envcheck.remedies import remedy
 from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, conda_packages
 from envcheck.remedies.system import (

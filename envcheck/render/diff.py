@@ -8,9 +8,7 @@ from typing import Any
 
 from envcheck.diff.compare import Comparison, Machine
 from envcheck.diff.facts import Difference, LinkedFinding
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE
-from envcheck.model.codec import encode
-from envcheck.model.text import inert
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, NOTE, encode, inert
 from envcheck.render.documents import document_text, schema_keys
 from envcheck.render.text import VERDICT_STYLES, Line, print_lines
 

@@ -7,10 +7,7 @@ from typing import Any
 
 from envcheck import __version__
 from envcheck.actions import typed_words
-from envcheck.model import Finding, Remedy, Report, Snapshot, replace
-from envcheck.model.actions import Action, Step
-from envcheck.model.codec import encode
-from envcheck.model.text import escaped_in_json
+from envcheck.model import Action, Finding, Remedy, Report, Snapshot, Step, encode, escaped_in_json, replace
 
 
 def render_json(

@@ -8,8 +8,7 @@ from typing import Any
 from envcheck.actions import action_line
 from envcheck.explain.judge import NOISE, Reading, harmless_lines, line_that_matters, main_finding, where
 from envcheck.explain.signatures import Event
-from envcheck.model import UNDETERMINED, Finding, replace
-from envcheck.model.text import inert
+from envcheck.model import UNDETERMINED, Finding, inert, replace
 from envcheck.render.documents import document_text, encode_findings, schema_keys
 from envcheck.render.text import Line, finding_lines, numbered_steps, print_lines, verdict_line
 

@@ -12,7 +12,7 @@ from typing import Any
 from envcheck.fleet.report import Group, HostRow, choose_verdict, group_rows
 from envcheck.fleet.results import Failure
 from envcheck.host.data_files import read_packaged
-from envcheck.model.text import inert
+from envcheck.model import inert
 from envcheck.render.documents import document_text, remedy_document, schema_keys
 from envcheck.render.html import page
 from envcheck.render.text import VERDICT_STYLES, Line, fix_lines, print_lines

@@ -12,10 +12,7 @@ from envcheck.actions import shell_line
 from envcheck.gpus.fits import Fit, Job, estimate_need, format_formula, name_gpu
 from envcheck.gpus.holders import GpuView, Holder, has_unexplained_memory
 from envcheck.gpus.listing import Listing, judge
-from envcheck.model import Absent, Fact, Known, get_value
-from envcheck.model.activity import GpuActivity
-from envcheck.model.codec import encode
-from envcheck.model.text import inert
+from envcheck.model import Absent, Fact, GpuActivity, Known, encode, get_value, inert
 from envcheck.render.documents import document_text, schema_keys
 
 if TYPE_CHECKING:

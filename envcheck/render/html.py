@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from envcheck import __version__
 from envcheck.actions import action_line
 from envcheck.diagnosis.overview import overview
-from envcheck.model import INCOMPATIBLE, NOTE, Report, Snapshot
-from envcheck.model.text import inert
+from envcheck.model import INCOMPATIBLE, NOTE, Report, Snapshot, inert
 from envcheck.render.text import layers, summarize_checks
 
 if TYPE_CHECKING:

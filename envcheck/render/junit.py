@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from xml.etree import ElementTree as ET  # only writes: nothing foreign is parsed
 
 from envcheck.actions import action_line
-from envcheck.model import ERROR, UNDETERMINED, Alternative, Finding, Remedy, Report, dataclass, replace
-from envcheck.model.text import inert
+from envcheck.model import ERROR, UNDETERMINED, Alternative, Finding, Remedy, Report, dataclass, inert, replace
 from envcheck.rules.catalogue import catalogue
 from envcheck.smoke.protocol import CRASHED, HUNG, PASSED, RAISED, SKIPPED, Result
 from envcheck.smoke.session import Run, Session, headline_of

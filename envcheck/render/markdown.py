@@ -6,9 +6,7 @@ import re
 
 from envcheck.actions import action_line
 from envcheck.diagnosis.overview import overview
-from envcheck.model import ERROR, UNDETERMINED, WARNING, Alternative, Finding, Remedy, Report, Snapshot
-from envcheck.model.actions import Action
-from envcheck.model.text import inert
+from envcheck.model import ERROR, UNDETERMINED, WARNING, Action, Alternative, Finding, Remedy, Report, Snapshot, inert
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!&@$])")  # & begins an entity, $ a formula
 _PERSON = re.compile(r"@(?=\w)")  # calls for a person, escaped or not: a mark without width keeps it from that

@@ -6,10 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from envcheck.model import COMPATIBLE, Citation, dataclass, numbers
-from envcheck.model.codec import encode
-from envcheck.model.releases import FrameworkRelease
-from envcheck.model.text import inert
+from envcheck.model import COMPATIBLE, Citation, FrameworkRelease, dataclass, encode, inert, numbers
 from envcheck.render.documents import document_text, schema_keys
 from envcheck.rules.matrix_question import Answer, TableRow
 

@@ -23,11 +23,22 @@ from envcheck.actions import (
     shell_line,
     typed_words,
 )
-from envcheck.model import dataclass, replace
-from envcheck.model.actions import CONDA, SYSTEM, Action, Step
-from envcheck.model.codec import encode
-from envcheck.model.plans import Clash, Environment, Plan, PlannedRelease, Rejected, RequirementSet
-from envcheck.model.text import inert
+from envcheck.model import (
+    CONDA,
+    SYSTEM,
+    Action,
+    Clash,
+    Environment,
+    Plan,
+    PlannedRelease,
+    Rejected,
+    RequirementSet,
+    Step,
+    dataclass,
+    encode,
+    inert,
+    replace,
+)
 from envcheck.plan.data import Images, images_for
 from envcheck.render.documents import document_text, finding_document, schema_keys, step_document
 from envcheck.rules.catalogue import catalogue

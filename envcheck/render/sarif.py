@@ -10,9 +10,7 @@ from urllib.parse import quote
 
 from envcheck import __version__
 from envcheck.actions import action_line
-from envcheck.model import UNDETERMINED, Evidence, Finding, Report
-from envcheck.model.actions import Action
-from envcheck.model.text import inert
+from envcheck.model import UNDETERMINED, Action, Evidence, Finding, Report, inert
 from envcheck.rules.catalogue import catalogue
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

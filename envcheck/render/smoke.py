@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from envcheck.actions import action_line
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED
-from envcheck.model.actions import Action
-from envcheck.model.text import inert
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Action, inert
 from envcheck.render.documents import document_text, finding_document, schema_keys
 from envcheck.smoke.protocol import PASSED, SKIPPED, Measure, Result
 from envcheck.smoke.session import Run, Session, headline_of, proven_gpus, verdict_of

@@ -24,14 +24,13 @@ from envcheck.model import (
     Report,
     dataclass,
     get_value,
+    inert,
     replace,
 )
-from envcheck.model.text import inert
 from envcheck.rules.catalogue import catalogue
 
 if TYPE_CHECKING:
-    from envcheck.model import Snapshot
-    from envcheck.model.actions import Action, Step
+    from envcheck.model import Action, Snapshot, Step
 
 
 BROKEN, WARNED, UNREAD, SOUND, ABSENT, NEEDLESS = "error", "warning", "undetermined", "ok", "not there", "not needed"

@@ -18,8 +18,10 @@ from envcheck.model import (
     Citation,
     Fact,
     FrameworkBuild,
+    FrameworkRelease,
     Known,
     LibraryLookup,
+    RemovedDistribution,
     Source,
     Unknown,
     dataclass,
@@ -28,7 +30,6 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.model.releases import FrameworkRelease, RemovedDistribution
 from envcheck.rules.context import Context, once
 from envcheck.rules.requirements import Requirement, canonical_name, marker_holds, read_requirement, wheel_glibc
 

@@ -20,6 +20,7 @@ from envcheck.model import (
     Known,
     Problem,
     Source,
+    Toolkit,
     ToolkitInstall,
     Unknown,
     dataclass,
@@ -28,7 +29,6 @@ from envcheck.model import (
     major_minor,
     numbers,
 )
-from envcheck.model.releases import Toolkit
 from envcheck.rules.builds import Build, cuda_builds, installed_builds, label_cuda, wanted_releases
 from envcheck.rules.context import Context, describe, incompatible, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus

@@ -18,13 +18,13 @@ from envcheck.model import (
     Distribution,
     Evidence,
     Finding,
+    FrameworkRelease,
     Known,
     Problem,
     Unknown,
     dataclass,
     major_minor,
 )
-from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import judged_frameworks, unfound_libraries
 from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.known_problems import constraints_on, problem_findings

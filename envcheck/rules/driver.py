@@ -15,12 +15,15 @@ from envcheck.model import (
     UNDETERMINED,
     WARNING,
     Absent,
+    Architecture,
     Citation,
+    DriverBranch,
     Evidence,
     Finding,
     Gpu,
     Known,
     Problem,
+    Toolkit,
     Unknown,
     at_least,
     at_least_minor,
@@ -29,7 +32,6 @@ from envcheck.model import (
     replace,
     same_release,
 )
-from envcheck.model.releases import Architecture, DriverBranch, Toolkit
 from envcheck.rules.builds import JIT, Build
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
 from envcheck.rules.gpu_architecture import (

@@ -19,12 +19,12 @@ from envcheck.model import (
     Distribution,
     Evidence,
     Finding,
+    FrameworkRelease,
     Known,
     Problem,
     Unknown,
     replace,
 )
-from envcheck.model.releases import FrameworkRelease
 from envcheck.rules.builds import (
     LIBC,
     PLATFORM,

@@ -17,13 +17,13 @@ from envcheck.model import (
     Evidence,
     Finding,
     Known,
+    KnownProblem,
     Problem,
     Unknown,
     at_least_minor,
     dataclass,
     numbers,
 )
-from envcheck.model.releases import KnownProblem
 from envcheck.rules.builds import JIT, NATIVE, NO_ROW, NONE, Build, build_targets, coverage, judged_builds, parse_target
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
 from envcheck.rules.gpu_releases import toolkit_of

@@ -9,8 +9,7 @@ from packaging.version import InvalidVersion, Version
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.package_index import is_proposed, is_served
 from envcheck.matrix.query import Matrix
-from envcheck.model import Known, major_minor
-from envcheck.model.releases import FrameworkRelease, Toolkit
+from envcheck.model import FrameworkRelease, Known, Toolkit, major_minor
 from envcheck.rules.builds import Build, supports_python
 from envcheck.rules.context import Context
 from envcheck.rules.known_problems import blocks_gpu

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from envcheck.matrix.gpus import find_gpu_by_name, find_gpu_by_pci_id
 from envcheck.model import (
+    Architecture,
     DeviceNode,
     Gpu,
+    GpuProduct,
     Known,
     Unknown,
     dataclass,
     numbers,
 )
-from envcheck.model.gpu_products import GpuProduct
-from envcheck.model.releases import Architecture
 from envcheck.rules.context import Context
 
 UNDECIDED = "the form is not described anywhere"

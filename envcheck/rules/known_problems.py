@@ -6,8 +6,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from envcheck.matrix.specifiers import matches
-from envcheck.model import ERROR, INCOMPATIBLE, NOTE, WARNING, Evidence, Finding, Known, Problem
-from envcheck.model.releases import FrameworkRelease, KnownProblem
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    WARNING,
+    Evidence,
+    Finding,
+    FrameworkRelease,
+    Known,
+    KnownProblem,
+    Problem,
+)
 from envcheck.rules.builds import Build, is_conda_build, judged_frameworks
 from envcheck.rules.context import Context, once
 

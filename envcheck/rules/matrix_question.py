@@ -19,23 +19,21 @@ from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     UNDETERMINED,
-    Citation,
-    Facts,
-    Finding,
-    dataclass,
-    list_fields,
-    replace,
-)
-from envcheck.model.releases import (
     Architecture,
+    Citation,
     CondaBuild,
     CudnnRelease,
     DriverBranch,
+    Facts,
+    Finding,
     FrameworkRelease,
     KnownProblem,
     RemovedDistribution,
     TensorrtRelease,
     Toolkit,
+    dataclass,
+    list_fields,
+    replace,
 )
 from envcheck.rules.builds import check_requirements
 from envcheck.rules.context import Context, Target

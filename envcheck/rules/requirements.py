@@ -9,8 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.host.data_files import load_data
 from envcheck.matrix.specifiers import Clause, clauses, within
-from envcheck.model import Citation, Known, dataclass, major_minor
-from envcheck.model.releases import FrameworkRelease
+from envcheck.model import Citation, FrameworkRelease, Known, dataclass, major_minor
 from envcheck.rules.context import Context, once
 
 _NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"

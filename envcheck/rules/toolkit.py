@@ -11,6 +11,7 @@ from envcheck.model import (
     UNDETERMINED,
     WARNING,
     Absent,
+    Architecture,
     Citation,
     Evidence,
     Fact,
@@ -24,7 +25,6 @@ from envcheck.model import (
     is_older,
     numbers,
 )
-from envcheck.model.releases import Architecture
 from envcheck.rules.builds import Build, brings_cuda, cuda_builds, is_from_conda
 from envcheck.rules.context import Context, describe, incompatible, rule, source_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus

@@ -50,7 +50,7 @@ from envcheck.actions import (
     WriteFile,
     folder_removal,
 )
-from envcheck.model.actions import CONDA, LINUX, MACOS, UV, WINDOWS, Step
+from envcheck.model import CONDA, LINUX, MACOS, UV, WINDOWS, Step
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install, install_driver
 from tests.rules.factory_machine import context, known

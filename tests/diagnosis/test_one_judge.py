@@ -16,8 +16,18 @@ from envcheck.check.judge_file import planned_facts as facts_of_file
 from envcheck.diagnosis import diagnose
 from envcheck.frameworks import framework_names
 from envcheck.matrix import Matrix, load_matrix
-from envcheck.model import COMPATIBLE, ERROR, INCOMPATIBLE, UNDETERMINED, Facts, Finding, Known, ToolkitFacts, replace
-from envcheck.model.releases import FrameworkRelease
+from envcheck.model import (
+    COMPATIBLE,
+    ERROR,
+    INCOMPATIBLE,
+    UNDETERMINED,
+    Facts,
+    Finding,
+    FrameworkRelease,
+    Known,
+    ToolkitFacts,
+    replace,
+)
 from envcheck.plan.candidates import candidates
 from envcheck.plan.choose import Judge, judge_candidate
 from envcheck.plan.requests import read_requests

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from envcheck.fleet.results import SNAPSHOT
-from envcheck.model.codec import encode
+from envcheck.model import encode
 from tests.hosts.test_hosts import snapshot_of
 
 REAL = ("recorded-torch-cpu-2.13", "docker-with-gpu", "driver-470-for-cuda-12", "reported-two-mig-instances")

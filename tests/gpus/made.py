@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from envcheck.model import Absent, Fact, Gpu, GpuProcess, Known, Source, Unknown
-from envcheck.model.activity import GpuActivity, InstanceMemory, ProcessInfo, ProcessScan
+from envcheck.model import (
+    Absent,
+    Fact,
+    Gpu,
+    GpuActivity,
+    GpuProcess,
+    InstanceMemory,
+    Known,
+    ProcessInfo,
+    ProcessScan,
+    Source,
+    Unknown,
+)
 
 SOURCE = Source("library", "NVML (fake)")
 GONE = Unknown("failed", "NVML (fake): GPU is lost (15)")

@@ -17,8 +17,7 @@ from envcheck.gpus.fits import (
     parse_count,
 )
 from envcheck.gpus.holders import build_views
-from envcheck.model import Absent, get_value
-from envcheck.model.activity import GpuActivity
+from envcheck.model import Absent, GpuActivity, get_value
 from tests.gpus.made import GIB, GONE, gpu, known, lost, scan
 
 MACHINE = known(100 * GIB)

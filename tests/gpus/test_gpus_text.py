@@ -10,8 +10,7 @@ import pytest
 from envcheck.gpus.fits import Job, judge_fits
 from envcheck.gpus.holders import build_views, list_blind_spots
 from envcheck.gpus.listing import Listing, judge
-from envcheck.model import Absent, Unknown
-from envcheck.model.activity import GpuActivity
+from envcheck.model import Absent, GpuActivity, Unknown
 from envcheck.render.gpus import live_gpus, print_gpus, render_gpus_json
 from tests.gpus.made import GIB, gpu, known, lost, process, scan
 

@@ -14,8 +14,7 @@ from envcheck.gpus.holders import (
     list_blind_spots,
     list_reported_pids,
 )
-from envcheck.model import Absent, get_value
-from envcheck.model.activity import GpuActivity, ProcessScan
+from envcheck.model import Absent, GpuActivity, ProcessScan, get_value
 from tests.gpus.made import GIB, GONE, gpu, lost, process, scan
 
 TRAINER = ((4242, "python3", 8 * GIB),)

@@ -17,8 +17,7 @@ from envcheck.host.data_files import DataError, load_data
 from envcheck.install.preflight import measured_sizes
 from envcheck.matrix.images import load_base_images
 from envcheck.matrix.package_index import PackageIndex
-from envcheck.model import Citation, dataclass, list_fields
-from envcheck.model.gpu_products import GpuTable
+from envcheck.model import Citation, GpuTable, dataclass, list_fields
 from envcheck.plan.data import Companions, companion_row, conda_builds_data, plan_data
 from envcheck.probes.gpus import JetsonTable
 from envcheck.probes.host import KnownVariables

@@ -12,8 +12,7 @@ from typing import Any
 
 from envcheck.host.files import make_content_fact, read_as_fact
 from envcheck.host.protocol import Completed, ElfFacts, FileStatus
-from envcheck.model import Absent, Fact, Known, Snapshot, Source, Unknown
-from envcheck.model.codec import decode_as
+from envcheck.model import Absent, Fact, Known, Snapshot, Source, Unknown, decode_as
 from envcheck.probes.collection import collect
 from envcheck.probes.python import PythonSelection
 

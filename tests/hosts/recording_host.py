@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from envcheck.host.data_files import read_data
 from envcheck.host.protocol import Completed, ElfFacts, FileStatus, Host
-from envcheck.model import Fact, Known, Unknown
-from envcheck.model.codec import encode
+from envcheck.model import Fact, Known, Unknown, encode
 from envcheck.probes.host import HIDDEN
 
 T = TypeVar("T")

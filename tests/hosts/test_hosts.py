@@ -12,8 +12,7 @@ import pytest
 from envcheck.diagnosis import diagnose
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
-from envcheck.model import SCHEMA_VERSION, Facts, Report, Snapshot
-from envcheck.model.codec import decode, encode
+from envcheck.model import SCHEMA_VERSION, Facts, Report, Snapshot, decode, encode
 from envcheck.probes.python import PythonSelection
 from envcheck.rules import RULES, Context, Target, evaluate
 from tests.hosts.recorded_host import RecordedHost, collect_recording

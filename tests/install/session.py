@@ -9,7 +9,7 @@ from pathlib import Path
 from envcheck.host.file_changes import FileLockedError
 from envcheck.install.journal import Journal, place_of
 from envcheck.install.run import Job, execute
-from envcheck.model.actions import Step
+from envcheck.model import Step
 from tests.install.wheels import PARTS, site_packages
 from tests.patience import wait_for
 from tests.typed import command_step

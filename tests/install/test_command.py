@@ -17,8 +17,7 @@ from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
 from envcheck.cli.install import InstallPlan, InstallRequest, plan_for_here
 from envcheck.install.journal import place_of
-from envcheck.model import replace
-from envcheck.model.plans import Plan
+from envcheck.model import Plan, replace
 from envcheck.render.plan import render_plan_text
 from tests.install.wheels import make_wheel, site_packages, tree_hash
 from tests.typed import argv

@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.cli.install import EnvironmentCheck, _run_smoke_test
 from envcheck.cli.smoke import SmokeOptions
-from envcheck.model.plans import Plan, PlannedRelease
+from envcheck.model import Plan, PlannedRelease
 from envcheck.plan.existing_environment import InstalledFramework
 from envcheck.smoke.session import Session
 

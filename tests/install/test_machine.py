@@ -13,7 +13,7 @@ import pytest
 from envcheck.cli.install import InstallProgress
 from envcheck.install.journal import Journal, Place, place_of
 from envcheck.install.run import Job, SystemChange, execute, system_changes
-from envcheck.model.actions import SYSTEM, Step
+from envcheck.model import SYSTEM, Step
 from envcheck.render.plan import render_install_json
 from tests.install.session import creating
 from tests.model.test_schemas import SCHEMAS

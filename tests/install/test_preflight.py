@@ -30,9 +30,7 @@ from envcheck.install.journal import place_of
 from envcheck.install.preflight import Preflight, disk_space_for, measured_sizes, objections, page_to_reach
 from envcheck.install.run import AdaptError, Surroundings, can_replace_pip, step_variables
 from envcheck.matrix.refresh.pip_settings import find_default_index
-from envcheck.model import Facts, Known, PythonFacts, Source, replace
-from envcheck.model.actions import SYSTEM, Step
-from envcheck.model.plans import Plan, RequirementSet
+from envcheck.model import SYSTEM, Facts, Known, Plan, PythonFacts, RequirementSet, Source, Step, replace
 from tests.plan.machines import machine, planned
 from tests.typed import argv, command_step, undo
 

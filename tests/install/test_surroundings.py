@@ -15,7 +15,7 @@ import pytest
 from envcheck.actions import AskPerson
 from envcheck.install.journal import ChangeError, Journal, place_of
 from envcheck.install.run import Job, UnsettledError, describe_error, execute
-from envcheck.model.actions import SYSTEM, Step
+from envcheck.model import SYSTEM, Step
 from tests.install.session import Told, unpacking
 from tests.install.wheels import PARTS, held_by, make_environment, tree_hash
 from tests.typed import command_step

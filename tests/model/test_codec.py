@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from envcheck.model import (
     NOT_STATED,
     Absent,
+    CodecError,
     CompilerFacts,
     DriverFacts,
     Facts,
@@ -25,9 +26,11 @@ from envcheck.model import (
     Source,
     ToolkitFacts,
     Unknown,
+    decode,
+    decode_as,
+    encode,
     get_value,
 )
-from envcheck.model.codec import CodecError, decode, decode_as, encode
 from tests.model.strategies import instances
 
 SOURCE = Source("file", "/sys/module/nvidia/version", "550.54.15")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model.versions import at_least, at_least_minor, is_older, major, major_minor, numbers, same_release
+from envcheck.model import at_least, at_least_minor, is_older, major, major_minor, numbers, same_release
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,10 @@ from envcheck.model import (
     LibraryInstall,
     LibraryLookup,
     PythonFacts,
+    Step,
     ToolkitInstall,
     get_value,
 )
-from envcheck.model.actions import Step
 from tests.plan.applied_system import effect
 from tests.rules.factory_machine import NONE, known
 from tests.typed import argv

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from envcheck.cli.plan import verdict_on
-from envcheck.model.plans import Plan
+from envcheck.model import Plan
 from envcheck.render.plan import render_plan
 from tests.plan.machines import machine, planned
 

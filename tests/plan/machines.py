@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
-from envcheck.model.plans import Plan, PlannedRelease
+from envcheck.model import Plan, PlannedRelease
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import PlanOptions, read_requests
 from envcheck.rules.described_machine import Description, planned_facts

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.actions import action_line, script_line, shells_of
-from envcheck.model.actions import Step
-from envcheck.model.plans import Environment
+from envcheck.model import Environment, Step
 from envcheck.plan.steps import activation_steps
 from tests.typed import argv, undo, verify
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.model import Absent, replace
-from envcheck.model.plans import Change
+from envcheck.model import Absent, Change, replace
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import PlanOptions, read_requests
 from envcheck.render.documents import render_snapshot

@@ -6,7 +6,7 @@ import pytest
 
 from envcheck.cli.exits import UserError
 from envcheck.cli.group import run
-from envcheck.model.plans import Plan
+from envcheck.model import Plan
 from envcheck.plan.existing_environment import plan_update
 from envcheck.plan.requests import PlanOptions, read_requests
 from envcheck.rules.described_machine import Description, RequestError

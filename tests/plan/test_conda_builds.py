@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model.plans import Plan
+from envcheck.model import Plan
 from tests.plan.machines import chosen, machine, planned
 
 

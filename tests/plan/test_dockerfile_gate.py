@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model import Absent, Known, replace
-from envcheck.model.plans import Environment, Plan
+from envcheck.model import Absent, Environment, Known, Plan, replace
 from envcheck.plan import requests as stated
 from envcheck.plan.data import Images, images_for
 from envcheck.probes import collection as overrides

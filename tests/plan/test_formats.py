@@ -14,9 +14,7 @@ import yaml
 import envcheck
 from envcheck.actions import AskPerson, CreateEnvironment, RunCommand, Show, WriteFile, powershell_line, script_line
 from envcheck.cli.group import run
-from envcheck.model import replace
-from envcheck.model.actions import SYSTEM, Step
-from envcheck.model.plans import Environment, Plan, RequirementSet
+from envcheck.model import SYSTEM, Environment, Plan, RequirementSet, Step, replace
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import read_requests
 from envcheck.render.plan import (

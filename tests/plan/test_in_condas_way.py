@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from envcheck.model import Distribution, Facts, FrameworkBuild, Known, Source, replace
-from envcheck.model.plans import Plan
+from envcheck.model import Distribution, Facts, FrameworkBuild, Known, Plan, Source, replace
 from tests.hosts.test_hosts import snapshot_of
 from tests.plan.machines import matrix
 from tests.plan.test_into import argv_of, into, plan_of

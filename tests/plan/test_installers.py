@@ -7,8 +7,7 @@ import re
 import pytest
 
 from envcheck.actions import InstallCondaPackages
-from envcheck.model.actions import Step
-from envcheck.model.plans import Environment, RequirementSet
+from envcheck.model import Environment, RequirementSet, Step
 from envcheck.plan.data import Images, images_for
 from envcheck.plan.steps import environment_steps, interpreter, verification_step
 from tests.plan.machines import machine, planned

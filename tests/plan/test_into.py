@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.model import Distribution, Facts, FrameworkBuild, Known, Source, replace
-from envcheck.model.plans import Plan, PlannedRelease
+from envcheck.model import Distribution, Facts, FrameworkBuild, Known, Plan, PlannedRelease, Source, replace
 from envcheck.plan.existing_environment import EnvironmentUpdate, OccupiedError, conflicts, plan_update
 from envcheck.plan.requests import PlanOptions, read_requests
 from envcheck.rules import Context, Target

@@ -8,8 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from envcheck.diagnosis import diagnose
-from envcheck.model import ERROR, INCOMPATIBLE, NOTE, Finding, Report
-from envcheck.model.actions import Step
+from envcheck.model import ERROR, INCOMPATIBLE, NOTE, Finding, Report, Step
 from envcheck.rules import Context, Target, catalogue, evaluate
 from tests.hosts.test_hosts import NAMES
 from tests.hosts.test_hosts import context_of as recorded

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.model.plans import Environment
+from envcheck.model import Environment
 from envcheck.plan.verify import UnreachableError, UnresolvableError, in_words, solve
 from tests.plan.channel import write_channel
 from tests.plan.machines import machine, planned

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envcheck.model.plans import Environment
+from envcheck.model import Environment
 from envcheck.plan import verify as solve_conda
 from envcheck.plan.verify import UnreachableError, UnresolvableError, solve
 from tests.patience import PATIENCE

@@ -9,8 +9,7 @@ import pytest
 
 from envcheck.actions import Action
 from envcheck.diagnosis import with_steps
-from envcheck.model import Alternative, Problem, Remedy, Report
-from envcheck.model.actions import CHANGES_NOTHING, SYSTEM, Step
+from envcheck.model import CHANGES_NOTHING, SYSTEM, Alternative, Problem, Remedy, Report, Step
 from envcheck.plan.steps import container_toolkit_steps
 from envcheck.remedies import remedy_for
 from envcheck.remedies.rows import AlternativeRow, RemedyRow, rows_by_finding

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from envcheck.cli.group import run
-from envcheck.model.plans import Environment, RequirementSet
+from envcheck.model import Environment, RequirementSet
 from envcheck.plan.verify import (
     UnreachableError,
     UnresolvableError,

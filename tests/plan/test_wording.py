@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.model.plans import Clash, Plan, Rejected
+from envcheck.model import Clash, Plan, Rejected
 from envcheck.plan.build import build_plan
 from envcheck.plan.requests import read_requests
 from envcheck.render.plan import render_plan_text

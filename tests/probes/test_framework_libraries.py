@@ -10,8 +10,7 @@ import pytest
 
 from envcheck.actions import launcher_path, write_launcher
 from envcheck.host.local import LocalHost
-from envcheck.model import Absent, FrameworkBuild, Known, LibraryLookup, get_value
-from envcheck.model.plans import Environment
+from envcheck.model import Absent, Environment, FrameworkBuild, Known, LibraryLookup, get_value
 from envcheck.plan.steps import folder_words
 from envcheck.probes.python import PythonSelection, collect_python
 from tests.known import known, unknown

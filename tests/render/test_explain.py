@@ -16,6 +16,7 @@ from envcheck.model import (
     ERROR,
     INCOMPATIBLE,
     NOTE,
+    SYSTEM,
     UNDETERMINED,
     WARNING,
     Evidence,
@@ -24,7 +25,6 @@ from envcheck.model import (
     Report,
     Source,
 )
-from envcheck.model.actions import SYSTEM
 from envcheck.render.explain import print_cause, print_explanation, print_failure, render_explanation
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from envcheck.actions import RunCommand
 from envcheck.diagnosis import with_steps
-from envcheck.model import Evidence, Finding, Remedy, Report, Source
-from envcheck.model.actions import SYSTEM
+from envcheck.model import SYSTEM, Evidence, Finding, Remedy, Report, Source
 from envcheck.render.junit import Case, render_cases, render_report
 from envcheck.render.markdown import escaped, fenced, render_github, render_markdown
 from envcheck.render.sarif import render_sarif

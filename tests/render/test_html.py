@@ -13,6 +13,7 @@ from envcheck.actions import RunCommand, shell_line
 from envcheck.diagnosis import with_steps
 from envcheck.model import (
     SCHEMA_VERSION,
+    SYSTEM,
     Absent,
     DriverFacts,
     Evidence,
@@ -26,7 +27,6 @@ from envcheck.model import (
     Source,
     Unknown,
 )
-from envcheck.model.actions import SYSTEM
 from envcheck.render.html import render_html
 from envcheck.render.text import layers
 from envcheck.rules import Target, evaluate

@@ -27,8 +27,7 @@ from envcheck.actions import (
     shell_line,
 )
 from envcheck.diagnosis import with_steps
-from envcheck.model import COMPATIBLE, INCOMPATIBLE, Finding, Remedy, Report
-from envcheck.model.actions import LINUX, MACOS, WINDOWS
+from envcheck.model import COMPATIBLE, INCOMPATIBLE, LINUX, MACOS, WINDOWS, Finding, Remedy, Report
 from envcheck.remedies import for_system
 from envcheck.render.text import finding_lines, print_lines
 from tests.render.windows_shells import cmd_words, powershell_words

@@ -13,9 +13,7 @@ import pytest
 
 from envcheck.actions import Action, WriteFile, shell_line, windows_line
 from envcheck.diagnosis import with_steps
-from envcheck.model import Alternative, Finding, Problem, Remedy, Report
-from envcheck.model.actions import Step
-from envcheck.model.plans import Plan
+from envcheck.model import Alternative, Finding, Plan, Problem, Remedy, Report, Step
 from envcheck.remedies import findings_with_functions, for_system, remedy_for
 from envcheck.remedies.rows import RemedyRow, fill_row, rows_by_finding
 from envcheck.remedies.situation import Situation

@@ -11,6 +11,7 @@ from envcheck.diagnosis import with_steps
 from envcheck.diagnosis.overview import overview
 from envcheck.model import (
     SCHEMA_VERSION,
+    SYSTEM,
     Absent,
     Citation,
     CompilerFacts,
@@ -31,9 +32,8 @@ from envcheck.model import (
     ToolkitFacts,
     ToolkitInstall,
     Unknown,
+    inert,
 )
-from envcheck.model.actions import SYSTEM
-from envcheck.model.text import inert
 from envcheck.render.text import print_text
 
 HERE = Source("file", "/etc/x", "line")

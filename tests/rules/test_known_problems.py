@@ -9,8 +9,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from envcheck.model import Finding, Unknown
-from envcheck.model.releases import FrameworkRelease, KnownProblem
+from envcheck.model import Finding, FrameworkRelease, KnownProblem, Unknown
 from envcheck.rules import Context
 from tests.rules.factory_python import build, context, distribution, facts, findings, gpu, known, matrix
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.model import Absent
-from envcheck.model.releases import FrameworkRelease
+from envcheck.model import Absent, FrameworkRelease
 from envcheck.rules.requirements import easiest_for_pip, tag_glibcxx, tag_need, wheel_glibc
 from tests.rules.factory_python import (
     UNREADABLE,
