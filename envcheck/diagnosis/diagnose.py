@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from envcheck.model import INCOMPATIBLE, Report, replace
+from envcheck.remedies import with_remedy
 
 if TYPE_CHECKING:
     from envcheck.remedies.situation import Situation
@@ -39,7 +40,6 @@ def with_remedies(report: Report, situation: Situation, *, strictly: bool = Fals
 
     `strictly`: no plan takes a release that the requirements asked for do not admit.
     """
-    from envcheck.remedies import with_remedy
 
     findings = tuple(with_remedy(item, situation) for item in report.findings)
     found: Report = replace(report, findings=findings)

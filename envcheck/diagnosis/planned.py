@@ -22,9 +22,8 @@ from envcheck.model import (
     get_value,
     replace,
 )
-from envcheck.plan.build import choose_all, plan_of
+from envcheck.plan.build import another_python, choose_all, is_worth_judging, plan_of
 from envcheck.plan.candidates import SYSTEM as SYSTEM_TOOLKIT
-from envcheck.plan.changes import another_python, is_worth_judging
 from envcheck.plan.choose import Choice, Judge
 from envcheck.plan.existing_environment import alone, removal_steps
 from envcheck.plan.requests import PlanOptions, Request, read_requests

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from envcheck.actions import Action, InstallPackages, RunEnvcheck, Show
 from envcheck.diagnosis import with_remedies, with_steps
-from envcheck.explain.evidence import Claim, Strength, is_consequence, is_second_reading, rank_claims, root_of
 from envcheck.explain.facts import stated_facts
-from envcheck.explain.log import Log
+from envcheck.explain.log import Claim, Log, Strength, is_consequence, is_second_reading, rank_claims, root_of
 from envcheck.explain.problem import ClaimValues, machine_situation, problem_of, situation_of
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
 from envcheck.explain.reasons_driver import driver_claims, harmless_without_gpu, memory_claims

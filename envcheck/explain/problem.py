@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from envcheck.actions import is_requirement
-from envcheck.explain.evidence import Claim, Strength
 from envcheck.explain.facts import all_facts
-from envcheck.explain.log import COMPILING, FRAMEWORKS, Log, digits, framework_of_message, number
+from envcheck.explain.log import COMPILING, FRAMEWORKS, Claim, Log, Strength, digits, framework_of_message, number
 from envcheck.explain.reasons_cuda import PROFILER, TOOLKIT, cudnn_number, parse_library, providers
 from envcheck.explain.reasons_python import admitted_rows, is_users_file, requirement_parts
 from envcheck.frameworks import Framework, identities, identity

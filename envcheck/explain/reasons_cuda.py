@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.explain.evidence import Claim, Strength
-from envcheck.explain.log import FRAMEWORKS, Log, digits, framework_of_message, number
+from envcheck.explain.log import FRAMEWORKS, Claim, Log, Strength, digits, framework_of_message, number
 from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.frameworks import Framework, identities
 from envcheck.matrix.query import Matrix

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from envcheck.explain.evidence import Claim, Strength
-from envcheck.explain.log import Log, framework_of_message, number
+from envcheck.explain.log import Claim, Log, Strength, framework_of_message, number
 from envcheck.explain.signatures import Event, driver_errors
 from envcheck.model import FrameworkRelease, Known, get_value
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from envcheck.explain.evidence import Claim, Strength
-from envcheck.explain.log import FRAMEWORKS, Log, framework_of_message, is_framework_module, number
+from envcheck.explain.log import FRAMEWORKS, Claim, Log, Strength, framework_of_message, is_framework_module, number
 from envcheck.explain.signatures import Event
 from envcheck.model import FrameworkRelease, get_value, major_minor, numbers
 from envcheck.remedies.situation import last_gpu_release

@@ -21,7 +21,7 @@ class Signature:
     severity: str  # error, warning, note; what the message is worth when nothing else speaks
     proves: tuple[str, ...] = ()  # captures whose value is a fact about the machine or the build that wrote the line
     role: str = "cause"  # cause, symptom (asks for a cause), context (only its captures count), noise, healthy, remedy
-    strength: str = ""  # a kind of evidence (envcheck/explain/evidence.py); "" for roles that claim nothing
+    strength: str = ""  # a kind of evidence (envcheck/explain/log.py); "" for roles that claim nothing
     means: str = ""  # what it says about the machine, one sentence; {names} stand for captures
 
 

@@ -21,7 +21,6 @@ from envcheck.model.actions import (
     Step,
     Trace,
 )
-from envcheck.model.activity import ActivityReading, GpuActivity, InstanceMemory, ProcessInfo, ProcessScan
 from envcheck.model.codec import CodecError, decode, decode_as, encode
 from envcheck.model.facts import (
     NOT_COLLECTED,
@@ -53,9 +52,9 @@ from envcheck.model.findings import (
     Remedy,
     Report,
 )
-from envcheck.model.gpu_products import GpuProduct, GpuTable, PciProduct
 from envcheck.model.machine import (
     SCHEMA_VERSION,
+    ActivityReading,
     CompilerFacts,
     DeviceNode,
     Distribution,
@@ -65,12 +64,16 @@ from envcheck.model.machine import (
     Facts,
     FrameworkBuild,
     Gpu,
+    GpuActivity,
     GpuProcess,
     HostFacts,
+    InstanceMemory,
     JupyterKernel,
     LibraryInstall,
     LibraryLookup,
     MigDevice,
+    ProcessInfo,
+    ProcessScan,
     PythonFacts,
     Snapshot,
     ToolkitFacts,
@@ -85,7 +88,10 @@ from envcheck.model.releases import (
     CudnnRelease,
     DriverBranch,
     FrameworkRelease,
+    GpuProduct,
+    GpuTable,
     KnownProblem,
+    PciProduct,
     RemovedDistribution,
     TensorrtRelease,
     Toolkit,

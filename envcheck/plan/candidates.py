@@ -33,8 +33,8 @@ from envcheck.plan.data import CudaWheelSet, SourceOnly, companion_row, plan_dat
 from envcheck.plan.requests import Request
 from envcheck.rules.builds import plugin_of
 from envcheck.rules.context import Context, UndecidedError
+from envcheck.rules.gpu_releases import name_of
 from envcheck.rules.gpus import judged_gpus
-from envcheck.rules.known_problems import name_of
 
 
 @dataclass(frozen=True)

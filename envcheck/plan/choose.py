@@ -42,8 +42,8 @@ from envcheck.rules import catalogue
 from envcheck.rules.builds import supports_python
 from envcheck.rules.context import Context
 from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
+from envcheck.rules.gpu_releases import name_of
 from envcheck.rules.judgement import ReleaseJudge
-from envcheck.rules.known_problems import name_of
 
 _HOOKED = "cuda-wheel-not-found"  # what loader paths set by the environment's activation resolve
 _OF_SOME_GPUS = ("gpu-arch-too-old", "gpu-arch-too-new")

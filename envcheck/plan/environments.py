@@ -28,8 +28,7 @@ from envcheck.plan.requests import PlanOptions
 from envcheck.plan.steps import with_remedies
 from envcheck.rules.builds import is_free_threaded
 from envcheck.rules.context import Context, Target
-from envcheck.rules.gpu_releases import driver_runs
-from envcheck.rules.known_problems import name_of
+from envcheck.rules.gpu_releases import driver_runs, name_of
 from envcheck.rules.requirements import easiest_for_pip, wheel_glibc
 
 

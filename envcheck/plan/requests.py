@@ -22,8 +22,7 @@ from envcheck.plan.data import companion_row
 from envcheck.rules.builds import TargetError, check_requirements
 from envcheck.rules.context import Context
 from envcheck.rules.described_machine import PLATFORMS, Description, RequestError, capabilities
-from envcheck.rules.gpu_releases import driver_floor, toolkit_of
-from envcheck.rules.known_problems import name_of
+from envcheck.rules.gpu_releases import driver_floor, name_of, toolkit_of
 from envcheck.rules.requirements import canonical_name, read_requirement
 
 _PLAIN = r"[A-Za-z0-9][A-Za-z0-9._-]*[ ]?(\[[A-Za-z0-9._, -]*\])?[A-Za-z0-9.,<>=!~*+ -]*"

@@ -38,6 +38,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.plan.data import plan_data
+from envcheck.remedies import remedy_for, with_remedy
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context
 
@@ -212,7 +213,6 @@ def _mending(finding: Finding, context: Context) -> Remedy | None:
     """Return the remedy that mends a machine; None where none does."""
     if finding.problem is None:
         return None
-    from envcheck.remedies import remedy_for  # a machine that is well needs none
     from envcheck.remedies.situation import Situation
 
     found = remedy_for(finding.id, finding.problem, Situation(context))
@@ -225,7 +225,6 @@ def with_remedies(findings: Iterable[Finding], context: Context) -> tuple[Findin
     told = tuple(findings)
     if all(item.problem is None for item in told):
         return told
-    from envcheck.remedies import with_remedy
     from envcheck.remedies.situation import Situation
 
     situation = Situation(context)

@@ -9,8 +9,7 @@ from xml.etree import ElementTree as ET  # only writes: nothing foreign is parse
 from envcheck.actions import action_line
 from envcheck.model import ERROR, UNDETERMINED, Alternative, Finding, Remedy, Report, dataclass, inert, replace
 from envcheck.rules.catalogue import catalogue
-from envcheck.smoke.protocol import CRASHED, HUNG, PASSED, RAISED, SKIPPED, Result
-from envcheck.smoke.session import Run, Session, headline_of
+from envcheck.smoke.session import CRASHED, HUNG, PASSED, RAISED, SKIPPED, Result, Run, Session, headline_of
 
 # Characters XML 1.0 cannot hold at all, escaped or not (https://www.w3.org/TR/xml/#charsets).
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -9,8 +9,7 @@ from typing import Any
 from envcheck.actions import action_line
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Action, inert
 from envcheck.render.documents import document_text, finding_document, schema_keys
-from envcheck.smoke.protocol import PASSED, SKIPPED, Measure, Result
-from envcheck.smoke.session import Run, Session, headline_of, proven_gpus, verdict_of
+from envcheck.smoke.session import PASSED, SKIPPED, Measure, Result, Run, Session, headline_of, proven_gpus, verdict_of
 
 
 def render_smoke_json(session: Session) -> str:

@@ -34,8 +34,14 @@ from envcheck.rules.builds import (
 )
 from envcheck.rules.context import Context, incompatible, rule, source_of
 from envcheck.rules.dependencies import pin_findings
-from envcheck.rules.gpu_releases import best_gpu_row, gpu_requirement, gpu_rows
-from envcheck.rules.known_problems import has_cuda_wheels, name_of, problem_findings
+from envcheck.rules.gpu_releases import (
+    best_gpu_row,
+    gpu_requirement,
+    gpu_rows,
+    has_cuda_wheels,
+    name_of,
+    problem_findings,
+)
 from envcheck.rules.toolkit import system_toolkits
 
 

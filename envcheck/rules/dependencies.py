@@ -27,7 +27,7 @@ from envcheck.model import (
 )
 from envcheck.rules.builds import judged_frameworks, unfound_libraries
 from envcheck.rules.context import Context, incompatible, once, rule
-from envcheck.rules.known_problems import constraints_on, problem_findings
+from envcheck.rules.gpu_releases import constraints_on, problem_findings
 from envcheck.rules.requirements import marker_holds
 
 OTHER = "dependency-conflict"

@@ -44,8 +44,7 @@ from envcheck.rules.builds import (
 )
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
 from envcheck.rules.dependencies import breaks_framework, requirements_of
-from envcheck.rules.gpu_releases import gpu_rows, has_gpu_build
-from envcheck.rules.known_problems import empty_wheels, problem_findings
+from envcheck.rules.gpu_releases import empty_wheels, gpu_rows, has_gpu_build, problem_findings
 from envcheck.rules.requirements import canonical_name
 
 

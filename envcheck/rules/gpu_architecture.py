@@ -26,9 +26,8 @@ from envcheck.model import (
 )
 from envcheck.rules.builds import JIT, NATIVE, NO_ROW, NONE, Build, build_targets, coverage, judged_builds, parse_target
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
-from envcheck.rules.gpu_releases import toolkit_of
+from envcheck.rules.gpu_releases import problem_findings, toolkit_of
 from envcheck.rules.gpus import JudgedGpu, gpu_name, judged_gpus
-from envcheck.rules.known_problems import problem_findings
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
-"""Which CUDA release of a framework to install, and which driver it needs."""
+"""Choose CUDA releases for a machine: what its driver runs, and what known problems keep from the GPU."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from packaging.version import InvalidVersion, Version
@@ -9,10 +11,171 @@ from packaging.version import InvalidVersion, Version
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.package_index import is_proposed, is_served
 from envcheck.matrix.query import Matrix
-from envcheck.model import FrameworkRelease, Known, Toolkit, major_minor
-from envcheck.rules.builds import Build, supports_python
-from envcheck.rules.context import Context
-from envcheck.rules.known_problems import blocks_gpu
+from envcheck.matrix.specifiers import matches
+from envcheck.model import (
+    ERROR,
+    INCOMPATIBLE,
+    NOTE,
+    WARNING,
+    Evidence,
+    Finding,
+    FrameworkRelease,
+    Known,
+    KnownProblem,
+    Problem,
+    Toolkit,
+    major_minor,
+)
+from envcheck.rules.builds import Build, is_conda_build, judged_frameworks, supports_python
+from envcheck.rules.context import Context, once
+
+
+def problem_findings(
+    context: Context, finding_id: str, concerns: Callable[[Build], bool] = lambda _: True
+) -> Iterator[Finding]:
+    """Yield what the matrix knows to go wrong with the judged builds, of one finding id."""
+    for framework in judged_frameworks(context):
+        for build in filter(concerns, framework.builds):
+            for problem in _problems(context, build):
+                if problem.finding == finding_id and _applies(context, problem, build, framework.extras):
+                    yield _finding(context, problem, build, framework.extras)
+
+
+def empty_wheels(context: Context) -> Iterator[Finding]:
+    """Yield the registered distributions that are known to bring no framework here, such as placeholder wheels."""
+    for name, item in context.distributions.items():
+        if context.matrix.framework_of(name) is None or item.scope == "conda":
+            continue
+        known = (context.matrix.problems(name, item.version, stage) for stage in ("run", "advice"))
+        for problem in (row for rows in known for row in rows if row.finding == "framework-missing"):
+            if _fits_machine(context, problem) and problem.absent not in context.distributions:
+                said = Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0])
+                wanted = tuple(problem.fix.split()) or (f"{name}=={item.version}",)
+                yield Finding(
+                    problem.finding,
+                    INCOMPATIBLE,
+                    problem.severity,
+                    f"{name} {item.version}: {problem.what}",
+                    (context.seen("python.distributions", shown=f"{name} {item.version}"), said),
+                    problem=Problem(requirements=wanted, advice=problem.remedy),
+                )
+
+
+def constraints_on(context: Context, distribution: str, version: str, names: Iterable[str]) -> tuple[str, ...]:
+    """List what keeps pip from the newest of these names where a release is known not to work with it."""
+    wanted = frozenset(names)
+    known = [problem for problem in context.matrix.problems(distribution, version, "run") if problem.severity != NOTE]
+    fitting = (problem for problem in known if name_of(problem.condition) in wanted and _fits_machine(context, problem))
+    held = (text for problem in fitting for text in problem.fix.split() if name_of(text) in wanted)
+    return tuple(dict.fromkeys(held))
+
+
+def blocks_gpu(context: Context, row: FrameworkRelease) -> bool:
+    """Tell whether a release has a problem here that keeps it from being installed or from finding the GPU."""
+    known = context.matrix.problems(row.distribution, row.version, "run")
+    known += context.matrix.problems(row.distribution, row.version, "install")
+    return any(
+        problem.severity == ERROR and not problem.condition and _fits_machine(context, problem) for problem in known
+    )
+
+
+def _problems(context: Context, build: Build) -> tuple[KnownProblem, ...]:
+    return _listed_problems(
+        context, build.distribution, build.version, ("run", "advice") if build.installed else ("install", "run")
+    )
+
+
+@once
+def _listed_problems(
+    context: Context, distribution: str, version: str, stages: tuple[str, ...]
+) -> tuple[KnownProblem, ...]:
+    found = (context.matrix.problems(distribution, version, stage) for stage in stages)
+    return tuple(problem for each in found for problem in each)
+
+
+def _applies(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> bool:
+    if not _fits_machine(context, problem) or (build.installed and is_conda_build(context, build)):
+        return False
+    if not build.installed:
+        # What pip would install is not there yet: only what the metadata admits is known.
+        fine = name_of(problem.condition) in context.distributions and not _holds(context, problem.condition)
+        return not fine and (problem.stage == "run" or problem.requires_extra in (None, *extras))
+    return (
+        (not problem.requires_extra or has_cuda_wheels(context, build))
+        and (not problem.absent or problem.absent not in context.distributions)
+        and (not problem.condition or _holds(context, problem.condition))
+    )
+
+
+def _fits_machine(context: Context, problem: KnownProblem) -> bool:
+    python, gpus = context.facts.python.version, context.gpus
+    if problem.platforms and context.platform not in problem.platforms:
+        return False
+    if problem.pythons and not (isinstance(python, Known) and matches(python.value, problem.pythons)):
+        return False
+    found = [gpu.compute_capability.value for gpu in gpus if isinstance(gpu.compute_capability, Known)]
+    return not problem.compute_capabilities or any(matches(item, problem.compute_capabilities) for item in found)
+
+
+def has_cuda_wheels(context: Context, build: Build) -> bool:
+    """Tell whether any of the CUDA wheels that a release asks for is installed."""
+    wheels = build.release.cuda_wheels if build.release else ()
+    return any(name_of(wheel) in context.distributions for wheel in wheels)
+
+
+def _holds(context: Context, condition: str) -> bool:
+    """Tell whether an installed distribution meets a condition such as numpy>=2, or nvidia-cudnn-cu11 alone."""
+    name = name_of(condition)
+    found = context.distributions.get(name)
+    return found is not None and matches(found.version, condition[len(name) :])
+
+
+def name_of(requirement: str) -> str:
+    """Cut the name off a requirement of the matrix, whose names are normalised: numpy>=2 -> numpy."""
+    match = re.match(r"[a-z0-9-]+", requirement)
+    return match.group() if match else ""
+
+
+def _finding(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Finding:
+    condition = ""
+    if problem.condition and build.installed:
+        name = name_of(problem.condition)
+        condition = f" Installed: {name} {context.distributions[name].version}."
+    return Finding(
+        problem.finding,
+        INCOMPATIBLE,
+        _severity(problem, build, extras),
+        f"{build.label}: {problem.what}{condition}",
+        (
+            context.seen("python.frameworks" if build.installed else "python.version", shown=build.label),
+            Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0]),
+        ),
+        problem=_problem(problem, build, extras),
+    )
+
+
+def _severity(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> str:
+    if build.installed:
+        return problem.severity
+    certain = not problem.condition and problem.requires_extra in (None, *extras)
+    return problem.severity if certain else (WARNING if problem.severity == ERROR else NOTE)
+
+
+def _problem(problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> Problem | None:
+    constraints = [_with_extra(item, problem, build) for item in problem.fix.split()]
+    if not constraints and not problem.remedy:
+        return None
+    if not build.installed and constraints and not constraints[0].startswith(build.distribution):
+        extra = f"[{','.join(extras)}]" if extras else ""
+        constraints = [f"{build.distribution}{extra}=={build.version}", *constraints]
+    return Problem((), build.framework, build.distribution, requirements=tuple(constraints), advice=problem.remedy)
+
+
+def _with_extra(constraint: str, problem: KnownProblem, build: Build) -> str:
+    """Keep the extra of a requirement: tensorflow<2.21 -> tensorflow[and-cuda]<2.21."""
+    name = name_of(constraint)
+    bare = name == build.distribution and problem.requires_extra and not constraint.startswith(name + "[")
+    return f"{name}[{problem.requires_extra}]{constraint[len(name) :]}" if bare else constraint
 
 
 def gpu_rows(context: Context, framework: str) -> tuple[FrameworkRelease, ...]:

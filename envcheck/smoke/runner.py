@@ -11,29 +11,27 @@ from envcheck.host.limits import EXITED, MEMORY, NOT_STARTED, TIME, LimitedRun, 
 from envcheck.host.process import kill_running_programs
 from envcheck.host.system import read_available_memory
 from envcheck.model import Known, dataclass
-from envcheck.smoke.protocol import (
+from envcheck.smoke.session import (
+    CPU,
+    CPU_DEVICE,
     CRASHED,
+    DRIVER,
     HUNG,
     OUT_OF_MEMORY,
     RAISED,
     STEP_MARK,
-    Placement,
-    Result,
-    ScriptEvents,
-    judge_placements,
-    parse_events,
-    parse_placements,
-)
-from envcheck.smoke.session import (
-    CPU,
-    CPU_DEVICE,
-    DRIVER,
     Device,
     Explain,
     Job,
+    Placement,
+    Result,
     Run,
+    ScriptEvents,
     Subject,
     all_together,
+    judge_placements,
+    parse_events,
+    parse_placements,
     with_findings,
     worst,
 )

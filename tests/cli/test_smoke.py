@@ -17,8 +17,7 @@ import pytest
 
 import envcheck as envcheck_package
 from envcheck.cli.smoke_causes import find_causes
-from envcheck.smoke.protocol import Result
-from envcheck.smoke.session import Job, Subject, with_findings
+from envcheck.smoke.session import Job, Result, Subject, with_findings
 from tests.cli.test_doctor import document, envcheck
 from tests.fakes.gpu_host import run_on_gpu_host
 from tests.fakes.machine import TWO_A100, GpuHost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from envcheck.explain.evidence import Claim, Strength, rank_claims
+from envcheck.explain.log import Claim, Strength, rank_claims
 from envcheck.explain.signatures import load_signatures
 from envcheck.host.data_files import read_data
 

@@ -9,9 +9,8 @@ from functools import cache
 import pytest
 
 from envcheck.diagnosis import diagnose
-from envcheck.explain.evidence import Strength
 from envcheck.explain.facts import all_facts, stated_facts
-from envcheck.explain.log import Log
+from envcheck.explain.log import Log, Strength
 from envcheck.explain.signatures import driver_errors, load_signatures, signatures_by_name
 from envcheck.model import INCOMPATIBLE, NOTE, Facts, Finding, Remedy, Report, get_value
 from envcheck.rules import RULES, Context, catalogue

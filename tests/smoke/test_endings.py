@@ -5,9 +5,19 @@ from __future__ import annotations
 import pytest
 
 from envcheck.host.limits import LimitedRun, Limits
-from envcheck.smoke.protocol import Result, parse_events
 from envcheck.smoke.runner import describe_ending, last_log_lines
-from envcheck.smoke.session import ALL, CPU_DEVICE, GPU, Device, Job, Subject, with_findings, worst
+from envcheck.smoke.session import (
+    ALL,
+    CPU_DEVICE,
+    GPU,
+    Device,
+    Job,
+    Result,
+    Subject,
+    parse_events,
+    with_findings,
+    worst,
+)
 
 LIMITS = Limits(30.0, 2 << 30)
 BEGUN = parse_events('{"event": "step", "check": "matmul", "device": "GPU:0"}\n')

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from envcheck.host.limits import Limits
-from envcheck.smoke.protocol import EXECUTED, PLACER
 from envcheck.smoke.runner import Task, list_jobs, run_job, run_jobs
-from envcheck.smoke.session import CPU_DEVICE, Job, Run, Subject
+from envcheck.smoke.session import CPU_DEVICE, EXECUTED, PLACER, Job, Run, Subject
 from tests.fakes.tensorflow_env import make_tensorflow_env
 from tests.needs import framework_python
 from tests.patience import PATIENCE

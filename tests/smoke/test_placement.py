@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.smoke.protocol import EXECUTED, PLACER, SAID, Result, judge_placements, parse_placements
+from envcheck.smoke.session import EXECUTED, PLACER, SAID, Result, judge_placements, parse_placements
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:"
 # Recorded: TensorFlow 1.15 writes the session's graph, with the nodes in any order, to standard error ...

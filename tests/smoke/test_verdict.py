@@ -16,13 +16,17 @@ from envcheck.model import COMPATIBLE, INCOMPATIBLE, UNDETERMINED, Problem
 from envcheck.render.junit import render_smoke_junit
 from envcheck.render.smoke import placement_lines, print_smoke, render_smoke_json
 from envcheck.rules import catalogue
-from envcheck.smoke.protocol import BAD_OUTCOMES, Listing, Measure, Placement, Result
 from envcheck.smoke.session import (
+    BAD_OUTCOMES,
     CPU_DEVICE,
     GPU,
     Device,
     Job,
     LeftOut,
+    Listing,
+    Measure,
+    Placement,
+    Result,
     Run,
     Session,
     Subject,
