@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from envcheck.model import INCOMPATIBLE, Report, replace
-from envcheck.remedies import with_remedy
 
 if TYPE_CHECKING:
     from envcheck.remedies.situation import Situation
@@ -30,7 +29,7 @@ def diagnose(
     report: Report = replace(judge_release(context, only).report, inspected=inspected)
     if all(item.problem is None for item in report.findings):
         return report
-    from envcheck.remedies.situation import Situation  # a machine that is well needs no remedy
+    from envcheck.remedies.situation import Situation
 
     return with_steps(with_remedies(report, Situation(context)), exists=exists)
 
@@ -40,6 +39,7 @@ def with_remedies(report: Report, situation: Situation, *, strictly: bool = Fals
 
     `strictly`: no plan takes a release that the requirements asked for do not admit.
     """
+    from envcheck.remedies import with_remedy  # a machine that is well needs no remedy
 
     findings = tuple(with_remedy(item, situation) for item in report.findings)
     found: Report = replace(report, findings=findings)

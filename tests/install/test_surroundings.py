@@ -179,7 +179,7 @@ def test_a_folder_that_cannot_be_renamed_stays(
     def refuse(*_: object) -> None:
         raise OSError(16, "Device or resource busy")
 
-    monkeypatch.setattr("envcheck.install.journal.change_places", refuse)
+    monkeypatch.setattr("envcheck.install.journal.swap_folders", refuse)
     assert not execute(place_of(environment), job(), Told())
     assert "cannot be replaced (Device or resource busy): is it a mount point, or in use?" in capfd.readouterr().out
     assert tree_hash(environment) == before
@@ -200,7 +200,7 @@ def test_what_cannot_be_put_back_is_left_to_the_guard(environment: Path, monkeyp
 
 
 def test_an_environment_that_is_lost_is_said_to_be(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("envcheck.install.journal.identity_of", lambda _: 1)
+    monkeypatch.setattr("envcheck.install.journal.get_inode", lambda _: 1)
     monkeypatch.setattr("envcheck.install.journal.Journal.last", lambda *_: {"existed": True, "inode": 2})
     from envcheck.install.journal import restore
 
