@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from envcheck.explain.log import COMPILING, FRAMEWORKS, Log, digits, framework_of_package
+from envcheck.matrix.gpus import find_capabilities
 from envcheck.model import Distribution, Fact, Facts, FrameworkBuild, Gpu, Known, Source, Unknown, replace
 from envcheck.rules.builds import TargetError, check_requirements
 from envcheck.rules.context import Target
@@ -109,8 +110,6 @@ class _StatedValues:
 
 def _capability_named(name: str) -> str:
     """Return the compute capability of a GPU by its name; "" where the name is not known, or fits several."""
-    from envcheck.matrix.gpus import find_capabilities  # reads a table
-
     numbers = find_capabilities(name) if len(name) > 2 else ()
     return numbers[0] if len(numbers) == 1 else ""
 

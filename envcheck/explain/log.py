@@ -10,6 +10,8 @@ from typing import Any
 
 from envcheck.explain.signatures import Event, compiled, noise, signatures_by_name
 from envcheck.frameworks import Framework, framework_names, identities
+from envcheck.matrix.gpus import find_capabilities
+from envcheck.matrix.images import parse_framework
 from envcheck.matrix.query import Matrix
 from envcheck.model import ERROR, Absent, Facts, Known, dataclass, get_value, major_minor, numbers
 from envcheck.rules.catalogue import catalogue
@@ -269,8 +271,6 @@ class Log:
         run = {row["base_image"] for row in rows if not _only_asks(row)}
         if len(run) != 1:
             return None
-        from envcheck.matrix.images import parse_framework  # reads a table
-
         return parse_framework(run.pop())
 
     @cached_property
@@ -281,8 +281,6 @@ class Log:
         found = [item for item in stated if item]
         found += [digits(value) for value in self.values("cc")]
         for name in names:
-            from envcheck.matrix.gpus import find_capabilities  # reads a table
-
             numbers = find_capabilities(name) if len(name) > 2 else ()
             found += numbers if len(numbers) == 1 else ()
         return tuple(dict.fromkeys(found))

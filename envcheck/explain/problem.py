@@ -13,11 +13,13 @@ from envcheck.explain.log import COMPILING, FRAMEWORKS, Claim, Log, Strength, di
 from envcheck.explain.reasons_cuda import PROFILER, TOOLKIT, cudnn_number, parse_library, providers
 from envcheck.explain.reasons_python import admitted_rows, is_users_file, requirement_parts
 from envcheck.frameworks import Framework, identities, identity
+from envcheck.matrix.gpus import find_capabilities
 from envcheck.model import Fact, FrameworkRelease, Known, Problem, Source, Unknown, numbers, replace
 from envcheck.remedies.rows import remedy_table, value_names
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages
 from envcheck.rules.context import Context
+from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
 
 T = TypeVar("T")
 Filled = dict[str, Any]  # fields of a Problem
@@ -349,8 +351,6 @@ def _gpus(told: ClaimValues) -> tuple[str, ...]:
         return (stated,)  # looking names up takes longer than all the rest
     names = [name for name in told.log.values("gpu") if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ./()-]{2,60}", name)]
     if names:
-        from envcheck.matrix.gpus import find_capabilities
-
         single = [name for name in names if len(find_capabilities(name)) == 1]
         if single:
             return tuple(dict.fromkeys(single))[:4]
@@ -376,8 +376,6 @@ _OF_ITS_CUDA = ("image-driver", "ptx-", "container-requirement", "forward-compat
 
 def _driver(told: ClaimValues) -> Filled:
     """State the least driver for the CUDA that is asked for."""
-    from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
-
     cuda = _needed_cuda(told)
     toolkit = toolkit_of(told.context, cuda) if cuda else None
     is_full = any(name.startswith(_OF_ITS_CUDA) for name in told.signatures)

@@ -10,6 +10,7 @@ from envcheck.explain.signatures import Event
 from envcheck.model import FrameworkRelease, get_value, major_minor, numbers
 from envcheck.remedies.situation import last_gpu_release
 from envcheck.remedies.system import system_packages
+from envcheck.rules.requirements import easiest_for_pip, lowest_glibc, wheel_glibc
 
 PYTHON, BITS, PIP, PLATFORM, REMOVED, GLIBC = (
     "python-unsupported", "python-32bit", "pip-too-old", "platform-no-gpu-wheel", "framework-package-removed",
@@ -196,16 +197,12 @@ def _is_past(specifier: str, last: Iterable[str]) -> bool:
 
 
 def _pip_needed(rows: Iterable[FrameworkRelease]) -> str:
-    from envcheck.rules.requirements import easiest_for_pip
-
     needs = [need.pip for need in map(easiest_for_pip, rows) if need is not None]
     return min(needs, key=numbers) if needs else ""
 
 
 def _has_glibc(log: Log, rows: Iterable[FrameworkRelease]) -> bool:
     """Tell whether the C library is known and new enough for one of the rows."""
-    from envcheck.rules.requirements import wheel_glibc
-
     told = get_value(log.facts.host.libc_version) or log.first("glibc")
     return bool(told) and any(not _older(told, wheel_glibc(row)) for row in rows)
 
@@ -215,8 +212,6 @@ def _older(one: str, other: str) -> bool:
 
 
 def _wheel(log: Log, event: Event) -> Claim:
-    from envcheck.rules.requirements import lowest_glibc
-
     wheel = event.captured["wheel"]
     tag = re.search(r"-(cp(\d)(\d+)\w*)-\w+-([\w.]+)\.whl$", wheel)
     if tag is None:

@@ -39,6 +39,7 @@ from envcheck.model import (
 )
 from envcheck.plan.data import plan_data
 from envcheck.remedies import remedy_for, with_remedy
+from envcheck.remedies.situation import MACOS, WINDOWS, Situation
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.context import Context
 
@@ -213,7 +214,6 @@ def _mending(finding: Finding, context: Context) -> Remedy | None:
     """Return the remedy that mends a machine; None where none does."""
     if finding.problem is None:
         return None
-    from envcheck.remedies.situation import Situation
 
     found = remedy_for(finding.id, finding.problem, Situation(context))
     by_commands = found is not None and any(action.scope == SYSTEM for action in found.actions)
@@ -225,7 +225,6 @@ def with_remedies(findings: Iterable[Finding], context: Context) -> tuple[Findin
     told = tuple(findings)
     if all(item.problem is None for item in told):
         return told
-    from envcheck.remedies.situation import Situation
 
     situation = Situation(context)
     return tuple(with_remedy(item, situation) for item in told)
@@ -278,7 +277,6 @@ _DESKTOP = "Use Docker Desktop with its WSL 2 engine and NVIDIA's driver for Win
 def container_toolkit_steps(context: Context) -> tuple[Step, ...]:
     """Install NVIDIA's container toolkit on the host, and make Docker use it."""
     from envcheck.remedies.driver import configure_docker
-    from envcheck.remedies.situation import MACOS, WINDOWS, Situation
     from envcheck.remedies.system import install
 
     situation = Situation(context)

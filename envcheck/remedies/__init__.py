@@ -75,16 +75,19 @@ def remedy_for(finding_id: str, problem: Problem, situation: Situation) -> Remed
 
 def _find_build(finding_id: str) -> Build | None:
     """Return the function that makes the remedy of a finding; None where only rows do."""
-    module = next((name for name, ids in _MODULES.items() if finding_id in ids), "")
-    if module:
-        import_module(f"envcheck.remedies.{module}")
+    for name in (name for name, ids in _MODULES.items() if finding_id in ids):
+        _load(name)
     return _REMEDIES.get(finding_id)
+
+
+def _load(name: str) -> None:
+    import_module(f"envcheck.remedies.{name}")  # explaining a log needs one of them
 
 
 def functions_by_module() -> dict[str, tuple[str, ...]]:
     """Load every module; name the findings whose remedies its functions make."""
     for name in _MODULES:
-        import_module(f"envcheck.remedies.{name}")
+        _load(name)
     made = {name: f"envcheck.remedies.{name}" for name in _MODULES}
     return {name: tuple(key for key, build in _REMEDIES.items() if build.__module__ == made[name]) for name in made}
 
