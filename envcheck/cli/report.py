@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -14,8 +15,6 @@ from envcheck.render.documents import render_json
 from envcheck.render.html import render_html
 from envcheck.render.markdown import render_github, render_markdown
 from envcheck.render.text import print_text
-
-FORMATS = ("text", "json", "html", "junit", "sarif", "github", "markdown")
 
 
 @dataclass(frozen=True)
@@ -29,33 +28,7 @@ class ReportSubject:
     smoke: dict[str, Any] | None = None  # document of the smoke test that was run for the report
 
 
-def print_report(report: Report, snapshot: Snapshot, printing: Printing, subject: ReportSubject) -> None:
-    """Print a report to stdout; on GitHub add its Markdown to the step summary as well."""
-    if printing.form == "text":
-        print_text(report, snapshot, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
-        return
-    encoding = sys.stdout.encoding or "ascii"  # a file name may hold characters that the encoding lacks
-    text = _render(report, snapshot, printing.form, subject).rstrip("\n")
-    click.echo(text.encode(encoding, "replace").decode(encoding))
-    if printing.form == "github":
-        _add_step_summary(report, snapshot)
-
-
-def _render(report: Report, snapshot: Snapshot, form: str, subject: ReportSubject) -> str:
-    if form == "junit":
-        from envcheck.render.junit import render_report  # the XML library takes 3 ms
-
-        return render_report(report)
-    if form == "sarif":
-        from envcheck.render.sarif import render_sarif  # hashlib and urllib take 3 ms
-
-        return render_sarif(report, subject.project_file)
-    if form == "github":
-        return render_github(report, subject.project_file)
-    if form == "markdown":
-        return render_markdown(report, snapshot)
-    if form == "html":
-        return _render_html(report, snapshot)
+def _render_as_json(report: Report, snapshot: Snapshot, subject: ReportSubject) -> str:
     project = {
         "file": subject.project_file,
         "ignored": list(subject.ignored),
@@ -65,11 +38,47 @@ def _render(report: Report, snapshot: Snapshot, form: str, subject: ReportSubjec
     return render_json(report, None if subject.no_snapshot else snapshot, subject.smoke, about)
 
 
-def _render_html(report: Report, snapshot: Snapshot) -> str:
+def _render_as_html(report: Report, snapshot: Snapshot, _: ReportSubject) -> str:
     try:
         return render_html(report, snapshot)
     except ModuleNotFoundError as error:
         raise UserError(f"--format html needs the package {error.name}: pip install 'envcheck-gpu[html]'") from None
+
+
+def _render_as_junit(report: Report, _: Snapshot, __: ReportSubject) -> str:
+    from envcheck.render.junit import render_report  # the XML library takes 3 ms
+
+    return render_report(report)
+
+
+def _render_as_sarif(report: Report, _: Snapshot, subject: ReportSubject) -> str:
+    from envcheck.render.sarif import render_sarif  # hashlib and urllib take 3 ms
+
+    return render_sarif(report, subject.project_file)
+
+
+# Every format but text, which is written to a terminal in its own way.
+_RENDERERS: dict[str, Callable[[Report, Snapshot, ReportSubject], str]] = {
+    "json": _render_as_json,
+    "html": _render_as_html,
+    "junit": _render_as_junit,
+    "sarif": _render_as_sarif,
+    "github": lambda report, _, subject: render_github(report, subject.project_file),
+    "markdown": lambda report, snapshot, _: render_markdown(report, snapshot),
+}
+FORMATS = ("text", *_RENDERERS)
+
+
+def print_report(report: Report, snapshot: Snapshot, printing: Printing, subject: ReportSubject) -> None:
+    """Print a report to stdout; on GitHub add its Markdown to the step summary as well."""
+    if printing.form == "text":
+        print_text(report, snapshot, color=printing.color, verbose=printing.verbose, quiet=printing.quiet)
+        return
+    encoding = sys.stdout.encoding or "ascii"  # a file name may hold characters that the encoding lacks
+    text = _RENDERERS[printing.form](report, snapshot, subject).rstrip("\n")
+    click.echo(text.encode(encoding, "replace").decode(encoding))
+    if printing.form == "github":
+        _add_step_summary(report, snapshot)
 
 
 def _add_step_summary(report: Report, snapshot: Snapshot) -> None:

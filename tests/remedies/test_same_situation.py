@@ -39,7 +39,7 @@ NOT_COMPARED = {"tensorrt-missing": "a note of the doctor, which explain leaves 
 def test_every_finding_is_stated_by_both_sides_or_listed_with_a_reason() -> None:
     by_rules = {name for item in RULES for name in item.ids}
     both = by_rules & ids_of_logs()
-    assert by_rules - both == set(OF_RULES_ALONE)
+    assert by_rules - both == set(OF_RULES_ALONE), "add a log's signature, or a row to OF_RULES_ALONE with the reason"
     assert set(catalogue()) - by_rules == set(OF_LOGS_ALONE)
     assert both - set(NOT_COMPARED) == set(situations())
 
@@ -92,6 +92,7 @@ def logs() -> dict[str, str]:
     "finding_id", sorted({name for item in RULES for name in item.ids} - set(OF_RULES_ALONE) - set(NOT_COMPARED))
 )
 def test_doctor_and_explain_give_the_same_remedy(finding_id: str) -> None:
+    assert finding_id in logs(), f"no log states {finding_id}: see OF_RULES_ALONE"
     log = logs()[finding_id]
     for name in situations()[finding_id]:
         context = context_of(name)
