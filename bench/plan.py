@@ -102,7 +102,9 @@ def plan_cell(matrix: Matrix, cell: Cell) -> Plan:
         cell.platform,
     )
     facts = planned_facts(None, said, matrix, expects_gpu=gpu)
-    return build_plan(facts, matrix, read_requests((cell.requirement,), matrix), PlanOptions(cell.goal, described=said))
+    return build_plan(
+        facts, matrix, read_requests((cell.requirement,), matrix), PlanOptions(cell.goal, description=said)
+    )
 
 
 def _resolved(made: Environment, wanted: RequirementSet) -> str:

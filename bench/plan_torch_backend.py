@@ -85,7 +85,7 @@ def picks(matrix: Matrix, driver: str, backend: str, gpu: str, python: str) -> t
     """Return envcheck's choice and uv's for one machine."""
     said = Description(python, driver, (GPUS[gpu],), GLIBC, PLATFORM)
     facts = planned_facts(None, said, matrix, expects_gpu=True)
-    plan = build_plan(facts, matrix, read_requests(("torch",), matrix), PlanOptions("gpu", described=said))
+    plan = build_plan(facts, matrix, read_requests(("torch",), matrix), PlanOptions("gpu", description=said))
     judge = Judge(Context(facts, matrix, Target("gpu")))
     theirs = pick_of_uv(matrix, judge, backend, python)
     if not plan.releases:

@@ -11,7 +11,7 @@ from envcheck.frameworks import framework_names
 from envcheck.matrix.images import ImageConvention, SystemRelease, load_base_images, parse_reference
 from envcheck.model import dataclass, field, major
 
-Read = Callable[[str], "str | None"]  # a file's text by its path; None: it is not there
+Reader = Callable[[str], "str | None"]  # a file's text by its path; None: it is not there
 
 
 class FileError(ValueError):
@@ -23,7 +23,7 @@ class Line:
     """One thing a file says, and where: "requirements.txt:3"."""
 
     text: str
-    where: str
+    location: str
     links: bool = False  # a requirement that may come as a wheel from a page of links
     index: str = ""  # what the index is for that a requirement is bound to: cpu, cuda, or other for other makers' GPUs
 
@@ -32,24 +32,26 @@ class Line:
 class Files:
     """The files a judged one may name, looked for in its own folder, then in the folder it is judged from."""
 
-    read: Read
+    reader: Reader
     folders: tuple[str, ...] = ("",)
     names: Callable[[str], tuple[str, ...]] = lambda name: (name,)  # what a file of the image may be called here
-    written: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # path and text of what the file itself holds
+    generated: Mapping[str, tuple[str, str]] = field(
+        default_factory=dict
+    )  # path and text of what the file itself holds
 
     def find(self, name: str) -> tuple[str, str] | None:
         """Return a file's path and text; None where it is not there."""
-        if name in self.written:
-            return self.written[name]
-        for called in self.names(name):
+        if name in self.generated:
+            return self.generated[name]
+        for alias in self.names(name):
             for folder in dict.fromkeys(self.folders):
-                path = posixpath.normpath(posixpath.join(folder, called))
-                text = self.read(path)
+                path = posixpath.normpath(posixpath.join(folder, alias))
+                text = self.reader(path)
                 if text is not None:
                     return path, text
         return None
 
-    def beside(self, path: str) -> Files:
+    def relative_to(self, path: str) -> Files:
         """Return the files as another one names them."""
         return replace(self, folders=(posixpath.dirname(path.replace("\\", "/")), *self.folders))
 
@@ -59,7 +61,7 @@ class Image:
     """What the name of a base image says of its contents; "" where it says nothing."""
 
     reference: str
-    where: str
+    location: str
     cuda: str = ""  # 12.4.1
     cudnn: str = ""  # its major: "9"; "any" where the name tells only that it is there
     flavor: str = ""  # base, runtime, devel
@@ -86,61 +88,61 @@ class Blueprint:
     conda: tuple[Line, ...] = ()  # match specs: "cudatoolkit=11.2"
     compiles: tuple[Line, ...] = ()  # what needs nvcc
     may_compile: tuple[Line, ...] = ()  # what builds an extension, of CUDA code or not
-    built: tuple[Line, ...] = ()  # requirements installed in a stage that this one copies from
-    added: tuple[Line, ...] = ()  # steps that bring CUDA or cuDNN into the image, in whatever release
+    inherited: tuple[Line, ...] = ()  # requirements installed in a stage that this one copies from
+    cuda_steps: tuple[Line, ...] = ()  # steps that bring CUDA or cuDNN into the image, in whatever release
     platform: str = ""  # linux/arm64, where the file names one
     wants_gpu: Line | None = None  # an environment variable that asks the NVIDIA runtime for GPUs
     asks_gpu: Line | None = None  # a compose service that asks for GPUs
     loader_path: Line | None = None  # what sets LD_LIBRARY_PATH, for good or in a file read at the start
     lacks_gpu: Line | None = None  # a compose service with a CUDA image and no request
-    unread: tuple[Line, ...] = field(default_factory=tuple)  # sentences on what the file leaves open
+    gaps: tuple[Line, ...] = field(default_factory=tuple)  # sentences on what the file leaves open
 
 
 _VARIABLE = re.compile(r"\\\$|\$(\w+)|\$\{(\w+)(?:(:?[-+])([^{}]*))?\}")
 _PAIR = re.compile(r"""(\w+)=("(?:[^"\\]|\\.)*"|'[^']*'|(?:[^\s"'\\]|\\.)*)""")
 
 
-def substituted(text: str, known: Mapping[str, str]) -> str:
+def substituted(text: str, variables: Mapping[str, str]) -> str:
     """Fill in $NAME, ${NAME}, ${NAME:-default} and ${NAME:+other}."""
 
-    def value(found: re.Match[str]) -> str:
-        name, how, other = found[1] or found[2], found[3] or "", found[4] or ""
+    def value(match: re.Match[str]) -> str:
+        name, operator, alternative = match[1] or match[2], match[3] or "", match[4] or ""
         if not name:
             return "$"
-        said = known.get(name)
-        if how.endswith("+"):
-            return other if said else ""
-        if how.endswith("-") and (said is None or (how == ":-" and not said)):
-            return other
-        return found[0] if said is None else said
+        current = variables.get(name)
+        if operator.endswith("+"):
+            return alternative if current else ""
+        if operator.endswith("-") and (current is None or (operator == ":-" and not current)):
+            return alternative
+        return match[0] if current is None else current
 
     return _VARIABLE.sub(value, text)
 
 
 def is_open(text: str) -> bool:
     """Tell whether a variable is left in a text."""
-    found = _VARIABLE.search(text)
-    return found is not None and found[0] != "\\$"
+    match = _VARIABLE.search(text)
+    return match is not None and match[0] != "\\$"
 
 
 def assignments(value: str) -> Iterator[tuple[str, str]]:
     """Read the pairs of ENV and ARG: A=1 B="two words", and the old form ENV A two words."""
-    pairs = [(name, _bare(said)) for name, said in _PAIR.findall(value)]
+    pairs = [(name, _unquote(value_text)) for name, value_text in _PAIR.findall(value)]
     if pairs and re.match(r"\w+=", value):
         yield from pairs
     elif re.match(r"\w+\s+\S", value):
-        name, _, said = value.partition(" ")
-        yield name, said.strip()
+        name, _, value_text = value.partition(" ")
+        yield name, value_text.strip()
 
 
-def _bare(said: str) -> str:
-    return said[1:-1] if said[:1] in {'"', "'"} else re.sub(r"\\(.)", r"\1", said)
+def _unquote(quoted: str) -> str:
+    return quoted[1:-1] if quoted[:1] in {'"', "'"} else re.sub(r"\\(.)", r"\1", quoted)
 
 
-def parse_image(reference: str, where: str) -> Image:
+def parse_image(reference: str, location: str) -> Image:
     """Read an image reference: nvidia/cuda:12.4.1-cudnn-runtime-ubuntu22.04 has CUDA 12.4.1 and cuDNN, and no nvcc."""
-    found = parse_reference(reference)
-    return _image(reference, where, *found) if found else Image(reference, where)
+    reference_parts = parse_reference(reference)
+    return _image(reference, location, *reference_parts) if reference_parts else Image(reference, location)
 
 
 def is_for_gpu(image: Image) -> bool:
@@ -148,11 +150,11 @@ def is_for_gpu(image: Image) -> bool:
     return bool(image.cuda) or re.fullmatch(load_base_images().for_gpu, image.reference) is not None
 
 
-def _image(reference: str, where: str, row: ImageConvention, parts: dict[str, str]) -> Image:
+def _image(reference: str, location: str, row: ImageConvention, parts: dict[str, str]) -> Image:
     system = _system(parts.get("os") or row.os, parts.get("os_version", ""), parts.get("codename", ""))
     return Image(
         reference=reference,
-        where=where,
+        location=location,
         cuda=parts.get("cuda", ""),
         cudnn=(parts["cudnn"] or row.cudnn_unnumbered) if "-cudnn" in reference and "cudnn" in parts else "",
         flavor=parts.get("flavor", ""),

@@ -12,7 +12,7 @@ from envcheck.check.blueprint import (
     FileError,
     Files,
     Line,
-    Read,
+    Reader,
     assignments,
     is_open,
     parse_image,
@@ -28,8 +28,8 @@ from envcheck.check.requirement_files import (
     parse_requirements,
 )
 
-_KNOWN = "x-known"  # where a service carries the variables of the file beside
-_DEEPEST = 10  # services that extend each other
+_VARIABLES = "x-known"  # where a service carries the variables of the file beside
+_MAX_DEPTH = 10  # services that extend each other
 
 
 def parse_compose(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:
@@ -39,67 +39,71 @@ def parse_compose(text: str, path: str, files: Files) -> tuple[Blueprint, ...]:
     """
     services = mapping_of(text, path).get("services")
     if not isinstance(services, dict):
-        raise FileError(f"{path} has no services: it is no compose file")
-    beside, known = files.find(".env"), dict[str, str]()
-    for _, line in logical_lines(beside[1]) if beside else ():
-        known.update(assignments(line))
+        raise FileError(f"{path} has no services: it is not a compose file")
+    env_file, variables = files.find(".env"), dict[str, str]()
+    for _, line in logical_lines(env_file[1]) if env_file else ():
+        variables.update(assignments(line))
     places = Places(text, path)
-    found: list[Blueprint] = []
+    blueprints: list[Blueprint] = []
     for name, entry in services.items():
         if isinstance(entry, dict):
-            found += _service(str(name), {**_extended(entry, services), _KNOWN: known}, places, files)
-    if not found:
-        raise FileError(f"{path} has no services: it is no compose file")
-    return tuple(found)
+            blueprints += _service(
+                str(name), {**_merge_base_service(entry, services), _VARIABLES: variables}, places, files
+            )
+    if not blueprints:
+        raise FileError(f"{path} has no services: it is not a compose file")
+    return tuple(blueprints)
 
 
-def _extended(entry: dict[str, Any], services: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_base_service(entry: dict[str, Any], services: Mapping[str, Any]) -> dict[str, Any]:
     """Lay a service over the one of the same file that it extends."""
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         base = entry.get("extends")
         name = base.get("service") if isinstance(base, dict) and "file" not in base else base
-        other = services.get(name) if isinstance(name, str) else None
-        if not isinstance(other, dict):
+        base_service = services.get(name) if isinstance(name, str) else None
+        if not isinstance(base_service, dict):
             return entry
-        entry = {**other, **{key: value for key, value in entry.items() if key != "extends"}}
+        entry = {**base_service, **{key: value for key, value in entry.items() if key != "extends"}}
     return entry
 
 
 def _service(name: str, entry: dict[str, Any], places: Places, files: Files) -> list[Blueprint]:
-    where = places.key(name)
-    found = [Blueprint(f"{places.path} ({name})", "compose file")]
+    location = places.key(name)
+    blueprints = [Blueprint(f"{places.path} ({name})", "compose file")]
     if entry.get("build") is not None:
-        found = _built(found[0], entry["build"], where, files)
+        blueprints = _blueprints_of_build(blueprints[0], entry["build"], location, files)
     elif isinstance(entry.get("image"), str):
-        at = places.value("image", entry["image"], where)
-        found = [replace(found[0], image=parse_image(substituted(entry["image"], entry[_KNOWN]), at))]
+        image_location = places.value("image", entry["image"], location)
+        blueprints = [
+            replace(blueprints[0], image=parse_image(substituted(entry["image"], entry[_VARIABLES]), image_location))
+        ]
     base, kind = entry.get("extends"), f"the service {name}"
     if isinstance(base, dict) and isinstance(base.get("file"), str):
-        said = Line(f"{kind} extends one of {base['file']}, which is not judged.", where)
-        return [replace(found[0], unread=(*found[0].unread, said)), *found[1:]]
+        gap = Line(f"{kind} extends a service in {base['file']}, which is not judged.", location)
+        return [replace(blueprints[0], gaps=(*blueprints[0].gaps, gap)), *blueprints[1:]]
     if isinstance(entry.get("platform"), str):
-        found[0] = replace(found[0], platform=entry["platform"])
+        blueprints[0] = replace(blueprints[0], platform=entry["platform"])
     if _asks_for_gpus(entry):
-        return [replace(found[0], asks_gpu=Line(kind, where)), *found[1:]]
-    lacks = found[0].image is not None and found[0].image.cuda
-    return [replace(found[0], lacks_gpu=Line(kind, where) if lacks else None), *found[1:]]
+        return [replace(blueprints[0], asks_gpu=Line(kind, location)), *blueprints[1:]]
+    has_cuda = blueprints[0].image is not None and blueprints[0].image.cuda
+    return [replace(blueprints[0], lacks_gpu=Line(kind, location) if has_cuda else None), *blueprints[1:]]
 
 
-def _built(blueprint: Blueprint, build: object, where: str, files: Files) -> list[Blueprint]:
-    given: dict[str, Any] = build if isinstance(build, dict) else {"context": str(build)}
-    context = str(given.get("context", "."))
-    name = posixpath.normpath(posixpath.join(context, str(given.get("dockerfile", "Dockerfile"))))
-    inline = given.get("dockerfile_inline")
+def _blueprints_of_build(blueprint: Blueprint, build: object, location: str, files: Files) -> list[Blueprint]:
+    settings: dict[str, Any] = build if isinstance(build, dict) else {"context": str(build)}
+    context = str(settings.get("context", "."))
+    name = posixpath.normpath(posixpath.join(context, str(settings.get("dockerfile", "Dockerfile"))))
+    inline = settings.get("dockerfile_inline")
     inner = (f"{blueprint.path}, inline", inline) if isinstance(inline, str) else files.find(name)
     if inner is None:
-        said = Line(f"{name} is not beside the file, so what it builds is not judged.", where)
-        return [replace(blueprint, unread=(said,))]
-    arguments = given.get("args")
+        gap = Line(f"{name} was not found, so its build is not judged.", location)
+        return [replace(blueprint, gaps=(gap,))]
+    arguments = settings.get("args")
     pairs = arguments.items() if isinstance(arguments, dict) else (str(item).split("=", 1) for item in _list(arguments))
-    known = {str(pair[0]): str(pair[1]) for pair in map(tuple, pairs) if len(pair) == 2}
-    known = {key: said for key, said in known.items() if not is_open(said)}
+    build_arguments = {str(pair[0]): str(pair[1]) for pair in map(tuple, pairs) if len(pair) == 2}
+    build_arguments = {key: gap for key, gap in build_arguments.items() if not is_open(gap)}
     context_files = replace(files, folders=tuple(posixpath.join(folder, context) for folder in files.folders))
-    return list(parse_dockerfile(inner[1], inner[0], context_files, known, str(given.get("target") or "")))
+    return list(parse_dockerfile(inner[1], inner[0], context_files, build_arguments, str(settings.get("target") or "")))
 
 
 def _asks_for_gpus(entry: dict[str, Any]) -> bool:
@@ -107,8 +111,8 @@ def _asks_for_gpus(entry: dict[str, Any]) -> bool:
         return True
     deploy = entry.get("deploy")
     resources = deploy.get("resources", {}) if isinstance(deploy, dict) else {}
-    reserved = resources.get("reservations", {}) if isinstance(resources, dict) else {}
-    devices = _list(reserved.get("devices")) if isinstance(reserved, dict) else []
+    reservations = resources.get("reservations", {}) if isinstance(resources, dict) else {}
+    devices = _list(reservations.get("devices")) if isinstance(reservations, dict) else []
     return any(
         _names(item.get("capabilities"), "gpu") or _names(item.get("device_ids"), "nvidia.com/gpu")
         for item in devices
@@ -124,9 +128,9 @@ def _names(value: object, part: str) -> bool:
 _EXTRA = "pip install 'envcheck-gpu[files]'"
 
 
-def read_blueprints(text: str, path: str, read: Read) -> tuple[Blueprint, ...]:
+def read_blueprints(text: str, path: str, reader: Reader) -> tuple[Blueprint, ...]:
     """Read a Dockerfile, a compose file, an environment.yml or a requirements file; raises FileError."""
-    files = Files(read).beside(path)
+    files = Files(reader).relative_to(path)
     name = path.replace("\\", "/").rsplit("/", 1)[-1].lower()
     try:
         if name.endswith((".yml", ".yaml")):

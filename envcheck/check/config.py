@@ -67,14 +67,14 @@ def parse_config(text: str) -> Config:
 
 
 def _config(table: Mapping[str, Any]) -> Config:
-    plain = {**table, "ignore": [_dated(row) for row in _rows(table)]}
+    plain = {**table, "ignore": [_with_text_date(row) for row in _rows(table)]}
     _validate(plain)
     return Config(
         requires=tuple(plain.get("requires", ())),
         expect=plain.get("expect", "auto"),
         min_driver=plain.get("min-driver", ""),
         min_compute_capability=plain.get("min-compute-capability", ""),
-        ignored=tuple(_ignored(row) for row in plain["ignore"]),
+        ignored=tuple(_parse_ignored(row) for row in plain["ignore"]),
     )
 
 
@@ -85,14 +85,14 @@ def _rows(table: Mapping[str, Any]) -> list[Any]:
     return rows
 
 
-def _dated(row: object) -> object:
+def _with_text_date(row: object) -> object:
     """Spell TOML's own dates as text, as a quoted date is."""
     if not isinstance(row, dict) or not isinstance(row.get("until"), date):
         return row
     return {**row, "until": row["until"].isoformat()[:10]}
 
 
-def _ignored(row: dict[str, str]) -> Ignored:
+def _parse_ignored(row: dict[str, str]) -> Ignored:
     if row["id"] not in catalogue():
         raise ConfigError(
             f"tool.envcheck.ignore: no finding has the id {row['id']!r}{_closest(row['id'], catalogue())}"
@@ -100,7 +100,7 @@ def _ignored(row: dict[str, str]) -> Ignored:
     try:
         return Ignored(row["id"], row["reason"], date.fromisoformat(row["until"]))
     except ValueError:
-        raise ConfigError(f"tool.envcheck.ignore: until = {row['until']!r} is no date such as 2027-01-31") from None
+        raise ConfigError(f"tool.envcheck.ignore: until = {row['until']!r} is not a date such as 2027-01-31") from None
 
 
 def _validate(table: dict[str, Any]) -> None:
@@ -114,23 +114,23 @@ def _validate(table: dict[str, Any]) -> None:
     try:
         fastjsonschema.validate(schema, table)
     except fastjsonschema.JsonSchemaValueException as error:
-        raise ConfigError(_in_words(error)) from None
+        raise ConfigError(_describe_error(error)) from None
 
 
-def _in_words(error: Any) -> str:
+def _describe_error(error: Any) -> str:
     """Say what a value must be, with the schema's example of one."""
-    said = re.sub(r"^data\b", "tool.envcheck", error.message)
-    for words, plain in (("array", "an array"), ("string", "a string in quotes"), ("object", "a table")):
-        said = re.sub(rf"must be {words}$", f"must be {plain}", said)
+    message = re.sub(r"^data\b", "tool.envcheck", error.message)
+    for json_type, plain in (("array", "an array"), ("string", "a string in quotes"), ("object", "a table")):
+        message = re.sub(rf"must be {json_type}$", f"must be {plain}", message)
     examples = (error.definition or {}).get("examples", ())
     if not examples:
-        return said
-    said = re.sub(r" must match pattern .*", f" is {error.value!r}, but must be", said, flags=re.DOTALL)
-    return f"{said} such as {json.dumps(examples[0])}"
+        return message
+    message = re.sub(r" must match pattern .*", f" is {error.value!r}, but must be", message, flags=re.DOTALL)
+    return f"{message} such as {json.dumps(examples[0])}"
 
 
-def _closest(name: str, known: Mapping[str, Any]) -> str:
+def _closest(name: str, names: Mapping[str, Any]) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    matches = get_close_matches(name, list(names), n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else ""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from envcheck.check.blueprint import Blueprint, FileError, Files, Line, assignments, is_open, parse_image, substituted
-from envcheck.check.requirement_files import bound_to, constrained, parse_environment_yml, parse_requirements
+from envcheck.check.requirement_files import apply_constraints, parse_environment_yml, parse_requirements, with_index
 from envcheck.model import dataclass
 
 _PIP = re.compile(r"(?:.*/)?pip(?:\d+(?:\.\d+)?)?")
@@ -18,11 +18,11 @@ _PYTHON = re.compile(r"(?:.*/)?python(?:\d+(?:\.\d+)?)?")
 _CONDA = re.compile(r"(?:.*/)?(?:conda|mamba|micromamba)")
 _SHELL = re.compile(r"(?:.*/)?(?:ba|da|z|k)?sh")
 # Words that another command may follow, and the assignments before it.
-_BEFORE = frozenset({"sudo", "exec", "time", "env", "nohup", "then", "do", "else", "elif", "if", "while", "!", "{"})
-_ASSIGNED = re.compile(r"(\w+)=(.*)", re.DOTALL)
-_ENDS = frozenset(";&|()\n")
+_PREFIXES = frozenset({"sudo", "exec", "time", "env", "nohup", "then", "do", "else", "elif", "if", "while", "!", "{"})
+_ASSIGNMENT = re.compile(r"(\w+)=(.*)", re.DOTALL)
+_SEPARATORS = frozenset(";&|()\n")
 # Options of pip install that take a value; the rest are flags (https://pip.pypa.io/en/stable/cli/pip_install/).
-_VALUED = frozenset({
+_VALUE_OPTIONS = frozenset({
     "-c", "--constraint", "-r", "--requirement", "--file", "-i", "--index-url",
     "-t", "--target", "--platform", "--python-version", "--implementation", "--abi", "--root",
     "--prefix", "--src", "--upgrade-strategy", "--config-settings", "-C", "--global-option", "--no-binary",
@@ -57,11 +57,11 @@ def commands_of(text: str) -> Iterator[list[str]]:
     """Split shell text into its commands' words; a line that cannot be split yields nothing."""
     text = re.sub(r"(?m)(^|[ \t])#[^\n]*", r"\1", text)
     try:
-        yield from _plain(list(_split(text)))
+        yield from _simple_commands(list(_split(text)))
     except ValueError:  # an open quote somewhere: take the lines one by one
         for line in text.split("\n"):
             try:
-                yield from _plain(list(_split(line)))
+                yield from _simple_commands(list(_split(line)))
             except ValueError:  # noqa: PERF203 - only after a line that cannot be split
                 continue
 
@@ -71,7 +71,7 @@ def _split(text: str) -> Iterator[list[str]]:
     lexer.whitespace_split, lexer.commenters, lexer.whitespace = True, "", " \t\r"
     words: list[str] = []
     for word in lexer:
-        if word and set(word) <= _ENDS:
+        if word and set(word) <= _SEPARATORS:
             yield words
             words = []
         elif word and set(word) <= {"<", ">", "&"}:
@@ -83,52 +83,52 @@ def _split(text: str) -> Iterator[list[str]]:
     yield words
 
 
-def _plain(commands: list[list[str]]) -> Iterator[list[str]]:
+def _simple_commands(commands: list[list[str]]) -> Iterator[list[str]]:
     """Look into `bash -c '…'`, and leave out what stands before a command."""
-    for words in commands:
-        kept = list(words)
-        while kept and kept[0] in _BEFORE:
-            kept = kept[1:]
-        given = [word for word in kept[1:] if not word.startswith("-")]
-        asked = any(re.fullmatch(r"-\w*c", word) for word in kept[1:])
-        if kept and _SHELL.fullmatch(kept[0]) and asked and given:
-            yield from commands_of(given[0])
-        elif kept:
-            yield kept
+    for argv in commands:
+        command = list(argv)
+        while command and command[0] in _PREFIXES:
+            command = command[1:]
+        operands = [arg for arg in command[1:] if not arg.startswith("-")]
+        has_script = any(re.fullmatch(r"-\w*c", arg) for arg in command[1:])
+        if command and _SHELL.fullmatch(command[0]) and has_script and operands:
+            yield from commands_of(operands[0])
+        elif command:
+            yield command
 
 
-def shell_of(words: list[str]) -> str:
+def shell_of(argv: list[str]) -> str:
     """Return the script of `["bash", "-c", "…"]`; "" for another command."""
-    is_shell = len(words) > 2 and _SHELL.fullmatch(words[0]) and re.fullmatch(r"-\w*c", words[1])
-    return words[2] if is_shell else ""
+    is_shell = len(argv) > 2 and _SHELL.fullmatch(argv[0]) and re.fullmatch(r"-\w*c", argv[1])
+    return argv[2] if is_shell else ""
 
 
-def install_of(words: list[str]) -> Install | None:
+def parse_install(argv: list[str]) -> Install | None:
     """Read `pip install …`, `python -m pip install …`, `uv pip install …` and `conda install …`."""
     indexes: tuple[str, ...] = ()
-    while words and (words[0] in _BEFORE or words[0] == "uv" or _ASSIGNED.fullmatch(words[0])):
-        given = _ASSIGNED.fullmatch(words[0])
-        if given and given[1] in {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX_URL"}:
-            indexes = (*indexes, given[2])
-        words = words[1:]
-    if len(words) > 2 and _PYTHON.fullmatch(words[0]) and words[1] == "-m":
-        words = words[2:]
-    if len(words) < 2:
+    while argv and (argv[0] in _PREFIXES or argv[0] == "uv" or _ASSIGNMENT.fullmatch(argv[0])):
+        assignment = _ASSIGNMENT.fullmatch(argv[0])
+        if assignment and assignment[1] in {"PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX_URL"}:
+            indexes = (*indexes, assignment[2])
+        argv = argv[1:]
+    if len(argv) > 2 and _PYTHON.fullmatch(argv[0]) and argv[1] == "-m":
+        argv = argv[2:]
+    if len(argv) < 2:
         return None
-    if _PIP.fullmatch(words[0]):
-        place = next((at for at, word in enumerate(words[:8]) if word in {"install", "wheel"}), 0)
-        return _arguments("pip", words[place + 1 :], indexes) if place else None
-    if not _CONDA.fullmatch(words[0]):
+    if _PIP.fullmatch(argv[0]):
+        place = next((index for index, arg in enumerate(argv[:8]) if arg in {"install", "wheel"}), 0)
+        return _arguments("pip", argv[place + 1 :], indexes) if place else None
+    if not _CONDA.fullmatch(argv[0]):
         return None
-    words = words[1:] if words[1] == "env" else words
-    return _arguments("conda", words[2:], ()) if words[1:2] and words[1] in _CONDA_INSTALLS else None
+    argv = argv[1:] if argv[1] == "env" else argv
+    return _arguments("conda", argv[2:], ()) if argv[1:2] and argv[1] in _CONDA_INSTALLS else None
 
 
 _CONDA_INSTALLS = frozenset({"install", "create", "update"})
 
 
-def _arguments(tool: str, words: list[str], indexes: tuple[str, ...]) -> Install:
-    found: dict[str, list[str]] = {
+def _arguments(tool: str, argv: list[str], indexes: tuple[str, ...]) -> Install:
+    values: dict[str, list[str]] = {
         "packages": [],
         "files": [],
         "indexes": list(indexes),
@@ -136,24 +136,24 @@ def _arguments(tool: str, words: list[str], indexes: tuple[str, ...]) -> Install
         "editable": [],
         "constraints": [],
     }
-    rest = iter(words)
-    for word in rest:
-        option, has_value, value = word.partition("=") if word.startswith("--") else (word, "", "")
+    rest = iter(argv)
+    for arg in rest:
+        option, has_value, value = arg.partition("=") if arg.startswith("--") else (arg, "", "")
         kind = _kind(option, tool)
         if kind == "packages":
-            found["packages"].append(word)
+            values["packages"].append(arg)
         elif kind:
-            found.setdefault(kind, []).append(value if has_value else next(rest, ""))
-        elif re.match(r"-[reif].", word) and not word.startswith("--"):  # -rrequirements.txt
-            found.setdefault(_kind(word[:2], tool), []).append(word[2:])
+            values.setdefault(kind, []).append(value if has_value else next(rest, ""))
+        elif re.match(r"-[reif].", arg) and not arg.startswith("--"):  # -rrequirements.txt
+            values.setdefault(_kind(arg[:2], tool), []).append(arg[2:])
     return Install(
         tool,
-        tuple(found["packages"]),
-        tuple(name for name in found["files"] if name),
-        tuple(found["indexes"]),
-        tuple(found["constraints"]),
-        bool(found["links"]),
-        tuple(found["editable"]),
+        tuple(values["packages"]),
+        tuple(name for name in values["files"] if name),
+        tuple(values["indexes"]),
+        tuple(values["constraints"]),
+        bool(values["links"]),
+        tuple(values["editable"]),
     )
 
 
@@ -161,7 +161,7 @@ def _kind(option: str, tool: str) -> str:
     """Say what an option's value is; "" for a flag."""
     if tool == "conda" and option in {"-f", "-c"}:
         return "files" if option == "-f" else "other"  # a channel
-    if option in _VALUED:
+    if option in _VALUE_OPTIONS:
         return _KINDS.get(option, "other")
     return "" if option.startswith("-") else "packages"
 
@@ -205,8 +205,8 @@ def read_instructions(text: str) -> Iterator[Instruction]:
     escape, place = _escape(lines), 0
     while place < len(lines):
         start = place
-        held, place = _continued(lines, place, escape)
-        keyword, _, value = held.strip().partition(" ") if held.strip() else ("", "", "")
+        line, place = _join_lines(lines, place, escape)
+        keyword, _, value = line.strip().partition(" ") if line.strip() else ("", "", "")
         keyword, value = keyword.upper(), value.strip()
         if not keyword:
             continue
@@ -219,34 +219,34 @@ def read_instructions(text: str) -> Iterator[Instruction]:
 def _escape(lines: list[str]) -> str:
     """Return the character that continues a line: a directive before anything else may change it."""
     for line in lines:
-        found = _DIRECTIVE.fullmatch(line.strip())
-        if found is None:
+        match = _DIRECTIVE.fullmatch(line.strip())
+        if match is None:
             break
-        if found[1].lower() == "escape" and found[2] in {"`", "\\"}:
-            return found[2]
+        if match[1].lower() == "escape" and match[2] in {"`", "\\"}:
+            return match[2]
     return "\\"
 
 
-def _continued(lines: list[str], place: int, escape: str) -> tuple[str, int]:
+def _join_lines(lines: list[str], place: int, escape: str) -> tuple[str, int]:
     """Join the lines of one instruction; comments and blank lines between them are left out."""
-    held: list[str] = []
+    parts: list[str] = []
     while place < len(lines):
-        line = lines[place].strip() if not held else lines[place].rstrip()
+        line = lines[place].strip() if not parts else lines[place].rstrip()
         place += 1
         if not line.strip() or line.lstrip().startswith("#"):
-            if held:
+            if parts:
                 continue
             break
         line = line.replace("\t", " ")
         if not line.endswith(escape):
-            held.append(line)
+            parts.append(line)
             break
-        held.append(line[:-1])
-    return "".join(held), place
+        parts.append(line[:-1])
+    return "".join(parts), place
 
 
 def _documents(lines: list[str], place: int, value: str) -> tuple[tuple[Document, ...], int]:
-    found: list[Document] = []
+    documents: list[Document] = []
     for dash, _, name in _HEREDOC.findall(value):
         start, body = place, []
         while place < len(lines):
@@ -255,8 +255,8 @@ def _documents(lines: list[str], place: int, value: str) -> tuple[tuple[Document
             if line == name:
                 break
             body.append(line)
-        found.append(Document(start + 1, "\n".join(body)))
-    return tuple(found), place
+        documents.append(Document(start + 1, "\n".join(body)))
+    return tuple(documents), place
 
 
 _SYSTEM = re.compile(r"(?:.*/)?(?:apt|apt-get|aptitude|dnf|microdnf|yum|zypper|apk)")
@@ -272,17 +272,17 @@ _WORTH_READING = re.compile(r"get-pip|install|sync|wheel|nvcc|setup\.py|cuda|ven
 def run_commands(step: Instruction) -> Iterator[tuple[list[str], int]]:
     """Yield the commands of a RUN with the lines they stand on."""
     value = re.sub(r"^(?:--\w+=\S+\s+)+", "", step.value)
-    before = re.split(r"(?<!<)<<(?!<)", value)[0].strip()
-    is_script = step.documents and (not before or re.fullmatch(r"(?:.*/)?(?:ba|da|z)?sh(?: -\w+)*", before))
+    command = re.split(r"(?<!<)<<(?!<)", value)[0].strip()
+    is_script = step.documents and (not command or re.fullmatch(r"(?:.*/)?(?:ba|da|z)?sh(?: -\w+)*", command))
     if not is_script and _WORTH_READING.search(value):
-        yield from ((words, step.number) for words in _commands(value))
+        yield from ((argv, step.number) for argv in _commands(value))
     for document in step.documents if is_script else ():
         if re.match(r"#!(?!.*sh\b)", document.text):
             continue  # a script of another language
-        joined = re.sub(r"\\\n", lambda _: "  ", document.text)
-        for offset, line in _numbered(document.text) if joined == document.text else ((0, joined),):
+        script = re.sub(r"\\\n", lambda _: "  ", document.text)
+        for offset, line in _numbered(document.text) if script == document.text else ((0, script),):
             if _WORTH_READING.search(line):
-                yield from ((words, document.number + offset) for words in commands_of(line))
+                yield from ((argv, document.number + offset) for argv in commands_of(line))
 
 
 def _numbered(text: str) -> Iterator[tuple[int, str]]:
@@ -297,88 +297,88 @@ def _numbered(text: str) -> Iterator[tuple[int, str]]:
 def _commands(value: str) -> Iterator[list[str]]:
     if value.startswith("["):
         try:
-            words = [str(word) for word in json.loads(value)]
+            argv = [str(arg) for arg in json.loads(value)]
         except (ValueError, TypeError, RecursionError):
-            words = []
-        if words:
-            script = shell_of(words)
-            yield from commands_of(script) if script else (words,)
+            argv = []
+        if argv:
+            script = shell_of(argv)
+            yield from commands_of(script) if script else (argv,)
             return
     yield from commands_of(value)
 
 
-def take_command(blueprint: Blueprint, words: list[str], where: str, files: Files) -> Blueprint:
+def add_command(blueprint: Blueprint, argv: list[str], location: str, files: Files) -> Blueprint:
     """Add what one command says; `files` are those it may name."""
-    line = " ".join(words)
+    line = " ".join(argv)
     if _COMPILES.search(line):
-        blueprint = replace(blueprint, compiles=(*blueprint.compiles, Line(line[:80], where)))
+        blueprint = replace(blueprint, compiles=(*blueprint.compiles, Line(line[:80], location)))
     elif _SETUP.search(line):
-        blueprint = replace(blueprint, may_compile=(*blueprint.may_compile, Line(line[:80], where)))
-    installs = words and _SYSTEM.fullmatch(words[0]) and "install" in words[:6]
+        blueprint = replace(blueprint, may_compile=(*blueprint.may_compile, Line(line[:80], location)))
+    installs = argv and _SYSTEM.fullmatch(argv[0]) and "install" in argv[:6]
     if _CUDA.search(line) and not _COMPILES.search(line):
-        blueprint = replace(blueprint, added=(*blueprint.added, Line(line[:80], where)))
+        blueprint = replace(blueprint, cuda_steps=(*blueprint.cuda_steps, Line(line[:80], location)))
     if installs and re.search(r"\bpython3?-pip\b", line):
-        blueprint = replace(blueprint, pip=Line(line[:80], where))
+        blueprint = replace(blueprint, pip=Line(line[:80], location))
     if _OTHER_INSTALLER.search(line):
         blueprint = replace(blueprint, own_pip=True)
     python = re.search(r"\bpython(3\.\d+)\b", line) if installs else None
     python = python or re.search(r"\bvenv\b.*(?:--python|-p)[ =](?:python)?(3\.\d+)", line)
     if python:
-        blueprint = replace(blueprint, python=Line(python[1], where))
+        blueprint = replace(blueprint, python=Line(python[1], location))
     if _PROJECTS.search(line):
-        said = f"`{line[:60]}` installs what the project's own files say, which is not judged."
-        blueprint = replace(blueprint, unread=(*blueprint.unread, Line(said, where)))
-    found = install_of(words)
-    return _installed(blueprint, found, where, files) if found is not None else blueprint
+        gap = f"`{line[:60]}` installs from the project's own files, which are not judged."
+        blueprint = replace(blueprint, gaps=(*blueprint.gaps, Line(gap, location)))
+    install = parse_install(argv)
+    return _add_install(blueprint, install, location, files) if install is not None else blueprint
 
 
-def _installed(blueprint: Blueprint, install: Install, where: str, files: Files) -> Blueprint:
-    lines = tuple(Line(text, where, links=install.links) for text in install.packages)
+def _add_install(blueprint: Blueprint, install: Install, location: str, files: Files) -> Blueprint:
+    lines = tuple(Line(text, location, links=install.links) for text in install.packages)
     if install.tool == "conda":
         blueprint = replace(blueprint, conda=blueprint.conda + lines)
         for name in install.files:
-            blueprint = _conda_file(blueprint, name, where, files)
+            blueprint = _conda_file(blueprint, name, location, files)
         return blueprint
-    opened = [line for line in lines if is_open(line.text)]
+    open_lines = [line for line in lines if is_open(line.text)]
     projects = [name for name in (*install.editable, *install.packages) if name.startswith((".", "/", "git+"))]
-    said = [f"{line.text} is not known before the build, so it is not judged." for line in opened]
-    said += [f"{name} is a project of its own: what it depends on is not judged." for name in projects]
-    wanted = lines
+    gaps = [f"{line.text} is unknown until the build, so it is not judged." for line in open_lines]
+    gaps += [f"{name} is a separate project; its dependencies are not judged." for name in projects]
+    requirements = lines
     for name in install.files:
         inner = files.find(name)
         if inner is None:
-            said.append(f"{name} is not beside the file, so what it installs is not judged.")
+            gaps.append(f"{name} was not found, so what it installs is not judged.")
             continue
-        read = parse_requirements(inner[1], inner[0], files)
-        wanted += read.requirements
-        said += [line.text for line in read.unread]
+        inner_blueprint = parse_requirements(inner[1], inner[0], files)
+        requirements += inner_blueprint.requirements
+        gaps += [line.text for line in inner_blueprint.gaps]
     for name in install.constraints:
         inner = files.find(name)
         if inner is None:
-            said.append(f"{name} is not beside the file, so the releases that it chooses are not judged.")
-        wanted = constrained(wanted, inner[1] if inner else "")
+            gaps.append(f"{name} was not found, so its constraints are not applied.")
+        requirements = apply_constraints(requirements, inner[1] if inner else "")
     return replace(
         blueprint,
-        requirements=blueprint.requirements + bound_to(install.indexes, wanted),
-        unread=blueprint.unread + tuple(Line(text, where) for text in said),
+        requirements=blueprint.requirements + with_index(install.indexes, requirements),
+        gaps=blueprint.gaps + tuple(Line(text, location) for text in gaps),
     )
 
 
-def _conda_file(blueprint: Blueprint, name: str, where: str, files: Files) -> Blueprint:
+def _conda_file(blueprint: Blueprint, name: str, location: str, files: Files) -> Blueprint:
     inner = files.find(name)
     if inner is None:
-        said = Line(f"{name} is not beside the file, so what it installs is not judged.", where)
-        return replace(blueprint, unread=(*blueprint.unread, said))
+        gap = Line(f"{name} was not found, so what it installs is not judged.", location)
+        return replace(blueprint, gaps=(*blueprint.gaps, gap))
     try:
-        other = parse_environment_yml(inner[1], inner[0], files)
+        conda_blueprint = parse_environment_yml(inner[1], inner[0], files)
     except FileError as error:
-        return replace(blueprint, unread=(*blueprint.unread, Line(f"{error}.", where)))
+        return replace(blueprint, gaps=(*blueprint.gaps, Line(f"{error}.", location)))
     return replace(
         blueprint,
-        conda=blueprint.conda + other.conda,
-        python=other.python or blueprint.python,
-        requirements=blueprint.requirements + other.requirements,
-        unread=blueprint.unread + other.unread,
+        conda=blueprint.conda + conda_blueprint.conda,
+        python=conda_blueprint.python or blueprint.python,
+        requirements=blueprint.requirements + conda_blueprint.requirements,
+        gaps=blueprint.gaps + conda_blueprint.gaps,
     )
 
 
@@ -399,14 +399,16 @@ class Stage:
         self.defaults: dict[str, str] = {}  # of the ARGs before the first FROM
         self.arguments: dict[str, str] = {}  # what the build gives for ARGs
         self.helpers: list[Stage] = list(parent.helpers) if parent else []
-        self.inherited: list[Stage] = list(parent.inherited) if parent else []  # helpers whose environment is copied
-        self.copied: dict[str, str] = dict(parent.copied) if parent else {}  # path in the image -> path here
-        self.written: dict[str, tuple[str, str]] = dict(parent.written) if parent else {}  # by here-documents
+        self.environment_sources: list[Stage] = (
+            list(parent.environment_sources) if parent else []
+        )  # helpers whose environment is copied
+        self.copies: dict[str, str] = dict(parent.copies) if parent else {}  # path in the image -> path here
+        self.generated: dict[str, tuple[str, str]] = dict(parent.generated) if parent else {}  # by here-documents
 
     def take(self, item: Instruction, stages: list[Stage]) -> None:
         """Read one instruction; `stages` are those before and this one."""
         if any(_LOADER_PATH in text for text in (item.value, *(document.text for document in item.documents))):
-            line = Line(f"{_LOADER_PATH} is set", self._where(item.number))
+            line = Line(f"{_LOADER_PATH} is set", self._location(item.number))
             self.blueprint = replace(self.blueprint, loader_path=line)
         if item.keyword == "ENV":
             self._environment(item)
@@ -417,87 +419,87 @@ class Stage:
         elif item.keyword == "RUN":
             self._run(item)
 
-    def _where(self, number: int) -> str:
+    def _location(self, number: int) -> str:
         return f"{self.blueprint.path}:{number}"
 
     def _environment(self, item: Instruction) -> None:
-        for name, said in assignments(item.value):
-            self.variables[name] = substituted(said, self.variables)
+        for name, value in assignments(item.value):
+            self.variables[name] = substituted(value, self.variables)
             if name == "TORCH_CUDA_ARCH_LIST":
-                line = Line("TORCH_CUDA_ARCH_LIST is set", self._where(item.number))
+                line = Line("TORCH_CUDA_ARCH_LIST is set", self._location(item.number))
                 self.blueprint = replace(self.blueprint, compiles=(*self.blueprint.compiles, line))
-            if name == "NVIDIA_VISIBLE_DEVICES" and said not in {"", "void", "none"}:
-                line = Line(f"{name}={said}", self._where(item.number))
+            if name == "NVIDIA_VISIBLE_DEVICES" and value not in {"", "void", "none"}:
+                line = Line(f"{name}={value}", self._location(item.number))
                 self.blueprint = replace(self.blueprint, wants_gpu=line)
 
     def _argument(self, item: Instruction) -> None:
         names = dict(assignments(item.value)) or {name: "" for name in item.value.split() if name.isidentifier()}
-        for name, said in names.items():
-            given = self.arguments.get(name, "") or substituted(said, self.variables) or self.defaults.get(name, "")
-            if given:
-                self.variables.setdefault(name, given)
+        for name, default in names.items():
+            value = self.arguments.get(name, "") or substituted(default, self.variables) or self.defaults.get(name, "")
+            if value:
+                self.variables.setdefault(name, value)
 
-    def _copy(self, item: Instruction, before: list[Stage]) -> None:
-        words = [word.strip('"[],') for word in substituted(item.value, self.variables).split()]
-        origin = next((word.partition("=")[2] for word in words if word.startswith("--from=")), "")
-        paths = [word for word in words if word and not word.startswith("--")]
+    def _copy(self, item: Instruction, stages: list[Stage]) -> None:
+        argv = [arg.strip('"[],') for arg in substituted(item.value, self.variables).split()]
+        origin = next((arg.partition("=")[2] for arg in argv if arg.startswith("--from=")), "")
+        paths = [arg for arg in argv if arg and not arg.startswith("--")]
         if origin:
-            self._from(origin, paths, before, self._where(item.number))
+            self._from(origin, paths, stages, self._location(item.number))
             return
         for document in item.documents:
-            padded = "\n" * (document.number - 1) + document.text
-            self.written[paths[-1]] = (self.blueprint.path, padded)
+            content = "\n" * (document.number - 1) + document.text
+            self.generated[paths[-1]] = (self.blueprint.path, content)
         for source in paths[:-1] if not item.documents else ():
-            self._put(source, paths[-1], several=len(paths) > 2)
+            self._put(source, paths[-1], is_multiple=len(paths) > 2)
 
-    def _put(self, source: str, target: str, *, several: bool = False) -> None:
-        into_folder = several or target.endswith(("/", "."))
-        whole = posixpath.normpath(target)
-        self.copied[whole] = source
+    def _put(self, source: str, target: str, *, is_multiple: bool = False) -> None:
+        into_folder = is_multiple or target.endswith(("/", "."))
+        path = posixpath.normpath(target)
+        self.copies[path] = source
         if into_folder:
-            self.copied[posixpath.join(whole, posixpath.basename(source))] = source
+            self.copies[posixpath.join(path, posixpath.basename(source))] = source
 
-    def _from(self, origin: str, paths: list[str], before: list[Stage], where: str) -> None:
+    def _from(self, origin: str, paths: list[str], stages: list[Stage], location: str) -> None:
         numbered = int(origin) if origin.isdecimal() and len(origin) < 4 else -1
-        helper = next((stage for stage in reversed(before) if stage.name == origin.lower()), None)
-        helper = before[numbered] if helper is None and 0 <= numbered < len(before) else helper
+        helper = next((stage for stage in reversed(stages) if stage.name == origin.lower()), None)
+        helper = stages[numbered] if helper is None and 0 <= numbered < len(stages) else helper
         if helper is not None and helper not in self.helpers:
             self.helpers.append(helper)
         if helper is not None and any(_ENVIRONMENT.fullmatch(path) for path in paths[:-1]):
-            self.inherited.append(helper)
+            self.environment_sources.append(helper)
         if any(re.search(r"cuda|cudnn|/usr/(?:local/)?lib", path) for path in paths):
-            line = Line(f"COPY --from={origin} {' '.join(paths)}"[:80], where)
-            self.blueprint = replace(self.blueprint, added=(*self.blueprint.added, line))
+            line = Line(f"COPY --from={origin} {' '.join(paths)}"[:80], location)
+            self.blueprint = replace(self.blueprint, cuda_steps=(*self.blueprint.cuda_steps, line))
 
     def _run(self, item: Instruction) -> None:
-        mounted = re.match(r"(?:--\w+=\S+\s+)+", item.value)
-        for mount in re.findall(r"--mount=(\S+)", mounted[0]) if mounted else ():
-            given = dict(part.partition("=")[::2] for part in mount.split(","))
-            target = given.get("target") or given.get("dst") or given.get("destination")
-            if given.get("type", "bind") == "bind" and target:
-                self._put(given.get("source") or given.get("src") or target, target)
-        for words, number in run_commands(item):
-            filled = [substituted(word, self.variables) for word in words]
-            self._command(filled, self._where(number))
+        mounts = re.match(r"(?:--\w+=\S+\s+)+", item.value)
+        for mount in re.findall(r"--mount=(\S+)", mounts[0]) if mounts else ():
+            mount_options = dict(part.partition("=")[::2] for part in mount.split(","))
+            target = mount_options.get("target") or mount_options.get("dst") or mount_options.get("destination")
+            if mount_options.get("type", "bind") == "bind" and target:
+                self._put(mount_options.get("source") or mount_options.get("src") or target, target)
+        for argv, number in run_commands(item):
+            command = [substituted(arg, self.variables) for arg in argv]
+            self._command(command, self._location(number))
 
-    def _command(self, words: list[str], where: str) -> None:
-        known = len(self.blueprint.requirements)
-        files = replace(self.files, names=self._names, written=self.written)
-        self.blueprint = take_command(self.blueprint, words, where, files)
+    def _command(self, argv: list[str], location: str) -> None:
+        count = len(self.blueprint.requirements)
+        files = replace(self.files, names=self._names, generated=self.generated)
+        self.blueprint = add_command(self.blueprint, argv, location, files)
         indexes = [self.variables[name] for name in _INDEX_NAMES if name in self.variables]
-        before, added = self.blueprint.requirements[:known], self.blueprint.requirements[known:]
-        self.blueprint = replace(self.blueprint, requirements=before + bound_to(indexes, added))
+        earlier, new = self.blueprint.requirements[:count], self.blueprint.requirements[count:]
+        self.blueprint = replace(self.blueprint, requirements=earlier + with_index(indexes, new))
 
     def _names(self, name: str) -> tuple[str, ...]:
         """Say what a file of the image may be called here: where it was copied from, or its last parts."""
         parts = [part for part in posixpath.normpath(name).split("/") if part not in {"", "."}]
-        called: list[str] = []
-        for cut in range(len(parts), 0, -1):
-            inside, rest = "/".join(parts[:cut]), "/".join(parts[cut:])
-            known = self.copied.get(f"/{inside}") or self.copied.get(inside)
-            called += [posixpath.join(known, rest).rstrip("/")] if known else []
-        called += ["/".join(parts[cut:]) for cut in range(len(parts))]
-        return tuple(dict.fromkeys(one.lstrip("/") for one in called if one))
+        aliases: list[str] = []
+        for length in range(len(parts), 0, -1):
+            inside, rest = "/".join(parts[:length]), "/".join(parts[length:])
+            source = self.copies.get(f"/{inside}") or self.copies.get(inside)
+            aliases += [posixpath.join(source, rest).rstrip("/")] if source else []
+        aliases += ["/".join(parts[length:]) for length in range(len(parts))]
+        return tuple(dict.fromkeys(alias.lstrip("/") for alias in aliases if alias))
 
 
 def parse_dockerfile(
@@ -510,16 +512,16 @@ def parse_dockerfile(
     """
     stages = _stages(text, path, files, dict(arguments or {}))
     if not stages:
-        raise FileError(f"{path} has no FROM instruction: it is no Dockerfile")
-    last = next((stage for stage in stages if target and stage.name == target.lower()), stages[-1])
-    helpers = list(last.helpers)
+        raise FileError(f"{path} has no FROM instruction: it is not a Dockerfile")
+    final = next((stage for stage in stages if target and stage.name == target.lower()), stages[-1])
+    helpers = list(final.helpers)
     for helper in helpers:  # grows while it is walked: what a helper copies from counts too
-        helpers += [other for other in helper.helpers if other not in helpers]
-    merged = last.blueprint
+        helpers += [nested for nested in helper.helpers if nested not in helpers]
+    blueprint = final.blueprint
     for helper in helpers:
-        if helper in last.inherited:
-            merged = _with_environment(merged, helper.blueprint)
-    return (merged, *(replace(helper.blueprint, kind="stage") for helper in helpers))
+        if helper in final.environment_sources:
+            blueprint = _with_environment(blueprint, helper.blueprint)
+    return (blueprint, *(replace(helper.blueprint, kind="stage") for helper in helpers))
 
 
 def _with_environment(blueprint: Blueprint, helper: Blueprint) -> Blueprint:
@@ -528,8 +530,8 @@ def _with_environment(blueprint: Blueprint, helper: Blueprint) -> Blueprint:
         blueprint,
         python=blueprint.python or helper.python,
         requirements=blueprint.requirements + helper.requirements,
-        unread=blueprint.unread + helper.unread,
-        built=blueprint.built + helper.requirements,
+        gaps=blueprint.gaps + helper.gaps,
+        inherited=blueprint.inherited + helper.requirements,
     )
 
 
@@ -543,21 +545,21 @@ def _stages(text: str, path: str, files: Files, arguments: dict[str, str]) -> li
         elif stages:
             stages[-1].take(item, stages)
         elif item.keyword == "ARG":
-            defaults |= {name: substituted(said, defaults) for name, said in assignments(item.value)}
+            defaults |= {name: substituted(default, defaults) for name, default in assignments(item.value)}
     return stages
 
 
-def _stage(item: Instruction, path: str, files: Files, stages: list[Stage], known: dict[str, str]) -> Stage:
-    words = substituted(item.value, known).split()
-    platform = next((word.partition("=")[2] for word in words if word.startswith("--platform=")), "")
-    words = [word for word in words if not word.startswith("--")]
-    reference = words[0] if words else ""
-    name = words[2].lower() if len(words) > 2 and words[1].lower() == "as" else ""
+def _stage(item: Instruction, path: str, files: Files, stages: list[Stage], variables: dict[str, str]) -> Stage:
+    argv = substituted(item.value, variables).split()
+    platform = next((arg.partition("=")[2] for arg in argv if arg.startswith("--platform=")), "")
+    argv = [arg for arg in argv if not arg.startswith("--")]
+    reference = argv[0] if argv else ""
+    name = argv[2].lower() if len(argv) > 2 and argv[1].lower() == "as" else ""
     parent = next((stage for stage in reversed(stages) if stage.name and stage.name == reference.lower()), None)
-    where = f"{path}:{item.number}"
+    location = f"{path}:{item.number}"
     if parent is not None:
         return Stage(name, replace(parent.blueprint, platform=platform or parent.blueprint.platform), files, parent)
     if not reference:
-        raise FileError(f"{where}: FROM names no image")
-    image = parse_image(reference, where)
+        raise FileError(f"{location}: FROM names no image")
+    image = parse_image(reference, location)
     return Stage(name, Blueprint(path, "Dockerfile", image=image, platform=platform), files)

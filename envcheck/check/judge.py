@@ -47,16 +47,16 @@ from envcheck.rules.requirements import marker_holds
 class Missing:
     """What is known of the requirements that are not installed."""
 
-    blocked: tuple[str, ...] = ()  # the findings against what pip would choose for them
-    planned: Remedy | None = None  # what brings them all, where a plan does
+    obstacles: tuple[str, ...] = ()  # the findings against what pip would choose for them
+    remedy: Remedy | None = None  # what brings them all, where a plan does
 
 
-def gate_findings(context: Context, config: Config, where: str, missing: Missing) -> list[Finding]:
+def gate_findings(context: Context, config: Config, location: str, missing: Missing) -> list[Finding]:
     """Hold a machine against a project's demands; `where` is the file that makes them."""
-    findings = list(_requirements(context, config, where, missing))
+    findings = list(_requirements(context, config, location, missing))
     if context.goal == "gpu":
-        findings += _guarded("driver.release", lambda: _driver(context, config, where))
-        findings += _guarded("gpus", lambda: _capability(context, config, where))
+        findings += _run_gate("driver.release", lambda: _driver(context, config, location))
+        findings += _run_gate("gpus", lambda: _capability(context, config, location))
     return findings
 
 
@@ -69,8 +69,8 @@ def applies(context: Context, text: str) -> bool:
 def is_installed(context: Context, text: str) -> bool:
     """Tell whether a requirement is met; one that cannot be told counts as met here, and is undetermined there."""
     requirement = Requirement(text)
-    unread = isinstance(context.facts.python.frameworks, Unknown)
-    return unread or any(_meets(build, requirement, context) for build in installed_builds(context))
+    is_unknown = isinstance(context.facts.python.frameworks, Unknown)
+    return is_unknown or any(_meets(build, requirement, context) for build in installed_builds(context))
 
 
 def without_marker(text: str) -> str:
@@ -80,52 +80,54 @@ def without_marker(text: str) -> str:
     return str(requirement)
 
 
-def _requirements(context: Context, config: Config, where: str, missing: Missing) -> Iterator[Finding]:
+def _requirements(context: Context, config: Config, location: str, missing: Missing) -> Iterator[Finding]:
     for text in config.requires:
         if not applies(context, text):
             continue
-        found = context.facts.python.frameworks
-        if isinstance(found, Unknown):
-            yield _unread("python.frameworks", found, f"whether {text} is installed")
+        frameworks = context.facts.python.frameworks
+        if isinstance(frameworks, Unknown):
+            yield _unknown_finding("python.frameworks", frameworks, f"whether {text} is installed")
         elif not is_installed(context, text):
-            yield _not_installed(context, text, where, missing)
+            yield _not_installed(context, text, location, missing)
 
 
 def _meets(build: Build, requirement: Requirement, context: Context) -> bool:
     name = canonicalize_name(requirement.name)
-    usual = context.matrix.framework_of(name)
+    framework = context.matrix.framework_of(name)
     # tensorflow-cpu is what a project that requires tensorflow runs on where no GPU is asked for.
-    same = build.distribution == name or (build.framework == usual == name)
-    return same and requirement.specifier.contains(Version(build.version), prereleases=True)
+    is_match = build.distribution == name or (build.framework == framework == name)
+    return is_match and requirement.specifier.contains(Version(build.version), prereleases=True)
 
 
-def _not_installed(context: Context, text: str, where: str, missing: Missing) -> Finding:
+def _not_installed(context: Context, text: str, location: str, missing: Missing) -> Finding:
     framework = context.matrix.framework_of(canonicalize_name(Requirement(text).name))
-    others = [build for build in installed_builds(context) if build.framework == framework]
-    has = f"{' and '.join(build.label for build in others)} is" if others else "it is not"
+    installed = [build for build in installed_builds(context) if build.framework == framework]
+    has = f"{' and '.join(build.label for build in installed)} is" if installed else "it is not"
     message = f"The project requires {text}; {has} installed in the inspected environment."
-    seen = context.seen("python.frameworks", shown=", ".join(build.label for build in others) or "none of it")
-    evidence = (_demand(f"requires = {text}", where), seen)
-    name = "dependency-conflict" if others else "framework-missing"
+    seen_builds = context.seen("python.frameworks", shown=", ".join(build.label for build in installed) or "none of it")
+    evidence = (_demand(f"requires = {text}", location), seen_builds)
+    name = "dependency-conflict" if installed else "framework-missing"
     return Finding(
-        name, INCOMPATIBLE, ERROR, message, evidence, fix=missing.planned, problem=_installation(context, text, missing)
+        name, INCOMPATIBLE, ERROR, message, evidence, fix=missing.remedy, problem=_installation(context, text, missing)
     )
 
 
 def _installation(context: Context, text: str, missing: Missing) -> Problem:
-    requirement, wanted = Requirement(text), without_marker(text)
-    known = context.matrix.versions(context.matrix.framework_of(canonicalize_name(requirement.name)) or "")
-    asked = SpecifierSet(re.sub(r"\+[\w.]+", "", str(requirement.specifier)))  # the matrix counts builds as one release
-    if known and not any(asked.contains(version, prereleases=True) for version in known):
-        none = f"envcheck knows none that {wanted} admits; the newest is {known[0]}."
-        return Problem(advice=f"Require a release that there is: {none}")
-    if missing.blocked:
-        against = f"what pip would choose does not work here ({', '.join(missing.blocked)})"
-        return Problem(advice=f"Let `envcheck plan '{wanted}'` choose a release that this machine runs: {against}.")
-    return Problem(requirements=(wanted,))
+    requirement, plain = Requirement(text), without_marker(text)
+    versions = context.matrix.versions(context.matrix.framework_of(canonicalize_name(requirement.name)) or "")
+    specifier = SpecifierSet(
+        re.sub(r"\+[\w.]+", "", str(requirement.specifier))
+    )  # the matrix counts builds as one release
+    if versions and not any(specifier.contains(version, prereleases=True) for version in versions):
+        none = f"envcheck knows no release that {plain} allows; the newest is {versions[0]}."
+        return Problem(advice=f"Require a release that exists: {none}")
+    if missing.obstacles:
+        against = f"the release that pip would choose does not work here ({', '.join(missing.obstacles)})"
+        return Problem(advice=f"Let `envcheck plan '{plain}'` choose a release for this machine: {against}.")
+    return Problem(requirements=(plain,))
 
 
-def _driver(context: Context, config: Config, where: str) -> Iterator[Finding]:
+def _driver(context: Context, config: Config, location: str) -> Iterator[Finding]:
     release = context.need(context.facts.driver.release, "driver.release")
     if not config.min_driver:
         return
@@ -133,17 +135,17 @@ def _driver(context: Context, config: Config, where: str) -> Iterator[Finding]:
         if isinstance(context.facts.driver.cuda_driver_version, Known):  # Jetson's comes with the system, unnumbered
             raise UndecidedError("driver.release", Unknown("failed", "this machine's driver has no release number"))
         return  # no driver at all is another finding
-    reached = at_least(release, config.min_driver)
-    if reached is None:
+    is_reached = at_least(release, config.min_driver)
+    if is_reached is None:
         raise UndecidedError("driver.release", Unknown("unparsable", f"the driver is only known as {release}"))
-    if not reached:
+    if not is_reached:
         message = f"The project requires driver >= {config.min_driver}; this machine runs {release}."
-        evidence = (_demand(f"min-driver = {config.min_driver}", where), context.seen("driver.release"))
+        evidence = (_demand(f"min-driver = {config.min_driver}", location), context.seen("driver.release"))
         problem = Problem(driver=config.min_driver)
         yield Finding("driver-too-old", INCOMPATIBLE, ERROR, message, evidence, problem=problem)
 
 
-def _capability(context: Context, config: Config, where: str) -> Iterator[Finding]:
+def _capability(context: Context, config: Config, location: str) -> Iterator[Finding]:
     floor = config.min_compute_capability
     if not floor:
         return
@@ -151,37 +153,42 @@ def _capability(context: Context, config: Config, where: str) -> Iterator[Findin
         if Version(capability) >= Version(floor):
             continue
         message = f"The project requires compute capability {floor} or higher; {gpu_name(gpu)} has {capability}."
-        evidence = (_demand(f"min-compute-capability = {floor}", where), context.seen("gpus", gpu.compute_capability))
+        evidence = (
+            _demand(f"min-compute-capability = {floor}", location),
+            context.seen("gpus", gpu.compute_capability),
+        )
         problem = Problem(("left-out",))
         yield Finding("gpu-arch-too-old", INCOMPATIBLE, ERROR, message, evidence, problem=problem)
 
 
-def _demand(shown: str, where: str) -> Evidence:
-    return Evidence("tool.envcheck", shown, Source("file", where, shown))
+def _demand(text: str, location: str) -> Evidence:
+    return Evidence("tool.envcheck", text, Source("file", location, text))
 
 
-def _guarded(name: str, gate: Callable[[], Iterator[Finding]]) -> list[Finding]:
+def _run_gate(name: str, gate: Callable[[], Iterator[Finding]]) -> list[Finding]:
     """Run a gate; a fact it cannot do without that could not be read makes it undetermined."""
     try:
         return list(gate())
     except UndecidedError as undecided:
-        return [_unread(undecided.name or name, undecided.unknown, "what the project demands of it")]
+        return [
+            _unknown_finding(undecided.name or name, undecided.unknown, "whether it meets the project's requirements")
+        ]
 
 
-def _unread(name: str, unknown: Unknown, what: str) -> Finding:
-    message = f"Could not read {name}: {unknown.detail} ({unknown.why}). Not decided for that reason: {what}."
+def _unknown_finding(name: str, unknown: Unknown, question: str) -> Finding:
+    message = f"Could not read {name}: {unknown.detail} ({unknown.why}). This leaves undecided {question}."
     return Finding("probe-failed", UNDETERMINED, ERROR, message, (Evidence(name, f"{unknown.why}: {unknown.detail}"),))
 
 
-def find_module_clashes(wanted: list[Line], context: Context) -> list[Finding]:
+def find_module_clashes(lines: list[Line], context: Context) -> list[Finding]:
     """Find the requirements of which one overwrites the other's files; `wanted` are of frameworks."""
     owners: dict[str, dict[str, Line]] = {}
-    for line in wanted:
+    for line in lines:
         name = canonicalize_name(Requirement(line.text).name)
         module = context.matrix.module_of(name)
         if module and module != "jax_plugins" and _surely_applies(line, context):  # a namespace that plugins share
             owners.setdefault(module, {}).setdefault(name, line)
-    return [_clash(module, named) for module, named in owners.items() if len(named) > 1]
+    return [_clash(module, lines_by_name) for module, lines_by_name in owners.items() if len(lines_by_name) > 1]
 
 
 def _surely_applies(line: Line, context: Context) -> bool:
@@ -191,93 +198,97 @@ def _surely_applies(line: Line, context: Context) -> bool:
         return False
 
 
-def _clash(module: str, named: dict[str, Line]) -> Finding:
-    seen = tuple(Evidence("requirement", line.text, Source("file", line.where, line.text)) for line in named.values())
-    message = (
-        f"{' and '.join(named)} both bring the module {module}: their files overwrite each other, and which build "
-        "remains depends on the order of installation."
+def _clash(module: str, lines: dict[str, Line]) -> Finding:
+    evidence = tuple(
+        Evidence("requirement", line.text, Source("file", line.location, line.text)) for line in lines.values()
     )
-    return Finding("framework-duplicate-dists", INCOMPATIBLE, ERROR, message, seen, problem=Problem(("files",)))
+    message = (
+        f"{' and '.join(lines)} both install the module {module}, so their files overwrite each other. "
+        "The installation order decides which build remains."
+    )
+    return Finding("framework-duplicate-dists", INCOMPATIBLE, ERROR, message, evidence, problem=Problem(("files",)))
 
 
 NOTHING = "framework-missing"
 IGNORED = "tool.envcheck.ignore"
 
 
-def judge_project(context: Context, config: Config, where: str, today: date, inspected: tuple[str, ...] = ()) -> Report:
+def judge_project(
+    context: Context, config: Config, location: str, today: date, inspected: tuple[str, ...] = ()
+) -> Report:
     """Return the report a project is gated on; an ignored finding is told as a note and does not count.
 
     `inspected` are the options that say what was looked at.
     """
-    wanted = [text for text in config.requires if applies(context, text)]
-    missing = [text for text in wanted if not is_installed(context, text)]
-    there = tuple(text for text in wanted if text not in missing)
+    requirements = [text for text in config.requires if applies(context, text)]
+    missing = [text for text in requirements if not is_installed(context, text)]
+    present = tuple(text for text in requirements if text not in missing)
     # What pip would choose for a missing requirement is not what the project asks for: any release it admits may do.
-    installed = Context(context.facts, context.matrix, replace(context.target, requirements=there))
+    installed = Context(context.facts, context.matrix, replace(context.target, requirements=present))
     situation = Situation(installed)
-    judged = with_remedies(evaluate(installed), situation, strictly=True)
-    gated = gate_findings(context, config, where, _missing(context, missing, judged))
+    report_on_installed = with_remedies(evaluate(installed), situation, strictly=True)
+    gate = gate_findings(context, config, location, _missing(context, missing, report_on_installed))
     findings = [
-        *_without_missing_framework(judged.findings, config, gated),
-        *(with_remedy(item, situation) for item in gated),
+        *_without_missing_framework(report_on_installed.findings, config, gate),
+        *(with_remedy(item, situation) for item in gate),
     ]
-    standing = [_without_duplicate(findings, finding) for finding in findings]
-    kept = [finding for finding in standing if finding is not None]
-    counted = [ignored_for_now(finding, kept, config, today) for finding in kept]
-    report = conclude(installed, counted, judged.checked)
+    unique = [_without_duplicate(findings, finding) for finding in findings]
+    active = [finding for finding in unique if finding is not None]
+    final = [apply_ignores(finding, active, config, today) for finding in active]
+    report = conclude(installed, final, report_on_installed.checked)
     return with_steps(replace(report, inspected=inspected))
 
 
-def _missing(context: Context, texts: list[str], judged: Report) -> Missing:
+def _missing(context: Context, texts: list[str], report: Report) -> Missing:
     if not texts:
         return Missing()
-    blocked = _would_not_work(context, judged)
-    return Missing(blocked, plan_to_meet(context, tuple(map(without_marker, texts)), blocked))
+    obstacles = _obstacles(context, report)
+    return Missing(obstacles, plan_to_meet(context, tuple(map(without_marker, texts)), obstacles))
 
 
-def _would_not_work(context: Context, judged: Report) -> tuple[str, ...]:
+def _obstacles(context: Context, report: Report) -> tuple[str, ...]:
     """Name what stands against the releases that pip would choose for the requirements."""
-    known = {finding.id for finding in judged.findings}
+    ids = {finding.id for finding in report.findings}
     errors = judge_release(context).errors
-    return tuple(dict.fromkeys(finding.id for finding in errors if finding.id not in known))
+    return tuple(dict.fromkeys(finding.id for finding in errors if finding.id not in ids))
 
 
-def _without_missing_framework(findings: Sequence[Finding], config: Config, gated: list[Finding]) -> list[Finding]:
+def _without_missing_framework(findings: Sequence[Finding], config: Config, gate: list[Finding]) -> list[Finding]:
     """Leave "no framework at all" to the gate that names the requirement, or make it a note where none applies."""
     if not config.requires:
         return list(findings)
-    if any(finding.id in {NOTHING, "probe-failed"} for finding in gated):
+    if any(finding.id in {NOTHING, "probe-failed"} for finding in gate):
         return [finding for finding in findings if finding.id != NOTHING]
     return [_note(finding) if finding.id == NOTHING else finding for finding in findings]
 
 
 def _note(finding: Finding) -> Finding:
-    said = "No requirement of the project is for this system, and no framework is installed."
-    return replace(finding, verdict=COMPATIBLE, severity=NOTE, message=said, fix=None, problem=None)
+    message = "No project requirement applies to this system, and no framework is installed."
+    return replace(finding, verdict=COMPATIBLE, severity=NOTE, message=message, fix=None, problem=None)
 
 
-def expired(config: Config, today: date) -> tuple[Ignored, ...]:
+def expired_ignores(config: Config, today: date) -> tuple[Ignored, ...]:
     """List the entries whose date has passed: what they name counts again."""
     return tuple(item for item in config.ignored if item.until < today)
 
 
 def _without_duplicate(findings: list[Finding], finding: Finding) -> Finding | None:
     """Drop the rules' note of what the project's gate tells as an error, and links that ranking makes anew."""
-    told = [other for other in findings if other.id == finding.id and other is not finding]
-    if finding.severity == NOTE and any(other.severity == ERROR for other in told):
+    duplicates = [duplicate for duplicate in findings if duplicate.id == finding.id and duplicate is not finding]
+    if finding.severity == NOTE and any(duplicate.severity == ERROR for duplicate in duplicates):
         return None
     return finding
 
 
-def ignored_for_now(finding: Finding, findings: Sequence[Finding], config: Config, today: date) -> Finding:
+def apply_ignores(finding: Finding, findings: Sequence[Finding], config: Config, today: date) -> Finding:
     """Make a finding that is ignored today, or follows from one, a note that says so."""
     causes = _causes(finding, findings)
     for item in config.ignored:
         if item.id in causes and item.until >= today:
-            told = Evidence(IGNORED, f"until {item.until}: {item.reason}")
+            reason = Evidence(IGNORED, f"until {item.until}: {item.reason}")
             message = f"Ignored until {item.until} ({item.reason}): {finding.message}"
             verdict = finding.verdict if finding.verdict == UNDETERMINED else COMPATIBLE
-            evidence = (told, *finding.evidence)
+            evidence = (reason, *finding.evidence)
             note = replace(finding, verdict=verdict, severity=NOTE, message=message, evidence=evidence)
             return replace(note, fix=None, problem=None)
     return finding
@@ -285,8 +296,8 @@ def ignored_for_now(finding: Finding, findings: Sequence[Finding], config: Confi
 
 def _causes(finding: Finding, findings: Sequence[Finding]) -> list[str]:
     """Name a finding and what it follows from, however far."""
-    followed = {item.id: item.caused_by for item in findings if item.caused_by}
+    causes = {item.id: item.caused_by for item in findings if item.caused_by}
     names = [finding.id, *([finding.caused_by] if finding.caused_by else [])]
-    while (cause := followed.get(names[-1])) and cause not in names:
+    while (cause := causes.get(names[-1])) and cause not in names:
         names.append(cause)
     return names

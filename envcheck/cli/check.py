@@ -9,7 +9,7 @@ import click
 
 from envcheck import __version__
 from envcheck.check.config import Config, ConfigError, parse_config
-from envcheck.check.judge import expired, judge_project
+from envcheck.check.judge import expired_ignores, judge_project
 from envcheck.cli import common
 from envcheck.cli.common import OF_VERDICT, UserError
 from envcheck.cli.report import FORMATS, ReportSubject, print_report
@@ -85,7 +85,7 @@ def _load_gate(path: str | None, matrix_file: str | None, *, required: bool) -> 
     has_table = os.path.isfile(_CONFIG) and "[tool.envcheck" in _read_text(_CONFIG)  # noqa: PTH113 - pathlib is slow to import
     config = _load_config(path or _CONFIG, matrix) if required or path or has_table else Config()
     gate = _Gate(config, matrix, path or _CONFIG, datetime.now(timezone.utc).date())
-    for item in expired(config, gate.today):
+    for item in expired_ignores(config, gate.today):
         click.echo(f"envcheck: {gate.path}: the ignore of {item.id} ended on {item.until}; it counts again.", err=True)
     return gate
 

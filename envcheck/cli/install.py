@@ -266,7 +266,7 @@ def _describe_missing_python(place: Place) -> str:
 def _build_plan(asked: InstallRequest, facts: Facts | None, installer: str) -> InstallPlan:
 
     said = Description(python="" if facts is not None else asked.python)
-    wish = PlanOptions(asked.expect, installer, asked.folder, described=said, shells=EVERY_SHELL)
+    wish = PlanOptions(asked.expect, installer, asked.folder, description=said, shells=EVERY_SHELL)
     try:
         check_description(said)
         check_folder(wish.folder)
@@ -279,7 +279,7 @@ def _build_plan(asked: InstallRequest, facts: Facts | None, installer: str) -> I
         if facts is None:
             return InstallPlan(build_plan(expected, matrix, requests, wish), None)
         into = plan_update(facts, matrix, requests, wish)
-        return InstallPlan(into.plan or Plan("", (), ()), facts, into.kept, into.plan is None)
+        return InstallPlan(into.plan or Plan("", (), ()), facts, into.unchanged, into.plan is None)
     except (RequestError, OccupiedError) as error:
         raise UserError(str(error)) from None
 

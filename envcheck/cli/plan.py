@@ -85,7 +85,7 @@ def _exists(folder: str) -> bool:
 
 def build(requirements: tuple[str, ...], wish: PlanOptions, snapshot_file: str | None, matrix_file: str | None) -> Plan:
     """Build the plan; raises UserError for a request that cannot be planned."""
-    said = wish.described
+    said = wish.description
     try:
         check_description(said)
         check_folder(wish.folder)

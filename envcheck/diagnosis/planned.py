@@ -25,7 +25,7 @@ from envcheck.model import (
 from envcheck.plan.build import another_python, choose_all, is_worth_judging, plan_of
 from envcheck.plan.candidates import SYSTEM as SYSTEM_TOOLKIT
 from envcheck.plan.choose import Choice, Judge
-from envcheck.plan.existing_environment import alone, removal_steps
+from envcheck.plan.existing_environment import isolate_framework, removal_steps
 from envcheck.plan.requests import PlanOptions, Request, read_requests
 from envcheck.plan.steps import blockers, interpreter
 from envcheck.remedies.situation import Situation
@@ -141,7 +141,7 @@ def _broken(report: Report, context: Context, judge: Judge, *, strictly: bool) -
 
 def _list_findings_of(context: Context, framework: str) -> _Said:
     """List what the rules say where no other framework is there."""
-    return frozenset((item.id, item.message) for item in evaluate(alone(context, framework)).findings)
+    return frozenset((item.id, item.message) for item in evaluate(isolate_framework(context, framework)).findings)
 
 
 def _requests(context: Context, name: str, causes: set[str], *, strictly: bool) -> tuple[str, ...]:
@@ -224,7 +224,7 @@ def _remedy_with_python(context: Context, judge: Judge, broken: list[Broken], te
     other = Judge(Context(facts, context.matrix, Target(context.goal)))
     folder = f".conda-env-{python}" if installer else f".venv-{python}"
     plan = (
-        _build_certain_plan(other, requests, broken, PlanOptions(context.goal, installer, folder, described=said))
+        _build_certain_plan(other, requests, broken, PlanOptions(context.goal, installer, folder, description=said))
         if python
         else None
     )

@@ -17,35 +17,35 @@ def find_gpu_by_pci_id(device_id: str) -> GpuProduct | None:
 
 def find_gpu_by_name(name: str) -> GpuProduct | None:
     """Return the product of a name as drivers report it; a name of several chips has several capabilities."""
-    wanted = _normalise(name)
-    row = _load_table().names.get(wanted)
+    normalised = _normalise(name)
+    row = _load_table().names.get(normalised)
     if row:
         return GpuProduct(name, None, None, row.cc, row.data_center)
-    found = next((product for product in _load_table().pci.values() if _normalise(product.name) == wanted), None)
+    found = next((product for product in _load_table().pci.values() if _normalise(product.name) == normalised), None)
     return _make_product(found) if found else None
 
 
 @lru_cache(maxsize=64)
-def find_capabilities(words: str) -> tuple[str, ...]:
+def find_capabilities(text: str) -> tuple[str, ...]:
     """List the compute capabilities of the products that a user may mean: "RTX 4090", "gtx1080ti", "H100"."""
-    separated = _insert_blanks(words)
-    return _find_by_words(words) or (_find_by_words(separated) if separated != words else ())
+    separated = _insert_blanks(text)
+    return _find_by_words(text) or (_find_by_words(separated) if separated != text else ())
 
 
-def _find_by_words(words: str) -> tuple[str, ...]:
-    exact = find_gpu_by_name(words)
+def _find_by_words(text: str) -> tuple[str, ...]:
+    exact = find_gpu_by_name(text)
     if exact:
         return exact.compute_capabilities
-    wanted = f" {_normalise(words)} "
-    named = [(name, row.cc) for name, row in _load_table().names.items()]
-    named += [(row.name, (row.cc,)) for row in _load_table().pci.values()]
-    found = {number for name, numbers in named if wanted in _separate_words(name) for number in numbers}
-    return tuple(sorted(found, key=float))
+    phrase = f" {_normalise(text)} "
+    rows = [(name, row.cc) for name, row in _load_table().names.items()]
+    rows += [(row.name, (row.cc,)) for row in _load_table().pci.values()]
+    capabilities = {number for name, numbers in rows if phrase in _separate_words(name) for number in numbers}
+    return tuple(sorted(capabilities, key=float))
 
 
-def _insert_blanks(words: str) -> str:
+def _insert_blanks(text: str) -> str:
     """Insert the blanks that users often omit: "GTX1080Ti" -> "GTX 1080 Ti"."""
-    series = re.sub(r"(?i)\b(rtx|gtx|gt|quadro|tesla)(?=[a-z]?\d)", r"\1 ", words)
+    series = re.sub(r"(?i)\b(rtx|gtx|gt|quadro|tesla)(?=[a-z]?\d)", r"\1 ", text)
     return re.sub(r"(?i)(\d{3,4})(ti|super)\b", r"\1 \2", series)
 
 

@@ -55,9 +55,11 @@ def parse_reference(reference: str) -> tuple[ImageConvention, dict[str, str]] | 
     name = reference.split("@", 1)[0]
     repository, _, tag = name.rpartition(":") if ":" in name.rsplit("/", 1)[-1] else (name, "", "")
     for row in load_base_images().images:
-        named, tagged = re.fullmatch(row.repository, repository), re.fullmatch(row.tag, tag)
-        if named and tagged:
-            return row, {key: value or "" for key, value in {**tagged.groupdict(), **named.groupdict()}.items()}
+        repository_match, tag_match = re.fullmatch(row.repository, repository), re.fullmatch(row.tag, tag)
+        if repository_match and tag_match:
+            return row, {
+                key: value or "" for key, value in {**tag_match.groupdict(), **repository_match.groupdict()}.items()
+            }
     return None
 
 
@@ -66,13 +68,13 @@ def parse_framework(reference: str) -> tuple[str, str, str] | None:
 
     The CUDA is "" if the name does not state it, and "cpu" for an image without CUDA.
     """
-    found = parse_reference(reference)
-    parts = found[1] if found else {}
+    reference_parts = parse_reference(reference)
+    parts = reference_parts[1] if reference_parts else {}
     name = next((name for name in framework_names() if parts.get(name)), "")
     if not name:
         return None
     is_for_gpu = bool(parts.get("gpu") or parts.get("cuda"))
-    known = framework(name)
-    if known.index:
+    identity = framework(name)
+    if identity.index:
         return name, parts[name], parts.get("cuda", "")
-    return known.distribution_in_image(parts[name], for_gpu=is_for_gpu), parts[name], "" if is_for_gpu else "cpu"
+    return identity.distribution_in_image(parts[name], for_gpu=is_for_gpu), parts[name], "" if is_for_gpu else "cpu"

@@ -75,15 +75,17 @@ def _open_built_in() -> Mapping[str, Any]:
         return sorted([*read_file("frameworks")["frameworks"], *read_file("frameworks")["companions"]])
 
     releases = _LazyTable(list_frameworks, lambda name: read_file(f"releases/{name}")["releases"][name])
-    given = {"citations": citations, "releases": releases}
-    return _LazyTable(lambda: SECTIONS, lambda name: given[name] if name in given else read_file(_FILE_OF[name])[name])
+    tables = {"citations": citations, "releases": releases}
+    return _LazyTable(
+        lambda: SECTIONS, lambda name: tables[name] if name in tables else read_file(_FILE_OF[name])[name]
+    )
 
 
 class _LazyTable(Mapping[str, Any]):
     """A table whose values are read on first use."""
 
-    def __init__(self, list_names: Callable[[], Iterable[str]], read: Callable[[str], Any]) -> None:
-        self._list_names, self._read = list_names, read
+    def __init__(self, list_names: Callable[[], Iterable[str]], reader: Callable[[str], Any]) -> None:
+        self._list_names, self._read = list_names, reader
         self._values: dict[str, Any] = {}
 
     @cached_property
@@ -178,14 +180,16 @@ def _parse(content: bytes, path: str) -> dict[str, Any]:
 
 def _check_schema_id(document: dict[str, Any], path: str) -> None:
     """Reject another kind of document, and an older or newer edition of this one."""
-    found = document.get("schema")
-    if found == SCHEMA_ID:
+    schema_id = document.get("schema")
+    if schema_id == SCHEMA_ID:
         return
-    name, _, edition = str(found).rpartition("/")
+    name, _, edition = str(schema_id).rpartition("/")
     if name != SCHEMA_ID.rpartition("/")[0] or not edition.isdigit():
-        raise MatrixError(f"The file {path} is not a compatibility matrix: its schema is {found!r}, not {SCHEMA_ID!r}.")
+        raise MatrixError(
+            f"The file {path} is not a compatibility matrix: its schema is {schema_id!r}, not {SCHEMA_ID!r}."
+        )
     age = "older" if int(edition) < int(SCHEMA_ID.rpartition("/")[2]) else "newer"
-    raise MatrixError(f"The matrix file {path} has the {age} schema {found!r}; this program reads {SCHEMA_ID!r}.")
+    raise MatrixError(f"The matrix file {path} has the {age} schema {schema_id!r}; this program reads {SCHEMA_ID!r}.")
 
 
 def _check_shape(document: dict[str, Any], path: str) -> None:

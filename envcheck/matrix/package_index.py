@@ -47,8 +47,8 @@ def is_index_label(name: str, local: str) -> bool:
 def is_served(name: str, version: str, platform: str) -> bool:
     """Tell whether a framework's own index has CUDA builds of a version, which the matrix need not hold."""
     index = package_index(name)
-    first = index.served.get(platform) if index else None
-    return first is not None and numbers(version) >= numbers(first)
+    first_version = index.served.get(platform) if index else None
+    return first_version is not None and numbers(version) >= numbers(first_version)
 
 
 def index_rows(row: FrameworkRelease) -> tuple[FrameworkRelease, ...]:
@@ -72,9 +72,9 @@ def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> Framewor
     labelled: FrameworkRelease = replace(row, local=local, index=index_url(row.framework, local), variants={})
     if row.cuda_build and major_minor(row.cuda or "") == cuda:
         return labelled
-    usual = index.citation
-    documented = next((item for item in row.citations if item.url_or_artifact == usual.url_or_artifact), usual)
-    changed: FrameworkRelease = replace(
+    citation = index.citation
+    documented = next((item for item in row.citations if item.url_or_artifact == citation.url_or_artifact), citation)
+    result: FrameworkRelease = replace(
         labelled,
         cuda_build=True,
         cuda=cuda,
@@ -85,11 +85,11 @@ def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> Framewor
         proof={**row.proof, "cuda": proof, "compute_capabilities": proof},
         binaries={},
     )
-    return changed
+    return result
 
 
 def _cpu_row(row: FrameworkRelease) -> FrameworkRelease:
-    changed: FrameworkRelease = replace(
+    result: FrameworkRelease = replace(
         row,
         local=CPU,
         index=index_url(row.framework, CPU),
@@ -101,4 +101,4 @@ def _cpu_row(row: FrameworkRelease) -> FrameworkRelease:
         variants={},
         binaries={},
     )
-    return changed
+    return result

@@ -71,8 +71,8 @@ class Matrix:
 
     def distributions(self, framework: str) -> tuple[str, ...]:
         """List the distributions a framework comes in, the usual one first."""
-        known = self._document["frameworks"].get(framework)
-        return tuple(item["name"] for item in known["distributions"]) if known else ()
+        body = self._document["frameworks"].get(framework)
+        return tuple(item["name"] for item in body["distributions"]) if body else ()
 
     def framework_of(self, distribution: str) -> str | None:
         """Return the framework a distribution (normalised name) belongs to."""
@@ -80,7 +80,7 @@ class Matrix:
 
     def module_of(self, distribution: str) -> str | None:
         """Return the top-level module a framework distribution owns."""
-        items = (item for known in self._document["frameworks"].values() for item in known["distributions"])
+        items = (item for body in self._document["frameworks"].values() for item in body["distributions"])
         return next((str(item["module"]) for item in items if item["name"] == distribution), None)
 
     def release(
@@ -90,14 +90,14 @@ class Matrix:
         versions = self._document["releases"].get(framework, {})
         exact = next((spelling for spelling in _list_spellings(version) if spelling in versions), None)
         names = (distribution,) if distribution else self.distributions(framework)
-        found = (
+        rows = (
             cells
             for name in names
             for cells in versions.get(exact, ())
             if cells["distribution"] == name and cells["platform"] in (platform, "any")
         )
-        first = next(found, None)
-        return self._row(FrameworkRelease, first, framework=framework, version=exact) if first else None
+        row = next(rows, None)
+        return self._row(FrameworkRelease, row, framework=framework, version=exact) if row else None
 
     def versions(self, framework: str) -> tuple[str, ...]:
         """List the versions of a framework's releases, newest first."""
@@ -137,8 +137,8 @@ class Matrix:
         """List the builds of a release on its framework's own index, newest CUDA first; () where there are none."""
         if id(row) not in self._built:
             self._built[id(row)] = index_rows(row)
-        found: tuple[FrameworkRelease, ...] = self._built[id(row)]
-        return found
+        builds: tuple[FrameworkRelease, ...] = self._built[id(row)]
+        return builds
 
     def cudas(self, framework: str, version: str, platform: str) -> tuple[str, ...]:
         """List the CUDA lines of a release's builds for a platform, without building their rows."""
@@ -147,9 +147,11 @@ class Matrix:
 
     def companion_of(self, distribution: str) -> str | None:
         """Return the companion of a distribution: keras for tf-keras; a companion has releases like a framework."""
-        known = self._document["companions"].items()
-        found = (name for name, body in known if any(item["name"] == distribution for item in body["distributions"]))
-        return next(found, None)
+        companions = self._document["companions"].items()
+        names = (
+            name for name, body in companions if any(item["name"] == distribution for item in body["distributions"])
+        )
+        return next(names, None)
 
     def companions_of(self, tensorflow: str, platform: str) -> tuple[FrameworkRelease, ...]:
         """List the companions' releases that go with a TensorFlow release on a platform, newest first."""
@@ -191,8 +193,8 @@ class Matrix:
 
     def cuda_sonames(self, cuda_version: str) -> Mapping[str, str]:
         """Map each CUDA library to its soname in that toolkit: cudart to libcudart.so.12; empty when unknown."""
-        found = self.toolkit(cuda_version)
-        return found.sonames if found else {}
+        toolkit = self.toolkit(cuda_version)
+        return toolkit.sonames if toolkit else {}
 
     def toolkits_with(self, library: str, soname: str) -> tuple[str, ...]:
         """List the toolkit lines, newest first, whose `library`, such as cublas, has this soname."""
@@ -230,8 +232,8 @@ class Matrix:
 
     def cudnn_soname(self, version: str) -> str | None:
         """Return the soname of a cuDNN version: libcudnn.so.9."""
-        found = self.cudnn(version)
-        return found.soname if found else None
+        row = self.cudnn(version)
+        return row.soname if row else None
 
     def tensorrt(self, version: str = "") -> tuple[TensorrtRelease, ...]:
         """List the builds of the TensorRT line of a version such as 8.6.1, a row per CUDA major, or of all lines."""
@@ -264,8 +266,8 @@ class Matrix:
     def _row(self, kind: type[R], cells: Cells, **key: Any) -> R:
         if id(cells) not in self._built:
             self._built[id(cells)] = self._build(kind, cells, **key)
-        found: R = self._built[id(cells)]
-        return found
+        row: R = self._built[id(cells)]
+        return row
 
     def _build(self, kind: type[R], cells: Cells, **key: Any) -> R:
         """Build a row from its cells and its key; TypeError for a cell that the kind does not have."""
@@ -296,11 +298,11 @@ def _list_spellings(version: str) -> Iterator[str]:
 
 def _expand_proof(cells: Cells) -> dict[str, str]:
     """Return the proof of each cell: "*" stands for the cells that the row's proof does not name."""
-    named = dict(cells["proof"])
-    rest = named.pop("*", None)
+    proof = dict(cells["proof"])
+    rest = proof.pop("*", None)
     if rest is None:
-        return named
-    return {cell: named.get(cell, rest) for cell in cells if cell not in _NO_CELLS and cells[cell] is not None}
+        return proof
+    return {cell: proof.get(cell, rest) for cell in cells if cell not in _NO_CELLS and cells[cell] is not None}
 
 
 def _build_citation(cells: Cells) -> Citation:
@@ -312,11 +314,11 @@ def _build_citation(cells: Cells) -> Citation:
 
 def _join_builds(builds: list[CudnnRelease]) -> CudnnRelease:
     """Join the builds of one cuDNN line for several CUDA majors, oldest CUDA first."""
-    first = builds[0]
+    default = builds[0]
     if len(builds) == 1:
-        return first
+        return default
     return replace(
-        first,
+        default,
         cuda=tuple(cuda for row in builds for cuda in row.cuda),
         citations=tuple(dict.fromkeys(citation for row in builds for citation in row.citations)),
         note=" ".join(dict.fromkeys(row.note for row in builds if row.note)),

@@ -48,16 +48,16 @@ def matches(version: str, specifier: str) -> bool:
 
 def can_be_met(specifier: str) -> bool:
     """Tell whether some version lies in a specifier: one of those it names, or one just beside it."""
-    named = [item.version for item in clauses(specifier)]
-    return not named or any(within(text, specifier) for version in named for text in _neighbours(version))
+    versions = [item.version for item in clauses(specifier)]
+    return not versions or any(within(text, specifier) for version in versions for text in _neighbours(version))
 
 
 def clauses(specifier: str) -> Iterator[Clause]:
     """Yield the clauses of a specifier; malformed clauses are skipped."""
     for text in filter(None, specifier.split(",")):
-        found = _CLAUSE.fullmatch(text)
-        if found:
-            yield Clause(found[1], found[2])
+        match = _CLAUSE.fullmatch(text)
+        if match:
+            yield Clause(match[1], match[2])
 
 
 def _neighbours(version: str) -> Iterator[str]:
@@ -77,16 +77,16 @@ def _is_plain(clause: re.Match[str]) -> bool:
 
 
 def _admits(clause: re.Match[str], final: re.Match[str]) -> bool:
-    operator, named, release = clause[1], _without_zeros(clause[2]), _without_zeros(final[1])
-    same = release == named and not final[2]  # 2.15.0.post1 comes after 2.15.0, but > does not admit it
+    operator, version, release = clause[1], _without_zeros(clause[2]), _without_zeros(final[1])
+    is_equal = release == version and not final[2]  # 2.15.0.post1 comes after 2.15.0, but > does not admit it
     if clause[3]:
         length = clause[2].count(".") + 1
-        return (_padded(release, length) == _padded(named, length)) is (operator == "==")
+        return (_padded(release, length) == _padded(version, length)) is (operator == "==")
     if operator in _EXACT:  # a clause without a label admits every label
-        return (same and clause[4] in (None, final[3])) is (operator == "==")
+        return (is_equal and clause[4] in (None, final[3])) is (operator == "==")
     if operator in ("<", "<="):
-        return release < named or (same and operator == "<=")
-    return release >= named if operator == ">=" else release > named
+        return release < version or (is_equal and operator == "<=")
+    return release >= version if operator == ">=" else release > version
 
 
 def _padded(release: tuple[int, ...], length: int) -> tuple[int, ...]:

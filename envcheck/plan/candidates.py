@@ -43,10 +43,10 @@ class Candidate:
 
     row: FrameworkRelease
     requirement: str  # tensorflow[and-cuda]==2.20.0, torch==2.7.1+cu118
-    judged: tuple[str, ...]  # what the rules are asked about; jax is nothing without jaxlib
+    targets: tuple[str, ...]  # what the rules are asked about; jax is nothing without jaxlib
     plugin: FrameworkRelease | None = None  # the row that says which CUDA it brings, where that is not `row`
     library: FrameworkRelease | None = None  # the row of the compiled half, where that is not `row`: jaxlib
-    beside: tuple[str, ...] = ()  # what else was asked for, as it goes with this release: torchvision==0.28.0
+    companions: tuple[str, ...] = ()  # what else was asked for, as it goes with this release: torchvision==0.28.0
 
     @property
     def is_gpu(self) -> bool:
@@ -76,42 +76,25 @@ class Candidate:
 
 def candidates(context: Context, request: Request) -> Iterator[Candidate]:
     """Yield the releases a request admits on this platform, newest first, the better build of each first."""
-    known = framework(request.framework)
-    builds = _by_plugin if known.plugins else _by_label if known.index else _by_distribution
+    identity = framework(request.framework)
+    builds = _by_plugin if identity.plugins else _by_label if identity.index else _by_distribution
     for rows in _by_version(context, request):
-        beside = _beside(context, request, rows[0])
-        if beside is not None:
-            for found in builds(context, request, rows):
-                if not beside:
-                    yield found
-                elif _on_index(context, found, beside):
-                    yield replace(found, beside=beside)
-
-
-def _beside(context: Context, request: Request, row: FrameworkRelease) -> tuple[str, ...] | None:
-    """Write what is asked for beside a framework as it goes with a release; None where it does not."""
-    if not request.beside:
-        return ()
-    # most ask for frameworks alone
-
-    return fitting(context, row, request.beside)
-
-
-def _on_index(context: Context, found: Candidate, beside: tuple[str, ...]) -> bool:
-    # most ask for frameworks alone
-
-    return on_index(context, found.row, beside)
+        companions = match_companions(context, rows[0], request.companions)
+        if companions is not None:
+            for candidate in builds(context, request, rows):
+                if index_has_companions(context, candidate.row, companions):
+                    yield replace(candidate, companions=companions) if companions else candidate
 
 
 def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRelease]]:
     """Group the admitted rows for this platform by version."""
-    asked = tuple(clauses(request.specifier))
-    public = ",".join(item.operator + item.version.partition("+")[0] for item in asked)
-    pinned = any(item.operator in ("==", "===") and not item.version.endswith(".*") for item in asked)
+    version_clauses = tuple(clauses(request.specifier))
+    public = ",".join(item.operator + item.version.partition("+")[0] for item in version_clauses)
+    is_pin = any(item.operator in ("==", "===") and not item.version.endswith(".*") for item in version_clauses)
     for version in context.matrix.versions(request.framework):
         if within(version, public, prereleases=False):
             rows = context.matrix.releases(request.framework, context.platform, admits=version.__eq__)
-            usable = [row for row in rows if pinned or not row.yanked]
+            usable = [row for row in rows if is_pin or not row.yanked]
             if usable:
                 yield usable
 
@@ -120,13 +103,13 @@ def _by_distribution(context: Context, request: Request, rows: list[FrameworkRel
     names = _distributions(context, request)
     usable = [row for name in names for row in rows if row.distribution == name]
     if context.goal == "cpu":  # what others require by its name keeps it
-        usable = [row for row in usable if row.distribution == request.held] or usable
-    wanted = [row for row in usable if row.cuda_build == (context.goal == "gpu") and not row.stub_for]
+        usable = [row for row in usable if row.distribution == request.preferred_name] or usable
+    matches = [row for row in usable if row.cuda_build == (context.goal == "gpu") and not row.stub_for]
     # An empty wheel stands for another distribution: the usual name's problems are the known ones.
     usable.sort(key=lambda row: (row.cuda_build != (context.goal == "gpu"), row.distribution != request.distribution))
-    for row in (wanted or usable)[:1]:
-        brought = (row.gpu_extra or "").split(",") if context.goal == "gpu" else []
-        extras = sorted({*request.extras, *filter(None, brought)})
+    for row in (matches or usable)[:1]:
+        gpu_extras = (row.gpu_extra or "").split(",") if context.goal == "gpu" else []
+        extras = sorted({*request.extras, *filter(None, gpu_extras)})
         yield Candidate(row, text := _text(row.distribution, extras, row.version), (text,))
 
 
@@ -134,58 +117,58 @@ def _distributions(context: Context, request: Request) -> tuple[str, ...]:
     """List the names a release may come under; a name that is asked for by itself stands."""
     if request.distribution != request.framework:
         return (request.distribution,)
-    known = framework(request.framework)
-    return known.gpu_distributions if context.goal == "gpu" else known.cpu_distributions
+    identity = framework(request.framework)
+    return identity.gpu_distributions if context.goal == "gpu" else identity.cpu_distributions
 
 
 def _by_plugin(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
-    known = framework(request.framework)
-    row = next((row for row in rows if row.distribution == known.main), None)
+    identity = framework(request.framework)
+    row = next((row for row in rows if row.distribution == identity.main), None)
     if row is None:
         return
-    library = next((item for item in rows if item.distribution == known.library), None) or _library(context, row)
-    asked = [extra for extra in request.extras if extra.startswith("cuda")]
-    if not set(asked) <= set(row.extras):
+    library = next((item for item in rows if item.distribution == identity.library), None) or _library(context, row)
+    cuda_extras = [extra for extra in request.extras if extra.startswith("cuda")]
+    if not set(cuda_extras) <= set(row.extras):
         return  # pip would go on without what an extra that is not there was to bring
-    ways: list[str] = (asked or sorted(row.extras, reverse=True)) if context.goal == "gpu" else []
-    alone = "" if known.library in row.requires else "cpu"  # releases up to 0.4.29 brought no jaxlib by themselves
-    for extra in ways or [alone]:
+    alternatives: list[str] = (cuda_extras or sorted(row.extras, reverse=True)) if context.goal == "gpu" else []
+    default = "" if identity.library in row.requires else "cpu"  # releases up to 0.4.29 brought no jaxlib by themselves
+    for extra in alternatives or [default]:
         extras = sorted({*request.extras, *([extra] if extra else [])})
-        text, plugin = _text(known.main, extras, row.version), plugin_of(context, row, extra) if extra else None
-        judged = f"{known.library}=={(library or row).version}"
-        yield Candidate(row, text, (text, judged), plugin=plugin, library=library)
+        text, plugin = _text(identity.main, extras, row.version), plugin_of(context, row, extra) if extra else None
+        library_pin = f"{identity.library}=={(library or row).version}"
+        yield Candidate(row, text, (text, library_pin), plugin=plugin, library=library)
 
 
 def _library(context: Context, row: FrameworkRelease) -> FrameworkRelease | None:
     """Return the newest jaxlib that a release of jax without one of its own takes."""
     name = framework(row.framework).library
     bounds = row.requires.get(name, f"=={row.version}")
-    found = context.matrix.releases(row.framework, context.platform, admits=lambda version: within(version, bounds))
-    return next((item for item in found if item.distribution == name), None)
+    rows = context.matrix.releases(row.framework, context.platform, admits=lambda version: within(version, bounds))
+    return next((item for item in rows if item.distribution == name), None)
 
 
 def _by_label(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
-    asked = next((item.version.partition("+")[2] for item in clauses(request.specifier)), "")
+    label = next((item.version.partition("+")[2] for item in clauses(request.specifier)), "")
     builds = [build for row in rows[:1] for build in (row, *context.matrix.index_builds(row))]
-    for build in [build for build in builds if build.local == asked] if asked else _choose_builds(context, builds):
+    for build in [build for build in builds if build.local == label] if label else _choose_builds(context, builds):
         text = _text(build.distribution, request.extras, build.build_version)
         yield Candidate(build, text, (text,))
 
 
 def _choose_builds(context: Context, builds: list[FrameworkRelease]) -> list[FrameworkRelease]:
     """Choose the builds of a release that fit the goal, the one on the default index first."""
-    default, others = builds[0], [build for build in builds[1:] if is_proposed(build)]
+    default, alternatives = builds[0], [build for build in builds[1:] if is_proposed(build)]
     if context.goal == "cpu":
-        return [build for build in others if build.local == CPU] or [default]
+        return [build for build in alternatives if build.local == CPU] or [default]
     # Newest CUDA first, but a build whose code is known before one whose code is not.
-    gpu = [build for build in others if build.cuda_build and build.cuda != major_minor(default.cuda or "")]
+    gpu = [build for build in alternatives if build.cuda_build and build.cuda != major_minor(default.cuda or "")]
     gpu.sort(key=lambda build: not build.compute_capabilities)
     return [default, *gpu] if default.cuda_build or not gpu else gpu
 
 
 def _text(name: str, extras: Iterable[str], version: str) -> str:
-    joined = ",".join(extras)
-    return f"{name}{f'[{joined}]' if joined else ''}=={version}"
+    extra_list = ",".join(extras)
+    return f"{name}{f'[{extra_list}]' if extra_list else ''}=={version}"
 
 
 NONE, OWN, WHEELS, PACKAGES, SYSTEM = "none", "own", "wheels", "conda", "system"
@@ -213,12 +196,12 @@ def cuda_sources(context: Context, candidate: Candidate, installer: str) -> tupl
         return (CudaSource(OWN, needs_hook=not row.finds_cuda_wheels and bool(row.gpu_extra)),)
     if context.goal == "cpu":
         return (CudaSource(NONE),)  # a CUDA build that finds no CUDA computes on the CPU
-    ways = [] if installer == CONDA else [*_wheels(context, candidate)]
-    ways += _packages(context, candidate) if installer in ("", CONDA) else []
-    return (*ways, CudaSource(SYSTEM))
+    sources = [] if installer == CONDA else [*_wheel_sources(context, candidate)]
+    sources += _conda_sources(context, candidate) if installer in ("", CONDA) else []
+    return (*sources, CudaSource(SYSTEM))
 
 
-def _wheels(context: Context, candidate: Candidate) -> list[CudaSource]:
+def _wheel_sources(context: Context, candidate: Candidate) -> list[CudaSource]:
     cuda, cudnn = candidate.row.cuda or "", candidate.row.cudnn or ""
     return [
         CudaSource(
@@ -235,37 +218,37 @@ def _wheels(context: Context, candidate: Candidate) -> list[CudaSource]:
 
 def _same_sonames(context: Context, row: CudaWheelSet, cuda: str) -> bool:
     """Tell whether libraries of one CUDA bear the names that builds for another load."""
-    there, wanted = context.matrix.cuda_sonames(row.cuda), context.matrix.cuda_sonames(cuda)
-    return bool(wanted) and all(there.get(name) == wanted.get(name) for name in row.libraries if name in wanted)
+    sonames, expected = context.matrix.cuda_sonames(row.cuda), context.matrix.cuda_sonames(cuda)
+    return bool(expected) and all(sonames.get(name) == expected.get(name) for name in row.libraries if name in expected)
 
 
 def _cudnn_wheel(row: CudaWheelSet, cudnn: str) -> str:
-    first = max(cudnn, row.cudnn_first, key=Version)
-    return f"{row.cudnn}>={first},<{numbers(cudnn)[0] + 1}"
+    lowest = max(cudnn, row.cudnn_first, key=Version)
+    return f"{row.cudnn}>={lowest},<{numbers(cudnn)[0] + 1}"
 
 
-def _packages(context: Context, candidate: Candidate) -> list[CudaSource]:
+def _conda_sources(context: Context, candidate: Candidate) -> list[CudaSource]:
     data, cuda = plan_data().conda_libraries, major_minor(candidate.row.cuda or "")
-    found = []
+    sources = []
     for row in data.rows:
-        cudnn = _held_cudnn(row.cudnn, major_minor(candidate.row.cudnn or ""))
+        cudnn = _lowest_cudnn(row.cudnn, major_minor(candidate.row.cudnn or ""))
         if cuda in row.cuda and context.platform in row.platforms and (cudnn or not candidate.row.cudnn):
             specs = (data.toolkit.format(cuda=cuda), *((data.cudnn.format(cudnn=cudnn),) if cudnn else ()))
             on_linux = context.os == "linux"
             source = CudaSource(
                 PACKAGES, packages=specs, channels=row.channels, cuda=cuda, cudnn=cudnn, needs_hook=on_linux
             )
-            found.append(source)
-    return found
+            sources.append(source)
+    return sources
 
 
-def _held_cudnn(held: Sequence[str], wanted: str) -> str:
+def _lowest_cudnn(lines: Sequence[str], lowest: str) -> str:
     """Return the lowest cuDNN line a channel holds that is no older than the one built with, of the same major.
 
     A channel whose lines are not known (none listed) is taken to hold every one.
     """
-    same = [line for line in held if major(line) == major(wanted)]
-    return next((line for line in same if Version(line) >= Version(wanted)), "") if held and wanted else wanted
+    candidates = [line for line in lines if major(line) == major(lowest)]
+    return next((line for line in candidates if Version(line) >= Version(lowest)), "") if lines and lowest else lowest
 
 
 _APPLE = "macosx_arm64"
@@ -275,10 +258,12 @@ _CUDNN = re.compile(r"(nvidia-cudnn-cu(\d+))([<>=!~].*)?")
 
 def constraints(context: Context, candidate: Candidate, source: CudaSource) -> tuple[str, ...]:
     """List the requirements to install beside a release, each from a row of the matrix."""
-    found = [*_known_problems(context, candidate), *source.requirements]
+    bounds = (text for _, text in _bounding_problems(context, candidate) if not name_of(text).startswith("nvidia-"))
+    plugins = (f"{row.distribution}=={row.version}" for row in _apple_plugins(context, candidate.row))
+    requirements = [*bounds, *source.requirements]
     caps = _cudnn_caps(context, candidate, source)
-    kept = [item for item in found if name_of(item) not in caps]
-    return tuple(dict.fromkeys([*candidate.beside, *kept, *caps.values(), *_metal(context, candidate)]))
+    uncapped = [item for item in requirements if name_of(item) not in caps]
+    return tuple(dict.fromkeys([*candidate.companions, *uncapped, *caps.values(), *plugins]))
 
 
 def source_only(context: Context, candidate: Candidate) -> tuple[str, ...]:
@@ -289,8 +274,8 @@ def source_only(context: Context, candidate: Candidate) -> tuple[str, ...]:
 def _source_rows(context: Context, candidate: Candidate) -> Iterator[SourceOnly]:
     row, minor = candidate.row, python_minor(context)
     for entry in plan_data().source_only.rows:
-        of_it = row.distribution in entry.distributions and within(row.version, entry.specifier)
-        if of_it and within(minor, entry.pythons):
+        is_match = row.distribution in entry.distributions and within(row.version, entry.specifier)
+        if is_match and within(minor, entry.pythons):
             yield entry
 
 
@@ -302,15 +287,9 @@ def python_minor(context: Context) -> str:
 
 def is_resolved(context: Context, candidate: Candidate, finding: Finding) -> bool:
     """Tell whether the constraints of a release, or what is built for it, take away what a finding warns of."""
-    taken = {problem.id for problem, _ in _bounding_problems(context, candidate)}
-    taken |= {entry.answers for entry in _source_rows(context, candidate) if entry.answers}
-    return any(item.fact.removeprefix("problems ") in taken for item in finding.evidence)
-
-
-def _known_problems(context: Context, candidate: Candidate) -> Iterator[str]:
-    for _, constraint in _bounding_problems(context, candidate):
-        if not name_of(constraint).startswith("nvidia-"):
-            yield constraint
+    problems = {problem.id for problem, _ in _bounding_problems(context, candidate)}
+    problems |= {entry.answers for entry in _source_rows(context, candidate) if entry.answers}
+    return any(item.fact.removeprefix("problems ") in problems for item in finding.evidence)
 
 
 def _bounding_problems(context: Context, candidate: Candidate) -> Iterator[tuple[KnownProblem, str]]:
@@ -324,8 +303,8 @@ def _bounding_problems(context: Context, candidate: Candidate) -> Iterator[tuple
 
 
 def _applies(context: Context, problem: KnownProblem) -> bool:
-    here = not problem.platforms or context.platform in problem.platforms
-    return here and within(python_minor(context), problem.pythons)
+    on_platform = not problem.platforms or context.platform in problem.platforms
+    return on_platform and within(python_minor(context), problem.pythons)
 
 
 def _cudnn_caps(context: Context, candidate: Candidate, source: CudaSource) -> dict[str, str]:
@@ -339,22 +318,20 @@ def _cudnn_caps(context: Context, candidate: Candidate, source: CudaSource) -> d
             if cap:
                 bounds = f"{match[3]},{cap}" if wheel in source.requirements else cap
                 caps[match[1]] = f"{match[1]}{bounds}"
-    return {**_capped_by_problems(context, candidate, source, caps), **caps}
+    return {**_problem_caps(context, candidate, source, caps), **caps}
 
 
-def _capped_by_problems(
-    context: Context, candidate: Candidate, source: CudaSource, caps: dict[str, str]
-) -> dict[str, str]:
+def _problem_caps(context: Context, candidate: Candidate, source: CudaSource, caps: dict[str, str]) -> dict[str, str]:
     """Take a bound on an nvidia wheel from a known problem, such as metadata without a cap on cuDNN."""
-    found: dict[str, str] = {}
+    bounds: dict[str, str] = {}
     if source.kind != OWN:
-        return found
+        return bounds
     row = candidate.cuda_row
     for problem in context.matrix.problems(row.distribution, row.version, "run"):
         for item in problem.fix.split():
             if name_of(item).startswith("nvidia-") and name_of(item) not in caps and _applies(context, problem):
-                found[name_of(item)] = item
-    return found
+                bounds[name_of(item)] = item
+    return bounds
 
 
 def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
@@ -365,24 +342,21 @@ def cudnn_cap(context: Context, cuda_major: str, specifier: str) -> str:
         return ""  # which GPUs there are could not be told: the judgement says so
     leaves_some = False  # the first line that is asked for may serve none of them any more: no bound helps
     for row in _cudnn_lines(context, cuda_major, specifier):
-        lowest, admitted = row.compute_capability_min, within(f"{row.version}.9999", specifier)
-        if lowest and admitted and any(capability < Version(lowest) for capability in capabilities):
+        lowest, is_admitted = row.compute_capability_min, within(f"{row.version}.9999", specifier)
+        if lowest and is_admitted and any(capability < Version(lowest) for capability in capabilities):
             return f"<{row.version}" if leaves_some or not specifier else ""
-        leaves_some = leaves_some or admitted
+        leaves_some = leaves_some or is_admitted
     return ""
 
 
 def _cudnn_lines(context: Context, cuda_major: str, specifier: str) -> Iterator[CudnnRelease]:
     """Yield the lines of the cuDNN major a specifier begins with, as built for a CUDA major, oldest first."""
-    first = re.match(r">=(\d+)", specifier)
-    minors = range(_MINORS) if first else ()
-    rows = (context.matrix.cudnn(f"{first[1] if first else ''}.{minor}", cuda_major) for minor in minors)
+    pattern_match = re.match(r">=(\d+)", specifier)
+    minors = range(_MINORS) if pattern_match else ()
+    rows = (
+        context.matrix.cudnn(f"{pattern_match[1] if pattern_match else ''}.{minor}", cuda_major) for minor in minors
+    )
     yield from (row for row in rows if row)
-
-
-def _metal(context: Context, candidate: Candidate) -> Iterator[str]:
-    """Yield the plugin that gives a framework the GPU of an Apple machine, where one was made for the release."""
-    yield from (f"{row.distribution}=={row.version}" for row in _apple_plugins(context, candidate.row))
 
 
 def list_apple_plugins(context: Context, releases: Iterable[PlannedRelease]) -> list[FrameworkRelease]:
@@ -408,93 +382,99 @@ def _apple_plugins(context: Context, release: FrameworkRelease | PlannedRelease)
 def find_old_libc(context: Context, candidate: Candidate, source: CudaSource) -> Iterator[Finding]:
     """Yield what keeps a release's CUDA wheels off this machine's C library: no wheel of theirs is for it."""
     libc = context.facts.host.libc_version
-    there = re.match(r"\d+\.\d+", libc.value) if isinstance(libc, Known) and context.os == "linux" else None
-    if source.kind != OWN or candidate.row.local or there is None:
+    version = re.match(r"\d+\.\d+", libc.value) if isinstance(libc, Known) and context.os == "linux" else None
+    if source.kind != OWN or candidate.row.local or version is None:
         return
     data = plan_data().wheel_glibc
     for row in data.rows:
-        asked = next((item for item in candidate.cuda_row.cuda_wheels if item.startswith(row.wheel)), "")
-        lowest = re.search(r"[>=]=(\d+(?:\.\d+)*)", asked)
-        if lowest and Version(lowest[1]) >= Version(row.first) and Version(there[0]) < Version(row.glibc):
-            shown = f"{asked}: glibc {row.glibc}"
+        wheel = next((item for item in candidate.cuda_row.cuda_wheels if item.startswith(row.wheel)), "")
+        lowest = re.search(r"[>=]=(\d+(?:\.\d+)*)", wheel)
+        if lowest and Version(lowest[1]) >= Version(row.first) and Version(version[0]) < Version(row.glibc):
+            label = f"{wheel}: glibc {row.glibc}"
             yield Finding(
                 "glibc-too-old",
                 INCOMPATIBLE,
                 ERROR,
-                f"{candidate.requirement} asks for {asked}, whose wheels need glibc {row.glibc} or newer; this "
-                f"system has glibc {there[0]}.",
+                f"{candidate.requirement} asks for {wheel}, whose wheels need glibc {row.glibc} or newer; this "
+                f"system has glibc {version[0]}.",
                 (
                     context.seen("host.libc_version"),
-                    Evidence("CUDA wheels", shown, citation=data.citation),
+                    Evidence("CUDA wheels", label, citation=data.citation),
                 ),
             )
             return
 
 
-def fitting(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> tuple[str, ...] | None:
+def match_companions(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> tuple[str, ...] | None:
     """Write what goes with a release here for each text asked for; None where none of one of them does."""
-    found = []
+    requirements = []
     for text in texts:
         name = name_of(text)
-        asked, known = text.removeprefix(name), _known(context, release, name)
-        fits = not (asked and companion_row(name).fits) if known is None else any(within(item, asked) for item in known)
-        if not fits:
+        specifier, versions = text.removeprefix(name), _companion_versions(context, release, name)
+        is_possible = (
+            not (specifier and companion_row(name).fits)
+            if versions is None
+            else any(within(item, specifier) for item in versions)
+        )
+        if not is_possible:
             return None
         # The one that fits is named; what leaves several is left to their own requirement on the framework.
-        found.append(f"{name}=={known[0]}" if known and len(known) == 1 else text)
-    return tuple(found)
+        requirements.append(f"{name}=={versions[0]}" if versions and len(versions) == 1 else text)
+    return tuple(requirements)
 
 
-def on_index(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> bool:
+def index_has_companions(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> bool:
     """Tell whether the index of a build (cu126) holds what goes beside it: as for the first torch that it was for."""
     cuda = release.cuda if release.local and release.cuda else ""
-    known = {name: _known(context, release, name) for name in map(name_of, texts)} if cuda else {}
+    versions = {name: _companion_versions(context, release, name) for name in map(name_of, texts)} if cuda else {}
     return all(
-        any(cuda in _built_for(context, name, item) for item in known[name] or ()) for name in known if known[name]
+        any(cuda in _cuda_variants(context, name, item) for item in versions[name] or ())
+        for name in versions
+        if versions[name]
     )
 
 
-def _built_for(context: Context, name: str, version: str) -> Iterable[str]:
+def _cuda_variants(context: Context, name: str, version: str) -> Iterable[str]:
     companion = companion_row(name)
-    first = next((release for release in reversed([*companion.fits]) if version in companion.fits[release]), "")
-    row = context.matrix.release(companion.frameworks[0], first, context.platform) if companion.frameworks else None
+    oldest = next((release for release in reversed([*companion.fits]) if version in companion.fits[release]), "")
+    row = context.matrix.release(companion.frameworks[0], oldest, context.platform) if companion.frameworks else None
     return row.variants if row else ()
 
 
 def list_unknown_companions(context: Context, release: FrameworkRelease, texts: Iterable[str]) -> tuple[str, ...]:
     """List the names of which nothing here tells what goes with a release."""
-    return tuple(name for name in map(name_of, texts) if _known(context, release, name) is None)
+    return tuple(name for name in map(name_of, texts) if _companion_versions(context, release, name) is None)
 
 
-def _known(context: Context, release: FrameworkRelease, name: str) -> tuple[str, ...] | None:
+def _companion_versions(context: Context, release: FrameworkRelease, name: str) -> tuple[str, ...] | None:
     """List the versions that go with a release here, newest first; None where nothing tells."""
-    listed = companion_row(name).fits.get(release.version)
-    if listed:
-        return tuple(item for item in listed if _has_wheel(context, name, item))
+    versions = companion_row(name).fits.get(release.version)
+    if versions:
+        return tuple(item for item in versions if _has_wheel(context, name, item))
     if not framework(release.framework).has_companions:
         return None
-    required, minor = release.requires.get(name, ""), python_minor(context)
-    rows = _going_with(context.matrix, name, release.version, context.platform)
-    same = (row for row in rows if within(row.version, required))
-    found = tuple(row.version for row in same if row.platform == "any" or minor in row.pythons)
-    return found if found or _is_closed(context.matrix, name) else None
+    specifier, minor = release.requires.get(name, ""), python_minor(context)
+    rows = _companion_rows(context.matrix, name, release.version, context.platform)
+    matches = (row for row in rows if within(row.version, specifier))
+    usable = tuple(row.version for row in matches if row.platform == "any" or minor in row.pythons)
+    return usable if usable or _lists_all_releases(context.matrix, name) else None
 
 
 @lru_cache(maxsize=512)
-def _going_with(matrix: Matrix, name: str, tensorflow: str, platform: str) -> tuple[FrameworkRelease, ...]:
+def _companion_rows(matrix: Matrix, name: str, tensorflow: str, platform: str) -> tuple[FrameworkRelease, ...]:
     """List the matrix's releases of it that go with a TensorFlow: many Pythons may be tried for each."""
     return tuple(row for row in matrix.companions_of(tensorflow, platform) if row.distribution == name)
 
 
 def _has_wheel(context: Context, name: str, version: str) -> bool:
     """Tell whether a release of it has a wheel for this platform and Python; what is not listed has all."""
-    listed = [row for row in companion_row(name).wheels if version in row.versions]
-    here = (row for row in listed if context.platform in row.platforms)
-    return not listed or any(python_minor(context) in row.pythons for row in here)
+    wheels = [row for row in companion_row(name).wheels if version in row.versions]
+    on_platform = (row for row in wheels if context.platform in row.platforms)
+    return not wheels or any(python_minor(context) in row.pythons for row in on_platform)
 
 
 @lru_cache(maxsize=16)
-def _is_closed(matrix: Matrix, name: str) -> bool:
+def _lists_all_releases(matrix: Matrix, name: str) -> bool:
     """Tell whether the matrix says of every release of it which TensorFlow it goes with: there are no others."""
     body = matrix.companion_of(name)
     rows = [row for row in matrix.releases(body) if row.distribution == name] if body else []

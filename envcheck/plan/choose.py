@@ -45,9 +45,9 @@ from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
 from envcheck.rules.gpu_releases import name_of
 from envcheck.rules.judgement import ReleaseJudge
 
-_HOOKED = "cuda-wheel-not-found"  # what loader paths set by the environment's activation resolve
+_CUDA_NOT_FOUND = "cuda-wheel-not-found"  # what loader paths set by the environment's activation resolve
 _OF_SOME_GPUS = ("gpu-arch-too-old", "gpu-arch-too-new")
-_PLANNED = Source("override", "what the plan installs")
+_PLAN_SOURCE = Source("override", "what the plan installs")
 
 
 @dataclass(frozen=True)
@@ -99,27 +99,27 @@ class Judge:
 
     def explain_missing(self, requirement: str) -> tuple[Rejected, ...]:
         """Say why there is no candidate, in the rules' words on a requirement that no release meets."""
-        found = self._releases.judge((requirement,))
-        own = {item.id for item in self.machine_findings()}
-        reasons = (item for item in (*found.errors, *found.doubts) if item.id not in own)
+        judgement = self._releases.judge((requirement,))
+        machine_ids = {item.id for item in self.machine_findings()}
+        reasons = (item for item in (*judgement.errors, *judgement.doubts) if item.id not in machine_ids)
         return tuple(Rejected(requirement, item.id, item.message) for item in reasons)[:1]
 
     def _judge(self, candidate: Candidate, source: CudaSource) -> CandidateJudgement:
-        found = self._releases.judge(candidate.judged, _with_libraries(self.context.facts, source))
-        errors = (*found.errors, *find_old_libc(self.context, candidate, source))
+        judgement = self._releases.judge(candidate.targets, _with_libraries(self.context.facts, source))
+        errors = (*judgement.errors, *find_old_libc(self.context, candidate, source))
         return CandidateJudgement(
             candidate,
             source,
             tuple(item for item in errors if not _is_resolved(item, source)),
-            tuple(item for item in found.doubts if not _is_resolved(item, source)),
-            tuple(item for item in found.warnings if not (item.id == _HOOKED and source.needs_hook)),
-            tuple(item for item in (*errors, *found.doubts) if _is_resolved(item, source)),
+            tuple(item for item in judgement.doubts if not _is_resolved(item, source)),
+            tuple(item for item in judgement.warnings if not (item.id == _CUDA_NOT_FOUND and source.needs_hook)),
+            tuple(item for item in (*errors, *judgement.doubts) if _is_resolved(item, source)),
         )
 
 
 def _is_resolved(finding: Finding, source: CudaSource) -> bool:
     """Tell whether a step of the plan takes an error away: the activation's loader paths, or a system's toolkit."""
-    if finding.id == _HOOKED:
+    if finding.id == _CUDA_NOT_FOUND:
         return source.needs_hook
     in_toolkit = catalogue()[finding.id].layer == "toolkit"
     return source.kind == SYSTEM and in_toolkit and finding.problem is not None and finding.verdict != UNDETERMINED
@@ -128,23 +128,23 @@ def _is_resolved(finding: Finding, source: CudaSource) -> bool:
 def _with_libraries(facts: Facts, source: CudaSource) -> Facts:
     if not source.cuda:
         return facts
-    cuda, folder = Known(source.cuda, _PLANNED), "the planned environment/lib"
-    toolkit = ToolkitInstall("the planned environment", "conda", cuda, cudart_path=Known(folder, _PLANNED))
-    known = facts.toolkits.installs.value if isinstance(facts.toolkits.installs, Known) else ()
-    changed = replace(facts, toolkits=replace(facts.toolkits, installs=Known((toolkit, *known), _PLANNED)))
+    cuda, folder = Known(source.cuda, _PLAN_SOURCE), "the planned environment/lib"
+    toolkit = ToolkitInstall("the planned environment", "conda", cuda, cudart_path=Known(folder, _PLAN_SOURCE))
+    installs = facts.toolkits.installs.value if isinstance(facts.toolkits.installs, Known) else ()
+    with_toolkit = replace(facts, toolkits=replace(facts.toolkits, installs=Known((toolkit, *installs), _PLAN_SOURCE)))
     if not source.cudnn:
-        return changed
-    version = Known(source.cudnn, _PLANNED)
+        return with_toolkit
+    version = Known(source.cudnn, _PLAN_SOURCE)
     copy = LibraryInstall(
         "cudnn",
         "the planned environment",
         "conda",
         library_version=version,
-        library_path=Known(f"{folder}/libcudnn.so", _PLANNED),
-        cuda_major=Known(major(source.cuda), _PLANNED),
+        library_path=Known(f"{folder}/libcudnn.so", _PLAN_SOURCE),
+        cuda_major=Known(major(source.cuda), _PLAN_SOURCE),
     )
-    others = facts.cudnn.value if isinstance(facts.cudnn, Known) else ()
-    return replace(changed, cudnn=Known((copy, *others), _PLANNED))
+    copies = facts.cudnn.value if isinstance(facts.cudnn, Known) else ()
+    return replace(with_toolkit, cudnn=Known((copy, *copies), _PLAN_SOURCE))
 
 
 @dataclass(frozen=True)
@@ -161,80 +161,86 @@ def choose(
     request: Request,
     installer: str,
     *,
-    but_for: frozenset[str] = frozenset(),
+    exclude: frozenset[str] = frozenset(),
     admits: Callable[[Candidate], bool] = lambda _: True,
 ) -> Choice:
-    """Go down the releases of a request until one is compatible; `but_for` and `admits` leave some out unjudged.
+    """Go down the releases of a request until one is compatible; `exclude` and `admits` leave some out unjudged.
 
     Of a release's builds, one that leaves no GPU out goes before a better one that does. Where none is compatible, a
     release whose fault a step of the plan mends does, then one of which something could not be told.
     """
-    seen: list[CandidateJudgement] = []
+    rejected: list[CandidateJudgement] = []
     partly: CandidateJudgement | None = None
-    for judged in judgements(judge, request, installer, lambda item: item.requirement not in but_for and admits(item)):
-        if partly and judged.candidate.row.version != partly.candidate.row.version:
+    for judgement in judgements(
+        judge, request, installer, lambda item: item.requirement not in exclude and admits(item)
+    ):
+        if partly and judgement.candidate.row.version != partly.candidate.row.version:
             break
-        if judged.is_compatible and not judged.resolved:
-            if not judged.unserved_gpus:
-                return _chosen(request, judged, seen)
-            partly = partly or judged
-        seen.append(judged)
-    for fits in (lambda item: item is partly, lambda item: item.is_compatible, lambda item: not item.errors):
-        found = next((item for item in seen if fits(item)), None)
-        if found is not None:
-            return _chosen(request, found, seen[: seen.index(found)])
-    told = (
-        tuple(_rejection(item) for item in seen) or _reject_companions(request) or judge.explain_missing(request.text)
+        if judgement.is_compatible and not judgement.resolved:
+            if not judgement.unserved_gpus:
+                return _make_choice(request, judgement, rejected)
+            partly = partly or judgement
+        rejected.append(judgement)
+    for is_acceptable in (lambda item: item is partly, lambda item: item.is_compatible, lambda item: not item.errors):
+        best = next((item for item in rejected if is_acceptable(item)), None)
+        if best is not None:
+            return _make_choice(request, best, rejected[: rejected.index(best)])
+    reasons = (
+        tuple(_rejection(item) for item in rejected)
+        or _reject_companions(request)
+        or judge.explain_missing(request.text)
     )
-    return Choice(request, None, told)
+    return Choice(request, None, reasons)
 
 
 def judgements(
     judge: Judge, request: Request, installer: str, admits: Callable[[Candidate], bool]
 ) -> Iterator[CandidateJudgement]:
     """Judge the candidates of a request one by one; of a release without a wheel for this Python one speaks for all."""
-    hopeless = ""
+    unsupported = ""
     for candidate in candidates(judge.context, request):
-        if candidate.row.version != hopeless and admits(candidate):
-            judged = judge_candidate(judge, candidate, installer)
-            hopeless = candidate.row.version if not supports_python(judge.context, candidate.row) else ""
-            yield judged
+        if candidate.row.version != unsupported and admits(candidate):
+            judgement = judge_candidate(judge, candidate, installer)
+            unsupported = candidate.row.version if not supports_python(judge.context, candidate.row) else ""
+            yield judgement
 
 
 def judge_candidate(judge: Judge, candidate: Candidate, installer: str) -> CandidateJudgement:
     """Judge a candidate with its first CUDA source that has nothing against it."""
-    first: CandidateJudgement | None = None
+    fallback: CandidateJudgement | None = None
     for source in cuda_sources(judge.context, candidate, installer):
-        judged = judge.judge(candidate, source)
-        if judged.is_compatible or source.kind == SYSTEM:
-            return judged if first is None or judged.is_compatible else first
-        first = first or judged
-    assert first is not None  # noqa: S101 - there is always one source
-    return first
+        judgement = judge.judge(candidate, source)
+        if judgement.is_compatible or source.kind == SYSTEM:
+            return judgement if fallback is None or judgement.is_compatible else fallback
+        fallback = fallback or judgement
+    assert fallback is not None  # noqa: S101 - there is always one source
+    return fallback
 
 
-def _chosen(request: Request, judged: CandidateJudgement, seen: list[CandidateJudgement]) -> Choice:
-    return Choice(request, judged, tuple(_rejection(item) for item in seen))
+def _make_choice(request: Request, judgement: CandidateJudgement, rejected: list[CandidateJudgement]) -> Choice:
+    return Choice(request, judgement, tuple(_rejection(item) for item in rejected))
 
 
 def _reject_companions(request: Request) -> tuple[Rejected, ...]:
     """Say that no release goes with the versions that are asked for beside it, or has the extras."""
-    named = [text for text in request.beside if text != name_of(text)]
-    beside = " and ".join(named or ([] if request.extras else request.beside))
-    wanted = f"goes with {beside}" if beside else f"has the extra {' and '.join(request.extras)}"
-    why = f"None of its releases that are admitted and known here {wanted}."
-    return (Rejected(request.text, "dependency-conflict", why),) if beside or request.extras else ()
+    constraints = [text for text in request.companions if text != name_of(text)]
+    companions = " and ".join(constraints or ([] if request.extras else request.companions))
+    condition = f"works with {companions}" if companions else f"has the extra {' and '.join(request.extras)}"
+    reason = f"No known release that the request allows {condition}."
+    return (Rejected(request.text, "dependency-conflict", reason),) if companions or request.extras else ()
 
 
-def _rejection(judged: CandidateJudgement) -> Rejected:
-    why = judged.reason if judged.errors or judged.doubts else (*judged.resolved, *judged.unserved_gpus)[0]
-    return Rejected(judged.candidate.requirement, why.id, why.message)
+def _rejection(judgement: CandidateJudgement) -> Rejected:
+    finding = (
+        judgement.reason if judgement.errors or judgement.doubts else (*judgement.resolved, *judgement.unserved_gpus)[0]
+    )
+    return Rejected(judgement.candidate.requirement, finding.id, finding.message)
 
 
 _DEPTH = 24  # releases of each framework that are tried with each other
 _ALL = 400  # of one framework, beside what stays as it is
 _CONFLICT = "cuda-wheel-conflict"
-_UNTOLD = "which versions of the shared CUDA wheels it pins is not known."
+_UNKNOWN_PINS = "the versions of the shared CUDA wheels that it pins are unknown."
 
 
 def choose_together(
@@ -248,11 +254,11 @@ def choose_together(
     if not clashes:
         return newest, []
     depth = _DEPTH if len(newest) > 1 else _ALL
-    ladders = [CandidateIterator(choice, judge, installer, depth) for choice in newest]
-    found = _fitting(judge, ladders, [])
-    if not found:
+    iterators = [CandidateIterator(choice, judge, installer, depth) for choice in newest]
+    choices = _search_compatible(judge, iterators, [])
+    if not choices:
         return newest, clashes
-    return [_with_reasons(judge, found, place, ladders[place]) for place in range(len(found))], []
+    return [_with_rejections(judge, choices, place, iterators[place]) for place in range(len(choices))], []
 
 
 class CandidateIterator:
@@ -260,7 +266,7 @@ class CandidateIterator:
 
     def __init__(self, newest: Choice, judge: Judge, installer: str, depth: int) -> None:
         self._known, self._depth = [newest], depth
-        self._older = _older(judge, newest, installer, depth)
+        self._older = _iterate_older(judge, newest, installer, depth)
 
     def __iter__(self) -> Iterator[Choice]:
         for step in range(self._depth):
@@ -274,11 +280,15 @@ class CandidateIterator:
 
 def groups_of(choices: list[Choice], clashes: list[Clash]) -> list[list[Choice]]:
     """Put choices into as few environments as their clashes allow, each into the first that takes it."""
-    apart = {frozenset((item.first.partition(": ")[0], item.second.partition(": ")[0])) for item in clashes}
+    conflicts = {frozenset((item.first.partition(": ")[0], item.second.partition(": ")[0])) for item in clashes}
     groups: list[list[Choice]] = []
     for choice in choices:
-        fits = (group for group in groups if not any(frozenset((_name(choice), _name(own))) in apart for own in group))
-        found = next(fits, None)
+        candidates = (
+            group
+            for group in groups
+            if not any(frozenset((_name(choice), _name(member))) in conflicts for member in group)
+        )
+        found = next(candidates, None)
         if found is None:
             groups.append([choice])
         else:
@@ -290,26 +300,26 @@ def _name(choice: Choice) -> str:
     return _label(choice.best) if choice.best else ""
 
 
-def _fitting(judge: Judge, ladders: list[CandidateIterator], chosen: list[Choice]) -> list[Choice]:
+def _search_compatible(judge: Judge, iterators: list[CandidateIterator], choices: list[Choice]) -> list[Choice]:
     """Find releases that go together: what is asked for first stays newest; [] where there are none."""
-    if len(chosen) == len(ladders):
-        return chosen
-    for choice in ladders[len(chosen)]:
-        if next(_clashes(judge, [*chosen, choice]), None) is None:
-            found = _fitting(judge, ladders, [*chosen, choice])
-            if found:
-                return found
+    if len(choices) == len(iterators):
+        return choices
+    for choice in iterators[len(choices)]:
+        if next(_clashes(judge, [*choices, choice]), None) is None:
+            compatible = _search_compatible(judge, iterators, [*choices, choice])
+            if compatible:
+                return compatible
     return []
 
 
-def _older(judge: Judge, newest: Choice, installer: str, depth: int) -> Iterator[Choice]:
+def _iterate_older(judge: Judge, newest: Choice, installer: str, depth: int) -> Iterator[Choice]:
     """Go on below the newest release, through those alone whose pins are known."""
-    choice, passed = newest, set()
+    choice, exclude = newest, set()
     for _ in range(depth):
         if choice.best is None:
             return
-        passed.add(choice.best.candidate.requirement)
-        choice = choose(judge, newest.request, installer, but_for=frozenset(passed), admits=_has_known_pins)
+        exclude.add(choice.best.candidate.requirement)
+        choice = choose(judge, newest.request, installer, exclude=frozenset(exclude), admits=_has_known_pins)
         if choice.best is not None:
             yield choice
 
@@ -318,67 +328,69 @@ def _has_known_pins(candidate: Candidate) -> bool:
     return not candidate.is_of_cuda_index
 
 
-def _with_reasons(judge: Judge, found: list[Choice], place: int, ladder: CandidateIterator) -> Choice:
+def _with_rejections(judge: Judge, choices: list[Choice], place: int, iterator: CandidateIterator) -> Choice:
     """Say of each newer release that was passed over what clashes with the others; the rules' reasons are there."""
-    choice = found[place]
-    taken = _name(choice)
-    others = [item for item in found if item is not choice]
+    choice = choices[place]
+    choice_name = _name(choice)
+    others = [item for item in choices if item is not choice]
     reasons = {item.requirement: item for item in choice.rejected}
-    for passed in ladder:
-        name = _name(passed)
-        if name == taken:
+    for newer_choice in iterator:
+        name = _name(newer_choice)
+        if name == choice_name:
             break
-        reasons |= {item.requirement: item for item in passed.rejected}
-        clash = next(_clashes(judge, [*others, passed]), None)
-        pins = f"{clash.first}; {clash.second}" if clash else "nothing that goes with it goes with the rest"
-        reasons[name] = Rejected(name, _CONFLICT, f"its pins cannot be met beside the others: {pins}.")
+        reasons |= {item.requirement: item for item in newer_choice.rejected}
+        clash = next(_clashes(judge, [*others, newer_choice]), None)
+        pins = f"{clash.first}; {clash.second}" if clash else "no compatible release of the others exists"
+        reasons[name] = Rejected(name, _CONFLICT, f"its pins conflict with the others: {pins}.")
     newer = []
     for candidate in candidates(judge.context, choice.request):
-        if candidate.requirement == taken:
+        if candidate.requirement == choice_name:
             break
         if candidate.requirement in reasons or not _has_known_pins(candidate):
-            newer.append(reasons.get(candidate.requirement) or Rejected(candidate.requirement, _CONFLICT, _UNTOLD))
+            newer.append(
+                reasons.get(candidate.requirement) or Rejected(candidate.requirement, _CONFLICT, _UNKNOWN_PINS)
+            )
     return replace(choice, rejected=tuple(newer))
 
 
 def _clashes(judge: Judge, choices: list[Choice]) -> Iterator[Clash]:
     """Yield pairs of pins on one distribution that no version meets, and wheels of two CUDA majors in one folder."""
     pins: dict[str, list[tuple[str, Requirement]]] = {}
-    told = [*judge.installed]
+    owned_pins = [*judge.installed]
     for item in (choice.best for choice in choices if choice.best):
-        own = dict.fromkeys((*_pins(judge, item), *constraints(judge.context, item.candidate, item.source)))
-        told += ((_label(item), text) for text in own)
-    for owner, text in told:
+        texts = dict.fromkeys((*_pins(judge, item), *constraints(judge.context, item.candidate, item.source)))
+        owned_pins += ((_label(item), text) for text in texts)
+    for owner, text in owned_pins:
         requirement = Requirement(text)
         pins.setdefault(split_cuda_suffix(requirement.name)[0], []).append((owner, requirement))
     stay = {owner for owner, _ in judge.installed}  # they are in one environment: how, is not asked
-    for found in pins.values():
-        for number, (owner, first) in enumerate(found):
-            for other, second in found[number + 1 :]:
-                apart = first.name != second.name or not _can_both_be_met(first.specifier, second.specifier)
-                if apart and other != owner and other not in stay:
-                    yield Clash(f"{owner}: {_shown(first)}", f"{other}: {_shown(second)}")
+    for group in pins.values():
+        for number, (owner, first) in enumerate(group):
+            for other, second in group[number + 1 :]:
+                is_clash = first.name != second.name or not _is_satisfiable(first.specifier, second.specifier)
+                if is_clash and other != owner and other not in stay:
+                    yield Clash(f"{owner}: {_format_pin(first)}", f"{other}: {_format_pin(second)}")
 
 
-def _shown(pin: Requirement) -> str:
-    return str(pin) if pin.specifier else f"{pin}, pinned to a version that is not known"
+def _format_pin(pin: Requirement) -> str:
+    return str(pin) if pin.specifier else f"{pin}, pinned to an unknown version"
 
 
-def _label(judged: CandidateJudgement) -> str:
-    return judged.candidate.requirement
+def _label(judgement: CandidateJudgement) -> str:
+    return judgement.candidate.requirement
 
 
-def _pins(judge: Judge, judged: CandidateJudgement) -> tuple[str, ...]:
+def _pins(judge: Judge, judgement: CandidateJudgement) -> tuple[str, ...]:
     """List what a release requires as far as is known: its CUDA wheels, and what it shares with others."""
-    candidate, wheels = judged.candidate, judged.source.requirements
-    if judged.source.kind == OWN and not candidate.row.local:
+    candidate, wheels = judgement.candidate, judgement.source.requirements
+    if judgement.source.kind == OWN and not candidate.row.local:
         wheels += candidate.cuda_row.cuda_wheels
     elif candidate.is_of_cuda_index:
         wheels += tuple(_list_index_pins(judge.context, candidate))
-    own, row, context = () if judged.source.kind == NONE else wheels, candidate.row, judge.context
+    cuda_pins, row, context = () if judgement.source.kind == NONE else wheels, candidate.row, judge.context
     real = context.matrix.release(row.framework, row.version, context.platform, row.stub_for) if row.stub_for else None
     return (
-        *own,
+        *cuda_pins,
         *(f"{name}{specifier}" for name, specifier in (real or row).requires.items()),
         *_list_shared_requirements(row),
     )
@@ -403,22 +415,22 @@ def _list_shared_requirements(row: FrameworkRelease) -> Iterator[str]:
             yield from entry.requires
 
 
-def _can_both_be_met(first: SpecifierSet, second: SpecifierSet) -> bool:
+def _is_satisfiable(first: SpecifierSet, second: SpecifierSet) -> bool:
     """Tell whether some version meets both.
 
     A pin without a version is an exact one that the matrix does not hold: it hardly meets another exact one.
     """
-    both = first & second
-    if (not first or not second) and any(clause.operator == "==" for clause in both):
+    intersection = first & second
+    if (not first or not second) and any(clause.operator == "==" for clause in intersection):
         return False
-    return can_be_met(str(both))
+    return can_be_met(str(intersection))
 
 
 def note_newer_releases(context: Context, choice: Choice) -> Iterator[str]:
     """Say that a newer release was left out for what is asked for beside it."""
-    newest = next(candidates(context, replace(choice.request, beside=())), None)
-    taken = choice.best.candidate.row.version if choice.best else ""
-    told = {item.requirement.partition("==")[2].partition("+")[0] for item in choice.rejected}
-    if newest is not None and newest.row.version not in (taken, *told):
-        row, names = newest.row, " and ".join(map(name_of, choice.request.beside))
-        yield f"{row.distribution} {row.version} is newer: no {names} known here has a wheel for it and this Python."
+    newest = next(candidates(context, replace(choice.request, companions=())), None)
+    chosen_version = choice.best.candidate.row.version if choice.best else ""
+    rejected_versions = {item.requirement.partition("==")[2].partition("+")[0] for item in choice.rejected}
+    if newest is not None and newest.row.version not in (chosen_version, *rejected_versions):
+        row, names = newest.row, " and ".join(map(name_of, choice.request.companions))
+        yield f"{row.distribution} {row.version} is newer, but no known {names} release supports it on this Python."

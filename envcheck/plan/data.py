@@ -232,26 +232,28 @@ class Images:
     uv: str = ""  # "" where nothing is installed with it
 
 
-def images_for(made: Environment) -> Images:
+def images_for(environment: Environment) -> Images:
     """Name the images for an environment; ValueError where no listed one has its Python and C library."""
     images = plan_data().images
-    if made.installer == CONDA:
+    if environment.installer == CONDA:
         return Images(images.conda)
-    suite = _suite(made)
-    is_old = numbers(made.python) < _OWN_FLOOR
+    suite = _suite(environment)
+    is_old = numbers(environment.python) < _OWN_FLOOR
     return Images(
-        _image(made.python, suite),
+        _image(environment.python, suite),
         checker=_image(images.checker, suite) if is_old else "",
-        uv=images.uv if made.installer == UV else "",
+        uv=images.uv if environment.installer == UV else "",
     )
 
 
-def _suite(made: Environment) -> str:
+def _suite(environment: Environment) -> str:
     images = plan_data().images
-    for suite in reversed(images.pythons.get(made.python, ())):
-        if Version(images.suites[suite]) >= Version(made.glibc or "0"):
+    for suite in reversed(images.pythons.get(environment.python, ())):
+        if Version(images.suites[suite]) >= Version(environment.glibc or "0"):
             return suite
-    raise ValueError(f"no image is listed with Python {made.python} and glibc {made.glibc or 'of any version'}.")
+    raise ValueError(
+        f"no image is listed with Python {environment.python} and glibc {environment.glibc or 'of any version'}."
+    )
 
 
 def _image(python: str, suite: str) -> str:

@@ -40,90 +40,90 @@ class CondaBuild:
     version: str  # the newest that was built of what the request admits
     requirement: str  # what any build that may come meets: tensorflow==2.16.*
     specs: tuple[str, ...]  # tensorflow=2.16.*=cuda*
-    beside: tuple[str, ...]  # packages to keep within bounds: numpy<2
+    constraints: tuple[str, ...]  # packages to keep within bounds: numpy<2
 
 
 def conda_builds(context: Context, group: Sequence[Choice]) -> tuple[CondaBuild, ...]:
     """Return conda's builds of all chosen releases; () where one has none, or takes its CUDA from elsewhere."""
-    found = [conda_build(context, choice.request.specifier, choice.best) for choice in group if choice.best]
-    return tuple(item for item in found if item) if all(found) else ()
+    builds = [conda_build(context, choice.request.specifier, choice.best) for choice in group if choice.best]
+    return tuple(item for item in builds if item) if all(builds) else ()
 
 
-def conda_build(context: Context, specifier: str, judged: CandidateJudgement) -> CondaBuild | None:
+def conda_build(context: Context, specifier: str, judgement: CandidateJudgement) -> CondaBuild | None:
     """Return conda's build for a judged release, where one of its line (jax: of it) is within the specifier."""
-    row = judged.candidate.row
+    row = judgement.candidate.row
     by_minor = framework(row.framework).conda_releases == "minor"
     line = major_minor(row.version) if by_minor else row.version
     specs = conda_builds_data().specs.get(row.framework)
-    built = [version for version in _built(context, judged, line) if within(version, specifier)]
-    if not (built and specs) or judged.source.kind in (PACKAGES, WHEELS):
+    versions = [version for version in _built_versions(context, judgement, line) if within(version, specifier)]
+    if not (versions and specs) or judgement.source.kind in (PACKAGES, WHEELS):
         return None
-    newest = max(built, key=Version)
+    newest = max(versions, key=Version)
     # The recipes that were read are not all: a line is asked for whole where any release of it is welcome.
     is_open = all(within(f"{major_minor(newest)}.{patch}", specifier) for patch in (0, 9999))
     wanted = f"{major_minor(newest)}.*" if is_open and by_minor else newest
-    texts = specs.gpu if judged.candidate.is_gpu else specs.cpu
+    texts = specs.gpu if judgement.candidate.is_gpu else specs.cpu
     return CondaBuild(
         row.framework,
         newest,
         f"{row.framework}=={wanted}",
         tuple(text.format(version=wanted) for text in texts),
-        _beside(context, judged),
+        _conda_constraints(context, judgement),
     )
 
 
-def describe_conda_release(context: Context, choice: Choice, planned: PlannedRelease) -> PlannedRelease:
+def describe_conda_release(context: Context, choice: Choice, release: PlannedRelease) -> PlannedRelease:
     """Describe a planned release as conda brings it: under the framework's own name, any release of a line."""
     build = conda_build(context, choice.request.specifier, choice.best) if choice.best else None
     if build is None:
-        return planned
-    found: PlannedRelease = replace(
-        planned,
+        return release
+    conda_release: PlannedRelease = replace(
+        release,
         distribution=build.framework,
         version=build.version,
         requirement=build.requirement,
         index="",
-        constraints=build.beside,
+        constraints=build.constraints,
     )
-    return found
+    return conda_release
 
 
-def _built(context: Context, judged: CandidateJudgement, line: str) -> list[str]:
+def _built_versions(context: Context, judgement: CandidateJudgement, line: str) -> list[str]:
     """List the versions of a line that were built for this Python, platform, goal and driver."""
     rows = conda_builds_data().rows
-    fitting = [entry for entry in rows if entry.framework == judged.candidate.row.framework]
+    recipes = [entry for entry in rows if entry.framework == judgement.candidate.row.framework]
     return [
         version
-        for entry in fitting
-        if _fits(context, entry, is_gpu=judged.candidate.is_gpu)
+        for entry in recipes
+        if _matches_recipe(context, entry, is_gpu=judgement.candidate.is_gpu)
         for version in entry.versions
         if f"{version}.".startswith(f"{line}.")
     ]
 
 
-def _fits(context: Context, entry: CondaRecipe, *, is_gpu: bool) -> bool:
-    here = context.platform in entry.platforms and python_minor(context) in entry.pythons
+def _matches_recipe(context: Context, entry: CondaRecipe, *, is_gpu: bool) -> bool:
+    is_match = context.platform in entry.platforms and python_minor(context) in entry.pythons
     runs = any(driver_runs(context, f"{major}.0") for major in entry.cuda)
-    return here and (runs if is_gpu else not entry.cuda)
+    return is_match and (runs if is_gpu else not entry.cuda)
 
 
-def _beside(context: Context, judged: CandidateJudgement) -> tuple[str, ...]:
+def _conda_constraints(context: Context, judgement: CandidateJudgement) -> tuple[str, ...]:
     """List the constraints whose package bears the same name on the channel, and is not fixed by the build itself."""
-    named = conda_builds_data().beside
-    return tuple(text for text in constraints(context, judged.candidate, judged.source) if name_of(text) in named)
+    names = conda_builds_data().beside
+    return tuple(text for text in constraints(context, judgement.candidate, judgement.source) if name_of(text) in names)
 
 
 _VENV_SITE = "lib/python{python}/site-packages"
 
 
-def planned_release(context: Context, choice: Choice, made: Environment) -> PlannedRelease:
+def planned_release(context: Context, choice: Choice, environment: Environment) -> PlannedRelease:
     """Describe the release chosen for a request, as its environment will hold it."""
-    judged = choice.best
-    assert judged is not None  # noqa: S101 - asked for choices that were made
-    candidate, row = judged.candidate, judged.candidate.cuda_row
-    asked = Context(context.facts, context.matrix, Target(context.goal, candidate.judged))
-    warnings = [item for item in judged.warnings if not is_resolved(context, candidate, item)]
-    planned = PlannedRelease(
+    judgement = choice.best
+    assert judgement is not None  # noqa: S101 - asked for choices that were made
+    candidate, row = judgement.candidate, judgement.candidate.cuda_row
+    release_context = Context(context.facts, context.matrix, Target(context.goal, candidate.targets))
+    warnings = [item for item in judgement.warnings if not is_resolved(context, candidate, item)]
+    release = PlannedRelease(
         framework=candidate.row.framework,
         distribution=candidate.row.distribution,
         version=candidate.row.build_version,
@@ -132,71 +132,67 @@ def planned_release(context: Context, choice: Choice, made: Environment) -> Plan
         cuda=candidate.cuda,
         cudnn=row.cudnn if candidate.is_gpu and not candidate.row.local else None,
         index=candidate.row.index,
-        environment=made.folder,
-        constraints=constraints(context, candidate, judged.source),
+        environment=environment.folder,
+        constraints=constraints(context, candidate, judgement.source),
         rejected=choice.rejected,
-        warnings=with_remedies(warnings, asked),
-        doubts=with_remedies(judged.doubts, asked),
+        warnings=with_remedies(warnings, release_context),
+        doubts=with_remedies(judgement.doubts, release_context),
         citations=row.citations,
     )
-    if made.sets or not made.packages:
-        return planned
-    # for conda's plans alone
-
-    return describe_conda_release(context, choice, planned)
+    if environment.sets or not environment.packages:
+        return release
+    return describe_conda_release(context, choice, release)
 
 
-def environment_of(context: Context, group: Sequence[Choice], wish: PlanOptions) -> Environment:
+def environment_of(context: Context, group: Sequence[Choice], options: PlanOptions) -> Environment:
     """Put the releases chosen for a group of requests into one environment."""
-    judged = _judged(group)
-    installer = wish.installer or (CONDA if any(item.source.kind == PACKAGES for item in judged) else PIP)
-    rows = [row for item in judged for row in item.candidate.rows]
-    made = Environment(
-        folder=wish.folder or (".conda-env" if installer == CONDA else ".venv"),
+    judgements = _judgements(group)
+    installer = options.installer or (CONDA if any(item.source.kind == PACKAGES for item in judgements) else PIP)
+    rows = [row for item in judgements for row in item.candidate.rows]
+    environment = Environment(
+        folder=options.folder or (".conda-env" if installer == CONDA else ".venv"),
         installer=installer,
         python=python_minor(context) + ("t" if is_free_threaded(context) else ""),
         platform=context.platform,
         glibc=max((wheel_glibc(row) for row in rows), key=lambda text: Version(text or "0")),
         machine_glibc=_machine_glibc(context),
         macos=_macos(rows),
-        pip_too_old=_pip_needed(context, rows),
+        pip_too_old=_minimum_pip(context, rows),
     )
     is_native = (
-        installer == CONDA and not is_free_threaded(context) and not any(choice.request.beside for choice in group)
+        installer == CONDA and not is_free_threaded(context) and not any(choice.request.companions for choice in group)
     )
-    native = _use_conda_builds(context, made, group) if is_native else None
+    native = _use_conda_builds(context, environment, group) if is_native else None
     if native is not None:
         return native
-    packages = tuple(spec for item in judged for spec in item.source.packages)
-    channels = tuple(dict.fromkeys(name for item in judged for name in item.source.channels))
+    packages = tuple(spec for item in judgements for spec in item.source.packages)
+    channels = tuple(dict.fromkeys(name for item in judgements for name in item.source.channels))
     return replace(
-        made,
-        sets=_sets(context, judged, wish.kept),
-        packages=(f"python={made.python}", "pip", *dict.fromkeys(packages)) if installer == CONDA else (),
+        environment,
+        sets=_sets(context, judgements, options.keep),
+        packages=(f"python={environment.python}", "pip", *dict.fromkeys(packages)) if installer == CONDA else (),
         channels=channels or (("conda-forge",) if installer == CONDA else ()),
-        library_folders=_library_folders(made, judged),
-        variables=_variables(context, installer, judged),
+        library_folders=_library_folders(environment, judgements),
+        variables=_variables(context, installer, judgements),
     )
 
 
-def _use_conda_builds(context: Context, made: Environment, group: Sequence[Choice]) -> Environment | None:
+def _use_conda_builds(context: Context, environment: Environment, group: Sequence[Choice]) -> Environment | None:
     """Take the frameworks themselves from conda; None where it has no build of one of them."""
-    # for conda's plans alone
-
     builds = conda_builds(context, group)
-    specs = dict.fromkeys(spec for build in builds for spec in (*build.specs, *build.beside))
+    specs = dict.fromkeys(spec for build in builds for spec in (*build.specs, *build.constraints))
     native: Environment = replace(
-        made,
-        packages=(f"python={made.python}", *specs),
+        environment,
+        packages=(f"python={environment.python}", *specs),
         channels=conda_builds_data().channels,
-        variables=_variables(context, CONDA, _judged(group)),
+        variables=_variables(context, CONDA, _judgements(group)),
     )
     return native if builds else None
 
 
-def _variables(context: Context, installer: str, judged: tuple[CandidateJudgement, ...]) -> dict[str, str]:
+def _variables(context: Context, installer: str, judgements: tuple[CandidateJudgement, ...]) -> dict[str, str]:
     """State the driver's CUDA to conda, whose own look may be at a machine without one."""
-    if installer != CONDA or not any(item.candidate.is_gpu for item in judged):
+    if installer != CONDA or not any(item.candidate.is_gpu for item in judgements):
         return {}
     version = context.facts.driver.cuda_driver_version
     if isinstance(version, Known):
@@ -207,31 +203,31 @@ def _variables(context: Context, installer: str, judged: tuple[CandidateJudgemen
 
 
 def _sets(
-    context: Context, judged: tuple[CandidateJudgement, ...], kept: tuple[str, ...]
+    context: Context, judgements: tuple[CandidateJudgement, ...], pins: tuple[str, ...]
 ) -> tuple[RequirementSet, ...]:
     """Group the requirements by index; what comes from an index of its own comes first, whole."""
     by_index: dict[str, list[CandidateJudgement]] = {}
-    for item in sorted(judged, key=lambda item: not item.candidate.row.index):
+    for item in sorted(judgements, key=lambda item: not item.candidate.row.index):
         by_index.setdefault(item.candidate.row.index, []).append(item)
-    return tuple(_set(context, index, items, kept) for index, items in by_index.items())
+    return tuple(_set(context, index, items, pins) for index, items in by_index.items())
 
 
-def _set(context: Context, index: str, judged: list[CandidateJudgement], kept: tuple[str, ...]) -> RequirementSet:
-    texts = [item.candidate.requirement for item in judged]
-    beside = [text for item in judged for text in constraints(context, item.candidate, item.source)]
-    exceptions = [name for item in judged for name in source_only(context, item.candidate)]
-    return RequirementSet(tuple(dict.fromkeys([*texts, *beside])), index, tuple(dict.fromkeys(exceptions)), kept)
+def _set(context: Context, index: str, judgements: list[CandidateJudgement], pins: tuple[str, ...]) -> RequirementSet:
+    texts = [item.candidate.requirement for item in judgements]
+    constraints_ = [text for item in judgements for text in constraints(context, item.candidate, item.source)]
+    exceptions = [name for item in judgements for name in source_only(context, item.candidate)]
+    return RequirementSet(tuple(dict.fromkeys([*texts, *constraints_])), index, tuple(dict.fromkeys(exceptions)), pins)
 
 
-def _library_folders(made: Environment, judged: tuple[CandidateJudgement, ...]) -> tuple[str, ...]:
+def _library_folders(environment: Environment, judgements: tuple[CandidateJudgement, ...]) -> tuple[str, ...]:
     """List the folders, below the environment, that its activation must put on the loader's path."""
-    hooked = [item.source.kind for item in judged if item.source.needs_hook]
-    wheels = f"{_VENV_SITE.format(python=made.python)}/nvidia/*/lib"
-    folders = [wheels] if any(kind in (OWN, WHEELS) for kind in hooked) else []
-    return (*folders, *(["lib"] if PACKAGES in hooked else []))
+    kinds = [item.source.kind for item in judgements if item.source.needs_hook]
+    wheels = f"{_VENV_SITE.format(python=environment.python)}/nvidia/*/lib"
+    folders = [wheels] if any(kind in (OWN, WHEELS) for kind in kinds) else []
+    return (*folders, *(["lib"] if PACKAGES in kinds else []))
 
 
-def _judged(group: Sequence[Choice]) -> tuple[CandidateJudgement, ...]:
+def _judgements(group: Sequence[Choice]) -> tuple[CandidateJudgement, ...]:
     return tuple(choice.best for choice in group if choice.best is not None)
 
 
@@ -246,9 +242,9 @@ def _macos(rows: list[FrameworkRelease]) -> str:
     return max((f"{tag[1]}.{tag[2]}" for tag in tags if tag), key=Version, default="")
 
 
-def _pip_needed(context: Context, rows: list[FrameworkRelease]) -> str:
+def _minimum_pip(context: Context, rows: list[FrameworkRelease]) -> str:
     """Return the pip that a release's wheels need where a new environment may begin with an older one."""
     bundled = plan_data().bundled_pip.rows.get(python_minor(context), "0")
     needs = [need.pip for need in map(easiest_for_pip, rows) if need]
-    wanted = max(needs, key=Version, default="0")
-    return wanted if Version(wanted) > Version(bundled) else ""
+    lowest = max(needs, key=Version, default="0")
+    return lowest if Version(lowest) > Version(bundled) else ""

@@ -27,7 +27,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.plan.build import choose_all, goal_of, plan_of, unmet
+from envcheck.plan.build import choose_all, goal_of, plan_of, unmet_plan
 from envcheck.plan.choose import Choice, Judge
 from envcheck.plan.data import conda_builds_data
 from envcheck.plan.requests import PlanOptions, Request
@@ -49,8 +49,8 @@ class InstalledFramework:
     framework: str
     distribution: str
     version: str  # with its label: 2.13.0+cpu
-    wrong: str  # what the rules say against it; "" where it is well
-    text: str  # asks for exactly what is there: tensorflow[and-cuda]==2.20.0; "" where nothing plain does
+    error: str  # what the rules say against it; "" where it is well
+    requirement: str  # asks for exactly what is there: tensorflow[and-cuda]==2.20.0; "" where nothing plain does
     pins: tuple[str, ...]  # what it needs of others, as its own metadata tells
 
     @property
@@ -59,80 +59,86 @@ class InstalledFramework:
         return f"{self.distribution} {self.version}"
 
 
-def alone(context: Context, framework: str) -> Context:
+def isolate_framework(context: Context, framework: str) -> Context:
     """Return the environment as it would be with no other framework in it."""
     python = context.facts.python
     if isinstance(python.frameworks, Known):
         builds = tuple(item for item in python.frameworks.value if item.framework == framework)
         python = replace(python, frameworks=Known(builds, python.frameworks.source))
     if isinstance(python.distributions, Known):
-        found = python.distributions
-        kept = tuple(item for item in found.value if context.matrix.framework_of(item.name) in (None, framework))
-        python = replace(python, distributions=Known(kept, found.source))
-    asked = tuple(item.text for item in wanted_releases(context) if item.framework == framework)
-    return Context(replace(context.facts, python=python), context.matrix, Target(context.goal, asked))
+        distributions = python.distributions
+        others_removed = tuple(
+            item for item in distributions.value if context.matrix.framework_of(item.name) in (None, framework)
+        )
+        python = replace(python, distributions=Known(others_removed, distributions.source))
+    requirements = tuple(item.text for item in wanted_releases(context) if item.framework == framework)
+    return Context(replace(context.facts, python=python), context.matrix, Target(context.goal, requirements))
 
 
 def installed_frameworks(context: Context, judge: Judge) -> tuple[InstalledFramework, ...]:
     """List the frameworks of an environment; what is wrong with the machine itself is held against none."""
-    own = {(item.id, item.message) for item in judge.machine_findings()}
-    return tuple(_describe_installed(context, item.main, own) for item in judged_frameworks(context))
+    machine_errors = {(item.id, item.message) for item in judge.machine_findings()}
+    return tuple(_describe_installed(context, item.main, machine_errors) for item in judged_frameworks(context))
 
 
-def satisfies(context: Context, there: InstalledFramework, request: Request) -> bool:
+def satisfies(context: Context, installed: InstalledFramework, request: Request) -> bool:
     """Tell whether a framework that is there is what a request asks for, with all that its extras bring."""
-    same = context.matrix.module_of(request.distribution) == context.matrix.module_of(there.distribution)
-    if request.framework != there.framework or not same or request.distribution not in _names(there):
+    is_same_module = context.matrix.module_of(request.distribution) == context.matrix.module_of(installed.distribution)
+    names = (installed.distribution, installed.framework)  # the framework's own name leaves the build open
+    if request.framework != installed.framework or not is_same_module or request.distribution not in names:
         return False
-    owners = [context.distributions[name] for name in _of_framework(context, there.framework)]
+    owners = [context.distributions[name] for name in _distributions_of(context, installed.framework)]
     lines = [line for owner in owners for line in owner.requires]
-    needed = [line for line in lines if any(_is_of_extra(line, item) for item in request.extras)]
-    has_extras = all(_name(line) in context.distributions for line in needed)
-    asked = read_requirement(request.distribution + request.specifier)
-    return has_extras and asked.admits(there.version, prereleases=True) and all(_is_beside(context, request))
+    extra_lines = [line for line in lines if any(_is_of_extra(line, item) for item in request.extras)]
+    has_extras = all(_name(line) in context.distributions for line in extra_lines)
+    requirement = read_requirement(request.distribution + request.specifier)
+    return (
+        has_extras
+        and requirement.admits(installed.version, prereleases=True)
+        and all(_companions_installed(context, request))
+    )
 
 
-def _is_beside(context: Context, request: Request) -> Iterator[bool]:
+def _companions_installed(context: Context, request: Request) -> Iterator[bool]:
     """Tell of each thing asked for beside a framework whether it is there."""
-    for asked in map(read_requirement, request.beside):
-        found = context.distributions.get(canonical_name(asked.name))
-        yield found is not None and asked.admits(found.version, prereleases=True)
+    for requirement in map(read_requirement, request.companions):
+        distribution = context.distributions.get(canonical_name(requirement.name))
+        yield distribution is not None and requirement.admits(distribution.version, prereleases=True)
 
 
-def _names(there: InstalledFramework) -> tuple[str, str]:
-    """List what may be asked for: its own name, or that of the framework, which leaves the build open."""
-    return (there.distribution, there.framework)
-
-
-def _describe_installed(context: Context, build: Build, own: set[tuple[str, str]]) -> InstalledFramework:
-    found = evaluate(alone(context, build.framework)).findings
-    wrong = [item.message for item in found if item.severity == ERROR and (item.id, item.message) not in own]
-    whole = context.distributions.get(build.framework)  # jax, whose compiled half is jaxlib
-    name = whole.name if whole else build.distribution
-    version = whole.version if whole else build.version + (f"+{build.local}" if build.local else "")
+def _describe_installed(context: Context, build: Build, machine_errors: set[tuple[str, str]]) -> InstalledFramework:
+    findings = evaluate(isolate_framework(context, build.framework)).findings
+    errors = [
+        item.message for item in findings if item.severity == ERROR and (item.id, item.message) not in machine_errors
+    ]
+    owner = context.distributions.get(build.framework)  # jax, whose compiled half is jaxlib
+    name = owner.name if owner else build.distribution
+    version = owner.version if owner else build.version + (f"+{build.local}" if build.local else "")
     extras = sorted(_extras(context, build.framework, name, version))
     text = name + (f"[{','.join(extras)}]" if extras else "") + f"=={version}"
-    plain = text if is_requirement(text) else ""
+    requirement = text if is_requirement(text) else ""
     pins = tuple(dict.fromkeys(_pins(context, build.framework)))
-    return InstalledFramework(build.framework, name, version, "".join(wrong[:1]), plain, pins)
+    return InstalledFramework(build.framework, name, version, "".join(errors[:1]), requirement, pins)
 
 
 def _extras(context: Context, framework: str, name: str, version: str) -> Iterator[str]:
     """Yield the extras that brought the CUDA libraries which are there."""
-    there, matrix = context.distributions, context.matrix
+    distributions, matrix = context.distributions, context.matrix
     row = matrix.release(framework, version.partition("+")[0], context.platform, name)
     if row is not None and row.gpu_extra and row.distribution == name:
         pattern = known_framework(framework).plugin_of_extra
-        plugins = [extra for extra in row.extras if pattern and pattern.format(extra=extra) in there]
-        has_wheels = any(name_of(text) in there for text in row.cuda_wheels if name_of(text).startswith("nvidia-"))
+        plugins = [extra for extra in row.extras if pattern and pattern.format(extra=extra) in distributions]
+        has_wheels = any(
+            name_of(text) in distributions for text in row.cuda_wheels if name_of(text).startswith("nvidia-")
+        )
         yield from plugins or ([row.gpu_extra] if has_wheels else [])
 
 
 def _pins(context: Context, framework: str) -> Iterator[str]:
-    for name in _of_framework(context, framework):
-        for needed, specifier, _ in requirements_of(context, context.distributions[name]):
-            text = needed + ("".join(specifier.split()) or (">=0" if split_cuda_suffix(needed)[1] else ""))
-            if text != needed and _is_readable(text):
+    for name in _distributions_of(context, framework):
+        for dependency, specifier, _ in requirements_of(context, context.distributions[name]):
+            text = dependency + ("".join(specifier.split()) or (">=0" if split_cuda_suffix(dependency)[1] else ""))
+            if text != dependency and _is_readable(text):
                 yield text
 
 
@@ -145,38 +151,40 @@ def _is_readable(text: str) -> bool:
     return True
 
 
-def _of_framework(context: Context, framework: str) -> list[str]:
+def _distributions_of(context: Context, framework: str) -> list[str]:
     return [name for name in context.distributions if context.matrix.framework_of(name) == framework]
 
 
 def _name(line: str) -> str:
-    found = re.match(r"[A-Za-z0-9._-]+", line.strip())
-    return canonical_name(found.group()) if found else ""
+    match = re.match(r"[A-Za-z0-9._-]+", line.strip())
+    return canonical_name(match.group()) if match else ""
 
 
 def _is_of_extra(line: str, extra: str) -> bool:
     _, _, marker = line.partition(";")
-    words = marker.replace("'", '"').replace(" ", "").replace("_", "-")
-    return f'extra=="{extra}"' in words
+    condition = marker.replace("'", '"').replace(" ", "").replace("_", "-")
+    return f'extra=="{extra}"' in condition
 
 
 _NAME = r"[a-z0-9][a-z0-9._-]*"
 
 
-def removal_steps(context: Context, made: Environment, releases: Iterable[PlannedRelease]) -> tuple[Step, ...]:
+def removal_steps(context: Context, environment: Environment, releases: Iterable[PlannedRelease]) -> tuple[Step, ...]:
     """Remove what is in the way of planned releases by the environment's installer; () where nothing is."""
-    if made.installer == CONDA:
-        return removal_steps_of_conda(context, made, tuple(releases))
-    return uninstall_steps(made, (name for item in releases for name in conflicts(context, item)))
+    if environment.installer == CONDA:
+        return removal_steps_of_conda(context, environment, tuple(releases))
+    return uninstall_steps(environment, (name for item in releases for name in conflicts(context, item)))
 
 
 def uninstall_steps(
-    made: Environment, found: Iterable[str], purpose: str = "Uninstall the packages that this replaces."
+    environment: Environment, distributions: Iterable[str], purpose: str = "Uninstall the packages that this replaces."
 ) -> tuple[Step, ...]:
     """Remove distributions by pip, or uv; () where there are none."""
-    names = tuple(name for name in dict.fromkeys(found) if re.fullmatch(_NAME, name))
-    action = UninstallPackages(names, interpreter(made), UV if made.installer == UV else PIP, purpose=purpose)
-    return (Step("remove", action, environment=made.folder),) if names else ()
+    names = tuple(name for name in dict.fromkeys(distributions) if re.fullmatch(_NAME, name))
+    action = UninstallPackages(
+        names, interpreter(environment), UV if environment.installer == UV else PIP, purpose=purpose
+    )
+    return (Step("remove", action, environment=environment.folder),) if names else ()
 
 
 def conflicts(context: Context, release: PlannedRelease) -> tuple[str, ...]:
@@ -186,38 +194,40 @@ def conflicts(context: Context, release: PlannedRelease) -> tuple[str, ...]:
     """
     matrix, name, public = context.matrix, release.distribution, release.version.partition("+")[0]
     row = matrix.release(release.framework, public, context.platform, name)
-    stays = (name, row.stub_for if row is not None else None)
-    found = _own(context)
-    same = [key for key in found if matrix.framework_of(key) == release.framework and key not in stays]
-    owners = [key for key in same if matrix.module_of(key) == matrix.module_of(name)]
-    there = found[name].version if name in found else ""
-    is_other_build = there != release.version and there.partition("+")[0] == public
-    plugins = [key for key in same if _is_other_plugin(found[key], release)]
-    itself = (name,) if name in found and (owners or is_other_build) else ()
-    return (*itself, *owners, *plugins, *_wheels_of_another_cuda(context, found, release))
+    keep = (name, row.stub_for if row is not None else None)
+    present = _own_distributions(context)
+    rivals = [key for key in present if matrix.framework_of(key) == release.framework and key not in keep]
+    owners = [key for key in rivals if matrix.module_of(key) == matrix.module_of(name)]
+    current = present[name].version if name in present else ""
+    is_other_build = current != release.version and current.partition("+")[0] == public
+    plugins = [key for key in rivals if _is_other_plugin(present[key], release)]
+    same_name = (name,) if name in present and (owners or is_other_build) else ()
+    return (*same_name, *owners, *plugins, *_wheels_of_another_cuda(context, present, release))
 
 
-def _own(context: Context) -> dict[str, Distribution]:
+def _own_distributions(context: Context) -> dict[str, Distribution]:
     """Return what lies in the environment itself: what a venv borrows from its base, it cannot remove."""
     kind = context.facts.python.kind
-    borrowed = ("conda", "system") if isinstance(kind, Known) and kind.value == "venv" else ("conda",)
-    return {key: item for key, item in context.distributions.items() if item.scope not in borrowed}
+    outside = ("conda", "system") if isinstance(kind, Known) and kind.value == "venv" else ("conda",)
+    return {key: item for key, item in context.distributions.items() if item.scope not in outside}
 
 
-def _is_other_plugin(found: Distribution, release: PlannedRelease) -> bool:
+def _is_other_plugin(plugin: Distribution, release: PlannedRelease) -> bool:
     """Tell whether a plugin is for another CUDA, or release, than comes: jax-cuda12-pjrt beside jax[cuda13]."""
-    extra = known_framework(release.framework).extra_of_plugin(found.name)
+    extra = known_framework(release.framework).extra_of_plugin(plugin.name)
     if not extra:
         return False
-    return extra not in release.requirement if release.build == "gpu" else found.version != release.version
+    return extra not in release.requirement if release.build == "gpu" else plugin.version != release.version
 
 
-def _wheels_of_another_cuda(context: Context, found: dict[str, Distribution], release: PlannedRelease) -> Iterator[str]:
+def _wheels_of_another_cuda(
+    context: Context, present: dict[str, Distribution], release: PlannedRelease
+) -> Iterator[str]:
     """Yield nvidia wheels whose folder is that of wheels of another CUDA that come, and those whose files it has."""
     for name in _wheels(context, release):
         bare, cuda = split_cuda_suffix(name)
-        others = [key for key in found if split_cuda_suffix(key)[0] == bare and key != name] if cuda else []
-        yield from (*others, *((name,) if others and name in found else ()))
+        others = [key for key in present if split_cuda_suffix(key)[0] == bare and key != name] if cuda else []
+        yield from (*others, *((name,) if others and name in present else ()))
 
 
 def _wheels(context: Context, release: PlannedRelease) -> list[str]:
@@ -228,8 +238,8 @@ def _wheels(context: Context, release: PlannedRelease) -> list[str]:
     if label:  # its pins are not held, but their CUDA is told by the label: cu126
         return [f"{name}-{label[:4]}" for name in wheels_in_one_folder()]
     rows = context.matrix.releases(release.framework, context.platform, admits=public.__eq__)
-    found = re.search(r"\[(?:.*,)?(cuda\d+)", release.requirement)
-    plugin = known_framework(release.framework).plugin_of_extra.format(extra=found[1]) if found else ""
+    match = re.search(r"\[(?:.*,)?(cuda\d+)", release.requirement)
+    plugin = known_framework(release.framework).plugin_of_extra.format(extra=match[1]) if match else ""
     names = (release.distribution, plugin)
     texts = [text for row in rows if row.distribution in names for text in row.cuda_wheels]
     return list(dict.fromkeys(name_of(text) for text in (*texts, *release.constraints)))
@@ -240,49 +250,49 @@ _BY_CONDA = "Remove conda's build: pip would overwrite it, and conda would still
 
 
 def removal_steps_of_conda(
-    context: Context, made: Environment, releases: tuple[PlannedRelease, ...]
+    context: Context, environment: Environment, releases: tuple[PlannedRelease, ...]
 ) -> tuple[Step, ...]:
     """Remove planned frameworks that the other installer brought: neither knows of the other's files."""
-    recorded = _recorded(context)
-    if made.sets:
-        pips = [name for item in releases for name in conflicts(context, item) if name not in recorded]
-        steps = uninstall_steps(made, pips)
+    conda_names = _conda_distributions(context)
+    if environment.sets:
+        pips = [name for item in releases for name in conflicts(context, item) if name not in conda_names]
+        steps = uninstall_steps(environment, pips)
     else:
-        pips = [name for item in releases for name in _pips(context, item, recorded)]
-        steps = uninstall_steps(made, pips, _BY_PIP)
+        pips = [name for item in releases for name in _pip_distributions(context, item, conda_names)]
+        steps = uninstall_steps(environment, pips, _BY_PIP)
     packages = conda_builds_data().packages
-    held = {name for item in releases for name in packages[item.framework] if name in recorded}
-    condas = tuple(sorted(held)) if made.sets or steps else ()
+    names = {name for item in releases for name in packages[item.framework] if name in conda_names}
+    condas = tuple(sorted(names)) if environment.sets or steps else ()
     # What depends on it stays: the framework comes again.
-    gone = Step("remove-conda", RemoveCondaPackages(condas, made.folder, purpose=_BY_CONDA), environment=made.folder)
-    return (*steps, *((gone,) if condas else ()))
+    action = RemoveCondaPackages(condas, environment.folder, purpose=_BY_CONDA)
+    return (*steps, *((Step("remove-conda", action, environment=environment.folder),) if condas else ()))
 
 
-def _recorded(context: Context) -> frozenset[str]:
+def _conda_distributions(context: Context) -> frozenset[str]:
     """Name what conda lists, also where pip has put another release in its place."""
-    found = context.facts.python.distributions
+    distributions = context.facts.python.distributions
     return (
-        frozenset(item.name for item in found.value if item.installer == "conda")
-        if isinstance(found, Known)
+        frozenset(item.name for item in distributions.value if item.installer == "conda")
+        if isinstance(distributions, Known)
         else frozenset()
     )
 
 
-def _pips(context: Context, release: PlannedRelease, recorded: frozenset[str]) -> Iterator[str]:
+def _pip_distributions(context: Context, release: PlannedRelease, conda_names: frozenset[str]) -> Iterator[str]:
     """Yield a framework's distributions that pip brought, and what they need of others that conda does not list."""
-    there = context.distributions
-    queue = [
+    distributions = context.distributions
+    names = [
         name
-        for name, item in there.items()
+        for name, item in distributions.items()
         if context.matrix.framework_of(name) == release.framework and item.installer != "conda"
     ]
-    seen = set(queue)
-    for name in queue:
+    seen = set(names)
+    for name in names:
         yield name
-        needed = dict.fromkeys(each for each, *_ in requirements_of(context, there[name]) if each in there)
-        new = [each for each in needed if each not in seen | recorded]
+        required = dict.fromkeys(key for key, *_ in requirements_of(context, distributions[name]))
+        new = [key for key in required if key in distributions and key not in seen | conda_names]
         seen.update(new)
-        queue += new
+        names += new
 
 
 class OccupiedError(Exception):
@@ -294,95 +304,111 @@ class EnvironmentUpdate:
     """What comes of planning into an environment; `plan` None: what is asked for is there and well."""
 
     plan: Plan | None
-    kept: tuple[InstalledFramework, ...]  # stay as they are
+    unchanged: tuple[InstalledFramework, ...]  # stay as they are
 
 
-def plan_update(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], wish: PlanOptions) -> EnvironmentUpdate:
+def plan_update(facts: Facts, matrix: Matrix, requests: tuple[Request, ...], options: PlanOptions) -> EnvironmentUpdate:
     """Plan for the environment that `facts` describe. Raises OccupiedError."""
-    empty = planned_facts(facts, Description(), matrix, expects_gpu=wish.expect == "gpu")
-    goal = goal_of(empty, matrix, requests, wish)
-    here, bare = Context(facts, matrix, Target(goal)), Context(empty, matrix, Target(goal))
-    found = installed_frameworks(here, Judge(bare))
-    met = tuple(there for there in found if not there.wrong and any(satisfies(here, there, one) for one in requests))
-    asked = {request.framework for request in requests}
-    others = tuple(there for there in found if there.framework not in asked)
-    named = tuple(_held(here, one, found) for one in requests)
-    open_ = tuple(one for one in named if one.framework not in {there.framework for there in met})
-    if not open_:
-        return EnvironmentUpdate(None, met)
-    _check_others_work(here, others, requests, wish)
-    tries = dict.fromkeys([(open_, (*others, *met)), (named, others)])
-    return _first_that_fits(here, bare, tuple(tries), wish)
+    empty = planned_facts(facts, Description(), matrix, expects_gpu=options.expect == "gpu")
+    goal = goal_of(empty, matrix, requests, options)
+    context, empty_context = Context(facts, matrix, Target(goal)), Context(empty, matrix, Target(goal))
+    present = installed_frameworks(context, Judge(empty_context))
+    satisfied = tuple(
+        item for item in present if not item.error and any(satisfies(context, item, one) for one in requests)
+    )
+    names = {request.framework for request in requests}
+    others = tuple(item for item in present if item.framework not in names)
+    renamed = tuple(_keep_installed_name(context, one, present) for one in requests)
+    unmet_requests = tuple(one for one in renamed if one.framework not in {item.framework for item in satisfied})
+    if not unmet_requests:
+        return EnvironmentUpdate(None, satisfied)
+    _check_others_work(context, others, requests, options)
+    attempts = dict.fromkeys([(unmet_requests, (*others, *satisfied)), (renamed, others)])
+    return _try_updates(context, empty_context, tuple(attempts), options)
 
 
-def _held(here: Context, request: Request, found: tuple[InstalledFramework, ...]) -> Request:
+def _keep_installed_name(context: Context, request: Request, present: tuple[InstalledFramework, ...]) -> Request:
     """Keep the name that a framework is there under, and its release where only what goes beside it is missing."""
-    there = next((item for item in found if item.framework == request.framework), None)
-    if there is None:
+    installed = next((item for item in present if item.framework == request.framework), None)
+    if installed is None:
         return request
-    stays = request.beside and not there.wrong and satisfies(here, there, replace(request, beside=()))
-    kept = f"=={there.version}" if stays else request.specifier
-    named: Request = replace(request, held=request.held or there.distribution, specifier=kept)
-    return named
+    keeps_release = (
+        request.companions and not installed.error and satisfies(context, installed, replace(request, companions=()))
+    )
+    specifier = f"=={installed.version}" if keeps_release else request.specifier
+    with_name: Request = replace(
+        request, preferred_name=request.preferred_name or installed.distribution, specifier=specifier
+    )
+    return with_name
 
 
 def _check_others_work(
-    here: Context, others: tuple[InstalledFramework, ...], requests: tuple[Request, ...], wish: PlanOptions
+    context: Context, others: tuple[InstalledFramework, ...], requests: tuple[Request, ...], options: PlanOptions
 ) -> None:
-    wrong = next((there for there in others if there.wrong), None)
-    if wrong is not None:
-        texts = (*(one.text for one in requests), wrong.framework)
-        asked = quoted(("envcheck", "install", *texts, "--env", wish.folder), here.os)
+    broken = next((item for item in others if item.error), None)
+    if broken is not None:
+        texts = (*(request.text for request in requests), broken.framework)
+        command = quoted(("envcheck", "install", *texts, "--env", options.folder), context.os)
         raise OccupiedError(
-            f"{wish.folder} holds {wrong.label}, with which no environment counts as good: {wrong.wrong} "
-            f"Have both put right by `{asked}`, or give a new folder."
+            f"{options.folder} holds {broken.label}, which does not work: {broken.error} "
+            f"Fix both with `{command}`, or give a new folder."
         )
 
 
-def _first_that_fits(
-    here: Context,
-    bare: Context,
-    tries: tuple[tuple[tuple[Request, ...], tuple[InstalledFramework, ...]], ...],
-    wish: PlanOptions,
+def _try_updates(
+    context: Context,
+    empty_context: Context,
+    attempts: tuple[tuple[tuple[Request, ...], tuple[InstalledFramework, ...]], ...],
+    options: PlanOptions,
 ) -> EnvironmentUpdate:
     clash: Clash | None = None
-    for requests, kept in tries:
-        judge = Judge(bare, tuple((there.label, pin) for there in kept for pin in there.pins))
-        wanted = replace(wish, kept=tuple(there.text for there in kept if there.text))
-        choices, clashes = choose_all(judge, requests, wish.installer)
-        blocked = unmet(judge, choices, wanted)
-        if blocked is not None:
-            return EnvironmentUpdate(blocked, kept)
-        labels = tuple(f"{there.label}: " for there in kept)
+    for requests, keep in attempts:
+        judge = Judge(empty_context, tuple((installed.label, pin) for installed in keep for pin in installed.pins))
+        update_options = replace(
+            options, keep=tuple(installed.requirement for installed in keep if installed.requirement)
+        )
+        choices, clashes = choose_all(judge, requests, options.installer)
+        failure = unmet_plan(judge, choices, update_options)
+        if failure is not None:
+            return EnvironmentUpdate(failure, keep)
+        labels = tuple(f"{installed.label}: " for installed in keep)
         clash = next((item for item in clashes if item.first.startswith(labels)), None) if labels else None
         if clash is None:
-            return EnvironmentUpdate(_fitted(here, plan_of(judge, choices, clashes, wanted), kept), kept)
-    raise OccupiedError(_clashing(clash, choices, kept, wish, here.os))
+            return EnvironmentUpdate(
+                _with_removals(context, plan_of(judge, choices, clashes, update_options), keep), keep
+            )
+    raise OccupiedError(_clash_message(clash, choices, keep, options, context.os))
 
 
-def _clashing(
-    clash: Clash | None, choices: list[Choice], kept: tuple[InstalledFramework, ...], wish: PlanOptions, system: str
+def _clash_message(
+    clash: Clash | None,
+    choices: list[Choice],
+    keep: tuple[InstalledFramework, ...],
+    options: PlanOptions,
+    system: str,
 ) -> str:
     new = [choice.request.text for choice in choices]
-    both = quoted(("envcheck", "install", *new, *(there.framework for there in kept), "--env", wish.folder), system)
+    command = quoted(("envcheck", "install", *new, *(item.framework for item in keep), "--env", options.folder), system)
     pins = f"{clash.first}, and {clash.second}" if clash else ""
-    apart = f"{wish.folder}-{choices[0].request.framework}"
+    folder = f"{options.folder}-{choices[0].request.framework}"
     return (
-        f"what {wish.folder} holds stays as it is, and nothing that {quoted(new, system)} admits goes with it: {pins}. "
-        f"Give it an environment of its own (--env {quoted((apart,), system)}), or have all chosen anew: `{both}`."
+        f"no release of {quoted(new, system)} works with what {options.folder} keeps: {pins}. "
+        f"Use a separate environment (--env {quoted((folder,), system)}), or choose all releases again: `{command}`."
     )
 
 
-def _fitted(here: Context, plan: Plan, kept: tuple[InstalledFramework, ...]) -> Plan:
+def _with_removals(context: Context, plan: Plan, keep: tuple[InstalledFramework, ...]) -> Plan:
     """Remove first what is in the way; what was broken before is not held against a step."""
-    made = plan.environments[0]
-    gone = removal_steps(here, made, plan.releases)
-    by_conda = made.installer == CONDA and not made.sets  # conda's first step brings all
-    first = next(place for place, step in enumerate(plan.steps) if step.environment and (step.id != CREATE or by_conda))
-    steps = (*plan.steps[:first], *gone, *plan.steps[first:])
-    if broken_pins(here):
-        unchecked = Trace(reason="the environment held what was broken before")
+    environment = plan.environments[0]
+    removals = removal_steps(context, environment, plan.releases)
+    by_conda = environment.installer == CONDA and not environment.sets  # conda's first step brings all
+    position = next(
+        place for place, step in enumerate(plan.steps) if step.environment and (step.id != CREATE or by_conda)
+    )
+    steps = (*plan.steps[:position], *removals, *plan.steps[position:])
+    if broken_pins(context):
+        unchecked = Trace(reason="the environment already had broken dependencies")
         steps = tuple(replace(step, check=unchecked) if step.id.startswith("install") else step for step in steps)
-    notes = tuple(f"{there.label} is there, works, and stays as it is." for there in kept)
-    fitted: Plan = replace(plan, steps=steps, notes=(*plan.notes, *notes))
-    return fitted
+    notes = tuple(f"{item.label} is installed and works, so it stays unchanged." for item in keep)
+    result: Plan = replace(plan, steps=steps, notes=(*plan.notes, *notes))
+    return result

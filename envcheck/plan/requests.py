@@ -38,56 +38,54 @@ class Request:
     framework: str
     extras: tuple[str, ...]
     specifier: str
-    held: str = ""  # the name an environment holds it under already, or others require: it stays if that is no fault
-    beside: tuple[str, ...] = ()  # what else is asked for that goes with it: torchvision, torchaudio==2.5.*
+    preferred_name: str = (
+        ""  # the name an environment holds it under already, or others require: it stays if that is no fault
+    )
+    companions: tuple[str, ...] = ()  # what else is asked for that goes with it: torchvision, torchaudio==2.5.*
 
     @property
     def texts(self) -> tuple[str, ...]:
         """List everything that was typed for it."""
-        return (self.text, *self.beside)
+        return (self.text, *self.companions)
 
 
 def read_requests(texts: tuple[str, ...], matrix: Matrix) -> tuple[Request, ...]:
     """Read requirements such as tensorflow==2.15.*; raises RequestError for all else."""
-    found: dict[str, Request] = {}
-    beside: list[tuple[str, tuple[str, ...]]] = []
+    requests: dict[str, Request] = {}
+    companions: list[tuple[str, tuple[str, ...]]] = []
     for text in dict.fromkeys(texts):
         companion = _companion(text, matrix)
         if companion:
-            beside.append(companion)
+            companions.append(companion)
             continue
-        request = _read(text, matrix)
-        if request.framework in found:
-            raise RequestError(_asked_twice(found[request.framework], request))
-        found[request.framework] = request
-    for text, frameworks in beside:
-        owner = next((found[name] for name in frameworks if name in found), None)
+        request = _parse_request(text, matrix)
+        if request.framework in requests:
+            raise RequestError(_duplicate_message(requests[request.framework], request))
+        requests[request.framework] = request
+    for text, frameworks in companions:
+        owner = next((requests[name] for name in frameworks if name in requests), None)
         if owner is None:
-            both = f"{frameworks[0]} {name_of(text)}"
-            raise RequestError(f"{text} comes beside a framework: ask for that one, too, such as {both}.")
-        found[owner.framework] = _with_companion(owner, text)
-    return tuple(found.values())
+            example = f"{frameworks[0]} {name_of(text)}"
+            raise RequestError(f"{text} needs a framework: request one too, such as {example}.")
+        name = required_name(text) or owner.preferred_name
+        requests[owner.framework] = replace(owner, companions=(*owner.companions, text), preferred_name=name)
+    return tuple(requests.values())
 
 
-def _asked_twice(first: Request, second: Request) -> str:
+def _duplicate_message(first: Request, second: Request) -> str:
     if first.distribution == second.distribution:
-        return f"{first.distribution} is asked for twice: join the clauses, as in torch>=2.4,<2.8."
+        return f"{first.distribution} is requested twice: combine the versions, as in torch>=2.4,<2.8."
     names = f"{first.distribution} and {second.distribution}"
-    return f"{names} are one framework under two names, in one folder: ask for one of them."
+    return f"{names} are the same framework under two names: request only one."
 
 
-def _with_companion(owner: Request, text: str) -> Request:
-
-    return replace(owner, beside=(*owner.beside, text), held=required_name(text) or owner.held)
-
-
-def _read(text: str, matrix: Matrix) -> Request:
+def _parse_request(text: str, matrix: Matrix) -> Request:
     _check_plain(text)
     try:
         check_requirements((text,), matrix)
     except TargetError as error:
         raise RequestError(str(error)) from None
-    name, extras, specifier = _parts(text)
+    name, extras, specifier = _split_requirement(text)
     framework = matrix.framework_of(name) or ""
     if framework:
         try:
@@ -97,14 +95,14 @@ def _read(text: str, matrix: Matrix) -> Request:
     plain = name + (f"[{','.join(extras)}]" if extras else "") + specifier
     removed = matrix.removed_distribution(name)
     framework = framework or (removed.framework if removed else "")
-    held = name if extras and name == framework else ""  # tensorflow[and-cuda] is no tensorflow-cpu
-    return Request(plain, name, framework, extras, specifier, held)
+    held_name = name if extras and name == framework else ""  # tensorflow[and-cuda] is no tensorflow-cpu
+    return Request(plain, name, framework, extras, specifier, held_name)
 
 
 def _companion(text: str, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:
     """Read what comes beside a framework, with the frameworks it does; None for anything else."""
-    found = re.match(r"[A-Za-z0-9._-]+", text)
-    name = canonical_name(found.group()) if found else ""
+    match = re.match(r"[A-Za-z0-9._-]+", text)
+    name = canonical_name(match.group()) if match else ""
     if not name or matrix.framework_of(name) or matrix.removed_distribution(name):
         return None
 
@@ -112,7 +110,7 @@ def _companion(text: str, matrix: Matrix) -> tuple[str, tuple[str, ...]] | None:
     if not frameworks:
         return None
     _check_plain(text)
-    _, extras, specifier = _parts(text)
+    _, extras, specifier = _split_requirement(text)
     if extras:
         raise RequestError(f"{text[:60]!r}: give {name} without extras.")
     return name + specifier, frameworks
@@ -125,18 +123,18 @@ def _check_plain(text: str) -> None:
         )
 
 
-def _parts(text: str) -> tuple[str, tuple[str, ...], str]:
+def _split_requirement(text: str) -> tuple[str, tuple[str, ...], str]:
     """Part a requirement into its name, its extras and its version clauses."""
     try:
-        parsed = read_requirement(text)
+        requirement = read_requirement(text)
     except ValueError:
         raise RequestError(f"{text[:60]!r} is not a requirement: give a name and versions.") from None
-    name, extras = canonical_name(parsed.name), tuple(sorted(map(canonical_name, parsed.extras)))
-    if not is_requirement(name + parsed.specifier):
+    name, extras = canonical_name(requirement.name), tuple(sorted(map(canonical_name, requirement.extras)))
+    if not is_requirement(name + requirement.specifier):
         raise RequestError(f"{text[:60]!r} is not a plain requirement: give a name and versions.")
-    if not can_be_met(parsed.specifier):
-        raise RequestError(f"{text[:60]!r}: no version can meet all of these clauses.")
-    return name, extras, parsed.specifier
+    if not can_be_met(requirement.specifier):
+        raise RequestError(f"{text[:60]!r}: no version satisfies all of these constraints.")
+    return name, extras, requirement.specifier
 
 
 def check_folder(folder: str) -> None:
@@ -148,9 +146,9 @@ def check_folder(folder: str) -> None:
         raise RequestError(
             f"--env {folder[:60]!r}: give a folder of letters, digits, spaces and . / \\ _ - + : @ ( ) ~ only."
         )
-    own = re.split(r"[/\\]", folder.rstrip("/\\ "))[-1]
-    if folder and (own.endswith(":") or not re.search(r"\w", own)):
-        raise RequestError(f"--env {folder[:60]!r}: give a folder of its own by its name, such as .venv.")
+    name = re.split(r"[/\\]", folder.rstrip("/\\ "))[-1]
+    if folder and (name.endswith(":") or not re.search(r"\w", name)):
+        raise RequestError(f"--env {folder[:60]!r}: name a folder of its own, such as .venv.")
 
 
 @dataclass(frozen=True)
@@ -161,29 +159,29 @@ class PlanOptions:
     installer: str = ""  # pip, uv, conda
     folder: str = ""  # of the environment
     in_container: bool = False  # the environment is to be an image
-    described: Description = Description()  # what was stated by hand: commands that plan anew repeat it
-    repeated: tuple[str, ...] = ()  # the other options given, for those commands: --snapshot machine.json
-    kept: tuple[str, ...] = ()  # what the environment holds already and keeps: tensorflow==2.15.1
+    description: Description = Description()  # what was stated by hand: commands that plan anew repeat it
+    repeat_options: tuple[str, ...] = ()  # the other options given, for those commands: --snapshot machine.json
+    keep: tuple[str, ...] = ()  # what the environment holds already and keeps: tensorflow==2.15.1
     shells: tuple[str, ...] = (SH,)  # whose activation of the environment is to set loader paths
 
 
 DEFAULT_OPTIONS = PlanOptions()
 
 
-def of_its_line(request: Request) -> Request:
+def with_same_line(request: Request) -> Request:
     """Ask for any release of the line that a pin is of: ==2.15.1 -> ==2.15.*; other clauses stay."""
-    pinned = re.fullmatch(r"==\s*(\d+\.\d+)(\.\d+)*(\+\w+)?", request.specifier)
-    return _with_specifier(request, f"=={pinned[1]}.*" if pinned else request.specifier, request.extras)
+    match = re.fullmatch(r"==\s*(\d+\.\d+)(\.\d+)*(\+\w+)?", request.specifier)
+    return _with_specifier(request, f"=={match[1]}.*" if match else request.specifier, request.extras)
 
 
-def of_any_version(request: Request) -> Request:
+def with_any_version(request: Request) -> Request:
     """Ask without version clauses, of what goes beside it, too."""
-    return replace(_with_specifier(request, "", request.extras), beside=tuple(map(name_of, request.beside)))
+    return replace(_with_specifier(request, "", request.extras), companions=tuple(map(name_of, request.companions)))
 
 
-def of_any_name(request: Request) -> Request:
+def with_any_name(request: Request) -> Request:
     """Ask for the framework by its own name, without version clauses and extras."""
-    return _with_specifier(replace(of_any_version(request), distribution=request.framework), "", ())
+    return _with_specifier(replace(with_any_version(request), distribution=request.framework), "", ())
 
 
 def without_cuda(request: Request) -> Request:
@@ -194,9 +192,9 @@ def without_cuda(request: Request) -> Request:
 
 
 def _with_specifier(request: Request, specifier: str, extras: tuple[str, ...]) -> Request:
-    named = request.distribution + (f"[{','.join(extras)}]" if extras else "")
-    changed: Request = replace(request, text=named + specifier, specifier=specifier, extras=extras)
-    return changed
+    requirement = request.distribution + (f"[{','.join(extras)}]" if extras else "")
+    result: Request = replace(request, text=requirement + specifier, specifier=specifier, extras=extras)
+    return result
 
 
 DRIVER_RELEASE = "ENVCHECK_DRIVER_RELEASE"  # as envcheck/probes/collection.py reads them
@@ -209,39 +207,41 @@ def stated_machine(context: Context) -> dict[str, str]:
     if context.goal != "gpu":
         return {}
     driver = context.facts.driver
-    stated = {DRIVER_RELEASE: _known(driver.release), CUDA_DRIVER_VERSION: _cuda(context)}
-    stated[COMPUTE_CAPABILITIES] = ",".join(filter(None, (_known(gpu.compute_capability) for gpu in context.gpus)))
-    return {name: value for name, value in stated.items() if value}
+    variables = {DRIVER_RELEASE: _known_text(driver.release), CUDA_DRIVER_VERSION: _cuda(context)}
+    variables[COMPUTE_CAPABILITIES] = ",".join(
+        filter(None, (_known_text(gpu.compute_capability) for gpu in context.gpus))
+    )
+    return {name: value for name, value in variables.items() if value}
 
 
-def _known(fact: object) -> str:
+def _known_text(fact: object) -> str:
     return str(fact.value) if isinstance(fact, Known) else ""
 
 
 def _cuda(context: Context) -> str:
     """Return what the driver can start: as it said, or as its release is known to."""
-    release, said = _known(context.facts.driver.release), _known(context.facts.driver.cuda_driver_version)
-    branch = context.matrix.driver_branch(release) if release and not said else None
-    return branch.cuda if branch else said
+    release, reported = _known_text(context.facts.driver.release), _known_text(context.facts.driver.cuda_driver_version)
+    branch = context.matrix.driver_branch(release) if release and not reported else None
+    return branch.cuda if branch else reported
 
 
 _FOR_JETSON = (
-    "NVIDIA itself publishes PyTorch and TensorFlow for Jetson modules, as wheels and containers for each JetPack "
-    "release: none of them is in the matrix."
+    "NVIDIA publishes PyTorch and TensorFlow for Jetson as wheels and containers for each JetPack release. "
+    "The matrix does not include them."
 )
 
 
-def assumptions(context: Context, releases: Iterable[PlannedRelease], wish: PlanOptions) -> Iterator[str]:
+def assumptions(context: Context, releases: Iterable[PlannedRelease], options: PlanOptions) -> Iterator[str]:
     """Say that no GPU, or which driver, a description would have had to name."""
-    if not wish.described.platform or context.os == "darwin":
+    if not options.description.platform or context.os == "darwin":
         return
-    if context.goal == "cpu" and wish.expect == "auto" and not wish.described.gpus:
-        yield "No GPU was described, so this is for the CPU: name one with --gpu, such as --gpu 'RTX 4090'."
+    if context.goal == "cpu" and options.expect == "auto" and not options.description.gpus:
+        yield "No GPU is described, so this plan is for the CPU. Add one with --gpu, such as --gpu 'RTX 4090'."
     if context.goal == "gpu" and not isinstance(context.facts.driver.release, Known):
         rows = [toolkit_of(context, item.cuda) for item in releases if item.cuda]
         floors = [floor for floor in (driver_floor(context, row) for row in rows if row) if floor]
         if floors:
-            yield f"No driver was described: this needs NVIDIA driver {max(floors, key=Version)} or newer."
+            yield f"No driver is described; this plan needs NVIDIA driver {max(floors, key=Version)} or newer."
 
 
 def list_other_sources(context: Context) -> tuple[str, ...]:
@@ -263,15 +263,15 @@ def required_name(text: str) -> str:
     return companion_row(name_of(text)).requires
 
 
-def check_description(described: Description) -> None:
+def check_description(description: Description) -> None:
     """Raise RequestError for what is no version, GPU or platform."""
     shapes = (
-        ("--python", described.python, r"3\.\d+t?", "a minor version of Python 3 such as 3.11"),
-        ("--driver", described.driver, r"\d{3,4}(\.\d+){0,2}", "a driver release such as 535.104.05"),
-        ("--glibc", described.glibc, r"\d+\.\d+", "a version such as 2.31"),
+        ("--python", description.python, r"3\.\d+t?", "a minor version of Python 3 such as 3.11"),
+        ("--driver", description.driver, r"\d{3,4}(\.\d+){0,2}", "a driver release such as 535.104.05"),
+        ("--glibc", description.glibc, r"\d+\.\d+", "a version such as 2.31"),
     )
-    for option, value, pattern, wanted in shapes:
+    for option, value, pattern, expected in shapes:
         if value and not re.fullmatch(pattern, value, re.ASCII):
-            raise RequestError(f"{option} {value[:40]!r}: give {wanted}.")
-    if described.platform and described.platform not in PLATFORMS:
-        raise RequestError(f"--platform {described.platform[:40]!r}: give one of {', '.join(PLATFORMS)}.")
+            raise RequestError(f"{option} {value[:40]!r}: give {expected}.")
+    if description.platform and description.platform not in PLATFORMS:
+        raise RequestError(f"--platform {description.platform[:40]!r}: give one of {', '.join(PLATFORMS)}.")

@@ -14,7 +14,6 @@ from envcheck.actions import (
     RestartService,
     Trace,
     UpgradePip,
-    WriteFile,
     action_line,
     activation_hooks,
     conda_hooks,
@@ -49,117 +48,119 @@ CREATE = "create-environment"
 # An environment.
 
 
-def interpreter(made: Environment) -> str:
+def interpreter(environment: Environment) -> str:
     """Return the path of an environment's Python as it can be typed."""
-    return environment_python(made.folder, made.installer, windows=_is_windows(made))
+    return environment_python(environment.folder, environment.installer, windows=_is_windows(environment))
 
 
-def _is_windows(made: Environment) -> bool:
-    return made.platform.startswith("win")
+def _is_windows(environment: Environment) -> bool:
+    return environment.platform.startswith("win")
 
 
 def environment_steps(
-    made: Environment, frameworks: tuple[str, ...], goal: str, base: str = "", shells: tuple[str, ...] = (SH,)
+    environment: Environment, frameworks: tuple[str, ...], goal: str, base: str = "", shells: tuple[str, ...] = (SH,)
 ) -> tuple[Step, ...]:
     """Create an environment, install into it, let its activation set its loader paths, and import the frameworks.
 
     `base` is the interpreter it is made with. Raises ValueError for a requirement or spec that no command may hold.
     """
-    steps = (_create(made, base), *_upgrade_pip(made), *_installs(made))
+    steps = (_create(environment, base), *_upgrade_pip(environment), *_installs(environment))
     for step in steps:
         step.action.command()  # raises it here, before any format prints a part of the plan
-    return (*steps, *activation_steps(made, shells), verification_step(made, frameworks, goal))
+    return (*steps, *activation_steps(environment, shells), verification_step(environment, frameworks, goal))
 
 
-def _create(made: Environment, base: str) -> Step:
-    brings_cuda = made.sets and any(re.match("cudatoolkit|cudnn", spec) for spec in made.packages)
-    if made.installer == CONDA:
-        purpose = f"Create a conda environment with Python {made.python}"
+def _create(environment: Environment, base: str) -> Step:
+    brings_cuda = environment.sets and any(re.match("cudatoolkit|cudnn", spec) for spec in environment.packages)
+    if environment.installer == CONDA:
+        purpose = f"Create a conda environment with Python {environment.python}"
         purpose += " and the CUDA libraries." if brings_cuda else "."
     else:
-        purpose = f"Create an environment with Python {made.python}."
+        purpose = f"Create an environment with Python {environment.python}."
     action = CreateEnvironment(
-        made.folder,
-        made.installer,
-        made.python,
+        environment.folder,
+        environment.installer,
+        environment.python,
         (base,) if base else (),
-        made.packages,
-        made.channels,
-        tuple(made.variables.items()),
+        environment.packages,
+        environment.channels,
+        tuple(environment.variables.items()),
         purpose=purpose,
     )
-    return Step(CREATE, action, environment=made.folder)
+    return Step(CREATE, action, environment=environment.folder)
 
 
-def _upgrade_pip(made: Environment) -> tuple[Step, ...]:
+def _upgrade_pip(environment: Environment) -> tuple[Step, ...]:
     """Renew pip where the bundled one may be too old for the wheels; uv needs none."""
-    if not made.pip_too_old or made.installer == "uv":
+    if not environment.pip_too_old or environment.installer == "uv":
         return ()
-    purpose = f"Bring pip up to date: the wheels need pip {made.pip_too_old} or newer."
-    wanted = plan_data().bundled_pip.last.get(made.python, "pip")
-    return (Step("upgrade-pip", UpgradePip(interpreter(made), wanted, purpose), environment=made.folder),)
+    purpose = f"Upgrade pip: the wheels need pip {environment.pip_too_old} or newer."
+    requirement = plan_data().bundled_pip.last.get(environment.python, "pip")
+    action = UpgradePip(interpreter(environment), requirement, purpose)
+    return (Step("upgrade-pip", action, environment=environment.folder),)
 
 
-def _installs(made: Environment) -> tuple[Step, ...]:
-    many = len(made.sets) > 1
+def _installs(environment: Environment) -> tuple[Step, ...]:
+    is_numbered = len(environment.sets) > 1
     return tuple(
-        Step(f"install-{number}" if many else "install", _install(made, wanted), environment=made.folder)
-        for number, wanted in enumerate(made.sets, 1)
+        Step(
+            f"install-{number}" if is_numbered else "install",
+            _install(environment, requirement_set),
+            environment=environment.folder,
+        )
+        for number, requirement_set in enumerate(environment.sets, 1)
     )
 
 
-def _install(made: Environment, wanted: RequirementSet) -> InstallPackages:
-    exact = [text.partition("==")[0] for text in wanted.requirements if "==" in text]
+def _install(environment: Environment, requirement_set: RequirementSet) -> InstallPackages:
+    exact = [text.partition("==")[0] for text in requirement_set.requirements if "==" in text]
     purpose = f"Install {', '.join(exact)} and {'their' if len(exact) > 1 else 'its'} dependencies"
     owner = framework_of(exact[0].partition("[")[0]) if exact else ""
-    purpose += f" from {framework(owner).title}'s package index" if wanted.index and owner else ""
-    purpose += f"; {', '.join(wanted.kept)} must stay." if wanted.kept else "."
+    purpose += f" from {framework(owner).title}'s package index" if requirement_set.index and owner else ""
+    purpose += f"; {', '.join(requirement_set.kept)} must stay." if requirement_set.kept else "."
     return InstallPackages(
-        wanted.requirements,
-        interpreter(made),
-        "uv" if made.installer == "uv" else "pip",
-        wanted.index,
+        requirement_set.requirements,
+        interpreter(environment),
+        "uv" if environment.installer == "uv" else "pip",
+        requirement_set.index,
         wheels_only=True,
-        source_only=wanted.source_only,
-        kept=wanted.kept,
+        source_only=requirement_set.source_only,
+        kept=requirement_set.kept,
         purpose=purpose,
     )
 
 
-def activation_steps(made: Environment, shells: tuple[str, ...] = (SH,)) -> tuple[Step, ...]:
+def activation_steps(environment: Environment, shells: tuple[str, ...] = (SH,)) -> tuple[Step, ...]:
     """Write what sets the loader paths, and let each shell's activation call it; () where no paths are needed."""
-    if not made.library_folders:
+    if not environment.library_folders:
         return ()
-    hooks = conda_hooks if made.installer == CONDA else activation_hooks
-    written = [("activation-hook", hook) for shell in shells for hook in hooks(made.folder, shell)]
-    if made.installer == CONDA:
-        written = [(_hook_of_conda(hook), hook) for _, hook in written]
-    launcher = write_launcher(made.folder, folder_words(made))
-    return tuple(Step(name, hook, environment=made.folder) for name, hook in (("library-path", launcher), *written))
+    hooks = conda_hooks if environment.installer == CONDA else activation_hooks
+    actions = [hook for shell in shells for hook in hooks(environment.folder, shell)]
+    # conda runs the scripts of one folder on activation, those of another on deactivation
+    names = ["deactivation-hook" if "/deactivate.d/" in hook.path else "activation-hook" for hook in actions]
+    launcher = write_launcher(environment.folder, folder_words(environment))
+    steps = zip(("library-path", *names), (launcher, *actions), strict=True)
+    return tuple(Step(name, action, environment=environment.folder) for name, action in steps)
 
 
-def _hook_of_conda(hook: WriteFile) -> str:
-    return "deactivation-hook" if "/deactivate.d/" in hook.path else "activation-hook"
-
-
-def folder_words(made: Environment) -> tuple[str, ...]:
+def folder_words(environment: Environment) -> tuple[str, ...]:
     """Write the folders of an environment's CUDA libraries as words of the program that sets them."""
-    return tuple(f'"$prefix"/{folder}' for folder in made.library_folders)
+    return tuple(f'"$prefix"/{folder}' for folder in environment.library_folders)
 
 
-def verification_step(made: Environment, frameworks: tuple[str, ...], goal: str) -> Step:
+def verification_step(environment: Environment, frameworks: tuple[str, ...], goal: str) -> Step:
     """Import each framework in the activated environment and print its version, and for GPU work what GPUs it sees."""
     code = "; ".join(_import_line(name, goal) for name in frameworks)
-    if not _is_windows(made):
+    if not _is_windows(environment):
         code = code.replace("'", '"')  # each shell prints best what holds none of its own quotes
     # Windows finds conda's CUDA by the PATH that an activation sets.
-    by_path = made.installer == CONDA and _is_windows(made) and goal == "gpu"
-    does = ("finds the GPU" if len(frameworks) == 1 else "find the GPU") if goal == "gpu" else "imports"
-    does = "import" if goal != "gpu" and len(frameworks) > 1 else does
-    purpose = f"Check that {' and '.join(frameworks)} {does}."
-    activated = bool(made.library_folders) or by_path
-    action = ImportFrameworks(code, made.folder, made.installer, activated, purpose=purpose)
-    return Step("verify", action, environment=made.folder)
+    by_path = environment.installer == CONDA and _is_windows(environment) and goal == "gpu"
+    verb = ("finds the GPU" if len(frameworks) == 1 else "find the GPU") if goal == "gpu" else "imports"
+    verb = "import" if goal != "gpu" and len(frameworks) > 1 else verb
+    purpose = f"Check that {' and '.join(frameworks)} {verb}."
+    is_activated = bool(environment.library_folders) or by_path
+    action = ImportFrameworks(code, environment.folder, environment.installer, is_activated, purpose=purpose)
+    return Step("verify", action, environment=environment.folder)
 
 
 def _import_line(name: str, goal: str) -> str:
@@ -168,31 +169,31 @@ def _import_line(name: str, goal: str) -> str:
     return f"import {name} as t; print(t.__version__)"
 
 
-def mark_existing(plan: Plan, is_there: Callable[[str], bool]) -> Plan:
+def mark_existing(plan: Plan, exists: Callable[[str], bool]) -> Plan:
     """Tell of the folders of a plan for new environments that are there: no undo may remove them."""
-    taken = {made.folder: made for made in plan.environments if is_there(made.folder)}
-    changed: Plan = replace(
+    existing = {environment.folder: environment for environment in plan.environments if exists(environment.folder)}
+    result: Plan = replace(
         plan,
-        steps=tuple(_existing(step) if step.environment in taken else step for step in plan.steps),
-        notes=(*plan.notes, *(_existing_note(plan, made) for made in taken.values())),
+        steps=tuple(_mark_existing(step) if step.environment in existing else step for step in plan.steps),
+        notes=(*plan.notes, *(_existing_note(plan, environment) for environment in existing.values())),
     )
-    return changed
+    return result
 
 
-def _existing(step: Step) -> Step:
+def _mark_existing(step: Step) -> Step:
     is_new = isinstance(step.action, CreateEnvironment)
-    kept: Step = replace(step, action=replace(step.action, existed=True)) if is_new else step
-    return kept
+    result: Step = replace(step, action=replace(step.action, existed=True)) if is_new else step
+    return result
 
 
-def _existing_note(plan: Plan, made: Environment) -> str:
-    replaces = ", and conda puts that in its place" if made.installer == CONDA else ""
-    own = [item.requirement for item in plan.releases if item.environment == made.folder]
-    wanted = plan.requirements if len(plan.environments) == 1 else own
-    asked = quoted(("envcheck", "install", *wanted, "--env", made.folder), plan.system)
+def _existing_note(plan: Plan, environment: Environment) -> str:
+    replaces = " in its place" if environment.installer == CONDA else ""
+    requirements = [item.requirement for item in plan.releases if item.environment == environment.folder]
+    texts = plan.requirements if len(plan.environments) == 1 else requirements
+    command = quoted(("envcheck", "install", *texts, "--env", environment.folder), plan.system)
     return (
-        f"{made.folder} is there, and these steps are for a new environment{replaces}: `{asked}` plans for what it "
-        "holds and asks before it does anything."
+        f"{environment.folder} exists, and these steps create a new environment{replaces}. `{command}` updates the "
+        "existing one, and asks before it changes anything."
     )
 
 
@@ -203,31 +204,31 @@ _NO_STEP_HELPS = ("hardware", "python")  # layers of the catalogue: the machine 
 
 def blockers(findings: Iterable[Finding], context: Context) -> tuple[Finding, ...]:
     """List what no step can mend: the hardware, and what has no remedy."""
-    return tuple(item for item in _wrong(findings) if _mending(item, context) is None)
+    return tuple(item for item in _errors(findings) if _find_remedy(item, context) is None)
 
 
-def _wrong(findings: Iterable[Finding]) -> list[Finding]:
+def _errors(findings: Iterable[Finding]) -> list[Finding]:
     return [item for item in findings if item.severity == ERROR and item.verdict == INCOMPATIBLE]
 
 
-def _mending(finding: Finding, context: Context) -> Remedy | None:
+def _find_remedy(finding: Finding, context: Context) -> Remedy | None:
     """Return the remedy that mends a machine; None where none does."""
     if finding.problem is None:
         return None
 
-    found = remedy_for(finding.id, finding.problem, Situation(context))
-    by_commands = found is not None and any(action.scope == SYSTEM for action in found.actions)
-    return found if by_commands or catalogue()[finding.id].layer not in _NO_STEP_HELPS else None
+    remedy = remedy_for(finding.id, finding.problem, Situation(context))
+    by_commands = remedy is not None and any(action.scope == SYSTEM for action in remedy.actions)
+    return remedy if by_commands or catalogue()[finding.id].layer not in _NO_STEP_HELPS else None
 
 
 def with_remedies(findings: Iterable[Finding], context: Context) -> tuple[Finding, ...]:
     """Say of findings what to do about them."""
-    told = tuple(findings)
-    if all(item.problem is None for item in told):
-        return told
+    all_findings = tuple(findings)
+    if all(item.problem is None for item in all_findings):
+        return all_findings
 
     situation = Situation(context)
-    return tuple(with_remedy(item, situation) for item in told)
+    return tuple(with_remedy(item, situation) for item in all_findings)
 
 
 def machine_steps(findings: Iterable[Finding], context: Context, *, consequences: bool = False) -> tuple[Step, ...]:
@@ -237,36 +238,38 @@ def machine_steps(findings: Iterable[Finding], context: Context, *, consequences
     put into the environment that was read, a planned one does not see.
     """
     steps: list[Step] = []
-    for finding in _wrong(findings):
-        found = _mending(finding, context) if consequences or finding.caused_by is None else None
-        steps += _steps(finding, found, everything=not consequences) if found else []
+    for finding in _errors(findings):
+        remedy = _find_remedy(finding, context) if consequences or finding.caused_by is None else None
+        steps += _steps(finding, remedy, include_all=not consequences) if remedy else []
     return tuple(steps)
 
 
-def other_ways(findings: Iterable[Finding], context: Context) -> tuple[str, ...]:
+def list_alternatives(findings: Iterable[Finding], context: Context) -> tuple[str, ...]:
     """Say what could be done in place of such steps."""
-    roots = [item for item in _wrong(findings) if item.caused_by is None]
-    mended = [(item, found) for item in roots if (found := _mending(item, context)) is not None]
+    roots = [item for item in _errors(findings) if item.caused_by is None]
+    remedies = [(item, remedy) for item in roots if (remedy := _find_remedy(item, context)) is not None]
     return tuple(
         " ".join(
             [
-                f"In place of the steps for {item.id}: {way.summary}",
-                *(f"$ {action_line(action, context.os)}" for action in way.actions),
+                f"In place of the steps for {item.id}: {alternative.summary}",
+                *(f"$ {action_line(action, context.os)}" for action in alternative.actions),
             ]
         )
-        for item, found in mended
-        for way in found.alternatives
+        for item, remedy in remedies
+        for alternative in remedy.alternatives
     )
 
 
-def _steps(finding: Finding, found: Remedy, *, everything: bool) -> list[Step]:
-    in_environment = any(action.scope == ENVIRONMENT for action in found.actions)
-    actions = [action for action in found.actions if everything or (action.scope == SYSTEM and not in_environment)]
+def _steps(finding: Finding, remedy: Remedy, *, include_all: bool) -> list[Step]:
+    in_environment = any(action.scope == ENVIRONMENT for action in remedy.actions)
+    actions = [action for action in remedy.actions if include_all or (action.scope == SYSTEM and not in_environment)]
     if not actions:
-        return [Step(finding.id, AskPerson(found.summary, SYSTEM), (finding.id,))]
-    many = len(actions) > 1
+        return [Step(finding.id, AskPerson(remedy.summary, SYSTEM), (finding.id,))]
+    is_numbered = len(actions) > 1
     return [
-        Step(f"{finding.id}-{number}" if many else finding.id, action.with_purpose(found.summary), (finding.id,))
+        Step(
+            f"{finding.id}-{number}" if is_numbered else finding.id, action.with_purpose(remedy.summary), (finding.id,)
+        )
         for number, action in enumerate(actions, 1)
     ]
 
@@ -283,13 +286,13 @@ def container_toolkit_steps(context: Context) -> tuple[Step, ...]:
     if situation.family in (WINDOWS, MACOS):
         return (Step("container-toolkit", AskPerson(_DESKTOP, SYSTEM)),)
     purpose = "Install NVIDIA's container toolkit on the host, from NVIDIA's repository."
-    found = install(situation, "container-toolkit", purpose)
-    if not found:
+    actions = install(situation, "container-toolkit", purpose)
+    if not actions:
         check = Trace(("nvidia-ctk", "--version"))
         return (Step("container-toolkit", AskPerson(purpose, SYSTEM), check=check),)
     restart = RestartService("docker", situation.sudo, "Restart Docker.", ("docker", "info"))
     return (
-        Step("container-toolkit", found[0]),
-        Step("container-runtime", configure_docker(situation.sudo, "Make Docker use it.")),
+        Step("container-toolkit", actions[0]),
+        Step("container-runtime", configure_docker(situation.sudo, "Configure Docker to use it.")),
         Step("container-restart", restart),
     )

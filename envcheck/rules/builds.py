@@ -73,8 +73,8 @@ class Build:
 
 def installed_builds(context: Context) -> tuple[Build, ...]:
     """List the framework builds installed in the inspected environment."""
-    found = context.facts.python.frameworks
-    builds = found.value if isinstance(found, Known) else ()
+    frameworks = context.facts.python.frameworks
+    builds = frameworks.value if isinstance(frameworks, Known) else ()
     return tuple(_installed(context, item) for item in builds)
 
 
@@ -106,8 +106,8 @@ def _installed(context: Context, item: FrameworkBuild) -> Build:
     matrix, key = context.matrix, (context.platform, item.distribution)
     release = matrix.release(item.framework, public, *key)
     # A label (+cu118) that names the CUDA of the default index stands for its build; conda's have no rows.
-    same = not local or (release is not None and label_cuda(local) == major_minor(release.cuda or ""))
-    row = release if same else matrix.build(item.framework, public, local, *key)
+    is_same_build = not local or (release is not None and label_cuda(local) == major_minor(release.cuda or ""))
+    row = release if is_same_build else matrix.build(item.framework, public, local, *key)
     row = None if is_from_conda(context, item.distribution) else row
     return Build(
         framework=item.framework,
@@ -130,8 +130,8 @@ def _installed(context: Context, item: FrameworkBuild) -> Build:
 
 def is_from_conda(context: Context, distribution: str) -> bool:
     """Tell whether conda installed a distribution."""
-    found = context.distributions.get(distribution)
-    return found is not None and found.installer == "conda"
+    item = context.distributions.get(distribution)
+    return item is not None and item.installer == "conda"
 
 
 def _first(*facts: Fact[T]) -> Fact[T]:
@@ -172,11 +172,11 @@ def plugin_of(context: Context, row: FrameworkRelease, extra: str) -> FrameworkR
     if not pattern:
         return None
     name = pattern.format(extra=extra)
-    own = context.matrix.release(row.framework, row.version, context.platform, name)
-    asked = (item for item in map(read_requirement, row.cuda_wheels) if canonical_name(item.name) == name)
-    bounds = "" if own is not None else next((item.specifier for item in asked), "")
+    release = context.matrix.release(row.framework, row.version, context.platform, name)
+    requirements = (item for item in map(read_requirement, row.cuda_wheels) if canonical_name(item.name) == name)
+    bounds = "" if release is not None else next((item.specifier for item in requirements), "")
     if not bounds:
-        return own
+        return release
     rows = context.matrix.releases(row.framework, context.platform, admits=lambda version: within(version, bounds))
     return next((item for item in rows if item.distribution == name), None)
 
@@ -212,11 +212,11 @@ class WantedRelease:
 
 def target_builds(context: Context) -> tuple[Build, ...]:
     """List the builds that the requirements of --for mean on this machine."""
-    found: list[Build] = []
+    builds: list[Build] = []
     for wanted in wanted_releases(context):
         if wanted.build is not None:
-            found += [wanted.build, *_plugins(context, wanted)]
-    return tuple(found)
+            builds += [wanted.build, *_plugins(context, wanted)]
+    return tuple(builds)
 
 
 def _plugins(context: Context, wanted: WantedRelease) -> tuple[Build, ...]:
@@ -224,10 +224,10 @@ def _plugins(context: Context, wanted: WantedRelease) -> tuple[Build, ...]:
     row = wanted.build.release if wanted.build and not wanted.build.installed else None
     if row is None or row.gpu_extra is None or row.cuda_build:
         return ()
-    asked = next((extra for extra in wanted.extras if extra in row.extras), None)
-    extra = asked or (row.gpu_extra if context.goal == "gpu" else None)
-    found = plugin_of(context, row, extra) if extra else None
-    return (build_of(found),) if found is not None else ()
+    requested_extra = next((extra for extra in wanted.extras if extra in row.extras), None)
+    extra = requested_extra or (row.gpu_extra if context.goal == "gpu" else None)
+    plugin = plugin_of(context, row, extra) if extra else None
+    return (build_of(plugin),) if plugin is not None else ()
 
 
 @once
@@ -237,18 +237,20 @@ def judged_builds(context: Context) -> tuple[Build, ...]:
     What --for asks of a framework replaces its installed build.
     """
     targets = tuple(build for build in target_builds(context) if not build.installed)
-    asked = {wanted.framework for wanted in wanted_releases(context) if not (wanted.build and wanted.build.installed)}
-    kept = tuple(build for build in installed_builds(context) if build.framework not in asked)
-    return kept + targets
+    requested = {
+        wanted.framework for wanted in wanted_releases(context) if not (wanted.build and wanted.build.installed)
+    }
+    installed = tuple(build for build in installed_builds(context) if build.framework not in requested)
+    return installed + targets
 
 
 @once
 def wanted_releases(context: Context) -> tuple[WantedRelease, ...]:
     """Resolve every requirement of --for; raises TargetError."""
-    asked = (_parse(text, context.matrix) for text in context.target.requirements)
+    requests = (_parse(text, context.matrix) for text in context.target.requirements)
     return tuple(
         _resolve(context, requirement, framework)
-        for requirement, framework in asked
+        for requirement, framework in requests
         if not requirement.marker or marker_holds(context, requirement.marker)
     )
 
@@ -268,8 +270,8 @@ def _parse(text: str, matrix: Matrix) -> tuple[Requirement, str]:
     if requirement.url:
         raise TargetError(f"{text!r} names a URL; name a release instead, such as {requirement.name}==VERSION.")
     name = canonical_name(requirement.name)
-    removed = matrix.removed_distribution(name)
-    framework = matrix.framework_of(name) or (removed.framework if removed else None)
+    removal = matrix.removed_distribution(name)
+    framework = matrix.framework_of(name) or (removal.framework if removal else None)
     if framework is None:
         raise TargetError(_unknown_name(requirement.name, matrix))
     return requirement, framework
@@ -286,19 +288,19 @@ def _unreadable(text: str, reason: str) -> str:
 def _unknown_name(name: str, matrix: Matrix) -> str:
     from difflib import get_close_matches
 
-    known = [item for framework in matrix.frameworks() for item in matrix.distributions(framework)]
-    close = get_close_matches(name.lower(), known, n=1, cutoff=0.7)
-    hint = f" Did you mean {close[0]}?" if close else ""
+    names = [item for framework in matrix.frameworks() for item in matrix.distributions(framework)]
+    matches = get_close_matches(name.lower(), names, n=1, cutoff=0.7)
+    hint = f" Did you mean {matches[0]}?" if matches else ""
     return f"{name!r} is no framework that envcheck knows; it knows {', '.join(matrix.frameworks())}.{hint}"
 
 
 def _resolve(context: Context, requirement: Requirement, framework: str) -> WantedRelease:
     name, extras, specifier = canonical_name(requirement.name), requirement.extras, requirement.specifier
-    shown = name + (f"[{','.join(extras)}]" if extras else "") + specifier
+    text = name + (f"[{','.join(extras)}]" if extras else "") + specifier
 
     def wanted(build: Build | None, obstacle: str = "", near: tuple[FrameworkRelease, ...] = ()) -> WantedRelease:
         removed = context.matrix.removed_distribution(name) if obstacle == REMOVED else None
-        return WantedRelease(shown, name, framework, specifier, extras, build, obstacle, near, removed)
+        return WantedRelease(text, name, framework, specifier, extras, build, obstacle, near, removed)
 
     installed = next((item for item in installed_builds(context) if _satisfies(item, name, requirement)), None)
     if installed is not None:
@@ -307,9 +309,11 @@ def _resolve(context: Context, requirement: Requirement, framework: str) -> Want
         return wanted(None, REMOVED)
     local = _local_label(requirement)
     has_row = is_index_label(framework, local)
-    rows = _admitted(context, framework, name, requirement, local if has_row else "")
-    obstacle, left = _filter_installable(context, rows)
-    return wanted(None, obstacle, left) if obstacle else wanted(build_of(left[0], "" if has_row else local))
+    rows = _matching_rows(context, framework, name, requirement, local if has_row else "")
+    obstacle, installable = _filter_installable(context, rows)
+    return (
+        wanted(None, obstacle, installable) if obstacle else wanted(build_of(installable[0], "" if has_row else local))
+    )
 
 
 def _local_label(requirement: Requirement) -> str:
@@ -326,11 +330,11 @@ def _is_removed(context: Context, name: str, requirement: Requirement) -> bool:
     row = context.matrix.removed_distribution(name)
     if row is None:
         return False
-    last = row.last_versions.get(context.platform)
-    if last is None or requirement.admits(_after(last), prereleases=True):
+    last_version = row.last_versions.get(context.platform)
+    if last_version is None or requirement.admits(_after(last_version), prereleases=True):
         return True
-    real = _admitted(context, row.framework, name, requirement)
-    return not any(Version(release.version) <= Version(last) for release in real)
+    real = _matching_rows(context, row.framework, name, requirement)
+    return not any(Version(release.version) <= Version(last_version) for release in real)
 
 
 def _after(version: str) -> str:
@@ -339,18 +343,18 @@ def _after(version: str) -> str:
     return ".".join(str(part) for part in (release[0], release[1] + 1, *(0 for _ in release[2:])))
 
 
-def _admitted(
+def _matching_rows(
     context: Context, framework: str, name: str, requirement: Requirement, local: str = ""
 ) -> tuple[FrameworkRelease, ...]:
     """List the releases of a distribution that the specifier admits, on every platform; yanked ones when pinned."""
-    pinned = any(part.operator in ("==", "===") and not part.version.endswith(".*") for part in requirement.clauses)
+    is_pin = any(part.operator in ("==", "===") and not part.version.endswith(".*") for part in requirement.clauses)
     label = local or _local_label(requirement)
 
     def admits(version: str) -> bool:
         return requirement.admits(f"{version}+{label}" if label else version, prereleases=False)
 
     rows = (row for row in context.matrix.builds(framework, admits=admits) if row.local == local)
-    return tuple(row for row in rows if row.distribution == name and (pinned or not row.yanked))
+    return tuple(row for row in rows if row.distribution == name and (is_pin or not row.yanked))
 
 
 def _filter_installable(
@@ -368,10 +372,10 @@ def _filter_installable(
         (GLIBC, lambda row: _has_glibc(context, row)),
     )
     for obstacle, passes in checks:
-        left = tuple(row for row in rows if passes(row))
-        if not left:
+        remaining = tuple(row for row in rows if passes(row))
+        if not remaining:
             return obstacle, rows
-        rows = left
+        rows = remaining
     return "", rows
 
 
@@ -398,11 +402,11 @@ def is_free_threaded(context: Context) -> bool:
 
 
 def _has_glibc(context: Context, row: FrameworkRelease) -> bool:
-    floor, found = wheel_glibc(row), context.facts.host.libc_version
-    if not floor or not isinstance(found, Known):
+    floor, libc = wheel_glibc(row), context.facts.host.libc_version
+    if not floor or not isinstance(libc, Known):
         return True
     try:
-        return Version(found.value) >= Version(floor)
+        return Version(libc.value) >= Version(floor)
     except InvalidVersion:
         return True
 
@@ -423,28 +427,28 @@ class JudgedFramework:
     @property
     def main(self) -> Build:
         """Return the build that names the framework's version: a stub or plugin only when there is no other."""
-        named = [build for build in self.builds if build.distribution == self.name]
-        return (named or list(self.builds))[0]
+        matches = [build for build in self.builds if build.distribution == self.name]
+        return (matches or list(self.builds))[0]
 
     @property
     def cuda_build(self) -> Fact[bool]:
         """Say whether any of its builds is a CUDA build."""
         facts = [build.cuda_build for build in self.builds]
-        known = [fact for fact in facts if isinstance(fact, Known)]
+        known_facts = [fact for fact in facts if isinstance(fact, Known)]
         unknown = [fact for fact in facts if isinstance(fact, Unknown)]
-        return next((fact for fact in known if fact.value), (unknown + known + facts)[0])
+        return next((fact for fact in known_facts if fact.value), (unknown + known_facts + facts)[0])
 
 
 @once
 def judged_frameworks(context: Context) -> tuple[JudgedFramework, ...]:
     """List the judged frameworks in the order of their builds."""
-    grouped: dict[str, list[Build]] = {}
+    groups: dict[str, list[Build]] = {}
     for build in judged_builds(context):
-        grouped.setdefault(build.framework, []).append(build)
+        groups.setdefault(build.framework, []).append(build)
     extras: dict[str, tuple[str, ...]] = {}
     for wanted in wanted_releases(context):
         extras[wanted.framework] = extras.get(wanted.framework, ()) + wanted.extras
-    return tuple(JudgedFramework(name, tuple(builds), extras.get(name, ())) for name, builds in grouped.items())
+    return tuple(JudgedFramework(name, tuple(builds), extras.get(name, ())) for name, builds in groups.items())
 
 
 def is_conda_build(context: Context, build: Build) -> bool:
@@ -465,10 +469,10 @@ def unfound_libraries(build: Build) -> list[LibraryLookup]:
 
 def built_with(build: Build) -> str | None:
     """Return the cuDNN that a build was made with; its files often name only the major, its matrix row the minor."""
-    stated, row = get_value(build.cudnn), build.row.cudnn if build.row else None
-    if row and (stated is None or (len(numbers(stated)) == 1 and numbers(row)[:1] == numbers(stated))):
+    cudnn, row = get_value(build.cudnn), build.row.cudnn if build.row else None
+    if row and (cudnn is None or (len(numbers(cudnn)) == 1 and numbers(row)[:1] == numbers(cudnn))):
         return row
-    return stated
+    return cudnn
 
 
 def cuda_builds(context: Context) -> Iterator[Build]:
@@ -510,20 +514,20 @@ class ArchitectureTarget:
         """Return the compute capability it was made for: "8.6"."""
         return f"{self.major}.{self.minor}"
 
-    def reaches(self, wanted: tuple[int, ...]) -> bool:
+    def reaches(self, capability: tuple[int, ...]) -> bool:
         """Tell whether code for this target runs on a compute capability, embedded parts aside."""
-        own = (self.major, self.minor)
+        target = (self.major, self.minor)
         if self.suffix == "a":
-            return own == wanted
+            return target == capability
         if self.kind == "sm" or self.suffix == "f":
-            return self.major == wanted[0] and self.minor <= wanted[1]
-        return own <= wanted
+            return self.major == capability[0] and self.minor <= capability[1]
+        return target <= capability
 
 
 def parse_target(text: str) -> ArchitectureTarget | None:
     """Read a target: "sm_86", "sm_90a", "compute_120", "sm_100f"; None for anything else."""
-    found = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", text)
-    return ArchitectureTarget(found[1], int(found[2]), int(found[3]), found[4]) if found else None
+    match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", text)
+    return ArchitectureTarget(match[1], int(match[2]), int(match[3]), match[4]) if match else None
 
 
 def build_targets(framework: str, texts: Iterable[str]) -> tuple[ArchitectureTarget, ...]:
@@ -532,10 +536,10 @@ def build_targets(framework: str, texts: Iterable[str]) -> tuple[ArchitectureTar
     In some frameworks "compute_80" stands for machine code and PTX of 8.0 alike: TensorFlow's configure script says so,
     and the code in its wheels shows it.
     """
-    named = tuple(target for target in map(parse_target, texts) if target)
+    targets = tuple(target for target in map(parse_target, texts) if target)
     if not known_framework(framework).ptx_means_code:
-        return named
-    return named + tuple(replace(target, kind="sm") for target in named if target.kind == "compute")
+        return targets
+    return targets + tuple(replace(target, kind="sm") for target in targets if target.kind == "compute")
 
 
 def coverage(targets: Iterable[ArchitectureTarget], capability: str, is_tegra: Callable[[str], bool]) -> str:
@@ -543,8 +547,8 @@ def coverage(targets: Iterable[ArchitectureTarget], capability: str, is_tegra: C
 
     Machine code of embedded parts and of cards never serves the other kind, PTX does.
     """
-    wanted = numbers(capability)
-    usable = [target for target in targets if target.reaches(wanted)]
+    needed = numbers(capability)
+    usable = [target for target in targets if target.reaches(needed)]
     for target in usable:
         same_kind = target.capability == capability or is_tegra(target.capability) == is_tegra(capability)
         if target.kind == "sm" and same_kind:

@@ -43,12 +43,16 @@ def rank_findings(findings: list[Finding]) -> tuple[Finding, ...]:
     Only an incompatibility can be primary: what could not be read is never the cause of anything.
     """
     findings = [replace(finding, primary=False) if finding.primary else finding for finding in findings]
-    linked = [_link(finding, findings) for finding in findings]
-    linked.sort(key=_order)
-    roots = [item for item in linked if item.verdict == INCOMPATIBLE and item.severity != NOTE and not item.caused_by]
+    findings_with_causes = [_link(finding, findings) for finding in findings]
+    findings_with_causes.sort(key=_order)
+    roots = [
+        item
+        for item in findings_with_causes
+        if item.verdict == INCOMPATIBLE and item.severity != NOTE and not item.caused_by
+    ]
     if not roots:
-        return tuple(linked)
-    return (replace(roots[0], primary=True), *(item for item in linked if item is not roots[0]))
+        return tuple(findings_with_causes)
+    return (replace(roots[0], primary=True), *(item for item in findings_with_causes if item is not roots[0]))
 
 
 def _link(finding: Finding, findings: list[Finding]) -> Finding:

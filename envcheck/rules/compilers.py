@@ -58,11 +58,11 @@ def nvcc_host_compiler(context: Context) -> Iterator[Finding]:
         return
     row = context.matrix.toolkit(version)
     if row is None:
-        what = f"CUDA Toolkit {version} in {install.root}"
-        yield unknown_release(what, "whether its nvcc accepts this compiler", toolkit_evidence(install), NOTE)
+        subject = f"CUDA Toolkit {version} in {install.root}"
+        yield unknown_release(subject, "whether its nvcc accepts this compiler", toolkit_evidence(install), NOTE)
         return
     highest, lowest = _highest(row, compiler.kind), _lowest(row, compiler.kind)
-    if highest and _above(compiler.version, highest) and _OVERRIDE not in _flags(context):
+    if highest and _newer_than_limit(compiler.version, highest) and _OVERRIDE not in _flags(context):
         yield _finding(context, TOO_NEW, install, compiler, f"accepts {compiler.kind} up to {highest}")
     if lowest and numbers(compiler.version) < numbers(lowest):
         yield _finding(context, TOO_OLD, install, compiler, f"needs {compiler.kind} {lowest} or newer")
@@ -73,9 +73,9 @@ def compiling_toolkit(context: Context) -> ToolkitInstall | None:
     if not context.target.compiles and not any(cuda_builds(context)):
         return None
     facts, with_nvcc = context.facts.toolkits, toolkits_with_nvcc(context)
-    for chosen in (facts.cuda_home_root, facts.root_on_path, facts.usr_local_cuda):
+    for root in (facts.cuda_home_root, facts.root_on_path, facts.usr_local_cuda):
         for item in with_nvcc:
-            if item.root == get_value(chosen):
+            if item.root == get_value(root):
                 return item
     return with_nvcc[0] if len(with_nvcc) == 1 else None
 
@@ -121,7 +121,7 @@ def _msvc_version(macro: str) -> str:
     return f"{macro[:2]}.{macro[2:]}" if re.fullmatch(r"\d{4}", macro) else ""
 
 
-def _above(version: str, highest: str) -> bool:
+def _newer_than_limit(version: str, highest: str) -> bool:
     # nvcc's headers compare as many numbers as the limit names: 12.4 is within "12".
     limit = numbers(highest)
     return numbers(version)[: len(limit)] > limit
@@ -135,9 +135,9 @@ def _flags(context: Context) -> str:
 def _finding(context: Context, finding_id: str, install: ToolkitInstall, compiler: HostCompiler, limit: str) -> Finding:
     cuda = describe(install.version)
     row = context.matrix.toolkit(cuda)
-    where = f" ({compiler.path})" if compiler.path else ""
+    location = f" ({compiler.path})" if compiler.path else ""
     message = (
-        f"nvcc of CUDA {cuda} ({install.root}) {limit}; it would use {compiler.kind} {compiler.version}{where}. "
+        f"nvcc of CUDA {cuda} ({install.root}) {limit}; it would use {compiler.kind} {compiler.version}{location}. "
         "Only building CUDA extensions needs a compiler; running a framework does not."
     )
     evidence = (
@@ -173,9 +173,9 @@ def extension_build_mismatch(context: Context) -> Iterator[Finding]:
 @rule("tensorrt-missing", severity=NOTE)
 def tensorrt_missing(context: Context) -> Iterator[Finding]:
     """Find builds whose TensorRT --for asks for and that is not there; where nobody asks, it is noise."""
-    asked = any("tensorrt" in wanted.extras for wanted in wanted_releases(context))
+    is_requested = any("tensorrt" in wanted.extras for wanted in wanted_releases(context))
     for build in cuda_builds(context):
-        if asked and build.traits.has_tensorrt and not context.need(context.facts.tensorrt, "tensorrt"):
+        if is_requested and build.traits.has_tensorrt and not context.need(context.facts.tensorrt, "tensorrt"):
             part = f"{build.traits.title}-TensorRT"
             message = f"TensorRT, requested with {build.label}, is not installed; everything except {part} works."
             evidence = (context.seen("tensorrt"), *built_for_cuda(build))
@@ -197,22 +197,24 @@ def label_of_another_build(context: Context) -> Iterator[Finding]:
 
 def _labelled_torch(torch: Build, label: str) -> str:
     """Compare the PyTorch a label names, with dots or without: torch2.2, pt21, torch230."""
-    found = re.search(r"(?:torch|pt)(\d+(?:\.\d+)*)", label)
-    named, line = found.group(1) if found else "", major_minor(torch.version)
-    if not named or ("." in named and major_minor(named) == line):
+    match = re.search(r"(?:torch|pt)(\d+(?:\.\d+)*)", label)
+    label_version, line = match.group(1) if match else "", major_minor(torch.version)
+    if not label_version or ("." in label_version and major_minor(label_version) == line):
         return ""
     digits = line.replace(".", "")
-    fits = "." not in named and named.startswith(digits) and len(named) <= len(digits) + 1  # and a patch
-    return "" if fits else f"was built for PyTorch {named}"
+    is_line = (
+        "." not in label_version and label_version.startswith(digits) and len(label_version) <= len(digits) + 1
+    )  # and a patch
+    return "" if is_line else f"was built for PyTorch {label_version}"
 
 
 def _labelled_cuda(torch: Build, label: str) -> str:
     """Compare the CUDA a label names by its major; PyTorch's own companions refuse another one."""
     if get_value(torch.cuda_build) is True and re.match(r"cpu\b", label):
         return "was built without CUDA, so its operations fail on the GPU"
-    named, cuda = label_cuda(label[label.find("cu") :]), get_value(torch.cuda)
-    differs = get_value(torch.cuda_build) is False or (cuda and numbers(named)[:1] != numbers(cuda)[:1])
-    return f"was built for CUDA {named}" if named and differs else ""
+    label_version, cuda = label_cuda(label[label.find("cu") :]), get_value(torch.cuda)
+    differs = get_value(torch.cuda_build) is False or (cuda and numbers(label_version)[:1] != numbers(cuda)[:1])
+    return f"was built for CUDA {label_version}" if label_version and differs else ""
 
 
 def _extends(torch: Build, item: Distribution, label: str) -> bool:
@@ -223,18 +225,18 @@ def _extends(torch: Build, item: Distribution, label: str) -> bool:
 
 def _labelled(context: Context, torch: Build, item: Distribution, reason: str) -> Finding:
     message = f"{item.name} {item.version} {reason}, but {torch.label} is installed: its compiled code does not fit."
-    seen = context.seen("python.distributions", shown=f"{item.name} {item.version}")
+    evidence_seen = context.seen("python.distributions", shown=f"{item.name} {item.version}")
     problem = Problem(("labelled",), names=(item.name,), values=(("label", torch.label),))
-    return incompatible(message, (seen, *built_for_cuda(torch)), problem=problem)
+    return incompatible(message, (evidence_seen, *built_for_cuda(torch)), problem=problem)
 
 
 def _other_python(context: Context, extension: Extension) -> str:
     """Compare the ABI tag in an extension's file name with the interpreter: _ext.cpython-37m-x86_64-linux-gnu.so."""
-    built = re.search(r"\.cpython-(\d)(\d+)m?d?-", extension.path)
+    match = re.search(r"\.cpython-(\d)(\d+)m?d?-", extension.path)
     version = get_value(context.facts.python.version)
-    if built is None or version is None or major_minor(version) == ".".join(built.groups()):
+    if match is None or version is None or major_minor(version) == ".".join(match.groups()):
         return ""
-    return f"was built for Python {built.group(1)}.{built.group(2)}, but this is Python {version}"
+    return f"was built for Python {match.group(1)}.{match.group(2)}, but this is Python {version}"
 
 
 def _other_cuda(context: Context, torch: Build, extension: Extension) -> str:
@@ -245,26 +247,26 @@ def _other_cuda(context: Context, torch: Build, extension: Extension) -> str:
     if get_value(torch.cuda_build) is False and (cudart or "libc10_cuda.so" in extension.needed):
         return f"needs CUDA ({cudart or 'libc10_cuda.so'}), but {torch.label} is a CPU build"
     cuda = get_value(torch.cuda)
-    own = context.matrix.cuda_sonames(cuda).get("cudart") if cuda else None
-    if not cudart or own is None or cudart == own:
+    own_cudart = context.matrix.cuda_sonames(cuda).get("cudart") if cuda else None
+    if not cudart or own_cudart is None or cudart == own_cudart:
         return ""
-    return f"was built for another CUDA: it needs {cudart}, but {torch.label} loads {own} (CUDA {cuda})"
+    return f"was built for another CUDA: it needs {cudart}, but {torch.label} loads {own_cudart} (CUDA {cuda})"
 
 
 def _mismatch(context: Context, extension: Extension, torch: Build | None, reason: str) -> Finding:
     name = extension.distribution or extension.path.rsplit("/", 1)[-1]
     message = f"{name} {reason}. Importing it fails; the framework itself works."
-    seen = Evidence(extension.path, ", ".join(extension.needed[:4]), _source(context))
+    file_evidence = Evidence(extension.path, ", ".join(extension.needed[:4]), _source(context))
     return incompatible(
         message,
-        (seen, *(built_for_cuda(torch) if torch else ())),
+        (file_evidence, *(built_for_cuda(torch) if torch else ())),
         problem=Problem(("compiled",), names=(extension.distribution,)),
     )
 
 
 def _source(context: Context) -> Source | None:
-    found = context.facts.python.extensions
-    return found.source if isinstance(found, Known) else None
+    extensions = context.facts.python.extensions
+    return extensions.source if isinstance(extensions, Known) else None
 
 
 _WRONG, _PATH, _MISSING = "toolkit-wrong-version", "toolkit-path-conflict", "toolkit-missing"
@@ -285,21 +287,21 @@ def nvcc_of_another_major(context: Context) -> Iterator[Finding]:
     for build in cuda_builds(context):
         cuda = get_value(build.cuda)
         if build.traits.hosts_extensions and cuda and not _same_major(cuda, version):
-            others = toolkits_with_nvcc(context)
-            right = next((item for item in others if _same_major(cuda, get_value(item.version) or "")), None)
+            installs = toolkits_with_nvcc(context)
+            right = next((item for item in installs if _same_major(cuda, get_value(item.version) or "")), None)
             yield _other_major(context, build, install, right)
 
 
-def _same_major(one: str, other: str) -> bool:
-    return numbers(one)[:1] == numbers(other)[:1]
+def _same_major(first: str, second: str) -> bool:
+    return numbers(first)[:1] == numbers(second)[:1]
 
 
 def _other_major(context: Context, build: Build, install: ToolkitInstall, right: ToolkitInstall | None) -> Finding:
     cuda, version = str(get_value(build.cuda)), get_value(install.version)
-    beside = f" CUDA {get_value(right.version)} in {right.root} would do, but is not the one found." if right else ""
+    hint = f" CUDA {get_value(right.version)} in {right.root} would do, but is not the one found." if right else ""
     message = (
         f"{build.label} is built for CUDA {cuda} and refuses to build extensions with nvcc of CUDA {version} "
-        f"({install.root}); running it needs no nvcc.{beside}"
+        f"({install.root}); running it needs no nvcc.{hint}"
     )
     advice = f"Point CUDA_HOME at {right.root if right else _toolkit_of(cuda)} where you compile extensions."
     evidence = (toolkit_evidence(install), *([toolkit_evidence(right)] if right else []), *built_for_cuda(build))
@@ -334,21 +336,25 @@ def nvcc_missing(context: Context) -> Iterator[Finding]:
 @rule("gpu-arch-too-new", "gpu-arch-too-old", severity=WARNING)
 def nvcc_knows_gpu(context: Context) -> Iterator[Finding]:
     """Find an nvcc, where CUDA code is built, that does not know this machine's GPU yet, or no longer."""
-    reported: set[str] = set()
+    ids: set[str] = set()
     for install, version, item in _compiled_for(context):
-        finding_id, known = _unknown_to(version, item)
-        if finding_id and finding_id not in reported:
-            reported.add(finding_id)
-            yield _not_compiled(context, finding_id, install, item, known)
+        finding_id, support = _unknown_to(version, item)
+        if finding_id and finding_id not in ids:
+            ids.add(finding_id)
+            yield _not_compiled(context, finding_id, install, item, support)
 
 
 def _unknown_to(version: str, item: JudgedGpu) -> tuple[str, str]:
     """Name the finding of a GPU that the nvcc of a CUDA version cannot build for, and the CUDA that can."""
-    first = item.architecture.first_toolkit if item.architecture else None
-    last = item.architecture.last_toolkit if item.architecture else None
-    if first and is_older(version, first):
-        return "gpu-arch-too-new", f"from CUDA {first} on"
-    return ("gpu-arch-too-old", f"up to CUDA {last}") if last and is_older(last, version) else ("", "")
+    first_toolkit = item.architecture.first_toolkit if item.architecture else None
+    last_toolkit = item.architecture.last_toolkit if item.architecture else None
+    if first_toolkit and is_older(version, first_toolkit):
+        return "gpu-arch-too-new", f"from CUDA {first_toolkit} on"
+    return (
+        ("gpu-arch-too-old", f"up to CUDA {last_toolkit}")
+        if last_toolkit and is_older(last_toolkit, version)
+        else ("", "")
+    )
 
 
 def _compiled_for(context: Context) -> Iterator[tuple[ToolkitInstall, str, JudgedGpu]]:
@@ -361,26 +367,26 @@ def _compiled_for(context: Context) -> Iterator[tuple[ToolkitInstall, str, Judge
             yield install, version, item
 
 
-def _not_compiled(context: Context, finding_id: str, install: ToolkitInstall, item: JudgedGpu, known: str) -> Finding:
+def _not_compiled(context: Context, finding_id: str, install: ToolkitInstall, item: JudgedGpu, support: str) -> Finding:
     version = get_value(install.version)
     message = (
         f"nvcc of CUDA {version} ({install.root}), which builds CUDA code here, cannot build for "
-        f"{gpu_name(item.gpu)}: compute capability {item.capability} is supported {known}."
+        f"{gpu_name(item.gpu)}: compute capability {item.capability} is supported {support}."
     )
     row = item.architecture
-    cited = row_evidence(f"compute capability {item.capability}", known, row.citations if row else ())
+    matrix_evidence = row_evidence(f"compute capability {item.capability}", support, row.citations if row else ())
     problem = Problem(capability=item.capability, compiles=True)
     severity = _severity(context, WARNING)
     return incompatible(
-        message, (toolkit_evidence(install), cited), finding_id=finding_id, severity=severity, problem=problem
+        message, (toolkit_evidence(install), matrix_evidence), finding_id=finding_id, severity=severity, problem=problem
     )
 
 
 def is_compiling(context: Context) -> bool:
     """Tell whether CUDA code is built on this machine: by request, settings, or installed packages."""
-    requested = context.target.compiles or any(name in context.environment for name in _VARIABLES)
+    is_requested = context.target.compiles or any(name in context.environment for name in _VARIABLES)
     facts = (context.facts.python.extensions, context.facts.toolkits.cuda_home)
-    return requested or any(isinstance(fact, Known) for fact in facts) or bool(_compiled_when_used(context))
+    return is_requested or any(isinstance(fact, Known) for fact in facts) or bool(_compiled_when_used(context))
 
 
 @dataclass(frozen=True)
@@ -393,9 +399,9 @@ class BuiltWhenUsed:
 
 def _compiled_when_used(context: Context) -> str:
     """Name an installed package that builds its CUDA code where it is used: "deepspeed 0.15.1 builds ..."."""
-    found = (context.distributions.get(name) for name in load_data("built_when_used", BuiltWhenUsed).packages)
-    first = next((item for item in found if item), None)
-    return f"{first.name} {first.version} builds its CUDA code when it is first used" if first else ""
+    packages = (context.distributions.get(name) for name in load_data("built_when_used", BuiltWhenUsed).packages)
+    package = next((item for item in packages if item), None)
+    return f"{package.name} {package.version} builds its CUDA code when it is first used" if package else ""
 
 
 def _severity(context: Context, otherwise: str) -> str:

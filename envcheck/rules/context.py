@@ -68,25 +68,27 @@ class Context:
         """Return whether the verdict is about "gpu" or "cpu" work; auto asks for a GPU wherever there may be one."""
         if self.target.expect in ("gpu", "cpu"):
             return self.target.expect
-        has_none = isinstance(self.facts.gpus, Absent) and not self.hides_host_gpus
-        return "cpu" if has_none or self._is_left_without_gpu else "gpu"
+        has_no_gpu = isinstance(self.facts.gpus, Absent) and not self.hides_host_gpus
+        return "cpu" if has_no_gpu or self._is_left_without_gpu else "gpu"
 
     @property
     def _is_left_without_gpu(self) -> bool:
         """Tell whether this container has no GPU of its host and nothing in it needs one."""
         host, driver, installs = self.facts.host, self.facts.driver, self.facts.toolkits.installs
         nodes = [node.path for node in driver.device_nodes.value] if isinstance(driver.device_nodes, Known) else []
-        given = isinstance(driver.libcuda_path, Known) or any(path[len("/dev/nvidia") :].isdigit() for path in nodes)
-        unread = isinstance(driver.device_nodes, Unknown) or isinstance(driver.libcuda_path, Unknown)
-        if not isinstance(host.container, Known) or isinstance(host.jetson_release, Known) or given or unread:
+        has_gpu = isinstance(driver.libcuda_path, Known) or any(path[len("/dev/nvidia") :].isdigit() for path in nodes)
+        is_unknown = isinstance(driver.device_nodes, Unknown) or isinstance(driver.libcuda_path, Unknown)
+        if not isinstance(host.container, Known) or isinstance(host.jetson_release, Known) or has_gpu or is_unknown:
             return False
         frameworks = self.facts.python.frameworks
         builds = frameworks.value if isinstance(frameworks, Known) else ()
         cpu_only = not isinstance(frameworks, Unknown) and all(
             isinstance(build.cuda_build, Known) and not build.cuda_build.value for build in builds
         )
-        asked = self.target.requirements or self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip() not in _NOTHING
-        return cpu_only and not asked and not (isinstance(installs, Known) and installs.value)
+        requests_gpu = (
+            self.target.requirements or self.environment.get("NVIDIA_VISIBLE_DEVICES", "").strip() not in _NOTHING
+        )
+        return cpu_only and not requests_gpu and not (isinstance(installs, Known) and installs.value)
 
     @property
     def hides_host_gpus(self) -> bool:
@@ -119,10 +121,10 @@ class Context:
     @cached_property
     def distributions(self) -> dict[str, Distribution]:
         """Map normalised names to the distributions of the inspected environment (the first found wins)."""
-        found: dict[str, Distribution] = {}
+        by_name: dict[str, Distribution] = {}
         for item in self._installed():
-            found.setdefault(item.name, item)
-        return found
+            by_name.setdefault(item.name, item)
+        return by_name
 
     def _installed(self) -> tuple[Distribution, ...]:
         fact = self.facts.python.distributions
@@ -153,9 +155,9 @@ class Context:
     @cached_property
     def python_program(self) -> str:
         """Return the inspected interpreter as it can be typed."""
-        found = self._text(self.facts.python.executable)
-        if is_typeable(found):
-            return found
+        executable = self._text(self.facts.python.executable)
+        if is_typeable(executable):
+            return executable
         return "python" if self.os == "windows" else "python3"
 
     @staticmethod
@@ -197,8 +199,8 @@ def once(function: Callable[Concatenate[Context, P], T]) -> Callable[Concatenate
         key = (function, (*args, *kwargs.items()))
         if key not in context.answers:
             context.answers[key] = function(context, *args, **kwargs)
-        found: T = context.answers[key]
-        return found
+        answer_value: T = context.answers[key]
+        return answer_value
 
     return answer
 
@@ -240,7 +242,7 @@ def rule(
         @wraps(body)
         def check(context: Context) -> Iterator[Finding]:
             values = [context.need(context.fact(name), name) for name in needs]
-            return (_complete(found, ids[0], severity) for found in body(context, *values))
+            return (_complete(finding, ids[0], severity) for finding in body(context, *values))
 
         RULES.append(Rule(ids, severity, needs, goal, check))
         return check

@@ -120,50 +120,52 @@ def _without_libraries(context: Context, framework: JudgedFramework, build: Buil
     if row is None or not row.cuda_wheels or is_conda_build(context, build):
         return
     if not build.installed:
-        yield from _asked_without_extra(context, framework, build)
+        yield from _target_without_extra(context, framework, build)
         return
     if not (isinstance(build.cuda_build, Known) and build.cuda_build.value):
         return
-    if isinstance(build.libraries, Unknown) and _has_none(context, build):
-        why = "there is no CUDA Toolkit, and the nvidia-* wheels"
-        yield _bare(context, build, why, (context.seen("python.distributions"), context.seen("toolkits.installs")))
+    if isinstance(build.libraries, Unknown) and _has_no_wheels(context, build):
+        reason = "there is no CUDA Toolkit, and the nvidia-* wheels"
+        yield _missing_libraries(
+            context, build, reason, (context.seen("python.distributions"), context.seen("toolkits.installs"))
+        )
         return
     context.need(build.libraries, f"{build.label}: CUDA libraries")
     missing = [item for item in unfound_libraries(build) if _lacks_wheel(context, build, item)]
     if missing:
         sonames = ", ".join(item.soname for item in missing[:4]) + (" and more" if len(missing) > 4 else "")
-        why = f"{sonames} cannot be found, and the nvidia-* wheels"
+        reason = f"{sonames} cannot be found, and the nvidia-* wheels"
         looked = tuple(Evidence(f"library {item.soname}", "not found", _looked_at(item)) for item in missing[:3])
-        yield _bare(context, build, why, looked)
+        yield _missing_libraries(context, build, reason, looked)
 
 
-def _has_none(context: Context, build: Build) -> bool:
+def _has_no_wheels(context: Context, build: Build) -> bool:
     """Tell whether a build that takes its CUDA from an extra has neither its wheels nor a toolkit, as far as listed."""
     facts, extra = context.facts, build.row.gpu_extra if build.row else None
-    known = isinstance(facts.python.distributions, Known) and not isinstance(facts.toolkits.installs, Unknown)
-    return bool(known and extra and not has_cuda_wheels(context, build) and not system_toolkits(context))
+    is_known = isinstance(facts.python.distributions, Known) and not isinstance(facts.toolkits.installs, Unknown)
+    return bool(is_known and extra and not has_cuda_wheels(context, build) and not system_toolkits(context))
 
 
-def _bare(context: Context, build: Build, why: str, seen: tuple[Evidence, ...]) -> Finding:
-    wanted = _requirement(context, build)
+def _missing_libraries(context: Context, build: Build, reason: str, evidence: tuple[Evidence, ...]) -> Finding:
+    requirement = _requirement(context, build)
     row = build.release
     wheels = ", ".join(row.cuda_wheels[:3]) if row else ""
-    cited = Evidence(f"{build.distribution} {build.version}", wheels, citation=build.citations[0])
+    matrix_evidence = Evidence(f"{build.distribution} {build.version}", wheels, citation=build.citations[0])
     return incompatible(
-        f"{build.label} is installed without its CUDA libraries: {why} that {wanted} brings are not installed.",
-        (*seen, cited),
-        problem=Problem(requirements=(wanted,), values=(("index", index_url(build.framework, build.local)),)),
+        f"{build.label} is installed without its CUDA libraries: {reason} that {requirement} brings are not installed.",
+        (*evidence, matrix_evidence),
+        problem=Problem(requirements=(requirement,), values=(("index", index_url(build.framework, build.local)),)),
     )
 
 
-def _asked_without_extra(context: Context, framework: JudgedFramework, build: Build) -> Iterator[Finding]:
+def _target_without_extra(context: Context, framework: JudgedFramework, build: Build) -> Iterator[Finding]:
     extra = build.release.gpu_extra if build.release else None
     if not extra or set(framework.extras) & set(build.release.extras if build.release else ()):
         return
     if build.traits.main and build.distribution != build.traits.main:
         return
     row = best_gpu_row(context, build.framework, build.version)
-    wanted = gpu_requirement(context, row) if row else f"{build.distribution}[{extra}]=={build.version}"
+    requirement = gpu_requirement(context, row) if row else f"{build.distribution}[{extra}]=={build.version}"
     yield incompatible(
         f"{build.label} alone comes without its CUDA libraries; its extra {extra} installs them.",
         (
@@ -171,7 +173,7 @@ def _asked_without_extra(context: Context, framework: JudgedFramework, build: Bu
             Evidence(build.label, f"extra {extra}", citation=build.citations[0]),
         ),
         severity=WARNING,
-        problem=Problem(requirements=(wanted,)),
+        problem=Problem(requirements=(requirement,)),
     )
 
 
@@ -188,9 +190,9 @@ def _lacks_wheel(context: Context, build: Build, item: LibraryLookup) -> bool:
     stem = wheel_of(item.soname)
     if not stem or build.release is None:
         return False
-    asked = {name for name in map(name_of, build.release.cuda_wheels) if re.fullmatch(rf"{stem}(-cu\d+)?", name)}
-    if asked and not build.local:
-        return asked.isdisjoint(context.distributions)
+    names = {name for name in map(name_of, build.release.cuda_wheels) if re.fullmatch(rf"{stem}(-cu\d+)?", name)}
+    if names and not build.local:
+        return names.isdisjoint(context.distributions)
     return not any(re.fullmatch(rf"{stem}(-cu\d+)?", name) for name in context.distributions)
 
 
@@ -205,7 +207,7 @@ def cuda_wheel_not_found(context: Context) -> Iterator[Finding]:
             if hidden:
                 yield _hidden_wheels(context, framework, build, hidden)
             elif _needing_activation(build):
-                yield _found_when_activated(build, _needing_activation(build))
+                yield _needs_activation(build, _needing_activation(build))
     yield from problem_findings(context, "cuda-wheel-not-found", lambda build: isinstance(build.libraries, Unknown))
 
 
@@ -214,7 +216,7 @@ def _needing_activation(build: Build) -> list[LibraryLookup]:
     return [item for item in lookups if item.mandatory and item.via == "activation"]
 
 
-def _found_when_activated(build: Build, items: list[LibraryLookup]) -> Finding:
+def _needs_activation(build: Build, items: list[LibraryLookup]) -> Finding:
     names = ", ".join(item.soname for item in items[:4])
     return Finding(
         "cuda-wheel-not-found",
@@ -237,10 +239,12 @@ def _in_wheels(item: LibraryLookup) -> list[str]:
 def _hidden_wheels(context: Context, framework: JudgedFramework, build: Build, hidden: list[LibraryLookup]) -> Finding:
     copies = [path for item in hidden for path in _in_wheels(item)]
     folders = [posixpath.dirname(path) for path in copies]
-    known = next(problem_findings(context, "cuda-wheel-not-found", lambda other: other is build), None)
-    row = best_gpu_row(context, framework.name, build.version) if known else None
-    wanted = gpu_requirement(context, row) if row else ""
-    cited = tuple(item for item in known.evidence if item.citation) if known else _row_evidence(build)
+    problem_finding = next(problem_findings(context, "cuda-wheel-not-found", lambda other: other is build), None)
+    row = best_gpu_row(context, framework.name, build.version) if problem_finding else None
+    requirement = gpu_requirement(context, row) if row else ""
+    citations = (
+        tuple(item for item in problem_finding.evidence if item.citation) if problem_finding else _row_evidence(build)
+    )
     return incompatible(
         f"{build.label} does not find {', '.join(item.soname for item in hidden[:4])}, although the wheels that hold "
         f"them are installed: its own search path (RUNPATH) does not lead to {copies[0]}.",
@@ -249,9 +253,9 @@ def _hidden_wheels(context: Context, framework: JudgedFramework, build: Build, h
                 Evidence(f"library {item.soname}", f"not found; is at {item.elsewhere[0]}", _looked_at(item))
                 for item in hidden[:3]
             ),
-            *cited,
+            *citations,
         ),
-        problem=Problem(folders=tuple(dict.fromkeys(folders)), requirements=(wanted,) if wanted else ()),
+        problem=Problem(folders=tuple(dict.fromkeys(folders)), requirements=(requirement,) if requirement else ()),
     )
 
 
@@ -274,45 +278,45 @@ def cuda_wheel_conflict(context: Context) -> Iterator[Finding]:
 
 def _rivals(context: Context, stem: str) -> list[Distribution]:
     """List the wheels of one library for several CUDA majors; empty placeholders (0.0.x) and other sonames aside."""
-    found = [item for name, item in context.distributions.items() if re.fullmatch(rf"{stem}-cu\d+", name)]
-    real = [item for item in found if any(numbers(item.version)[:2])]
+    copies = [item for name, item in context.distributions.items() if re.fullmatch(rf"{stem}-cu\d+", name)]
+    real = [item for item in copies if any(numbers(item.version)[:2])]
     majors = {major(item.version) for item in real}
     return real if stem != "nvidia-cudnn" or len(majors) == 1 else []
 
 
 def _overwritten(context: Context, stem: str, rivals: list[Distribution]) -> Finding:
-    shown = " and ".join(f"{item.name} {item.version}" for item in rivals)
+    labels = " and ".join(f"{item.name} {item.version}" for item in rivals)
     folder = "nvidia/" + stem.partition("-")[2]
-    needed = _asked_by_frameworks(context, rivals)
-    kept = needed or [rivals[-1]]
-    gone = tuple(item.name for item in rivals if item not in kept)
-    repair = Problem(names=gone, requirements=(f"{kept[0].name}=={kept[0].version}",))
+    required = _required_by_frameworks(context, rivals)
+    keep = required or [rivals[-1]]
+    remove = tuple(item.name for item in rivals if item not in keep)
+    repair = Problem(names=remove, requirements=(f"{keep[0].name}=={keep[0].version}",))
     return incompatible(
-        f"{shown} are both installed and share the folder {folder}: each overwrote files of the other, "
+        f"{labels} are both installed and share the folder {folder}: each overwrote files of the other, "
         f"so one framework gets the library of another CUDA major.",
         (
-            context.seen("python.distributions", shown=shown),
+            context.seen("python.distributions", shown=labels),
             *_owners(context, rivals),
             Evidence("cuda wheels", folder, citation=wheels_citation()),
         ),
-        problem=Problem(("apart",)) if len(needed) > 1 else repair,
+        problem=Problem(("apart",)) if len(required) > 1 else repair,
     )
 
 
-def _asked_by_frameworks(context: Context, rivals: list[Distribution]) -> list[Distribution]:
-    wanted = {
+def _required_by_frameworks(context: Context, rivals: list[Distribution]) -> list[Distribution]:
+    names = {
         re.split(r"[^a-z0-9-]", line.lower().replace("_", "-"))[0]
         for name, item in context.distributions.items()
         if context.matrix.framework_of(name)
         for line in item.requires
     }
-    return [item for item in rivals if item.name in wanted]
+    return [item for item in rivals if item.name in names]
 
 
 def _owners(context: Context, rivals: list[Distribution]) -> tuple[Evidence, ...]:
     fact, names = context.facts.python.duplicate_owners, {item.name for item in rivals}
-    owned = fact.value if isinstance(fact, Known) else {}
-    shared = next((path for path, owners in owned.items() if names & set(owners)), None)
+    all_owners = fact.value if isinstance(fact, Known) else {}
+    shared = next((path for path, owners in all_owners.items() if names & set(owners)), None)
     if shared is None or not isinstance(fact, Known):
         return ()
-    return (Evidence("python.duplicate_owners", f"{shared}: {', '.join(owned[shared])}", fact.source),)
+    return (Evidence("python.duplicate_owners", f"{shared}: {', '.join(all_owners[shared])}", fact.source),)

@@ -74,10 +74,10 @@ def loaded_copy(context: Context, lookup: LibraryLookup) -> Copy | None:
 
 def system_copies(context: Context) -> tuple[Copy, ...]:
     """List the copies outside Python packages whose library is there."""
-    found = context.need(context.facts.cudnn, "cudnn") or ()
+    installs = context.need(context.facts.cudnn, "cudnn") or ()
     return tuple(
         Copy(get_value(item.library_path) or item.root, installed_version(item), get_value(item.cuda_major) or "")
-        for item in found
+        for item in installs
         if item.origin != "wheels" and not isinstance(installed_version(item), Absent)
     )
 
@@ -87,9 +87,9 @@ def installed_version(install: LibraryInstall) -> Fact[str]:
     if isinstance(install.library_path, Absent):
         return install.library_path
     readings = (install.library_version, install.package_version, install.header_version)
-    known = [fact for fact in readings if isinstance(fact, Known)]
+    versions = [fact for fact in readings if isinstance(fact, Known)]
     # A name such as libcudnn.so.9 states only the major; the package or the header may state more.
-    return max(known, key=lambda fact: min(len(numbers(fact.value)), 2), default=install.library_version)
+    return max(versions, key=lambda fact: min(len(numbers(fact.value)), 2), default=install.library_version)
 
 
 def wheel_copy(context: Context) -> Copy | None:
@@ -104,12 +104,12 @@ def wheel_copy(context: Context) -> Copy | None:
 def fault_of(context: Context, build: Build, copy: Copy) -> str:
     """Name what is wrong with a copy for a build by finding id; "" when nothing is."""
     cuda, version = get_value(build.cuda), get_value(copy.version)
-    needed = built_with(build)
-    if needed and version and numbers(version)[:1] != numbers(needed)[:1]:
+    expected = built_with(build)
+    if expected and version and numbers(version)[:1] != numbers(expected)[:1]:
         return OTHER_MAJOR
     if cuda and copy.cuda_major and not in_environment(copy.path) and numbers(copy.cuda_major) != numbers(cuda)[:1]:
         return OTHER_CUDA
-    if needed and version and is_older(version, needed):
+    if expected and version and is_older(version, expected):
         return OLDER
     return DROPPED if version and dropped_gpus(context, version) else ""
 
@@ -126,8 +126,8 @@ def dropped_gpus(context: Context, version: str) -> tuple[JudgedGpu, ...]:
 def foreign_needs(build: Build) -> tuple[LibraryLookup, ...]:
     """List what the loaded cuDNN itself needs of CUDA and the loader finds nowhere."""
     lookups = build.libraries.value if isinstance(build.libraries, Known) else ()
-    needed = (item for item in lookups if needed_by_cudnn(item) and library_name(item.soname) != "cudnn")
-    return tuple(item for item in needed if isinstance(item.found, Absent) and not item.elsewhere)
+    lookups_needed = (item for item in lookups if needed_by_cudnn(item) and library_name(item.soname) != "cudnn")
+    return tuple(item for item in lookups_needed if isinstance(item.found, Absent) and not item.elsewhere)
 
 
 def needed_by_cudnn(item: LibraryLookup) -> bool:
@@ -174,25 +174,25 @@ def _judge(context: Context, build: Build) -> Iterator[Finding]:
 
 def _by_versions(context: Context, build: Build) -> Iterator[Finding]:
     """Judge by versions, for a machine of which only those are known."""
-    needed = built_with(build)
+    expected = built_with(build)
     if brings_cuda(build):
         # Another major has another soname, so the loader ignores it.
         wheel = wheel_copy(context)
-        ahead = [copy for copy in _known_copies(context) if _on_library_path(context, copy)]
-        same = [copy for copy in (*ahead, *([wheel] if wheel else [])) if _may_be_loaded(copy, needed)]
-        if build.installed and same:
-            yield from _judge_copy(context, build, same[0])
+        preferred = [copy for copy in _known_copies(context) if _on_library_path(context, copy)]
+        loadable = [copy for copy in (*preferred, *([wheel] if wheel else [])) if _may_be_loaded(copy, expected)]
+        if build.installed and loadable:
+            yield from _judge_copy(context, build, loadable[0])
         return
     copies = system_copies(context)
-    fitting = [copy for copy in copies if _may_be_loaded(copy, needed)]
-    if not fitting and needed is not None:
-        yield _none_fits(context, build, copies, context.matrix.cudnn_soname(needed) or f"cuDNN {needed}")
-    elif fitting and all(fault_of(context, build, copy) for copy in fitting):
-        yield from _judge_copy(context, build, fitting[0])
+    matches = [copy for copy in copies if _may_be_loaded(copy, expected)]
+    if not matches and expected is not None:
+        yield _none_fits(context, build, copies, context.matrix.cudnn_soname(expected) or f"cuDNN {expected}")
+    elif matches and all(fault_of(context, build, copy) for copy in matches):
+        yield from _judge_copy(context, build, matches[0])
 
 
-def _may_be_loaded(copy: Copy, needed: str | None) -> bool:
-    return not needed or _major(copy) in (numbers(needed)[:1], ())
+def _may_be_loaded(copy: Copy, expected: str | None) -> bool:
+    return not expected or _major(copy) in (numbers(expected)[:1], ())
 
 
 def _known_copies(context: Context) -> tuple[Copy, ...]:
@@ -201,44 +201,44 @@ def _known_copies(context: Context) -> tuple[Copy, ...]:
 
 def _judge_copy(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
     """Judge the copy a build loads."""
-    ahead = brings_cuda(build) and not is_own(context, copy.path) and _on_library_path(context, copy)
+    is_first = brings_cuda(build) and not is_own(context, copy.path) and _on_library_path(context, copy)
     if built_with(build) is not None:
         context.need(copy.version, f"version of the cuDNN in {copy.path}")
     fault = fault_of(context, build, copy) or (OTHER_CUDA if foreign_needs(build) else "")
     if fault:
-        right = _right_copy(context, build, copy) or ("the build's own" if ahead else "")
+        right = _right_copy(context, build, copy) or ("the build's own" if is_first else "")
         yield _shadowed(build, copy, right, ERROR) if right else _fault(context, build, copy, fault)
-    elif ahead and built_with(build) is None:
+    elif is_first and built_with(build) is None:
         yield _shadowed(build, copy, "the build's own", WARNING)
     else:
         yield from _unlisted(context, build, copy)
 
 
-def _right_copy(context: Context, build: Build, loaded: Copy) -> str:
+def _right_copy(context: Context, build: Build, loaded_file: Copy) -> str:
     wheel = wheel_copy(context)
-    others = (*((wheel,) if wheel else ()), *_known_copies(context))
-    for copy in others:
-        apart = copy.path != loaded.path and not (wheel is copy and in_environment(loaded.path))
-        if apart and isinstance(copy.version, Known) and not fault_of(context, build, copy):
+    alternatives = (*((wheel,) if wheel else ()), *_known_copies(context))
+    for copy in alternatives:
+        is_other = copy.path != loaded_file.path and not (wheel is copy and in_environment(loaded_file.path))
+        if is_other and isinstance(copy.version, Known) and not fault_of(context, build, copy):
             return f"{copy.version.value} in {copy.path}"
     return ""
 
 
 def _unlisted(context: Context, build: Build, copy: Copy) -> Iterator[Finding]:
     """Doubt a cuDNN newer than the one built with that the matrix does not list."""
-    version, needed = get_value(copy.version), built_with(build)
-    if version and needed and is_older(needed, version) and context.matrix.cudnn(version) is None:
-        what = f"cuDNN {version}, which {build.label} loads,"
-        yield unknown_release(what, "whether it still supports these GPUs", copy.evidence)
+    version, expected = get_value(copy.version), built_with(build)
+    if version and expected and is_older(expected, version) and context.matrix.cudnn(version) is None:
+        subject = f"cuDNN {version}, which {build.label} loads,"
+        yield unknown_release(subject, "whether it still supports these GPUs", copy.evidence)
 
 
 def _none_fits(context: Context, build: Build, copies: tuple[Copy, ...], soname: str) -> Finding:
-    needed, problem = built_with(build), _problem(build)
-    others = [copy for copy in copies if get_value(copy.version)]
-    if others:
-        there = " and ".join(dict.fromkeys(describe(copy.version) for copy in others))
-        message = f"{build.label} loads {soname} (built with cuDNN {needed}); this machine has cuDNN {there}."
-        evidence = (*(copy.evidence for copy in others), *_row(build))
+    expected, problem = built_with(build), _problem(build)
+    alternatives = [copy for copy in copies if get_value(copy.version)]
+    if alternatives:
+        versions = " and ".join(dict.fromkeys(describe(copy.version) for copy in alternatives))
+        message = f"{build.label} loads {soname} (built with cuDNN {expected}); this machine has cuDNN {versions}."
+        evidence = (*(copy.evidence for copy in alternatives), *_row(build))
         return incompatible(message, evidence, finding_id=OTHER_MAJOR, problem=problem)
     message = f"{build.label} loads {soname}, but this machine has no cuDNN that it can load."
     evidence = (context.seen("cudnn"), *_row(build))
@@ -250,48 +250,50 @@ def _problem(build: Build) -> Problem:
 
 
 def _fault(context: Context, build: Build, copy: Copy, fault: str) -> Finding:
-    needed, version = built_with(build), describe(copy.version)
+    expected, version = built_with(build), describe(copy.version)
     if fault == DROPPED:
         return _dropped(context, build, copy, str(get_value(copy.version)))
     if fault == OTHER_CUDA:
         message, evidence = _other_cuda(build, copy, version)
     else:
         verb = "was compiled with" if fault == OLDER else "loads another major:"
-        message = f"{build.label} {verb} cuDNN {needed} and would load {version} from {copy.path}."
+        message = f"{build.label} {verb} cuDNN {expected} and would load {version} from {copy.path}."
         evidence = ()
-    shown = (copy.evidence, *evidence, *_row(build))
-    return incompatible(message, shown, finding_id=fault, problem=_problem(build))
+    all_evidence = (copy.evidence, *evidence, *_row(build))
+    return incompatible(message, all_evidence, finding_id=fault, problem=_problem(build))
 
 
 def _other_cuda(build: Build, copy: Copy, version: str) -> tuple[str, tuple[Evidence, ...]]:
-    gone = foreign_needs(build)
-    built = f"cuDNN {version} in {copy.path} was built for CUDA {copy.cuda_major or 'of another major version'}"
-    asks = f" and needs {gone[0].soname}, which is not on this machine" if gone else ""
+    missing = foreign_needs(build)
+    origin = f"cuDNN {version} in {copy.path} was built for CUDA {copy.cuda_major or 'of another major version'}"
+    need = f" and needs {missing[0].soname}, which is not on this machine" if missing else ""
     cuda = get_value(build.cuda)
-    message = f"{built}{asks}; {build.label} uses {f'CUDA {cuda}' if cuda else 'another CUDA'}."
-    return message, tuple(Evidence(f"{item.soname} for cuDNN", "not found") for item in gone)
+    message = f"{origin}{need}; {build.label} uses {f'CUDA {cuda}' if cuda else 'another CUDA'}."
+    return message, tuple(Evidence(f"{item.soname} for cuDNN", "not found") for item in missing)
 
 
 def _dropped(context: Context, build: Build, copy: Copy, version: str) -> Finding:
-    row, dropped = context.matrix.cudnn(version), dropped_gpus(context, version)
+    row, gpus = context.matrix.cudnn(version), dropped_gpus(context, version)
     lowest = row.compute_capability_min if row else None
-    names = " and ".join(dict.fromkeys(f"{gpu_name(item.gpu)} ({item.capability})" for item in dropped))
+    names = " and ".join(dict.fromkeys(f"{gpu_name(item.gpu)} ({item.capability})" for item in gpus))
     message = (
         f"{build.label} loads cuDNN {version}, which supports GPUs from compute capability {lowest} on; "
         f"this machine has {names}."
     )
-    severity = ERROR if len(dropped) == len(context.gpus) else WARNING
+    severity = ERROR if len(gpus) == len(context.gpus) else WARNING
     floor = row_evidence(f"cuDNN {version}", f"from {lowest} on", row.citations if row else ())
     evidence = (copy.evidence, context.seen("gpus", shown=names), floor)
-    problem = replace(_problem(build), cases=("dropped-gpu",), cudnn=version, capability=dropped[0].capability)
+    problem = replace(_problem(build), cases=("dropped-gpu",), cudnn=version, capability=gpus[0].capability)
     return incompatible(message, evidence, finding_id=DROPPED, severity=severity, problem=problem)
 
 
 def _shadowed(build: Build, copy: Copy, right: str, severity: str) -> Finding:
-    needed = built_with(build)
-    built = f", built with cuDNN {needed}," if needed else ""
-    via = f" ({copy.via})" if copy.via else ""
-    message = f"{build.label}{built} loads cuDNN {describe(copy.version)} from {copy.path}{via} ahead of {right}."
+    expected = built_with(build)
+    origin = f", built with cuDNN {expected}," if expected else ""
+    path_variable = f" ({copy.via})" if copy.via else ""
+    message = (
+        f"{build.label}{origin} loads cuDNN {describe(copy.version)} from {copy.path}{path_variable} ahead of {right}."
+    )
     advice = f"Remove {copy.path.rpartition('/lib')[0] or copy.path} from LD_LIBRARY_PATH where it is set."
     evidence = (copy.evidence, *_row(build))
     return incompatible(message, evidence, finding_id=SHADOWED, severity=severity, problem=Problem(advice=advice))
@@ -311,11 +313,11 @@ def _major(copy: Copy) -> tuple[int, ...]:
 
 
 def _row(build: Build) -> tuple[Evidence, ...]:
-    needed, row = built_with(build), build.release.cudnn if build.release else None
-    if not needed:
+    expected, row = built_with(build), build.release.cudnn if build.release else None
+    if not expected:
         return ()
-    cited = build.citations[0] if row == needed and build.citations else None
-    return (Evidence(build.label, f"built with cuDNN {needed}", source_of(build.cudnn), cited),)
+    citation = build.citations[0] if row == expected and build.citations else None
+    return (Evidence(build.label, f"built with cuDNN {expected}", source_of(build.cudnn), citation),)
 
 
 @rule("cudnn-shadowed", severity=WARNING)

@@ -69,13 +69,15 @@ def violations(context: Context) -> tuple[Violation, ...]:
 
 def broken_pins(context: Context) -> tuple[Violation, ...]:
     """List every requirement in the environment that is not met, of any distribution, without those of extras."""
-    stated = ((owner, need) for owner in context.distributions.values() for need in requirements_of(context, owner))
-    found = (
+    requirements = (
+        (owner, need) for owner in context.distributions.values() for need in requirements_of(context, owner)
+    )
+    violations_found = (
         Violation(owner, name, specifier, context.distributions.get(name))
-        for owner, (name, specifier, by_extra) in stated
+        for owner, (name, specifier, by_extra) in requirements
         if not by_extra
     )
-    return tuple(item for item in found if _is_broken(item.specifier, item.found, item.owner))
+    return tuple(item for item in violations_found if _is_broken(item.specifier, item.found, item.owner))
 
 
 def _search(context: Context) -> Iterator[Violation]:
@@ -83,24 +85,26 @@ def _search(context: Context) -> Iterator[Violation]:
     frameworks = [name for name in installed if context.matrix.framework_of(name)]
     if not frameworks:
         return
-    queue, seen = list(frameworks), set(frameworks)
-    while queue:
-        owner = installed[queue.pop(0)]
+    names, visited = list(frameworks), set(frameworks)
+    while names:
+        owner = installed[names.pop(0)]
         for name, specifier, by_extra in requirements_of(context, owner):
-            found = installed.get(name)
-            if _is_broken(specifier, found, owner):
-                yield Violation(owner, name, specifier, found, by_extra)
-            if found is not None and name not in seen:
-                seen.add(name)
-                queue.append(name)
-    yield from _dependants(context, set(frameworks), seen)
+            distribution = installed.get(name)
+            if _is_broken(specifier, distribution, owner):
+                yield Violation(owner, name, specifier, distribution, by_extra)
+            if distribution is not None and name not in visited:
+                visited.add(name)
+                names.append(name)
+    yield from _dependants(context, set(frameworks), visited)
 
 
-def _dependants(context: Context, frameworks: set[str], seen: set[str]) -> Iterator[Violation]:
+def _dependants(context: Context, frameworks: set[str], visited: set[str]) -> Iterator[Violation]:
     """Yield broken pins on a framework of what is installed beside it: torchvision on torch."""
     starts = tuple(frameworks)
     for owner in context.distributions.values():
-        if owner.name in seen or not any(line.lower().replace("_", "-").startswith(starts) for line in owner.requires):
+        if owner.name in visited or not any(
+            line.lower().replace("_", "-").startswith(starts) for line in owner.requires
+        ):
             continue
         for name, specifier, _ in requirements_of(context, owner):
             if name in frameworks and _is_broken(specifier, context.distributions[name], owner):
@@ -142,11 +146,11 @@ def _dashed(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name)
 
 
-def _is_broken(specifier: str, found: Distribution | None, owner: Distribution) -> bool:
-    if found is None:
+def _is_broken(specifier: str, distribution: Distribution | None, owner: Distribution) -> bool:
+    if distribution is None:
         # conda may bring it under another name; what CUDA wheels need of each other the loader finds or not
         return owner.installer != "conda" and not owner.name.startswith("nvidia-")
-    return bool(specifier) and not _is_met(found.version, specifier)
+    return bool(specifier) and not _is_met(distribution.version, specifier)
 
 
 @lru_cache(maxsize=4096)
@@ -161,11 +165,11 @@ def _is_met(version: str, specifier: str) -> bool:
 _IMPORTED = frozenset(("ml-dtypes", "numpy", "protobuf", "scipy", "typing-extensions"))
 
 
-def pin_findings(context: Context, finding_id: str, reported: frozenset[str] = frozenset()) -> Iterator[Finding]:
+def pin_findings(context: Context, finding_id: str, reported_ids: frozenset[str] = frozenset()) -> Iterator[Finding]:
     """Yield the broken pins of one finding id, but those on names that were `reported` before."""
     missing: dict[str, list[Violation]] = {}
     for item in violations(context):
-        if item.about != finding_id or item.name in reported:
+        if item.about != finding_id or item.name in reported_ids:
             continue
         if item.found is None:
             missing.setdefault(item.owner.name, []).append(item)
@@ -181,15 +185,15 @@ def breaks_framework(context: Context) -> bool:
     return any(item.severity == ERROR for about in abouts for item in pin_findings(context, about))
 
 
-def _finding(context: Context, item: Violation, found: Distribution) -> Finding:
+def _finding(context: Context, item: Violation, distribution: Distribution) -> Finding:
     owner = f"{item.owner.name} {item.owner.version}"
-    needed = f"{item.name}{item.specifier}"
+    requirement = f"{item.name}{item.specifier}"
     return incompatible(
-        f"{owner} requires {needed}, but {item.name} {found.version} is installed.",
-        (context.seen("python.distributions", shown=f"{owner}: Requires-Dist {needed}"), *_cited(context, item)),
+        f"{owner} requires {requirement}, but {item.name} {distribution.version} is installed.",
+        (context.seen("python.distributions", shown=f"{owner}: Requires-Dist {requirement}"), *_cited(context, item)),
         finding_id=item.about,
-        severity=_severity(context, item, found),
-        problem=_problem(context, item, found),
+        severity=_severity(context, item, distribution),
+        problem=_problem(context, item, distribution),
     )
 
 
@@ -197,20 +201,20 @@ def _missing(context: Context, items: list[Violation]) -> Finding:
     """Report everything that a distribution lacks in one finding; reinstalling it adds that."""
     owner = items[0].owner
     names = [item.name for item in items]
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    missing = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     framework = context.matrix.framework_of(owner.name)
-    grave = framework is not None and not {known_framework(framework).library, *_IMPORTED}.isdisjoint(names)
+    is_error = framework is not None and not {known_framework(framework).library, *_IMPORTED}.isdisjoint(names)
     version = owner.version.partition("+")[0]
-    public, kept = f"{owner.name}=={version}", constraints_on(context, owner.name, version, names)
+    public, constraints = f"{owner.name}=={version}", constraints_on(context, owner.name, version, names)
     return incompatible(
-        f"{owner.name} {owner.version} requires {shown}, which {'is' if len(names) == 1 else 'are'} not installed.",
+        f"{owner.name} {owner.version} requires {missing}, which {'is' if len(names) == 1 else 'are'} not installed.",
         (
-            context.seen("python.distributions", shown=f"{owner.name} {owner.version}: Requires-Dist {shown}"),
+            context.seen("python.distributions", shown=f"{owner.name} {owner.version}: Requires-Dist {missing}"),
             *_cited(context, items[0]),
         ),
         finding_id=OTHER,
-        severity=ERROR if grave else WARNING,
-        problem=Problem(("missing-requirements",), requirements=(public, *kept)),
+        severity=ERROR if is_error else WARNING,
+        problem=Problem(("missing-requirements",), requirements=(public, *constraints)),
     )
 
 
@@ -223,17 +227,17 @@ def _cited(context: Context, item: Violation) -> tuple[Evidence, ...]:
     return (Evidence(f"{name} {version}", f"{item.name} {row.requires[item.name]}", citation=row.citations[0]),)
 
 
-def _problem(context: Context, item: Violation, found: Distribution) -> Problem:
+def _problem(context: Context, item: Violation, distribution: Distribution) -> Problem:
     if _within_framework(context, item):
-        whole = f"{item.owner.name}{_extra(context, item)}=={item.owner.version.partition('+')[0]}"
-        return Problem(("part",), requirements=(whole,))
+        owner_pin = f"{item.owner.name}{_extra(context, item)}=={item.owner.version.partition('+')[0]}"
+        return Problem(("part",), requirements=(owner_pin,))
     if context.matrix.framework_of(item.name):  # the framework stays, its dependant moves
-        kept = f"{item.name}=={found.version.partition('+')[0]}"
-        return Problem(("dependant",), names=(item.owner.name,), requirements=(kept, item.owner.name))
+        item_pin = f"{item.name}=={distribution.version.partition('+')[0]}"
+        return Problem(("dependant",), names=(item.owner.name,), requirements=(item_pin, item.owner.name))
     return Problem(requirements=(item.name + item.specifier.replace(" ", ""),))
 
 
-def _severity(context: Context, item: Violation, found: Distribution) -> str:
+def _severity(context: Context, item: Violation, distribution: Distribution) -> str:
     """Call a framework's own pin an error when what is installed is of another major."""
     framework = context.matrix.framework_of(item.owner.name)
     if framework is None:
@@ -244,7 +248,9 @@ def _severity(context: Context, item: Violation, found: Distribution) -> str:
         return WARNING
     return (
         ERROR
-        if _is_far(found.version, item.specifier, 2 if item.name in known_framework(framework).paired_minors else 1)
+        if _is_far(
+            distribution.version, item.specifier, 2 if item.name in known_framework(framework).paired_minors else 1
+        )
         else WARNING
     )
 
@@ -263,8 +269,8 @@ def _extra(context: Context, item: Violation) -> str:
 def _finds_libraries(context: Context, owner: Distribution) -> bool:
     """Tell whether the builds of a distribution were seen to find all they load."""
     builds = (build for framework in judged_frameworks(context) for build in framework.builds)
-    own = [build for build in builds if build.distribution == owner.name]
-    return not any(isinstance(build.libraries, Unknown) or unfound_libraries(build) for build in own)
+    own_builds = [build for build in builds if build.distribution == owner.name]
+    return not any(isinstance(build.libraries, Unknown) or unfound_libraries(build) for build in own_builds)
 
 
 def _is_far(version: str, specifier: str, parts: int) -> bool:
@@ -272,14 +278,14 @@ def _is_far(version: str, specifier: str, parts: int) -> bool:
     from packaging.specifiers import SpecifierSet
 
     line = Version(version).release[:parts]
-    first = Version(".".join(map(str, line)))
+    line_version = Version(".".join(map(str, line)))
     for clause in SpecifierSet(specifier):
         if clause.contains(Version(version), prereleases=True):
             continue
         bound = Version(clause.version.removesuffix(".*"))
-        same = bound.release[:parts] == line
-        if (clause.operator in ("<", "<=") and bound <= first) or (
-            clause.operator not in ("<", "<=", "!=") and not same
+        is_same_line = bound.release[:parts] == line
+        if (clause.operator in ("<", "<=") and bound <= line_version) or (
+            clause.operator not in ("<", "<=", "!=") and not is_same_line
         ):
             return True
     return False
@@ -293,9 +299,9 @@ _SUBJECTS = {"numpy-abi": "numpy", "protobuf-conflict": "protobuf", "keras-misma
 def unmet_requirements(context: Context) -> Iterator[Finding]:
     """Find packages around the frameworks that they cannot work with: by known problems, then by requirements."""
     for finding_id, name in _SUBJECTS.items() if judged_frameworks(context) else ():
-        known = list(problem_findings(context, finding_id))
-        yield from known
-        yield from pin_findings(context, finding_id, frozenset({name} if known and name else ()))
+        findings = list(problem_findings(context, finding_id))
+        yield from findings
+        yield from pin_findings(context, finding_id, frozenset({name} if findings and name else ()))
     yield from _legacy_keras(context)
 
 
@@ -314,7 +320,7 @@ def _legacy_keras(context: Context) -> Iterator[Finding]:
             continue
         if not needs_keras.startswith(">=3"):
             continue
-        wanted = f"{_LEGACY_KERAS}=={'.'.join(build.version.split('.')[:2])}.*"
+        requirement = f"{_LEGACY_KERAS}=={'.'.join(build.version.split('.')[:2])}.*"
         yield incompatible(
             f"TF_USE_LEGACY_KERAS makes {build.label} use Keras 2, the package tf-keras, which is not installed.",
             (
@@ -322,7 +328,7 @@ def _legacy_keras(context: Context) -> Iterator[Finding]:
                 Evidence(build.label, f"keras{needs_keras}", citation=build.citations[0]),
             ),
             finding_id="keras-mismatch",
-            problem=Problem(("legacy-keras",), requirements=(wanted,)),
+            problem=Problem(("legacy-keras",), requirements=(requirement,)),
         )
 
 
@@ -360,15 +366,15 @@ def shared_module(context: Context) -> Iterator[Finding]:
 
 
 def _shared(context: Context, module: str, rivals: list[Distribution], for_gpu: str) -> Finding:
-    shown = " and ".join(f"{item.name} {item.version}" for item in rivals)
+    labels = " and ".join(f"{item.name} {item.version}" for item in rivals)
     names = tuple(item.name for item in rivals)
-    kept = for_gpu if context.goal == "gpu" and for_gpu in names else ""
-    problem = Problem(names=names, requirements=(kept,) if kept else ())
+    keep = for_gpu if context.goal == "gpu" and for_gpu in names else ""
+    problem = Problem(names=names, requirements=(keep,) if keep else ())
     message = (
-        f"{shown} both contain the module {module}: their files overwrite each other, so the last one installed wins."
+        f"{labels} both contain the module {module}: their files overwrite each other, so the last one installed wins."
     )
-    seen = context.seen("python.distributions", shown=shown)
-    return incompatible(message, (seen,), problem=problem)
+    evidence = context.seen("python.distributions", shown=labels)
+    return incompatible(message, (evidence,), problem=problem)
 
 
 # Compiled or closely tied parts of the frameworks: a second copy of one of these breaks the first.
@@ -397,47 +403,47 @@ def env_mixed(context: Context) -> Iterator[Finding]:
     for item in fact.value if isinstance(fact, Known) else ():
         if item.name in _PARTS or context.matrix.framework_of(item.name):
             copies.setdefault(item.name, []).append(item)
-    for name, found in copies.items():
-        if _from_outside(found):
-            yield _outside(context, name, found)
-        elif _two_installers(found):
-            yield _overlaid(context, name, found)
+    for name, distributions in copies.items():
+        if _from_outside(distributions):
+            yield _outside(context, name, distributions)
+        elif _two_installers(distributions):
+            yield _overlaid(context, name, distributions)
 
 
-def _from_outside(found: list[Distribution]) -> bool:
+def _from_outside(copies: list[Distribution]) -> bool:
     """Tell whether an environment's package has another version outside of it."""
-    scopes = {item.scope for item in found}
-    several = len({item.version for item in found}) > 1
-    return several and "environment" in scopes and bool(scopes & set(_OUTSIDE))
+    scopes = {item.scope for item in copies}
+    has_versions = len({item.version for item in copies}) > 1
+    return has_versions and "environment" in scopes and bool(scopes & set(_OUTSIDE))
 
 
-def _two_installers(found: list[Distribution]) -> bool:
+def _two_installers(copies: list[Distribution]) -> bool:
     """Tell whether conda and pip both registered one package in the same folder."""
-    here = [item for item in found if item.location == found[0].location]
-    conda = {item.installer == "conda" for item in here if item.installer}
-    return len({item.version for item in here}) > 1 and len(conda) > 1
+    same_folder = [item for item in copies if item.location == copies[0].location]
+    conda = {item.installer == "conda" for item in same_folder if item.installer}
+    return len({item.version for item in same_folder}) > 1 and len(conda) > 1
 
 
-def _outside(context: Context, name: str, found: list[Distribution]) -> Finding:
-    inner = next(item for item in found if item.scope == "environment")
-    outer = next(item for item in found if item.scope in _OUTSIDE and item.version != inner.version)
-    winner = found[0]
+def _outside(context: Context, name: str, copies: list[Distribution]) -> Finding:
+    inner = next(item for item in copies if item.scope == "environment")
+    outer = next(item for item in copies if item.scope in _OUTSIDE and item.version != inner.version)
+    winner = copies[0]
     broken = any(item.name == name for item in violations(context))
     return incompatible(
         f"{name} {inner.version} of the environment and {name} {outer.version} of {_OUTSIDE[outer.scope]} are both "
         f"importable; {winner.version} is found first.",
         tuple(
             context.seen("python.distributions", shown=f"{item.name} {item.version} in {item.location or item.scope}")
-            for item in found
+            for item in copies
         ),
         severity=ERROR if broken else WARNING,
         problem=Problem(("user-site" if outer.scope == "user" else "python-path",)),
     )
 
 
-def _overlaid(context: Context, name: str, found: list[Distribution]) -> Finding:
-    by_conda = next(item for item in found if item.installer == "conda")
-    by_pip = next(item for item in found if item.installer and item.installer != "conda")
+def _overlaid(context: Context, name: str, copies: list[Distribution]) -> Finding:
+    by_conda = next(item for item in copies if item.installer == "conda")
+    by_pip = next(item for item in copies if item.installer and item.installer != "conda")
     return incompatible(
         f"conda installed {name} {by_conda.version} and {by_pip.installer} installed {name} {by_pip.version} over it "
         f"in the same folder: files of both are mixed.",

@@ -43,9 +43,11 @@ def readable(facts: Facts) -> Facts:
     """Take what should be a version and is none for a fact that could not be read."""
     host, driver, gpus = facts.host, facts.driver, facts.gpus
     if isinstance(gpus, Known):
-        named = tuple(replace(gpu, compute_capability=_version(gpu.compute_capability, _MINOR)) for gpu in gpus.value)
-        gpus = replace(gpus, value=named)
-    read: Facts = replace(
+        numbered = tuple(
+            replace(gpu, compute_capability=_version(gpu.compute_capability, _MINOR)) for gpu in gpus.value
+        )
+        gpus = replace(gpus, value=numbered)
+    result: Facts = replace(
         facts,
         host=replace(host, libc_version=_version(host.libc_version, _NUMBERS)),
         driver=replace(
@@ -56,7 +58,7 @@ def readable(facts: Facts) -> Facts:
         python=replace(facts.python, version=_version(facts.python.version, _PYTHON)),
         gpus=gpus,
     )
-    return read
+    return result
 
 
 def _version(fact: Fact[str], pattern: str) -> Fact[str]:
@@ -85,31 +87,33 @@ class Description:
     platform: str = ""
 
 
-def planned_facts(read: Facts | None, described: Description, matrix: Matrix, *, expects_gpu: bool) -> Facts:
+def planned_facts(base: Facts | None, description: Description, matrix: Matrix, *, expects_gpu: bool) -> Facts:
     """Return the facts to plan with: those read, none where another platform is described, all else overridden.
 
     The environment itself is a new one: nothing is installed in it.
     """
-    facts = _blank(described.platform) if described.platform or read is None else readable(read)
-    if described.platform and not described.gpus:
-        unstated = bool(described.driver) or expects_gpu
-        facts = replace(facts, gpus=NOT_STATED if unstated else Absent(("--gpu was not given",)))
-    facts = replace(facts, python=_new_environment(facts.python, described.python))
-    if described.glibc:
-        glibc, kind = _said("--glibc", described.glibc), _said("--glibc", "glibc")
+    facts = _blank(description.platform) if description.platform or base is None else readable(base)
+    if description.platform and not description.gpus:
+        is_unstated = bool(description.driver) or expects_gpu
+        facts = replace(facts, gpus=NOT_STATED if is_unstated else Absent(("--gpu was not given",)))
+    facts = replace(facts, python=_new_environment(facts.python, description.python))
+    if description.glibc:
+        glibc, kind = _said("--glibc", description.glibc), _said("--glibc", "glibc")
         facts = replace(facts, host=replace(facts.host, libc_kind=kind, libc_version=glibc))
-    if described.driver:
-        facts = replace(facts, driver=DriverFacts(release=_said("--driver", described.driver)))
-    if described.gpus:
-        facts = replace(facts, gpus=_gpus(described.gpus, matrix))
+    if description.driver:
+        facts = replace(facts, driver=DriverFacts(release=_said("--driver", description.driver)))
+    if description.gpus:
+        facts = replace(facts, gpus=_gpus(description.gpus, matrix))
     return facts
 
 
 def in_an_image(facts: Facts) -> Facts:
     """Leave out what an image does not see of its host: CUDA's toolkit and libraries."""
     nothing = Absent(("an image sees none of its host",))
-    seen: Facts = replace(facts, toolkits=ToolkitFacts(installs=nothing), cudnn=nothing, tensorrt=nothing, nccl=nothing)
-    return seen
+    result: Facts = replace(
+        facts, toolkits=ToolkitFacts(installs=nothing), cudnn=nothing, tensorrt=nothing, nccl=nothing
+    )
+    return result
 
 
 def _said(option: str, value: str) -> Known[str]:
@@ -150,8 +154,8 @@ def _new_environment(python: PythonFacts, minor: str) -> PythonFacts:
     )
 
 
-def _gpus(named: Iterable[str], matrix: Matrix) -> Fact[tuple[Gpu, ...]]:
-    names = [name.strip() for name in named]
+def _gpus(gpu_names: Iterable[str], matrix: Matrix) -> Fact[tuple[Gpu, ...]]:
+    names = [name.strip() for name in gpu_names]
     if [name.lower() for name in names] == ["none"]:
         return Absent(("--gpu none",))
     gpus = tuple(_gpu(name, matrix) for name in names)
@@ -161,14 +165,14 @@ def _gpus(named: Iterable[str], matrix: Matrix) -> Fact[tuple[Gpu, ...]]:
 def _gpu(name: str, matrix: Matrix) -> Gpu:
     if matrix.architecture(name):
         return Gpu(compute_capability=_said("--gpu", name))
-    found = find_capabilities(name)
-    if not found:
+    capabilities = find_capabilities(name)
+    if not capabilities:
         raise RequestError(f"--gpu {name[:40]!r}: no such GPU is known; give its compute capability, such as 8.9.")
-    if len(found) > 1:
+    if len(capabilities) > 1:
         raise RequestError(
-            f"--gpu {name[:40]!r} stands for compute capability {' and '.join(found)}: give one of them."
+            f"--gpu {name[:40]!r} stands for compute capability {' and '.join(capabilities)}: give one of them."
         )
-    return Gpu(name=_said("--gpu", name), compute_capability=_said("--gpu", found[0]))
+    return Gpu(name=_said("--gpu", name), compute_capability=_said("--gpu", capabilities[0]))
 
 
 LINUX = "linux_x86_64"
@@ -187,8 +191,8 @@ def in_wsl(facts: Facts) -> Description:
 def capabilities(facts: Facts) -> tuple[str, ...]:
     """List the compute capabilities that were read: 8.9."""
     gpus = facts.gpus.value if isinstance(facts.gpus, Known) else ()
-    found = (gpu.compute_capability for gpu in gpus)
-    return tuple(dict.fromkeys(item.value for item in found if isinstance(item, Known)))
+    values = (gpu.compute_capability for gpu in gpus)
+    return tuple(dict.fromkeys(item.value for item in values if isinstance(item, Known)))
 
 
 def with_python(facts: Facts, minor: str) -> Facts:

@@ -63,22 +63,22 @@ def driver_nouveau(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[F
     for gpu in gpus or ():
         owner = gpu.kernel_driver
         if isinstance(owner, Known) and owner.value in _FOREIGN:
-            what = (
+            owner_text = (
                 "the open-source display driver nouveau, which has no CUDA"
                 if owner.value == "nouveau"
                 else "vfio-pci, which reserves it for a virtual machine"
             )
             yield incompatible(
-                f"{gpu_name(gpu)} is owned by {what}.",
+                f"{gpu_name(gpu)} is owned by {owner_text}.",
                 (context.seen("gpus.kernel_driver", owner),),
                 problem=Problem((owner.value,)),
             )
             return
-    loaded = context.facts.driver.nouveau_loaded
+    nouveau = context.facts.driver.nouveau_loaded
     if (
         gpus
-        and isinstance(loaded, Known)
-        and loaded.value
+        and isinstance(nouveau, Known)
+        and nouveau.value
         and all(not isinstance(gpu.kernel_driver, Known) for gpu in gpus)
     ):
         yield incompatible(
@@ -98,9 +98,9 @@ def _driver_absent(context: Context) -> bool:
 
 
 def _is_foreign(context: Context) -> bool:
-    loaded = context.facts.driver.nouveau_loaded
+    nouveau = context.facts.driver.nouveau_loaded
     owners = [gpu.kernel_driver.value for gpu in context.gpus if isinstance(gpu.kernel_driver, Known)]
-    return any(owner in _FOREIGN for owner in owners) or (not owners and isinstance(loaded, Known) and loaded.value)
+    return any(owner in _FOREIGN for owner in owners) or (not owners and isinstance(nouveau, Known) and nouveau.value)
 
 
 @rule("driver-secure-boot", needs=("gpus",))
@@ -168,16 +168,16 @@ def _by_remains(context: Context) -> Finding:
         )
         return _missing(context, what, Problem(("not-built",)), "driver.dkms")
     if modules:
-        built = ", ".join(item.kernel_release or "no kernel" for item in modules)
-        what = f"The NVIDIA driver {modules[0].version} is built for {built}, not for the running kernel {running}."
+        kernels = ", ".join(item.kernel_release or "no kernel" for item in modules)
+        what = f"The NVIDIA driver {modules[0].version} is built for {kernels}, not for the running kernel {running}."
         return _missing(context, what, Problem(("not-built",)), "driver.dkms")
     name = gpu_name(context.gpus[0])
     message = f"{name} is present, but no NVIDIA driver is loaded."
     return _missing(context, message, Problem(), "driver.kernel_module_version")
 
 
-def _missing(context: Context, message: str, problem: Problem, seen: str) -> Finding:
-    evidence = (context.seen(seen), context.seen("gpus", shown=", ".join(gpu_name(gpu) for gpu in context.gpus)))
+def _missing(context: Context, message: str, problem: Problem, fact: str) -> Finding:
+    evidence = (context.seen(fact), context.seen("gpus", shown=", ".join(gpu_name(gpu) for gpu in context.gpus)))
     return incompatible(message, evidence, problem=problem)
 
 
@@ -185,8 +185,8 @@ def _is_driven(context: Context, row: Architecture) -> bool:
     """Say whether the running branch drives an architecture at all; where it does not, that is the cause."""
     release = context.facts.driver.release
     branch = numbers(release.value)[0] if isinstance(release, Known) else 0
-    first, last = row.first_driver_branch, row.last_driver_branch
-    return not (first and branch < int(first)) and not (last and branch > int(last))
+    first_branch, last_branch = row.first_driver_branch, row.last_driver_branch
+    return not (first_branch and branch < int(first_branch)) and not (last_branch and branch > int(last_branch))
 
 
 @rule("driver-missing")
@@ -231,20 +231,22 @@ def forward_compat_misused(context: Context) -> Iterator[Finding]:
     path = driver.libcuda_path.value if isinstance(driver.libcuda_path, Known) else ""
     if code == 0 or not (code == _NO_COMPAT_HERE or is_compat(path)):
         return
-    why = _why_misused(context, code)
-    if why:
+    reason = _why_misused(context, code)
+    if reason:
         folder = posixpath.dirname(path)
         evidence = [
             context.seen(name)
             for name in ("driver.libcuda_path", "driver.cuda_init_result")
             if isinstance(context.fact(name), Known)
         ]
-        what = (
+        subject = (
             f"The loader finds the forward-compatibility libcuda in {folder} before the driver's own"
             if is_compat(path)
             else "A forward-compatibility libcuda is loaded before the driver's own"
         )
-        yield incompatible(f"{what}, and {why}.", tuple(evidence), problem=Problem(folders=(folder,) if folder else ()))
+        yield incompatible(
+            f"{subject}, and {reason}.", tuple(evidence), problem=Problem(folders=(folder,) if folder else ())
+        )
 
 
 def _why_misused(context: Context, code: int | None) -> str:
@@ -253,14 +255,14 @@ def _why_misused(context: Context, code: int | None) -> str:
         return "this GPU does not allow that (cuInit returned 804); only data-centre GPUs do"
     if code == _MISMATCH:
         return "it does not fit the kernel module (cuInit returned 803)"
-    own, kernel = driver.libcuda_version, driver.kernel_module_version
-    if isinstance(own, Known) and isinstance(kernel, Known):
-        if same_release(own.value, kernel.value):
+    libcuda, kernel = driver.libcuda_version, driver.kernel_module_version
+    if isinstance(libcuda, Known) and isinstance(kernel, Known):
+        if same_release(libcuda.value, kernel.value):
             return ""
-        if at_least(kernel.value, own.value):
-            return f"it is older ({own.value}) than the driver ({kernel.value})"
-    barred = next((gpu for gpu in context.gpus if is_data_center(gpu) is False), None)
-    return f"{gpu_name(barred)} does not allow that; only data-centre GPUs do" if barred else ""
+        if at_least(kernel.value, libcuda.value):
+            return f"it is older ({libcuda.value}) than the driver ({kernel.value})"
+    unsupported = next((gpu for gpu in context.gpus if is_data_center(gpu) is False), None)
+    return f"{gpu_name(unsupported)} does not allow that; only data-centre GPUs do" if unsupported else ""
 
 
 @rule("driver-library-mismatch")
@@ -338,28 +340,28 @@ def _stray(context: Context, kernel: str, cuda: str, path: str, evidence: tuple[
 def libcuda_not_on_path(context: Context) -> Iterator[Finding]:
     """Report a running driver whose libcuda.so.1 the loader does not find."""
     driver, host = context.facts.driver, context.facts.host
-    if cuda_starts(context) or not _driver_there(context) or isinstance(driver.libcuda_path, Known):
+    if cuda_starts(context) or not _is_driver_present(context) or isinstance(driver.libcuda_path, Known):
         return
     if isinstance(host.container, Known) and not (
         was_given_gpus(context) and isinstance(driver.libcuda_elsewhere, Known)
     ):
         return  # driver-not-in-container says it
     context.need(driver.libcuda_path, "driver.libcuda_path")
-    others = [
+    paths = [
         path
         for path in (driver.libcuda_elsewhere.value if isinstance(driver.libcuda_elsewhere, Known) else ())
         if "/stubs/" not in path and not is_compat(path)
     ]
-    if not others and isinstance(host.wsl_version, Known):
+    if not paths and isinstance(host.wsl_version, Known):
         return  # driver-wsl says it
     evidence = [context.seen("driver.libcuda_path")]
-    if not others:
+    if not paths:
         message = "The kernel driver runs, but its library libcuda.so.1 is not installed."
         yield _no_libcuda(message, evidence, Problem(("not-installed",)))
         return
-    folder = posixpath.dirname(others[0])
+    folder = posixpath.dirname(paths[0])
     message = f"libcuda.so.1 is in {folder}, where the loader does not look."
-    evidence.append(context.seen("driver.libcuda_elsewhere", shown=", ".join(others)))
+    evidence.append(context.seen("driver.libcuda_elsewhere", shown=", ".join(paths)))
     yield _no_libcuda(message, evidence, Problem(folders=(folder,)))
 
 
@@ -367,7 +369,7 @@ def _no_libcuda(message: str, evidence: list[Evidence], problem: Problem) -> Fin
     return incompatible(message, tuple(evidence), problem=problem)
 
 
-def _driver_there(context: Context) -> bool:
+def _is_driver_present(context: Context) -> bool:
     driver = context.facts.driver
     return bool(context.gpus) and (
         isinstance(driver.release, Known) or isinstance(context.facts.host.wsl_version, Known)
@@ -388,9 +390,9 @@ def driver_too_old(context: Context) -> Iterator[Finding]:
         if toolkit is None:
             yield _unknown_row(f"CUDA {cuda}, which {build.label} was built with,", build.citations)
             continue
-        found = _below_floor(context, build, toolkit) or _ptx_too_new(context, build, toolkit)
-        if found is not None:
-            yield found
+        finding = _below_floor(context, build, toolkit) or _ptx_too_new(context, build, toolkit)
+        if finding is not None:
+            yield finding
 
 
 def _below_floor(context: Context, build: Build, toolkit: Toolkit) -> Finding | None:
@@ -399,11 +401,11 @@ def _below_floor(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
     # A Jetson numbers its driver in its own way; what it says of CUDA counts there.
     if not isinstance(release, Known) or floor is None or isinstance(context.facts.host.jetson_release, Known):
         return _by_cuda_version(context, build, toolkit, floor)
-    reached = at_least(release.value, floor)
-    if reached is None:
+    is_reached = at_least(release.value, floor)
+    if is_reached is None:
         detail = f"the driver is only known as {release.value}; {build.label} needs {floor}"
         raise UndecidedError("driver.release", Unknown("unparsable", detail))
-    if reached or _runs_ahead(context, toolkit):
+    if is_reached or _runs_ahead(context, toolkit):
         return None
     needs = f"needs driver >= {floor}; this machine runs {release.value}"
     return _too_old(context, build, toolkit, Shortfall(needs, "driver.release", floor))
@@ -411,8 +413,8 @@ def _below_floor(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
 
 def _runs_ahead(context: Context, toolkit: Toolkit) -> bool:
     # Forward compatibility: a newer user-space driver (cuda-compat) was seen to start on this kernel module.
-    found = context.facts.driver.cuda_driver_version
-    return cuda_starts(context) and isinstance(found, Known) and at_least_minor(found.value, toolkit.version)
+    version = context.facts.driver.cuda_driver_version
+    return cuda_starts(context) and isinstance(version, Known) and at_least_minor(version.value, toolkit.version)
 
 
 def _by_cuda_version(context: Context, build: Build, toolkit: Toolkit, floor: str | None) -> Finding | None:
@@ -423,10 +425,10 @@ def _by_cuda_version(context: Context, build: Build, toolkit: Toolkit, floor: st
             context.need(version, "driver.cuda_driver_version")
         return None  # no driver at all: another rule's finding
     has_minor = toolkit.minor_floor_linux is not None
-    wanted = major(toolkit.version) if has_minor else toolkit.version
-    if at_least_minor(version.value, wanted):
+    required = major(toolkit.version) if has_minor else toolkit.version
+    if at_least_minor(version.value, required):
         return None
-    needs = f"needs a driver for CUDA {wanted}; this one goes up to CUDA {version.value}"
+    needs = f"needs a driver for CUDA {required}; this one goes up to CUDA {version.value}"
     return _too_old(context, build, toolkit, Shortfall(needs, "driver.cuda_driver_version", floor))
 
 
@@ -440,14 +442,14 @@ def _ptx_too_new(context: Context, build: Build, toolkit: Toolkit) -> Finding | 
         if ptx is None or at_least_minor(ceiling, ptx.version):
             continue
         full = full_driver(context, ptx)
-        whole = verdict_on(context, build, item).kind == JIT
+        is_jit = verdict_on(context, build, item).kind == JIT
         needs = (
-            f"has only PTX of CUDA {ptx.version} for {gpu_name(item.gpu)}{'' if whole else ' in most of its kernels'}, "
+            f"has only PTX of CUDA {ptx.version} for {gpu_name(item.gpu)}{'' if is_jit else ' in most kernels'}, "
             f"and this driver compiles PTX up to CUDA {ceiling}: it needs driver >= {full or 'one of that CUDA'}"
         )
-        seen = "driver.release" if isinstance(context.facts.driver.release, Known) else "driver.cuda_driver_version"
-        found = _too_old(context, build, toolkit, Shortfall(needs, seen, full))
-        return found if whole else replace(found, evidence=(*found.evidence, _partly(build, ptx)))
+        fact = "driver.release" if isinstance(context.facts.driver.release, Known) else "driver.cuda_driver_version"
+        finding = _too_old(context, build, toolkit, Shortfall(needs, fact, full))
+        return finding if is_jit else replace(finding, evidence=(*finding.evidence, _partly(build, ptx)))
     return None
 
 
@@ -465,8 +467,8 @@ def _partly(build: Build, ptx: Toolkit) -> Evidence:
 
 
 def _cuda_ceiling(context: Context) -> str | None:
-    found, branch = context.facts.driver.cuda_driver_version, _branch(context)
-    return found.value if isinstance(found, Known) else (branch.cuda if branch else None)
+    version, branch = context.facts.driver.cuda_driver_version, _branch(context)
+    return version.value if isinstance(version, Known) else (branch.cuda if branch else None)
 
 
 class Shortfall(NamedTuple):
@@ -477,18 +479,18 @@ class Shortfall(NamedTuple):
     floor: str | None
 
 
-def _too_old(context: Context, build: Build, toolkit: Toolkit, lack: Shortfall) -> Finding:
-    shown = f"driver >= {lack.floor}" if lack.floor else "driver not stated"
+def _too_old(context: Context, build: Build, toolkit: Toolkit, shortfall: Shortfall) -> Finding:
+    floor = f"driver >= {shortfall.floor}" if shortfall.floor else "driver not stated"
     evidence = [
-        context.seen(lack.seen),
-        Evidence(f"toolkits {toolkit.version}", shown, citation=toolkit.citations[0]),
+        context.seen(shortfall.seen),
+        Evidence(f"toolkits {toolkit.version}", floor, citation=toolkit.citations[0]),
     ]
     if build.citations:
-        built = f"built with CUDA {toolkit.version}"
-        evidence.append(Evidence(f"matrix {build.label}", built, citation=build.citations[0]))
-    message = f"{build.label} was built with CUDA {toolkit.version} and {lack.needs}."
+        origin = f"built with CUDA {toolkit.version}"
+        evidence.append(Evidence(f"matrix {build.label}", origin, citation=build.citations[0]))
+    message = f"{build.label} was built with CUDA {toolkit.version} and {shortfall.needs}."
     problem = Problem(
-        framework=build.framework, distribution=build.distribution, cuda=toolkit.version, driver=lack.floor or ""
+        framework=build.framework, distribution=build.distribution, cuda=toolkit.version, driver=shortfall.floor or ""
     )
     return incompatible(message, tuple(evidence), problem=problem)
 
@@ -499,16 +501,16 @@ def driver_branch(context: Context) -> Iterator[Finding]:
     release = context.facts.driver.release
     if isinstance(release, Known) and context.gpus and _has_branch(context) and _branch(context) is None:
         yield _unknown_row(f"Driver branch {release.value.split('.')[0]}", (), context.seen("driver.release"))
-    for branch, item in _driven(context):
-        first = item.architecture.first_driver_branch if item.architecture else None
-        last = item.architecture.last_driver_branch if item.architecture else None
-        if first and int(branch.branch) < int(first):
-            why = f"the first branch that drives it is {first}"
-            yield _not_driven(context, _ID, item, f"{branch.branch}: {why}", Problem(driver=first))
-        if last and int(branch.branch) > int(last):
-            why = f"the last branch that drives it is {last}"
-            problem = Problem(("driver",), driver=last, exact=True)
-            yield _not_driven(context, TOO_OLD, item, f"{branch.branch}: {why}", problem)
+    for branch, item in _branch_and_gpus(context):
+        first_branch = item.architecture.first_driver_branch if item.architecture else None
+        last_branch = item.architecture.last_driver_branch if item.architecture else None
+        if first_branch and int(branch.branch) < int(first_branch):
+            reason = f"the first branch that drives it is {first_branch}"
+            yield _not_driven(context, _ID, item, f"{branch.branch}: {reason}", Problem(driver=first_branch))
+        if last_branch and int(branch.branch) > int(last_branch):
+            reason = f"the last branch that drives it is {last_branch}"
+            problem = Problem(("driver",), driver=last_branch, exact=True)
+            yield _not_driven(context, TOO_OLD, item, f"{branch.branch}: {reason}", problem)
 
 
 def _has_branch(context: Context) -> bool:
@@ -528,7 +530,7 @@ def _branch(context: Context) -> DriverBranch | None:
     return next(older, None) if number and number < numbers(rows[0].branch) else None
 
 
-def _driven(context: Context) -> Iterator[tuple[DriverBranch, JudgedGpu]]:
+def _branch_and_gpus(context: Context) -> Iterator[tuple[DriverBranch, JudgedGpu]]:
     """Pair the driver branch with each GPU it should drive; with CUDA seen to start there is no doubt."""
     branch = _branch(context)
     if branch is None or not context.gpus or cuda_starts(context):
@@ -538,8 +540,10 @@ def _driven(context: Context) -> Iterator[tuple[DriverBranch, JudgedGpu]]:
             yield branch, item
 
 
-def _not_driven(context: Context, finding_id: str, item: JudgedGpu, why: str, problem: Problem) -> Finding:
-    number, _, reason = why.partition(": ")
+def _not_driven(
+    context: Context, finding_id: str, item: JudgedGpu, branch_and_reason: str, problem: Problem
+) -> Finding:
+    number, _, reason = branch_and_reason.partition(": ")
     gpu = f"{gpu_name(item.gpu)} (compute capability {item.capability})"
     citation = item.architecture.citations[0] if item.architecture else None
     evidence = (context.seen("driver.release"), Evidence(f"architectures {item.capability}", reason, citation=citation))
@@ -547,13 +551,13 @@ def _not_driven(context: Context, finding_id: str, item: JudgedGpu, why: str, pr
     return incompatible(message, evidence, finding_id=finding_id, problem=problem)
 
 
-def _unknown_row(what: str, citations: tuple[Citation, ...], *seen: Evidence) -> Finding:
-    evidence = seen or tuple(Evidence("matrix", what, citation=citation) for citation in citations[:1])
+def _unknown_row(subject: str, citations: tuple[Citation, ...], *facts: Evidence) -> Finding:
+    evidence = facts or tuple(Evidence("matrix", subject, citation=citation) for citation in citations[:1])
     return Finding(
         "release-unknown",
         UNDETERMINED,
         ERROR,
-        f"{what} is not in the compatibility matrix, so what it works with is unknown.",
+        f"{subject} is not in the compatibility matrix, so what it works with is unknown.",
         evidence,
         problem=Problem(),
     )
@@ -591,11 +595,11 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
         name for name in packages if re.match(r"(libnvidia-compute|nvidia-driver|libcuda1|nvidia-kernel)", name)
     )
     if isinstance(path, Known) and not path.value.startswith(_WSL_FOLDER) and not is_compat(path.value):
-        what = f" (packages {', '.join(installed[:3])})" if installed else ""
+        detail = f" (packages {', '.join(installed[:3])})" if installed else ""
         yield _wsl(
             context,
             ERROR,
-            f"A Linux driver is installed inside WSL{what}: its {path.value} hides the one that Windows provides.",
+            f"A Linux driver is installed inside WSL{detail}: its {path.value} hides the one that Windows provides.",
             "driver.libcuda_path",
             Problem(("linux-driver",), names=tuple(installed)),
         )
@@ -611,7 +615,7 @@ def driver_wsl(context: Context) -> Iterator[Finding]:
         )
 
 
-def _wsl(context: Context, severity: str, message: str, seen: str, problem: Problem) -> Finding:
+def _wsl(context: Context, severity: str, message: str, fact: str, problem: Problem) -> Finding:
     verdict = COMPATIBLE if severity == NOTE else INCOMPATIBLE
-    evidence = (context.seen("host.wsl_version"), context.seen(seen))
+    evidence = (context.seen("host.wsl_version"), context.seen(fact))
     return Finding("driver-wsl", verdict, severity, message, evidence, problem=problem)

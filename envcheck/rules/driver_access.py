@@ -52,17 +52,17 @@ def driver_device_nodes(context: Context) -> Iterator[Finding]:
     """Report device nodes that are missing or closed to this user, where CUDA does not start."""
     if not _applies(context):
         return
-    listed = context.need(context.facts.driver.device_nodes, "driver.device_nodes") or ()
-    closed = next((node for node in listed if _matters(node) and _is_closed(node)), None)
+    nodes = context.need(context.facts.driver.device_nodes, "driver.device_nodes") or ()
+    closed = next((node for node in nodes if _matters(node) and _is_closed(node)), None)
     if closed is not None:
         yield _closed(context, closed)
         return
     result = context.need(context.facts.driver.cuda_init_result, "driver.cuda_init_result")
-    paths = tuple(node.path for node in listed)
+    paths = tuple(node.path for node in nodes)
     # The nodes appear on demand, made by the setuid nvidia-modprobe: one that is missing matters once CUDA fails.
     missing = _missing(context, paths)
     if result == _NO_DEVICE and not missing and _is_barred(context):
-        yield _barred(context, paths)
+        yield _blocked_access(context, paths)
     elif result == _UNKNOWN_ERROR or (result == _NO_DEVICE and missing):
         yield _failing(context, missing, paths, result)
 
@@ -70,8 +70,8 @@ def driver_device_nodes(context: Context) -> Iterator[Finding]:
 def _missing(context: Context, paths: tuple[str, ...]) -> str:
     """Name the first node that CUDA cannot do without; any one of a GPU will do, as in a container."""
     gpus = {node.path for node in gpu_nodes(context)}
-    needed = (_UVM, next(iter(gpus), "/dev/nvidia0"), "/dev/nvidiactl")
-    return next((path for path in needed if path not in paths), "")
+    required = (_UVM, next(iter(gpus), "/dev/nvidia0"), "/dev/nvidiactl")
+    return next((path for path in required if path not in paths), "")
 
 
 def _is_barred(context: Context) -> bool:
@@ -103,17 +103,17 @@ def _closed(context: Context, node: DeviceNode) -> Finding:
     return _finding(message, (context.seen(node.path, node.accessible),), "closed", node.path)
 
 
-def _barred(context: Context, paths: tuple[str, ...]) -> Finding:
+def _blocked_access(context: Context, paths: tuple[str, ...]) -> Finding:
     names = ("driver.nvml_result", "driver.cuda_init_result", "host.container")
     evidence = (
         context.seen("driver.device_nodes", shown=" ".join(paths)),
         *(context.seen(name) for name in names if isinstance(context.fact(name), Known)),
     )
-    blocked = "but neither NVML (Unknown Error) nor CUDA (no device) reaches a GPU: the kernel blocks access"
+    reason = "but neither NVML (Unknown Error) nor CUDA (no device) reaches a GPU: the kernel blocks access"
     if isinstance(context.facts.host.container, Known):
-        message = f"The device nodes exist, {blocked}. A container loses its devices when systemd reloads on the host."
+        message = f"The device nodes exist, {reason}. A container loses its devices when systemd reloads on the host."
     else:
-        message = f"The device nodes exist, {blocked}. Job systems do this to a job without a GPU."
+        message = f"The device nodes exist, {reason}. Job systems do this to a job without a GPU."
     return _finding(message, evidence, "barred")
 
 
@@ -147,8 +147,8 @@ def hidden_by_runtime(context: Context) -> bool:
 
 def _is_stated(context: Context) -> bool:
     """Say whether the driver and every GPU are stated by ENVCHECK_* variables, not read."""
-    stated = [context.facts.driver.release, *(gpu.compute_capability for gpu in context.gpus)]
-    return len(stated) > 1 and all(isinstance(fact, Known) and fact.source.kind == "override" for fact in stated)
+    facts = [context.facts.driver.release, *(gpu.compute_capability for gpu in context.gpus)]
+    return len(facts) > 1 and all(isinstance(fact, Known) and fact.source.kind == "override" for fact in facts)
 
 
 @rule("driver-not-in-container", goal="any")
@@ -188,9 +188,9 @@ def _not_given(context: Context, wants: Evidence | None) -> Finding:
 def _no_library(context: Context) -> Finding:
     capabilities = context.environment.get("NVIDIA_DRIVER_CAPABILITIES", "")
     limited = capabilities and "compute" not in capabilities and "all" not in capabilities
-    why = f": NVIDIA_DRIVER_CAPABILITIES={capabilities} leaves out compute" if limited else ""
+    reason = f": NVIDIA_DRIVER_CAPABILITIES={capabilities} leaves out compute" if limited else ""
     return incompatible(
-        f"This container has the GPU's devices but not the driver's library libcuda.so.1{why}.",
+        f"This container has the GPU's devices but not the driver's library libcuda.so.1{reason}.",
         (context.seen("driver.libcuda_path"), context.seen("driver.device_nodes")),
         problem=Problem(("no-library",)),
     )
@@ -253,23 +253,23 @@ def fabric_manager(context: Context) -> Iterator[Finding]:
                 "driver.cuda_init_result",
             )
         return
-    release, own = driver.release, driver.fabric_manager_version
+    release, manager = driver.release, driver.fabric_manager_version
     if not context.need(driver.fabric_manager_running, "driver.fabric_manager_running"):
         yield _fabric(
             context,
             "NVSwitch connects the GPUs of this machine, but its fabric manager, which CUDA waits for, is not running.",
             "driver.fabric_manager_running",
         )
-    elif isinstance(release, Known) and isinstance(own, Known) and not same_release(release.value, own.value):
+    elif isinstance(release, Known) and isinstance(manager, Known) and not same_release(release.value, manager.value):
         yield _fabric(
             context,
-            f"The fabric manager is {own.value} and the driver {release.value}; they must be the same release.",
+            f"The fabric manager is {manager.value} and the driver {release.value}; they must be the same release.",
             "driver.fabric_manager_version",
         )
 
 
-def _fabric(context: Context, message: str, seen: str) -> Finding:
-    return incompatible(message, (context.seen(seen), context.seen("driver.nvswitch_present")), problem=Problem())
+def _fabric(context: Context, message: str, fact: str) -> Finding:
+    return incompatible(message, (context.seen(fact), context.seen("driver.nvswitch_present")), problem=Problem())
 
 
 _VISIBLE_DEVICES = "visible-devices-hidden"
@@ -286,20 +286,23 @@ def cuda_visible_devices(context: Context, environment: dict[str, str] | None) -
     gpus = numbered_gpus(context)
     if not gpus:
         return
-    chosen = visible_selection(value, gpus)
-    if not chosen.decided:
+    selection = visible_selection(value, gpus)
+    if not selection.decided:
         yield _visible_devices_finding(
-            context, UNDETERMINED, ERROR, f"Which GPUs {_VARIABLE}={value!r} leaves visible is unknown: {chosen.why}."
+            context,
+            UNDETERMINED,
+            ERROR,
+            f"Which GPUs {_VARIABLE}={value!r} leaves visible is unknown: {selection.why}.",
         )
-    elif not chosen.visible:
+    elif not selection.visible:
         yield _visible_devices_finding(
-            context, INCOMPATIBLE, ERROR, f"{_VARIABLE}={value!r} hides every GPU of this machine: {chosen.why}."
+            context, INCOMPATIBLE, ERROR, f"{_VARIABLE}={value!r} hides every GPU of this machine: {selection.why}."
         )
-    elif len(chosen.visible) < len(gpus):
-        hidden = len(gpus) - len(chosen.visible)
-        why = f" ({chosen.why})" if chosen.why else ""
+    elif len(selection.visible) < len(gpus):
+        hidden = len(gpus) - len(selection.visible)
+        reason = f" ({selection.why})" if selection.why else ""
         yield _visible_devices_finding(
-            context, COMPATIBLE, NOTE, f"{_VARIABLE}={value!r} hides {hidden} of {len(gpus)} GPUs{why}."
+            context, COMPATIBLE, NOTE, f"{_VARIABLE}={value!r} hides {hidden} of {len(gpus)} GPUs{reason}."
         )
 
 
@@ -326,8 +329,8 @@ def nvidia_visible_devices(context: Context) -> Iterator[Finding]:
     if isinstance(context.facts.gpus, Absent) and context.target.expect != "gpu":
         return
     # Other ways of handing GPUs in leave the variable at "void": only without any sign of them it counts.
-    unread = isinstance(context.facts.driver.device_nodes, Unknown)
-    if not (was_given_gpus(context) if unread else gpu_nodes(context)):
+    is_unknown = isinstance(context.facts.driver.device_nodes, Unknown)
+    if not (was_given_gpus(context) if is_unknown else gpu_nodes(context)):
         yield _hidden_by_runtime(context, value)
 
 
@@ -370,11 +373,11 @@ def stub_library(context: Context) -> Iterator[Finding]:
     driver = context.facts.driver
     path = driver.libcuda_path.value if isinstance(driver.libcuda_path, Known) else ""
     if _result(context) == _STUB or (path and "/stubs/" in path):
-        where = path.rpartition("/")[0] or "the toolkit's lib64/stubs"
+        folder = path.rpartition("/")[0] or "the toolkit's lib64/stubs"
         yield incompatible(
-            f"The loader finds a stub of libcuda in {where}, made for linking only, before the driver's library.",
+            f"The loader finds a stub of libcuda in {folder}, made for linking only, before the driver's library.",
             (context.seen("driver.libcuda_path"), context.seen("driver.cuda_init_result")),
-            problem=Problem(advice=f"Remove {where} from LD_LIBRARY_PATH."),
+            problem=Problem(advice=f"Remove {folder} from LD_LIBRARY_PATH."),
         )
 
 

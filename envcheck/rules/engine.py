@@ -35,8 +35,8 @@ def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
     for item in sorted(RULES, key=lambda rule: _rank(rule.ids[0])):
         if item.goal == "any" or context.goal == "gpu":
             run.decide(item)
-    unread = run.undecided()
-    return conclude(context, [*_without_repeats(run.findings, unread), *unread], sorted(run.checked, key=_rank))
+    undecided = run.undecided()
+    return conclude(context, [*_without_repeats(run.findings, undecided), *undecided], sorted(run.checked, key=_rank))
 
 
 def _rank(finding_id: str) -> int:
@@ -58,7 +58,7 @@ class _Run:
         if not ids:
             return
         try:
-            self.findings.extend(found for found in item.check(self.context) if self._is_wanted(found, item))
+            self.findings.extend(finding for finding in item.check(self.context) if self._is_wanted(finding, item))
             self.checked.update(ids)
         except UndecidedError as undecided:
             if item.severity != NOTE:  # a check that can only note something says nothing where it cannot tell
@@ -68,8 +68,8 @@ class _Run:
             reason = Unknown("crashed", f"the check itself failed: {type(error).__name__}: {error}")
             self._block(reason, NOTE if item.severity == NOTE else ERROR, f"rule {item.ids[0]}", ids)
 
-    def _is_wanted(self, found: Finding, item: Rule) -> bool:
-        return not self.only or found.id in self.only or found.id not in item.ids
+    def _is_wanted(self, finding: Finding, item: Rule) -> bool:
+        return not self.only or finding.id in self.only or finding.id not in item.ids
 
     def _block(self, reason: Unknown, severity: str, fact: str, ids: list[str]) -> None:
         self._blocked.setdefault((reason, severity), []).extend((fact, name) for name in ids)
@@ -84,22 +84,22 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
     ranked = rank_findings(list(findings))
     verdict = _verdict(ranked, checked)
     headline = _headline(verdict, context, ranked)
-    asked = tuple(_describe_requested(build) for build in target_builds(context) if not build.installed)
+    requested = tuple(_describe_requested(build) for build in target_builds(context) if not build.installed)
     return Report(
         verdict,
         context.goal,
         headline,
         ranked,
         tuple(dict.fromkeys(checked)),
-        asked,
+        requested,
         system=context.os,
-        wanted=_wanted(context.target),
+        wanted=_target_options(context.target),
     )
 
 
-def _wanted(target: Target) -> tuple[str, ...]:
+def _target_options(target: Target) -> tuple[str, ...]:
     expected = () if target.expect == "auto" else ("--expect", target.expect)
-    return (*expected, *(word for text in target.requirements for word in ("--for", text)))
+    return (*expected, *(argument for text in target.requirements for argument in ("--for", text)))
 
 
 def _describe_requested(build: Build) -> str:
@@ -107,18 +107,18 @@ def _describe_requested(build: Build) -> str:
     return f"{build.label} (CUDA {cuda})" if cuda else build.label
 
 
-def _without_repeats(findings: list[Finding], unread: list[Finding]) -> list[Finding]:
+def _without_repeats(findings: list[Finding], undecided: list[Finding]) -> list[Finding]:
     """Leave out notes about a program that did not answer if a check waited for the same answer."""
-    said = {item.shown for finding in unread for item in finding.evidence}
-    return [item for item in findings if item.id != "probe-failed" or item.evidence[0].shown not in said]
+    texts = {item.shown for finding in undecided for item in finding.evidence}
+    return [item for item in findings if item.id != "probe-failed" or item.evidence[0].shown not in texts]
 
 
 def _unreadable(reason: Unknown, severity: str, names: list[tuple[str, str]]) -> Finding:
     facts = list(dict.fromkeys(fact for fact, _ in names))
     checks = sorted({check for _, check in names}, key=_rank)
-    shown = ", ".join(facts[:4]) + (f" and {len(facts) - 4} more" if len(facts) > 4 else "")
+    facts_text = ", ".join(facts[:4]) + (f" and {len(facts) - 4} more" if len(facts) > 4 else "")
     undecided = ", ".join(checks)
-    message = f"Could not read {shown}: {reason.detail} ({reason.why}). Not decided for that reason: {undecided}."
+    message = f"Could not read {facts_text}: {reason.detail} ({reason.why}). Not decided for that reason: {undecided}."
     evidence = tuple(Evidence(fact, f"{reason.why}: {reason.detail}") for fact in facts)
     return Finding("probe-failed", UNDETERMINED, severity, message, evidence)
 

@@ -86,22 +86,22 @@ def _refuse_damaged(context: Context) -> None:
 def framework_duplicate_dists(context: Context) -> Iterator[Finding]:
     """Find two distributions that own one module: they overwrite each other's files and the last one wins."""
     for module, owners in _module_owners(context).items():
-        clashing = _without_stubs(context, owners)
-        if len(clashing) < 2:
+        rivals = _without_stubs(context, owners)
+        if len(rivals) < 2:
             continue
-        shown = " and ".join(f"{item.name} {item.version}".strip() for item in clashing)
-        names = tuple(item.name for item in clashing)
+        labels = " and ".join(f"{item.name} {item.version}".strip() for item in rivals)
+        names = tuple(item.name for item in rivals)
         yield incompatible(
-            f"{shown} both contain the module {module}: their files overwrite each other, so the last "
+            f"{labels} both contain the module {module}: their files overwrite each other, so the last "
             "one installed wins.",
-            (context.seen("python.distributions", shown=shown), *_duplicate_evidence(context, module)),
-            problem=Problem(names=names, requirements=(_kept(context, clashing),)),
+            (context.seen("python.distributions", shown=labels), *_duplicate_evidence(context, module)),
+            problem=Problem(names=names, requirements=(_rival_to_keep(context, rivals),)),
         )
 
 
 def _module_owners(context: Context) -> dict[str, list[Distribution]]:
     owners: dict[str, list[Distribution]] = {}
-    shared = {module for each in identities() for module in each.namespaces}
+    shared = {module for identity in identities() for module in identity.namespaces}
     for name, item in context.distributions.items():
         module = context.matrix.module_of(name) if item.scope != "conda" else None  # conda's metapackages hold nothing
         if module and module not in shared:
@@ -117,7 +117,7 @@ def _without_stubs(context: Context, owners: list[Distribution]) -> list[Distrib
 
 def _requires(item: Distribution) -> set[str]:
     starts = (line.replace("(", " ").replace(";", " ").split() for line in item.requires)
-    return {canonical_name(words[0].rstrip("=<>!~0123456789.")) for words in starts if words}
+    return {canonical_name(parts[0].rstrip("=<>!~0123456789.")) for parts in starts if parts}
 
 
 def _is_stub(context: Context, item: Distribution, names: set[str]) -> bool:
@@ -126,22 +126,22 @@ def _is_stub(context: Context, item: Distribution, names: set[str]) -> bool:
     return row is not None and row.stub_for in names
 
 
-def _kept(context: Context, clashing: list[Distribution]) -> str:
+def _rival_to_keep(context: Context, rivals: list[Distribution]) -> str:
     """Choose what to install again: the framework's usual distribution, of the newest version among them."""
-    usual = context.matrix.framework_of(clashing[0].name) or clashing[0].name
-    twin = known_framework(usual).gpu_twin if usual in framework_names() and context.goal == "gpu" else ""
-    for_gpu = next((item for item in clashing if item.name == twin), None)
+    default = context.matrix.framework_of(rivals[0].name) or rivals[0].name
+    twin = known_framework(default).gpu_twin if default in framework_names() and context.goal == "gpu" else ""
+    for_gpu = next((item for item in rivals if item.name == twin), None)
     if for_gpu is not None:
         return f"{twin}=={for_gpu.version.partition('+')[0]}"
     try:
-        newest = max(clashing, key=lambda item: Version(item.version))
+        newest = max(rivals, key=lambda item: Version(item.version))
     except InvalidVersion:
-        return usual  # the newest release pip finds
-    row = context.matrix.release(usual, newest.version, context.platform, usual)
+        return default  # the newest release pip finds
+    row = context.matrix.release(default, newest.version, context.platform, default)
     if row is None or (context.goal == "gpu" and not row.cuda_build):
         return f"{newest.name}=={newest.version.partition('+')[0]}"
     extra = f"[{row.gpu_extra}]" if row.gpu_extra and context.goal == "gpu" else ""
-    return f"{usual}{extra}=={row.version}"
+    return f"{default}{extra}=={row.version}"
 
 
 def _duplicate_evidence(context: Context, module: str) -> tuple[Evidence, ...]:
@@ -179,14 +179,14 @@ def python_unsupported(context: Context) -> Iterator[Finding]:
 
 def _no_wheel_for_python(context: Context, wanted: WantedRelease, newest: FrameworkRelease) -> Finding:
     pythons = _pythons((newest,))
-    offered = Evidence(
+    evidence = Evidence(
         f"{wanted.distribution} {newest.version}", f"Python {', '.join(pythons)}", citation=newest.citations[0]
     )
     values = (("pythons", " ".join(pythons)), ("other_release", _other_release(context, wanted)))
     return incompatible(
         f"{wanted.text} has no wheel for Python {_python(context)} here; {newest.version} has wheels for "
-        f"{_offered(context, newest)}.",
-        (context.seen("python.version"), offered),
+        f"{_available_pythons(context, newest)}.",
+        (context.seen("python.version"), evidence),
         problem=Problem(framework=wanted.framework, requirements=(wanted.text.replace(" ", ""),), values=values),
     )
 
@@ -195,33 +195,33 @@ def _pythons(rows: tuple[FrameworkRelease, ...]) -> list[str]:
     return sorted({minor for row in rows for minor in row.pythons}, key=Version)
 
 
-def _offered(context: Context, row: FrameworkRelease) -> str:
+def _available_pythons(context: Context, row: FrameworkRelease) -> str:
     """Name the Pythons a release has wheels for, and which builds of them where that is the point."""
-    usual, free = ", ".join(_pythons((row,))), ", ".join(row.free_threaded_pythons)
+    standard, free = ", ".join(_pythons((row,))), ", ".join(row.free_threaded_pythons)
     if not is_free_threaded(context):
-        return usual
-    return f"the regular builds of {usual}" + (f" and the free-threaded of {free}" if free else "")
+        return standard
+    return f"the regular builds of {standard}" + (f" and the free-threaded of {free}" if free else "")
 
 
 def _python(context: Context) -> str:
     version = context.facts.python.version
-    shown = version.value if isinstance(version, Known) else "?"
+    version_text = version.value if isinstance(version, Known) else "?"
     implementation = context.facts.python.implementation
     if isinstance(implementation, Known) and implementation.value.lower() != "cpython":
-        return f"{shown} ({implementation.value}; the wheels are for CPython)"
-    return shown + (" (free-threaded)" if is_free_threaded(context) else "")
+        return f"{version_text} ({implementation.value}; the wheels are for CPython)"
+    return version_text + (" (free-threaded)" if is_free_threaded(context) else "")
 
 
 def _other_release(context: Context, wanted: WantedRelease) -> str:
     """Name the newest release of the same distribution that this Python can install; "" when there is none."""
     rows = context.matrix.releases(wanted.framework, context.platform)
-    fitting = (
+    matches = (
         row
         for row in rows
         if row.distribution == wanted.distribution and not row.yanked and supports_python(context, row)
     )
-    found = next(fitting, None)
-    return f"{found.distribution}=={found.version}" if found else ""
+    alternative = next(matches, None)
+    return f"{alternative.distribution}=={alternative.version}" if alternative else ""
 
 
 @rule("framework-package-removed", goal="any")
@@ -231,16 +231,16 @@ def framework_package_removed(context: Context) -> Iterator[Finding]:
         if wanted.obstacle != REMOVED or wanted.removed is None:
             continue
         row = wanted.removed
-        last = row.last_versions.get(context.platform)
-        instead = row.replacement if context.goal == "gpu" else row.replacement.partition("[")[0]
-        until = f" Its last real release here is {last}." if last else ""
+        last_version = row.last_versions.get(context.platform)
+        replacement = row.replacement if context.goal == "gpu" else row.replacement.partition("[")[0]
+        hint = f" Its last real release here is {last_version}." if last_version else ""
         yield incompatible(
-            f"{wanted.text} cannot be installed. {row.reason}{until}",
+            f"{wanted.text} cannot be installed. {row.reason}{hint}",
             (
                 context.seen("host.os", shown=f"{wanted.text} on {context.platform}"),
                 Evidence(f"removed {row.name}", row.reason, citation=row.citations[0]),
             ),
-            problem=Problem(framework=wanted.framework, requirements=(instead,)),
+            problem=Problem(framework=wanted.framework, requirements=(replacement,)),
         )
 
 
@@ -249,27 +249,27 @@ def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
     """Find releases without a GPU wheel, or without any wheel, for this platform."""
     for wanted in wanted_releases(context):
         if wanted.obstacle in (PLATFORM, LIBC):
-            where = "a system with musl instead of glibc" if wanted.obstacle == LIBC else context.platform
+            place = "a system with musl instead of glibc" if wanted.obstacle == LIBC else context.platform
             yield _no_wheel(
-                context, wanted.text, wanted.framework, f"{wanted.text} has no wheel for {where}.", wanted.rejected
+                context, wanted.text, wanted.framework, f"{wanted.text} has no wheel for {place}.", wanted.rejected
             )
     for framework in judged_frameworks(context) if context.goal == "gpu" else ():
         build = framework.main
         if not is_conda_build(context, build) and _has_no_gpu_wheel(context, framework):
             message = f"{build.label} has no GPU wheel for {context.platform}: only CPU builds are published there."
             rows = (build.release,) if build.release else ()
-            found = _no_wheel(context, build.label, build.framework, message, rows)
+            finding = _no_wheel(context, build.label, build.framework, message, rows)
             later = not _is_gpu_meant(context) and breaks_framework(context)  # what does not even import comes first
-            yield replace(found, severity=WARNING) if later else found
+            yield replace(finding, severity=WARNING) if later else finding
     if context.goal == "gpu":
         yield from problem_findings(context, "platform-no-gpu-wheel")
 
 
 def _is_gpu_meant(context: Context) -> bool:
     """Tell whether anything says that a GPU is there or wanted."""
-    there = (context.facts.driver.release, context.facts.driver.cuda_driver_version, context.facts.toolkits.installs)
-    asked = context.target.expect == "gpu" or bool(context.target.requirements)
-    return asked or bool(context.gpus) or any(isinstance(fact, Known) and bool(fact.value) for fact in there)
+    facts = (context.facts.driver.release, context.facts.driver.cuda_driver_version, context.facts.toolkits.installs)
+    is_requested = context.target.expect == "gpu" or bool(context.target.requirements)
+    return is_requested or bool(context.gpus) or any(isinstance(fact, Known) and bool(fact.value) for fact in facts)
 
 
 def _has_no_gpu_wheel(context: Context, framework: JudgedFramework) -> bool:
@@ -284,7 +284,7 @@ def _has_no_gpu_wheel(context: Context, framework: JudgedFramework) -> bool:
 def _no_wheel(
     context: Context, label: str, framework: str, message: str, rows: tuple[FrameworkRelease, ...]
 ) -> Finding:
-    cited = (
+    evidence = (
         rows[:1] or context.matrix.releases(framework, context.platform)[:1] or context.matrix.releases(framework)[:1]
     )
     return incompatible(
@@ -297,7 +297,7 @@ def _no_wheel(
                     f"{row.platform}, CUDA build: {row.cuda_build}",
                     citation=row.citations[0],
                 )
-                for row in cited
+                for row in evidence
             ),
         ),
         problem=Problem(framework=framework),
@@ -311,17 +311,17 @@ def framework_cpu_build(context: Context) -> Iterator[Finding]:
         return
     if not context.target.requirements:
         context.need(context.facts.python.frameworks, "python.frameworks")
-    others = any(_has_cuda(framework) for framework in judged_frameworks(context))
+    has_cuda = any(_has_cuda(framework) for framework in judged_frameworks(context))
     for framework in _cpu_frameworks(context):
         build = framework.main
         if framework.traits.plugin_of_extra or not (has_gpu_build(context, build) or is_conda_build(context, build)):
             continue
-        asked = any(wanted.framework == framework.name for wanted in wanted_releases(context))
-        whose = "this machine's" if context.gpus else "a"
+        is_requested = any(wanted.framework == framework.name for wanted in wanted_releases(context))
+        owner = "this machine's" if context.gpus else "a"
         yield incompatible(
-            f"{build.label} is {_kind(build)}: it does not use {whose} GPU.",
+            f"{build.label} is {_kind(build)}: it does not use {owner} GPU.",
             _cpu_evidence(context, build),
-            severity=ERROR if asked or not others else WARNING,
+            severity=ERROR if is_requested or not has_cuda else WARNING,
             problem=Problem(framework=framework.name, distribution=build.distribution),
         )
 
@@ -343,10 +343,16 @@ def _cpu_frameworks(context: Context) -> Iterator[JudgedFramework]:
 
 
 def _cpu_evidence(context: Context, build: Build) -> tuple[Evidence, ...]:
-    seen = (context.seen("python.frameworks", build.cuda_build, f"{build.label}: no CUDA build"), context.seen("gpus"))
+    evidence = (
+        context.seen("python.frameworks", build.cuda_build, f"{build.label}: no CUDA build"),
+        context.seen("gpus"),
+    )
     if build.release is None:
-        return seen
-    return (*seen, Evidence(build.label, build.release.note or "its wheel here", citation=build.release.citations[0]))
+        return evidence
+    return (
+        *evidence,
+        Evidence(build.label, build.release.note or "its wheel here", citation=build.release.citations[0]),
+    )
 
 
 _ID = "release-unknown"
@@ -360,11 +366,11 @@ def release_unknown(context: Context) -> Iterator[Finding]:
             yield _unknown_release(context, wanted.text, wanted.framework, "python.version")
     for build in judged_builds(context):
         if build.release is None and build.version:
-            owner = _brought_by(context, build)
+            owner = _find_installer(context, build)
             if is_variant(context, build):
                 yield _variant(context, build)
             elif owner:
-                yield _brought(context, build, owner)
+                yield _unlisted_dependency(context, build, owner)
             else:
                 yield _unknown_release(context, build.label, build.framework, "python.frameworks")
 
@@ -402,23 +408,23 @@ def _variant(context: Context, build: Build) -> Finding:
     )
 
 
-def _brought_by(context: Context, build: Build) -> str:
+def _find_installer(context: Context, build: Build) -> str:
     """Name the framework of the matrix that requires a build, as TensorFlow 2.12 does JAX; "" where somebody asked.
 
     What its release needs was known to those who made that one: its pins hold, or another finding says so.
     """
     if not build.installed or any(wanted.framework == build.framework for wanted in wanted_releases(context)):
         return ""
-    others = (item for item in judged_builds(context) if item.release is not None and item.framework != build.framework)
-    return next((other.label for other in others if _needs_distribution(context, other, build.distribution)), "")
+    builds = (item for item in judged_builds(context) if item.release is not None and item.framework != build.framework)
+    return next((other.label for other in builds if _needs_distribution(context, other, build.distribution)), "")
 
 
 def _needs_distribution(context: Context, build: Build, name: str) -> bool:
     owner = context.distributions.get(build.distribution)
-    return owner is not None and any(name == needed for needed, *_ in requirements_of(context, owner))
+    return owner is not None and any(name == requirement for requirement, *_ in requirements_of(context, owner))
 
 
-def _brought(context: Context, build: Build, owner: str) -> Finding:
+def _unlisted_dependency(context: Context, build: Build, owner: str) -> Finding:
     return Finding(
         _ID,
         UNDETERMINED,
@@ -431,15 +437,17 @@ def _brought(context: Context, build: Build, owner: str) -> Finding:
 
 def _unknown_release(context: Context, label: str, framework: str, fact: str) -> Finding:
     newest = next(iter(context.matrix.releases(framework, context.platform)), None)
-    known = f" The newest {framework} release in it for {context.platform} is {newest.version}." if newest else ""
-    seen = context.seen(fact, shown=label)
-    cited = (Evidence(f"releases {framework}", newest.version, citation=newest.citations[0]),) if newest else ()
+    hint = f" The newest {framework} release in it for {context.platform} is {newest.version}." if newest else ""
+    evidence = context.seen(fact, shown=label)
+    newest_evidence = (
+        (Evidence(f"releases {framework}", newest.version, citation=newest.citations[0]),) if newest else ()
+    )
     return Finding(
         "release-unknown",
         UNDETERMINED,
         ERROR,
-        f"The compatibility matrix does not list {label} for {context.platform}, so it cannot be judged.{known}",
-        (seen, *cited),
+        f"The compatibility matrix does not list {label} for {context.platform}, so it cannot be judged.{hint}",
+        (evidence, *newest_evidence),
         problem=Problem(
             framework=framework,
             advice="Refresh the matrix from the published wheels, or ask about a release that it lists.",

@@ -57,13 +57,13 @@ def compiled_partly(context: Context, build: Build, capability: str) -> str:
     cuda = _cuda_of_its_ptx(build) if any(text.startswith("compute_") for text in texts) else ""
     if not cuda:
         return ""
-    named = [target for target in map(parse_target, texts) if target]
+    targets = [target for target in map(parse_target, texts) if target]
 
     def is_tegra(other: str) -> bool:
         row = context.matrix.architecture(other)
         return row is not None and row.tegra
 
-    return cuda if coverage(named, capability, is_tegra) == JIT else ""
+    return cuda if coverage(targets, capability, is_tegra) == JIT else ""
 
 
 def partial_code_citation() -> Citation:
@@ -95,21 +95,21 @@ def code_for_gpus(context: Context) -> Iterator[Finding]:
     builds = possible_cuda_builds(context)
     yield from problem_findings(context, TOO_OLD, lambda build: build in builds)
     for build in builds:
-        judged = judged_gpus(context)
-        yield from (_no_architecture(build, item) for item in judged if item.architecture is None)
-        yield from _findings(context, build, judged, TOO_NEW)
-        yield from _findings(context, build, judged, TOO_OLD)
-        yield from _slow_or_unread(context, build, judged)
+        gpus = judged_gpus(context)
+        yield from (_no_architecture(build, item) for item in gpus if item.architecture is None)
+        yield from _findings(context, build, gpus, TOO_NEW)
+        yield from _findings(context, build, gpus, TOO_OLD)
+        yield from _slow_or_unread(context, build, gpus)
 
 
 def possible_cuda_builds(context: Context) -> tuple[Build, ...]:
     """List the judged builds that are, or may be, CUDA builds; JAX's plugins of one CUDA count once."""
-    found: dict[tuple[str, str, object], Build] = {}
+    builds: dict[tuple[str, str, object], Build] = {}
     for build in judged_builds(context):
         if not (isinstance(build.cuda_build, Known) and not build.cuda_build.value):
             cuda = build.cuda.value if isinstance(build.cuda, Known) else None
-            found.setdefault((build.framework, build.version, cuda), build)
-    return tuple(found.values())
+            builds.setdefault((build.framework, build.version, cuda), build)
+    return tuple(builds.values())
 
 
 def verdict_on(context: Context, build: Build, item: JudgedGpu) -> Verdict:
@@ -125,8 +125,8 @@ def verdict_on(context: Context, build: Build, item: JudgedGpu) -> Verdict:
         return Verdict(TOO_NEW, f"the libraries of CUDA {cuda} have no code for it")
     if served != NONE:
         return Verdict(served)
-    dropped = any((target.major, target.minor) > numbers(item.capability) for target in targets)
-    return Verdict(TOO_OLD if dropped and not _is_tegra(context, item.capability) else TOO_NEW)
+    is_dropped = any((target.major, target.minor) > numbers(item.capability) for target in targets)
+    return Verdict(TOO_OLD if is_dropped and not _is_tegra(context, item.capability) else TOO_NEW)
 
 
 def _by_toolkit(context: Context, build: Build, item: JudgedGpu, cuda: str | None) -> Verdict:
@@ -140,8 +140,8 @@ def _by_toolkit(context: Context, build: Build, item: JudgedGpu, cuda: str | Non
     if _older_major(cuda, item):
         return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that supports it")
     toolkit = toolkit_of(context, cuda)
-    made = [parse_target("sm_" + cc.replace(".", "")) for cc in (toolkit.compute_capabilities if toolkit else ())]
-    if coverage([target for target in made if target], item.capability, lambda cc: _is_tegra(context, cc)) == NONE:
+    targets = [parse_target("sm_" + cc.replace(".", "")) for cc in (toolkit.compute_capabilities if toolkit else ())]
+    if coverage([target for target in targets if target], item.capability, lambda cc: _is_tegra(context, cc)) == NONE:
         if build.local and not build.installed:  # PyTorch's wheels: machine code, and PTX at most of what is as old
             return Verdict(TOO_NEW, f"CUDA {row.first_toolkit} is the first that supports it")
         raise UndecidedError(f"{build.label}: the GPUs it has code for", _reason(build))
@@ -159,8 +159,8 @@ def _reason(build: Build) -> Unknown:
 
 def _older_major(cuda: str, item: JudgedGpu) -> bool:
     # A build takes its CUDA libraries from its own major; those of an older one have no code for the GPU.
-    first = item.architecture.first_toolkit if item.architecture else None
-    return first is not None and numbers(cuda)[:1] < numbers(first)[:1]
+    first_toolkit = item.architecture.first_toolkit if item.architecture else None
+    return first_toolkit is not None and numbers(cuda)[:1] < numbers(first_toolkit)[:1]
 
 
 def _is_tegra(context: Context, capability: str) -> bool:
@@ -168,24 +168,24 @@ def _is_tegra(context: Context, capability: str) -> bool:
     return row is not None and row.tegra
 
 
-def _findings(context: Context, build: Build, judged: tuple[JudgedGpu, ...], wanted: str) -> Iterator[Finding]:
+def _findings(context: Context, build: Build, gpus: tuple[JudgedGpu, ...], kind: str) -> Iterator[Finding]:
     """Yield one finding for the GPUs a build does not serve; a warning when it serves another one."""
-    known = [item for item in judged if item.architecture]
-    verdicts = [(item, verdict_on(context, build, item)) for item in known]
-    bad = [(item, verdict) for item, verdict in verdicts if verdict.kind == wanted]
-    if not bad:
+    known_gpus = [item for item in gpus if item.architecture]
+    verdicts = [(item, verdict_on(context, build, item)) for item in known_gpus]
+    failures = [(item, verdict) for item, verdict in verdicts if verdict.kind == kind]
+    if not failures:
         return
-    item, verdict = bad[0]
+    item, verdict = failures[0]
     served = any(verdict.kind in (NATIVE, JIT, UNREAD) for _, verdict in verdicts)
-    age = "newer than" if wanted == TOO_NEW else "no longer supported by"
+    relation = "newer than" if kind == TOO_NEW else "no longer supported by"
     message = (
-        f"{gpu_name(item.gpu)} has compute capability {item.capability}, which is {age} {build.label}"
+        f"{gpu_name(item.gpu)} has compute capability {item.capability}, which is {relation} {build.label}"
         f"{_targets_in_words(build)}" + (f": {verdict.why}." if verdict.why else ".")
     )
     yield incompatible(
         message,
         _evidence(context, build, item),
-        finding_id=wanted,
+        finding_id=kind,
         severity=WARNING if served else ERROR,
         problem=_problem(build, item),
     )
@@ -202,32 +202,32 @@ def _targets_in_words(build: Build) -> str:
 
 
 def _evidence(context: Context, build: Build, item: JudgedGpu) -> tuple[Evidence, ...]:
-    found = [context.seen("gpus", shown=f"{gpu_name(item.gpu)}, compute capability {item.capability}")]
+    evidence = [context.seen("gpus", shown=f"{gpu_name(item.gpu)}, compute capability {item.capability}")]
     if isinstance(item.gpu.name, Known):
-        found = [Evidence("gpus", found[0].shown, item.gpu.name.source)]
+        evidence = [Evidence("gpus", evidence[0].shown, item.gpu.name.source)]
     if item.architecture:
         row = item.architecture
-        shown = f"{row.name}: CUDA {row.first_toolkit or 'the oldest'} to {row.last_toolkit or 'the newest'}"
-        found.append(Evidence(f"architectures {item.capability}", shown, citation=row.citations[0]))
+        support = f"{row.name}: CUDA {row.first_toolkit or 'the oldest'} to {row.last_toolkit or 'the newest'}"
+        evidence.append(Evidence(f"architectures {item.capability}", support, citation=row.citations[0]))
     if build.citations:
-        found.append(
+        evidence.append(
             Evidence(f"matrix {build.label}", _targets_in_words(build).strip(" ()"), citation=build.citations[0])
         )
-    return tuple(found)
+    return tuple(evidence)
 
 
-def _slow_or_unread(context: Context, build: Build, judged: tuple[JudgedGpu, ...]) -> Iterator[Finding]:
-    for item in judged:
+def _slow_or_unread(context: Context, build: Build, gpus: tuple[JudgedGpu, ...]) -> Iterator[Finding]:
+    for item in gpus:
         kind = verdict_on(context, build, item).kind if item.architecture else NATIVE
         if kind == JIT:
-            trouble = _known_trouble(context, build, item)
+            problem = _find_known_problem(context, build, item)
             message = (
                 f"{build.label} has no machine code for {gpu_name(item.gpu)} (compute capability {item.capability}), "
                 "only PTX (CUDA's portable assembly) that the driver must compile: the first start is slow, up to half "
                 "an hour."
             )
             yield incompatible(
-                message + "".join(f" {row.what}" for row in trouble),
+                message + "".join(f" {row.what}" for row in problem),
                 _evidence(context, build, item),
                 finding_id=TOO_NEW,
                 severity=WARNING,
@@ -243,7 +243,7 @@ def _slow_or_unread(context: Context, build: Build, judged: tuple[JudgedGpu, ...
             return
 
 
-def _known_trouble(context: Context, build: Build, item: JudgedGpu) -> tuple[KnownProblem, ...]:
+def _find_known_problem(context: Context, build: Build, item: JudgedGpu) -> tuple[KnownProblem, ...]:
     """List what is known to go wrong with a build on a GPU of this compute capability."""
     from packaging.specifiers import SpecifierSet
 

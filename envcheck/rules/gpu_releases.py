@@ -46,36 +46,42 @@ def empty_wheels(context: Context) -> Iterator[Finding]:
     for name, item in context.distributions.items():
         if context.matrix.framework_of(name) is None or item.scope == "conda":
             continue
-        known = (context.matrix.problems(name, item.version, stage) for stage in ("run", "advice"))
-        for problem in (row for rows in known for row in rows if row.finding == "framework-missing"):
+        tables = (context.matrix.problems(name, item.version, stage) for stage in ("run", "advice"))
+        for problem in (row for rows in tables for row in rows if row.finding == "framework-missing"):
             if _fits_machine(context, problem) and problem.absent not in context.distributions:
-                said = Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0])
-                wanted = tuple(problem.fix.split()) or (f"{name}=={item.version}",)
+                problem_evidence = Evidence(f"problems {problem.id}", problem.what, citation=problem.citations[0])
+                requirements = tuple(problem.fix.split()) or (f"{name}=={item.version}",)
                 yield Finding(
                     problem.finding,
                     INCOMPATIBLE,
                     problem.severity,
                     f"{name} {item.version}: {problem.what}",
-                    (context.seen("python.distributions", shown=f"{name} {item.version}"), said),
-                    problem=Problem(requirements=wanted, advice=problem.remedy),
+                    (context.seen("python.distributions", shown=f"{name} {item.version}"), problem_evidence),
+                    problem=Problem(requirements=requirements, advice=problem.remedy),
                 )
 
 
 def constraints_on(context: Context, distribution: str, version: str, names: Iterable[str]) -> tuple[str, ...]:
     """List what keeps pip from the newest of these names where a release is known not to work with it."""
-    wanted = frozenset(names)
-    known = [problem for problem in context.matrix.problems(distribution, version, "run") if problem.severity != NOTE]
-    fitting = (problem for problem in known if name_of(problem.condition) in wanted and _fits_machine(context, problem))
-    held = (text for problem in fitting for text in problem.fix.split() if name_of(text) in wanted)
-    return tuple(dict.fromkeys(held))
+    required_names = frozenset(names)
+    problems = [
+        problem for problem in context.matrix.problems(distribution, version, "run") if problem.severity != NOTE
+    ]
+    matches = (
+        problem
+        for problem in problems
+        if name_of(problem.condition) in required_names and _fits_machine(context, problem)
+    )
+    texts = (text for problem in matches for text in problem.fix.split() if name_of(text) in required_names)
+    return tuple(dict.fromkeys(texts))
 
 
 def blocks_gpu(context: Context, row: FrameworkRelease) -> bool:
     """Tell whether a release has a problem here that keeps it from being installed or from finding the GPU."""
-    known = context.matrix.problems(row.distribution, row.version, "run")
-    known += context.matrix.problems(row.distribution, row.version, "install")
+    problems = context.matrix.problems(row.distribution, row.version, "run")
+    problems += context.matrix.problems(row.distribution, row.version, "install")
     return any(
-        problem.severity == ERROR and not problem.condition and _fits_machine(context, problem) for problem in known
+        problem.severity == ERROR and not problem.condition and _fits_machine(context, problem) for problem in problems
     )
 
 
@@ -89,8 +95,8 @@ def _problems(context: Context, build: Build) -> tuple[KnownProblem, ...]:
 def _listed_problems(
     context: Context, distribution: str, version: str, stages: tuple[str, ...]
 ) -> tuple[KnownProblem, ...]:
-    found = (context.matrix.problems(distribution, version, stage) for stage in stages)
-    return tuple(problem for each in found for problem in each)
+    tables = (context.matrix.problems(distribution, version, stage) for stage in stages)
+    return tuple(problem for table in tables for problem in table)
 
 
 def _applies(context: Context, problem: KnownProblem, build: Build, extras: tuple[str, ...]) -> bool:
@@ -98,8 +104,8 @@ def _applies(context: Context, problem: KnownProblem, build: Build, extras: tupl
         return False
     if not build.installed:
         # What pip would install is not there yet: only what the metadata admits is known.
-        fine = name_of(problem.condition) in context.distributions and not _holds(context, problem.condition)
-        return not fine and (problem.stage == "run" or problem.requires_extra in (None, *extras))
+        is_satisfied = name_of(problem.condition) in context.distributions and not _holds(context, problem.condition)
+        return not is_satisfied and (problem.stage == "run" or problem.requires_extra in (None, *extras))
     return (
         (not problem.requires_extra or has_cuda_wheels(context, build))
         and (not problem.absent or problem.absent not in context.distributions)
@@ -113,8 +119,8 @@ def _fits_machine(context: Context, problem: KnownProblem) -> bool:
         return False
     if problem.pythons and not (isinstance(python, Known) and matches(python.value, problem.pythons)):
         return False
-    found = [gpu.compute_capability.value for gpu in gpus if isinstance(gpu.compute_capability, Known)]
-    return not problem.compute_capabilities or any(matches(item, problem.compute_capabilities) for item in found)
+    capabilities = [gpu.compute_capability.value for gpu in gpus if isinstance(gpu.compute_capability, Known)]
+    return not problem.compute_capabilities or any(matches(item, problem.compute_capabilities) for item in capabilities)
 
 
 def has_cuda_wheels(context: Context, build: Build) -> bool:
@@ -126,8 +132,8 @@ def has_cuda_wheels(context: Context, build: Build) -> bool:
 def _holds(context: Context, condition: str) -> bool:
     """Tell whether an installed distribution meets a condition such as numpy>=2, or nvidia-cudnn-cu11 alone."""
     name = name_of(condition)
-    found = context.distributions.get(name)
-    return found is not None and matches(found.version, condition[len(name) :])
+    distribution = context.distributions.get(name)
+    return distribution is not None and matches(distribution.version, condition[len(name) :])
 
 
 def name_of(requirement: str) -> str:
@@ -190,8 +196,8 @@ def _gpu_rows(matrix: Matrix, framework: str, platform: str) -> tuple[FrameworkR
 
 def has_gpu_build(context: Context, build: Build) -> bool:
     """Tell whether this very release exists as a CUDA build for this platform, in any distribution or index."""
-    same = context.matrix.builds(build.framework, context.platform, admits=build.version.__eq__)
-    if any(row.cuda_build and not row.yanked for row in same):
+    builds = context.matrix.builds(build.framework, context.platform, admits=build.version.__eq__)
+    if any(row.cuda_build and not row.yanked for row in builds):
         return True
     twin = build.traits.gpu_twin
     if twin and build.distribution != twin:
@@ -207,13 +213,15 @@ def _newest_has_gpu(context: Context, framework: str) -> bool:
     return any(row.cuda_build and not row.yanked for row in rows)
 
 
-def best_gpu_row(context: Context, framework: str, near: str) -> FrameworkRelease | None:
+def best_gpu_row(context: Context, framework: str, preferred: str) -> FrameworkRelease | None:
     """Choose a CUDA release for this Python and driver: of the same minor where there is one, else the newest."""
-    rows, line = gpu_rows(context, framework), major_minor(near)
-    same = [row for row in rows if row.version == near]
-    same += [row for row in rows if major_minor(row.version) == line]
-    fitting = (row for row in (*same, *rows) if supports_python(context, row) and driver_runs(context, row.cuda))
-    return next((row for row in fitting if not blocks_gpu(context, row)), None)
+    rows, line = gpu_rows(context, framework), major_minor(preferred)
+    same_version = [row for row in rows if row.version == preferred]
+    same_version += [row for row in rows if major_minor(row.version) == line]
+    matches = (
+        row for row in (*same_version, *rows) if supports_python(context, row) and driver_runs(context, row.cuda)
+    )
+    return next((row for row in matches if not blocks_gpu(context, row)), None)
 
 
 def driver_runs(context: Context, cuda: str | None) -> bool:
@@ -260,12 +268,12 @@ def _requirement_of_plugin(context: Context, plugin: FrameworkRelease, main: str
     return f"{main}[{extra}]=={plugin.version}" if extra else f"{plugin.distribution}=={plugin.version}"
 
 
-def choose_variant(context: Context, framework: str, near: str) -> tuple[str, str]:
+def choose_variant(context: Context, framework: str, preferred: str) -> tuple[str, str]:
     """Choose release and CUDA variant for this Python and driver: `near` itself where it has one, else the newest."""
     rows = [row for row in context.matrix.builds(framework, context.platform) if _is_offered(context, row)]
-    same = (row for row in rows if row.version == near)
-    chosen = next(same, None) or next((row for row in rows if supports_python(context, row)), None)
-    return (chosen.version, chosen.cuda or "") if chosen else ("", "")
+    same_version = (row for row in rows if row.version == preferred)
+    choice = next(same_version, None) or next((row for row in rows if supports_python(context, row)), None)
+    return (choice.version, choice.cuda or "") if choice else ("", "")
 
 
 def _is_offered(context: Context, row: FrameworkRelease) -> bool:

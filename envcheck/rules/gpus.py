@@ -59,53 +59,55 @@ def _form(entry: str) -> str:
 
 
 def _by_index(entries: list[str], count: int) -> Selection:
-    found: list[int] = []
+    indexes: list[int] = []
     for entry in entries:
         if _form(entry) == "invalid" or int(entry) >= count:
-            return Selection(tuple(found), _stop(entry, count))
-        if int(entry) in found:
+            return Selection(tuple(indexes), _stop(entry, count))
+        if int(entry) in indexes:
             return Selection((), f"GPU {entry} is listed twice, which empties the list")
-        found.append(int(entry))
-    return Selection(tuple(found))
+        indexes.append(int(entry))
+    return Selection(tuple(indexes))
 
 
 def _stop(entry: str, count: int) -> str:
     if re.fullmatch(r"\+?\d+", entry):
-        there = "there is only GPU 0" if count == 1 else f"the GPUs are 0 to {count - 1}"
-        return f"{entry} is out of range ({there}), and the list ends at the first invalid entry"
-    shown = f"{entry!r} is no GPU" if entry else "an entry is empty"
-    return f"{shown}, and the list ends at the first invalid entry"
+        count_text = "there is only GPU 0" if count == 1 else f"the GPUs are 0 to {count - 1}"
+        return f"{entry} is out of range ({count_text}), and the list ends at the first invalid entry"
+    entry_text = f"{entry!r} is no GPU" if entry else "an entry is empty"
+    return f"{entry_text}, and the list ends at the first invalid entry"
 
 
 def _by_uuid(entries: list[str], uuids: tuple[str, ...]) -> Selection:
     if not all(uuids):
         return Selection((), "the UUIDs of the GPUs are not known", decided=False)
-    found: list[int] = []
+    indexes: list[int] = []
     for entry in entries:
-        fitting = [position for position, uuid in enumerate(uuids) if uuid.startswith(entry)]
-        if len(fitting) != 1:
-            what = "fits several GPUs" if fitting else "is no GPU here"
-            return Selection(tuple(found), f"{entry} {what}, and the list ends at the first invalid entry")
-        if fitting[0] in found:
+        matches = [position for position, uuid in enumerate(uuids) if uuid.startswith(entry)]
+        if len(matches) != 1:
+            problem = "fits several GPUs" if matches else "is no GPU here"
+            return Selection(tuple(indexes), f"{entry} {problem}, and the list ends at the first invalid entry")
+        if matches[0] in indexes:
             return Selection((), f"{entry} is listed twice, which empties the list")
-        found.append(fitting[0])
-    return Selection(tuple(found))
+        indexes.append(matches[0])
+    return Selection(tuple(indexes))
 
 
 def _by_mig(entry: str, mig_uuids: tuple[tuple[str, ...], ...]) -> Selection:
     if re.match(r"MIG-GPU-", entry):  # the older form: MIG-<GPU UUID>/<GPU instance>/<compute instance>
         return Selection((), "the older form of MIG names is not resolved", decided=False)
-    fitting = [position for position, uuids in enumerate(mig_uuids) if entry in uuids]
-    if fitting:
-        return Selection((fitting[0],))
-    known = any(mig_uuids)
-    return Selection((), f"{entry} is no MIG instance here" if known else "no MIG instance is listed", decided=known)
+    matches = [position for position, uuids in enumerate(mig_uuids) if entry in uuids]
+    if matches:
+        return Selection((matches[0],))
+    is_known = any(mig_uuids)
+    return Selection(
+        (), f"{entry} is no MIG instance here" if is_known else "no MIG instance is listed", decided=is_known
+    )
 
 
 def numbered_gpus(context: Context) -> tuple[Gpu, ...]:
     """List the GPUs that CUDA can number: those that NVML lists, or all where it lists none."""
-    listed = tuple(gpu for gpu in context.gpus if isinstance(gpu.nvml_index, Known))
-    return listed or context.gpus
+    numbered = tuple(gpu for gpu in context.gpus if isinstance(gpu.nvml_index, Known))
+    return numbered or context.gpus
 
 
 def visible_selection(value: str, gpus: tuple[Gpu, ...]) -> Selection:
@@ -124,12 +126,12 @@ def usable_gpus(context: Context) -> tuple[Gpu, ...]:
     Where that leaves none, all of them: why there is none is another rule's finding.
     """
     numbered = numbered_gpus(context)
-    driven = tuple(gpu for gpu in numbered if not _is_elsewhere(gpu)) or numbered
+    local = tuple(gpu for gpu in numbered if not _is_elsewhere(gpu)) or numbered
     value = context.environment.get("CUDA_VISIBLE_DEVICES")
-    if value is None or driven != numbered or not (_by_name(value) or _is_order_sure(context, numbered)):
-        return driven
-    chosen = visible_selection(value, numbered)
-    return tuple(numbered[position] for position in chosen.visible) or numbered
+    if value is None or local != numbered or not (_by_name(value) or _is_order_sure(context, numbered)):
+        return local
+    selection = visible_selection(value, numbered)
+    return tuple(numbered[position] for position in selection.visible) or numbered
 
 
 def _is_elsewhere(gpu: Gpu) -> bool:
@@ -144,14 +146,14 @@ def _is_order_sure(context: Context, gpus: tuple[Gpu, ...]) -> bool:
     """Tell whether CUDA numbers these GPUs as NVML does: it puts the fastest first by default."""
     if context.environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
         return True
-    return all(_same_or_slower(one, other) for one, other in pairwise(gpus))
+    return all(_same_or_slower(first, second) for first, second in pairwise(gpus))
 
 
-def _same_or_slower(one: Gpu, other: Gpu) -> bool:
-    if isinstance(one.name, Known) and isinstance(other.name, Known) and one.name.value == other.name.value:
+def _same_or_slower(first: Gpu, second: Gpu) -> bool:
+    if isinstance(first.name, Known) and isinstance(second.name, Known) and first.name.value == second.name.value:
         return True
-    ours, theirs = _capability(one), _capability(other)
-    return bool(theirs) and ours > theirs
+    first_capability, second_capability = _capability(first), _capability(second)
+    return bool(second_capability) and first_capability > second_capability
 
 
 def _capability(gpu: Gpu) -> tuple[int, ...]:
@@ -175,9 +177,9 @@ def gpu_name(gpu: Gpu) -> str:
 def product_of(gpu: Gpu) -> GpuProduct | None:
     """Look the product up by PCI id, then by name; reports often leave the brand out ("RTX 3090")."""
     if isinstance(gpu.pci_id, Known):
-        found = find_gpu_by_pci_id(gpu.pci_id.value)
-        if found is not None:
-            return found
+        product = find_gpu_by_pci_id(gpu.pci_id.value)
+        if product is not None:
+            return product
     if not isinstance(gpu.name, Known):
         return None
     return find_gpu_by_name(gpu.name.value) or find_gpu_by_name(f"GeForce {gpu.name.value}")
@@ -195,12 +197,12 @@ def capability_of(context: Context, gpu: Gpu) -> str | None:
 def judged_gpus(context: Context) -> tuple[JudgedGpu, ...]:
     """List the usable GPUs whose compute capability is known; one that could not be read ends the rule."""
     context.need(context.facts.gpus, "gpus")
-    found = []
+    result = []
     for gpu in usable_gpus(context):
         capability = capability_of(context, gpu)
         if capability is not None:
-            found.append(JudgedGpu(gpu, capability, context.matrix.architecture(capability)))
-    return tuple(found)
+            result.append(JudgedGpu(gpu, capability, context.matrix.architecture(capability)))
+    return tuple(result)
 
 
 def is_data_center(gpu: Gpu) -> bool | None:
@@ -221,21 +223,21 @@ _DRIVER_RESULTS = (0, 802, 803, 804)  # results of cuInit that need an open devi
 def is_plain_linux(context: Context) -> bool:
     """Tell whether this machine has its own kernel driver: Linux, no container, no WSL, no Jetson."""
     host = context.facts.host
-    elsewhere = (host.container, host.wsl_version, host.jetson_release)
-    return context.os in ("linux", "") and not any(isinstance(fact, Known) for fact in elsewhere)
+    facts = (host.container, host.wsl_version, host.jetson_release)
+    return context.os in ("linux", "") and not any(isinstance(fact, Known) for fact in facts)
 
 
 def gpu_nodes(context: Context) -> tuple[DeviceNode, ...]:
     """List the nodes of the GPUs themselves, /dev/nvidia0 and on; nvidiactl alone proves nothing."""
     nodes = context.facts.driver.device_nodes
-    found = nodes.value if isinstance(nodes, Known) else ()
-    return tuple(node for node in found if node.path[len("/dev/nvidia") :].isdigit())
+    all_nodes = nodes.value if isinstance(nodes, Known) else ()
+    return tuple(node for node in all_nodes if node.path[len("/dev/nvidia") :].isdigit())
 
 
 def was_given_gpus(context: Context) -> bool:
     """Tell whether this container reaches GPUs, by their nodes, NVML's list, or an answer that only a driver gives."""
     nvml, result = context.facts.driver.nvml_result, context.facts.driver.cuda_init_result
-    listed = any(isinstance(gpu.nvml_index, Known) for gpu in context.gpus)
-    listed = listed and isinstance(nvml, Known) and nvml.value == 0
-    reached = isinstance(result, Known) and result.value in _DRIVER_RESULTS
-    return bool(gpu_nodes(context)) or listed or reached
+    has_nvml_gpu = any(isinstance(gpu.nvml_index, Known) for gpu in context.gpus)
+    has_nvml_gpu = has_nvml_gpu and isinstance(nvml, Known) and nvml.value == 0
+    reaches_driver = isinstance(result, Known) and result.value in _DRIVER_RESULTS
+    return bool(gpu_nodes(context)) or has_nvml_gpu or reaches_driver

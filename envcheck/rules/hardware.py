@@ -37,30 +37,36 @@ def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Findi
     """Report that there is no NVIDIA GPU: an error only where one is expected."""
     if gpus is not None:
         return
-    seen = (context.seen("gpus"),)
+    evidence = (context.seen("gpus"),)
     if context.target.expect == "gpu":
-        yield incompatible("This machine has no NVIDIA GPU, but one is expected.", seen, problem=Problem(("expected",)))
+        yield incompatible(
+            "This machine has no NVIDIA GPU, but one is expected.", evidence, problem=Problem(("expected",))
+        )
     else:
-        yield Finding("gpu-absent", COMPATIBLE, NOTE, "This machine has no NVIDIA GPU; frameworks use the CPU.", seen)
+        yield Finding(
+            "gpu-absent", COMPATIBLE, NOTE, "This machine has no NVIDIA GPU; frameworks use the CPU.", evidence
+        )
 
 
 @rule("gpu-hardware-fault", needs=("gpus",))
 def gpu_hardware_fault(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Finding]:
     """Report GPUs that the driver has lost or that fail."""
     fault = _driver_fault(context)
-    lost = [gpu for gpu in gpus or () if _nvml_fault(gpu) is not None]
-    if fault is None and not lost:
+    failed = [gpu for gpu in gpus or () if _nvml_fault(gpu) is not None]
+    if fault is None and not failed:
         return
-    evidence, what = fault or _gpu_fault(lost[0])
-    severity = WARNING if cuda_starts(context) and len(lost) < len(gpus or ()) else ERROR
-    yield incompatible(f"{_which(lost)} fails: {what}.", (evidence,), severity=severity, problem=Problem(("lost",)))
+    evidence, subject = fault or _gpu_fault(failed[0])
+    severity = WARNING if cuda_starts(context) and len(failed) < len(gpus or ()) else ERROR
+    yield incompatible(
+        f"{_which(failed)} fails: {subject}.", (evidence,), severity=severity, problem=Problem(("lost",))
+    )
 
 
-def _which(lost: list[Gpu]) -> str:
-    if not lost:
+def _which(failed: list[Gpu]) -> str:
+    if not failed:
         return "A GPU"
-    index = lost[0].nvml_index
-    return f"GPU {index.value}" if isinstance(index, Known) else gpu_name(lost[0])
+    index = failed[0].nvml_index
+    return f"GPU {index.value}" if isinstance(index, Known) else gpu_name(failed[0])
 
 
 def _driver_fault(context: Context) -> tuple[Evidence, str] | None:
@@ -79,8 +85,8 @@ def _driver_fault(context: Context) -> tuple[Evidence, str] | None:
 def _nvml_fault(gpu: Gpu) -> int | None:
     """Return the NVML code with which a GPU could not be opened: "NVML (…), GPU 1: GPU is lost (15)"."""
     fact: Fact[str] = gpu.uuid
-    found = re.search(r"\((\d+)\)$", fact.detail) if isinstance(fact, Unknown) else None
-    return int(found[1]) if found and int(found[1]) in _NVML_FAULTS else None
+    match = re.search(r"\((\d+)\)$", fact.detail) if isinstance(fact, Unknown) else None
+    return int(match[1]) if match and int(match[1]) in _NVML_FAULTS else None
 
 
 def _gpu_fault(gpu: Gpu) -> tuple[Evidence, str]:
@@ -96,22 +102,22 @@ def cpu_missing_avx(context: Context) -> Iterator[Finding]:
     if not isinstance(architecture, Known) or architecture.value not in _X86:
         return
     for build in judged_builds(context):
-        wanted = build.release.cpu_features if build.release else ()
+        features = build.release.cpu_features if build.release else ()
         # conda compiles its own packages; the row describes the wheel.
         installer = (
             context.distributions[build.distribution].installer if build.distribution in context.distributions else ""
         )
-        if not wanted or installer == "conda":
+        if not features or installer == "conda":
             continue
         flags = context.need(context.facts.host.cpu_flags, "host.cpu_flags") or ()
-        missing = [flag for flag in wanted if flag not in flags]
+        missing = [flag for flag in features if flag not in flags]
         if missing:
             yield incompatible(
                 f"{build.label} is compiled with {', '.join(missing).upper()} instructions, which this CPU "
                 "lacks: importing it fails with 'Illegal instruction'.",
                 (
                     context.seen("host.cpu_flags", shown=f"no {', '.join(missing)} among {len(flags)} flags"),
-                    Evidence(f"matrix {build.label}", f"needs {', '.join(wanted)}", citation=build.citations[0]),
+                    Evidence(f"matrix {build.label}", f"needs {', '.join(features)}", citation=build.citations[0]),
                 ),
                 problem=Problem(framework=build.framework, names=tuple(missing)),
             )
@@ -133,11 +139,11 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
             f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB of the memory of {_describe_gpu(gpu)} are in use by "
             f"{_holders(gpu)}."
         )
-        yield incompatible(message, (_seen(context, gpu, "memory_used_bytes"),), problem=_memory_problem(gpu))
+        yield incompatible(message, (_gpu_evidence(context, gpu, "memory_used_bytes"),), problem=_memory_problem(gpu))
     for gpu in closed:
         mode = gpu.compute_mode.value if isinstance(gpu.compute_mode, Known) else ""
         prohibited = mode == "prohibited"
-        what = (
+        cause = (
             "is set to compute mode 'prohibited': no CUDA program may use it"
             if prohibited
             else f"is set to compute mode '{mode}' and taken by {_holders(gpu)}"
@@ -145,8 +151,8 @@ def gpu_memory_held(context: Context) -> Iterator[Finding]:
         severity = ERROR if len(closed) == len(context.gpus) and prohibited else WARNING
         index = str(gpu.nvml_index.value) if isinstance(gpu.nvml_index, Known) else "0"
         yield incompatible(
-            f"{_describe_gpu(gpu)} {what}.",
-            (_seen(context, gpu, "compute_mode"),),
+            f"{_describe_gpu(gpu)} {cause}.",
+            (_gpu_evidence(context, gpu, "compute_mode"),),
             severity=severity,
             problem=Problem(("compute-mode",), values=(("index", index),)),
         )
@@ -166,8 +172,8 @@ def _is_closed(gpu: Gpu) -> bool:
     mode = gpu.compute_mode
     if not isinstance(mode, Known):
         return False
-    taken = isinstance(gpu.processes, Known) and bool(gpu.processes.value)
-    return mode.value == "prohibited" or (mode.value.startswith("exclusive") and taken)
+    has_processes = isinstance(gpu.processes, Known) and bool(gpu.processes.value)
+    return mode.value == "prohibited" or (mode.value.startswith("exclusive") and has_processes)
 
 
 def _describe_gpu(gpu: Gpu) -> str:
@@ -176,28 +182,28 @@ def _describe_gpu(gpu: Gpu) -> str:
 
 
 def _holders(gpu: Gpu) -> str:
-    listed = gpu.processes.value if isinstance(gpu.processes, Known) else ()
-    if not listed:
+    processes = gpu.processes.value if isinstance(gpu.processes, Known) else ()
+    if not processes:
         return "no process that the driver lists (one in another container, or one that died)"
-    named = "process " + ", ".join(f"{item.pid} {item.name}".strip() for item in listed[:3])
-    return f"{named}, and most of it is held by one that the driver does not list" if _most_is_hidden(gpu) else named
+    text = "process " + ", ".join(f"{item.pid} {item.name}".strip() for item in processes[:3])
+    return f"{text}, and most of it is held by one that the driver does not list" if _most_is_hidden(gpu) else text
 
 
 def _most_is_hidden(gpu: Gpu) -> bool:
     """Tell whether the processes listed hold less than half of what is in use."""
-    listed = gpu.processes.value if isinstance(gpu.processes, Known) else ()
-    shares = [item.memory_bytes.value for item in listed if isinstance(item.memory_bytes, Known)]
-    return len(shares) == len(listed) and sum(shares) < _bytes(gpu)[0] / 2
+    processes = gpu.processes.value if isinstance(gpu.processes, Known) else ()
+    shares = [item.memory_bytes.value for item in processes if isinstance(item.memory_bytes, Known)]
+    return len(shares) == len(processes) and sum(shares) < _bytes(gpu)[0] / 2
 
 
 def _memory_problem(gpu: Gpu) -> Problem:
-    listed = gpu.processes.value if isinstance(gpu.processes, Known) else ()
-    if listed and not _most_is_hidden(gpu):
-        return Problem(("listed",), names=(str(listed[0].pid),))
+    processes = gpu.processes.value if isinstance(gpu.processes, Known) else ()
+    if processes and not _most_is_hidden(gpu):
+        return Problem(("listed",), names=(str(processes[0].pid),))
     return Problem(("hidden",))
 
 
-def _seen(context: Context, gpu: Gpu, name: str) -> Evidence:
+def _gpu_evidence(context: Context, gpu: Gpu, name: str) -> Evidence:
     return context.seen(f"gpus.{name}", getattr(gpu, name))
 
 
@@ -226,19 +232,19 @@ def _without_instance(context: Context, gpu: Gpu, *, only: bool) -> Finding:
     message = (
         f"{_describe_gpu(gpu)} is in MIG mode (split into instances) and has no instance: CUDA sees no device on it."
     )
-    evidence = (_seen(context, gpu, "mig_enabled"), context.seen("gpus.mig_devices", gpu.mig_devices))
+    evidence = (_gpu_evidence(context, gpu, "mig_enabled"), context.seen("gpus.mig_devices", gpu.mig_devices))
     problem = Problem(("without-instance",), values=(("index", index),))
     return incompatible(message, evidence, severity=ERROR if only else WARNING, problem=problem)
 
 
 def _one_of_many(context: Context, split: list[Gpu], total: int) -> Finding:
-    first = next(device for gpu in split if isinstance(gpu.mig_devices, Known) for device in gpu.mig_devices.value)
+    mig_device = next(device for gpu in split if isinstance(gpu.mig_devices, Known) for device in gpu.mig_devices.value)
     message = (
         f"There are {total} MIG instances and CUDA_VISIBLE_DEVICES is not set. A CUDA program uses one instance "
         "only; programs that expect more GPUs fail."
     )
-    evidence = (_seen(context, split[0], "mig_enabled"), context.seen("gpus.mig_devices", split[0].mig_devices))
-    return incompatible(message, evidence, problem=Problem(("one-of-many",), names=(first.uuid,)))
+    evidence = (_gpu_evidence(context, split[0], "mig_enabled"), context.seen("gpus.mig_devices", split[0].mig_devices))
+    return incompatible(message, evidence, problem=Problem(("one-of-many",), names=(mig_device.uuid,)))
 
 
 @rule("os-limit", severity=WARNING)

@@ -31,9 +31,9 @@ class Judgement:
 
     @cached_property
     def _errors(self) -> tuple[Finding, ...]:
-        found = [item for item in self.report.findings if item.severity == ERROR and not is_unstated(item)]
-        own = {(item.id, item.message) for item in self._judge.machine_findings} if found else set()
-        return tuple(item for item in found if (item.id, item.message) not in own)
+        errors = [item for item in self.report.findings if item.severity == ERROR and not is_unstated(item)]
+        machine_errors = {(item.id, item.message) for item in self._judge.machine_findings} if errors else set()
+        return tuple(item for item in errors if (item.id, item.message) not in machine_errors)
 
     @cached_property
     def errors(self) -> tuple[Finding, ...]:
@@ -48,8 +48,8 @@ class Judgement:
     @cached_property
     def warnings(self) -> tuple[Finding, ...]:
         """List the warnings, and the notes on what is undetermined."""
-        found = (item for item in self.report.findings if item.severity != ERROR and not is_unstated(item))
-        return tuple(item for item in found if item.severity != NOTE or item.verdict == UNDETERMINED)
+        items = (item for item in self.report.findings if item.severity != ERROR and not is_unstated(item))
+        return tuple(item for item in items if item.severity != NOTE or item.verdict == UNDETERMINED)
 
     @property
     def verdict(self) -> str:
@@ -67,8 +67,8 @@ class ReleaseJudge:
     @cached_property
     def machine_findings(self) -> tuple[Finding, ...]:
         """List what is wrong with the machine whichever release is chosen."""
-        found = evaluate(self._asking(()), self._only).findings
-        return tuple(item for item in found if item.id != _NO_FRAMEWORK and not is_unstated(item))
+        findings = evaluate(self._asking(()), self._only).findings
+        return tuple(item for item in findings if item.id != _NO_FRAMEWORK and not is_unstated(item))
 
     def judge(self, requirements: tuple[str, ...], facts: Facts | None = None) -> Judgement:
         """Judge the release that requirements ask for together; `facts` describe the machine with what it brings.

@@ -77,8 +77,8 @@ def find_releases(matrix: Matrix, question: Question) -> tuple[Answer, ...]:
     frameworks = (question.framework,) if question.framework else matrix.frameworks()
     rows = (row for name in frameworks for row in matrix.builds(name, question.platform or None))
     usable = (row for row in rows if not row.yanked and not row.stub_for)
-    judged = (_judge(machines, row) for row in usable if row.cuda_build or not question.is_about_gpus)
-    return tuple(item for item in judged if item.fit != INCOMPATIBLE)
+    answers = (_judge(machines, row) for row in usable if row.cuda_build or not question.is_about_gpus)
+    return tuple(item for item in answers if item.fit != INCOMPATIBLE)
 
 
 class _Machines:
@@ -98,10 +98,10 @@ class _Machines:
 
     def _describe(self, platform: str, gpu: str) -> Context:
         question = self._question
-        said = Description(question.python, question.driver, (gpu,) if gpu else (), platform=platform)
-        described = planned_facts(None, said, self._matrix, expects_gpu=question.is_about_gpus)
-        unstated = Facts()  # nobody said what lies on its disk
-        facts = replace(described, toolkits=unstated.toolkits, cudnn=unstated.cudnn, tensorrt=unstated.tensorrt)
+        description = Description(question.python, question.driver, (gpu,) if gpu else (), platform=platform)
+        machine = planned_facts(None, description, self._matrix, expects_gpu=question.is_about_gpus)
+        empty = Facts()  # nobody said what lies on its disk
+        facts = replace(machine, toolkits=empty.toolkits, cudnn=empty.cudnn, tensorrt=empty.tensorrt)
         return Context(facts, self._matrix, Target("gpu" if question.is_about_gpus else "cpu"))
 
 
@@ -109,23 +109,25 @@ def _judge(machines: _Machines, row: FrameworkRelease) -> Answer:
     """Judge a build on every machine that is described: what works on some of them alone is undetermined."""
     requirement = f"{row.distribution}=={row.build_version}"
     answers = [_judge_on(judge, row, requirement) for judge in machines.judges(row.platform)]
-    possible = [item for item in answers if item.fit != INCOMPATIBLE]
-    if not possible:
+    matches = [item for item in answers if item.fit != INCOMPATIBLE]
+    if not matches:
         return answers[0]
-    doubts = tuple(dict.fromkeys(doubt for item in possible for doubt in item.why))
-    if len(possible) < len(answers):
+    doubts = tuple(dict.fromkeys(doubt for item in matches for doubt in item.why))
+    if len(matches) < len(answers):
         return Answer(row, UNDETERMINED, (*doubts, "not every GPU of that name"))
-    fits = {item.fit for item in answers}
-    return Answer(row, UNDETERMINED if UNDETERMINED in fits else COMPATIBLE, doubts)
+    verdicts = {item.fit for item in answers}
+    return Answer(row, UNDETERMINED if UNDETERMINED in verdicts else COMPATIBLE, doubts)
 
 
 def _judge_on(judge: ReleaseJudge, row: FrameworkRelease, requirement: str) -> Answer:
-    own = [item for item in judge.machine_findings if item.severity == ERROR]
-    found = judge.judge((requirement,))
-    if found.verdict == INCOMPATIBLE or any(item.verdict == INCOMPATIBLE for item in own):
+    machine_errors = [item for item in judge.machine_findings if item.severity == ERROR]
+    judgement = judge.judge((requirement,))
+    if judgement.verdict == INCOMPATIBLE or any(item.verdict == INCOMPATIBLE for item in machine_errors):
         return Answer(row, INCOMPATIBLE)
-    unknown = [item for item in (*own, *found.doubts, *found.warnings) if item.verdict == UNDETERMINED]
-    verdict = UNDETERMINED if own else found.verdict
+    unknown = [
+        item for item in (*machine_errors, *judgement.doubts, *judgement.warnings) if item.verdict == UNDETERMINED
+    ]
+    verdict = UNDETERMINED if machine_errors else judgement.verdict
     return Answer(row, verdict, tuple(dict.fromkeys(map(_describe_doubt, unknown))))
 
 
@@ -167,9 +169,9 @@ def _list_companions(matrix: Matrix, row: FrameworkRelease) -> tuple[str, ...]:
     if row.framework not in framework_names() or not known_framework(row.framework).has_companions:
         return ()
     newest: dict[str, str] = {}
-    for found in matrix.companions_of(row.version, row.platform):
-        if not found.yanked:
-            newest.setdefault(found.distribution, found.version)
+    for companion in matrix.companions_of(row.version, row.platform):
+        if not companion.yanked:
+            newest.setdefault(companion.distribution, companion.version)
     return tuple(f"{name}=={version}" for name, version in newest.items())
 
 
@@ -189,13 +191,13 @@ def find_requirer(matrix: Matrix, text: str) -> str:
 def find_nearest(matrix: Matrix, text: str) -> tuple[str, tuple[str, ...], str]:
     """Return the distribution of a requirement, the releases around the one that it pins, and the newest."""
     versions = list(dict.fromkeys(row.version for row in _list_releases(matrix, text)))
-    pinned = _parse_pin(text)
+    pin = _parse_pin(text)
     newest = versions[0] if versions else ""
-    if pinned is None or not versions or pinned > Version(newest):
+    if pin is None or not versions or pin > Version(newest):
         return _parse_name(text), (), newest
-    below = [version for version in versions if Version(version) < pinned][:1]
-    above = [version for version in versions if Version(version) > pinned][-1:]
-    return _parse_name(text), (*below, *above), newest
+    older = [version for version in versions if Version(version) < pin][:1]
+    newer = [version for version in versions if Version(version) > pin][-1:]
+    return _parse_name(text), (*older, *newer), newest
 
 
 def _parse_pin(text: str) -> Version | None:
@@ -221,8 +223,8 @@ def _parse_name(text: str) -> str:
 
 def _list_problems(matrix: Matrix, row: FrameworkRelease) -> tuple[KnownProblem, ...]:
     stages = ("install", "run", "advice")
-    found = (item for stage in stages for item in matrix.problems(row.distribution, row.version, stage))
-    return tuple(item for item in found if not item.platforms or row.platform in (*item.platforms, "any"))
+    problems = (item for stage in stages for item in matrix.problems(row.distribution, row.version, stage))
+    return tuple(item for item in problems if not item.platforms or row.platform in (*item.platforms, "any"))
 
 
 Row: TypeAlias = Architecture | CondaBuild | CudnnRelease | DriverBranch | FrameworkRelease | TensorrtRelease | Toolkit
@@ -263,8 +265,8 @@ def find_table_rows(matrix: Matrix, text: str) -> tuple[TableRow, ...] | None:
     cuda==12.6, driver==550.54.15, architecture==8.9, cudnn==9.10, tensorrt==8.6.1, conda==cudatoolkit; the
     distributions that go with TensorFlow take a requirement: tf-keras==2.15.*
     """
-    parsed = re.fullmatch(r"\s*([A-Za-z][\w.-]*?)\s*(?:==?\s*([\w.-]+))?\s*", text)
-    name, value = (parsed[1].lower(), parsed[2] or "") if parsed else ("", "")
+    match = re.fullmatch(r"\s*([A-Za-z][\w.-]*?)\s*(?:==?\s*([\w.-]+))?\s*", text)
+    name, value = (match[1].lower(), match[2] or "") if match else ("", "")
     rows = _TABLES[name](matrix, value) if name in _TABLES else None
     companions = _list_companion_releases(matrix, text)
     if rows is None and companions is None:
@@ -273,18 +275,18 @@ def find_table_rows(matrix: Matrix, text: str) -> tuple[TableRow, ...] | None:
 
 
 def _list_toolkits(matrix: Matrix, version: str) -> Iterable[Row]:
-    found = matrix.toolkit(version)
-    return (found,) if found else () if version else matrix.toolkits()
+    row = matrix.toolkit(version)
+    return (row,) if row else () if version else matrix.toolkits()
 
 
 def _list_drivers(matrix: Matrix, version: str) -> Iterable[Row]:
-    found = matrix.driver_branch(version)
-    return (found,) if found else () if version else matrix.driver_branches()
+    row = matrix.driver_branch(version)
+    return (row,) if row else () if version else matrix.driver_branches()
 
 
 def _list_architectures(matrix: Matrix, version: str) -> Iterable[Row]:
-    found = matrix.architecture(version)
-    return (found,) if found else () if version else matrix.architectures()
+    row = matrix.architecture(version)
+    return (row,) if row else () if version else matrix.architectures()
 
 
 def _list_conda(matrix: Matrix, package: str) -> Iterable[Row]:
@@ -324,6 +326,6 @@ def _make_table_row(row: Row) -> TableRow:
     keys, table, name = _NAMES[type(row)]
     proof = {"*": row.proof} if isinstance(row.proof, str) else row.proof
     cells = {cell: getattr(row, cell) for cell in list_fields(row) if cell not in (*keys, *_NO_CELLS)}
-    stated = {cell: value for cell, value in cells.items() if value not in _EMPTY}
+    values = {cell: value for cell, value in cells.items() if value not in _EMPTY}
     title = name.format(**{key: getattr(row, key) for key in keys})
-    return TableRow(table, title, stated, row.citations, row.note, proof)
+    return TableRow(table, title, values, row.citations, row.note, proof)

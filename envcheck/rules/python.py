@@ -28,7 +28,7 @@ def python_32bit(context: Context, bits: int | None) -> Iterator[Finding]:
         f"This Python is a 32-bit build; {names} publish wheels for 64-bit Python only.",
         (
             context.seen("python.bits"),
-            *(Evidence("framework releases", "64-bit wheels only", citation=each) for each in citations[:1]),
+            *(Evidence("framework releases", "64-bit wheels only", citation=citation) for citation in citations[:1]),
         ),
         problem=Problem(("read",)),
     )
@@ -48,9 +48,13 @@ def python_wrong_arch(context: Context, python: str | None, machine: str | None)
 
 
 def _same_machine(python: str, machine: str) -> bool:
-    first, second = (_SAME_MACHINE.get(name.lower(), name.lower()) for name in (python, machine))
+    python_name, machine_name = (_SAME_MACHINE.get(name.lower(), name.lower()) for name in (python, machine))
     # python-32bit reports a 32-bit interpreter.
-    return first == second or (first in ("i686", "i386", "x86") and second == "x86_64") or first.startswith("armv")
+    return (
+        python_name == machine_name
+        or (python_name in ("i686", "i386", "x86") and machine_name == "x86_64")
+        or python_name.startswith("armv")
+    )
 
 
 @rule("pip-too-old", goal="any")
@@ -84,10 +88,10 @@ def glibc_too_old(context: Context) -> Iterator[Finding]:
             yield _glibc_finding(context, wanted.text, wheel_glibc(lowest), lowest.citations)
     for build in judged_builds(context):
         floor = wheel_glibc(build.release) if build.release and not is_conda_build(context, build) else ""
-        found = context.facts.host.libc_version
-        if floor and isinstance(found, Unknown) and not build.installed:
-            context.need(found, "host.libc_version")
-        if floor and isinstance(found, Known) and _is_glibc(context) and _older(found.value, floor):
+        libc = context.facts.host.libc_version
+        if floor and isinstance(libc, Unknown) and not build.installed:
+            context.need(libc, "host.libc_version")
+        if floor and isinstance(libc, Known) and _is_glibc(context) and _older(libc.value, floor):
             yield _glibc_finding(context, build.label, floor, build.citations)
 
 
@@ -98,38 +102,41 @@ def _is_glibc(context: Context) -> bool:
 
 def _glibc_finding(context: Context, label: str, floor: str, citations: tuple[Citation, ...]) -> Finding:
     return incompatible(
-        f"{label} needs glibc {floor} or newer; this system has {_shown(context)}.",
+        f"{label} needs glibc {floor} or newer; this system has {_libc_text(context)}.",
         (
             context.seen("host.libc_version"),
-            *(Evidence(label, f"needs glibc >= {floor}", citation=each) for each in citations[:1]),
+            *(Evidence(label, f"needs glibc >= {floor}", citation=citation) for citation in citations[:1]),
         ),
         problem=Problem(values=(("glibc_wanted", floor),)),
     )
 
 
-def _shown(context: Context) -> str:
-    found = context.facts.host.libc_version
-    return f"glibc {found.value}" if isinstance(found, Known) else "an older one"
+def _libc_text(context: Context) -> str:
+    libc = context.facts.host.libc_version
+    return f"glibc {libc.value}" if isinstance(libc, Known) else "an older one"
 
 
 @rule("libstdcxx-mismatch", severity=WARNING, goal="any")
 def libstdcxx_mismatch(context: Context) -> Iterator[Finding]:
     """Find an environment's own libstdc++ that is older than wheels with this tag may need."""
     python = context.facts.python
-    path, provided = python.libstdcxx_path, python.libstdcxx_glibcxx
-    if not isinstance(path, Known) or isinstance(provided, (Absent, Unknown)):
+    path, glibcxx = python.libstdcxx_path, python.libstdcxx_glibcxx
+    if not isinstance(path, Known) or isinstance(glibcxx, (Absent, Unknown)):
         return
     for build in judged_builds(context):
         need = _glibcxx_need(context, build)
-        if not need or not _older(provided.value, need):
+        if not need or not _older(glibcxx.value, need):
             continue
         yield incompatible(
-            f"This Python loads {path.value}, which provides GLIBCXX up to {provided.value}; wheels tagged like those "
+            f"This Python loads {path.value}, which provides GLIBCXX up to {glibcxx.value}; wheels tagged like those "
             f"of {build.label} may need GLIBCXX_{need}.",
             (
                 context.seen("python.libstdcxx_path"),
                 context.seen("python.libstdcxx_glibcxx"),
-                *(Evidence(build.label, f"tag admits GLIBCXX_{need}", citation=each) for each in build.citations[:1]),
+                *(
+                    Evidence(build.label, f"tag admits GLIBCXX_{need}", citation=citation)
+                    for citation in build.citations[:1]
+                ),
             ),
             problem=Problem(("older-than-tag",)),
         )

@@ -40,12 +40,12 @@ class Requirement:
 
 def read_requirement(text: str) -> Requirement:
     """Read a requirement; raises ValueError, packaging's InvalidRequirement, for what is none."""
-    found = re.fullmatch(_PLAIN, text, re.ASCII)
-    if found is None:
+    match = re.fullmatch(_PLAIN, text, re.ASCII)
+    if match is None:
         return _by_packaging(text)
-    extras = {part.strip() for part in (found[2] or "").split(",") if part}
-    parts = {re.sub(r"\s", "", part) for part in (found[5] or "").split(",") if part}
-    return Requirement(found[1], tuple(sorted(extras)), ",".join(sorted(parts)))
+    extras = {part.strip() for part in (match[2] or "").split(",") if part}
+    parts = {re.sub(r"\s", "", part) for part in (match[5] or "").split(",") if part}
+    return Requirement(match[1], tuple(sorted(extras)), ",".join(sorted(parts)))
 
 
 def canonical_name(name: str) -> str:
@@ -56,9 +56,13 @@ def canonical_name(name: str) -> str:
 def _by_packaging(text: str) -> Requirement:
     from packaging.requirements import Requirement as Parsed
 
-    read = Parsed(text)
+    requirement = Parsed(text)
     return Requirement(
-        read.name, tuple(sorted(read.extras)), str(read.specifier), str(read.marker or ""), read.url or ""
+        requirement.name,
+        tuple(sorted(requirement.extras)),
+        str(requirement.specifier),
+        str(requirement.marker or ""),
+        requirement.url or "",
     )
 
 
@@ -142,8 +146,8 @@ def tag_need(tag: str) -> TagNeed | None:
 def easiest_for_pip(release: FrameworkRelease) -> TagNeed | None:
     """Return the tag of a release that the oldest pip accepts; None when no pip is too old for it."""
     needs = [tag_need(tag) for tag in release.tags]
-    known = [need for need in needs if need is not None]
-    return min(known, key=lambda need: Version(need.pip)) if known and len(known) == len(needs) else None
+    tag_needs = [need for need in needs if need is not None]
+    return min(tag_needs, key=lambda need: Version(need.pip)) if tag_needs and len(tag_needs) == len(needs) else None
 
 
 def lowest_glibc(tags: Iterable[str]) -> str:
@@ -153,8 +157,8 @@ def lowest_glibc(tags: Iterable[str]) -> str:
 
 def wheel_glibc(release: FrameworkRelease) -> str:
     """Return the lowest glibc a release runs on: what it really needs, and no less than its lowest tag; "" unknown."""
-    found = (lowest_glibc(release.tags), release.glibc)
-    return max(filter(None, found), key=Version, default="")
+    floors = (lowest_glibc(release.tags), release.glibc)
+    return max(filter(None, floors), key=Version, default="")
 
 
 def tag_glibcxx(release: FrameworkRelease) -> str:
@@ -163,4 +167,6 @@ def tag_glibcxx(release: FrameworkRelease) -> str:
     if not glibc:
         return ""
     lowest = Version(glibc)
-    return next((found for glibc, found in reversed([*_pip_tags().glibcxx.items()]) if Version(glibc) <= lowest), "")
+    return next(
+        (glibcxx for glibc, glibcxx in reversed([*_pip_tags().glibcxx.items()]) if Version(glibc) <= lowest), ""
+    )

@@ -74,7 +74,7 @@ def _of_toolkit(item: LibraryLookup) -> bool:
     return item.mandatory and (name in _CUDA or name in _SOMETIMES)
 
 
-def unfound(context: Context, build: Build, lookups: tuple[LibraryLookup, ...]) -> tuple[LibraryLookup, ...]:
+def unresolved_lookups(context: Context, build: Build, lookups: tuple[LibraryLookup, ...]) -> tuple[LibraryLookup, ...]:
     """List the libraries the loader does not find; one that could not be looked up ends the rule."""
     places = ((item, f"{build.label}: where the loader finds {item.soname}") for item in lookups)
     return tuple(item for item, name in places if context.need(item.found, name) is None)
@@ -94,10 +94,10 @@ def relies_on_system(build: Build) -> bool:
 
 def system_toolkits(context: Context) -> tuple[ToolkitInstall, ...] | None:
     """List the toolkits that are not wheels; None when none of any kind was found. Unknown ends the rule."""
-    found = context.need(context.facts.toolkits.installs, "toolkits.installs")
-    if found is None:
+    installs = context.need(context.facts.toolkits.installs, "toolkits.installs")
+    if installs is None:
         return None
-    return tuple(item for item in found if item.origin != "wheels")
+    return tuple(item for item in installs if item.origin != "wheels")
 
 
 def toolkit_holding(context: Context, path: str) -> ToolkitInstall | None:
@@ -112,10 +112,10 @@ def loaded_sonames(context: Context, cuda: str) -> dict[str, str]:
     return {name: soname for name, soname in context.matrix.cuda_sonames(cuda).items() if name in _CUDA}
 
 
-def unknown_release(what: str, decides: str, seen: Evidence, severity: str = ERROR) -> Finding:
+def unknown_release(subject: str, decides: str, evidence: Evidence, severity: str = ERROR) -> Finding:
     """Report that the matrix has no row for `what`, and what is therefore unknown."""
-    message = f"{what} is not in the compatibility matrix, so {decides} is unknown."
-    return Finding("release-unknown", UNDETERMINED, severity, message, (seen,))
+    message = f"{subject} is not in the compatibility matrix, so {decides} is unknown."
+    return Finding("release-unknown", UNDETERMINED, severity, message, (evidence,))
 
 
 def built_for_cuda(build: Build) -> tuple[Evidence, ...]:
@@ -124,14 +124,14 @@ def built_for_cuda(build: Build) -> tuple[Evidence, ...]:
     row = build.release.cuda if build.release else None
     if not cuda:
         return ()
-    same = row is not None and numbers(row)[:2] == numbers(cuda)[:2]
-    cited = build.citations[0] if same and build.citations else None
-    return (Evidence(build.label, f"built for CUDA {cuda}", source_of(build.cuda), cited),)
+    is_same = row is not None and numbers(row)[:2] == numbers(cuda)[:2]
+    citation = build.citations[0] if is_same and build.citations else None
+    return (Evidence(build.label, f"built for CUDA {cuda}", source_of(build.cuda), citation),)
 
 
-def row_evidence(fact: str, shown: str, citations: tuple[Citation, ...]) -> Evidence:
+def row_evidence(fact: str, text: str, citations: tuple[Citation, ...]) -> Evidence:
     """Make evidence of a matrix row."""
-    return Evidence(fact, shown, citation=citations[0] if citations else None)
+    return Evidence(fact, text, citation=citations[0] if citations else None)
 
 
 @rule("toolkit-missing")
@@ -167,8 +167,8 @@ def _missing_sonames(context: Context, build: Build) -> tuple[str, ...] | None:
     lookups = toolkit_lookups(build)
     if lookups is None:
         return None
-    gone = unfound(context, build, lookups)
-    return tuple(item.soname for item in gone if not item.elsewhere) if relies_on_system(build) else ()
+    missing = unresolved_lookups(context, build, lookups)
+    return tuple(item.soname for item in missing if not item.elsewhere) if relies_on_system(build) else ()
 
 
 def _of_another_version(context: Context, missing: tuple[str, ...]) -> bool:
@@ -208,15 +208,15 @@ def _serves(context: Context, cuda: str, version: str) -> bool | None:
         return True
     if len(numbers(cuda)) == 1:
         return numbers(version)[:1] == numbers(cuda)
-    needed, there = loaded_sonames(context, cuda), loaded_sonames(context, version)
-    return needed == there if needed and there else None
+    required, sonames = loaded_sonames(context, cuda), loaded_sonames(context, version)
+    return required == sonames if required and sonames else None
 
 
 def _unlisted(context: Context, build: Build, cuda: str, install: ToolkitInstall) -> Finding:
     version = str(get_value(install.version))
-    what = f"CUDA {cuda}" if not loaded_sonames(context, cuda) else f"CUDA Toolkit {version}"
+    subject = f"CUDA {cuda}" if not loaded_sonames(context, cuda) else f"CUDA Toolkit {version}"
     return unknown_release(
-        what, f"whether {build.label} can load what CUDA {version} installs", toolkit_evidence(install)
+        subject, f"whether {build.label} can load what CUDA {version} installs", toolkit_evidence(install)
     )
 
 
@@ -225,15 +225,17 @@ def _missing(context: Context, build: Build, sonames: tuple[str, ...]) -> Findin
     needs = f"the CUDA {cuda} libraries" if cuda else "CUDA libraries"
     names = f" ({', '.join(sonames[:4])})" if sonames else ""
     message = f"{build.label} needs {needs} from the system; this machine has none{names}."
-    seen = context.seen("toolkits.installs")
-    return incompatible(message, (seen, *built_for_cuda(build)), problem=_problem(build))
+    evidence = context.seen("toolkits.installs")
+    return incompatible(message, (evidence, *built_for_cuda(build)), problem=_problem(build))
 
 
 def _wrong_version(build: Build, installs: tuple[ToolkitInstall, ...], missing: tuple[str, ...]) -> Finding:
     cuda = get_value(build.cuda)
-    there = " and ".join(dict.fromkeys(describe(item.version) for item in installs))
+    versions = " and ".join(dict.fromkeys(describe(item.version) for item in installs))
     loads = f" and loads {', '.join(missing[:4])}" if missing else ""
-    message = f"{build.label} was built for CUDA {cuda or 'of another version'}{loads}; this machine has CUDA {there}."
+    message = (
+        f"{build.label} was built for CUDA {cuda or 'of another version'}{loads}; this machine has CUDA {versions}."
+    )
     evidence = (*map(toolkit_evidence, installs), *built_for_cuda(build))
     return incompatible(message, evidence, problem=_problem(build))
 
@@ -261,17 +263,19 @@ def _unreached(context: Context, build: Build) -> Iterator[Finding]:
     """Find libraries the loader does not find although a toolkit holds them."""
     lookups = toolkit_lookups(build) or ()
     cudnn = cudnn_lookup(build)
-    gone = unfound(context, build, (*lookups, *((cudnn,) if cudnn else ())))
-    passed = [item for item in gone if any(not in_environment(path) for path in item.elsewhere)]
-    if not passed or any(in_environment(path) for item in passed for path in item.elsewhere):
+    missing = unresolved_lookups(context, build, (*lookups, *((cudnn,) if cudnn else ())))
+    visible = [item for item in missing if any(not in_environment(path) for path in item.elsewhere)]
+    if not visible or any(in_environment(path) for item in visible for path in item.elsewhere):
         return  # the wheels are there: why they are not found is for the rules about wheels
-    first = passed[0]
-    folders = tuple(dict.fromkeys(path.rpartition("/")[0] for item in passed for path in item.elsewhere[:1]))
-    names = ", ".join(item.soname for item in passed[:3]) + (" and more" if len(passed) > 3 else "")
+    lookup = visible[0]
+    folders = tuple(dict.fromkeys(path.rpartition("/")[0] for item in visible for path in item.elsewhere[:1]))
+    names = ", ".join(item.soname for item in visible[:3]) + (" and more" if len(visible) > 3 else "")
     message = f"{build.label} loads {names}; the loader does not look in {folders[0]}, where it is."
     advice = f"Add {' and '.join(folders)} to LD_LIBRARY_PATH in the environment's activation."
-    seen = Evidence(first.soname, f"not found by the loader, but at {first.elsewhere[0]}", source_of(first.found))
-    yield incompatible(message, (seen, *built_for_cuda(build)), problem=Problem(advice=advice, folders=folders))
+    evidence = Evidence(
+        lookup.soname, f"not found by the loader, but at {lookup.elsewhere[0]}", source_of(lookup.found)
+    )
+    yield incompatible(message, (evidence, *built_for_cuda(build)), problem=Problem(advice=advice, folders=folders))
 
 
 def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
@@ -279,18 +283,18 @@ def _shadowed(context: Context, build: Build) -> Iterator[Finding]:
     if not build.installed or not brings_cuda(build):
         return
     cuda = get_value(build.cuda)
-    for install, shown in _toolkits_ahead(context, build):
+    for install, evidence in _toolkits_ahead(context, build):
         version = get_value(install.version)
         if not version or not cuda or is_older(version, cuda):
-            yield _ahead(build, install, shown)
+            yield _ahead(build, install, evidence)
             return
 
 
 def _ahead(build: Build, install: ToolkitInstall, shown: Evidence) -> Finding:
     cuda, version = get_value(build.cuda), get_value(install.version)
-    named, own = f"CUDA {version}" if version else "the CUDA Toolkit", f"CUDA {cuda}" if cuda else "CUDA"
+    toolkit, library = (f"CUDA {version}" if version else "the CUDA Toolkit", f"CUDA {cuda}" if cuda else "CUDA")
     message = (
-        f"LD_LIBRARY_PATH puts {named} in {install.root} ahead of the {own} libraries that {build.label} brings, "
+        f"LD_LIBRARY_PATH puts {toolkit} in {install.root} ahead of the {library} libraries that {build.label} brings, "
         "so the loader mixes the two."
     )
     advice = (
@@ -317,8 +321,8 @@ def _replaces_own(context: Context, item: LibraryLookup, path: str) -> bool:
     """Tell whether a library comes from elsewhere although the build's own copy is there."""
     if is_own(context, path) or item.via not in ("LD_LIBRARY_PATH", "preload"):
         return False
-    own = any(is_own(context, other) for other in item.elsewhere)
-    return own or any(name.startswith("nvidia-cuda-runtime") for name in context.distributions)
+    has_own = any(is_own(context, place) for place in item.elsewhere)
+    return has_own or any(name.startswith("nvidia-cuda-runtime") for name in context.distributions)
 
 
 def _same_major_on_library_path(context: Context, build: Build) -> Iterator[tuple[ToolkitInstall, Evidence]]:
@@ -367,11 +371,11 @@ def _two_compilers(context: Context) -> Iterator[Finding]:
 
 def _disagree(context: Context, root: Fact[str], name: str, severity: str) -> Iterator[Finding]:
     installs = {install.root: install for install in get_value(context.facts.toolkits.installs) or ()}
-    other = installs.get(get_value(root) or "")
+    active = installs.get(get_value(root) or "")
     on_path = installs.get(get_value(context.facts.toolkits.root_on_path) or "")
-    if other is None or on_path is None or other is on_path:
+    if active is None or on_path is None or active is on_path:
         return
-    versions = (get_value(other.version), get_value(on_path.version))
+    versions = (get_value(active.version), get_value(on_path.version))
     if None in versions or versions[0] == versions[1]:
         return
     message = (
@@ -379,7 +383,7 @@ def _disagree(context: Context, root: Fact[str], name: str, severity: str) -> It
         "CUDA code compiled here may mix them."
     )
     problem = Problem(advice="Make CUDA_HOME and PATH name the same toolkit where you compile CUDA code.")
-    evidence = (Evidence(name, other.root, source_of(root)), toolkit_evidence(other), toolkit_evidence(on_path))
+    evidence = (Evidence(name, active.root, source_of(root)), toolkit_evidence(active), toolkit_evidence(on_path))
     yield incompatible(message, evidence, severity=severity, problem=problem)
 
 
@@ -412,11 +416,11 @@ def libdevice_missing(context: Context) -> Iterator[Finding]:
 
 def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitInstall, ...]) -> Iterator[Finding]:
     holding = [item for item in installs if isinstance(item.libdevice_path, Known)]
-    unread = any(isinstance(item.libdevice_path, Unknown) for item in installs)
+    is_unknown = any(isinstance(item.libdevice_path, Unknown) for item in installs)
     by_conda = is_from_conda(context, build.distribution)  # its builds look in the prefix they are installed in
     if any(_is_searched(context, item) or (by_conda and item.origin == "conda") for item in holding):
         return
-    if unread and not holding:
+    if is_unknown and not holding:
         return
     cuda = get_value(build.cuda)
     if holding:
@@ -429,16 +433,16 @@ def _without_libdevice(context: Context, build: Build, installs: tuple[ToolkitIn
             f"XLA in {build.label} needs libdevice.10.bc to compile kernels; neither a wheel nor a toolkit provides it."
         )
         problem = Problem(cuda=cuda) if cuda else None
-    seen = tuple(Evidence(f"libdevice in {item.root}", describe(item.libdevice_path)) for item in installs)
-    shown = seen or (context.seen("toolkits.installs"),)
-    yield incompatible(message, shown, problem=problem)
+    evidence = tuple(Evidence(f"libdevice in {item.root}", describe(item.libdevice_path)) for item in installs)
+    all_evidence = evidence or (context.seen("toolkits.installs"),)
+    yield incompatible(message, all_evidence, problem=problem)
 
 
 def _is_searched(context: Context, install: ToolkitInstall) -> bool:
     """Tell whether XLA searches a toolkit by default: /usr/local/cuda, /usr/local/cuda-X.Y, /opt/cuda, CUDA_HOME."""
     facts = context.facts.toolkits
-    named = {get_value(facts.usr_local_cuda), get_value(facts.cuda_home_root)}
-    return install.root in named or install.origin in ("usr-local", "opt")
+    roots = {get_value(facts.usr_local_cuda), get_value(facts.cuda_home_root)}
+    return install.root in roots or install.origin in ("usr-local", "opt")
 
 
 @rule("ptxas-problem", severity=WARNING)
@@ -457,14 +461,14 @@ def ptxas_problem(context: Context) -> Iterator[Finding]:
 
 
 def _too_old(build: Build, install: ToolkitInstall, item: JudgedGpu, row: Architecture) -> Finding:
-    first = str(row.first_toolkit)
+    first_toolkit = str(row.first_toolkit)
     message = (
         f"The ptxas that XLA calls is of CUDA {describe(install.version)} ({install.root}); {gpu_name(item.gpu)} "
-        f"(compute capability {item.capability}) needs one of CUDA {first} or newer."
+        f"(compute capability {item.capability}) needs one of CUDA {first_toolkit} or newer."
     )
     evidence = (
         Evidence("ptxas", describe(install.ptxas_path), source_of(install.ptxas_path)),
-        row_evidence(f"compute capability {item.capability}", f"from CUDA {first} on", row.citations),
+        row_evidence(f"compute capability {item.capability}", f"from CUDA {first_toolkit} on", row.citations),
     )
     problem = Problem(framework=build.framework, distribution=build.distribution, capability=item.capability)
     return incompatible(message, evidence, problem=problem)
@@ -473,11 +477,11 @@ def _too_old(build: Build, install: ToolkitInstall, item: JudgedGpu, row: Archit
 def _ptxas_install(context: Context) -> ToolkitInstall | None:
     """Find the toolkit whose ptxas XLA calls: the wheel's, else the one on PATH, else /usr/local/cuda's."""
     installs = get_value(context.facts.toolkits.installs) or ()
-    having = [item for item in installs if isinstance(item.ptxas_path, Known)]
+    with_ptxas = [item for item in installs if isinstance(item.ptxas_path, Known)]
     on_path = get_value(context.facts.toolkits.ptxas_on_path)
     searched = [
-        *(item for item in having if item.origin == "wheels"),
-        *(item for item in having if on_path is not None and get_value(item.ptxas_path) == on_path),
-        *(item for item in having if item.root == get_value(context.facts.toolkits.usr_local_cuda)),
+        *(item for item in with_ptxas if item.origin == "wheels"),
+        *(item for item in with_ptxas if on_path is not None and get_value(item.ptxas_path) == on_path),
+        *(item for item in with_ptxas if item.root == get_value(context.facts.toolkits.usr_local_cuda)),
     ]
     return searched[0] if searched else None

@@ -70,7 +70,7 @@ def test_an_empty_table_demands_what_doctor_does() -> None:
         ),
         (
             "[tool.envcheck]\nignore = [{id = 'env-mixed', reason = 'why', until = '2027-02-30'}]",
-            "'2027-02-30' is no date",
+            "'2027-02-30' is not a date",
         ),
     ],
 )

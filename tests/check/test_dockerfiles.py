@@ -62,14 +62,14 @@ def test_what_installs_nothing_is_undetermined(step: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("FROM nvcr.io/nvidia/pytorch:24.05-py3\n", "The name nvcr.io/nvidia/pytorch:24.05-py3 does not tell"),
-        ("FROM nvidia/cuda:latest\n", "The name nvidia/cuda:latest does not tell"),
-        ("ARG V\nFROM nvidia/cuda:${V}-base\n", "The name nvidia/cuda:${V}-base does not tell"),
-        (f"FROM {CUDA_124}\nARG TF\nRUN pip install tensorflow==$TF\n", "tensorflow==$TF is not known before"),
-        (f"FROM {CUDA_124}\nRUN poetry install\n", "`poetry install` installs what the project's own files say"),
-        (f"FROM {CUDA_124}\nRUN pip install -e .\n", ". is a project of its own"),
-        (f"FROM {CUDA_124}\nRUN pip install -r gone.txt\n", "gone.txt is not beside the file"),
-        (f"FROM {CUDA_124}\nRUN conda env create -f gone.yml\n", "gone.yml is not beside the file"),
+        ("FROM nvcr.io/nvidia/pytorch:24.05-py3\n", "The name nvcr.io/nvidia/pytorch:24.05-py3 does not say"),
+        ("FROM nvidia/cuda:latest\n", "The name nvidia/cuda:latest does not say"),
+        ("ARG V\nFROM nvidia/cuda:${V}-base\n", "The name nvidia/cuda:${V}-base does not say"),
+        (f"FROM {CUDA_124}\nARG TF\nRUN pip install tensorflow==$TF\n", "tensorflow==$TF is unknown until"),
+        (f"FROM {CUDA_124}\nRUN poetry install\n", "`poetry install` installs from the project's own files"),
+        (f"FROM {CUDA_124}\nRUN pip install -e .\n", ". is a separate project"),
+        (f"FROM {CUDA_124}\nRUN pip install -r gone.txt\n", "gone.txt was not found"),
+        (f"FROM {CUDA_124}\nRUN conda env create -f gone.yml\n", "gone.yml was not found"),
     ],
 )
 def test_what_the_file_leaves_open_is_said(text: str, said: str) -> None:
@@ -89,7 +89,7 @@ def test_what_the_file_leaves_open_is_said(text: str, said: str) -> None:
 def test_no_cuda_is_missed_where_the_name_does_not_tell(text: str) -> None:
     report = judged(text)
     assert report.verdict == "undetermined"
-    assert report.headline == "Whether what Dockerfile builds is fit for GPU deep learning, the file does not tell."
+    assert report.headline == "Dockerfile does not show whether its build works for GPU deep learning."
     assert told(report)[0][0] == "probe-failed"
 
 
@@ -119,7 +119,7 @@ def test_images_that_hold_a_framework() -> None:
     text = "FROM tensorflow/tensorflow:2.15.0\nENV NVIDIA_VISIBLE_DEVICES=all\n"
     report = judged(text)
     assert told(report) == [("framework-cpu-build", "Dockerfile:1")]
-    assert "holds tensorflow-cpu 2.15.0, a build for the CPU" in report.findings[0].message
+    assert "holds tensorflow-cpu 2.15.0, a CPU build" in report.findings[0].message
 
 
 def test_what_may_be_cuda_code_is_a_warning() -> None:
@@ -159,14 +159,14 @@ def test_a_copied_file_is_read_from_where_it_was_copied(copy: str, name: str, ke
     from envcheck.check.build_files import read_blueprints
 
     found = read_blueprints(f"FROM {CUDA_124}\n{copy}\nRUN pip3 install -r {name}\n", "Dockerfile", read.get)
-    assert [(line.text, line.where) for line in found[0].requirements] == [(GONE, f"{kept}:2")]
+    assert [(line.text, line.location) for line in found[0].requirements] == [(GONE, f"{kept}:2")]
 
 
 def test_a_mounted_file_is_read() -> None:
     mount = "--mount=type=bind,source=requirements.txt,target=/tmp/r.txt --mount=type=cache,target=/root/.cache"
     text = f"FROM {CUDA_112}\nRUN {mount} pip install -r /tmp/r.txt\n"
     found = blueprints(text, requirements__txt=GONE)
-    assert [line.where for line in found[0].requirements] == ["requirements.txt:1"]
+    assert [line.location for line in found[0].requirements] == ["requirements.txt:1"]
 
 
 def of_many_lines(count: int) -> str:
@@ -177,7 +177,7 @@ def of_many_lines(count: int) -> str:
 
 
 def test_ten_thousand_lines_are_read_and_a_line_costs_the_same_in_a_long_file() -> None:
-    assert blueprints(of_many_lines(3400))[0].requirements[-1].where == "Dockerfile:10202"
+    assert blueprints(of_many_lines(3400))[0].requirements[-1].location == "Dockerfile:10202"
     assert_linear(lambda count: blueprints(of_many_lines(count)), 100)
 
 

@@ -59,7 +59,7 @@ def test_an_old_tensorflow_needs_the_cuda_of_its_build_in_the_image() -> None:
     right = judged(f"FROM {CUDA_112}\nRUN apt-get install -y python3.9 && pip install tensorflow==2.10.1\n")
     assert (right.verdict, told(right)) == ("compatible", [])
     assert right.headline == (
-        "Nothing in Dockerfile stands against GPU deep learning; the driver and the GPU show when it runs."
+        "Dockerfile has no problem for GPU deep learning. The driver and the GPU are checked when it runs."
     )
 
 
@@ -127,7 +127,7 @@ def test_requirement_files_are_read_where_they_lie_beside() -> None:
     assert ("toolkit-wrong-version", "more.txt:1") in told(report)
     absent = judged(text)
     assert (absent.verdict, absent.checked) == ("undetermined", ())
-    assert "requirements.txt is not beside the file" in absent.findings[0].message
+    assert "requirements.txt was not found" in absent.findings[0].message
 
 
 def test_a_requirements_file_that_includes_itself_ends() -> None:
@@ -190,7 +190,7 @@ MERGES = "services: {}\nm0: &m0 {k: 1}\n" + "".join(
     [
         ("hello\n", "Dockerfile", "no FROM instruction"),
         ("a: [1", "compose.yml", "is not YAML"),
-        ("- 1\n", "environment.yml", "holds no mapping"),
+        ("- 1\n", "environment.yml", "contains no mapping"),
         ("services: 3\n", "compose.yml", "has no services"),
         (LAUGHS, "environment.yml", "aliases"),
         (MERGES, "compose.yml", "aliases"),

@@ -44,7 +44,7 @@ def test_an_image_is_mended_by_another_image() -> None:
     (fix,) = fixes
     assert fix is not None
     assert fix.summary.startswith(
-        "Take a base image with CUDA 11.2 and cuDNN 8, or a release of tensorflow that was built for CUDA 12.3."
+        "Use a base image with CUDA 11.2 and cuDNN 8, or a release of tensorflow that was built for CUDA 12.3."
     )
     assert fix.actions == ()
 
@@ -67,7 +67,7 @@ def test_an_index_tells_what_its_wheels_are_for(index: str, goal: str, counted: 
         report = judged(f"FROM python:3.11-slim-bookworm\n{line}\n")
         assert report.goal == goal
         assert bool(report.checked) == bool(counted)
-        strange = [item for item in report.findings if "other makers' GPUs" in item.message]
+        strange = [item for item in report.findings if "other vendors' GPUs" in item.message]
         assert bool(strange) != bool(counted)
 
 

@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from envcheck.check.config import Config, Ignored
-from envcheck.check.judge import expired, ignored_for_now, judge_project
+from envcheck.check.judge import apply_ignores, expired_ignores, judge_project
 from envcheck.model import Finding, Report, Unknown
 from envcheck.rules import Context, Target
 from tests.hosts.test_hosts import snapshot_of
@@ -53,7 +53,7 @@ def test_a_required_framework_that_is_not_installed_fails_with_its_command() -> 
 def test_no_command_installs_a_release_that_there_is_not(text: str) -> None:
     found = primary(judged(Config((text,)), machine=NEWEST))
     assert found.fix is not None
-    assert "envcheck knows none that torch" in found.fix.summary
+    assert "envcheck knows no release that torch" in found.fix.summary
     assert found.fix.actions == ()
 
 
@@ -114,13 +114,13 @@ def test_an_ignored_finding_is_told_and_does_not_count_until_its_date() -> None:
         told = next(item for item in report.findings if item.id == "driver-too-old")
         assert told.severity == "note"
         assert told.message.startswith(f"Ignored until {until} (new one ordered): ")
-        assert not expired(ignoring(until), TODAY)
+        assert not expired_ignores(ignoring(until), TODAY)
 
 
 def test_after_its_date_it_counts_again() -> None:
     config = ignoring(date(2026, 11, 20))
     assert judged(config, torch()).verdict == "incompatible"
-    assert [item.id for item in expired(config, TODAY)] == ["driver-too-old"]
+    assert [item.id for item in expired_ignores(config, TODAY)] == ["driver-too-old"]
 
 
 def test_ignoring_another_id_changes_nothing() -> None:
@@ -145,7 +145,7 @@ def test_a_missing_requirement_is_not_judged_by_its_newest_release() -> None:
 def test_where_no_plan_is_possible_the_planner_says_why() -> None:
     found = primary(judged(Config(("torch>=2.8",), "gpu"), machine=OLD))
     assert found.fix is not None
-    assert found.fix.summary.startswith("Let `envcheck plan 'torch>=2.8'` choose a release that this machine runs")
+    assert found.fix.summary.startswith("Let `envcheck plan 'torch>=2.8'` choose a release for this machine")
     assert "driver-too-old" in found.fix.summary
     assert not found.fix.actions
 
@@ -163,7 +163,7 @@ def test_where_no_requirement_applies_only_the_floors_count() -> None:
     assert report.verdict == "compatible"
     assert report.headline == "This machine is ready for GPU deep learning."
     assert [item.message for item in report.findings if item.id == "framework-missing"] == [
-        "No requirement of the project is for this system, and no framework is installed."
+        "No project requirement applies to this system, and no framework is installed."
     ]
     assert judged(replace(config, min_driver="600"), machine=NEWEST).verdict == "incompatible"
 
@@ -172,7 +172,7 @@ def test_what_follows_from_an_ignored_cause_is_ignored_with_it() -> None:
     config = Config(ignored=(Ignored("a", "why not", TODAY),))
     chain = [Finding(name, "incompatible", "error", "", caused_by=cause) for name, cause in
              (("a", None), ("b", "a"), ("c", "b"), ("d", None))]  # fmt: skip
-    kept = [ignored_for_now(item, chain, config, TODAY) for item in chain]
+    kept = [apply_ignores(item, chain, config, TODAY) for item in chain]
     assert [item.severity for item in kept] == ["note", "note", "note", "error"]
 
 

@@ -14,7 +14,7 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 
 
 def read(text: str, name: str, **beside: str) -> list[tuple[str, str]]:
-    return [(line.text, line.where) for line in blueprints(text, name, **beside)[0].requirements]
+    return [(line.text, line.location) for line in blueprints(text, name, **beside)[0].requirements]
 
 
 def test_a_requirements_file_as_pip_freeze_and_pip_compile_write_it() -> None:
@@ -24,20 +24,20 @@ def test_a_requirements_file_as_pip_freeze_and_pip_compile_write_it() -> None:
         "x @ https://example/x.whl\r\n./local\r\n--find-links page.html\r\n-r gone.txt\r\nlast \\"
     )
     found = blueprints(text, "requirements.txt", limits__txt="torch<3 # why\n-r no\nx==1; a\nlast>=1")[0]
-    assert [(line.text, line.where) for line in found.requirements] == [
+    assert [(line.text, line.location) for line in found.requirements] == [
         ('torch<3,==2.4.0; python_version >= "3.8"', "requirements.txt:5"),
         ("x @ https://example/x.whl", "requirements.txt:8"),
         ("./local", "requirements.txt:9"),
         ("last>=1", "requirements.txt:12"),
     ]
     assert all(line.links for line in found.requirements)
-    assert [(line.text.split()[0], line.where) for line in found.unread] == [("gone.txt", "requirements.txt:11")]
+    assert [(line.text.split()[0], line.location) for line in found.gaps] == [("gone.txt", "requirements.txt:11")]
 
 
 def test_an_included_file_is_named_from_where_the_first_is() -> None:
     read = {"deps/more.txt": "torch==2.4.0\n"}
     found = read_blueprints("-r more.txt\n", "deps/all.txt", read.get)[0]
-    assert [line.where for line in found.requirements] == ["deps/more.txt:1"]
+    assert [line.location for line in found.requirements] == ["deps/more.txt:1"]
 
 
 def test_a_requirements_file_does_not_tell_which_cuda_there_will_be() -> None:
@@ -140,14 +140,14 @@ DEEP = f"ARG TF=2.11\nFROM {CUDA_124} AS gpu\nARG TF\nRUN pip install -r r.txt t
 def test_a_service_is_built_in_its_context_with_its_arguments_and_target() -> None:
     files = {"app/deep/Dockerfile": DEEP, "app/r.txt": "torch==2.4.0\n"}
     found = read_blueprints(BUILD, "compose.yml", files.get)
-    assert [(line.text, line.where) for line in found[0].requirements] == [
+    assert [(line.text, line.location) for line in found[0].requirements] == [
         ("tensorflow-gpu==2.12", "app/deep/Dockerfile:4"),
         ("torch==2.4.0", "app/r.txt:1"),
     ]
     inline = "services:\n  a:\n    build:\n      dockerfile_inline: |\n        FROM x\n        RUN pip install jax\n"
     assert [line.text for line in read_blueprints(inline, "compose.yml", lambda _: None)[0].requirements] == ["jax"]
     gone = judged(BUILD, "compose.yml")
-    assert any("app/deep/Dockerfile is not beside the file" in item.message for item in gone.findings)
+    assert any("app/deep/Dockerfile was not found" in item.message for item in gone.findings)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def of_many_entries(count: int) -> str:
 
 
 def test_ten_thousand_entries_are_read_and_an_entry_costs_the_same_in_a_long_file() -> None:
-    assert blueprints(of_many_entries(10_000), "environment.yml")[0].conda[-1].where == "environment.yml:10001"
+    assert blueprints(of_many_entries(10_000), "environment.yml")[0].conda[-1].location == "environment.yml:10001"
     assert_linear(lambda count: blueprints(of_many_entries(count), "environment.yml"), 100)
 
 
@@ -181,9 +181,9 @@ def test_a_database_beside_the_environment_is_no_open_question() -> None:
     assert (report.verdict, [item.message for item in report.findings]) == ("compatible", [])
     alone = judged("services:\n  db:\n    image: postgres:16\n", "compose.yml")
     assert alone.verdict == "undetermined"
-    assert "postgres:16 does not tell what the image holds" in alone.findings[0].message
+    assert "postgres:16 does not say what the image contains" in alone.findings[0].message
     asked = judged(f"services:\n  own:\n    image: team/own\n    gpus: all\n{train}", "compose.yml")
-    assert [item.message for item in asked.findings] == ["The name team/own does not tell what the image holds."]
+    assert [item.message for item in asked.findings] == ["The name team/own does not say what the image contains."]
 
 
 def test_constraints_choose_the_release() -> None:
@@ -213,6 +213,4 @@ def test_two_requirements_of_one_module_overwrite_each_other() -> None:
 def test_what_comes_from_an_address_is_said_not_to_be_judged() -> None:
     report = judged("torch @ https://example/torch-2.3.0-cp310-cp310-linux_x86_64.whl\n", "requirements.txt")
     assert report.verdict == "undetermined"
-    assert [item.message for item in report.findings] == [
-        "torch comes from an address of its own, which is not judged."
-    ]
+    assert [item.message for item in report.findings] == ["torch comes from a URL, which is not judged."]

@@ -119,7 +119,7 @@ def test_a_dockerfile_is_judged_without_the_machine(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert "::error file=requirements.txt,line=1,title=envcheck toolkit-wrong-version (the cause)::" in done.stdout
     report = json.loads(check(tmp_path, "--dockerfile", "Dockerfile", "--format", "json").stdout)
-    assert report["headline"] == "What Dockerfile builds is not fit for GPU deep learning."
+    assert report["headline"] == "What Dockerfile builds does not work for GPU deep learning."
 
 
 def test_a_dockerfile_cannot_name_a_file_outside_its_folder(tmp_path: Path) -> None:
@@ -131,11 +131,11 @@ def test_a_dockerfile_cannot_name_a_file_outside_its_folder(tmp_path: Path) -> N
     done = check(folder, "--dockerfile", "a.txt", "--format", "json")
     assert "tensorflow" not in done.stdout.replace("tensorflow, torch, jax", "")
     (folder / "Dockerfile").write_text("FROM ubuntu:22.04\nRUN pip install -r b.txt\n", encoding="utf-8")
-    assert "is not beside the file" in check(folder, "--dockerfile", "Dockerfile").stdout
+    assert "was not found" in check(folder, "--dockerfile", "Dockerfile").stdout
 
 
 def test_a_file_of_no_kind_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("hello\n", encoding="utf-8")
     done = check(tmp_path, "--dockerfile", "x")
     assert done.returncode == 2
-    assert done.stderr == "envcheck: x has no FROM instruction: it is no Dockerfile\n"
+    assert done.stderr == "envcheck: x has no FROM instruction: it is not a Dockerfile\n"

@@ -99,7 +99,7 @@ def compare_plan(facts: Facts, goal: str, row: FrameworkRelease) -> Iterator[str
         return
     planned = judge_candidate(judge, candidate, "")
     machine = {(item.id, item.message) for item in judge.machine_findings()}
-    found = set[tuple[str, str]]().union(*(ask_doctor(facts, goal, text)[1] for text in candidate.judged)) - machine
+    found = set[tuple[str, str]]().union(*(ask_doctor(facts, goal, text)[1] for text in candidate.targets)) - machine
     left = {name for name, _ in found if name not in INSTALLED_BY_PLAN and catalogue()[name].layer != "toolkit"}
     if bool(planned.errors) != bool(left):
         yield f"{named(row)}: plan {[item.id for item in planned.errors]}, doctor {sorted(found)}"

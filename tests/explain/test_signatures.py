@@ -74,7 +74,6 @@ def test_rivals_and_numbers_name_findings() -> None:
 
 def test_every_signature_fires_in_a_case() -> None:
     from tests.cases.judged import judged_cases
-    from tests.remedies.test_same_situation import OF_RULES_ALONE
 
     fired = {
         event.signature

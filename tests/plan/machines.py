@@ -32,7 +32,7 @@ def machine(
 def planned(*texts: str, on: Description, expect: str = "auto", installer: str = "", folder: str = "") -> Plan:
     facts = planned_facts(None, on, matrix(), expects_gpu=expect == "gpu")
     return build_plan(
-        facts, matrix(), read_requests(texts, matrix()), PlanOptions(expect, installer, folder, described=on)
+        facts, matrix(), read_requests(texts, matrix()), PlanOptions(expect, installer, folder, description=on)
     )
 
 

@@ -17,13 +17,13 @@ from tests.plan.machines import A100, LAPTOP, machine, planned
     ],
 )
 def test_a_driver_nobody_described_is_told_by_what_it_has_to_be(texts: tuple[str, ...], floor: str) -> None:
-    told = f"No driver was described: this needs NVIDIA driver {floor} or newer."
+    told = f"No driver is described; this plan needs NVIDIA driver {floor} or newer."
     assert told in planned(*texts, on=machine(gpu="8.9")).notes
 
 
 def test_a_gpu_nobody_described_is_asked_for() -> None:
     (note,) = planned("torch<2.16", on=machine()).notes
-    assert note.startswith("No GPU was described, so this is for the CPU: name one with --gpu")
+    assert note.startswith("No GPU is described, so this plan is for the CPU. Add one with --gpu")
 
 
 def test_what_was_said_is_not_asked_for() -> None:
@@ -36,6 +36,6 @@ def test_what_was_said_is_not_asked_for() -> None:
 def test_who_has_builds_for_a_jetson_is_said_where_the_matrix_has_none() -> None:
     plan = planned("torch==2.13.*", on=machine("3.10", "540.4.0", "8.7", "linux_aarch64"))
     (note,) = plan.notes
-    assert note.startswith("NVIDIA itself publishes PyTorch and TensorFlow for Jetson modules")
+    assert note.startswith("NVIDIA publishes PyTorch and TensorFlow for Jetson")
     assert f"note: {note}" in render_plan_text(plan)
     assert planned("torch==2.6.*", on=machine("3.10", "540.4.0", "9.0", "linux_aarch64")).notes == ()

@@ -24,7 +24,7 @@ def test_another_python_is_the_least_effort() -> None:
     assert {item.finding for item in plan.rejected} == {"python-unsupported"}
     first, second = plan.changes
     assert (first.what, first.requirement) == ("Python 3.11", "tensorflow-cpu==2.15.1")
-    assert second.what == "another release than the one asked for"
+    assert second.what == "a different release from the one requested"
     assert first.effort < second.effort
 
 
@@ -58,7 +58,7 @@ def test_two_changes_where_one_is_not_enough() -> None:
     plan = planned("jax>=0.12", on=machine(gpu="8.0", driver="470.256.02", python="3.10"))
     assert [(change.what, change.requirement, change.effort) for change in plan.changes] == [
         ("Python 3.12 and a build for the CPU", "jax==0.12.0.1", 4),
-        ("another release than the one asked for and a build for the CPU", "jax==0.6.2", 5),
+        ("a different release from the one requested and a build for the CPU", "jax==0.6.2", 5),
         ("Python 3.12 and NVIDIA driver 525.60.13 or newer", "jax[cuda12]==0.12.0.1", 6),
     ]
     assert [change.argv.count("--driver") for change in plan.changes] == [1, 1, 1]
@@ -69,13 +69,13 @@ def test_pairs_are_tried_wherever_nothing_single_does() -> None:
     server = machine("3.11", "580.65.06", "8.0", "linux_aarch64")
     assert [item.what for item in planned("tensorflow==2.10.*", on=server).changes] == [
         "Python 3.10 and a build for the CPU",
-        "another release than the one asked for and a build for the CPU",
+        "a different release from the one requested and a build for the CPU",
     ]
 
 
 def test_another_release_is_of_the_same_line_where_that_will_do() -> None:
     plan = planned("tensorflow==2.15.0", on=machine(gpu="8.0", driver="580.65.06"))
-    (change,) = [item for item in plan.changes if item.what.startswith("another release")]
+    (change,) = [item for item in plan.changes if item.what.startswith("a different release")]
     assert change.requirement == "tensorflow[and-cuda]==2.15.1"
     assert change.argv[:3] == ("envcheck", "plan", "tensorflow==2.15.*")
 
@@ -84,7 +84,7 @@ def test_a_driver_that_left_the_gpu_behind_is_to_be_an_older_one(capsys: pytest.
     plan = planned("torch==2.14.*", on=machine(gpu="7.0", driver="590.48.01"))
     assert [item.id for item in plan.blocked_by] == ["gpu-arch-too-old"]
     change = plan.changes[-1]
-    assert change.what == "NVIDIA driver 580, the last branch that drives the GPU"
+    assert change.what == "NVIDIA driver 580, the last branch that supports the GPU"
     assert (change.requirement, change.effort) == ("torch==2.14.1+cu126", plan.changes[0].effort + 2)
     assert run(list(change.argv[1:])) == 0
     assert change.requirement in capsys.readouterr().out
@@ -155,7 +155,7 @@ def test_a_build_for_the_cpu_brings_no_cuda(asked: str, on: Description, instead
 
 def test_a_name_that_ended_leads_to_the_one_that_goes_on() -> None:
     plan = planned("tensorflow-gpu>=2.11", on=machine("3.12", "580.65.06", "8.6"))
-    (other,) = [item for item in plan.changes if item.what.startswith("another release")]
+    (other,) = [item for item in plan.changes if item.what.startswith("a different release")]
     assert other.requirement.startswith("tensorflow[and-cuda]==")
     assert other.argv[2] == "tensorflow"
 

@@ -70,7 +70,7 @@ def test_what_has_no_wheel_here_or_goes_with_no_such_release_is_no_plan(
     texts: tuple[str, ...], on: Description, instead: tuple[str, ...]
 ) -> None:
     plan = planned(*texts, on=on)
-    assert [item.why.partition(" goes ")[2] for item in plan.rejected] == [f"with {texts[1]}."]
+    assert [item.why.partition(" works ")[2] for item in plan.rejected] == [f"with {texts[1]}."]
     assert set(instead) <= {word for change in plan.changes[:1] for word in change.argv}
     assert bool(plan.changes) == bool(instead)
 
@@ -83,7 +83,7 @@ def test_the_plugin_for_apples_gpu_is_named_once() -> None:
 
 def test_what_nothing_tells_of_is_said() -> None:
     (note,) = planned("jax==0.10.*", "flax", on=DESK).notes
-    assert note.startswith("flax: which release goes with jax 0.10.2 is not known here")
+    assert note.startswith("envcheck does not know which flax release works with jax 0.10.2")
     assert planned("torch==2.13.*", "torchvision", on=DESK).notes == ()
 
 
@@ -91,7 +91,7 @@ def test_versions_that_do_not_go_together_are_no_plan_and_the_way_out_is_one() -
     plan = planned("torch==2.5.1", "torchvision==0.15.2", on=DESK)
     (reason,) = plan.rejected
     assert (reason.requirement, reason.finding) == ("torch==2.5.1", "dependency-conflict")
-    assert reason.why == "None of its releases that are admitted and known here goes with torchvision==0.15.2."
+    assert reason.why == "No known release that the request allows works with torchvision==0.15.2."
     (change,) = plan.changes
     assert change.argv[2:4] == ("torch", "torchvision")
     assert run(list(change.argv[1:])) == 0
@@ -106,7 +106,7 @@ def test_conda_brings_the_framework_by_pip_then() -> None:
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        (("torchvision",), "ask for that one, too, such as torch torchvision"),
+        (("torchvision",), "request one too, such as torch torchvision"),
         (("keras", "torchaudio", "tensorflow"), "such as torch torchaudio"),
         (("torch", "torchvision[x]"), "give torchvision without extras"),
         (("torch", "torchvision; python_version>'3'"), "is not a plain requirement"),
@@ -144,5 +144,5 @@ def test_what_is_held_back_by_what_goes_beside_it_is_said() -> None:
     windows = machine("3.10", "551.61", "8.6", "win_amd64")
     plan = planned("tensorflow>=2.10,<2.22", "tensorflow-text", on=windows, installer="pip")
     assert chosen(plan).requirement == "tensorflow==2.10.1"
-    assert "tensorflow 2.21.0 is newer: no tensorflow-text known here has a wheel for it and this Python." in plan.notes
+    assert "tensorflow 2.21.0 is newer, but no known tensorflow-text release supports it on this Python." in plan.notes
     assert not any("is newer" in note for note in planned("tensorflow<2.22", "tf-keras", on=DESK).notes)

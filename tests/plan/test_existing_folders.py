@@ -22,8 +22,8 @@ def test_what_was_there_before_is_not_removed(installer: str) -> None:
     assert all(undo(step) != ("rm", "-rf", "--", "x") and (undo(step) or lasting(step)) for step in kept.steps)
     assert [undo(step) for step in kept.steps[1:]] == [undo(step) for step in plan.steps[1:]]
     (note,) = set(kept.notes) - set(plan.notes)
-    assert note.startswith("x is there, ")
-    assert ("conda puts" in note) == (installer == "conda")
+    assert note.startswith("x exists, ")
+    assert ("in its place" in note) == (installer == "conda")
     assert "`envcheck install 'tensorflow==2.12.*' --env x`" in note
     assert mark_existing(plan, "y".__eq__) == plan
 
@@ -43,5 +43,5 @@ def test_the_command_looks_where_the_environment_is_to_be(
     monkeypatch.setattr(inspect, "live_snapshot", lambda *_, **__: snapshot_of("no-gpu-cpu-work"))
     for there in (False, True):
         run(["plan", "torch<2.14", "--expect", "cpu", "-v"])
-        assert ("note: .venv is there" in capsys.readouterr().out) == there
+        assert ("note: .venv exists" in capsys.readouterr().out) == there
         (tmp_path / ".venv").mkdir(exist_ok=True)

@@ -59,7 +59,7 @@ def argv_of(plan: Plan, step: str) -> tuple[str, ...]:
 def test_what_is_there_and_well_is_left_alone(asked: str) -> None:
     found = into(facts_of(TENSORFLOW), asked)
     assert found.plan is None
-    assert [item.label for item in found.kept] == ["tensorflow-cpu 2.15.1"]
+    assert [item.label for item in found.unchanged] == ["tensorflow-cpu 2.15.1"]
 
 
 @pytest.mark.parametrize("asked", ["torch==2.13.0", "torch==2.13.0+cpu", "torch>=2.4"])
@@ -70,7 +70,7 @@ def test_a_label_is_the_same_release(asked: str) -> None:
 def test_jax_is_there_by_its_own_name() -> None:
     found = into(facts_of("recorded-jax-cpu-0.12"), "jax")
     assert found.plan is None
-    assert found.kept[0].distribution == "jax"
+    assert found.unchanged[0].distribution == "jax"
 
 
 @pytest.mark.parametrize("asked", ["tensorflow>=2.16", "tensorflow-cpu==2.15.0"])
@@ -83,8 +83,8 @@ def test_a_framework_that_is_well_stays_and_is_held_by_every_command() -> None:
     plan = plan_of(found)
     assert [item.framework for item in plan.releases] == ["tensorflow"]
     assert argv_of(plan, "install")[-1] == "torch==2.13.0+cpu"
-    assert plan.notes == ("torch 2.13.0+cpu is there, works, and stays as it is.",)
-    assert [item.label for item in found.kept] == ["torch 2.13.0+cpu"]
+    assert plan.notes == ("torch 2.13.0+cpu is installed and works, so it stays unchanged.",)
+    assert [item.label for item in found.unchanged] == ["torch 2.13.0+cpu"]
 
 
 def test_the_newest_release_that_goes_with_what_stays_is_taken() -> None:
@@ -123,7 +123,7 @@ def test_what_is_named_may_change_where_it_must() -> None:
 
 def test_what_does_not_work_is_not_built_upon() -> None:
     with pytest.raises(
-        OccupiedError, match=r"env holds tensorflow-cpu 2\.15\.1, with which no .* good: .*install torch ten"
+        OccupiedError, match=r"env holds tensorflow-cpu 2\.15\.1, which does not work: .*install torch ten"
     ):
         into(facts_of("tensorflow-2.15-with-keras-3"), "torch", expect="cpu")
 

@@ -40,7 +40,10 @@ def test_where_no_build_of_a_release_has_code_another_release_is_offered() -> No
     plan = planned("torch==2.6.*", on=machine(gpu="12.0", driver="580.65.06"))
     assert plan.releases == ()
     assert {item.finding for item in plan.rejected} == {"gpu-arch-too-new"}
-    assert [change.what for change in plan.changes] == ["another release than the one asked for", "a build for the CPU"]
+    assert [change.what for change in plan.changes] == [
+        "a different release from the one requested",
+        "a build for the CPU",
+    ]
 
 
 def test_an_old_gpu_gets_the_last_release_with_code_for_it_and_no_later_one() -> None:

@@ -35,7 +35,7 @@ def test_cuda_is_read_for_a_gpu_only(monkeypatch: pytest.MonkeyPatch, described:
         return type(whole)(1, "", "", "", bare if "toolkits" in without else whole.facts)
 
     monkeypatch.setattr(inspect, "live_snapshot", read)
-    made = plan.build(("tensorflow",), PlanOptions(described=described), None, None)
+    made = plan.build(("tensorflow",), PlanOptions(description=described), None, None)
     assert [alone for _, alone in asked] == [True, False][: 1 + asks]
     assert made.goal == ("gpu" if asks else "cpu")
     assert "compilers" in asked[0][0]

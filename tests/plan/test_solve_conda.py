@@ -11,7 +11,7 @@ import pytest
 
 from envcheck.cli.group import run
 from envcheck.model import Environment
-from envcheck.plan.verify import UnreachableError, UnresolvableError, in_words, solve
+from envcheck.plan.verify import UnreachableError, UnresolvableError, expand_spec, solve
 from tests.plan.channel import write_channel
 from tests.plan.machines import machine, planned
 
@@ -98,7 +98,7 @@ def test_verify_says_by_its_exit_code_whether_the_channel_answered(
     assert document["environments"][0]["solved"] == ["python=3.12.7=0_cpython", "pytorch=2.5.1=cuda126_py312_0"]
     code, document = verified(monkeypatch, capsys, (tmp_path / "nothing").as_uri())
     assert (code, document["verdict"]) == (3, "undetermined")
-    assert document["verified"].startswith("Not verified: conda-forge: the channel gave no answer")
+    assert document["verified"].startswith("Not verified: conda-forge: the channel did not respond")
 
 
 def test_without_rattler_nothing_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,4 +119,4 @@ def test_without_rattler_nothing_is_proven(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_short_specs_in_words(spec: str, words: str) -> None:
-    assert in_words(spec) == words
+    assert expand_spec(spec) == words

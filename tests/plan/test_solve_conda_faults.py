@@ -106,7 +106,7 @@ def test_an_index_is_read_packed_or_plain(tmp_path: Path) -> None:
 
 
 def test_an_alias_that_is_no_address_is_told() -> None:
-    with pytest.raises(UnreachableError, match="CONDA_CHANNEL_ALIAS is no address"):
+    with pytest.raises(UnreachableError, match="CONDA_CHANNEL_ALIAS is not a valid address"):
         solve(MADE, {"CONDA_CHANNEL_ALIAS": "nonsense"})
 
 

@@ -79,7 +79,7 @@ def test_pips_index_and_certificates_are_handed_on(tmp_path: Path) -> None:
 def test_a_configuration_of_pip_that_cannot_be_used_proves_nothing(tmp_path: Path, configured: str, told: str) -> None:
     (tmp_path / "pip.conf").write_text(configured, encoding="utf-8")
     environment = {**stand_in(tmp_path, ":"), "PIP_CONFIG_FILE": str(tmp_path / "pip.conf")}
-    with pytest.raises(UnreachableError, match=f"no index was asked: .*{told}"):
+    with pytest.raises(UnreachableError, match=f"no index was queried: .*{told}"):
         resolve(MADE, WANTED, environment)
 
 

@@ -7,6 +7,6 @@
 # What would make it possible, the least effort first:
 #   Python 3.11: tensorflow-cpu==2.15.1
 #     $ envcheck plan 'tensorflow==2.15.*' --python 3.11 --glibc 2.35 --platform linux_x86_64
-#   another release than the one asked for: tensorflow-cpu==2.21.0
+#   a different release from the one requested: tensorflow-cpu==2.21.0
 #     $ envcheck plan tensorflow --python 3.13 --glibc 2.35 --platform linux_x86_64
 exit 1

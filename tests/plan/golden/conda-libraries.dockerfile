@@ -6,7 +6,7 @@ USER app
 WORKDIR /home/app
 # Create a conda environment with Python 3.7 and the CUDA libraries.
 RUN ["env", "CONDA_OVERRIDE_CUDA=11.4", "conda", "create", "-y", "-p", "/home/app/conda-env", "--override-channels", "-c", "conda-forge", "python=3.7", "pip", "cudatoolkit=10.0", "cudnn=7.6"]
-# Bring pip up to date: the wheels need pip 19.0 or newer.
+# Upgrade pip: the wheels need pip 19.0 or newer.
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["/home/app/conda-env/bin/python", "-m", "pip", "install", "--upgrade", "pip<24.1"]
 # Install tensorflow-gpu and its dependencies.
 RUN --mount=type=cache,target=/home/app/.cache,uid=10001 ["/home/app/conda-env/bin/python", "-m", "pip", "install", "--only-binary=:all:", "--no-binary=gast", "tensorflow-gpu==1.15.5", "protobuf<3.21"]

@@ -6,7 +6,7 @@ trap 'test "$?" -eq 0 || echo "Stopped: a step failed, and the steps after it di
 # Create a conda environment with Python 3.7 and the CUDA libraries.
 env CONDA_OVERRIDE_CUDA=11.4 conda create -y -p ./.conda-env --override-channels -c conda-forge python=3.7 pip cudatoolkit=10.0 cudnn=7.6
 
-# Bring pip up to date: the wheels need pip 19.0 or newer.
+# Upgrade pip: the wheels need pip 19.0 or newer.
 .conda-env/bin/python -m pip install --upgrade 'pip<24.1'
 
 # Install tensorflow-gpu and its dependencies.
