@@ -46,7 +46,7 @@ class Target:
 
     def __init__(self, seconds: float) -> None:
         from envcheck.explain.judge import Reading, judge_log
-        from envcheck.explain.scan import Collected, Scanner
+        from envcheck.explain.scan import EventCollector, Scanner
         from envcheck.explain.signatures import load_signatures
         from envcheck.matrix.load import load_matrix
         from envcheck.render.explain import print_explanation, render_explanation
@@ -57,7 +57,7 @@ class Target:
         self.known = 0
         self.slowest = 0.0
         self._limit = seconds
-        self._nothing = partial(Collected, load_signatures())
+        self._nothing = partial(EventCollector, load_signatures())
         self._scanner = Scanner(load_signatures())  # building its automaton takes longer than most inputs
         self._matrix = load_matrix()
 
@@ -74,7 +74,7 @@ class Target:
     def _explain(self, data: bytes) -> None:
         size = 1 + data[0] * 7 if data else 1
         blocks = [data[at : at + size] for at in range(0, len(data), size)]
-        self._scanner.collected, self._scanner.lines, self._scanner.bytes = self._nothing(), 0, 0
+        self._scanner.collector, self._scanner.lines, self._scanner.bytes = self._nothing(), 0, 0
         stream = self._scanner.stream("fuzz")
         for block in blocks:
             stream.feed(block)

@@ -10,7 +10,7 @@ import click
 
 from envcheck.cli import common
 from envcheck.cli.common import INTERRUPTED, OF_VERDICT, UserError
-from envcheck.explain.judge import Reading, judge_log, main_finding
+from envcheck.explain.judge import Reading, find_main_finding, judge_log
 from envcheck.explain.scan import Scan, Scanner
 from envcheck.explain.signatures import load_signatures
 from envcheck.host import log_files
@@ -150,11 +150,11 @@ class _CausePrinter:
 
     def update(self, scanner: Scanner) -> None:
         """Judge again after a message of a new kind; print the cause if it is another one."""
-        if scanner.collected.kinds == self._kinds or self._printing.form == "json":
+        if scanner.collector.kinds == self._kinds or self._printing.form == "json":
             return
-        self._kinds = scanner.collected.kinds
+        self._kinds = scanner.collector.kinds
         reading = self._judge(scanner.result(), (self._name,))
-        main = main_finding(reading.report)
+        main = find_main_finding(reading.report)
         if main is not None and main.id != self._cause:
             self._cause = main.id
             print_cause(reading, color=self._printing.color)

@@ -42,12 +42,12 @@ def with_remedies(report: Report, situation: Situation, *, strictly: bool = Fals
     from envcheck.remedies import with_remedy  # a machine that is well needs no remedy
 
     findings = tuple(with_remedy(item, situation) for item in report.findings)
-    found: Report = replace(report, findings=findings)
+    changed: Report = replace(report, findings=findings)
     if not any(item.verdict == INCOMPATIBLE for item in findings):
-        return found
+        return changed
     from envcheck.diagnosis.planned import with_planned_remedies
 
-    return with_planned_remedies(found, situation, strictly=strictly)
+    return with_planned_remedies(changed, situation, strictly=strictly)
 
 
 def with_steps(report: Report, *, exists: Callable[[str], bool] | None = None) -> Report:

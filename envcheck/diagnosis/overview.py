@@ -16,40 +16,40 @@ from envcheck.model import (
 )
 
 
-def overview(facts: Facts) -> list[tuple[str, str]]:
+def summarize_machine(facts: Facts) -> list[tuple[str, str]]:
     """Return (label, text) for each layer, in the order the layers build on each other."""
     return [
-        ("Machine", _machine(facts)),
-        ("GPU", _gpus(facts.gpus)),
-        ("Driver", _driver(facts)),
-        ("CUDA", _toolkits(facts)),
-        ("cuDNN", _libraries(facts.cudnn)),
-        ("Compiler", _compiler(facts)),
-        ("Python", _python(facts)),
-        ("Frameworks", _frameworks(facts.python.frameworks)),
-        *_kernels(facts),
+        ("Machine", _format_machine(facts)),
+        ("GPU", _format_gpus(facts.gpus)),
+        ("Driver", _format_driver(facts)),
+        ("CUDA", _format_toolkits(facts)),
+        ("cuDNN", _format_libraries(facts.cudnn)),
+        ("Compiler", _format_compilers(facts)),
+        ("Python", _format_python(facts)),
+        ("Frameworks", _format_frameworks(facts.python.frameworks)),
+        *_format_kernels(facts),
     ]
 
 
-def _kernels(facts: Facts) -> list[tuple[str, str]]:
+def _format_kernels(facts: Facts) -> list[tuple[str, str]]:
     kernels = facts.python.kernels
     if not isinstance(kernels, Known) or not kernels.value:
         return []
     return [("Jupyter", ", ".join(f"kernel {kernel.name} runs {kernel.python}" for kernel in kernels.value))]
 
 
-def in_words(fact: Fact[str], absent: str = "none") -> str:
+def format_fact(fact: Fact[str], absent: str = "none") -> str:
     """Say a fact shortly; an unknown one is said as unknown, with its reason."""
     if isinstance(fact, Known):
         return str(fact.value)
     return absent if isinstance(fact, Absent) else f"unknown ({fact.why})"
 
 
-def _machine(facts: Facts) -> str:
+def _format_machine(facts: Facts) -> str:
     host = facts.host
     name = " ".join(part for part in (get_value(host.distribution_id), get_value(host.distribution_version)) if part)
     libc = " ".join(part for part in (get_value(host.libc_kind), get_value(host.libc_version)) if part)
-    parts = [name or in_words(host.os), in_words(host.architecture), libc]
+    parts = [name or format_fact(host.os), format_fact(host.architecture), libc]
     if isinstance(host.container, Known):
         parts.append(f"in {host.container.value}")
     if isinstance(host.wsl_version, Known):
@@ -57,78 +57,78 @@ def _machine(facts: Facts) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _gpus(fact: Fact[tuple[Gpu, ...]]) -> str:
+def _format_gpus(fact: Fact[tuple[Gpu, ...]]) -> str:
     if not isinstance(fact, Known):
         return "none" if isinstance(fact, Absent) else f"unknown ({fact.detail})"
-    names = [_gpu(gpu) for gpu in fact.value]
-    counted = [(name, names.count(name)) for name in dict.fromkeys(names)]
-    return ", ".join(f"{count} x {name}" if count > 1 else name for name, count in counted)
+    names = [_format_gpu(gpu) for gpu in fact.value]
+    counts = [(name, names.count(name)) for name in dict.fromkeys(names)]
+    return ", ".join(f"{count} x {name}" if count > 1 else name for name, count in counts)
 
 
-def _gpu(gpu: Gpu) -> str:
-    name = get_value(gpu.name) or f"PCI device {in_words(gpu.pci_id, 'of unknown id')}"
+def _format_gpu(gpu: Gpu) -> str:
+    name = get_value(gpu.name) or f"PCI device {format_fact(gpu.pci_id, 'of unknown id')}"
     capability = get_value(gpu.compute_capability)
     return f"{name} (compute capability {capability})" if capability else name
 
 
-def _driver(facts: Facts) -> str:
+def _format_driver(facts: Facts) -> str:
     driver = facts.driver
     if isinstance(driver.release, Absent):
         return "none"
-    said = in_words(driver.release)
+    text = format_fact(driver.release)
     if isinstance(driver.kernel_module_kind, Known):
-        said += f" ({driver.kernel_module_kind.value} kernel module)"
+        text += f" ({driver.kernel_module_kind.value} kernel module)"
     if isinstance(driver.cuda_driver_version, Known):
-        said += f", runs CUDA up to {driver.cuda_driver_version.value}"
-    return said
+        text += f", runs CUDA up to {driver.cuda_driver_version.value}"
+    return text
 
 
-def _toolkits(facts: Facts) -> str:
+def _format_toolkits(facts: Facts) -> str:
     installs = facts.toolkits.installs
     if not isinstance(installs, Known):
-        return in_words(installs, "no toolkit") if isinstance(installs, Unknown) else "no toolkit"
+        return format_fact(installs, "no toolkit") if isinstance(installs, Unknown) else "no toolkit"
     on_path = get_value(facts.toolkits.root_on_path)
-    return ", ".join(_toolkit(item, on_path) for item in installs.value) or "no toolkit"
+    return ", ".join(_format_toolkit(item, on_path) for item in installs.value) or "no toolkit"
 
 
-def _toolkit(item: ToolkitInstall, on_path: str | None) -> str:
-    where = f"{in_words(item.version, 'unversioned')} in {item.root}"
-    return f"{where} (its nvcc is on PATH)" if item.root == on_path else where
+def _format_toolkit(item: ToolkitInstall, on_path: str | None) -> str:
+    text = f"{format_fact(item.version, 'unversioned')} in {item.root}"
+    return f"{text} (its nvcc is on PATH)" if item.root == on_path else text
 
 
-def _libraries(fact: Fact[tuple[LibraryInstall, ...]]) -> str:
+def _format_libraries(fact: Fact[tuple[LibraryInstall, ...]]) -> str:
     if not isinstance(fact, Known):
         return "none" if isinstance(fact, Absent) else f"unknown ({fact.why})"
-    return ", ".join(f"{_library_version(item)} in {item.root}" for item in fact.value) or "none"
+    return ", ".join(f"{_find_library_version(item)} in {item.root}" for item in fact.value) or "none"
 
 
-def _library_version(item: LibraryInstall) -> str:
+def _find_library_version(item: LibraryInstall) -> str:
     readings = (item.library_version, item.package_version, item.header_version)
     return next((fact.value for fact in readings if isinstance(fact, Known)), "unversioned")
 
 
-def _compiler(facts: Facts) -> str:
+def _format_compilers(facts: Facts) -> str:
     compilers = facts.compilers
-    found = (("gcc", compilers.gcc_version), ("g++", compilers.gxx_version), ("clang", compilers.clang_version))
-    said = [f"{name} {in_words(fact)}" for name, fact in found if not isinstance(fact, Absent)]
-    return ", ".join(said) or "none"
+    versions = (("gcc", compilers.gcc_version), ("g++", compilers.gxx_version), ("clang", compilers.clang_version))
+    texts = [f"{name} {format_fact(fact)}" for name, fact in versions if not isinstance(fact, Absent)]
+    return ", ".join(texts) or "none"
 
 
-def _python(facts: Facts) -> str:
+def _format_python(facts: Facts) -> str:
     python = facts.python
     if not isinstance(python.executable, Known):
-        return in_words(python.executable)
+        return format_fact(python.executable)
     kind = f" ({python.kind.value})" if isinstance(python.kind, Known) else ""
-    return f"{in_words(python.version)} at {python.executable.value}{kind}"
+    return f"{format_fact(python.version)} at {python.executable.value}{kind}"
 
 
-def _frameworks(fact: Fact[tuple[FrameworkBuild, ...]]) -> str:
+def _format_frameworks(fact: Fact[tuple[FrameworkBuild, ...]]) -> str:
     if not isinstance(fact, Known):
         return "none" if isinstance(fact, Absent) else f"unknown ({fact.why})"
-    return ", ".join(_framework(item) for item in fact.value) or "none"
+    return ", ".join(_format_framework(item) for item in fact.value) or "none"
 
 
-def _framework(item: FrameworkBuild) -> str:
+def _format_framework(item: FrameworkBuild) -> str:
     cuda = get_value(item.cuda_version)
     if get_value(item.cuda_build) is False:
         return f"{item.distribution} {item.version} (CPU build)"

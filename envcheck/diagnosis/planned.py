@@ -53,7 +53,7 @@ _CAUSES = frozenset(
     }
 )
 # ... and those that go with the one that is replaced.
-_COVERED = _CAUSES | {
+_REPLACED_FINDINGS = _CAUSES | {
     "cuda-wheel-not-found",
     "cudnn-missing",
     "cudnn-too-old",
@@ -65,8 +65,8 @@ _COVERED = _CAUSES | {
     "numpy-abi",
     "protobuf-conflict",
 }
-_OF_TOOLKIT = {"toolkit-missing", "toolkit-wrong-version"}
-_Said = frozenset[tuple[str, str]]  # ids and messages
+_TOOLKIT_FINDINGS = {"toolkit-missing", "toolkit-wrong-version"}
+_FindingKeys = frozenset[tuple[str, str]]  # ids and messages
 
 
 def with_planned_remedies(report: Report, situation: Situation, *, strictly: bool = False) -> Report:
@@ -77,13 +77,13 @@ def with_planned_remedies(report: Report, situation: Situation, *, strictly: boo
     if not any(_is_cause(item) for item in report.findings):
         return report
     context = situation.context
-    judge = _judge(context)
-    broken, gone = _broken(report, context, judge, strictly=strictly)
-    found = _planned_remedy(context, judge, broken) if broken else None
-    if found is None:
+    judge = _build_judge(context)
+    failing, replaced = _list_failing_frameworks(report, context, judge, strictly=strictly)
+    remedy = _plan_remedy(context, judge, failing) if failing else None
+    if remedy is None:
         return report
     findings = tuple(
-        _with_planned_fix(item, found) if (item.id, item.message) in gone else item for item in report.findings
+        _with_planned_fix(item, remedy) if (item.id, item.message) in replaced else item for item in report.findings
     )
     changed: Report = replace(report, findings=findings)
     return changed
@@ -94,20 +94,20 @@ def plan_to_meet(context: Context, requirements: tuple[str, ...], against: tuple
 
     `against` are the finding ids that speak against what pip would choose.
     """
-    asked = wanted_releases(Context(context.facts, context.matrix, Target(context.goal, requirements)))
-    broken = [Broken(item.framework, (item.text,), frozenset(against)) for item in asked]
-    return _planned_remedy(context, _judge(context), broken) if broken else None
+    releases = wanted_releases(Context(context.facts, context.matrix, Target(context.goal, requirements)))
+    failing = [FailingFramework(item.framework, (item.text,), frozenset(against)) for item in releases]
+    return _plan_remedy(context, _build_judge(context), failing) if failing else None
 
 
-def _judge(context: Context) -> Judge:
+def _build_judge(context: Context) -> Judge:
     facts = planned_facts(context.facts, Description(), context.matrix, expects_gpu=context.goal == "gpu")
     return Judge(Context(facts, context.matrix, Target(context.goal)))
 
 
 def _is_cause(finding: Finding) -> bool:
     """Tell whether another release may help: not where the root is something else, such as a missing driver."""
-    is_own = finding.caused_by is None or finding.caused_by in _COVERED
-    return is_own and finding.id in _CAUSES and finding.severity != NOTE and finding.verdict == INCOMPATIBLE
+    is_root = finding.caused_by is None or finding.caused_by in _REPLACED_FINDINGS
+    return is_root and finding.id in _CAUSES and finding.severity != NOTE and finding.verdict == INCOMPATIBLE
 
 
 def _with_planned_fix(finding: Finding, plan: Remedy) -> Finding:
@@ -119,49 +119,53 @@ def _with_planned_fix(finding: Finding, plan: Remedy) -> Finding:
     return changed
 
 
-def _broken(report: Report, context: Context, judge: Judge, *, strictly: bool) -> tuple[list[Broken], _Said]:
+def _list_failing_frameworks(
+    report: Report, context: Context, judge: Judge, *, strictly: bool
+) -> tuple[list[FailingFramework], _FindingKeys]:
     """List the frameworks that a cause is about, and all that goes when they are replaced.
 
     What the rules say of the machine without any framework stays.
     """
-    own = {(item.id, item.message) for item in judge.machine_findings()}
-    said = {(item.id, item.message): item for item in report.findings if item.verdict == INCOMPATIBLE}
-    left = frozenset(key for key in said if key[0] in _COVERED) - own
+    excluded = {(item.id, item.message) for item in judge.machine_findings()}
+    keyed_findings = {(item.id, item.message): item for item in report.findings if item.verdict == INCOMPATIBLE}
+    remaining = frozenset(key for key in keyed_findings if key[0] in _REPLACED_FINDINGS) - excluded
     installed = [item.name for item in judged_frameworks(context)]
     names = [*dict.fromkeys((*installed, *(item.framework for item in wanted_releases(context))))]
-    broken, gone = [], frozenset[tuple[str, str]]()
+    failing, replaced = [], frozenset[tuple[str, str]]()
     for name in names:
-        about = left & _list_findings_of(context, name) if len(names) > 1 else left
-        causes = {key[0] for key in about if _is_cause(said[key])}
+        related = remaining & _list_findings_of(context, name) if len(names) > 1 else remaining
+        causes = {key[0] for key in related if _is_cause(keyed_findings[key])}
         if causes:
-            broken.append(Broken(name, _requests(context, name, causes, strictly=strictly), frozenset(causes)))
-            gone |= about
-    return broken, gone
+            failing.append(
+                FailingFramework(name, _list_requests(context, name, causes, strictly=strictly), frozenset(causes))
+            )
+            replaced |= related
+    return failing, replaced
 
 
-def _list_findings_of(context: Context, framework: str) -> _Said:
+def _list_findings_of(context: Context, framework: str) -> _FindingKeys:
     """List what the rules say where no other framework is there."""
     return frozenset((item.id, item.message) for item in evaluate(isolate_framework(context, framework)).findings)
 
 
-def _requests(context: Context, name: str, causes: set[str], *, strictly: bool) -> tuple[str, ...]:
+def _list_requests(context: Context, name: str, causes: set[str], *, strictly: bool) -> tuple[str, ...]:
     """List what to ask for: the installed release, its line, its major, any; what --for asks for comes first.
 
     Where nothing but a system's CUDA is wrong, another line of releases is no remedy.
     """
-    asked = next((item for item in wanted_releases(context) if item.framework == name), None)
+    requirement = next((item for item in wanted_releases(context) if item.framework == name), None)
     version = next((item.main.version for item in judged_frameworks(context) if item.name == name), "")
-    if asked is not None and strictly:
-        return tuple(dict.fromkeys((*((f"{name}=={version}",) if version else ()), asked.text)))
-    if asked is not None:
-        return tuple(dict.fromkeys((name + asked.specifier if asked.removed else asked.text, name)))
+    if requirement is not None and strictly:
+        return tuple(dict.fromkeys((*((f"{name}=={version}",) if version else ()), requirement.text)))
+    if requirement is not None:
+        return tuple(dict.fromkeys((name + requirement.specifier if requirement.removed else requirement.text, name)))
     major, line = (".".join(version.split(".")[:count]) for count in (1, 2))
-    near = (f"{name}=={version}", f"{name}=={line}.*")
-    return near if causes <= _OF_TOOLKIT else (*near, f"{name}=={major}.*", name)
+    nearby = (f"{name}=={version}", f"{name}=={line}.*")
+    return nearby if causes <= _TOOLKIT_FINDINGS else (*nearby, f"{name}=={major}.*", name)
 
 
 @dataclass(frozen=True)
-class Broken:
+class FailingFramework:
     """A framework that is to be replaced."""
 
     name: str
@@ -169,83 +173,89 @@ class Broken:
     causes: frozenset[str]  # the finding ids that are to go
 
 
-def _planned_remedy(context: Context, judge: Judge, broken: list[Broken]) -> Remedy | None:
+def _plan_remedy(context: Context, judge: Judge, failing: list[FailingFramework]) -> Remedy | None:
     """Choose releases of broken frameworks; None where no other release helps without doubt.
 
     The frameworks that are well stay at their release, as long as that can be met.
     """
     if blockers(judge.machine_findings(), judge.context) or not isinstance(context.facts.python.version, Known):
         return None
-    for well in dict.fromkeys((_list_working(context, broken), ())):
-        for number in range(max(len(item.requests) for item in broken)):
-            texts = tuple(item.requests[min(number, len(item.requests) - 1)] for item in broken)
-            found = _remedy_here(context, judge, broken, (*texts, *well))
-            if found is None and number == 0 and any("python-unsupported" in item.causes for item in broken):
-                found = _remedy_with_python(context, judge, broken, texts)
-            if found is not None:
-                return found
+    for working in dict.fromkeys((_list_working(context, failing), ())):
+        for number in range(max(len(item.requests) for item in failing)):
+            texts = tuple(item.requests[min(number, len(item.requests) - 1)] for item in failing)
+            remedy = _plan_in_place(context, judge, failing, (*texts, *working))
+            if remedy is None and number == 0 and any("python-unsupported" in item.causes for item in failing):
+                remedy = _plan_with_other_python(context, judge, failing, texts)
+            if remedy is not None:
+                return remedy
     return None
 
 
-def _list_working(context: Context, broken: list[Broken]) -> tuple[str, ...]:
-    names = {item.name for item in broken}
+def _list_working(context: Context, failing: list[FailingFramework]) -> tuple[str, ...]:
+    names = {item.name for item in failing}
     mains = (item.main for item in judged_frameworks(context) if item.name not in names)
     return tuple(f"{build.framework}=={build.version}" for build in mains if build.release is not None)
 
 
-def _remedy_here(context: Context, judge: Judge, broken: list[Broken], texts: tuple[str, ...]) -> Remedy | None:
+def _plan_in_place(
+    context: Context, judge: Judge, failing: list[FailingFramework], texts: tuple[str, ...]
+) -> Remedy | None:
     """Plan for texts in the environment that is there, or for a new one where that is what brings the CUDA."""
     try:
         requests = read_requests(texts, context.matrix)
     except RequestError:
         return None  # a version that no requirement can name
-    is_condas = _is_condas(context, broken)
-    here = _own_folder(context, is_condas=is_condas)
+    is_condas = _is_from_conda(context, failing)
+    folder = _find_environment_folder(context, is_condas=is_condas)
     plan = (
-        _build_certain_plan(judge, requests, broken, PlanOptions(context.goal, CONDA if is_condas else PIP, here))
-        if here
+        _build_certain_plan(judge, requests, failing, PlanOptions(context.goal, CONDA if is_condas else PIP, folder))
+        if folder
         else None
     )
     if plan is not None and (
-        _has_activation(context, here) or not any(made.library_folders for made in plan.environments)
+        _has_activation(context, folder) or not any(environment.library_folders for environment in plan.environments)
     ):
-        return _make_remedy(context, plan, broken, here)
-    plan = _build_certain_plan(judge, requests, broken, PlanOptions(context.goal, CONDA if is_condas else ""))
-    return _make_remedy(context, plan, broken) if plan is not None else None
+        return _make_remedy(context, plan, failing, folder)
+    plan = _build_certain_plan(judge, requests, failing, PlanOptions(context.goal, CONDA if is_condas else ""))
+    return _make_remedy(context, plan, failing) if plan is not None else None
 
 
-def _remedy_with_python(context: Context, judge: Judge, broken: list[Broken], texts: tuple[str, ...]) -> Remedy | None:
+def _plan_with_other_python(
+    context: Context, judge: Judge, failing: list[FailingFramework], texts: tuple[str, ...]
+) -> Remedy | None:
     """Plan for texts with the Python that their newest releases are for, in a new environment."""
     requests = read_requests(texts, context.matrix)
-    installer = CONDA if _is_condas(context, broken) else ""
+    installer = CONDA if _is_from_conda(context, failing) else ""
     python = another_python(judge.context, requests, PlanOptions(context.goal, installer))
-    said = Description(python=python)
-    facts = planned_facts(judge.context.facts, said, context.matrix, expects_gpu=False)
+    description = Description(python=python)
+    facts = planned_facts(judge.context.facts, description, context.matrix, expects_gpu=False)
     other = Judge(Context(facts, context.matrix, Target(context.goal)))
     folder = f".conda-env-{python}" if installer else f".venv-{python}"
     plan = (
-        _build_certain_plan(other, requests, broken, PlanOptions(context.goal, installer, folder, description=said))
+        _build_certain_plan(
+            other, requests, failing, PlanOptions(context.goal, installer, folder, description=description)
+        )
         if python
         else None
     )
-    return _make_remedy(context, plan, broken, python=python) if plan is not None else None
+    return _make_remedy(context, plan, failing, python=python) if plan is not None else None
 
 
 def _build_certain_plan(
-    judge: Judge, requests: tuple[Request, ...], broken: list[Broken], wish: PlanOptions
+    judge: Judge, requests: tuple[Request, ...], failing: list[FailingFramework], options: PlanOptions
 ) -> Plan | None:
-    unwanted = frozenset[str]().union(*(item.causes for item in broken))
+    unwanted = frozenset[str]().union(*(item.causes for item in failing))
     try:
         choices, clashes = choose_all(
-            judge, requests, wish.installer, lambda item: is_worth_judging(judge.context, item)
+            judge, requests, options.installer, lambda item: is_worth_judging(judge.context, item)
         )
-        sure = all(_is_sure(judge, choice, unwanted) for choice in choices)
-        return plan_of(judge, choices, clashes, wish) if sure else None
+        is_certain = all(_is_certain(judge, choice, unwanted) for choice in choices)
+        return plan_of(judge, choices, clashes, options) if is_certain else None
     except ValueError:
         return None  # a user's matrix holds what may stand in no command
 
 
-def _is_sure(judge: Judge, choice: Choice, unwanted: frozenset[str]) -> bool:
+def _is_certain(judge: Judge, choice: Choice, unwanted: frozenset[str]) -> bool:
     """Tell whether a release works with what its environment will hold, and is not warned of what is to go.
 
     Of a system's CUDA all must be known.
@@ -253,17 +263,17 @@ def _is_sure(judge: Judge, choice: Choice, unwanted: frozenset[str]) -> bool:
     best, facts = choice.best, judge.context.facts
     if best is None or not best.is_compatible or any(item.id in unwanted for item in best.warnings):
         return False
-    known = isinstance(facts.toolkits.installs, Known) and isinstance(facts.cudnn, Known)
-    return best.source.kind != SYSTEM_TOOLKIT or (known and not best.resolved)
+    is_known = isinstance(facts.toolkits.installs, Known) and isinstance(facts.cudnn, Known)
+    return best.source.kind != SYSTEM_TOOLKIT or (is_known and not best.resolved)
 
 
-def _is_condas(context: Context, broken: list[Broken]) -> bool:
-    names = {item.name for item in broken}
-    found = [item.main for item in judged_frameworks(context) if item.name in names]
-    return any(is_conda_build(context, build) for build in found)
+def _is_from_conda(context: Context, failing: list[FailingFramework]) -> bool:
+    names = {item.name for item in failing}
+    builds = [item.main for item in judged_frameworks(context) if item.name in names]
+    return any(is_conda_build(context, build) for build in builds)
 
 
-def _own_folder(context: Context, *, is_condas: bool) -> str:
+def _find_environment_folder(context: Context, *, is_condas: bool) -> str:
     """Return where the inspected environment lies, or any name where nobody asks; "" where it must not be changed."""
     python = context.facts.python
     if isinstance(python.externally_managed, Known) and python.externally_managed.value:
@@ -274,49 +284,57 @@ def _own_folder(context: Context, *, is_condas: bool) -> str:
     return "" if is_condas else "environment"
 
 
-def _has_activation(context: Context, here: str) -> bool:
+def _has_activation(context: Context, folder: str) -> bool:
     kind, prefix = context.facts.python.kind, context.facts.python.prefix
-    is_its_own = isinstance(prefix, Known) and prefix.value == here
-    return is_its_own and isinstance(kind, Known) and kind.value in ("venv", "conda")
+    is_inspected = isinstance(prefix, Known) and prefix.value == folder
+    return is_inspected and isinstance(kind, Known) and kind.value in ("venv", "conda")
 
 
-def _make_remedy(context: Context, plan: Plan, broken: list[Broken], here: str = "", python: str = "") -> Remedy:
-    """Make a remedy of a plan's steps for the environments of broken frameworks; `here` is the one that is there."""
-    names = {item.name for item in broken}
-    wanted = [item for item in plan.releases if item.framework in names]
+def _make_remedy(
+    context: Context, plan: Plan, failing: list[FailingFramework], folder: str = "", python: str = ""
+) -> Remedy:
+    """Make a remedy of a plan's steps for the environments of broken frameworks; `folder` is the one that is there."""
+    names = {item.name for item in failing}
+    releases = [item for item in plan.releases if item.framework in names]
     actions: list[Action] = []
-    for made in plan.environments:
-        if any(item.environment == made.folder for item in wanted):
-            actions += _actions_for(context, plan, made, here)
-    chosen = " and ".join(item.requirement for item in wanted)
-    asked = quoted((*plan.requirements, *(("--python", python) if python else ())), context.os)
-    where = "" if here else " into a new environment"
-    what = f"Install {chosen} with what it needs{where}, as `envcheck plan {asked}` chooses."
-    return Remedy(what, tuple(actions))
+    for environment in plan.environments:
+        if any(item.environment == environment.folder for item in releases):
+            actions += _list_actions(context, plan, environment, folder)
+    chosen = " and ".join(item.requirement for item in releases)
+    arguments = quoted((*plan.requirements, *(("--python", python) if python else ())), context.os)
+    target = "" if folder else " into a new environment"
+    summary = f"Install {chosen} and its dependencies{target}, as `envcheck plan {arguments}` selects."
+    return Remedy(summary, tuple(actions))
 
 
-def _actions_for(context: Context, plan: Plan, made: Environment, here: str) -> list[Action]:
+def _list_actions(context: Context, plan: Plan, environment: Environment, folder: str) -> list[Action]:
     """List what brings one environment about; the import at the end belongs to plans alone."""
-    steps = [step for step in plan.steps if step.environment == made.folder]
+    steps = [step for step in plan.steps if step.environment == environment.folder]
     actions = [step.action for step in steps if not isinstance(step.action, ImportFrameworks)]
-    if here != made.folder:
+    if folder != environment.folder:
         return actions
-    there = [item for item in plan.releases if item.environment == made.folder]
-    return _fit_to_environment(context, made, there, actions)
+    releases = [item for item in plan.releases if item.environment == environment.folder]
+    return _fit_to_environment(context, environment, releases, actions)
 
 
 def _fit_to_environment(
-    context: Context, made: Environment, releases: list[PlannedRelease], actions: list[Action]
+    context: Context, environment: Environment, releases: list[PlannedRelease], actions: list[Action]
 ) -> list[Action]:
     """Fit actions to the environment that is there: what is in the way goes first, nothing is created."""
-    gone = [step.action for step in removal_steps(context, made, releases)]
+    removals = [step.action for step in removal_steps(context, environment, releases)]
     first = actions[0]
-    kept = [_with_python(action, interpreter(made), context.python_program) for action in (*gone, *actions[1:])]
-    if isinstance(first, CreateEnvironment) and made.installer == CONDA:
+    remaining = [
+        _with_python(action, interpreter(environment), context.python_program) for action in (*removals, *actions[1:])
+    ]
+    if isinstance(first, CreateEnvironment) and environment.installer == CONDA:
         packages = first.into_existing()
-        return [packages, *kept] if made.sets else [*kept[: len(gone)], packages, *kept[len(gone) :]]
+        return (
+            [packages, *remaining]
+            if environment.sets
+            else [*remaining[: len(removals)], packages, *remaining[len(removals) :]]
+        )
     has_no_pip = isinstance(context.facts.python.pip_version, Absent)
-    return [*([AddPip(context.python_program)] if has_no_pip else []), *kept]
+    return [*([AddPip(context.python_program)] if has_no_pip else []), *remaining]
 
 
 def _with_python(action: Action, planned: str, python: str) -> Action:

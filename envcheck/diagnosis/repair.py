@@ -8,8 +8,8 @@ from envcheck.actions import AskPerson, CreateEnvironment, InstallPackages, RunE
 from envcheck.model import INCOMPATIBLE, NOTE, SYSTEM, USER, Action, Finding, Report, Step, Trace, replace
 from envcheck.rules.catalogue import catalogue
 
-_OF_THE_MACHINE = ("hardware", "driver")  # layers of the catalogue
-_OF_A_RUN = frozenset(
+_MACHINE_LAYERS = ("hardware", "driver")  # layers of the catalogue
+_RUN_FINDINGS = frozenset(
     {"benign-noise", "device-placement", "gpu-memory-exhausted", "multi-gpu-p2p-nccl", "program-error", "smoke-failed"}
 )  # which no rule of the doctor decides: only what ran could tell
 
@@ -24,15 +24,17 @@ def with_steps(report: Report) -> Report:
     last: dict[str, int] = {}
     for finding in report.findings:
         if finding.caused_by is None and finding.fix is not None:
-            for action in finding.fix.actions or (_by_hand(finding, finding.fix.summary),):
+            for action in finding.fix.actions or (_build_manual_step(finding, finding.fix.summary),):
                 last[finding.id] = _add(steps, action.with_purpose(finding.fix.summary), finding.id)
     # A note's check may fail for other reasons than the step: nothing to verify it by.
-    wrong = {item.id for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE} - _OF_A_RUN
-    named = tuple(
-        _with_check(report, steps, number, [name for name in last if last[name] == number and name in wrong])
+    checkable = {
+        item.id for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE
+    } - _RUN_FINDINGS
+    numbered = tuple(
+        _with_check(report, steps, number, [name for name in last if last[name] == number and name in checkable])
         for number in range(1, len(steps) + 1)
     )
-    changed: Report = replace(report, steps=named)
+    changed: Report = replace(report, steps=numbered)
     return changed
 
 
@@ -55,21 +57,21 @@ def _join(first: Action, second: Action) -> Action | None:
     return first.joined_with(second) if isinstance(first, InstallPackages) else None
 
 
-def _by_hand(finding: Finding, what: str) -> AskPerson:
-    return AskPerson(what, SYSTEM if catalogue()[finding.id].layer in _OF_THE_MACHINE else USER)
+def _build_manual_step(finding: Finding, summary: str) -> AskPerson:
+    return AskPerson(summary, SYSTEM if catalogue()[finding.id].layer in _MACHINE_LAYERS else USER)
 
 
-def _with_check(report: Report, steps: list[Step], number: int, mended: list[str]) -> Step:
+def _with_check(report: Report, steps: list[Step], number: int, resolved: list[str]) -> Step:
     """Name a step by its number, and have the doctor see what is mended once it is taken."""
     step: Step = replace(steps[number - 1], id=f"step-{number}")
-    if not mended:
+    if not resolved:
         return step
-    own = [one.action for one in steps[:number] if set(one.resolves) & set(step.resolves)]
-    made = [action.folder for action in own if isinstance(action, CreateEnvironment) and action.folder]
-    looked_at = ("--env", made[-1]) if made else report.inspected
-    doctor = RunEnvcheck(("doctor", *looked_at, *report.wanted, "--only", ",".join(mended)))
-    checked: Step = replace(step, check=Trace(doctor.command()))
-    return checked
+    actions = [one.action for one in steps[:number] if set(one.resolves) & set(step.resolves)]
+    folders = [action.folder for action in actions if isinstance(action, CreateEnvironment) and action.folder]
+    target = ("--env", folders[-1]) if folders else report.inspected
+    doctor = RunEnvcheck(("doctor", *target, *report.wanted, "--only", ",".join(resolved)))
+    changed: Step = replace(step, check=Trace(doctor.command()))
+    return changed
 
 
 def mark_existing_folders(report: Report, exists: Callable[[str], bool]) -> Report:
@@ -80,13 +82,13 @@ def mark_existing_folders(report: Report, exists: Callable[[str], bool]) -> Repo
 
 
 def _mark_existing(finding: Finding, exists: Callable[[str], bool]) -> Finding:
-    made = [item for item in finding.fix.actions if isinstance(item, CreateEnvironment)] if finding.fix else []
-    taken = [item.folder for item in made if item.folder and exists(item.folder)]
-    if finding.fix is None or not taken:
+    environments = [item for item in finding.fix.actions if isinstance(item, CreateEnvironment)] if finding.fix else []
+    existing = [item.folder for item in environments if item.folder and exists(item.folder)]
+    if finding.fix is None or not existing:
         return finding
-    summary = f"{finding.fix.summary} {taken[0]} is there already: put another folder in its place."
+    summary = f"{finding.fix.summary} {existing[0]} already exists: use another folder."
     actions = tuple(
-        replace(item, existed=True) if isinstance(item, CreateEnvironment) and item.folder in taken else item
+        replace(item, existed=True) if isinstance(item, CreateEnvironment) and item.folder in existing else item
         for item in finding.fix.actions
     )
     changed: Finding = replace(finding, fix=replace(finding.fix, summary=summary, actions=actions))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from envcheck.explain.log import COMPILING, FRAMEWORKS, Log, digits, framework_of_package
+from envcheck.explain.log import COMPILING, FRAMEWORKS, Log, find_framework_of_package, normalize_capability
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.model import Distribution, Fact, Facts, FrameworkBuild, Gpu, Known, Source, Unknown, replace
 from envcheck.rules.builds import TargetError, check_requirements
@@ -14,131 +14,141 @@ from envcheck.rules.context import Target
 _LISTS = tuple(f"pip-list-{item.name}" for item in FRAMEWORKS)
 
 
-def stated_facts(log: Log) -> Facts | None:
+def collect_stated_facts(log: Log) -> Facts | None:
     """Return the given facts with the log's own beside them; None where neither says anything decisive."""
-    builds = _StatedValues(log).builds()
-    if not log.with_facts and not (builds and (log.values("driver", "gpu", "nvcc") or len(builds) > 1)):
+    builds = _LogFacts(log).builds()
+    if not log.has_facts and not (builds and (log.values("driver", "gpu", "nvcc") or len(builds) > 1)):
         return None
-    return all_facts(log)
+    return merge_facts(log)
 
 
-def all_facts(log: Log) -> Facts:
+def merge_facts(log: Log) -> Facts:
     """Return the given facts with all that the log states of the machine beside them."""
-    told = _StatedValues(log)
-    builds = told.builds()
+    log_facts = _LogFacts(log)
+    builds = log_facts.builds()
     facts = log.facts
     python, driver, host = facts.python, facts.driver, facts.host
     python = replace(
         python,
-        version=_or(python.version, told.known("python")),
-        frameworks=_or(python.frameworks, told.many(builds)),
-        distributions=_or(python.distributions, told.many(told.distributions())),
+        version=_prefer_known(python.version, log_facts.find("python")),
+        frameworks=_prefer_known(python.frameworks, log_facts.wrap_all(builds)),
+        distributions=_prefer_known(python.distributions, log_facts.wrap_all(log_facts.distributions())),
     )
     driver = replace(
         driver,
-        release=_or(driver.release, told.known("driver")),
-        cuda_driver_version=_or(driver.cuda_driver_version, told.known("driver_cuda")),
+        release=_prefer_known(driver.release, log_facts.find("driver")),
+        cuda_driver_version=_prefer_known(driver.cuda_driver_version, log_facts.find("driver_cuda")),
     )
-    host = replace(host, os=_or(host.os, told.text(log.os)), libc_version=_or(host.libc_version, told.known("glibc")))
+    host = replace(
+        host,
+        os=_prefer_known(host.os, log_facts.wrap_text(log.os)),
+        libc_version=_prefer_known(host.libc_version, log_facts.find("glibc")),
+    )
     merged: Facts = replace(
-        facts, python=python, driver=driver, host=host, gpus=_or(facts.gpus, told.many(told.gpus()))
+        facts,
+        python=python,
+        driver=driver,
+        host=host,
+        gpus=_prefer_known(facts.gpus, log_facts.wrap_all(log_facts.gpus())),
     )
     return merged
 
 
-class _StatedValues:
+class _LogFacts:
     """What messages captured, as facts with the line they stand in."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
-    def known(self, capture: str) -> Fact[Any]:
-        found = next(self._log.capturing(capture), None)
-        if found is None:
+    def find(self, capture: str) -> Fact[Any]:
+        match = next(self._log.find_captures(capture), None)
+        if match is None:
             return Unknown("failed", "the log does not say")
-        event, value = found
+        event, value = match
         return Known(value, Source("file", f"{event.file}:{event.line}", event.text))
 
-    def text(self, value: str) -> Fact[Any]:
+    def wrap_text(self, value: str) -> Fact[Any]:
         return Known(value, Source("file", "log")) if value else Unknown("failed", "the log does not say")
 
-    def many(self, values: tuple[Any, ...]) -> Fact[Any]:
+    def wrap_all(self, values: tuple[Any, ...]) -> Fact[Any]:
         return Known(values, Source("file", "log")) if values else Unknown("failed", "the log does not say")
 
     def builds(self) -> tuple[FrameworkBuild, ...]:
         found = []
         for name, version in self._log.packages.items():
-            known = framework_of_package(name)
-            framework = known.name if known else self._log.matrix.framework_of(name)
-            distribution = known.gpu_distributions[0] if known and name not in known.distributions else name
-            if framework and re.fullmatch(r"\d+(\.\d+)+[\w.+]*", version) and name in self._listed():
-                cuda = self.known(f"{framework}_cuda")
+            identity = find_framework_of_package(name)
+            framework = identity.name if identity else self._log.matrix.framework_of(name)
+            distribution = identity.gpu_distributions[0] if identity and name not in identity.distributions else name
+            if framework and re.fullmatch(r"\d+(\.\d+)+[\w.+]*", version) and name in self._list_names():
+                cuda = self.find(f"{framework}_cuda")
                 found.append(FrameworkBuild(framework, distribution, version, cuda_version=cuda))
             elif framework and self._log.image and (name, version) == self._log.image[:2]:
-                found.append(self._of_image(framework, *self._log.image))
+                found.append(self._build_from_image(framework, *self._log.image))
         return tuple({item.distribution: item for item in found}.values())
 
-    def _of_image(self, framework: str, name: str, version: str, cuda: str) -> FrameworkBuild:
+    def _build_from_image(self, framework: str, name: str, version: str, cuda: str) -> FrameworkBuild:
         """Make the build that the name of the container's image tells."""
-        event = self._log.of("container-image")[0]
+        event = self._log.select("container-image")[0]
         source = Source("file", f"{event.file}:{event.line}", event.text)
         if cuda == "cpu":
             return FrameworkBuild(framework, name, version, cuda_build=Known(value=False, source=source))
-        told: Fact[str] = Known(cuda, source) if cuda else Unknown("failed", "the log does not say")
-        return FrameworkBuild(framework, name, version, cuda_build=Known(value=True, source=source), cuda_version=told)
+        cuda_version: Fact[str] = Known(cuda, source) if cuda else Unknown("failed", "the log does not say")
+        return FrameworkBuild(
+            framework, name, version, cuda_build=Known(value=True, source=source), cuda_version=cuda_version
+        )
 
-    def _listed(self) -> set[str]:
-        rows = self._log.of(*_LISTS)
-        stated = {name for item in FRAMEWORKS for name in (item.name,) if self._log.has(f"{name}-version")}
-        return stated | {row.captured["package"].lower().replace("_", "-") for row in rows}
+    def _list_names(self) -> set[str]:
+        rows = self._log.select(*_LISTS)
+        names = {name for item in FRAMEWORKS for name in (item.name,) if self._log.has(f"{name}-version")}
+        return names | {row.values["package"].lower().replace("_", "-") for row in rows}
 
     def distributions(self) -> tuple[Distribution, ...]:
-        rows = self._log.of(*_LISTS, "pip-list-nvidia", "pip-list-helpers")
-        names = {row.captured["package"].lower().replace("_", "-"): row.captured["version"] for row in rows}
+        rows = self._log.select(*_LISTS, "pip-list-nvidia", "pip-list-helpers")
+        names = {row.values["package"].lower().replace("_", "-"): row.values["version"] for row in rows}
         return tuple(Distribution(name, version) for name, version in names.items())
 
     def gpus(self) -> tuple[Gpu, ...]:
         found = []
-        for event, name in self._log.capturing("gpu"):
+        for event, name in self._log.find_captures("gpu"):
             source = Source("file", f"{event.file}:{event.line}", event.text)
-            stated = event.captured.get("cc") or event.captured.get("sm")
-            capability = digits(stated) if stated else _capability_named(name)
+            value = event.values.get("cc") or event.values.get("sm")
+            capability = normalize_capability(value) if value else _find_capability(name)
             if capability:
                 found.append(Gpu(name=Known(name, source), compute_capability=Known(capability, source)))
         return tuple(found[:16])
 
 
-def _capability_named(name: str) -> str:
+def _find_capability(name: str) -> str:
     """Return the compute capability of a GPU by its name; "" where the name is not known, or fits several."""
     numbers = find_capabilities(name) if len(name) > 2 else ()
     return numbers[0] if len(numbers) == 1 else ""
 
 
-def _or(fact: Fact[Any], other: Fact[Any]) -> Fact[Any]:
+def _prefer_known(fact: Fact[Any], other: Fact[Any]) -> Fact[Any]:
     """Keep what the snapshot knows; take the log's word for what it could not tell."""
     return other if isinstance(fact, Unknown) and isinstance(other, Known) else fact
 
 
-_REFUSED = ("pip-from-versions", "pip-no-distribution")
+_MISSING_RELEASES = ("pip-from-versions", "pip-no-distribution")
 _BUILDS = ("build-command-failed", "ninja-failed", "nvcc-failed")
 
 
-def target_of(log: Log, told: Target | None) -> Target:
-    """Add to what was `told` what the log tells of it, where it is judged with a machine's facts."""
-    given = told or Target()
-    if not log.with_facts:
-        return given
-    asked = tuple(dict.fromkeys((*given.requirements, *_refused(log))))
-    return Target(given.expect, asked, given.compiles or log.has(*COMPILING, *_BUILDS))
+def build_target(log: Log, target: Target | None) -> Target:
+    """Add to what was `target` what the log tells of it, where it is judged with a machine's facts."""
+    target_or_default = target or Target()
+    if not log.has_facts:
+        return target_or_default
+    requirements = tuple(dict.fromkeys((*target_or_default.requirements, *_list_missing_requirements(log))))
+    return Target(target_or_default.expect, requirements, target_or_default.compiles or log.has(*COMPILING, *_BUILDS))
 
 
-def _refused(log: Log) -> tuple[str, ...]:
+def _list_missing_requirements(log: Log) -> tuple[str, ...]:
     """List the requirements that pip found nothing for, as far as the rules can judge them."""
-    asked = (event.captured["requirement"].rstrip(".,:;") for event in log.of(*_REFUSED))
-    return tuple(text for text in dict.fromkeys(asked) if _is_judged(log, text))
+    requirements = (event.values["requirement"].rstrip(".,:;") for event in log.select(*_MISSING_RELEASES))
+    return tuple(text for text in dict.fromkeys(requirements) if _can_judge(log, text))
 
 
-def _is_judged(log: Log, text: str) -> bool:
+def _can_judge(log: Log, text: str) -> bool:
     try:
         check_requirements((text,), log.matrix)
     except TargetError:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from envcheck.actions import Action, InstallPackages, RunEnvcheck, Show
 from envcheck.diagnosis import with_remedies, with_steps
-from envcheck.explain.facts import stated_facts
-from envcheck.explain.log import Claim, Log, Strength, is_consequence, is_second_reading, rank_claims, root_of
-from envcheck.explain.problem import ClaimValues, machine_situation, problem_of, situation_of
+from envcheck.explain.facts import collect_stated_facts
+from envcheck.explain.log import Claim, Log, Strength, find_root, is_consequence, is_second_reading, rank_claims
+from envcheck.explain.problem import ClaimValues, build_machine_situation, build_problem, build_situation
 from envcheck.explain.reasons_cuda import architecture_claims, library_claims, version_claims
-from envcheck.explain.reasons_driver import driver_claims, harmless_without_gpu, memory_claims
-from envcheck.explain.reasons_python import pip_claims, python_claims, requirement_parts
+from envcheck.explain.reasons_driver import driver_claims, is_normal_without_gpu, memory_claims
+from envcheck.explain.reasons_python import parse_requirement, pip_claims, python_claims
 from envcheck.explain.scan import Scan
 from envcheck.explain.signatures import Event, signatures_by_name
-from envcheck.explain.signatures import rivals as rival_rows
+from envcheck.explain.signatures import load_rivals as rival_rows
 from envcheck.matrix.query import Matrix
 from envcheck.model import (
     COMPATIBLE,
@@ -37,7 +37,7 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.remedies import for_system, remedy_for
+from envcheck.remedies import fit_to_system, remedy_for
 from envcheck.rules.catalogue import catalogue, rank_findings
 
 if TYPE_CHECKING:
@@ -58,65 +58,65 @@ class Reading:
     with_machine: bool = False  # judged together with a machine's facts
 
 
-def main_finding(report: Report) -> Finding | None:
+def find_main_finding(report: Report) -> Finding | None:
     """Return the primary finding, else the first incompatibility."""
-    found = [item for item in report.findings if item.primary]
-    return next(iter(found or [item for item in report.findings if item.verdict == INCOMPATIBLE]), None)
+    primary = [item for item in report.findings if item.primary]
+    return next(iter(primary or [item for item in report.findings if item.verdict == INCOMPATIBLE]), None)
 
 
-def line_that_matters(reading: Reading) -> Event | None:
+def find_decisive_event(reading: Reading) -> Event | None:
     """Return the message that the main finding rests on; None where it rests on the machine's facts alone."""
-    finding = main_finding(reading.report)
-    shown = _places(finding) if finding else ()
-    by_place = {where(event): event for event in reversed(reading.scan.events)}
-    return next((by_place[place] for place in shown if place in by_place), None)
+    finding = find_main_finding(reading.report)
+    places = _list_places(finding) if finding else ()
+    by_place = {format_place(event): event for event in reversed(reading.scan.events)}
+    return next((by_place[place] for place in places if place in by_place), None)
 
 
-def harmless_lines(reading: Reading) -> tuple[Event, ...]:
+def list_harmless_events(reading: Reading) -> tuple[Event, ...]:
     """List the lines that mean nothing, each once: noise by nature, and what the judgement showed to be noise here."""
     findings = reading.report.findings
-    said = {place for item in findings if item.id == NOISE for place in _places(item)}
-    weighty = {place for item in findings if item.id != NOISE for place in _places(item)}
+    noise_places = {place for item in findings if item.id == NOISE for place in _list_places(item)}
+    cause_places = {place for item in findings if item.id != NOISE for place in _list_places(item)}
     known = signatures_by_name()
     kinds: dict[str, Event] = {}
     for event in reading.scan.events:
-        noise = event.signature in known and known[event.signature].role == "noise"
-        if where(event) not in weighty and (noise or where(event) in said):
-            kinds.setdefault(where(event), event)
+        is_noise = event.signature in known and known[event.signature].role == "noise"
+        if format_place(event) not in cause_places and (is_noise or format_place(event) in noise_places):
+            kinds.setdefault(format_place(event), event)
     return tuple(kinds.values())
 
 
-def where(event: Event) -> str:
+def format_place(event: Event) -> str:
     """Name the place of a message as evidence names it: file:line."""
     return f"{event.file}:{event.line}"
 
 
-def _places(finding: Finding) -> tuple[str, ...]:
+def _list_places(finding: Finding) -> tuple[str, ...]:
     return tuple(item.source.where for item in finding.evidence if item.fact == "log" and item.source is not None)
 
 
-_SHOWN = 6  # lines shown of one claim
+_QUOTED_LINES = 6  # lines shown of one claim
 
 
-def _shown(events: Iterable[Event]) -> tuple[Evidence, ...]:
+def _quote_events(events: Iterable[Event]) -> tuple[Evidence, ...]:
     """Show the lines of the log that speak for something."""
-    rows = islice(events, _SHOWN)
-    return tuple(Evidence("log", event.text, Source("file", where(event), event.text)) for event in rows)
+    rows = islice(events, _QUOTED_LINES)
+    return tuple(Evidence("log", event.text, Source("file", format_place(event), event.text)) for event in rows)
 
 
-def finding_of(claim: Claim, root: Claim, fix: Remedy | None) -> Finding:
+def build_finding(claim: Claim, root: Claim, fix: Remedy | None) -> Finding:
     """Turn a claim into a finding; what the root explains is linked to it, the rest is a warning beside it."""
     if claim is root:
         severity = ERROR if claim.severity == ERROR else WARNING
-        return Finding(claim.id, INCOMPATIBLE, severity, claim.message, _shown(claim.events), fix)
+        return Finding(claim.id, INCOMPATIBLE, severity, claim.message, _quote_events(claim.events), fix)
     cause = root.id if is_consequence(claim, root) else None
     beside = WARNING if root.severity == ERROR else NOTE  # never above the root
-    return Finding(claim.id, INCOMPATIBLE, beside, claim.message, _shown(claim.events), fix, caused_by=cause)
+    return Finding(claim.id, INCOMPATIBLE, beside, claim.message, _quote_events(claim.events), fix, caused_by=cause)
 
 
-def rival_findings(root: Claim, known: Iterable[str], system: str) -> tuple[Finding, ...]:
+def build_rival_findings(root: Claim, finding_ids: Iterable[str], system: str) -> tuple[Finding, ...]:
     """Name each cause that fits the root's messages as well, with the command that tells them apart."""
-    seen = set(known)
+    known = set(finding_ids)
     return tuple(
         Finding(
             other,
@@ -124,19 +124,19 @@ def rival_findings(root: Claim, known: Iterable[str], system: str) -> tuple[Find
             WARNING,
             f"Fits the same lines. {catalogue()[other].headline}",
             (),
-            _question(root, other, system),
+            _find_rival_check(root, other, system),
         )
         for other in dict.fromkeys(root.rivals)
-        if other not in seen
+        if other not in known
     )
 
 
-def _question(root: Claim, other: str, system: str) -> Remedy | None:
+def _find_rival_check(root: Claim, other: str, system: str) -> Remedy | None:
     for row in rival_rows():
-        forward = other in row.either and (root.id in row.or_ or not row.or_)
-        if forward or (root.id in row.either and other in row.or_):
-            look = Show(row.command, "tells the two apart", ENVIRONMENT, row.systems)
-            return for_system(Remedy(row.tells, (look,)), system)
+        is_first = other in row.first and (root.id in row.second or not row.second)
+        if is_first or (root.id in row.first and other in row.second):
+            check = Show(row.command, "distinguishes the two causes", ENVIRONMENT, row.systems)
+            return fit_to_system(Remedy(row.interpretation, (check,)), system)
     return None
 
 
@@ -145,46 +145,55 @@ class Machine:
     """What the rules found in the facts."""
 
     findings: tuple[Finding, ...]
-    given: bool = False  # by a snapshot, not by the log alone
+    is_from_snapshot: bool = False  # by a snapshot, not by the log alone
     checked: tuple[str, ...] = ()  # ids of the rules that ran
 
     def finding(self, finding_id: str) -> Finding | None:
         """Return the doctor's finding of an id."""
         return next((item for item in self.findings if item.id == finding_id), None)
 
-    def claims(self, said: Sequence[Claim]) -> Iterator[Claim]:
+    def claims(self, log_claims: Sequence[Claim]) -> Iterator[Claim]:
         """Weigh what the rules found by how well it explains what the log says."""
-        top = max(said, key=lambda claim: claim.strength, default=None)
+        strongest = max(log_claims, key=lambda claim: claim.strength, default=None)
         for item in self.findings:
-            yield Claim(item.id, self._strength(item, said, top), item.message, (), item.severity)
+            yield Claim(item.id, self._strength(item, log_claims, strongest), item.message, (), item.severity)
 
-    def _strength(self, item: Finding, said: Sequence[Claim], top: Claim | None) -> Strength:
-        explained = {*catalogue()[item.id].explains, item.id}
-        if top is not None and item.id != top.id and top.strength >= Strength.NAMED_PLACE and not self.given:
+    def _strength(self, item: Finding, log_claims: Sequence[Claim], strongest: Claim | None) -> Strength:
+        explained_ids = {*catalogue()[item.id].explains, item.id}
+        if (
+            strongest is not None
+            and item.id != strongest.id
+            and strongest.strength >= Strength.NAMED_PLACE
+            and not self.is_from_snapshot
+        ):
             return Strength.UNSUPPORTED
-        if top is not None and top.id in explained and (item.severity == ERROR or item.id == top.id):
+        if (
+            strongest is not None
+            and strongest.id in explained_ids
+            and (item.severity == ERROR or item.id == strongest.id)
+        ):
             return Strength.FINAL
         if item.severity != ERROR or item.caused_by:
-            is_quiet = top is None or top.strength < Strength.UNUSED_GPU
+            is_quiet = strongest is None or strongest.strength < Strength.UNUSED_GPU
             return Strength.UNUSED_GPU if is_quiet else Strength.UNSUPPORTED
-        if any(claim.id in explained or item.id in claim.rivals for claim in said):
+        if any(claim.id in explained_ids or item.id in claim.rivals for claim in log_claims):
             return Strength.NOT_FOUND
-        is_decided = top is not None and top.strength >= Strength.DECIDED
+        is_decided = strongest is not None and strongest.strength >= Strength.DECIDED
         return Strength.UNSUPPORTED if is_decided else Strength.PROBABLE
 
 
-def machine_findings(log: Log, target: Target | None = None) -> Machine:
+def judge_machine(log: Log, target: Target | None = None) -> Machine:
     """Run the rules where the facts, or the log itself, say something of the machine."""
-    facts = stated_facts(log)
+    facts = collect_stated_facts(log)
     if facts is None:
         return Machine(())
-    from envcheck.explain.facts import target_of
+    from envcheck.explain.facts import build_target
     from envcheck.rules import Context, evaluate
 
-    context = Context(facts, log.matrix, target_of(log, target))
-    report = with_remedies(evaluate(context), machine_situation(log, context))
-    found = tuple(item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE)
-    return Machine(found, log.with_facts, report.checked)
+    context = Context(facts, log.matrix, build_target(log, target))
+    report = with_remedies(evaluate(context), build_machine_situation(log, context))
+    findings = tuple(item for item in report.findings if item.verdict == INCOMPATIBLE and item.severity != NOTE)
+    return Machine(findings, log.has_facts, report.checked)
 
 
 _REASONS = (
@@ -192,7 +201,7 @@ _REASONS = (
 )  # fmt: skip
 _CRASHES = ("segfault", "aborted", "tf-native-failed", "ninja-failed", "dnn-library-not-found", "python-traceback")
 # What a machine without a GPU, or one whose GPU works, may say about drivers and CUDA without anything being wrong.
-_EXCUSED = (
+_NORMAL_WITHOUT_GPU = (
     "driver-missing", "libcuda-not-on-path", "toolkit-missing", "cudnn-missing", "driver-not-in-container",
     "visible-devices-hidden", "framework-cuda-extra-missing", "driver-device-nodes", "toolkit-wrong-version",
 )  # fmt: skip
@@ -206,108 +215,122 @@ def judge_log(
 ) -> Report:
     """Name the root cause of what `events` report, with the lines that show it; `target` is what was to be done."""
     log = Log(events, matrix, facts)
-    machine = machine_findings(log, target)
-    claims = [*_direct(log), *(claim for reason in _REASONS for claim in reason(log))]
+    machine = judge_machine(log, target)
+    claims = [*_list_direct_claims(log), *(claim for reason in _REASONS for claim in reason(log))]
     excused: list[Claim] = []
-    standing: list[Claim] = []
+    remaining: list[Claim] = []
     for claim in claims:
-        (excused if _is_excused(log, claim) else standing).append(claim)
-    noise = tuple(dict.fromkeys((*_noise(log), *(event for claim in excused for event in claim.events))))
-    ordered = rank_claims((*standing, *machine.claims(claims)))
-    root = root_of(ordered)
-    notes = [*(_noise_note(noise) or _healthy_note(log)), *_remedies(log)]
+        (excused if _is_excused(log, claim) else remaining).append(claim)
+    noise = tuple(dict.fromkeys((*_list_noise(log), *(event for claim in excused for event in claim.events))))
+    ordered = rank_claims((*remaining, *machine.claims(claims)))
+    root = find_root(ordered)
+    notes = [*(_build_noise_note(noise) or _build_healthy_note(log)), *_build_remedy_note(log)]
     if root is None:
-        return replace(_without_cause(log, ordered, notes, has_noise=bool(noise)), system=log.os)
-    found = [_finding(log, machine, claim, root) for claim in ordered if not is_second_reading(claim, root)]
-    known = {finding.id for finding in found}
+        return replace(_report_without_cause(log, ordered, notes, has_noise=bool(noise)), system=log.os)
+    findings = [
+        _build_joined_finding(log, machine, claim, root) for claim in ordered if not is_second_reading(claim, root)
+    ]
+    finding_ids = {finding.id for finding in findings}
     system = next(filter(None, (ClaimValues(log, claim).system for claim in (root, *ordered))), "")
-    ranked = rank_findings([*found, *rival_findings(root, known, system), *notes])
+    ranked = rank_findings([*findings, *build_rival_findings(root, finding_ids, system), *notes])
     headline = catalogue()[root.id].headline
     return with_steps(Report(INCOMPATIBLE, "gpu", headline, ranked, machine.checked, system=system))
 
 
-def _finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:
+def _build_joined_finding(log: Log, machine: Machine, claim: Claim, root: Claim) -> Finding:
     """Make the finding of a claim, joined with what the doctor's rules say of the same cause."""
-    problem, situation = problem_of(log, claim), situation_of(log, claim)
-    own = finding_of(claim, root, remedy_for(claim.id, problem, situation))
-    ruled = machine.finding(claim.id)
-    if ruled is None:
-        return replace(own, problem=problem)
-    described = situation.plan_command(problem.framework) if _installs_framework(ruled.fix, log.matrix) else ()
-    fix = _joined(ruled.fix, own.fix, described)
-    joined: Finding = replace(own, evidence=(*own.evidence, *ruled.evidence), fix=fix, problem=ruled.problem)
+    problem, situation = build_problem(log, claim), build_situation(log, claim)
+    finding = build_finding(claim, root, remedy_for(claim.id, problem, situation))
+    rule_finding = machine.finding(claim.id)
+    if rule_finding is None:
+        return replace(finding, problem=problem)
+    plan_command = (
+        situation.plan_command(problem.framework) if _installs_framework(rule_finding.fix, log.matrix) else ()
+    )
+    fix = _merge_remedies(rule_finding.fix, finding.fix, plan_command)
+    joined: Finding = replace(
+        finding, evidence=(*finding.evidence, *rule_finding.evidence), fix=fix, problem=rule_finding.problem
+    )
     return joined
 
 
 def _installs_framework(fix: Remedy | None, matrix: Matrix) -> bool:
     actions = fix.actions if fix else ()
     texts = (text for item in actions if isinstance(item, InstallPackages) for text in item.requirements)
-    names = (parts[0] for text in texts if (parts := requirement_parts(text)) is not None)
+    names = (parts[0] for text in texts if (parts := parse_requirement(text)) is not None)
     return any(matrix.framework_of(name) for name in names)
 
 
-def _joined(ruled: Remedy | None, own: Remedy | None, described: tuple[Action, ...]) -> Remedy | None:
+def _merge_remedies(rule_fix: Remedy | None, log_fix: Remedy | None, plan_command: tuple[Action, ...]) -> Remedy | None:
     """Return the remedy for what the facts show; that for what the log says stays where there is no other.
 
-    The line that plans for the machine as the log describes it (`described`) stays in any case, as another way. So do
-    the actions of the log's remedy where the facts' remedy is a sentence alone.
+    The plan for the machine that the log describes (`plan_command`) always stays, as an alternative. So do
+    the actions of the log's remedy where the facts' remedy has none.
     """
-    if ruled is None or own is None:
-        return ruled or own
-    asked = [item for item in (*own.actions, *described) if isinstance(item, RunEnvcheck)]
-    given = {*ruled.actions, *(item for way in ruled.alternatives for item in way.actions)}
-    planned = [item for item in asked if item.words[0] == "plan" and len(item.words) > 2 and item not in given]
-    ways = [Alternative("Plan for the machine as the log describes it.", tuple(planned[:1]))] if planned else []
-    steps = tuple(item for item in own.actions if item not in asked)
-    if not ruled.actions and steps:
-        ways.insert(0, Alternative(own.summary, steps))
-    return replace(ruled, alternatives=(*ruled.alternatives, *ways)) if ways else ruled
+    if rule_fix is None or log_fix is None:
+        return rule_fix or log_fix
+    plans = [item for item in (*log_fix.actions, *plan_command) if isinstance(item, RunEnvcheck)]
+    known = {*rule_fix.actions, *(item for alternative in rule_fix.alternatives for item in alternative.actions)}
+    new_plans = [item for item in plans if item.words[0] == "plan" and len(item.words) > 2 and item not in known]
+    alternatives = (
+        [Alternative("Plan for the machine that the log describes.", tuple(new_plans[:1]))] if new_plans else []
+    )
+    steps = tuple(item for item in log_fix.actions if item not in plans)
+    if not rule_fix.actions and steps:
+        alternatives.insert(0, Alternative(log_fix.summary, steps))
+    return replace(rule_fix, alternatives=(*rule_fix.alternatives, *alternatives)) if alternatives else rule_fix
 
 
-def _without_cause(log: Log, claims: tuple[Claim, ...], notes: list[Finding], *, has_noise: bool) -> Report:
-    symptoms = [Finding("probe-failed", UNDETERMINED, "error", claim.message, _shown(claim.events)) for claim in claims]
-    asked = _unexplained(log)
-    if symptoms or asked:
+def _report_without_cause(log: Log, claims: tuple[Claim, ...], notes: list[Finding], *, has_noise: bool) -> Report:
+    symptoms = [
+        Finding("probe-failed", UNDETERMINED, "error", claim.message, _quote_events(claim.events)) for claim in claims
+    ]
+    unexplained = _list_unexplained_symptoms(log)
+    if symptoms or unexplained:
         return Report(
-            UNDETERMINED, "gpu", "The log shows that something fails, not why.", (*symptoms, *asked, *notes), ()
+            UNDETERMINED, "gpu", "The log shows a failure, but not its cause.", (*symptoms, *unexplained, *notes), ()
         )
     if has_noise or log.is_healthy:
-        return Report(COMPATIBLE, "gpu", "All that envcheck knows of this log is harmless.", tuple(notes), ())
-    calm = log.of("smi-gpu-row", "smi-gpu-row-mode", "python-user-warning")
-    if calm:
-        message = "Nothing in this log says that anything fails."
-        note = Finding(NOISE, COMPATIBLE, NOTE, message, _shown(calm))
+        return Report(COMPATIBLE, "gpu", "Every message that envcheck knows in this log is harmless.", tuple(notes), ())
+    harmless = log.select("smi-gpu-row", "smi-gpu-row-mode", "python-user-warning")
+    if harmless:
+        message = "Nothing in this log reports a failure."
+        note = Finding(NOISE, COMPATIBLE, NOTE, message, _quote_events(harmless))
         return Report(COMPATIBLE, "gpu", message, (note, *notes), ())
-    return Report(UNDETERMINED, "gpu", "This log holds no message that envcheck knows.", tuple(notes), ())
+    return Report(UNDETERMINED, "gpu", "This log contains no message that envcheck knows.", tuple(notes), ())
 
 
-def _unexplained(log: Log) -> tuple[Finding, ...]:
+def _list_unexplained_symptoms(log: Log) -> tuple[Finding, ...]:
     known = signatures_by_name()
-    shown = [
+    symptoms = [
         item for item in log.events if known[item.signature].role == "symptom" and not known[item.signature].finding
     ]
     if log.is_healthy:  # a GPU that is used does not explain a crash
-        shown = [item for item in shown if item.signature in _CRASHES]
-    if not shown:
+        symptoms = [item for item in symptoms if item.signature in _CRASHES]
+    if not symptoms:
         return ()
-    message = " ".join(dict.fromkeys(known[item.signature].means for item in shown))
-    return (Finding("probe-failed", UNDETERMINED, ERROR, f"{message} The log does not say why.", _shown(shown)),)
+    message = " ".join(dict.fromkeys(known[item.signature].meaning for item in symptoms))
+    return (
+        Finding(
+            "probe-failed", UNDETERMINED, ERROR, f"{message} The log does not show the cause.", _quote_events(symptoms)
+        ),
+    )
 
 
-def _direct(log: Log) -> Iterator[Claim]:
+def _list_direct_claims(log: Log) -> Iterator[Claim]:
     """Make a claim of each message that points to one cause by itself."""
     known = signatures_by_name()
     for event in log.events:
         signature = known[event.signature]
         if signature.finding and signature.role in ("cause", "symptom"):
-            message = _filled(signature.means, event) or event.text
+            message = _fill_message(signature.meaning, event) or event.text
             yield Claim(signature.finding, Strength.named(signature.strength), message, (event,), signature.severity)
 
 
-def _filled(means: str, event: Event) -> str:
+def _fill_message(template: str, event: Event) -> str:
     for name, value in event.captures:
-        means = means.replace("{" + name + "}", value)
-    return means if "{" not in means else means.split("{", 1)[0].rstrip(" (:;,")
+        template = template.replace("{" + name + "}", value)
+    return template if "{" not in template else template.split("{", 1)[0].rstrip(" (:;,")
 
 
 def _is_excused(log: Log, claim: Claim) -> bool:
@@ -315,40 +338,42 @@ def _is_excused(log: Log, claim: Claim) -> bool:
         return claim.strength < Strength.LIKELY
     if log.is_healthy and not log.has_no_gpu and any(map(_is_exception, claim.events)):
         return False  # one program uses the GPU, this one ended over what it says
-    return harmless_without_gpu(log) and claim.id in _EXCUSED and claim.strength < Strength.LIKELY
+    return is_normal_without_gpu(log) and claim.id in _NORMAL_WITHOUT_GPU and claim.strength < Strength.LIKELY
 
 
 def _is_exception(event: Event) -> bool:
     return re.match(r"\W*[\w.]*(?:Error|Exception): ", event.text) is not None
 
 
-def _noise(log: Log) -> tuple[Event, ...]:
+def _list_noise(log: Log) -> tuple[Event, ...]:
     known = signatures_by_name()
-    return (*(event for event in log.events if known[event.signature].role == "noise"), *log.silenced)
+    return (*(event for event in log.events if known[event.signature].role == "noise"), *log.harmless_events)
 
 
-def _noise_note(events: tuple[Event, ...]) -> list[Finding]:
+def _build_noise_note(events: tuple[Event, ...]) -> list[Finding]:
     if not events:
         return []
     known = signatures_by_name()
-    said = dict.fromkeys(known[event.signature].means for event in events if known[event.signature].role == "noise")
-    message = "These lines are normal and mean no harm. " + " ".join(said)
-    return [Finding(NOISE, COMPATIBLE, NOTE, message.strip(), _shown(events))]
+    meanings = dict.fromkeys(
+        known[event.signature].meaning for event in events if known[event.signature].role == "noise"
+    )
+    message = "These lines are normal and harmless. " + " ".join(meanings)
+    return [Finding(NOISE, COMPATIBLE, NOTE, message.strip(), _quote_events(events))]
 
 
-def _healthy_note(log: Log) -> list[Finding]:
+def _build_healthy_note(log: Log) -> list[Finding]:
     known = signatures_by_name()
-    shown = tuple(event for event in log.events if known[event.signature].role == "healthy")
-    if not shown:
+    events = tuple(event for event in log.events if known[event.signature].role == "healthy")
+    if not events:
         return []
-    return [Finding(NOISE, COMPATIBLE, NOTE, "The log shows a framework that uses a GPU.", _shown(shown))]
+    return [Finding(NOISE, COMPATIBLE, NOTE, "The log shows a framework that uses a GPU.", _quote_events(events))]
 
 
-def _remedies(log: Log) -> list[Finding]:
+def _build_remedy_note(log: Log) -> list[Finding]:
     known = signatures_by_name()
-    shown = [event for event in log.events if known[event.signature].role == "remedy"]
-    if not shown:
+    events = [event for event in log.events if known[event.signature].role == "remedy"]
+    if not events:
         return []
-    said = " ".join(dict.fromkeys(known[event.signature].means for event in shown))
-    message = f"Do not follow a remedy that the log shows. {said}"
-    return [Finding("toolkit-path-conflict", COMPATIBLE, NOTE, message, _shown(shown))]
+    meanings = " ".join(dict.fromkeys(known[event.signature].meaning for event in events))
+    message = f"Do not follow the fix that the log suggests. {meanings}"
+    return [Finding("toolkit-path-conflict", COMPATIBLE, NOTE, message, _quote_events(events))]

@@ -8,7 +8,7 @@ from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
-from envcheck.explain.signatures import Event, compiled, noise, signatures_by_name
+from envcheck.explain.signatures import Event, compile_pattern, list_noise, signatures_by_name
 from envcheck.frameworks import Framework, framework_names, identities
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.images import parse_framework
@@ -25,11 +25,11 @@ class Strength(IntEnum):
 
     because: str
 
-    def __new__(cls, place: int, because: str) -> Strength:  # noqa: PYI034 - typing.Self is newer than Python 3.10
+    def __new__(cls, rank: int, reason: str) -> Strength:  # noqa: PYI034 - typing.Self is newer than Python 3.10
         """Make a member that compares by its place and keeps its reason."""
-        member = int.__new__(cls, place)
-        member._value_ = place
-        member.because = because
+        member = int.__new__(cls, rank)
+        member._value_ = rank
+        member.because = reason
         return member
 
     EMULATED = 24, "The program is for another processor, so whatever it says, even a final refusal, follows from that."
@@ -79,19 +79,19 @@ def rank_claims(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     grouped: dict[str, list[Claim]] = {}
     for claim in claims:
         grouped.setdefault(claim.id, []).append(claim)
-    joined = map(_join, grouped.values())
-    return tuple(sorted(joined, key=lambda claim: (-claim.strength, catalogue()[claim.id].rank)))
+    merged = map(_merge_claims, grouped.values())
+    return tuple(sorted(merged, key=lambda claim: (-claim.strength, catalogue()[claim.id].rank)))
 
 
-def _join(same: list[Claim]) -> Claim:
+def _merge_claims(claims: list[Claim]) -> Claim:
     """Join the claims of one cause under the strongest; the first by its words where two are equal."""
-    ordered = sorted(same, key=lambda claim: (-claim.strength, claim.message))
-    first = ordered[0]
+    ordered = sorted(claims, key=lambda claim: (-claim.strength, claim.message))
+    strongest = ordered[0]
     events = tuple(dict.fromkeys(event for claim in ordered for event in claim.events))
-    return Claim(first.id, first.strength, first.message, events, first.severity, first.rivals)
+    return Claim(strongest.id, strongest.strength, strongest.message, events, strongest.severity, strongest.rivals)
 
 
-def root_of(claims: tuple[Claim, ...]) -> Claim | None:
+def find_root(claims: tuple[Claim, ...]) -> Claim | None:
     """Return the strongest claim that names a cause."""
     return claims[0] if claims and claims[0].strength > Strength.SYMPTOM else None
 
@@ -118,17 +118,17 @@ class Log:
 
     def __init__(self, events: Sequence[Event], matrix: Matrix, facts: Facts | None) -> None:
         known = signatures_by_name()
-        self.silenced: list[Event] = []  # lines that complain and are known to mean no harm
-        kept: list[Event] = []
+        self.harmless_events: list[Event] = []  # lines that complain and are known to mean no harm
+        events_kept: list[Event] = []
         for event in events:
             if event.signature in known:
-                (self.silenced if _is_said_harmlessly(event) else kept).append(event)
-        self.events = tuple(kept)
+                (self.harmless_events if _is_harmless(event) else events_kept).append(event)
+        self.events = tuple(events_kept)
         self.matrix = matrix
         self.facts = facts or _NOTHING
-        self.with_facts = facts is not None
+        self.has_facts = facts is not None
 
-    def of(self, *names: str) -> tuple[Event, ...]:
+    def select(self, *names: str) -> tuple[Event, ...]:
         """List the messages of these signatures."""
         return tuple(event for event in self.events if event.signature in names)
 
@@ -136,7 +136,7 @@ class Log:
         """Tell whether one of these signatures was seen."""
         return any(event.signature in names for event in self.events)
 
-    def capturing(self, *captures: str) -> Iterator[tuple[Event, str]]:
+    def find_captures(self, *captures: str) -> Iterator[tuple[Event, str]]:
         """Yield each message that captured one of these names, with the value."""
         for event in self.events:
             for name, value in event.captures:
@@ -145,11 +145,11 @@ class Log:
 
     def values(self, *captures: str) -> tuple[str, ...]:
         """List the distinct values that messages captured under these names."""
-        return tuple(dict.fromkeys(value for _, value in self.capturing(*captures)))
+        return tuple(dict.fromkeys(value for _, value in self.find_captures(*captures)))
 
-    def first(self, *captures: str) -> str:
+    def first_value(self, *captures: str) -> str:
         """Return the first value captured under these names; "" when there is none."""
-        return next((value for _, value in self.capturing(*captures)), "")
+        return next((value for _, value in self.find_captures(*captures)), "")
 
     @cached_property
     def is_healthy(self) -> bool:
@@ -165,7 +165,7 @@ class Log:
         stated = get_value(self.facts.host.os)
         if stated:
             return stated
-        named = self.first("os").lower()  # as PyTorch's collect_env names it
+        named = self.first_value("os").lower()  # as PyTorch's collect_env names it
         for word, system in (("windows", "windows"), ("macos", "darwin"), ("mac os", "darwin")):
             if word in named:
                 return system
@@ -179,8 +179,8 @@ class Log:
     @cached_property
     def architecture(self) -> str:
         """Name the processor's architecture as the facts or the log tell it: x86_64, aarch64, arm64; "" unknown."""
-        told = get_value(self.facts.host.architecture) or self.first("arch")
-        return told or ("aarch64" if self.values("jetson") else "")
+        version = get_value(self.facts.host.architecture) or self.first_value("arch")
+        return version or ("aarch64" if self.values("jetson") else "")
 
     @cached_property
     def in_wsl(self) -> bool:
@@ -191,8 +191,8 @@ class Log:
     def in_container(self) -> bool:
         """Tell whether the log comes from a container: docker names a host by twelve hexadecimal digits."""
         hosts = self.values("host", "container_host")
-        named = any(len(host) == 12 and set(host) <= set("0123456789abcdef") for host in hosts)
-        return isinstance(self.facts.host.container, Known) or named
+        is_docker_host = any(len(host) == 12 and set(host) <= set("0123456789abcdef") for host in hosts)
+        return isinstance(self.facts.host.container, Known) or is_docker_host
 
     @cached_property
     def has_no_gpu(self) -> bool:
@@ -207,29 +207,29 @@ class Log:
     @cached_property
     def library_path(self) -> str:
         """Return the library path as a log or the facts tell it."""
-        return self.environment.get("LD_LIBRARY_PATH", "") or self.first("library_path")
+        return self.environment.get("LD_LIBRARY_PATH", "") or self.first_value("library_path")
 
     @cached_property
     def driver(self) -> str:
         """Return the driver release that runs, which proves a working driver; "" unknown."""
-        return get_value(self.facts.driver.release) or self.first("driver")
+        return get_value(self.facts.driver.release) or self.first_value("driver")
 
     @cached_property
     def python(self) -> str:
         """Return the Python minor: 3.11; "" unknown."""
-        told = get_value(self.facts.python.version) or self.first("python")
-        digits = self.first("python_digits")
-        if not told and digits:
-            told = f"{digits[0]}.{digits[1:]}"
-        return major_minor(told)
+        version = get_value(self.facts.python.version) or self.first_value("python")
+        digits = self.first_value("python_digits")
+        if not version and digits:
+            version = f"{digits[0]}.{digits[1:]}"
+        return major_minor(version)
 
     @cached_property
     def cudas(self) -> tuple[str, ...]:
         """List the CUDA Toolkit lines that are installed as far as told: 11.2."""
         installs = get_value(self.facts.toolkits.installs) or ()
-        stated = [get_value(item.version) or get_value(item.nvcc_release) or "" for item in installs]
-        found = [*stated, *self.values("nvcc", "cuda_path")]
-        return tuple(dict.fromkeys(major_minor(item) for item in found if item))
+        installed = [get_value(item.version) or get_value(item.nvcc_release) or "" for item in installs]
+        versions = [*installed, *self.values("nvcc", "cuda_path")]
+        return tuple(dict.fromkeys(major_minor(item) for item in versions if item))
 
     @cached_property
     def packages(self) -> dict[str, str]:
@@ -240,19 +240,19 @@ class Log:
         for build in get_value(self.facts.python.frameworks) or ():
             found.setdefault(build.distribution, build.version)
         for event in self.events:
-            row = event.captured
+            row = event.values
             if "package" in row and "version" in row:
                 found.setdefault(row["package"].lower().replace("_", "-"), row["version"])
         for name in framework_names():
             if self.values(name):
-                found.setdefault(name, self.first(name))
+                found.setdefault(name, self.first_value(name))
         if self.image and not any(self.matrix.framework_of(name) for name in found):
             found[self.image[0]] = self.image[1]
         return found
 
-    def release_of(self, known: Framework) -> str:
+    def release_of(self, framework: Framework) -> str:
         """Return the version of a framework, with its label such as +cu126; "" unknown."""
-        return next((self.packages[name] for name in known.log_packages if name in self.packages), "")
+        return next((self.packages[name] for name in framework.log_packages if name in self.packages), "")
 
     @cached_property
     def labelled_cuda(self) -> str:
@@ -267,57 +267,57 @@ class Log:
 
         Only a command, a Dockerfile's FROM or a field of YAML counts, and no run that asks for the driver alone.
         """
-        rows = [row.captured for row in self.of("container-image")]
-        run = {row["base_image"] for row in rows if not _only_asks(row)}
-        if len(run) != 1:
+        rows = [row.values for row in self.select("container-image")]
+        images = {row["base_image"] for row in rows if not _is_driver_check(row)}
+        if len(images) != 1:
             return None
-        return parse_framework(run.pop())
+        return parse_framework(images.pop())
 
     @cached_property
     def capabilities(self) -> tuple[str, ...]:
         """List the compute capabilities of the GPUs named by the facts or the log, "8.6"."""
-        stated: list[Any] = [get_value(gpu.compute_capability) for gpu in get_value(self.facts.gpus) or ()]
+        known: list[Any] = [get_value(gpu.compute_capability) for gpu in get_value(self.facts.gpus) or ()]
         names = [get_value(gpu.name) or "" for gpu in get_value(self.facts.gpus) or ()] + list(self.values("gpu"))
-        found = [item for item in stated if item]
-        found += [digits(value) for value in self.values("cc")]
+        found = [item for item in known if item]
+        found += [normalize_capability(value) for value in self.values("cc")]
         for name in names:
             numbers = find_capabilities(name) if len(name) > 2 else ()
             found += numbers if len(numbers) == 1 else ()
         return tuple(dict.fromkeys(found))
 
 
-def _only_asks(run: dict[str, str]) -> bool:
+def _is_driver_check(row: dict[str, str]) -> bool:
     """Tell whether a container was run to see whether it gets the driver: what follows need not be in it."""
-    return run.get("base_image_command", "").rpartition("/")[2] in ("nvidia-smi", "nvcc")
+    return row.get("base_image_command", "").rpartition("/")[2] in ("nvidia-smi", "nvcc")
 
 
-def _is_said_harmlessly(event: Event) -> bool:
+def _is_harmless(event: Event) -> bool:
     """Tell whether a line that complains, or tells of the machine, is one of those known to mean no harm."""
     if signatures_by_name()[event.signature].role not in ("cause", "symptom", "context"):
         return False
-    if _is_opened_in_passing(event):
+    if _is_optional_library(event):
         return True
     return any(
-        any(fragment in event.text for fragment in item.fragments) and compiled(item.name).search(event.text)
-        for item in noise()
+        any(fragment in event.text for fragment in item.fragments) and compile_pattern(item.name).search(event.text)
+        for item in list_noise()
     )
 
 
-def _is_opened_in_passing(event: Event) -> bool:
+def _is_optional_library(event: Event) -> bool:
     """Tell whether a build goes on without the library it could not open: TensorRT, or CUPTI for its profiler."""
-    in_passing = "dlerror" in event.text or "Could not load dynamic" in event.text or "Couldn't open" in event.text
+    is_load_failure = "dlerror" in event.text or "Could not load dynamic" in event.text or "Couldn't open" in event.text
     return (
-        in_passing
-        and re.match(r"(?:lib)?(?:nvinfer|nvonnx|nvparsers|cupti)", event.captured.get("library", "")) is not None
+        is_load_failure
+        and re.match(r"(?:lib)?(?:nvinfer|nvonnx|nvparsers|cupti)", event.values.get("library", "")) is not None
     )
 
 
-def framework_of_message(signature: str) -> Framework | None:
+def find_framework_of_message(signature: str) -> Framework | None:
     """Return the framework whose messages alone have a signature; None for one that several have."""
     return next((item for item in identities() if signature.startswith(item.log_signatures)), None)
 
 
-def framework_of_package(name: str) -> Framework | None:
+def find_framework_of_package(name: str) -> Framework | None:
     """Return the framework that a list of packages names so, conda's names among them."""
     return next((item for item in identities() if name in item.log_packages), None)
 
@@ -327,15 +327,15 @@ def is_framework_module(name: str) -> bool:
     return any(name in (item.name, *item.distributions.values()) for item in identities())
 
 
-def digits(capability: str) -> str:
+def normalize_capability(capability: str) -> str:
     """Write a compute capability as major.minor: "8 minor: 6" and "sm_86" become 8.6."""
     if " minor: " in capability:
         return capability.replace(" minor: ", ".")
-    plain = capability.removeprefix("sm_").removeprefix("compute_").rstrip("af")
-    return plain if "." in plain or not plain.isdecimal() else f"{plain[:-1]}.{plain[-1]}"
+    digits = capability.removeprefix("sm_").removeprefix("compute_").rstrip("af")
+    return digits if "." in digits or not digits.isdecimal() else f"{digits[:-1]}.{digits[-1]}"
 
 
-def number(version: str) -> tuple[int, ...]:
+def parse_number(version: str) -> tuple[int, ...]:
     """Read the leading numbers of a version as logs write it: "8.3.2" and "8, 3, 2" are (8, 3, 2)."""
     return numbers(version.replace(",", ".").replace(" ", ""))
 

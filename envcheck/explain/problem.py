@@ -8,45 +8,54 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from envcheck.actions import is_requirement
-from envcheck.explain.facts import all_facts
-from envcheck.explain.log import COMPILING, FRAMEWORKS, Claim, Log, Strength, digits, framework_of_message, number
-from envcheck.explain.reasons_cuda import PROFILER, TOOLKIT, cudnn_number, parse_library, providers
-from envcheck.explain.reasons_python import admitted_rows, is_users_file, requirement_parts
+from envcheck.explain.facts import merge_facts
+from envcheck.explain.log import (
+    COMPILING,
+    FRAMEWORKS,
+    Claim,
+    Log,
+    Strength,
+    find_framework_of_message,
+    normalize_capability,
+    parse_number,
+)
+from envcheck.explain.reasons_cuda import PROFILER, TOOLKIT, parse_cudnn_version, parse_library, providers
+from envcheck.explain.reasons_python import is_users_file, list_matching_releases, parse_requirement
 from envcheck.frameworks import Framework, identities, identity
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.model import Fact, FrameworkRelease, Known, Problem, Source, Unknown, numbers, replace
-from envcheck.remedies.rows import remedy_table, value_names
+from envcheck.remedies.rows import list_value_names, remedy_table
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import system_packages
 from envcheck.rules.context import Context
 from envcheck.rules.gpu_releases import driver_floor, full_driver, toolkit_of
 
 T = TypeVar("T")
-Filled = dict[str, Any]  # fields of a Problem
+ProblemFields = dict[str, Any]  # fields of a Problem
 
 
-def problem_of(log: Log, claim: Claim) -> Problem:
+def build_problem(log: Log, claim: Claim) -> Problem:
     """State what a claim is about; every value has the shape of its kind, or is left out."""
-    told = ClaimValues(log, claim)
-    fill = _FILLS.get(claim.id)
-    filled = fill(told) if fill else {}
-    own = dict(filled.pop("values", {}))
-    shown = {name: told.value(name) for name in value_names(claim.id)}
-    values = {name: value for name, value in {**shown, **own}.items() if value}
-    usual = {"framework": told.framework, "release": told.release, "compiles": told.compiles}
-    return Problem(values=tuple(values.items()), **{"cases": told.signatures, **usual, **filled})
+    values = ClaimValues(log, claim)
+    build_fields = _FIELDS_BY_FINDING.get(claim.id)
+    fields = build_fields(values) if build_fields else {}
+    derived = dict(fields.pop("values", {}))
+    row_values = {name: values.find_value(name) for name in list_value_names(claim.id)}
+    merged = {name: value for name, value in {**row_values, **derived}.items() if value}
+    common = {"framework": values.framework, "release": values.release, "compiles": values.compiles}
+    return Problem(values=tuple(merged.items()), **{"cases": values.signatures, **common, **fields})
 
 
-def situation_of(log: Log, claim: Claim) -> Situation:
+def build_situation(log: Log, claim: Claim) -> Situation:
     """Return the machine as a log states it, with the options by which the planner plans for it."""
-    told = ClaimValues(log, claim)
-    return Situation(told.context, _plan_options(told), from_log=True)
+    values = ClaimValues(log, claim)
+    return Situation(values.context, _plan_options(values), from_log=True)
 
 
-def machine_situation(log: Log, context: Context) -> Situation:
+def build_machine_situation(log: Log, context: Context) -> Situation:
     """Return the machine that the rules judged by the facts and the log."""
     return Situation(
-        context, _plan_options(ClaimValues(log, Claim("", Strength.UNSUPPORTED, ""))), from_log=not log.with_facts
+        context, _plan_options(ClaimValues(log, Claim("", Strength.UNSUPPORTED, ""))), from_log=not log.has_facts
     )
 
 
@@ -87,20 +96,20 @@ class ClaimValues:
     def __init__(self, log: Log, claim: Claim) -> None:
         self.log, self.claim = log, claim
 
-    def value(self, name: str) -> str:
+    def find_value(self, name: str) -> str:
         """Return a value by its name, "" where the log does not tell it or it has not the shape of its kind."""
         derive = DERIVED.get(name)
-        return derive(self) if derive else self.captured(name)
+        return derive(self) if derive else self.find_capture(name)
 
-    def captured(self, name: str) -> str:
+    def find_capture(self, name: str) -> str:
         """Return a captured value: of the claim's own messages first."""
         shape = SHAPES.get(name)
-        found = self.own(name) or self.log.first(name)
-        return match_shape(found.strip(".,:;"), shape) if shape else ""
+        value = self.find_own_capture(name) or self.log.first_value(name)
+        return match_shape(value.strip(".,:;"), shape) if shape else ""
 
-    def own(self, name: str) -> str:
+    def find_own_capture(self, name: str) -> str:
         """Return what the claim's own messages captured under a name, whatever its shape; "" where nothing."""
-        return next((event.captured[name] for event in self.claim.events if event.captured.get(name)), "")
+        return next((event.values[name] for event in self.claim.events if event.values.get(name)), "")
 
     @property
     def signatures(self) -> tuple[str, ...]:
@@ -115,23 +124,28 @@ class ClaimValues:
     @cached_property
     def framework(self) -> str:
         """Name the framework the claim is about: by its messages, then by what is installed, then by the log."""
-        others = " ".join(event.text for event in self.log.events)
-        starts = {item.name: item.log_signatures for item in identities()}
-        named = {name for name, first in starts.items() if any(item.startswith(first) for item in self.signatures)}
-        for found in (named, *(_named(text) for text in (self.text, " ".join(self.log.packages), others))):
-            borrowing = (item for item in FRAMEWORKS if found == {item.name, *item.log_words_of_others})
-            owner = next(borrowing, None) if len(found) > 1 else None
+        log_text = " ".join(event.text for event in self.log.events)
+        prefixes = {item.name: item.log_signatures for item in identities()}
+        by_signature = {
+            name for name, prefix in prefixes.items() if any(item.startswith(prefix) for item in self.signatures)
+        }
+        for candidates in (
+            by_signature,
+            *(_find_frameworks(text) for text in (self.text, " ".join(self.log.packages), log_text)),
+        ):
+            owners = (item for item in FRAMEWORKS if candidates == {item.name, *item.log_words_of_others})
+            owner = next(owners, None) if len(candidates) > 1 else None
             if owner and not any(name in self.text for name in owner.log_words_of_others):
                 return owner.name
-            if found:
-                return next(item.name for item in FRAMEWORKS if item.name in found)
+            if candidates:
+                return next(item.name for item in FRAMEWORKS if item.name in candidates)
         return next((item.name for item in FRAMEWORKS if set(self.signatures) & set(item.log_guesses)), "")
 
     @property
     def release(self) -> str:
         """Return the version of that framework, its local part as well; "" not told."""
-        found = self.log.release_of(identity(self.framework)) if self.framework else ""
-        return match_shape(found, rf"{_VERSION}(?:\+[a-z0-9.]+)?")
+        version = self.log.release_of(identity(self.framework)) if self.framework else ""
+        return match_shape(version, rf"{_VERSION}(?:\+[a-z0-9.]+)?")
 
     @property
     def labelled_release(self) -> str:
@@ -152,27 +166,27 @@ class ClaimValues:
     @cached_property
     def context(self) -> Context:
         """Return the machine as the facts and the log tell it; the rest stays unknown."""
-        facts = all_facts(self.log)
-        host, python, named = facts.host, facts.python, self.log.first("os").lower()
-        distribution = next((name for name in _SYSTEMS if name in named), "")
-        version = re.search(r"\b\d{1,2}(?:\.\d{2})?\b", named) if distribution else None
+        facts = merge_facts(self.log)
+        host, python, os_name = facts.host, facts.python, self.log.first_value("os").lower()
+        distribution = next((name for name in _SYSTEMS if name in os_name), "")
+        version = re.search(r"\b\d{1,2}(?:\.\d{2})?\b", os_name) if distribution else None
         host = replace(
             host,
-            os=_or(host.os, self.system),
-            container=_or(host.container, self._container),
-            wsl_version=_or(host.wsl_version, 2 if self.log.in_wsl else None),
-            distribution_id=_or(host.distribution_id, distribution),
-            distribution_version=_or(host.distribution_version, version.group() if version else ""),
-            architecture=_or(host.architecture, self.log.architecture),
+            os=_known_or(host.os, self.system),
+            container=_known_or(host.container, self._container),
+            wsl_version=_known_or(host.wsl_version, 2 if self.log.in_wsl else None),
+            distribution_id=_known_or(host.distribution_id, distribution),
+            distribution_version=_known_or(host.distribution_version, version.group() if version else ""),
+            architecture=_known_or(host.architecture, self.log.architecture),
         )
-        python = replace(python, kind=_or(python.kind, "conda" if self.log.values("conda") else ""))
+        python = replace(python, kind=_known_or(python.kind, "conda" if self.log.values("conda") else ""))
         return Context(replace(facts, host=host, python=python), self.log.matrix)
 
     @property
     def _container(self) -> str:
         kind = next((_CONTAINERS[name] for name in self.signatures if name in _CONTAINERS), "")
-        inside = self.log.in_container or any(name.startswith(_IN_CONTAINERS) for name in self.signatures)
-        return kind or ("docker" if inside else "")
+        is_container = self.log.in_container or any(name.startswith(_IN_CONTAINERS) for name in self.signatures)
+        return kind or ("docker" if is_container else "")
 
     @cached_property
     def row(self) -> FrameworkRelease | None:
@@ -180,11 +194,11 @@ class ClaimValues:
         return Situation(self.context).release_row(self.framework, self.release)
 
 
-def _or(fact: Fact[T], told: T | None) -> Fact[T]:
-    return Known(told, Source("file", "log")) if told and isinstance(fact, Unknown) else fact
+def _known_or(fact: Fact[T], value: T | None) -> Fact[T]:
+    return Known(value, Source("file", "log")) if value and isinstance(fact, Unknown) else fact
 
 
-def _named(text: str) -> set[str]:
+def _find_frameworks(text: str) -> set[str]:
     return {item.name for item in identities() if re.search(item.log_words, text, re.IGNORECASE)}
 
 
@@ -193,7 +207,7 @@ def match_shape(text: str, shape: str) -> str:
     return text if len(text) <= 200 and re.fullmatch(shape, text, re.ASCII) else ""
 
 
-def answerable(name: str) -> bool:
+def has_value(name: str) -> bool:
     """Tell whether there is a value of that name for some log."""
     return name in DERIVED or name in SHAPES
 
@@ -201,396 +215,411 @@ def answerable(name: str) -> bool:
 # Values that are worked out of what a log captured.
 
 
-def _pids(told: ClaimValues) -> str:
-    rows = (event.captured for event in told.claim.events if "pid" in event.captured)
-    found = [match_shape(row["pid"], SHAPES["pid"]) for row in rows if row.get("kind", "C") == "C"]
-    found += _largest(told)
-    return " ".join([pid for pid in dict.fromkeys(found) if pid and int(pid) > 1][:16])
+def _pids(values: ClaimValues) -> str:
+    rows = (event.values for event in values.claim.events if "pid" in event.values)
+    pids = [match_shape(row["pid"], SHAPES["pid"]) for row in rows if row.get("kind", "C") == "C"]
+    pids += _find_largest_process(values)
+    return " ".join([pid for pid in dict.fromkeys(pids) if pid and int(pid) > 1][:16])
 
 
-def _largest(told: ClaimValues) -> list[str]:
+def _find_largest_process(values: ClaimValues) -> list[str]:
     """Find the process that PyTorch says holds most: in a container the program itself may be in its list, too."""
-    rows = re.findall(r"\bProcess (\d{2,8}) has (\d+(?:\.\d+)?) GiB", told.text)
-    return [max(rows, key=lambda row: float(row[1]))[0]] if rows else []
+    sizes = re.findall(r"\bProcess (\d{2,8}) has (\d+(?:\.\d+)?) GiB", values.text)
+    return [max(sizes, key=lambda row: float(row[1]))[0]] if sizes else []
 
 
-def _users_file(told: ClaimValues) -> str:
+def _users_file(values: ClaimValues) -> str:
     """Name the user's own file that stands in the way; "" for one of an installed package."""
-    paths = (event.captured.get("path", "") for event in told.claim.events)
-    found = (match_shape(path, _PATH) for path in paths if path and is_users_file(path))
-    return next((path for path in found if path.endswith(".py") and not path.endswith("__init__.py")), "")
+    paths = (event.values.get("path", "") for event in values.claim.events)
+    files = (match_shape(path, _PATH) for path in paths if path and is_users_file(path))
+    return next((path for path in files if path.endswith(".py") and not path.endswith("__init__.py")), "")
 
 
-def _renamed(told: ClaimValues) -> str:
-    folder, _, name = _users_file(told).replace("\\", "/").rpartition("/")
+def _choose_new_name(values: ClaimValues) -> str:
+    folder, _, name = _users_file(values).replace("\\", "/").rpartition("/")
     return f"{folder}{'/' if folder else ''}my_{name}" if name else ""
 
 
-def _requirement(told: ClaimValues) -> str:
+def _requirement(values: ClaimValues) -> str:
     """Return what was asked of pip, or the release that uv names."""
-    named = re.search(r"\b([a-z][\w-]*)==([\d.]*\d) has no wheels|`([a-z][\w-]*)` \(v([\d.]*\d)\) only has", told.text)
-    of_uv = f"{named[1] or named[3]}=={named[2] or named[4]}" if named else ""
-    return told.captured("requirement") or of_uv
+    match = re.search(
+        r"\b([a-z][\w-]*)==([\d.]*\d) has no wheels|`([a-z][\w-]*)` \(v([\d.]*\d)\) only has", values.text
+    )
+    uv_requirement = f"{match[1] or match[3]}=={match[2] or match[4]}" if match else ""
+    return values.find_capture("requirement") or uv_requirement
 
 
-def _plain_requirement(told: ClaimValues) -> str:
-    found = _requirement(told).lower().rstrip(",")
-    known = re.split(r"[<>=!~\[]", found)[0] in remedy_table().distributions.values()
-    return found if known and is_requirement(found) else ""
+def _plain_requirement(values: ClaimValues) -> str:
+    requirement = _requirement(values).lower().rstrip(",")
+    is_known = re.split(r"[<>=!~\[]", requirement)[0] in remedy_table().distributions.values()
+    return requirement if is_known and is_requirement(requirement) else ""
 
 
-def _of_module(name: str) -> str:
+def _find_distribution(name: str) -> str:
     """Return the distribution that is known to bring a module: a name out of a log alone is not installed."""
     return remedy_table().distributions.get(name, "")
 
 
-def _cudnn_wanted(told: ClaimValues) -> str:
-    built = told.captured("cudnn_built")
-    return ".".join(map(str, cudnn_number(built)[:3])) if built else ""
+def _find_required_cudnn(values: ClaimValues) -> str:
+    version = values.find_capture("cudnn_built")
+    return ".".join(map(str, parse_cudnn_version(version)[:3])) if version else ""
 
 
-def _gencode(told: ClaimValues) -> str:
+def _parse_gencode(values: ClaimValues) -> str:
     """Read the release of protobuf's generated code: "gencode 5.28.3 runtime 4.25.4"."""
-    found = re.search(r"\bgencode (\d+\.\d+\.\d+) runtime", told.text)
-    return found.group(1) if found else ""
+    match = re.search(r"\bgencode (\d+\.\d+\.\d+) runtime", values.text)
+    return match.group(1) if match else ""
 
 
-def _tensorrt_major(told: ClaimValues) -> str:
+def _tensorrt_major(values: ClaimValues) -> str:
     """Read the major of the library that is asked for, where TensorRT has wheels of it."""
-    found = re.match(r"libnv(?:infer|onnxparser)\w*\.so\.(\d+)", told.captured("library"))
+    match = re.match(r"libnv(?:infer|onnxparser)\w*\.so\.(\d+)", values.find_capture("library"))
     first = numbers(system_packages().tensorrt.first_wheel)[0]
-    return found.group(1) if found and int(found.group(1)) >= first else ""
+    return match.group(1) if match and int(match.group(1)) >= first else ""
 
 
-def _torch_label(told: ClaimValues) -> str:
-    label = match_shape(told.labelled_release.partition("+")[2], r"cu\d{2,3}|cpu")
-    cuda = told.captured("torch_cuda")
+def _torch_label(values: ClaimValues) -> str:
+    label = match_shape(values.labelled_release.partition("+")[2], r"cu\d{2,3}|cpu")
+    cuda = values.find_capture("torch_cuda")
     return label or ("cu" + cuda.replace(".", "") if re.fullmatch(r"\d+\.\d", cuda) else "")
 
 
-def _capability(told: ClaimValues) -> str:
-    rows = (event.captured for event in told.claim.events)
-    named = [digits(value) for row in rows for value in (row.get("cc"), row.get("sm")) if value]
-    known = (item for item in named or told.log.capabilities if told.log.matrix.architecture(item))
+def _capability(values: ClaimValues) -> str:
+    rows = (event.values for event in values.claim.events)
+    capabilities = [normalize_capability(value) for row in rows for value in (row.get("cc"), row.get("sm")) if value]
+    known = (item for item in capabilities or values.log.capabilities if values.log.matrix.architecture(item))
     return next(known, "")
 
 
-def _extension_package(told: ClaimValues) -> str:
+def _extension_package(values: ClaimValues) -> str:
     """Name the package whose compiled part complains, by its folder below site-packages."""
-    for event in told.claim.events:
-        found = re.search(r"(?:site|dist)-packages[/\\]([A-Za-z][A-Za-z0-9_]+)[/\\]", event.text)
-        if found and told.log.matrix.framework_of(found.group(1)) is None:
-            return found.group(1)
+    for event in values.claim.events:
+        match = re.search(r"(?:site|dist)-packages[/\\]([A-Za-z][A-Za-z0-9_]+)[/\\]", event.text)
+        if match and values.log.matrix.framework_of(match.group(1)) is None:
+            return match.group(1)
     return ""
 
 
-def _nvcc_wheel(told: ClaimValues) -> str:
-    wheels = told.row.cuda_wheels if told.row else ()
+def _nvcc_wheel(values: ClaimValues) -> str:
+    wheels = values.row.cuda_wheels if values.row else ()
     return next((item for item in wheels if item.startswith("nvidia-cuda-nvcc")), "")
 
 
-def _framework_extra(told: ClaimValues) -> str:
-    return identity(told.framework).gpu_requirement if told.framework else ""
+def _framework_extra(values: ClaimValues) -> str:
+    return identity(values.framework).gpu_requirement if values.framework else ""
 
 
 DERIVED: dict[str, Callable[[ClaimValues], str]] = {
-    "branch": lambda told: match_shape(told.log.first("branch")[:3], r"\d{3}"),
+    "branch": lambda values: match_shape(values.log.first_value("branch")[:3], r"\d{3}"),
     "cc": _capability,
-    "cc_digits": lambda told: _capability(told).replace(".", ""),
-    "cudnn_wanted": _cudnn_wanted,
-    "extension_known": lambda told: _of_module(_extension_package(told)),
+    "cc_digits": lambda values: _capability(values).replace(".", ""),
+    "cudnn_wanted": _find_required_cudnn,
+    "extension_known": lambda values: _find_distribution(_extension_package(values)),
     "extension_package": _extension_package,
-    "framework": lambda told: told.framework,
+    "framework": lambda values: values.framework,
     "framework_extra": _framework_extra,
-    "framework_module": lambda told: told.framework,
-    "gcc_of_node": lambda told: remedy_table().gcc_of_symbols.get(told.captured("node"), ""),
-    "gencode": _gencode,
-    "library_path_full": lambda told: match_shape(told.captured("library"), r"/[\w./+-]+"),
-    "line": lambda told: told.text,
-    "message": lambda told: told.claim.message,
-    "missing_distribution": lambda told: _of_module(told.captured("missing_module")),
-    "missing_top": lambda told: told.captured("missing_module").partition(".")[0],
+    "framework_module": lambda values: values.framework,
+    "gcc_of_node": lambda values: remedy_table().gcc_of_symbols.get(values.find_capture("node"), ""),
+    "gencode": _parse_gencode,
+    "library_path_full": lambda values: match_shape(values.find_capture("library"), r"/[\w./+-]+"),
+    "line": lambda values: values.text,
+    "message": lambda values: values.claim.message,
+    "missing_distribution": lambda values: _find_distribution(values.find_capture("missing_module")),
+    "missing_top": lambda values: values.find_capture("missing_module").partition(".")[0],
     "nvcc_wheel": _nvcc_wheel,
     "pids": _pids,
-    "pids_comma": lambda told: _pids(told).replace(" ", ","),
-    "release_line": lambda told: ".".join(told.release.split(".")[:2]) if told.release.count(".") else "",
+    "pids_comma": lambda values: _pids(values).replace(" ", ","),
+    "release_line": lambda values: ".".join(values.release.split(".")[:2]) if values.release.count(".") else "",
     "requirement": _requirement,
     "requirement_plain": _plain_requirement,
     "tensorrt_major": _tensorrt_major,
     "torch_label": _torch_label,
-    "torch_public": lambda told: told.labelled_release.partition("+")[0],
+    "torch_public": lambda values: values.labelled_release.partition("+")[0],
     "users_file": _users_file,
-    "users_file_renamed": _renamed,
+    "users_file_renamed": _choose_new_name,
 }
 
 
 # The options of `envcheck plan` that a log answers.
 
 
-def _plan_options(told: ClaimValues) -> tuple[str, ...]:
-    log = told.log
-    if log.with_facts:
+def _plan_options(values: ClaimValues) -> tuple[str, ...]:
+    log = values.log
+    if log.has_facts:
         return ()
     options: list[str] = []
     for option, value, shape in (
         ("--python", log.python, r"3\.\d{1,2}"),
-        ("--driver", log.driver or _driver_branch(told), r"\d{3,4}(\.\d+){0,2}"),
-        ("--glibc", log.first("glibc"), r"2\.\d{1,2}"),
+        ("--driver", log.driver or _driver_branch(values), r"\d{3,4}(\.\d+){0,2}"),
+        ("--glibc", log.first_value("glibc"), r"2\.\d{1,2}"),
     ):
         if re.fullmatch(shape, value, re.ASCII):
             options += [option, value]
-    for gpu in _gpus(told):
+    for gpu in _gpus(values):
         options += ["--gpu", gpu]
     return tuple(options)
 
 
-def _gpus(told: ClaimValues) -> tuple[str, ...]:
+def _gpus(values: ClaimValues) -> tuple[str, ...]:
     """Name each kind of GPU as the planner takes it: by its capability, or a name that stands for one product."""
-    stated = _capability(told) if told.own("cc") or told.own("sm") else ""
-    if stated:
-        return (stated,)  # looking names up takes longer than all the rest
-    names = [name for name in told.log.values("gpu") if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ./()-]{2,60}", name)]
+    capability = _capability(values) if values.find_own_capture("cc") or values.find_own_capture("sm") else ""
+    if capability:
+        return (capability,)  # looking names up takes longer than all the rest
+    names = [name for name in values.log.values("gpu") if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ./()-]{2,60}", name)]
     if names:
-        single = [name for name in names if len(find_capabilities(name)) == 1]
-        if single:
-            return tuple(dict.fromkeys(single))[:4]
-    return tuple(item for item in told.log.capabilities if told.log.matrix.architecture(item))[:4]
+        unique = [name for name in names if len(find_capabilities(name)) == 1]
+        if unique:
+            return tuple(dict.fromkeys(unique))[:4]
+    return tuple(item for item in values.log.capabilities if values.log.matrix.architecture(item))[:4]
 
 
-def _driver_branch(told: ClaimValues) -> str:
+def _driver_branch(values: ClaimValues) -> str:
     """Tell a driver's branch by the newest CUDA that it offers: 11040 or 11.4 is branch 470."""
-    api = told.log.first("cuda_api")
+    api = values.log.first_value("cuda_api")
     cuda = (
         f"{int(api) // 1000}.{int(api) % 1000 // 10}"
         if re.fullmatch(r"\d{4,5}", api)
-        else told.log.first("driver_cuda")
+        else values.log.first_value("driver_cuda")
     )
-    rows = told.log.matrix.driver_branches() if cuda else ()
+    rows = values.log.matrix.driver_branches() if cuda else ()
     return next((row.branch for row in rows if row.cuda == cuda), "")
 
 
 # The fields of a problem, by what the cause is.
 
-_OF_ITS_CUDA = ("image-driver", "ptx-", "container-requirement", "forward-compat")  # need the driver of that very CUDA
+_FULL_DRIVER_SIGNATURES = (
+    "image-driver",
+    "ptx-",
+    "container-requirement",
+    "forward-compat",
+)  # need the driver of that very CUDA
 
 
-def _driver(told: ClaimValues) -> Filled:
+def _driver(values: ClaimValues) -> ProblemFields:
     """State the least driver for the CUDA that is asked for."""
-    cuda = _needed_cuda(told)
-    toolkit = toolkit_of(told.context, cuda) if cuda else None
-    is_full = any(name.startswith(_OF_ITS_CUDA) for name in told.signatures)
-    floor = (full_driver if is_full else driver_floor)(told.context, toolkit) if toolkit else None
-    driver = told.captured("driver_wanted") or floor or ""
+    cuda = _find_required_cuda(values)
+    toolkit = toolkit_of(values.context, cuda) if cuda else None
+    needs_full_driver = any(name.startswith(_FULL_DRIVER_SIGNATURES) for name in values.signatures)
+    floor = (full_driver if needs_full_driver else driver_floor)(values.context, toolkit) if toolkit else None
+    driver = values.find_capture("driver_wanted") or floor or ""
     return {"driver": driver, "cuda": toolkit.version if toolkit and floor else ""}
 
 
-def _needed_cuda(told: ClaimValues) -> str:
+def _find_required_cuda(values: ClaimValues) -> str:
     """Find the CUDA that the driver does not reach: as a condition names it, or that of the build."""
     for name in ("condition", "needed_cuda", "cuda_wanted"):
-        found = re.fullmatch(r"\s*(?:cuda\s*[>=]+\s*)?(\d{1,2}(?:\.\d)?)\s*", told.own(name))
-        if found:
-            return found.group(1)
-    return _wanted_cuda(told)
+        match = re.fullmatch(r"\s*(?:cuda\s*[>=]+\s*)?(\d{1,2}(?:\.\d)?)\s*", values.find_own_capture(name))
+        if match:
+            return match.group(1)
+    return _find_build_cuda(values)
 
 
-def _wanted_cuda(told: ClaimValues) -> str:
+def _find_build_cuda(values: ClaimValues) -> str:
     """Return the CUDA line that a build asks for: by its release, by the libraries it names; "" where several fit."""
-    label = re.fullmatch(r"cu(\d+)(\d)", _torch_label(told))
-    stated = f"{label.group(1)}.{label.group(2)}" if label else (told.row.cuda or "" if told.row else "")
-    lines = _fitting_lines(told)
-    if stated and (not lines or stated in lines):
-        return stated
+    label = re.fullmatch(r"cu(\d+)(\d)", _torch_label(values))
+    cuda = f"{label.group(1)}.{label.group(2)}" if label else (values.row.cuda or "" if values.row else "")
+    lines = _list_matching_toolkits(values)
+    if cuda and (not lines or cuda in lines):
+        return cuda
     return lines[0] if len(lines) == 1 else ""
 
 
-def _fitting_lines(told: ClaimValues) -> tuple[str, ...]:
+def _list_matching_toolkits(values: ClaimValues) -> tuple[str, ...]:
     """List the CUDA lines that hold every library that is missing, and every one that was opened."""
-    missing = [event.captured.get("library") or event.captured.get("library2", "") for event in told.claim.events]
-    asked = _holding(told, missing)
-    opened = _holding(told, told.log.values("opened"))
-    return tuple(line for line in asked if line in opened) or asked
+    libraries = [event.values.get("library") or event.values.get("library2", "") for event in values.claim.events]
+    required = _list_common_toolkits(values, libraries)
+    opened = _list_common_toolkits(values, values.log.values("opened"))
+    return tuple(line for line in required if line in opened) or required
 
 
-def _holding(told: ClaimValues, names: Iterable[str]) -> tuple[str, ...]:
+def _list_common_toolkits(values: ClaimValues, names: Iterable[str]) -> tuple[str, ...]:
     libraries = [parse_library(name) for name in names if name]
-    held = [providers(told.log.matrix, item) for item in libraries if item.family in (TOOLKIT, PROFILER)]
-    known = [lines for lines in held if lines]
-    return tuple(line for line in known[0] if all(line in lines for lines in known)) if known else ()
+    toolkits = [providers(values.log.matrix, item) for item in libraries if item.family in (TOOLKIT, PROFILER)]
+    found = [lines for lines in toolkits if lines]
+    return tuple(line for line in found[0] if all(line in lines for lines in found)) if found else ()
 
 
-def _toolkit(told: ClaimValues) -> Filled:
-    named = (told.captured("cuda_wanted") or told.captured("torch_cuda")) if told.compiles else ""
-    cuda = named if re.fullmatch(r"\d{1,2}\.\d", named) else _wanted_cuda(told)
-    installed = told.captured("nvcc") or next(iter(told.log.cudas), "")
-    folders = (f"/usr/local/cuda-{cuda}",) if cuda and cuda in told.log.cudas else ()
-    lines = "" if cuda else " ".join(_fitting_lines(told))
+def _toolkit(values: ClaimValues) -> ProblemFields:
+    version = (values.find_capture("cuda_wanted") or values.find_capture("torch_cuda")) if values.compiles else ""
+    cuda = version if re.fullmatch(r"\d{1,2}\.\d", version) else _find_build_cuda(values)
+    installed = values.find_capture("nvcc") or next(iter(values.log.cudas), "")
+    folders = (f"/usr/local/cuda-{cuda}",) if cuda and cuda in values.log.cudas else ()
+    lines = "" if cuda else " ".join(_list_matching_toolkits(values))
     return {"cuda": cuda, "folders": folders, "values": {"installed": installed, "cuda_lines": lines}}
 
 
-def _cudnn(told: ClaimValues) -> Filled:
+def _cudnn(values: ClaimValues) -> ProblemFields:
     """State the cuDNN that is asked for: as a message names it, as the release does, as the library's name does."""
-    names = (event.captured.get("library", "") for event in told.claim.events)
+    names = (event.values.get("library", "") for event in values.claim.events)
     library = next((parse_library(name).version for name in names if "cudnn" in name), "")
-    wanted = _cudnn_wanted(told) or (told.row.cudnn or "" if told.row else "") or library.partition(".")[0]
-    is_plain = re.fullmatch(r"\d{1,2}(?:\.\d{1,2}){0,3}", wanted)
+    wanted = _find_required_cudnn(values) or (values.row.cudnn or "" if values.row else "") or library.partition(".")[0]
+    is_version = re.fullmatch(r"\d{1,2}(?:\.\d{1,2}){0,3}", wanted)
     return {
-        "cudnn": wanted if is_plain else "",
-        "cuda": _wanted_cuda(told),
-        "exact": told.claim.id == "cudnn-too-new",
+        "cudnn": wanted if is_version else "",
+        "cuda": _find_build_cuda(values),
+        "exact": values.claim.id == "cudnn-too-new",
     }
 
 
-def _paths(told: ClaimValues) -> Filled:
+def _paths(values: ClaimValues) -> ProblemFields:
     """State which copy is meant, or the folders of the library path that was read."""
-    if told.captured("torch_cuda") and told.captured("nvcc"):
-        return {"values": {"meant": told.captured("torch_cuda")}}
-    there = [line for line in _fitting_lines(told) if line in told.log.cudas]
-    if there:
-        return {"cuda": there[0]}
-    return {"folders": tuple(folder for folder in told.log.library_path.split(":") if folder)}
+    if values.find_capture("torch_cuda") and values.find_capture("nvcc"):
+        return {"values": {"meant": values.find_capture("torch_cuda")}}
+    installed = [line for line in _list_matching_toolkits(values) if line in values.log.cudas]
+    if installed:
+        return {"cuda": installed[0]}
+    return {"folders": tuple(folder for folder in values.log.library_path.split(":") if folder)}
 
 
-def _compiler(told: ClaimValues) -> Filled:
+def _compiler(values: ClaimValues) -> ProblemFields:
     """State the newest gcc that this nvcc takes, and the one that is there."""
-    matrix = told.log.matrix
-    line = told.captured("nvcc") or next(iter(told.log.cudas), "")
+    matrix = values.log.matrix
+    line = values.find_capture("nvcc") or next(iter(values.log.cudas), "")
     row = matrix.toolkit(line) if line else None
-    over, highest = told.captured("gcc_over"), told.captured("gcc_max")
-    if over and not highest:
+    limit, highest = values.find_capture("gcc_over"), values.find_capture("gcc_max")
+    if limit and not highest:
         maxima = (item.gcc_max for item in matrix.toolkits() if item.gcc_max)
-        highest = next((gcc for gcc in maxima if number(gcc) < number(over)), "")
+        highest = next((gcc for gcc in maxima if parse_number(gcc) < parse_number(limit)), "")
     highest = highest or (row.gcc_max or "" if row else "")
-    version = told.captured("gcc") or _host_version(told)
+    version = values.find_capture("gcc") or _host_version(values)
     return {"cuda": line, "values": {"highest": highest, "kind": "gcc", "version": version}}
 
 
-def _host_version(told: ClaimValues) -> str:
+def _host_version(values: ClaimValues) -> str:
     """Read the number of a host compiler as nvcc shows it: 90300 is gcc 9.3."""
-    value = match_shape(told.own("host_version"), r"\d{5,6}")
+    value = match_shape(values.find_own_capture("host_version"), r"\d{5,6}")
     return f"{int(value) // 10000}.{int(value) % 10000 // 100}" if value else ""
 
 
 _COMPILERS = {"nvcc-unsupported-arch", "nvrtc-arch", "nvvm-arch", "llvm-arch"}
 
 
-def _architecture(told: ClaimValues) -> Filled:
-    return {"capability": _capability(told), "compiles": bool(_COMPILERS & set(told.signatures))}
+def _architecture(values: ClaimValues) -> ProblemFields:
+    return {"capability": _capability(values), "compiles": bool(_COMPILERS & set(values.signatures))}
 
 
-def _python(told: ClaimValues) -> Filled:
+def _python(values: ClaimValues) -> ProblemFields:
     """State the Pythons that a release has wheels for, or that a package asks for."""
-    text = _requirement(told)
-    asked = _minors_asked_for(told)
-    minors = _minor_of_wheel(told) or _minors_with_wheels(told, text) or asked
-    named = requirement_parts(text)
-    ours = named is not None and told.log.matrix.framework_of(named[0])
-    known = text.replace("===", "==") if ours and is_requirement(text.replace("===", "==")) else ""
-    is_asked = bool(minors) and minors is asked
-    open_end = "yes" if is_asked and minors[-1] == system_packages().python.newest else ""
-    values = {"pythons": " ".join(minors), "asks": "package" if is_asked else "", "open_end": open_end}
-    return {"requirements": (known,) if known else (), "values": values}
+    text = _requirement(values)
+    requested = _list_requested_minors(values)
+    minors = _minor_of_wheel(values) or _minors_with_wheels(values, text) or requested
+    parsed = parse_requirement(text)
+    is_framework = parsed is not None and values.log.matrix.framework_of(parsed[0])
+    requirement = text.replace("===", "==") if is_framework and is_requirement(text.replace("===", "==")) else ""
+    is_requested = bool(minors) and minors is requested
+    is_open = "yes" if is_requested and minors[-1] == system_packages().python.newest else ""
+    problem_values = {"pythons": " ".join(minors), "asks": "package" if is_requested else "", "open_end": is_open}
+    return {"requirements": (requirement,) if requirement else (), "values": problem_values}
 
 
-def _minor_of_wheel(told: ClaimValues) -> tuple[str, ...]:
+def _minor_of_wheel(values: ClaimValues) -> tuple[str, ...]:
     """Read the Python of a wheel's name: -cp36- is 3.6."""
-    names = " ".join(event.captured.get("wheel", "") for event in told.claim.events)
-    found = re.search(r"-cp(\d)(\d{1,2})-", names)
-    return (f"{found.group(1)}.{found.group(2)}",) if found else ()
+    names = " ".join(event.values.get("wheel", "") for event in values.claim.events)
+    match = re.search(r"-cp(\d)(\d{1,2})-", names)
+    return (f"{match.group(1)}.{match.group(2)}",) if match else ()
 
 
-def _minors_with_wheels(told: ClaimValues, text: str) -> tuple[str, ...]:
+def _minors_with_wheels(values: ClaimValues, text: str) -> tuple[str, ...]:
     """List the Pythons of the newest release that a requirement admits, oldest first."""
-    name, specifier = requirement_parts(text) or ("", "")
-    framework = told.log.matrix.framework_of(name)
-    rows = admitted_rows(told.log, framework, name, specifier) if framework else []
+    name, specifier = parse_requirement(text) or ("", "")
+    framework = values.log.matrix.framework_of(name)
+    rows = list_matching_releases(values.log, framework, name, specifier) if framework else []
     published = [row for row in rows if row.pythons]
-    here = [row for row in published if row.platform == told.context.platform]
-    return tuple((here or published)[0].pythons) if published else ()
+    for_platform = [row for row in published if row.platform == values.context.platform]
+    return tuple((for_platform or published)[0].pythons) if published else ()
 
 
-def _minors_asked_for(told: ClaimValues) -> tuple[str, ...]:
+def _list_requested_minors(values: ClaimValues) -> tuple[str, ...]:
     """List the minors that satisfy what a package says of Python: >=3.9,<3.13."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-    captures = (pair for event in told.claim.events for pair in event.captures)
-    wanted = next((value for name, value in captures if re.fullmatch(r"wanted\d?", name)), "")
+    captures = (pair for event in values.claim.events for pair in event.captures)
+    specifier = next((value for name, value in captures if re.fullmatch(r"wanted\d?", name)), "")
     try:
-        admits = SpecifierSet(match_shape(wanted.strip(" '\","), r"[<>=!~\d.,* ]{3,40}") or "<0")
+        allowed = SpecifierSet(match_shape(specifier.strip(" '\","), r"[<>=!~\d.,* ]{3,40}") or "<0")
     except InvalidSpecifier:
         return ()
-    return tuple(minor for minor in system_packages().python.minors if admits.contains(f"{minor}.9"))
+    return tuple(minor for minor in system_packages().python.minors if allowed.contains(f"{minor}.9"))
 
 
-def _replacement(told: ClaimValues) -> Filled:
+def _replacement(values: ClaimValues) -> ProblemFields:
     """State what took the place of a withdrawn distribution, of the same release where there is one."""
-    owners = filter(None, map(framework_of_message, told.signatures))
-    gone = (name for item in owners for name in item.distributions if told.log.matrix.removed_distribution(name))
-    name, specifier = requirement_parts(told.captured("requirement") or next(gone, "")) or ("", "")
+    owners = filter(None, map(find_framework_of_message, values.signatures))
+    removed = (name for item in owners for name in item.distributions if values.log.matrix.removed_distribution(name))
+    name, specifier = parse_requirement(values.find_capture("requirement") or next(removed, "")) or ("", "")
     version = re.sub(r"^={2,3}|\+.*", "", specifier) if specifier.startswith("==") else ""
-    known = next((item for item in identities() if item.plugins and item.owns(name)), None)
-    if known:
-        return {"framework": known.name, "requirements": (_with_extra(told, known, specifier, version),)}
-    row = told.log.matrix.removed_distribution(name)
+    framework = next((item for item in identities() if item.plugins and item.owns(name)), None)
+    if framework:
+        return {"framework": framework.name, "requirements": (_with_extra(values, framework, specifier, version),)}
+    row = values.log.matrix.removed_distribution(name)
     if row is None:
         return {}
     line = re.match(r"\d+\.\d+", version)
-    same = told.log.matrix.release(row.framework, f"{line.group()}.0", "linux_x86_64", row.framework) if line else None
-    extra = f"[{same.gpu_extra}]" if same and same.gpu_extra else ""
-    wanted = f"{row.framework}{extra}=={same.version}" if same else row.replacement
-    return {"framework": row.framework, "requirements": (wanted,)}
+    successor = (
+        values.log.matrix.release(row.framework, f"{line.group()}.0", "linux_x86_64", row.framework) if line else None
+    )
+    extra = f"[{successor.gpu_extra}]" if successor and successor.gpu_extra else ""
+    requirement = f"{row.framework}{extra}=={successor.version}" if successor else row.replacement
+    return {"framework": row.framework, "requirements": (requirement,)}
 
 
-def _with_extra(told: ClaimValues, known: Framework, specifier: str, version: str) -> str:
+def _with_extra(values: ClaimValues, framework: Framework, specifier: str, version: str) -> str:
     """Write the requirement whose extra took the place of a label: jax[cuda12] of jaxlib+cuda12."""
     label = match_shape(specifier.partition("+")[2].partition(".")[0], r"cuda\d\d")
-    wanted = f"{known.main}[{label}]" if label else known.gpu_requirement
-    row = told.log.matrix.release(known.name, version, "linux_x86_64", known.main) if version else None
-    is_there = row is not None and any(f"[{extra}]" in wanted for extra in row.extras)
-    return f"{wanted}=={version}" if is_there else wanted
+    requirement = f"{framework.main}[{label}]" if label else framework.gpu_requirement
+    row = values.log.matrix.release(framework.name, version, "linux_x86_64", framework.main) if version else None
+    is_published = row is not None and any(f"[{extra}]" in requirement for extra in row.extras)
+    return f"{requirement}=={version}" if is_published else requirement
 
 
-def _missing_framework(told: ClaimValues) -> Filled:
-    named = told.captured("module").partition(".")[0]
-    return {"framework": named if told.log.matrix.framework_of(named) else told.framework}
+def _missing_framework(values: ClaimValues) -> ProblemFields:
+    module = values.find_capture("module").partition(".")[0]
+    return {"framework": module if values.log.matrix.framework_of(module) else values.framework}
 
 
-def _two_cuda_majors(told: ClaimValues) -> Filled:
+def _resolve_cuda_majors(values: ClaimValues) -> ProblemFields:
     """State which wheels go and which come again where the log lists one of them for two CUDA majors."""
     majors: dict[str, dict[str, str]] = {}
-    for name, version in told.log.packages.items():
-        found = re.fullmatch(r"(nvidia-[a-z-]+)-cu(\d\d)", name)
-        if found and match_shape(version, r"[\d.]+"):
-            majors.setdefault(found.group(1), {})[found.group(2)] = version
-    twice = {name: found for name, found in majors.items() if len(found) > 1}
-    if not twice:
+    for name, version in values.log.packages.items():
+        versions = re.fullmatch(r"(nvidia-[a-z-]+)-cu(\d\d)", name)
+        if versions and match_shape(version, r"[\d.]+"):
+            majors.setdefault(versions.group(1), {})[versions.group(2)] = version
+    duplicates = {name: versions for name, versions in majors.items() if len(versions) > 1}
+    if not duplicates:
         return {}
-    label = _torch_label(told)[2:4]
-    kept = label if all(label in found for found in twice.values()) else max(max(found) for found in twice.values())
-    gone = tuple(f"{name}-cu{major}" for name, found in twice.items() for major in found if major != kept)
-    anew = tuple(f"{name}-cu{kept}=={found[kept]}" for name, found in twice.items() if kept in found)
-    return {"names": gone, "requirements": anew}
+    label = _torch_label(values)[2:4]
+    kept = (
+        label
+        if all(label in versions for versions in duplicates.values())
+        else max(max(versions) for versions in duplicates.values())
+    )
+    removed = tuple(f"{name}-cu{major}" for name, versions in duplicates.items() for major in versions if major != kept)
+    reinstalled = tuple(
+        f"{name}-cu{kept}=={versions[kept]}" for name, versions in duplicates.items() if kept in versions
+    )
+    return {"names": removed, "requirements": reinstalled}
 
 
-def _mismatched_driver(told: ClaimValues) -> Filled:
-    both = next((event.captured for event in told.claim.events if {"kernel", "dso"} <= set(event.captured)), {})
-    return {"values": {name: match_shape(both.get(name, ""), _VERSION) for name in ("kernel", "dso")}}
+def _mismatched_driver(values: ClaimValues) -> ProblemFields:
+    versions = next((event.values for event in values.claim.events if {"kernel", "dso"} <= set(event.values)), {})
+    return {"values": {name: match_shape(versions.get(name, ""), _VERSION) for name in ("kernel", "dso")}}
 
 
-def _fabric_manager(told: ClaimValues) -> Filled:
-    named = re.search(r"with driver version (\d{3}(?:\.\d+){1,2})", told.text)
-    return {"driver": told.log.driver or (named.group(1) if named else "")}
+def _fabric_manager(values: ClaimValues) -> ProblemFields:
+    match = re.search(r"with driver version (\d{3}(?:\.\d+){1,2})", values.text)
+    return {"driver": values.log.driver or (match.group(1) if match else "")}
 
 
-def _other_owner(told: ClaimValues) -> Filled:
-    return {"cases": (*told.signatures, "vfio-pci")} if "vfio" in told.own("owner") else {}
+def _other_owner(values: ClaimValues) -> ProblemFields:
+    return {"cases": (*values.signatures, "vfio-pci")} if "vfio" in values.find_own_capture("owner") else {}
 
 
-def _package(name: str) -> Callable[[ClaimValues], Filled]:
+def _package(name: str) -> Callable[[ClaimValues], ProblemFields]:
     return lambda _: {"names": (name,)}
 
 
-_FILLS: dict[str, Callable[[ClaimValues], Filled]] = {
-    "cuda-wheel-conflict": _two_cuda_majors,
+_FIELDS_BY_FINDING: dict[str, Callable[[ClaimValues], ProblemFields]] = {
+    "cuda-wheel-conflict": _resolve_cuda_majors,
     "cudnn-missing": _cudnn,
     "cudnn-shadowed": _paths,
     "cudnn-too-new": _cudnn,
@@ -600,16 +629,16 @@ _FILLS: dict[str, Callable[[ClaimValues], Filled]] = {
     "driver-nouveau": _other_owner,
     "driver-too-old": _driver,
     "fabric-manager": _fabric_manager,
-    "framework-cuda-extra-missing": lambda told: {"values": {"framework_extra": _framework_extra(told)}},
+    "framework-cuda-extra-missing": lambda values: {"values": {"framework_extra": _framework_extra(values)}},
     "framework-missing": _missing_framework,
     "framework-package-removed": _replacement,
-    "glibc-too-old": lambda told: {"values": {"glibc_wanted": told.captured("glibc_wanted")}},
+    "glibc-too-old": lambda values: {"values": {"glibc_wanted": values.find_capture("glibc_wanted")}},
     "gpu-arch-too-new": _architecture,
     "gpu-arch-too-old": _architecture,
     "host-compiler-too-new": _compiler,
     "numpy-abi": _package("numpy"),
     "protobuf-conflict": _package("protobuf"),
-    "ptxas-problem": lambda told: {"capability": _capability(told)},
+    "ptxas-problem": lambda values: {"capability": _capability(values)},
     "python-unsupported": _python,
     "toolkit-missing": _toolkit,
     "toolkit-path-conflict": _paths,

@@ -5,10 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from envcheck.explain.log import FRAMEWORKS, Claim, Log, Strength, framework_of_message, is_framework_module, number
+from envcheck.explain.log import (
+    FRAMEWORKS,
+    Claim,
+    Log,
+    Strength,
+    find_framework_of_message,
+    is_framework_module,
+    parse_number,
+)
 from envcheck.explain.signatures import Event
 from envcheck.model import FrameworkRelease, get_value, major_minor, numbers
-from envcheck.remedies.situation import last_gpu_release
+from envcheck.remedies.situation import find_last_gpu_release
 from envcheck.remedies.system import system_packages
 from envcheck.rules.requirements import easiest_for_pip, lowest_glibc, wheel_glibc
 
@@ -21,62 +29,68 @@ _RIVALS = (BITS, PIP, PLATFORM, GLIBC)
 
 def pip_claims(log: Log) -> Iterator[Claim]:
     """Say why pip refuses a requirement, a wheel or an extra."""
-    asked: dict[str, list[Event]] = {}
-    for event in log.of("pip-from-versions", "pip-no-distribution"):
-        asked.setdefault(event.captured["requirement"].rstrip(".,:;"), []).append(event)
-    for requirement, events in asked.items():
-        claim = _requirement(log, requirement, tuple(events))
+    by_requirement: dict[str, list[Event]] = {}
+    for event in log.select("pip-from-versions", "pip-no-distribution"):
+        by_requirement.setdefault(event.values["requirement"].rstrip(".,:;"), []).append(event)
+    for requirement, events in by_requirement.items():
+        claim = _judge_requirement(log, requirement, tuple(events))
         if claim:
             yield claim
-    for event in log.of("wrong-wheel-tag"):
-        yield _wheel(log, event)
-    for event in log.of("pip-extra-missing"):
-        yield _extra(log, event)
+    for event in log.select("wrong-wheel-tag"):
+        yield _judge_wheel(log, event)
+    for event in log.select("pip-extra-missing"):
+        yield _judge_extra(log, event)
 
 
-def _requirement(log: Log, text: str, events: tuple[Event, ...]) -> Claim | None:
-    parts = requirement_parts(text)
+def _judge_requirement(log: Log, text: str, events: tuple[Event, ...]) -> Claim | None:
+    parts = parse_requirement(text)
     if parts is None:
         return None
     name, specifier = parts
     removed = log.matrix.removed_distribution(name)
     framework = log.matrix.framework_of(name) or (removed.framework if removed else None)
     if framework is None:
-        return _of_no_framework(name, text, events)
+        return _judge_other_package(name, text, events)
     if "+" in specifier and any(item.plugins and item.owns(name) for item in FRAMEWORKS):
-        return _of_linked_page(log, text, events)
-    rows = admitted_rows(log, framework, name, specifier)
-    if removed and (not rows or _is_past(specifier, removed.last_versions.values())):
-        none_listed = not specifier and any(event.signature == "pip-from-versions" for event in events)
-        if none_listed and not _listed(events):  # the empty last release is listed for every Python since it is there
-            return _nothing_for(log, text, events)
+        return _judge_linked_wheel(log, text, events)
+    rows = list_matching_releases(log, framework, name, specifier)
+    if removed and (not rows or _is_after_last(specifier, removed.last_versions.values())):
+        lists_none = not specifier and any(event.signature == "pip-from-versions" for event in events)
+        if lists_none and not _parse_listed_releases(
+            events
+        ):  # the empty last release is listed for every Python since it is there
+            return _judge_withdrawn_name(log, text, events)
         return Claim(REMOVED, Strength.NAMED_PART, f"{name} was withdrawn: {removed.reason}", events)
-    return _obstacle(log, text, rows, events)
+    return _judge_obstacle(log, text, rows, events)
 
 
-def _of_linked_page(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
+def _judge_linked_wheel(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
     """Judge a wheel with a label, of a page that a framework once linked to: for Linux alone, and gone."""
     if log.os in ("windows", "darwin"):
-        return Claim(PLATFORM, Strength.DERIVED, f"{text} was built for Linux alone.", events, rivals=(REMOVED,))
+        return Claim(PLATFORM, Strength.DERIVED, f"{text} was built for Linux only.", events, rivals=(REMOVED,))
     return Claim(REMOVED, Strength.NOT_FOUND, f"Wheels such as {text} are no longer offered under that name.", events)
 
 
-def requirement_parts(text: str) -> tuple[str, str] | None:
+def parse_requirement(text: str) -> tuple[str, str] | None:
     """Part what pip was asked for into the normalised name and the specifier; None for what is no requirement."""
     match = re.match(r"([A-Za-z0-9][\w.-]*?)(?:\[[\w,-]*\])?((?:[=<>!~]=?=?)[\w.+*!,<>=~-]+)?$", text)
     return (match.group(1).lower().replace("_", "-"), match.group(2) or "") if match else None
 
 
-def _of_no_framework(name: str, text: str, events: tuple[Event, ...]) -> Claim:
+def _judge_other_package(name: str, text: str, events: tuple[Event, ...]) -> Claim:
     if re.match(r"nvidia-[\w-]+-cu\d+$|triton$", name):
-        means = f"{name} has no file for this platform: the CUDA wheels are for Linux, so there is no GPU build here."
-        return Claim(PLATFORM, Strength.USUAL, means, events, rivals=("framework-cuda-extra-missing",))
+        message = f"{name} has no file for this platform: the CUDA wheels are for Linux only."
+        return Claim(PLATFORM, Strength.USUAL, message, events, rivals=("framework-cuda-extra-missing",))
     return Claim(
-        "dependency-conflict", Strength.SIDE_EFFECT, f"pip finds no file of {text} that fits.", events, rivals=(PYTHON,)
+        "dependency-conflict",
+        Strength.SIDE_EFFECT,
+        f"pip finds no compatible file of {text}.",
+        events,
+        rivals=(PYTHON,),
     )
 
 
-def _nothing_for(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
+def _judge_withdrawn_name(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
     """Judge a withdrawn name of which pip saw no release at all: it was asked for before it was withdrawn."""
     if log.os == "darwin" or log.architecture in ("aarch64", "arm64"):
         return Claim(
@@ -88,11 +102,11 @@ def _nothing_for(log: Log, text: str, events: tuple[Event, ...]) -> Claim:
         )
     if get_value(log.facts.python.bits) == 32 or log.has("python-32bit", "pip-debug-win32"):
         return Claim(BITS, Strength.REFUSED_PART, f"{text} has no wheel for a 32-bit Python.", events)
-    means = f"pip sees no release of {text} for this Python, its bits and this system; the name was withdrawn as well."
-    return Claim(PYTHON, Strength.LIKELY, means, events, rivals=(REMOVED, BITS, PLATFORM))
+    message = f"pip finds no release of {text} for this Python and system; the name was also withdrawn."
+    return Claim(PYTHON, Strength.LIKELY, message, events, rivals=(REMOVED, BITS, PLATFORM))
 
 
-def _obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: tuple[Event, ...]) -> Claim:
+def _judge_obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: tuple[Event, ...]) -> Claim:
     """Look for what keeps every row from fitting: bits, Python, platform, pip; then judge by what pip listed."""
     if get_value(log.facts.python.bits) == 32 or log.has("python-32bit", "pip-debug-win32"):
         return Claim(BITS, Strength.REFUSED_PART, f"{text} has no wheel for a 32-bit Python.", events)
@@ -100,40 +114,44 @@ def _obstacle(log: Log, text: str, rows: list[FrameworkRelease], events: tuple[E
         return Claim(PYTHON, Strength.NAMED_PART, f"{text} has no wheel for Python {log.python}.", events)
     family = {"windows": "win", "darwin": "macosx", "linux": "linux"}.get(log.os, "")
     machine = log.architecture
-    here = [row for row in rows if family in row.platform and (machine in row.platform or machine in _USUAL)]
-    if rows and not here:
+    platform_rows = [
+        row for row in rows if family in row.platform and (machine in row.platform or machine in _COMMON_MACHINES)
+    ]
+    if rows and not platform_rows:
         return Claim(
             PLATFORM, Strength.DERIVED, f"{text} has no wheel for this platform.", events, rivals=("python-wrong-arch",)
         )
-    needed = _pip_needed(here or rows)
-    pip = get_value(log.facts.python.pip_version) or log.first("pip")
-    listed = _listed(events)
-    if needed and pip and _older(pip, needed):
+    required_pip = _find_required_pip(platform_rows or rows)
+    pip = get_value(log.facts.python.pip_version) or log.first_value("pip")
+    listed = _parse_listed_releases(events)
+    if required_pip and pip and _is_older(pip, required_pip):
         return Claim(
             PIP,
             Strength.NAMED_CAUSE,
-            f"The wheels of {text} are seen by pip {needed} and newer; this is pip {pip}.",
+            f"pip {required_pip} and newer find the wheels of {text}; this is pip {pip}.",
             events,
         )
-    if log.python and pip and needed and log.os == "linux" and not _has_glibc(log, here or rows):
-        means = (
-            f"Python {log.python} and pip {pip} take the wheels of {text}: what is left is a system too old for them."
-        )
-        return Claim(GLIBC, Strength.NOT_FOUND, means, events, rivals=(PLATFORM, PYTHON))
-    return _by_listing(text, rows, listed, events) if listed else _by_pips_words(log, text, needed, events)
+    if log.python and pip and required_pip and log.os == "linux" and not _has_glibc(log, platform_rows or rows):
+        message = f"Python {log.python} and pip {pip} accept the wheels of {text}, so the system is too old for them."
+        return Claim(GLIBC, Strength.NOT_FOUND, message, events, rivals=(PLATFORM, PYTHON))
+    return (
+        _judge_pip_listing(text, rows, listed, events)
+        if listed
+        else _judge_pip_message(log, text, required_pip, events)
+    )
 
 
-def _by_pips_words(log: Log, text: str, needed: str, events: tuple[Event, ...]) -> Claim:
+def _judge_pip_message(log: Log, text: str, required_pip: str, events: tuple[Event, ...]) -> Claim:
     """Judge where pip lists nothing: pip 19.1 and newer write ERROR first; without that, this pip may be too old."""
-    plain = needed and log.os != "windows" and not any("prefix" in event.captured for event in events)
-    if plain and names_release(text) and not _older(needed, system_packages().pip.oldest_in_use):
-        means = f"This pip is an old one; the wheels of {text} need pip {needed}."
-        return Claim(PIP, Strength.USUAL, means, events, rivals=(PYTHON,))
-    means = f"No wheel of {text} fits this Python, its bits, this system, or what this pip accepts."
-    return Claim(PYTHON, Strength.USUAL, means, events, rivals=_RIVALS)
+    is_old_format = required_pip and log.os != "windows" and not any("prefix" in event.values for event in events)
+    if is_old_format and names_release(text) and not _is_older(required_pip, system_packages().pip.oldest_in_use):
+        message = f"This pip is old; the wheels of {text} need pip {required_pip}."
+        return Claim(PIP, Strength.USUAL, message, events, rivals=(PYTHON,))
+    message = f"No wheel of {text} fits this Python, this system and this pip."
+    return Claim(PYTHON, Strength.USUAL, message, events, rivals=_RIVALS)
 
 
-_USUAL = ("", "x86_64", "AMD64", "amd64")  # what a platform names in several ways
+_COMMON_MACHINES = ("", "x86_64", "AMD64", "amd64")  # what a platform names in several ways
 _MACHINES = ("x86_64", "aarch64", "arm64")
 
 
@@ -142,12 +160,12 @@ def names_release(text: str) -> bool:
     return any(sign in text for sign in "=<>~")
 
 
-def _listed(events: Iterable[Event]) -> list[str]:
-    shown = next((event.captured["versions"] for event in events if event.captured.get("versions")), "")
-    return [item.strip() for item in shown.split(",") if re.match(r"\s*\d", item)]
+def _parse_listed_releases(events: Iterable[Event]) -> list[str]:
+    versions = next((event.values["versions"] for event in events if event.values.get("versions")), "")
+    return [item.strip() for item in versions.split(",") if re.match(r"\s*\d", item)]
 
 
-def _by_listing(text: str, rows: list[FrameworkRelease], listed: list[str], events: tuple[Event, ...]) -> Claim:
+def _judge_pip_listing(text: str, rows: list[FrameworkRelease], listed: list[str], events: tuple[Event, ...]) -> Claim:
     """Judge by the releases pip did list: none as new as the one asked means an older pip or a newer Python."""
     from packaging.version import InvalidVersion, Version
 
@@ -158,90 +176,99 @@ def _by_listing(text: str, rows: list[FrameworkRelease], listed: list[str], even
             return Version("0")
 
     newest = max(map(version, listed))
-    wanted = max((version(row.version) for row in rows), default=None)
-    shown = f"pip lists {listed[-1]} as the newest release it can use"
-    if wanted is not None and newest < wanted and wanted.major == newest.major and _pip_needed(rows):
-        means = f"{shown}; {text} exists for newer Pythons, or for a newer pip."
-        return Claim(PYTHON, Strength.LIKELY, means, events, rivals=(PIP, GLIBC))
+    required = max((version(row.version) for row in rows), default=None)
+    summary = f"pip lists {listed[-1]} as the newest release it can use"
+    if required is not None and newest < required and required.major == newest.major and _find_required_pip(rows):
+        message = f"{summary}; {text} exists for newer Pythons, or for a newer pip."
+        return Claim(PYTHON, Strength.LIKELY, message, events, rivals=(PIP, GLIBC))
     return Claim(
-        PYTHON, Strength.LIKELY, f"{shown}: this Python is none that {text} was built for.", events, rivals=(BITS, PIP)
+        PYTHON,
+        Strength.LIKELY,
+        f"{summary}: {text} was not built for this Python.",
+        events,
+        rivals=(BITS, PIP),
     )
 
 
-def admitted_rows(log: Log, framework: str, name: str, specifier: str) -> list[FrameworkRelease]:
+def list_matching_releases(log: Log, framework: str, name: str, specifier: str) -> list[FrameworkRelease]:
     """List the releases of a distribution that a specifier admits, on every platform; without one the newest."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
-        admitted = SpecifierSet(specifier.replace("===", "=="))
+        specifiers = SpecifierSet(specifier.replace("===", "=="))
     except InvalidSpecifier:
         return []
     rows = [row for row in log.matrix.releases(framework) if row.distribution == name]
-    found = [row for row in rows if admitted.contains(row.version, prereleases=True)]
-    if specifier or not found:
-        return found
-    newest = found[0].version  # without a specifier pip wants the newest
-    return [row for row in found if row.version == newest]
+    matching = [row for row in rows if specifiers.contains(row.version, prereleases=True)]
+    if specifier or not matching:
+        return matching
+    newest = matching[0].version  # without a specifier pip wants the newest
+    return [row for row in matching if row.version == newest]
 
 
-def _is_past(specifier: str, last: Iterable[str]) -> bool:
+def _is_after_last(specifier: str, last_versions: Iterable[str]) -> bool:
     from packaging.version import InvalidVersion, Version
 
-    pinned = re.fullmatch(r"={2,3}([\w.+!]+?)(?:\.\*)?", specifier)
-    if pinned is None:
+    match = re.fullmatch(r"={2,3}([\w.+!]+?)(?:\.\*)?", specifier)
+    if match is None:
         return not specifier
     try:
-        return all(Version(pinned.group(1)) > Version(item) for item in last)
+        return all(Version(match.group(1)) > Version(item) for item in last_versions)
     except InvalidVersion:
         return False
 
 
-def _pip_needed(rows: Iterable[FrameworkRelease]) -> str:
-    needs = [need.pip for need in map(easiest_for_pip, rows) if need is not None]
-    return min(needs, key=numbers) if needs else ""
+def _find_required_pip(rows: Iterable[FrameworkRelease]) -> str:
+    versions = [requirement.pip for requirement in map(easiest_for_pip, rows) if requirement is not None]
+    return min(versions, key=numbers) if versions else ""
 
 
 def _has_glibc(log: Log, rows: Iterable[FrameworkRelease]) -> bool:
     """Tell whether the C library is known and new enough for one of the rows."""
-    told = get_value(log.facts.host.libc_version) or log.first("glibc")
-    return bool(told) and any(not _older(told, wheel_glibc(row)) for row in rows)
+    glibc = get_value(log.facts.host.libc_version) or log.first_value("glibc")
+    return bool(glibc) and any(not _is_older(glibc, wheel_glibc(row)) for row in rows)
 
 
-def _older(one: str, other: str) -> bool:
-    return numbers(one)[:3] < numbers(other)[:3]
+def _is_older(version: str, other: str) -> bool:
+    return numbers(version)[:3] < numbers(other)[:3]
 
 
-def _wheel(log: Log, event: Event) -> Claim:
-    wheel = event.captured["wheel"]
-    tag = re.search(r"-(cp(\d)(\d+)\w*)-\w+-([\w.]+)\.whl$", wheel)
-    if tag is None:
+def _judge_wheel(log: Log, event: Event) -> Claim:
+    wheel = event.values["wheel"]
+    match = re.search(r"-(cp(\d)(\d+)\w*)-\w+-([\w.]+)\.whl$", wheel)
+    if match is None:
         return Claim(PYTHON, Strength.DECIDED, f"The tags of {wheel} do not fit this Python or platform.", (event,))
-    python = f"{tag.group(2)}.{tag.group(3)}"
+    python = f"{match.group(2)}.{match.group(3)}"
     machine = log.architecture
-    other = [name for name in _MACHINES if tag.group(4).endswith(name) and machine in _MACHINES and machine != name]
-    if other:
-        means = f"{wheel} is for {other[0]}, this machine is {machine}."
-        return Claim("python-wrong-arch", Strength.NAMED_PART, means, (event,))
-    glibc = get_value(log.facts.host.libc_version) or log.first("glibc")
-    floor = lowest_glibc(tag.group(4).split("."))
-    if glibc and floor and _older(glibc, floor):
-        means = f"{wheel} is for glibc {floor} or newer; this system has {glibc}."
-        return Claim(GLIBC, Strength.NAMED_PART, means, (event,), rivals=(PIP,))
-    if log.python == python and "manylinux" in tag.group(4):
+    other_machines = [
+        name for name in _MACHINES if match.group(4).endswith(name) and machine in _MACHINES and machine != name
+    ]
+    if other_machines:
+        message = f"{wheel} is for {other_machines[0]}, this machine is {machine}."
+        return Claim("python-wrong-arch", Strength.NAMED_PART, message, (event,))
+    glibc = get_value(log.facts.host.libc_version) or log.first_value("glibc")
+    floor = lowest_glibc(match.group(4).split("."))
+    if glibc and floor and _is_older(glibc, floor):
+        message = f"{wheel} is for glibc {floor} or newer; this system has {glibc}."
+        return Claim(GLIBC, Strength.NAMED_PART, message, (event,), rivals=(PIP,))
+    if log.python == python and "manylinux" in match.group(4):
         return Claim(
-            PIP, Strength.NAMED_PLACE, f"The Python fits {wheel}; this pip does not know its platform tag.", (event,)
+            PIP,
+            Strength.NAMED_PLACE,
+            f"The Python fits {wheel}, but this pip does not know its platform tag.",
+            (event,),
         )
-    means = f"{wheel} is for Python {python}" + (f", this is {log.python}." if log.python else ", not for this one.")
-    return Claim(PYTHON, Strength.MISSING_HERE, means, (event,), rivals=(PIP, "python-wrong-arch"))
+    message = f"{wheel} is for Python {python}" + (f", this is {log.python}." if log.python else ", not for this one.")
+    return Claim(PYTHON, Strength.MISSING_HERE, message, (event,), rivals=(PIP, "python-wrong-arch"))
 
 
-def _extra(log: Log, event: Event) -> Claim:
-    name, version, extra = (event.captured[key] for key in ("package", "version", "extra"))
+def _judge_extra(log: Log, event: Event) -> Claim:
+    name, version, extra = (event.values[key] for key in ("package", "version", "extra"))
     framework = log.matrix.framework_of(name.lower())
     rows = [row for row in log.matrix.releases(framework or "") if row.version == version and row.distribution == name]
-    means = f"{name} {version} has no extra named {extra}, so pip installed no CUDA libraries."
+    message = f"{name} {version} has no extra named {extra}, so pip installed no CUDA libraries."
     if log.os in ("windows", "darwin") and "cu" in extra:
-        return Claim(PLATFORM, Strength.MISSING_HERE, means, (event,), rivals=("framework-cuda-extra-missing",))
+        return Claim(PLATFORM, Strength.MISSING_HERE, message, (event,), rivals=("framework-cuda-extra-missing",))
     if "cu" not in extra:
         return Claim(
             "dependency-conflict",
@@ -250,9 +277,9 @@ def _extra(log: Log, event: Event) -> Claim:
             (event,),
             "warning",
         )
-    with_extra = any(extra in row.extras for row in rows)
-    finding = PLATFORM if with_extra else "framework-cuda-extra-missing"
-    return Claim(finding, Strength.LIKELY, means, (event,), rivals=(PLATFORM,))
+    has_extra = any(extra in row.extras for row in rows)
+    finding = PLATFORM if has_extra else "framework-cuda-extra-missing"
+    return Claim(finding, Strength.LIKELY, message, (event,), rivals=(PLATFORM,))
 
 
 SHADOW = "local-module-shadowing"
@@ -267,12 +294,12 @@ _DEPENDENCIES = (
 
 def python_claims(log: Log) -> Iterator[Claim]:
     """Say what imports and attributes that fail mean."""
-    yield from _shadowing(log)
-    yield from _mixed(log)
-    yield from _windows(log)
-    yield from _builds(log)
-    yield from _foreign_processor(log)
-    yield from _bitsandbytes(log)
+    yield from _judge_shadowing(log)
+    yield from _judge_mixed_environment(log)
+    yield from _judge_windows(log)
+    yield from _judge_builds(log)
+    yield from _judge_emulation(log)
+    yield from _judge_bitsandbytes(log)
 
 
 def is_users_file(path: str) -> bool:
@@ -280,131 +307,135 @@ def is_users_file(path: str) -> bool:
     return not any(part in path for part in _INSTALLED)
 
 
-def _two_releases(log: Log) -> Iterator[Claim]:
+def _judge_two_releases(log: Log) -> Iterator[Claim]:
     """Tell that the framework which is imported is not the one that pip or conda lists."""
     for item in FRAMEWORKS:
-        listed = [event for event in log.of(f"pip-list-{item.name}") if event.captured["package"] in item.log_packages]
-        answered = [pair for pair in log.capturing(item.name) if pair[0].signature.startswith("answered-")]
-        releases = {_public(event.captured["version"]) for event in listed}
-        for event, imported in answered if listed else ():
-            if _public(imported) in releases:
+        list_events = [
+            event for event in log.select(f"pip-list-{item.name}") if event.values["package"] in item.log_packages
+        ]
+        imports = [pair for pair in log.find_captures(item.name) if pair[0].signature.startswith("answered-")]
+        releases = {_parse_public_version(event.values["version"]) for event in list_events}
+        for event, version_imported in imports if list_events else ():
+            if _parse_public_version(version_imported) in releases:
                 continue
-            version = listed[0].captured["version"]
-            means = f"{item.name} {version} is listed, and {item.name} {imported} is imported, another copy."
-            yield Claim("env-mixed", Strength.DERIVED, means, (event, *listed), rivals=("framework-duplicate-dists",))
+            version = list_events[0].values["version"]
+            message = f"{item.name} {version} is listed, and {item.name} {version_imported} is imported, another copy."
+            yield Claim(
+                "env-mixed", Strength.DERIVED, message, (event, *list_events), rivals=("framework-duplicate-dists",)
+            )
 
 
-def _public(version: str) -> tuple[int, ...]:
-    return number(version.partition("+")[0])
+def _parse_public_version(version: str) -> tuple[int, ...]:
+    return parse_number(version.partition("+")[0])
 
 
-def _shadowing(log: Log) -> Iterator[Claim]:
-    files = {row["module"]: event for event in log.of("shadowing-traceback") for row in (event.captured,)
+def _judge_shadowing(log: Log) -> Iterator[Claim]:
+    files = {row["module"]: event for event in log.select("shadowing-traceback") for row in (event.values,)
              if is_users_file(row["path"])}  # fmt: skip
-    for event in log.of("import-from-user-file"):
-        row = event.captured
+    for event in log.select("import-from-user-file"):
+        row = event.values
         if row["file"] == row["module"].split(".")[0] and is_users_file(row["path"]):
             yield Claim(
                 SHADOW,
                 Strength.LIMIT_AND_VALUE,
-                f"The user's file {row['path']} is imported in place of {row['module']}.",
+                f"The user's file {row['path']} is imported instead of {row['module']}.",
                 (event,),
             )
         elif _is_users_folder(row["module"], row["path"]):
-            means = f"The user's folder {row['path']} has the name of the module {row['module']}."
-            yield Claim(SHADOW, Strength.MISSING_HERE, means, (event,), rivals=("dependency-conflict",))
-    for event in log.of(*_ATTRIBUTES):
-        module = _module(event)
+            message = f"The user's folder {row['path']} has the name of the module {row['module']}."
+            yield Claim(SHADOW, Strength.MISSING_HERE, message, (event,), rivals=("dependency-conflict",))
+    for event in log.select(*_ATTRIBUTES):
+        module = _find_module(event)
         if module in files:
-            means = f"The user's file {files[module].captured['path']} has the name of the module {module}."
-            yield Claim(SHADOW, Strength.REFUSED_PART, means, (event, files[module]))
+            message = f"The user's file {files[module].values['path']} has the name of the module {module}."
+            yield Claim(SHADOW, Strength.REFUSED_PART, message, (event, files[module]))
         elif event.signature in ("partially-initialized", "unknown-location"):
-            yield from _partial(event, module)
+            yield from _judge_partial_module(event, module)
         else:
-            means = f"The code and the installed {module} are of different releases."
-            yield Claim("dependency-conflict", Strength.FAILED_PART, means, (event,), rivals=(SHADOW, "program-error"))
+            message = f"The code and the installed {module} are of different releases."
+            yield Claim(
+                "dependency-conflict", Strength.FAILED_PART, message, (event,), rivals=(SHADOW, "program-error")
+            )
 
 
 def _is_users_folder(module: str, path: str) -> bool:
-    named = re.search(r"[/\\](tensorflow|torch|jax|keras|numpy)[/\\]__init__\.py$", path)
-    return named is not None and named.group(1) == module and is_users_file(path)
+    match = re.search(r"[/\\](tensorflow|torch|jax|keras|numpy)[/\\]__init__\.py$", path)
+    return match is not None and match.group(1) == module and is_users_file(path)
 
 
-def _module(event: Event) -> str:
-    named = event.captured.get("module2") or event.captured.get("module") or ""
-    if event.signature in ("partially-initialized", "unknown-location") and named:
-        return named
-    found = re.search(r"[Nn]o module named '?(\w+)|module '(\w+)", event.text)
-    return (found.group(1) or found.group(2)) if found else ""
+def _find_module(event: Event) -> str:
+    module = event.values.get("module2") or event.values.get("module") or ""
+    if event.signature in ("partially-initialized", "unknown-location") and module:
+        return module
+    match = re.search(r"[Nn]o module named '?(\w+)|module '(\w+)", event.text)
+    return (match.group(1) or match.group(2)) if match else ""
 
 
-def _partial(event: Event, module: str) -> Iterator[Claim]:
+def _judge_partial_module(event: Event, module: str) -> Iterator[Claim]:
     if event.signature == "unknown-location":
-        means = f"The folder of {module} is there without its package: the installation is broken or mixed."
-        yield Claim("env-mixed", Strength.DECIDED, means, (event,), rivals=(SHADOW,))
+        message = f"The folder of {module} exists without its package: the installation is broken or mixed."
+        yield Claim("env-mixed", Strength.DECIDED, message, (event,), rivals=(SHADOW,))
     elif is_framework_module(module) or module in ("keras", "numpy"):
-        means = f"The module {module} is imported while it imports itself, as where a user's file has its name."
-        yield Claim(SHADOW, Strength.USUAL, means, (event,), rivals=("env-mixed",))
+        message = f"The module {module} imports itself, which happens when a user's file has its name."
+        yield Claim(SHADOW, Strength.USUAL, message, (event,), rivals=("env-mixed",))
     elif module in ("torchvision", "torchaudio"):
-        means = f"{module} cannot load its own compiled part: it was built for another release of torch."
-        yield Claim("extension-build-mismatch", Strength.USUAL, means, (event,), rivals=(SHADOW,))
+        message = f"{module} cannot load its own compiled part: it was built for another release of torch."
+        yield Claim("extension-build-mismatch", Strength.USUAL, message, (event,), rivals=(SHADOW,))
     else:
-        yield Claim(
-            "dependency-conflict", Strength.FAILED_CALL, f"{module} does not fit the packages around it.", (event,)
-        )
+        yield Claim("dependency-conflict", Strength.FAILED_CALL, f"{module} does not fit the other packages.", (event,))
 
 
-def _mixed(log: Log) -> Iterator[Claim]:
-    for event in log.of("module-missing"):
-        satisfied = log.of("pip-satisfied")
-        if satisfied:
-            means = "pip installed the package, and the Python that runs does not find it: pip belongs to another one."
-            yield Claim("env-mixed", Strength.MISSING_HERE, means, (event, *satisfied))
-    yield from _two_releases(log)
-    user = log.of("user-site-path")
-    if user and log.of("conda-path"):
-        for event in log.of(*_DEPENDENCIES):
-            means = "Packages of the user site (~/.local) are imported into a conda environment."
-            yield Claim("env-mixed", Strength.BOTH_VALUES, means, (event, user[0]))
-    for event in log.of("h5py-decode"):
+def _judge_mixed_environment(log: Log) -> Iterator[Claim]:
+    for event in log.select("module-missing"):
+        pip_events = log.select("pip-satisfied")
+        if pip_events:
+            message = "pip installed the package, but this Python does not find it: pip belongs to another Python."
+            yield Claim("env-mixed", Strength.MISSING_HERE, message, (event, *pip_events))
+    yield from _judge_two_releases(log)
+    user_site = log.select("user-site-path")
+    if user_site and log.select("conda-path"):
+        for event in log.select(*_DEPENDENCIES):
+            message = "Packages of the user site (~/.local) are imported into a conda environment."
+            yield Claim("env-mixed", Strength.BOTH_VALUES, message, (event, user_site[0]))
+    for event in log.select("h5py-decode"):
         rivals = ("env-mixed",)
         yield Claim("dependency-conflict", Strength.USUAL, "An old Keras meets h5py 3.", (event,), rivals=rivals)
-    yield from _wheels(log)
+    yield from _judge_cuda_wheels(log)
 
 
-def _wheels(log: Log) -> Iterator[Claim]:
+def _judge_cuda_wheels(log: Log) -> Iterator[Claim]:
     """Say which nvidia-* wheels cannot both be right."""
-    for event in log.of("pip-resolver-conflict"):
-        if re.match(r"nvidia-[a-z-]+-cu\d+$", event.captured.get("package", "")):
-            means = f"Two packages ask for different releases of {event.captured['package']}."
-            yield Claim("cuda-wheel-conflict", Strength.LIKELY, means, (event,), rivals=("dependency-conflict",))
+    for event in log.select("pip-resolver-conflict"):
+        if re.match(r"nvidia-[a-z-]+-cu\d+$", event.values.get("package", "")):
+            message = f"Two packages ask for different releases of {event.values['package']}."
+            yield Claim("cuda-wheel-conflict", Strength.LIKELY, message, (event,), rivals=("dependency-conflict",))
     majors: dict[str, set[str]] = {}
     for name in log.packages:
-        found = re.match(r"(nvidia-[a-z-]+)-cu(\d+)$", name)
-        if found:
-            majors.setdefault(found.group(1), set()).add(found.group(2))
-    twice = [name for name, numbers in majors.items() if len(numbers) > 1]
-    if twice:
-        means = f"{twice[0]} is installed for two CUDA majors; both write into one folder."
-        events = log.of("nccl-symbol", "cudnn-symbol", "nvjitlink-symbol", "pip-list-nvidia")
+        match = re.match(r"(nvidia-[a-z-]+)-cu(\d+)$", name)
+        if match:
+            majors.setdefault(match.group(1), set()).add(match.group(2))
+    duplicates = [name for name, numbers in majors.items() if len(numbers) > 1]
+    if duplicates:
+        message = f"{duplicates[0]} is installed for two CUDA majors; both write into one folder."
+        events = log.select("nccl-symbol", "cudnn-symbol", "nvjitlink-symbol", "pip-list-nvidia")
         yield Claim(
             "cuda-wheel-conflict",
             Strength.LIMIT_AND_VALUE if len(events) > 2 or log.has("nccl-symbol") else Strength.OPEN,
-            means,
+            message,
             events,
         )
 
 
-def _windows(log: Log) -> Iterator[Claim]:
-    for event in log.of("win-dll-load-failed", "win-dll-load-failed-bare", "win-pywrap"):
-        reason = event.captured.get("reason", "") + event.captured.get("code", "")
+def _judge_windows(log: Log) -> Iterator[Claim]:
+    for event in log.select("win-dll-load-failed", "win-dll-load-failed-bare", "win-pywrap"):
+        reason = event.values.get("reason", "") + event.values.get("code", "")
         if "-1073741795" in reason or "3221225501" in reason:
             yield Claim(
                 "cpu-missing-avx", Strength.NAMED_PART, "The processor lacks an instruction of the DLL.", (event,)
             )
-        elif "initialization routine failed" in reason and "module" not in event.captured:
-            means = "The DLL could not start, as on a processor without AVX."
-            yield Claim("cpu-missing-avx", Strength.PROBABLE, means, (event,), rivals=("msvc-runtime-missing",))
+        elif "initialization routine failed" in reason and "module" not in event.values:
+            message = "The DLL could not start, which happens on a processor without AVX."
+            yield Claim("cpu-missing-avx", Strength.PROBABLE, message, (event,), rivals=("msvc-runtime-missing",))
         elif "Win32" in reason:
             yield Claim(
                 "python-wrong-arch",
@@ -413,12 +444,12 @@ def _windows(log: Log) -> Iterator[Claim]:
                 (event,),
                 rivals=("python-32bit",),
             )
-        elif _is_frameworks(event):
-            means = "A DLL that the framework needs is not there: the Visual C++ runtime, or a library of CUDA."
+        elif _is_framework_dll(event):
+            message = "A DLL that the framework needs is missing: the Visual C++ runtime, or a CUDA library."
             yield Claim(
                 "msvc-runtime-missing",
                 Strength.PROBABLE,
-                means,
+                message,
                 (event,),
                 rivals=("toolkit-missing", "cpu-missing-avx"),
             )
@@ -426,87 +457,99 @@ def _windows(log: Log) -> Iterator[Claim]:
             yield Claim(
                 "dependency-conflict", Strength.FAILED_PART, "A DLL that a module needs does not fit.", (event,)
             )
-    for event in log.of("win-error-loading"):
-        library = event.captured["library"]
-        if event.captured["code"] == "127" and re.search(r"torch(?:audio|vision|text)", event.captured["path"]):
-            means = f"{library} was built for another release of torch than is installed."
-            yield Claim("extension-build-mismatch", Strength.DERIVED, means, (event,), rivals=("dependency-conflict",))
+    for event in log.select("win-error-loading"):
+        library = event.values["library"]
+        if event.values["code"] == "127" and re.search(r"torch(?:audio|vision|text)", event.values["path"]):
+            message = f"{library} was built for another release of torch than is installed."
+            yield Claim(
+                "extension-build-mismatch", Strength.DERIVED, message, (event,), rivals=("dependency-conflict",)
+            )
             continue
         finding = (
             "toolkit-missing" if re.match(r"cu|nv", library) and "nvrtc" not in library else "msvc-runtime-missing"
         )
-        means = f"Windows cannot load {library} or a DLL that it needs, such as the Visual C++ or OpenMP runtime."
-        yield Claim(finding, Strength.NOT_FOUND, means, (event,), rivals=("dependency-conflict",))
+        message = f"Windows cannot load {library} or a DLL that it needs, such as the Visual C++ or OpenMP runtime."
+        yield Claim(finding, Strength.NOT_FOUND, message, (event,), rivals=("dependency-conflict",))
 
 
-def _is_frameworks(event: Event) -> bool:
-    module = event.captured.get("module", "")
+def _is_framework_dll(event: Event) -> bool:
+    module = event.values.get("module", "")
     if event.signature != "win-dll-load-failed" or not module:
         return True
     return "pywrap" in module or module == "_C" or is_framework_module(module)
 
 
-def _builds(log: Log) -> Iterator[Claim]:
-    for event in log.of("torch-cpu-build", "torch-cpu-label", "torch-cuda-none", "tf-not-built-with-cuda"):
+def _judge_builds(log: Log) -> Iterator[Claim]:
+    for event in log.select("torch-cpu-build", "torch-cpu-label", "torch-cuda-none", "tf-not-built-with-cuda"):
         if log.os == "darwin":
-            means = "No framework has CUDA builds for macOS."
+            message = "No framework has CUDA builds for macOS."
             yield Claim(
-                "platform-no-gpu-wheel", Strength.LIMIT_AND_VALUE, means, (event,), rivals=("framework-cpu-build",)
+                "platform-no-gpu-wheel", Strength.LIMIT_AND_VALUE, message, (event,), rivals=("framework-cpu-build",)
             )
-    without = log.of("tf-not-built-with-cuda", "tf-is-built-with-cuda", "tf-build-info-no-cuda")
-    for event in without if log.os == "windows" else ():
-        known = framework_of_message(event.signature)
-        last = last_gpu_release(log.matrix, known.name, "win_amd64") if known else ""
-        release = log.release_of(known) if known else ""
-        if not known or not last or (release and number(release)[:2] <= number(last)[:2]):
+    cpu_builds = log.select("tf-not-built-with-cuda", "tf-is-built-with-cuda", "tf-build-info-no-cuda")
+    for event in cpu_builds if log.os == "windows" else ():
+        framework = find_framework_of_message(event.signature)
+        last_release = find_last_gpu_release(log.matrix, framework.name, "win_amd64") if framework else ""
+        release = log.release_of(framework) if framework else ""
+        if (
+            not framework
+            or not last_release
+            or (release and parse_number(release)[:2] <= parse_number(last_release)[:2])
+        ):
             continue
-        means = f"{known.title}'s builds for Windows have no CUDA after {major_minor(last)}."
-        yield Claim("platform-no-gpu-wheel", Strength.LIMIT_AND_VALUE, means, (event,), rivals=("framework-cpu-build",))
+        message = f"{framework.title}'s builds for Windows have no CUDA after {major_minor(last_release)}."
+        yield Claim(
+            "platform-no-gpu-wheel", Strength.LIMIT_AND_VALUE, message, (event,), rivals=("framework-cpu-build",)
+        )
     if (
         log.has("torch-cuda-asked")
         and log.has("torch-unavailable")
         and not log.values("torch_cuda")
         and not log.is_healthy
     ):
-        means = "torch.version.cuda was asked for and names no CUDA."
-        yield Claim("framework-cpu-build", Strength.SIDE_EFFECT, means, log.of("torch-cuda-asked", "torch-unavailable"))
+        message = "The log queries torch.version.cuda, and it shows no CUDA."
+        yield Claim(
+            "framework-cpu-build", Strength.SIDE_EFFECT, message, log.select("torch-cuda-asked", "torch-unavailable")
+        )
     if log.has("tf-built-with-cuda-asked") and log.os != "linux" and not log.is_healthy:
-        events = log.of("tf-built-with-cuda-asked")
-        means = "TensorFlow was asked whether it has CUDA, and no GPU is used."
+        events = log.select("tf-built-with-cuda-asked")
+        message = "The log queries whether TensorFlow has CUDA, and no GPU is used."
         yield Claim(
             "platform-no-gpu-wheel" if log.os == "windows" else "framework-cpu-build",
             Strength.SIDE_EFFECT,
-            means,
+            message,
             events,
         )
-    for event in log.of("module-missing-other"):
-        if is_framework_module(event.captured["missing_module"].split(".")[0]):
+    for event in log.select("module-missing-other"):
+        if is_framework_module(event.values["missing_module"].split(".")[0]):
             continue
         yield Claim(
-            "dependency-conflict", Strength.AFTERMATH, f"{event.captured['missing_module']} is not installed.", (event,)
+            "dependency-conflict", Strength.AFTERMATH, f"{event.values['missing_module']} is not installed.", (event,)
         )
 
 
 _CRASHES = ("illegal-instruction", "cpu-feature-required", "jax-cpu-feature", "segfault", "aborted")
 
 
-def _foreign_processor(log: Log) -> Iterator[Claim]:
+def _judge_emulation(log: Log) -> Iterator[Claim]:
     """Tell a program of another architecture, which is emulated, from a processor that lacks an instruction."""
-    emulated = log.of("qemu-signal", "docker-platform-mismatch", "rosetta-jaxlib")
-    crashed = log.of(*_CRASHES)
-    if emulated and crashed:
-        means = "The program is of another architecture than the machine, and the emulation lacks instructions."
-        yield Claim("python-wrong-arch", Strength.EMULATED, means, (*emulated, *crashed), rivals=("cpu-missing-avx",))
+    emulation_events = log.select("qemu-signal", "docker-platform-mismatch", "rosetta-jaxlib")
+    crashes = log.select(*_CRASHES)
+    if emulation_events and crashes:
+        message = "The program is for another architecture than the machine, and the emulation lacks instructions."
+        yield Claim(
+            "python-wrong-arch", Strength.EMULATED, message, (*emulation_events, *crashes), rivals=("cpu-missing-avx",)
+        )
     elif log.os == "darwin" and log.architecture != "x86_64":
-        for event in log.of("jax-cpu-feature", "illegal-instruction"):
-            means = "An x86_64 Python under Rosetta on Apple silicon has no AVX; a Python for arm64 needs none."
-            yield Claim("python-wrong-arch", Strength.EMULATED, means, (event,), rivals=("cpu-missing-avx",))
-    for event in log.of("jax-cpu-feature-mac"):
-        means = "jaxlib for x86_64 met a processor without AVX, mostly Apple silicon under Rosetta."
-        yield Claim("python-wrong-arch", Strength.EMULATED, means, (event,), rivals=("cpu-missing-avx",))
+        for event in log.select("jax-cpu-feature", "illegal-instruction"):
+            message = "An x86_64 Python under Rosetta on Apple silicon has no AVX; a Python for arm64 needs none."
+            yield Claim("python-wrong-arch", Strength.EMULATED, message, (event,), rivals=("cpu-missing-avx",))
+    for event in log.select("jax-cpu-feature-mac"):
+        message = "jaxlib for x86_64 runs on a processor without AVX, usually Apple silicon under Rosetta."
+        yield Claim("python-wrong-arch", Strength.EMULATED, message, (event,), rivals=("cpu-missing-avx",))
 
 
-def _bitsandbytes(log: Log) -> Iterator[Claim]:
-    for event in log.of("bnb-setup-failed"):
-        means = "bitsandbytes has no library of its own for the CUDA it found."
-        yield Claim("extension-build-mismatch", Strength.PROBABLE, means, (event,), rivals=("toolkit-path-conflict",))
+def _judge_bitsandbytes(log: Log) -> Iterator[Claim]:
+    for event in log.select("bnb-setup-failed"):
+        message = "bitsandbytes has no library for the CUDA that it found."
+        yield Claim("extension-build-mismatch", Strength.PROBABLE, message, (event,), rivals=("toolkit-path-conflict",))

@@ -9,42 +9,44 @@ from itertools import accumulate, compress, islice, pairwise
 from typing import Any
 
 from envcheck.explain.signatures import Event, Signature
-from envcheck.explain.text import KEPT, Cutter, Line, WrappedLine, clean_line, spellings, wrapped_lines
+from envcheck.explain.text import KEPT_BYTES, Cutter, Line, WrappedLine, clean_line, encode_fragment, join_wrapped_lines
 from envcheck.host.system import has_sse42
 from envcheck.model import dataclass
 
 Hit = tuple[int, int]  # (number of the literal, offset of its first byte)
 Find = Callable[[bytes], list[Hit]]
 
-_FEW = 48 << 10  # bytes in which looking for each literal by itself takes less time than any preparation
+_SIMPLE_SEARCH_BYTES = (
+    48 << 10
+)  # bytes in which looking for each literal by itself takes less time than any preparation
 _CALL = 1 << 10  # ... and what one call costs beside its bytes, in bytes
 _HEAD = 8  # bytes of a literal that the expression knows; the rest is compared where they stand
-_KEPT = 4 << 20  # bytes of lines whose hits are remembered
-_LONG = 4 << 10  # bytes of a line that is not remembered
+_CACHE_BYTES = 4 << 20  # bytes of lines whose hits are remembered
+_LONGEST_CACHED_LINE = 4 << 10  # bytes of a line that is not remembered
 # Line ends are alike, and digits are: lines of a log differ in their numbers, and no fragment is shorter for it.
 _KIND = bytes(0x0A if byte == 0x0D else 0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 
 
-def finder(literals: Sequence[bytes], others: Callable[[], Sequence[bytes]] = tuple) -> Find:
+def build_finder(literals: Sequence[bytes], list_other_literals: Callable[[], Sequence[bytes]] = tuple) -> Find:
     """Return a function that lists the hits of `literals` in a block, in the order of their first bytes.
 
-    `others` makes literals that cannot stand in UTF-8, numbered after the first ones.
+    `list_other_literals` makes literals that cannot stand in UTF-8, numbered after the first ones.
 
     Nothing is built before more than a few lines came. Then Hyperscan finds them, where it is installed; else an
     automaton, where that is, or an expression: they are slow and therefore see each kind of line only once.
     """
-    seen, find, known, whole = 0, None, literals, False
+    byte_count, find, all_literals, is_complete = 0, None, literals, False
 
-    def lazily(block: bytes) -> list[Hit]:
-        nonlocal seen, find, known, whole
-        seen += len(block) + _CALL
-        if not whole and (seen > _FEW or not _is_utf8(block)):
-            known, whole = [*literals, *others()], True
-        if find is None and seen > _FEW:
-            find = _by_hyperscan(known) or _by_kinds(known)
-        return find(block) if find else sorted(_one_by_one(known, block), key=_by_place)
+    def find_hits(block: bytes) -> list[Hit]:
+        nonlocal byte_count, find, all_literals, is_complete
+        byte_count += len(block) + _CALL
+        if not is_complete and (byte_count > _SIMPLE_SEARCH_BYTES or not _is_utf8(block)):
+            all_literals, is_complete = [*literals, *list_other_literals()], True
+        if find is None and byte_count > _SIMPLE_SEARCH_BYTES:
+            find = _build_hyperscan_finder(all_literals) or _build_line_cache_finder(all_literals)
+        return find(block) if find else sorted(_find_literals(all_literals, block), key=_offset_first)
 
-    return lazily
+    return find_hits
 
 
 def _is_utf8(block: bytes) -> bool:
@@ -55,14 +57,14 @@ def _is_utf8(block: bytes) -> bool:
     return True
 
 
-def _by_place(hit: Hit) -> Hit:
+def _offset_first(hit: Hit) -> Hit:
     return hit[1], hit[0]
 
 
-def _one_by_one(literals: Sequence[bytes], block: bytes) -> Iterable[Hit]:
+def _find_literals(literals: Sequence[bytes], block: bytes) -> Iterable[Hit]:
     """Look for the literals whose first bytes stand somewhere in the block."""
     width = min(map(len, literals))
-    heads = {block[at : at + width] for at in range(len(block))}
+    heads = {block[offset : offset + width] for offset in range(len(block))}
     for number, literal in enumerate(literals):
         start = block.find(literal) if literal[:width] in heads else -1
         while start >= 0:
@@ -70,7 +72,7 @@ def _one_by_one(literals: Sequence[bytes], block: bytes) -> Iterable[Hit]:
             start = block.find(literal, start + 1)
 
 
-def _by_hyperscan(literals: Sequence[bytes]) -> Find | None:
+def _build_hyperscan_finder(literals: Sequence[bytes]) -> Find | None:
     if not has_sse42():
         return None  # it would end this program with an illegal instruction
     try:
@@ -88,16 +90,16 @@ def _by_hyperscan(literals: Sequence[bytes]) -> Find | None:
     def find(block: bytes) -> list[Hit]:
         hits: list[Hit] = []
 
-        def found(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
+        def report_match(number: int, _start: int, end: int, _flags: int, _context: object) -> None:
             hits.append((number, end - lengths[number]))
 
-        database.scan(block, match_event_handler=found)
-        return sorted(hits, key=_by_place)
+        database.scan(block, match_event_handler=report_match)
+        return sorted(hits, key=_offset_first)
 
     return find
 
 
-def _by_automaton(literals: Sequence[bytes]) -> Find | None:
+def _build_automaton_finder(literals: Sequence[bytes]) -> Find | None:
     try:
         from ahocorasick import Automaton
     except ImportError:
@@ -106,56 +108,61 @@ def _by_automaton(literals: Sequence[bytes]) -> Find | None:
     numbers: dict[bytes, list[int]] = {}
     for number, literal in enumerate(literals):
         numbers.setdefault(literal, []).append(number)
-    for literal, same in numbers.items():
-        automaton.add_word(literal.decode("latin-1"), (len(literal) - 1, same))
+    for literal, numbers_of_literal in numbers.items():
+        automaton.add_word(literal.decode("latin-1"), (len(literal) - 1, numbers_of_literal))
     automaton.make_automaton()
 
     def find(block: bytes) -> list[Hit]:
-        found = automaton.iter(block.decode("latin-1"))  # a character for each byte: offsets stay what they are
-        return sorted([(number, end - before) for end, (before, same) in found for number in same], key=_by_place)
+        matches = automaton.iter(block.decode("latin-1"))  # a character for each byte: offsets stay what they are
+        return sorted(
+            [(number, end - last) for end, (last, numbers_of_literal) in matches for number in numbers_of_literal],
+            key=_offset_first,
+        )
 
     return find
 
 
-def _by_kinds(literals: Sequence[bytes]) -> Find:
+def _build_line_cache_finder(literals: Sequence[bytes]) -> Find:
     """Let the automaton see lines that differ in their digits alone once, and compare only what it found there."""
     kinds = [literal.translate(_KIND) for literal in literals]
-    search = _by_automaton(kinds) or _by_expression(kinds)
+    search = _build_automaton_finder(kinds) or _build_expression_finder(kinds)
     numbered = [literal if re.search(rb"\d", literal) else b"" for literal in literals]
-    known: dict[bytes, list[Hit]] = {}
-    kept = 0
+    cache: dict[bytes, list[Hit]] = {}
+    cache_size = 0
 
-    def learned(kind: bytes) -> list[Hit]:
-        nonlocal kept
-        if kind in known:
-            return known[kind]
+    def find_in_kind(kind: bytes) -> list[Hit]:
+        nonlocal cache_size
+        if kind in cache:
+            return cache[kind]
         hits = search(kind)
-        if len(kind) <= _LONG:
-            if kept > _KEPT:
-                known.clear()
-                kept = 0
-            known[kind] = hits
-            kept += len(kind)
+        if len(kind) <= _LONGEST_CACHED_LINE:
+            if cache_size > _CACHE_BYTES:
+                cache.clear()
+                cache_size = 0
+            cache[kind] = hits
+            cache_size += len(kind)
         return hits
 
     def find(block: bytes) -> list[Hit]:
         kinds = block.translate(_KIND).split(b"\n")
-        found = [learned(kind) if hits is None else hits for kind, hits in zip(kinds, map(known.get, kinds))]
-        if not any(found):
+        hits_by_line = [
+            find_in_kind(kind) if hits is None else hits for kind, hits in zip(kinds, map(cache.get, kinds))
+        ]
+        if not any(hits_by_line):
             return []
-        places = zip(kinds, accumulate(map(len, kinds)), found)
+        places = zip(kinds, accumulate(map(len, kinds)), hits_by_line)
         return [
             (number, start)
-            for before, (kind, end, hits) in compress(enumerate(places), found)
-            for number, start in ((number, before + end - len(kind) + at) for number, at in hits)
+            for line_ends, (kind, end, hits) in compress(enumerate(places), hits_by_line)
+            for number, start in ((number, line_ends + end - len(kind) + offset) for number, offset in hits)
             if block.startswith(numbered[number], start)
         ]
 
     return find
 
 
-def _by_expression(literals: Sequence[bytes]) -> Find:
-    expression = re.compile(_trie([literal[:_HEAD] for literal in literals]))
+def _build_expression_finder(literals: Sequence[bytes]) -> Find:
+    expression = re.compile(_build_expression([literal[:_HEAD] for literal in literals]))
     shortest = min(map(len, literals))
     heads: dict[bytes, list[tuple[int, bytes]]] = {}
     for number, literal in enumerate(literals):
@@ -163,26 +170,26 @@ def _by_expression(literals: Sequence[bytes]) -> Find:
 
     def find(block: bytes) -> list[Hit]:
         hits: list[Hit] = []
-        found = expression.search(block)
-        while found:
-            at = found.start()
-            alike = heads.get(block[at : at + shortest], ())
-            hits += [(number, at) for number, literal in alike if block.startswith(literal, at)]
-            found = expression.search(block, at + 1)
+        match = expression.search(block)
+        while match:
+            offset = match.start()
+            candidates = heads.get(block[offset : offset + shortest], ())
+            hits += [(number, offset) for number, literal in candidates if block.startswith(literal, offset)]
+            match = expression.search(block, offset + 1)
         return hits
 
     return find
 
 
-def line_end(block: bytes, start: int) -> int:
+def find_line_end(block: bytes, start: int) -> int:
     """Return where the line, or the state of a progress bar, that holds `start` ends."""
     end = block.find(b"\n", start)
     end = len(block) if end < 0 else end
-    overwritten = block.find(b"\r", start, end)
-    return end if overwritten < 0 else overwritten
+    carriage_return = block.find(b"\r", start, end)
+    return end if carriage_return < 0 else carriage_return
 
 
-def _trie(literals: Sequence[bytes]) -> bytes:
+def _build_expression(literals: Sequence[bytes]) -> bytes:
     """Write the literals as nested alternatives, so that few branches are tried at each byte."""
     tree: dict[int, Any] = {}
     for literal in literals:
@@ -190,13 +197,13 @@ def _trie(literals: Sequence[bytes]) -> bytes:
         for byte in literal:
             node = node.setdefault(byte, {})
         node[_END] = {}
-    return _alternatives(tree)
+    return _write_alternatives(tree)
 
 
-def _alternatives(node: dict[int, Any]) -> bytes:
+def _write_alternatives(node: dict[int, Any]) -> bytes:
     if _END in node:
         return b""  # a longer literal begins with this one: finding the shorter is enough
-    branches = [re.escape(bytes([byte])) + _alternatives(below) for byte, below in node.items()]
+    branches = [re.escape(bytes([byte])) + _write_alternatives(child) for byte, child in node.items()]
     return branches[0] if len(branches) == 1 else b"(?:" + b"|".join(branches) + b")"
 
 
@@ -214,23 +221,23 @@ _BARE = r"\s*(?:print\()?(?P<asked>(?:torch|tf|tensorflow|jax)\.[\w.]+(?:\([\w'\
 _BARE_MARKS = ("torch.", "tf.", "tensorflow.", "jax.", "os.environ")
 
 
-def answers(chunk: bytes) -> Iterator[WrappedLine]:
+def list_answers(chunk: bytes) -> Iterator[WrappedLine]:
     """List what was asked in a log, each with its answer: "torch.cuda.is_available() -> False".
 
     Python says nothing where the answer is None, so a prompt that follows a prompt of Python's is that answer.
     """
     lines = [line.rstrip("\r") for line in chunk.decode("utf-8", "replace").split("\n")]
-    for number, (line, following) in enumerate(pairwise([*lines, ""]), 1):
-        match = _match(_PROMPT, _MARKS, line) or _match(_BARE, _BARE_MARKS, line)
+    for number, (line, next_line) in enumerate(pairwise([*lines, ""]), 1):
+        match = _match_marked(_PROMPT, _MARKS, line) or _match_marked(_BARE, _BARE_MARKS, line)
         if not match:
             continue
-        asked, answer = match["asked"].strip(), following.strip()
-        if re.match(_ANY_PROMPT, following):
+        question, answer = match["asked"].strip(), next_line.strip()
+        if re.match(_ANY_PROMPT, next_line):
             answer = "None" if re.match(_PYTHON, line) else ""
-        yield WrappedLine(number, (line, following), f"{asked} -> {answer}", is_sure=True)
+        yield WrappedLine(number, (line, next_line), f"{question} -> {answer}", is_certain=True)
 
 
-def _match(pattern: str, marks: tuple[str, ...], line: str) -> re.Match[str] | None:
+def _match_marked(pattern: str, marks: tuple[str, ...], line: str) -> re.Match[str] | None:
     return re.match(pattern, line) if any(mark in line for mark in marks) else None
 
 
@@ -251,80 +258,82 @@ class _Kind:
         self.last_line, self.count = self.line, 0
 
 
-class Collected:
+class EventCollector:
     """The messages seen so far, in bounded memory."""
 
     def __init__(self, signatures: Sequence[Signature]) -> None:
-        self.unkept = 0
+        self.dropped_lines = 0
         self._signatures = signatures
-        self._kept: list[dict[tuple[Captures, str], _Kind]] = [{} for _ in signatures]
+        self._kinds_by_signature: list[dict[tuple[Captures, str], _Kind]] = [{} for _ in signatures]
         self._latest: dict[int, tuple[Captures, _Kind]] = {}
         self.kinds = 0  # grows when a message is seen that no earlier one equals
 
     def add(self, signature: int, captures: Captures, line: Line, offset: int, place: Place) -> None:
         """Count one message; `offset` is where in the line's text its match begins."""
         captures = tuple((name, value[:_CAPTURE]) for name, value in captures)
-        kinds = self._kept[signature]
+        kinds = self._kinds_by_signature[signature]
         kind = kinds.get((captures, line.worker))
         if kind is None:
             self.kinds += 1
-            kind = _Kind(self.kinds, line.worker, _shortened(line.text, offset), place)
+            kind = _Kind(self.kinds, line.worker, _shorten(line.text, offset), place)
             if len(kinds) < KINDS:
                 kinds[captures, line.worker] = kind
             else:
-                kind = self._crowded(signature, captures, kind)
+                kind = self._add_beyond_limit(signature, captures, kind)
         kind.count += 1
         kind.last_line = place[1] if kind.file == place[0] else kind.last_line
 
-    def forget(self, signature: int, captures: Captures, worker: str) -> None:
+    def remove(self, signature: int, captures: Captures, worker: str) -> None:
         """Take back one message that was half of another one."""
-        kind = self._kept[signature].get((captures, worker))
+        kind = self._kinds_by_signature[signature].get((captures, worker))
         if kind is not None:
             kind.count -= 1
             if not kind.count:
-                del self._kept[signature][captures, worker]
+                del self._kinds_by_signature[signature][captures, worker]
 
     def events(self) -> tuple[Event, ...]:
         """Return the messages in the order in which they were first seen."""
         rows = [
-            (number, captures, kind) for number, kinds in enumerate(self._kept) for (captures, _), kind in kinds.items()
+            (number, captures, kind)
+            for number, kinds in enumerate(self._kinds_by_signature)
+            for (captures, _), kind in kinds.items()
         ]
         rows += [(number, captures, kind) for number, (captures, kind) in self._latest.items()]
         rows.sort(key=lambda row: row[2].order)
-        return tuple(_event(self._signatures[number].name, captures, kind) for number, captures, kind in rows)
+        return tuple(_build_event(self._signatures[number].name, captures, kind) for number, captures, kind in rows)
 
-    def _crowded(self, signature: int, captures: Captures, kind: _Kind) -> _Kind:
+    def _add_beyond_limit(self, signature: int, captures: Captures, kind: _Kind) -> _Kind:
         """Keep of all further kinds the last one, unless only the worker is new."""
-        for (known, _), kept in self._kept[signature].items():
-            if known == captures:
-                return kept
-        before = self._latest.get(signature)
-        if before is not None:
-            if before[0] == captures and before[1].worker == kind.worker:
-                return before[1]
-            self.unkept += before[1].count
+        for (captures_of_kind, _), existing in self._kinds_by_signature[signature].items():
+            if captures_of_kind == captures:
+                return existing
+        latest = self._latest.get(signature)
+        if latest is not None:
+            if latest[0] == captures and latest[1].worker == kind.worker:
+                return latest[1]
+            self.dropped_lines += latest[1].count
         self._latest[signature] = (captures, kind)
         return kind
 
 
-def _event(name: str, captures: Captures, kind: _Kind) -> Event:
+def _build_event(name: str, captures: Captures, kind: _Kind) -> Event:
     return Event(name, captures, kind.text, kind.file, kind.line, kind.last_line, kind.count, kind.worker)
 
 
-def _shortened(text: str, offset: int) -> str:
+def _shorten(text: str, offset: int) -> str:
     if len(text) <= _TEXT:
         return text
     begin = max(0, min(offset - 60, len(text) - _TEXT + 4))
     return ("..." if begin else "") + text[begin : begin + _TEXT - 4].strip()
 
 
-Found = tuple[tuple[int, Captures, int], ...]  # (signature, captures, offset in the text) ...
+Matches = tuple[tuple[int, Captures, int], ...]  # (signature, captures, offset in the text) ...
 
 _WINDOW = 2048  # bytes of a line looked at around a message; what no log writes longer
 _BEFORE = 512  # ... of which this many may precede the first fragment
 _AFTER = 512  # ... and this many follow the last one, unless the line ends: what does not fit is in the next window
 _PER_LINE = 8  # messages of one kind in a line: what several processes wrote before one of them ended the line
-_REMEMBERED = 4096  # messages whose meaning is kept: logs repeat themselves
+_CACHED_MESSAGES = 4096  # messages whose meaning is kept: logs repeat themselves
 
 
 @dataclass(frozen=True)
@@ -334,45 +343,47 @@ class Scan:
     events: tuple[Event, ...]
     lines: int
     bytes: int
-    unkept: int  # lines of messages told apart from those kept by their captures only, over the limit per message
+    dropped_lines: (
+        int  # lines of messages told apart from those kept by their captures only, over the limit per message
+    )
 
 
 class Scanner:
     """Collect known messages from any number of streams, block by block."""
 
     def __init__(self, signatures: Sequence[Signature]) -> None:
-        self.collected = Collected(signatures)
+        self.collector = EventCollector(signatures)
         self.lines = 0
         self.bytes = 0
         self._signatures = signatures
         self._patterns: dict[int, re.Pattern[str]] = {}
-        self._meanings: dict[tuple[str, tuple[int, ...]], Found] = {}
+        self._matches_by_message: dict[tuple[str, tuple[int, ...]], Matches] = {}
         numbers = [number for number, item in enumerate(signatures) for _ in item.fragments]
         fragments = "\0".join([fragment for item in signatures for fragment in item.fragments])
         literals = fragments.encode().split(b"\0") if numbers else []
-        last = dict(zip(literals, numbers, strict=True))
-        owners = {literal: [number] for literal, number in last.items()}
-        if len(last) < len(literals):  # few belong to several
+        last_owner = dict(zip(literals, numbers, strict=True))
+        owners = {literal: [number] for literal, number in last_owner.items()}
+        if len(last_owner) < len(literals):  # few belong to several
             for literal, number in zip(literals, numbers, strict=True):
-                if last[literal] != number:
+                if last_owner[literal] != number:
                     owners[literal].insert(-1, number)
         self._literals = list(owners)
         self._owners = list(owners.values())
         self._encodings: dict[int, str] = {}
-        self._find = finder(self._literals, self._other_spellings)
+        self._find_literals = build_finder(self._literals, self._add_other_encodings)
 
-    def _other_spellings(self) -> list[bytes]:
+    def _add_other_encodings(self) -> list[bytes]:
         """Add, and list, the literals of fragments in the encodings that are not UTF-8."""
         owners: dict[tuple[bytes, str], list[int]] = {}
         for number, signature in enumerate(self._signatures):
             for fragment in signature.fragments:
-                for spelling in () if fragment.isascii() else spellings(fragment).items():
+                for spelling in () if fragment.isascii() else encode_fragment(fragment).items():
                     owners.setdefault(spelling, []).append(number)
-        added = [(literal, encoding) for literal, encoding in owners if encoding]
-        self._encodings.update(enumerate((encoding for _, encoding in added), len(self._literals)))
-        self._literals += [literal for literal, _ in added]
-        self._owners += [owners[spelling] for spelling in added]
-        return [literal for literal, _ in added]
+        additions = [(literal, encoding) for literal, encoding in owners if encoding]
+        self._encodings.update(enumerate((encoding for _, encoding in additions), len(self._literals)))
+        self._literals += [literal for literal, _ in additions]
+        self._owners += [owners[spelling] for spelling in additions]
+        return [literal for literal, _ in additions]
 
     def stream(self, name: str) -> Stream:
         """Begin a stream; `name` is the file its events will name."""
@@ -380,22 +391,22 @@ class Scanner:
 
     def result(self) -> Scan:
         """Return what was found so far."""
-        return Scan(self.collected.events(), self.lines, self.bytes, self.collected.unkept)
+        return Scan(self.collector.events(), self.lines, self.bytes, self.collector.dropped_lines)
 
-    def hits(self, chunk: bytes) -> list[tuple[int, int]]:
+    def find_hits(self, chunk: bytes) -> list[tuple[int, int]]:
         """List the literals in a chunk of lines with their offsets."""
-        return self._find(chunk)
+        return self._find_literals(chunk)
 
-    def within(self, raw: bytes, numbers: Iterable[int]) -> list[int]:
+    def select_present(self, raw: bytes, numbers: Iterable[int]) -> list[int]:
         """List those of some literals that stand in a line."""
         return [number for number in numbers if self._literals[number] in raw]
 
-    def encoding(self, numbers: Iterable[int]) -> str:
+    def find_encoding(self, numbers: Iterable[int]) -> str:
         """Name the encoding in which one of these literals is what it is; "" for the usual one."""
-        found = (self._encodings.get(number, "") for number in numbers)
-        return next(filter(None, found), "")
+        encodings = (self._encodings.get(number, "") for number in numbers)
+        return next(filter(None, encodings), "")
 
-    def candidates(self, numbers: Iterable[int]) -> tuple[int, ...]:
+    def list_signatures(self, numbers: Iterable[int]) -> tuple[int, ...]:
         """List the signatures that have one of these literals."""
         return tuple(sorted({owner for number in set(numbers) for owner in self._owners[number]}))
 
@@ -407,29 +418,29 @@ class Scanner:
         """Tell whether only what a message captures counts."""
         return self._signatures[signature].role == "context"
 
-    def meaning(self, text: str, candidates: tuple[int, ...]) -> Found:
+    def match_message(self, text: str, candidates: tuple[int, ...]) -> Matches:
         """Match a message against the candidates, or remember what an equal one matched."""
         key = (text, candidates)
-        found = self._meanings.get(key)
-        if found is None:
-            found = self._matches(text, candidates)
-            if len(self._meanings) >= _REMEMBERED:
-                self._meanings.clear()
-            self._meanings[key] = found
-        return found
+        matches = self._matches_by_message.get(key)
+        if matches is None:
+            matches = self._match_signatures(text, candidates)
+            if len(self._matches_by_message) >= _CACHED_MESSAGES:
+                self._matches_by_message.clear()
+            self._matches_by_message[key] = matches
+        return matches
 
-    def _matches(self, text: str, candidates: tuple[int, ...]) -> Found:
-        found = []
+    def _match_signatures(self, text: str, candidates: tuple[int, ...]) -> Matches:
+        matches = []
         for number in candidates:
             pattern = self._patterns.get(number)
             if pattern is None:
                 pattern = self._patterns[number] = re.compile(self._signatures[number].pattern)
-            seen: dict[Captures, int] = {}
+            offsets: dict[Captures, int] = {}
             for match in islice(pattern.finditer(text), _PER_LINE):
                 captures = tuple((name, value) for name, value in match.groupdict().items() if value is not None)
-                seen.setdefault(captures, match.start())
-            found += [(number, captures, offset) for captures, offset in seen.items()]
-        return tuple(found)
+                offsets.setdefault(captures, match.start())
+            matches += [(number, captures, offset) for captures, offset in offsets.items()]
+        return tuple(matches)
 
 
 class Stream:
@@ -441,7 +452,7 @@ class Stream:
         self._cutter = Cutter()
         self._line = 1
         self._start: bytearray | None = bytearray()  # None: there was more than is looked at again
-        self._rejoined: set[tuple[int, Captures]] = set()
+        self._joined_matches: set[tuple[int, Captures]] = set()
 
     def feed(self, block: bytes) -> None:
         """Scan the lines that a block of bytes completes."""
@@ -454,84 +465,93 @@ class Stream:
         self._scanner.lines += bool(chunk.strip()) and not chunk.endswith(b"\n")
         self._scan(chunk)
         start = bytes(self._start or b"")
-        self._look_again([*wrapped_lines(start), *answers(start)])
+        self._scan_joined_lines([*join_wrapped_lines(start), *list_answers(start)])
 
     def _scan(self, chunk: bytes) -> None:
         if self._start is not None:
             self._start += chunk
-            self._start = self._start if len(self._start) <= KEPT else None
-        counted, at, end = 0, 0, 0  # `counted` line ends stand before `at`
-        hits = self._scanner.hits(chunk) if chunk else []
+            self._start = self._start if len(self._start) <= KEPT_BYTES else None
+        line_count, line_count_end, end = 0, 0, 0  # `counted` line ends stand before `at`
+        hits = self._scanner.find_hits(chunk) if chunk else []
         position = 0
         while position < len(hits):
             start = hits[position][1]
-            counted, at = counted + chunk.count(b"\n", at, start), start
-            begin = max(_line_begin(chunk, start), end - _AFTER, start - _BEFORE)
-            whole = line_end(chunk, start)
-            end = min(whole, begin + _WINDOW)
-            last = end if end == whole else end - _AFTER
+            line_count, line_count_end = line_count + chunk.count(b"\n", line_count_end, start), start
+            begin = max(_find_line_begin(chunk, start), end - _AFTER, start - _BEFORE)
+            whole_end = find_line_end(chunk, start)
+            end = min(whole_end, begin + _WINDOW)
+            last = end if end == whole_end else end - _AFTER
             numbers = []
             while position < len(hits) and hits[position][1] < last:
                 numbers.append(hits[position][0])
                 position += 1
-            self._examine(chunk[begin:end], self._line + counted, numbers)
-        ends = counted + chunk.count(b"\n", at)
-        self._line += ends
-        self._scanner.lines += ends
+            self._collect_events(chunk[begin:end], self._line + line_count, numbers)
+        line_ends = line_count + chunk.count(b"\n", line_count_end)
+        self._line += line_ends
+        self._scanner.lines += line_ends
 
-    def _examine(self, raw: bytes, number: int, literals: Sequence[int]) -> None:
-        line, found = self._read(raw, literals)
-        for signature, captures, offset in found:
-            self._scanner.collected.add(signature, captures, line, offset, (self._name, number))
+    def _collect_events(self, raw: bytes, number: int, literals: Sequence[int]) -> None:
+        line, matches = self._match_line(raw, literals)
+        for signature, captures, offset in matches:
+            self._scanner.collector.add(signature, captures, line, offset, (self._name, number))
 
-    def _read(self, raw: bytes, literals: Sequence[int]) -> tuple[Line, Found]:
+    def _match_line(self, raw: bytes, literals: Sequence[int]) -> tuple[Line, Matches]:
         """Match a line against the signatures that have one of these literals."""
-        line, candidates = clean_line(raw, self._scanner.encoding(literals)), self._scanner.candidates(literals)
-        found = self._scanner.meaning(line.text, candidates)
-        if not found and line.bare != line.text:  # what looked like a prefix was part of the message
+        line, candidates = (
+            clean_line(raw, self._scanner.find_encoding(literals)),
+            self._scanner.list_signatures(literals),
+        )
+        matches = self._scanner.match_message(line.text, candidates)
+        if not matches and line.bare != line.text:  # what looked like a prefix was part of the message
             line = Line(line.bare, line.bare, line.worker)
-            return line, self._scanner.meaning(line.bare, candidates)
+            return line, self._scanner.match_message(line.bare, candidates)
         if line.bare != line.text:  # a prompt or a prefix may still tell of the machine
-            told = self._scanner.meaning(line.bare, candidates)
-            found += tuple(one for one in told if self._scanner.is_context(one[0]) and one not in found)
-        return line, found
+            bare_matches = self._scanner.match_message(line.bare, candidates)
+            matches += tuple(
+                match for match in bare_matches if self._scanner.is_context(match[0]) and match not in matches
+            )
+        return line, matches
 
-    def _look_again(self, broken: Sequence[WrappedLine]) -> None:
-        texts = [one.text.encode()[:_WINDOW] for one in broken]
-        hits = self._scanner.hits(b"\n".join(texts)) if texts else []
-        places = [start for _, start in hits]
+    def _scan_joined_lines(self, wrapped: Sequence[WrappedLine]) -> None:
+        texts = [line.text.encode()[:_WINDOW] for line in wrapped]
+        hits = self._scanner.find_hits(b"\n".join(texts)) if texts else []
+        offsets = [start for _, start in hits]
         begin = 0
-        for one, text in zip(broken, texts, strict=True):
+        for line, text in zip(wrapped, texts, strict=True):
             end = begin + len(text) + 1
-            literals = [number for number, _ in hits[bisect_left(places, begin) : bisect_left(places, end)]]
+            literals = [number for number, _ in hits[bisect_left(offsets, begin) : bisect_left(offsets, end)]]
             if literals:
-                self._put_together(one, text, literals)
+                self._add_joined_matches(line, text, literals)
             begin = end
 
-    def _put_together(self, broken: WrappedLine, text: bytes, literals: Sequence[int]) -> None:
+    def _add_joined_matches(self, wrapped: WrappedLine, text: bytes, literals: Sequence[int]) -> None:
         """Add what only the lines put together say, instead of what each of them said of the same message."""
-        line, found = self._read(text, literals)
-        read = [self._read_part(piece, literals) for piece in broken.pieces if found]
-        said = [(piece.worker, *one) for piece, of_piece in read for one in of_piece]
-        if self._scanner.is_harmless(signature for _, signature, *_ in said):
+        line, matches = self._match_line(text, literals)
+        part_matches = [self._match_part(piece, literals) for piece in wrapped.pieces if matches]
+        by_worker = [(piece.worker, *match) for piece, matches_of_piece in part_matches for match in matches_of_piece]
+        if self._scanner.is_harmless(signature for _, signature, *_ in by_worker):
             return  # a line known by itself ends where it ends; what stands beside it would pass for harmless, too
-        known = self._rejoined | {(signature, captures) for _, signature, captures, _ in said}
-        loose = set() if broken.is_sure else {one[0] for one in self._read_part(broken.torn, literals)[1]}
-        for signature, captures, offset in found:
-            if (signature, captures) in known or signature in loose:
+        joined = self._joined_matches | {(signature, captures) for _, signature, captures, _ in by_worker}
+        uncertain = (
+            set()
+            if wrapped.is_certain
+            else {match[0] for match in self._match_part(wrapped.joined_with_marker, literals)[1]}
+        )
+        for signature, captures, offset in matches:
+            if (signature, captures) in joined or signature in uncertain:
                 continue
-            self._rejoined.add((signature, captures))
-            self._scanner.collected.add(signature, captures, line, offset, (self._name, broken.number))
-            for worker, other, half, _ in said:
+            self._joined_matches.add((signature, captures))
+            self._scanner.collector.add(signature, captures, line, offset, (self._name, wrapped.number))
+            for worker, other, part_captures, _ in by_worker:
                 if other == signature:
-                    self._scanner.collected.forget(signature, half, worker)
+                    self._scanner.collector.remove(signature, part_captures, worker)
 
-    def _read_part(self, text: str, literals: Sequence[int]) -> tuple[Line, Found]:
+    def _match_part(self, text: str, literals: Sequence[int]) -> tuple[Line, Matches]:
         raw = text.encode()[:_WINDOW]
-        return self._read(raw, self._scanner.within(raw, literals))
+        return self._match_line(raw, self._scanner.select_present(raw, literals))
 
 
-def _line_begin(chunk: bytes, start: int) -> int:
+def _find_line_begin(chunk: bytes, start: int) -> int:
     begin = chunk.rfind(b"\n", 0, start) + 1
     return max(begin, chunk.rfind(b"\r", begin, start) + 1)
 

@@ -22,7 +22,7 @@ class Signature:
     proves: tuple[str, ...] = ()  # captures whose value is a fact about the machine or the build that wrote the line
     role: str = "cause"  # cause, symptom (asks for a cause), context (only its captures count), noise, healthy, remedy
     strength: str = ""  # a kind of evidence (envcheck/explain/log.py); "" for roles that claim nothing
-    means: str = ""  # what it says about the machine, one sentence; {names} stand for captures
+    meaning: str = ""  # what it says about the machine, one sentence; {names} stand for captures
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Event:
     worker: str = ""  # the rank, pod or container a prefix named
 
     @property
-    def captured(self) -> dict[str, str]:
+    def values(self) -> dict[str, str]:
         """Map capture names to what they matched."""
         return dict(self.captures)
 
@@ -48,10 +48,10 @@ class Event:
 class Rivals:
     """Two groups of causes that one message may have, and how to tell them apart."""
 
-    either: tuple[str, ...]  # finding ids
-    or_: tuple[str, ...]
+    first: tuple[str, ...]  # finding ids
+    second: tuple[str, ...]
     command: tuple[str, ...]
-    tells: str  # what its output means
+    interpretation: str  # what its output means
     systems: tuple[str, ...] = ()  # where the command runs; empty: anywhere
 
 
@@ -66,7 +66,7 @@ class SignatureTable:
 
 def load_signatures() -> tuple[Signature, ...]:
     """Return the signatures; patterns stay text, see `compiled`."""
-    return _table().signatures
+    return _load_table().signatures
 
 
 @lru_cache(maxsize=1)
@@ -76,26 +76,26 @@ def signatures_by_name() -> dict[str, Signature]:
 
 
 @cache
-def compiled(name: str) -> re.Pattern[str]:
+def compile_pattern(name: str) -> re.Pattern[str]:
     """Compile the pattern of a signature, once and only when a line holds one of its fragments."""
     return re.compile(signatures_by_name()[name].pattern)
 
 
 @lru_cache(maxsize=1)
-def noise() -> tuple[Signature, ...]:
+def list_noise() -> tuple[Signature, ...]:
     """List the signatures of lines that complain and mean no harm."""
     return tuple(item for item in load_signatures() if item.role == "noise")
 
 
-def rivals() -> tuple[Rivals, ...]:
+def load_rivals() -> tuple[Rivals, ...]:
     """List the pairs of causes that one message may have, with the command that tells them apart."""
-    return _table().rivals
+    return _load_table().rivals
 
 
-def driver_errors() -> Mapping[str, str]:
+def load_driver_errors() -> Mapping[str, str]:
     """Map the numbers with which CUDA's start may end to finding ids."""
-    return _table().driver_errors
+    return _load_table().driver_errors
 
 
-def _table() -> SignatureTable:
+def _load_table() -> SignatureTable:
     return load_data("signatures", SignatureTable)

@@ -40,7 +40,7 @@ class Recoder:
                 return b""
             block = self._start(block)
         if self._wide is not None:
-            return b"".join(_recoded(self._wide, block))
+            return b"".join(_recode(self._wide, block))
         return block.replace(b"\0", b"") if b"\0" in block else block
 
     def finish(self) -> bytes:
@@ -54,44 +54,44 @@ class Recoder:
             if block.startswith(mark):
                 self._wide = codecs.getincrementaldecoder(name)("replace") if name != "utf-8" else None
                 return block[len(mark) :]
-        name = _guess(block[:_SAMPLE])
+        name = _guess_encoding(block[:_SAMPLE])
         if name:
             self._wide = codecs.getincrementaldecoder(name)("replace")
         return block
 
 
-def spellings(text: str) -> dict[bytes, str]:
+def encode_fragment(text: str) -> dict[bytes, str]:
     """Map the ways in which a text may stand in a log to their encodings; "" is the usual one, UTF-8."""
-    found = {text.encode(): ""}
+    encodings = {text.encode(): ""}
     if text.isascii():
-        return found  # it is written alike in all of them
+        return encodings  # it is written alike in all of them
     for encoding in _LOCAL:
         with contextlib.suppress(UnicodeEncodeError):
-            found.setdefault(text.encode(encoding), encoding)
-    return found
+            encodings.setdefault(text.encode(encoding), encoding)
+    return encodings
 
 
-def decoded(raw: bytes, encoding: str) -> str:
+def decode_line(raw: bytes, encoding: str) -> str:
     """Decode a line of UTF-8, or of the encoding that something known was found in; 8-bit text else."""
     if encoding:
         return raw.decode(encoding, "replace")
     text = raw.decode("utf-8", "replace")
-    broken = text.count("\ufffd")
-    if broken and broken >= sum(character > "\x7f" for character in text) - broken:
+    replacements = text.count("\ufffd")
+    if replacements and replacements >= sum(character > "\x7f" for character in text) - replacements:
         return raw.decode("cp1252", "replace")  # an 8-bit encoding, not UTF-8 that was cut somewhere
     return text
 
 
-def _recoded(wide: codecs.IncrementalDecoder, block: bytes) -> Iterator[bytes]:
+def _recode(decoder: codecs.IncrementalDecoder, block: bytes) -> Iterator[bytes]:
     for number, part in enumerate(re.split(_EIGHT_BIT, block)):
         if number % 2:
-            wide.reset()
+            decoder.reset()
             yield part
         else:
-            yield wide.decode(part).encode("utf-8", "replace").replace(b"\0", b"")
+            yield decoder.decode(part).encode("utf-8", "replace").replace(b"\0", b"")
 
 
-def _guess(sample: bytes) -> str:
+def _guess_encoding(sample: bytes) -> str:
     """Name the UTF-16 that text of Western letters without a mark would be; "" for text that begins with 8 bits."""
     pairs = len(sample) // 2
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
@@ -112,7 +112,7 @@ _WRITTEN_ESCAPES = rb"(?:\^\[|\\(?:u001b|x1b|033|e))\[[0-9;]{0,16}m"  # cat -v, 
 # A web page swallowed the escape characters: what is left of the usual colours.
 _LOST_ESCAPES = rb"\[(?:[01]|[0-9]{1,2};[0-9;]{1,12}|[34][0-79]|9[0-7]|22)m"
 _ENTITIES = rb"&(?:amp;){0,3}(lt|gt|quot|apos|nbsp|#0{0,3}39|#[xX]27|#0{0,3}34|amp);"  # copied as source
-_MEANT = {b"lt": b"<", b"gt": b">", b"quot": b'"', b"nbsp": b" ", b"amp": b"&"}
+_ENTITY_BYTES = {b"lt": b"<", b"gt": b">", b"quot": b'"', b"nbsp": b" ", b"amp": b"&"}
 _OVERSTRUCK = rb"([^\n])\x08\1|_\x08"  # bold and underlined on a printer
 
 
@@ -127,41 +127,43 @@ def strip_markup(chunk: bytes) -> bytes:
     return chunk
 
 
-def _without_escapes(chunk: bytes) -> bytes:
+def _remove_escapes(chunk: bytes) -> bytes:
     return re.sub(_ESCAPES, b"", re.sub(_CURSOR_TO, b"\r", re.sub(_CURSOR_RIGHT, b" ", chunk)))
 
 
-def _without_backspaces(chunk: bytes) -> bytes:
+def _remove_backspaces(chunk: bytes) -> bytes:
     return re.sub(_OVERSTRUCK, rb"\1", chunk).replace(b"\x08", b"\r")
 
 
-def _with_plain_quotes(chunk: bytes) -> bytes:
+def _replace_quotes(chunk: bytes) -> bytes:
     for curly, straight in ((b"\x98", b"'"), (b"\x99", b"'"), (b"\x9c", b'"'), (b"\x9d", b'"')):
         chunk = chunk.replace(b"\xe2\x80" + curly, straight)
     return chunk
 
 
-def _without_entities(chunk: bytes) -> bytes:
+def _replace_entities(chunk: bytes) -> bytes:
     return re.sub(
-        _ENTITIES, lambda found: _MEANT.get(found.group(1), b'"' if found.group(1).endswith(b"34") else b"'"), chunk
+        _ENTITIES,
+        lambda match: _ENTITY_BYTES.get(match.group(1), b'"' if match.group(1).endswith(b"34") else b"'"),
+        chunk,
     )
 
 
-def _without_written_escapes(chunk: bytes) -> bytes:
+def _remove_written_escapes(chunk: bytes) -> bytes:
     return re.sub(_WRITTEN_ESCAPES, b"", chunk)
 
 
 # (a rare byte, looked for first because that is fifty times faster, the sign, what undoes it)
 _UNDO: tuple[tuple[bytes, bytes, Callable[[bytes], bytes]], ...] = (
-    (b"\x1b", b"\x1b", _without_escapes),
-    (b"^", b"^[[", _without_written_escapes),
-    (b"\\", b"\\u001b[", _without_written_escapes),
-    (b"\\", b"\\x1b[", _without_written_escapes),
-    (b"\\", b"\\033[", _without_written_escapes),
+    (b"\x1b", b"\x1b", _remove_escapes),
+    (b"^", b"^[[", _remove_written_escapes),
+    (b"\\", b"\\u001b[", _remove_written_escapes),
+    (b"\\", b"\\x1b[", _remove_written_escapes),
+    (b"\\", b"\\033[", _remove_written_escapes),
     (b"[", b"[0m", lambda chunk: re.sub(_LOST_ESCAPES, b"", chunk)),
-    (b"&", b"&", _without_entities),
-    (b"\x08", b"\x08", _without_backspaces),
-    (b"\x80", b"\xe2\x80", _with_plain_quotes),  # 0xE2 begins every block of a progress bar
+    (b"&", b"&", _replace_entities),
+    (b"\x08", b"\x08", _remove_backspaces),
+    (b"\x80", b"\xe2\x80", _replace_quotes),  # 0xE2 begins every block of a progress bar
     (b"\xc2", b"\xc2\xa0", lambda chunk: chunk.replace(b"\xc2\xa0", b" ")),
 )
 
@@ -258,54 +260,54 @@ class Cutter:
 
     def __init__(self) -> None:
         self._recoder = Recoder()
-        self._rest = bytearray()
+        self._remainder = bytearray()
 
     def feed(self, block: bytes) -> bytes:
         """Take a block and return the whole lines known by now, made plain."""
         text = self._recoder.feed(block)
         cut = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
         if cut:
-            chunk, self._rest = bytes(self._rest) + text[:cut], bytearray(text[cut:])
+            chunk, self._remainder = bytes(self._remainder) + text[:cut], bytearray(text[cut:])
             return strip_markup(chunk)
-        self._rest += text
-        if len(self._rest) < LONGEST:
+        self._remainder += text
+        if len(self._remainder) < LONGEST:
             return b""
-        chunk, self._rest = bytes(self._rest), self._rest[-_OVERLAP:]
+        chunk, self._remainder = bytes(self._remainder), self._remainder[-_OVERLAP:]
         return strip_markup(chunk)
 
     def finish(self) -> bytes:
         """Return the last line, when nothing ends it."""
-        chunk, self._rest = bytes(self._rest) + self._recoder.finish(), bytearray()
+        chunk, self._remainder = bytes(self._remainder) + self._recoder.finish(), bytearray()
         return strip_markup(chunk)
 
 
 def clean_line(raw: bytes, encoding: str = "") -> Line:
     """Decode a line and take timestamps, log prefixes, quote marks and prompts off it, outermost first."""
-    bare = decoded(raw, encoding).strip("\ufeff \t\r\n\f\v")
-    text, workers = _unwrapped(bare), []
+    bare = decode_line(raw, encoding).strip("\ufeff \t\r\n\f\v")
+    text, workers = _unwrap_json(bare), []
     for _ in range(_PREFIXES_PER_LINE):
-        found = _prefix(text)
-        if found is None:
+        match = _match_prefix(text)
+        if match is None:
             break
-        groups = found.groupdict()
+        groups = match.groupdict()
         if groups.get("worker"):
             workers.append(groups["worker"])
-        rest = text[found.end() :].lstrip()
-        text = f"{groups['keep']} {rest}" if groups.get("keep") else _unwrapped(rest)
+        remainder = text[match.end() :].lstrip()
+        text = f"{groups['keep']} {remainder}" if groups.get("keep") else _unwrap_json(remainder)
     return Line(bare, text, "/".join(workers)[:_WORKER_LENGTH])
 
 
-def _prefix(text: str) -> re.Match[str] | None:
-    near = text[:_NEAR]
-    for sign, pattern in _PREFIXES.get(_beginning(near), ()):
-        if sign in near:
-            found = re.match(pattern, text)
-            if found:
-                return found
+def _match_prefix(text: str) -> re.Match[str] | None:
+    head = text[:_NEAR]
+    for sign, pattern in _PREFIXES.get(_classify_beginning(head), ()):
+        if sign in head:
+            match = re.match(pattern, text)
+            if match:
+                return match
     return None
 
 
-def _beginning(text: str) -> str:
+def _classify_beginning(text: str) -> str:
     first = text[:1]
     if first.isdigit():
         return "digit"
@@ -318,7 +320,7 @@ def _beginning(text: str) -> str:
     return first
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap_json(text: str) -> str:
     """Take a message out of the JSON object that Docker's log files and structured loggers put around it."""
     if not (text.startswith("{") and text.endswith("}")):
         return text
@@ -333,7 +335,7 @@ def _unwrapped(text: str) -> str:
     return text
 
 
-KEPT = 256 << 10  # bytes of a log that are looked at again: who pastes from a terminal pastes no more
+KEPT_BYTES = 256 << 10  # bytes of a log that are looked at again: who pastes from a terminal pastes no more
 _WIDTHS = (72, 79, 80, 100, 120, 132)  # what terminals and mail programs break at, whatever else the log holds
 _NARROWEST, _WIDEST = 40, 400
 _SCREEN = 72  # no terminal is narrower: a table's lines of one width may be
@@ -349,44 +351,48 @@ class WrappedLine:
     number: int  # of the first of them
     pieces: tuple[str, ...]
     text: str
-    is_sure: bool  # the log's widest lines are all this wide: they end at an edge
+    is_certain: bool  # the log's widest lines are all this wide: they end at an edge
 
     @property
-    def torn(self) -> str:
+    def joined_with_marker(self) -> str:
         """Put a character that no message has where the pieces meet: what matches this as well does not need them."""
         return "\x01".join(self.pieces)
 
 
-def wrapped_lines(chunk: bytes) -> Iterator[WrappedLine]:
+def join_wrapped_lines(chunk: bytes) -> Iterator[WrappedLine]:
     """List the lines of a log that may go on in the next one, each with what follows it."""
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in chunk.decode("utf-8", "replace").split("\n")]
-    often = Counter(map(len, {re.sub(r"\d", "0", line) for line in lines}))  # a line repeated with other numbers is one
-    widest = max(often)
-    edge = widest if _SCREEN <= widest <= _WIDEST and often[widest] > 1 else 0
-    often_cut = {width for width, count in often.items() if count > 2 and _NARROWEST <= width <= _WIDEST}
-    usual = {
-        width for width in (*_WIDTHS, *often_cut) if sum(map(width.__lt__, map(len, lines))) <= max(2, len(lines) // 5)
+    widths = Counter(
+        map(len, {re.sub(r"\d", "0", line) for line in lines})
+    )  # a line repeated with other numbers is one
+    widest = max(widths)
+    edge = widest if _SCREEN <= widest <= _WIDEST and widths[widest] > 1 else 0
+    frequent = {width for width, count in widths.items() if count > 2 and _NARROWEST <= width <= _WIDEST}
+    usual_widths = {
+        width for width in (*_WIDTHS, *frequent) if sum(map(width.__lt__, map(len, lines))) <= max(2, len(lines) // 5)
     }
-    yield from _joined(lines, [len(line) in {*usual, edge} for line in lines], "", edge)
-    wraps = [_wraps(line, following, {*usual, edge}) for line, following in pairwise(lines)]
-    yield from _joined(lines, [*wraps, False], " ", 0)
+    yield from _join_lines(lines, [len(line) in {*usual_widths, edge} for line in lines], "", edge)
+    wraps = [_is_wrapped(line, next_line, {*usual_widths, edge}) for line, next_line in pairwise(lines)]
+    yield from _join_lines(lines, [*wraps, False], " ", 0)
 
 
-def _wraps(line: str, following: str, widths: set[int]) -> bool:
+def _is_wrapped(line: str, next_line: str, widths: set[int]) -> bool:
     """Tell whether a line ends where the next word would not have fitted."""
-    word = len(following.split(None, 1)[0]) if following.strip() else 0
+    word = len(next_line.split(None, 1)[0]) if next_line.strip() else 0
     return bool(word) and len(line) >= _NARROWEST and any(len(line) <= width < len(line) + 1 + word for width in widths)
 
 
-def _joined(lines: Sequence[str], goes_on: Sequence[bool], glue: str, edge: int) -> Iterator[WrappedLine]:
+def _join_lines(lines: Sequence[str], continues: Sequence[bool], separator: str, edge: int) -> Iterator[WrappedLine]:
     position = 0
     while position < len(lines) - 1:
         last = position
-        while goes_on[last] and last - position < _LINES and _may_follow(lines[last : last + 2]):
+        while continues[last] and last - position < _LINES and _may_follow(lines[last : last + 2]):
             last += 1
         if last > position:
-            pieces = tuple(line.strip() if glue else line for line in lines[position : last + 1])
-            yield WrappedLine(position + 1, pieces, glue.join(pieces), is_sure=bool(edge) and len(pieces[0]) == edge)
+            pieces = tuple(line.strip() if separator else line for line in lines[position : last + 1])
+            yield WrappedLine(
+                position + 1, pieces, separator.join(pieces), is_certain=bool(edge) and len(pieces[0]) == edge
+            )
         position = last + 1 if last > position else position + 1
 
 
@@ -394,5 +400,5 @@ def _may_follow(lines: Sequence[str]) -> bool:
     """Tell whether the second of two lines may be the rest of the first: no timestamp or rank begins it."""
     if len(lines) < 2 or not lines[1].strip() or lines[0].endswith(_BORDERS):
         return False
-    found = clean_line(lines[1].encode())
-    return found.text == found.bare
+    line = clean_line(lines[1].encode())
+    return line.text == line.bare

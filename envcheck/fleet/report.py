@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from envcheck.diagnosis import with_remedies
-from envcheck.diagnosis.overview import overview
+from envcheck.diagnosis.overview import summarize_machine
 from envcheck.fleet.results import Failure, HostResult, list_result_files, read_result
 from envcheck.host.process import map_in_processes
 from envcheck.matrix.query import Matrix
@@ -108,7 +108,7 @@ def _judge_host(result: HostResult, judge: _Judge) -> HostRow:
     if isinstance(answer, Failure):
         return HostRow(result.host, UNDETERMINED, answer.kind, answer.reason)
     report = judge(answer)
-    machine = tuple(overview(answer.facts))
+    machine = tuple(summarize_machine(answer.facts))
     cause = _find_cause(report)
     if cause is None:
         return HostRow(result.host, report.verdict, "", report.headline, machine)

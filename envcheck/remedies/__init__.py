@@ -59,18 +59,18 @@ def remedy_for(finding_id: str, problem: Problem, situation: Situation) -> Remed
     """Return what to do about a finding, written for the system of the situation; None where nothing is known."""
     if problem.advice and problem == Problem(advice=problem.advice):
         return Remedy(problem.advice)
-    from envcheck.remedies.rows import special_remedy, usual_remedy
+    from envcheck.remedies.rows import build_general_remedy, build_special_remedy
 
-    def built() -> Remedy | None:
+    def build_remedy() -> Remedy | None:
         build = _find_build(finding_id)
         return build(situation, problem) if build else None
 
-    def special() -> Remedy | None:
-        return special_remedy(finding_id, problem, situation)
+    def find_special() -> Remedy | None:
+        return build_special_remedy(finding_id, problem, situation)
 
-    first, second = (built, special) if finding_id in _RELEASE_FIRST else (special, built)
-    found = first() or second() or usual_remedy(finding_id, problem, situation)
-    return for_system(found, situation.os) if found else None
+    first, second = (build_remedy, find_special) if finding_id in _RELEASE_FIRST else (find_special, build_remedy)
+    remedy_found = first() or second() or build_general_remedy(finding_id, problem, situation)
+    return fit_to_system(remedy_found, situation.os) if remedy_found else None
 
 
 def _find_build(finding_id: str) -> Build | None:
@@ -84,50 +84,54 @@ def _load(name: str) -> None:
     import_module(f"envcheck.remedies.{name}")  # explaining a log needs one of them
 
 
-def functions_by_module() -> dict[str, tuple[str, ...]]:
+def list_functions_by_module() -> dict[str, tuple[str, ...]]:
     """Load every module; name the findings whose remedies its functions make."""
     for name in _MODULES:
         _load(name)
-    made = {name: f"envcheck.remedies.{name}" for name in _MODULES}
-    return {name: tuple(key for key, build in _REMEDIES.items() if build.__module__ == made[name]) for name in made}
+    module_names = {name: f"envcheck.remedies.{name}" for name in _MODULES}
+    return {
+        name: tuple(key for key, build in _REMEDIES.items() if build.__module__ == module_names[name])
+        for name in module_names
+    }
 
 
 def with_remedy(finding: Finding, situation: Situation) -> Finding:
     """Return a finding with its remedy; one that has a remedy of its own keeps it."""
     if finding.fix is not None:
         return finding
-    found = remedy_for(finding.id, finding.problem, situation) if finding.problem is not None else None
-    changed: Finding = replace(finding, fix=found) if found else finding
+    fix = remedy_for(finding.id, finding.problem, situation) if finding.problem is not None else None
+    changed: Finding = replace(finding, fix=fix) if fix else finding
     return changed
 
 
-def for_system(found: Remedy, system: str) -> Remedy:
+def fit_to_system(fix: Remedy, system: str) -> Remedy:
     """Return a remedy as it can be typed on a system; what the system lacks is left out."""
     if system not in ("windows", "darwin"):
-        return found
-    actions = tuple(item for item in found.actions if item.runs_on(system))
-    ways = [
-        replace(way, summary=_said(way.summary, system), actions=kept)
-        for way in found.alternatives
-        if (kept := tuple(item for item in way.actions if item.runs_on(system))) or not way.actions
+        return fix
+    actions = tuple(item for item in fix.actions if item.runs_on(system))
+    alternatives = [
+        replace(alternative, summary=_name_variable(alternative.summary, system), actions=way_actions)
+        for alternative in fix.alternatives
+        if (way_actions := tuple(item for item in alternative.actions if item.runs_on(system)))
+        or not alternative.actions
     ]
-    summary = _said(found.summary, system)
-    if found.actions and not actions and ways:  # the first way is none there: another takes its place
-        first = next((way for way in ways if way.actions), ways[0])
+    summary = _name_variable(fix.summary, system)
+    if fix.actions and not actions and alternatives:  # the first way is none there: another takes its place
+        first = next((alternative for alternative in alternatives if alternative.actions), alternatives[0])
         actions, summary = first.actions, f"{summary} {first.summary}"
-        ways.remove(first)
-    changed: Remedy = replace(found, summary=summary, actions=actions, alternatives=tuple(ways))
+        alternatives.remove(first)
+    changed: Remedy = replace(fix, summary=summary, actions=actions, alternatives=tuple(alternatives))
     return changed
 
 
-def _said(text: str, system: str) -> str:
+def _name_variable(text: str, system: str) -> str:
     """Name the variable that Windows' loader reads."""
     return text.replace("LD_LIBRARY_PATH", "PATH") if system == "windows" else text
 
 
-def findings_with_functions() -> Sequence[str]:
+def list_findings_with_functions() -> Sequence[str]:
     """Name the findings whose remedies are functions."""
     return tuple(finding_id for ids in _MODULES.values() for finding_id in ids)
 
 
-__all__ = ["Any", "Situation", "for_system", "remedy", "remedy_for", "with_remedy"]
+__all__ = ["Any", "Situation", "fit_to_system", "remedy", "remedy_for", "with_remedy"]

@@ -22,10 +22,10 @@ from envcheck.model import (
     major,
 )
 from envcheck.remedies import remedy
-from envcheck.remedies.driver import container_with_gpus, visible_container
+from envcheck.remedies.driver import start_container_with_gpus, visible_container
 from envcheck.remedies.situation import Situation
 from envcheck.remedies.system import install_driver
-from envcheck.remedies.toolkit import toolkit_to_build_with
+from envcheck.remedies.toolkit import install_build_toolkit
 from envcheck.rules.builds import NATIVE, Build, build_targets, coverage, supports_python
 from envcheck.rules.gpu_releases import driver_runs, gpu_requirement
 from envcheck.rules.gpus import numbered_gpus
@@ -42,7 +42,7 @@ _AVX = Show(
 
 
 @remedy("gpu-arch-too-new")
-def newer_build(situation: Situation, problem: Problem) -> Remedy | None:
+def install_newer_build(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the first release, driver or toolkit that knows the GPU."""
     if "driver" in problem.cases:
         return install_driver(situation, problem.driver)
@@ -52,20 +52,20 @@ def newer_build(situation: Situation, problem: Problem) -> Remedy | None:
         return _compile_for(situation, problem, first, "the first")
     build = situation.build(problem.framework, problem.distribution)
     if build is not None and isinstance(situation.facts.python.version, Known):
-        return _newer_release(situation, build, problem.capability)
-    planned = situation.plan_command(problem.framework)
+        return _name_newer_release(situation, build, problem.capability)
+    plan = situation.plan_command(problem.framework)
     if first is None:
-        what = "Install a build that knows this GPU: a newer release, or one for a newer CUDA."
-        return Remedy(what, planned) if planned else None
-    cuda = _first_running(situation, problem.capability, first)
-    what = f"Install a build for CUDA {cuda} or newer, the first with code that runs on compute capability "
-    oldest = _first_labelled(situation, problem.framework, cuda)
-    offered = f": {problem.framework} {oldest} is the oldest offered for it" if oldest else ""
-    return Remedy(f"{what}{problem.capability}{offered}.", planned)
+        summary = "Install a build that supports this GPU: a newer release, or one for a newer CUDA."
+        return Remedy(summary, plan) if plan else None
+    cuda = _find_first_toolkit(situation, problem.capability, first)
+    summary = f"Install a build for CUDA {cuda} or newer, the first with code that runs on compute capability "
+    oldest = _find_first_labelled_release(situation, problem.framework, cuda)
+    oldest_text = f": {problem.framework} {oldest} is the oldest offered for it" if oldest else ""
+    return Remedy(f"{summary}{problem.capability}{oldest_text}.", plan)
 
 
 @remedy("gpu-arch-too-old")
-def older_build(situation: Situation, problem: Problem) -> Remedy | None:
+def install_older_build(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the last release, driver or toolkit that serves the GPU."""
     if "driver" in problem.cases:
         return install_driver(situation, problem.driver, exact=True)
@@ -77,38 +77,38 @@ def older_build(situation: Situation, problem: Problem) -> Remedy | None:
         return _compile_for(situation, problem, last, "the last")
     build = situation.build(problem.framework, problem.distribution)
     if build is not None and isinstance(situation.facts.python.version, Known):
-        return _older_release(situation, build, problem.capability)
-    planned = situation.plan_command(problem.framework)
-    if row is None or not planned:
+        return _name_older_release(situation, build, problem.capability)
+    plan = situation.plan_command(problem.framework)
+    if row is None or not plan:
         return None
-    made = f", as none made with a CUDA after {last} has" if last else ""
-    what = f"Install a release whose build has code for compute capability {problem.capability}{made}"
-    return Remedy(f"{what}; or use a newer GPU.", planned)
+    reason = f", as none made with a CUDA after {last} has" if last else ""
+    summary = f"Install a release whose build has code for compute capability {problem.capability}{reason}"
+    return Remedy(f"{summary}; or use a newer GPU.", plan)
 
 
 def _compile_for(situation: Situation, problem: Problem, cuda: str, which: str) -> Remedy:
     """Build CUDA code with a toolkit that knows the GPU."""
-    steps, elsewhere = toolkit_to_build_with(situation, cuda)
+    steps, elsewhere = install_build_toolkit(situation, cuda)
     if which == "the first":
-        knows = f"CUDA {cuda} is the first that knows compute capability {problem.capability}"
-        return Remedy(f"Compile with a newer CUDA Toolkit: {knows}.", steps, elsewhere)
+        reason = f"CUDA {cuda} is the first that supports compute capability {problem.capability}"
+        return Remedy(f"Compile with a newer CUDA Toolkit: {reason}.", steps, elsewhere)
     if any(get_value(gpu.compute_capability) == problem.capability for gpu in situation.context.gpus):
-        knows = f"CUDA {cuda} is the last that knows compute capability {problem.capability}"
-        return Remedy(f"Compile with an older CUDA Toolkit: {knows}.", steps, elsewhere)
-    what = f"Take {problem.capability} off the compute capabilities to build for"
-    own = Alternative(f"Where the GPU is one, build with CUDA {cuda}, the last that knows it.", steps)
-    return Remedy(f"{what} (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST).", (), (own, *elsewhere))
+        reason = f"CUDA {cuda} is the last that supports compute capability {problem.capability}"
+        return Remedy(f"Compile with an older CUDA Toolkit: {reason}.", steps, elsewhere)
+    summary = f"Remove {problem.capability} from the compute capabilities to build for"
+    alternative = Alternative(f"If this GPU has it, build with CUDA {cuda}, the last that supports it.", steps)
+    return Remedy(f"{summary} (CMAKE_CUDA_ARCHITECTURES, TORCH_CUDA_ARCH_LIST).", (), (alternative, *elsewhere))
 
 
-def _first_running(situation: Situation, capability: str, own: str) -> str:
+def _find_first_toolkit(situation: Situation, capability: str, default: str) -> str:
     """Return the first CUDA with code for a GPU: of its own capability, or of a lower one of the same major."""
     rows = [row for row in situation.matrix.architectures() if row.first_toolkit and not row.tegra]
-    same = [row for row in rows if major(row.compute_capability) == major(capability)]
-    reached = [row for row in same if Version(row.compute_capability) <= Version(capability)]
-    return min((row.first_toolkit for row in reached if row.first_toolkit), key=Version, default=own)
+    family = [row for row in rows if major(row.compute_capability) == major(capability)]
+    candidates = [row for row in family if Version(row.compute_capability) <= Version(capability)]
+    return min((row.first_toolkit for row in candidates if row.first_toolkit), key=Version, default=default)
 
 
-def _first_labelled(situation: Situation, name: str, cuda: str) -> str:
+def _find_first_labelled_release(situation: Situation, name: str, cuda: str) -> str:
     """Return the oldest release that a framework's own index has for a CUDA or a newer one; "" without an index."""
     oldest = ""
     for version in situation.matrix.versions(name) if name and identity(name).index else ():
@@ -119,32 +119,34 @@ def _first_labelled(situation: Situation, name: str, cuda: str) -> str:
     return oldest
 
 
-def _older_release(situation: Situation, build: Build, capability: str) -> Remedy:
+def _name_older_release(situation: Situation, build: Build, capability: str) -> Remedy:
     """Name the newest release that still has machine code for an old GPU."""
-    found = _serving(situation, build, capability)
-    if not found:
-        return _no_release(situation, build, capability)
-    row = found[0]
-    known = identity(build.framework)
-    own_index = f" {known.title}'s own package index has builds of newer releases for older CUDA versions."
-    what = (
+    releases = _list_supporting_releases(situation, build, capability)
+    if not releases:
+        return _build_from_source(situation, build, capability)
+    row = releases[0]
+    framework = identity(build.framework)
+    own_index = f" {framework.title}'s own package index has builds of newer releases for older CUDA versions."
+    summary = (
         f"Install {row.distribution} {row.version}, the newest with machine code for compute capability {capability}."
     )
-    return Remedy(what + (own_index if known.index else ""), _release_steps(situation, row))
+    return Remedy(summary + (own_index if framework.index else ""), _install_release(situation, row))
 
 
-def _newer_release(situation: Situation, build: Build, capability: str) -> Remedy:
+def _name_newer_release(situation: Situation, build: Build, capability: str) -> Remedy:
     """Name the oldest release after this one that has machine code for a new GPU, and the newest."""
-    found = [row for row in _serving(situation, build, capability) if _is_after(row, build)]
-    if not found:
-        return _no_release(situation, build, capability)
-    row, newest = found[-1], found[0]
-    also = "" if newest.version == row.version else f" ({newest.version} is the newest)"
-    what = f"Install {row.distribution} {row.version} or newer{also}: the first after yours with machine code for "
-    return Remedy(f"{what}compute capability {capability}.", _release_steps(situation, row))
+    releases = [row for row in _list_supporting_releases(situation, build, capability) if _is_after(row, build)]
+    if not releases:
+        return _build_from_source(situation, build, capability)
+    row, newest = releases[-1], releases[0]
+    newest_text = "" if newest.version == row.version else f" ({newest.version} is the newest)"
+    summary = (
+        f"Install {row.distribution} {row.version} or newer{newest_text}: the first after yours with machine code for "
+    )
+    return Remedy(f"{summary}compute capability {capability}.", _install_release(situation, row))
 
 
-def _no_release(situation: Situation, build: Build, capability: str) -> Remedy:
+def _build_from_source(situation: Situation, build: Build, capability: str) -> Remedy:
     names = {get_value(gpu.name) for gpu in situation.context.gpus if get_value(gpu.compute_capability) == capability}
     gpu = next(iter(sorted(filter(None, names))), "this GPU")
     return Remedy(
@@ -155,7 +157,7 @@ def _no_release(situation: Situation, build: Build, capability: str) -> Remedy:
     )
 
 
-def _release_steps(situation: Situation, row: FrameworkRelease) -> tuple[Action, ...]:
+def _install_release(situation: Situation, row: FrameworkRelease) -> tuple[Action, ...]:
     if identity(row.framework).index:  # which CUDA variants it serves is not in the row: the planner knows
         return situation.plan_command(row.framework)
     return situation.install(gpu_requirement(situation.context, row))
@@ -168,13 +170,13 @@ def _is_after(row: FrameworkRelease, build: Build) -> bool:
         return True
 
 
-def _serving(situation: Situation, build: Build, capability: str) -> list[FrameworkRelease]:
+def _list_supporting_releases(situation: Situation, build: Build, capability: str) -> list[FrameworkRelease]:
     """List the CUDA releases for this Python with machine code for a GPU, newest first; withdrawn names left out."""
     context, matrix = situation.context, situation.matrix
     rows = matrix.releases(build.framework, context.platform)
     usable = (row for row in rows if row.cuda_build and not row.yanked and supports_python(context, row))
-    living = (row for row in usable if matrix.removed_distribution(row.distribution) is None)
-    native = [row for row in living if _is_native(situation, row, capability)]
+    current = (row for row in usable if matrix.removed_distribution(row.distribution) is None)
+    native = [row for row in current if _is_native(situation, row, capability)]
     return [row for row in native if driver_runs(context, row.cuda)] or native
 
 
@@ -191,12 +193,12 @@ def _is_native(situation: Situation, row: FrameworkRelease, capability: str) -> 
 
 
 @remedy("gpu-absent")
-def machine_with_gpu(situation: Situation, problem: Problem) -> Remedy | None:
+def use_machine_with_gpu(situation: Situation, problem: Problem) -> Remedy | None:
     """Use a machine that has a GPU."""
     if "expected" not in problem.cases:
         return None
     return Remedy(
-        "Run on a machine with an NVIDIA GPU, attach one to this virtual machine, or judge CPU work: --expect cpu."
+        "Run on a machine with an NVIDIA GPU, attach one to this virtual machine, or check for CPU use: --expect cpu."
     )
 
 
@@ -204,33 +206,33 @@ def machine_with_gpu(situation: Situation, problem: Problem) -> Remedy | None:
 def repair_gpu(situation: Situation, problem: Problem) -> Remedy | None:
     """Check, reseat or replace the GPU."""
     if "computes-wrong" in problem.cases:
-        look = ShowKernelLog(situation.sudo, "look for lines with NVRM and Xid, and what they say of this GPU")
-        return Remedy("Take this GPU out of use until it is checked: it computes wrong.", (look,))
+        show_log = ShowKernelLog(situation.sudo, "check the NVRM and Xid lines about this GPU")
+        return Remedy("Stop using this GPU until it is checked: it returns wrong results.", (show_log,))
     if "lost" in problem.cases:
         return Remedy(
-            "Switch the machine fully off and on again. If it comes back: reseat the card and its power "
-            "cables, and look for Xid lines in the kernel log (dmesg)."
+            "Power the machine off and on again. If the error returns, reseat the card and its power "
+            "cables, and check the kernel log (dmesg) for Xid lines."
         )
     return None
 
 
 @remedy("cpu-missing-avx")
-def processor_with_avx(situation: Situation, problem: Problem) -> Remedy | None:
+def use_processor_with_avx(situation: Situation, problem: Problem) -> Remedy | None:
     """Use a processor with AVX, or the last release that needs none."""
-    row = _last_without(situation, problem.framework, set(problem.names) or {"avx"}) if problem.framework else None
+    row = _find_last_without(situation, problem.framework, set(problem.names) or {"avx"}) if problem.framework else None
     if row is None and not problem.names:
         return None
-    ways: tuple[Alternative, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
     if row is not None:
-        named = f"{row.distribution}=={row.version}"
-        plan = RunEnvcheck(("plan", named, "--python", row.pythons[-1], "--expect", "cpu"), "plans it")
-        ways = (Alternative(f"Use {named}, the newest release built without it.", (plan,)),)
-    look = () if isinstance(situation.facts.host.cpu_flags, Known) else (_AVX,)
-    what = "In a virtual machine, pass the host's CPU through, AVX included (QEMU: -cpu host)"
-    return Remedy(f"{what}; else use a machine whose CPU has AVX.", look, ways)
+        requirement = f"{row.distribution}=={row.version}"
+        plan = RunEnvcheck(("plan", requirement, "--python", row.pythons[-1], "--expect", "cpu"), "shows the plan")
+        alternatives = (Alternative(f"Use {requirement}, the newest release built without it.", (plan,)),)
+    check = () if isinstance(situation.facts.host.cpu_flags, Known) else (_AVX,)
+    summary = "In a virtual machine, pass the host's CPU through with AVX (QEMU: -cpu host)"
+    return Remedy(f"{summary}. Otherwise use a machine whose CPU has AVX.", check, alternatives)
 
 
-def _last_without(situation: Situation, framework: str, flags: set[str]) -> FrameworkRelease | None:
+def _find_last_without(situation: Situation, framework: str, flags: set[str]) -> FrameworkRelease | None:
     """Return the last release before the first that needs these instructions; None where that is not known."""
     rows = situation.matrix.releases(framework, situation.context.platform)
     first = min((Version(row.version) for row in rows if flags & set(row.cpu_features)), default=None)
@@ -245,29 +247,32 @@ def free_gpu_memory(situation: Situation, problem: Problem) -> Remedy | None:
     """End or find the processes that hold the GPU or its memory."""
     if "compute-mode" in problem.cases:
         index = problem.value("index")
-        reset = _nvidia_smi(
+        reset = _run_nvidia_smi(
             situation, ("-i", index, "-c", "DEFAULT"), "share the GPU again",
             f"nvidia-smi -i {index} --query-gpu=compute_mode --format=csv,noheader | grep -qx Default",
-            lasting="the mode before stands in what was found; nvidia-smi -c sets it again",
+            lasting="the finding shows the previous mode; nvidia-smi -c restores it",
         )  # fmt: skip
         return Remedy("Set the default compute mode.", (reset,), (Alternative("Wait for the other process to end."),))
     if "busy" in problem.cases:
-        held = Show(("fuser", "-v", "/dev/nvidia0"), "who has it open", systems=(LINUX,))
-        return Remedy("End the process that holds the GPU.", (held,))
+        show_holders = Show(("fuser", "-v", "/dev/nvidia0"), "shows who uses it", systems=(LINUX,))
+        return Remedy("Stop the process that uses the GPU.", (show_holders,))
     if "held-by-others" in problem.cases:
-        return Remedy("End what holds the memory, or wait for it.", (RunEnvcheck(("gpus",), "who holds it", "user"),))
-    if "listed" in problem.cases:
-        whose = Show(
-            ("ps", "-o", "user,pid,etime,cmd", "-p", problem.names[0]), "whose it is", systems=(LINUX, "darwin")
+        return Remedy(
+            "Stop the process that holds the memory, or wait for it.",
+            (RunEnvcheck(("gpus",), "shows who holds it", "user"),),
         )
-        return Remedy("End the process that holds the memory, if it is yours and done.", (whose, _GPUS))
+    if "listed" in problem.cases:
+        show_owner = Show(
+            ("ps", "-o", "user,pid,etime,cmd", "-p", problem.names[0]), "shows its owner", systems=(LINUX, "darwin")
+        )
+        return Remedy("Stop the process that holds the memory, if it is yours and finished.", (show_owner, _GPUS))
     if "hidden" in problem.cases:
-        what = "Find the process that holds the memory, as root where others' are hidden, and end it."
-        return Remedy(what, (_GPUS,))
+        summary = "Find and stop the process that holds the memory. Use root to see other users' processes."
+        return Remedy(summary, (_GPUS,))
     return None
 
 
-def _nvidia_smi(
+def _run_nvidia_smi(
     situation: Situation,
     words: tuple[str, ...],
     purpose: str,
@@ -283,60 +288,60 @@ def _nvidia_smi(
 
 
 @remedy("mig-config")
-def usable_mig_instance(situation: Situation, problem: Problem) -> Remedy | None:
+def configure_mig(situation: Situation, problem: Problem) -> Remedy | None:
     """Create a MIG instance, or give each process one."""
     if "without-instance" in problem.cases:
         index = problem.value("index")
         sizes = Show(
-            ("nvidia-smi", "mig", "-i", index, "-lgip"), "list the sizes an instance can have", SYSTEM,
+            ("nvidia-smi", "mig", "-i", index, "-lgip"), "lists the available instance sizes", SYSTEM,
             (LINUX, WINDOWS), situation.sudo,
         )  # fmt: skip
-        off = _nvidia_smi(
+        off = _run_nvidia_smi(
             situation, ("-i", index, "-mig", "0"), "turn MIG off",
             f"nvidia-smi -i {index} --query-gpu=mig.mode.current --format=csv,noheader | grep -qx Disabled",
             ("nvidia-smi", "-i", index, "-mig", "1"),
         )  # fmt: skip
         command = f"nvidia-smi mig -i {index} -cgi SIZE -C"
         return Remedy(
-            f"Create a GPU instance with a compute instance of a size you choose ({command}).",
+            f"Create a GPU instance and a compute instance ({command}).",
             (sizes,),
-            (Alternative("Turn MIG off: the GPU is one again.", (off,)),),
+            (Alternative("Turn MIG off.", (off,)),),
         )
     if "one-of-many" in problem.cases:
         uuid = problem.names[0]
         is_plain = re.fullmatch(r"MIG-[0-9A-Za-z/-]+", uuid)
         use = SetVariables((("CUDA_VISIBLE_DEVICES", uuid),), "one instance for each process")
-        return Remedy("Give each process one instance by its UUID.", (use,) if is_plain else ())
+        return Remedy("Assign one instance to each process, by UUID.", (use,) if is_plain else ())
     return None
 
 
 @remedy("os-limit")
-def larger_shared_memory(situation: Situation, problem: Problem) -> Remedy | None:
+def enlarge_shared_memory(situation: Situation, problem: Problem) -> Remedy | None:
     """Start the container with more shared memory."""
     if "small-shm" not in problem.cases:
         return None
 
     def start(option: str) -> RunCommand:
         return RunCommand(
-            ("docker", "run", "--gpus", "all", option, "IMAGE"), "IMAGE stands for yours", SYSTEM, (LINUX, WINDOWS),
-            unchecked="it starts the program itself", lasting="the container goes when its program ends",
+            ("docker", "run", "--gpus", "all", option, "IMAGE"), "replace IMAGE", SYSTEM, (LINUX, WINDOWS),
+            unchecked="it starts the program itself", lasting="the container ends with its program",
             by_person=True,
         )  # fmt: skip
 
-    hosts = Alternative("Let it share the memory of the host.", (start("--ipc=host"),))
+    hosts = Alternative("Share the host's memory.", (start("--ipc=host"),))
     return Remedy("Start the container with a larger /dev/shm.", (start("--shm-size=8g"),), (hosts,))
 
 
 @remedy("visible-devices-hidden")
-def visible_gpus(situation: Situation, problem: Problem) -> Remedy | None:
+def show_gpus(situation: Situation, problem: Problem) -> Remedy | None:
     """Let the program see the GPUs."""
     if "container" in problem.cases:
-        return container_with_gpus(situation, visible_container())
+        return start_container_with_gpus(situation, visible_container())
     if "variable" not in problem.cases:
         return None
     last = len(numbered_gpus(situation.context)) - 1
     return Remedy(
         "Unset CUDA_VISIBLE_DEVICES; scripts and job systems set it too.",
-        (UnsetVariable("CUDA_VISIBLE_DEVICES", "in the shell that starts the program"),),
+        (UnsetVariable("CUDA_VISIBLE_DEVICES", "in the program's shell"),),
         (Alternative(f"Set it to numbers from 0 to {last}."),),
     )

@@ -31,10 +31,10 @@ from envcheck.actions import (
 from envcheck.host.data_files import load_data
 from envcheck.model import Alternative, Problem, Remedy, dataclass, decode, field, get_value, list_fields, replace
 from envcheck.remedies.situation import Situation
-from envcheck.remedies.system import install_somewhere
+from envcheck.remedies.system import install_anywhere
 
-_NAMED = re.compile(r"\{([a-z_][a-z_0-9]*)\}")
-_MANY = "{pids}"  # stands for several words
+_PLACEHOLDER = re.compile(r"\{([a-z_][a-z_0-9]*)\}")
+_LIST_PLACEHOLDER = "{pids}"  # stands for several words
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class ActionRow:
     @property
     def action(self) -> Action:
         """Return the action; values stand in it as {names}."""
-        found: Action = next(filter(None, (getattr(self, name) for name in list_fields(self))))
-        return found
+        action_found: Action = next(filter(None, (getattr(self, name) for name in list_fields(self))))
+        return action_found
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class RemedyRow:
     @property
     def shown(self) -> tuple[str, ...]:
         """List the values that stand in the row."""
-        return tuple(dict.fromkeys(name for text in _texts(self) for name in _NAMED.findall(text)))
+        return tuple(dict.fromkeys(name for text in _list_texts(self) for name in _PLACEHOLDER.findall(text)))
 
 
 @dataclass(frozen=True)
@@ -122,59 +122,59 @@ def remedy_table() -> RemedyTable:
     return load_data("remedies", RemedyTable)
 
 
-def special_remedy(finding_id: str, problem: Problem, situation: Situation) -> Remedy | None:
+def build_special_remedy(finding_id: str, problem: Problem, situation: Situation) -> Remedy | None:
     """Return the remedy for this very case; None where the finding has one for all."""
-    special = [row for row in rows_of(finding_id) if row.is_special]
-    return _first(sorted(special, key=lambda row: _place(row, problem)), problem, situation)
+    special = [row for row in load_rows(finding_id) if row.is_special]
+    return _fill_first(sorted(special, key=lambda row: _rank_row(row, problem)), problem, situation)
 
 
-def usual_remedy(finding_id: str, problem: Problem, situation: Situation) -> Remedy | None:
+def build_general_remedy(finding_id: str, problem: Problem, situation: Situation) -> Remedy | None:
     """Return the remedy of a finding of which nothing more is known."""
-    return _first((row for row in rows_of(finding_id) if not row.is_special), problem, situation)
+    return _fill_first((row for row in load_rows(finding_id) if not row.is_special), problem, situation)
 
 
 @cache
-def rows_of(finding_id: str) -> tuple[RemedyRow, ...]:
+def load_rows(finding_id: str) -> tuple[RemedyRow, ...]:
     """List the rows of one finding; only these are made typed, for that takes longer than to read the file."""
     rows = remedy_table().remedies.get(finding_id, ())
     return tuple(decode(RemedyRow, row) for row in rows)
 
 
-def value_names(finding_id: str) -> tuple[str, ...]:
+def list_value_names(finding_id: str) -> tuple[str, ...]:
     """Name the values that the rows of a finding show or ask for; that of the interpreter is the situation's."""
-    found = dict.fromkeys(name for row in rows_of(finding_id) for name in (*row.shown, *row.where))
-    return tuple(name for name in found if name != "python")
+    names = dict.fromkeys(name for row in load_rows(finding_id) for name in (*row.shown, *row.where))
+    return tuple(name for name in names if name != "python")
 
 
-def rows_by_finding() -> dict[str, tuple[RemedyRow, ...]]:
+def list_rows_by_finding() -> dict[str, tuple[RemedyRow, ...]]:
     """Map every finding to its rows."""
-    return {name: rows_of(name) for name in remedy_table().remedies}
+    return {name: load_rows(name) for name in remedy_table().remedies}
 
 
-def _first(rows: Iterable[RemedyRow], problem: Problem, situation: Situation) -> Remedy | None:
-    fitting = (row for row in rows if _fits(row, problem, situation))
-    return next((found for row in fitting if (found := fill_row(row, problem, situation)) is not None), None)
+def _fill_first(rows: Iterable[RemedyRow], problem: Problem, situation: Situation) -> Remedy | None:
+    matching = (row for row in rows if _matches(row, problem, situation))
+    return next((remedy for row in matching if (remedy := fill_row(row, problem, situation)) is not None), None)
 
 
-def _place(row: RemedyRow, problem: Problem) -> int:
+def _rank_row(row: RemedyRow, problem: Problem) -> int:
     """Return which of the problem's cases a row is for: the strongest comes first."""
-    named = row.cases or problem.cases
-    return next((place for place, name in enumerate(problem.cases) if name in named), len(problem.cases))
+    cases = row.cases or problem.cases
+    return next((place for place, name in enumerate(problem.cases) if name in cases), len(problem.cases))
 
 
-def _fits(row: RemedyRow, problem: Problem, situation: Situation) -> bool:
-    if not set(row.when) <= _tags(problem, situation):
+def _matches(row: RemedyRow, problem: Problem, situation: Situation) -> bool:
+    if not set(row.when) <= _list_tags(problem, situation):
         return False
     if row.cases and not set(row.cases) & set(problem.cases):
         return False
     return all(re.search(pattern, problem.value(name)) for name, pattern in row.where.items())
 
 
-def _tags(problem: Problem, situation: Situation) -> set[str]:
+def _list_tags(problem: Problem, situation: Situation) -> set[str]:
     """Name what a row may ask for: the system, the framework, conda, WSL, a build of CUDA code."""
-    found = {situation.os, problem.framework, "conda" if situation.has_conda else ""}
-    found |= {"wsl" if get_value(situation.facts.host.wsl_version) else "", "compiling" if problem.compiles else ""}
-    return found - {""}
+    tags = {situation.os, problem.framework, "conda" if situation.has_conda else ""}
+    tags |= {"wsl" if get_value(situation.facts.host.wsl_version) else "", "compiling" if problem.compiles else ""}
+    return tags - {""}
 
 
 def fill_row(row: RemedyRow, problem: Problem, situation: Situation) -> Remedy | None:
@@ -184,12 +184,12 @@ def fill_row(row: RemedyRow, problem: Problem, situation: Situation) -> Remedy |
     actions, elsewhere = filler.actions(row.actions)
     if summary is None or (row.actions and not actions):
         return None
-    ways = [
-        Alternative(said, filler.actions(way.actions)[0])
-        for way in row.alternatives
-        if (said := filler.text(way.summary))
+    alternatives = [
+        Alternative(summary_text, filler.actions(row_alternative.actions)[0])
+        for row_alternative in row.alternatives
+        if (summary_text := filler.text(row_alternative.summary))
     ]
-    return Remedy(summary, actions, (*elsewhere, *ways))
+    return Remedy(summary, actions, (*elsewhere, *alternatives))
 
 
 class _Filler:
@@ -200,17 +200,17 @@ class _Filler:
 
     def actions(self, rows: Iterable[ActionRow]) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
         """Make the actions; what a package manager installs comes with how other distributions have it."""
-        found: list[Action] = []
+        actions_found: list[Action] = []
         elsewhere: list[Alternative] = []
         for row in rows:
             if row.install is not None:
                 values = {"major": row.install.major} if row.install.major else {}
-                steps, others = install_somewhere(self._situation, row.install.what, row.install.purpose, **values)
-                found += steps
+                steps, others = install_anywhere(self._situation, row.install.what, row.install.purpose, **values)
+                actions_found += steps
                 elsewhere += others
             elif (action := self._filled(row.action)) is not None:
-                found.append(action)
-        return tuple(found), tuple(elsewhere)
+                actions_found.append(action)
+        return tuple(actions_found), tuple(elsewhere)
 
     def _filled(self, value: Any) -> Any:
         """Fill every text within a value; None where one has no value."""
@@ -221,30 +221,32 @@ class _Filler:
             if None in items:
                 return None
             return tuple(
-                part for said, item in zip(value, items) for part in (item.split() if said == _MANY else (item,))
+                part
+                for source, item in zip(value, items)
+                for part in (item.split() if source == _LIST_PLACEHOLDER else (item,))
             )
         if isinstance(value, Action):
             cells = {name: self._filled(getattr(value, name)) for name in list_fields(value)}
-            made: Action = replace(value, **cells)
-            return None if None in cells.values() else made if self._situation.sudo else made.without_sudo()
+            action: Action = replace(value, **cells)
+            return None if None in cells.values() else action if self._situation.sudo else action.without_sudo()
         return value
 
     def text(self, text: str) -> str | None:
         """Put values into a text; None where one is missing."""
-        values = {name: self._value(name) for name in _NAMED.findall(text)}
-        return _NAMED.sub(lambda found: values[found[1]], text) if all(values.values()) else None
+        values = {name: self._value(name) for name in _PLACEHOLDER.findall(text)}
+        return _PLACEHOLDER.sub(lambda match: values[match[1]], text) if all(values.values()) else None
 
     def _value(self, name: str) -> str:
         return self._situation.python if name == "python" else self._problem.value(name)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _list_texts(value: Any) -> Iterator[str]:
     """Yield every text within a row."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, tuple):
         for item in value:
-            yield from _texts(item)
+            yield from _list_texts(item)
     elif list_fields(value):
         for name in list_fields(value):
-            yield from _texts(getattr(value, name))
+            yield from _list_texts(getattr(value, name))

@@ -20,7 +20,7 @@ from envcheck.actions import (
     is_requirement,
 )
 from envcheck.matrix.query import Matrix
-from envcheck.model import CONDA, Absent, Fact, FrameworkRelease, Known, get_value, numbers
+from envcheck.model import CONDA, Absent, FrameworkRelease, Known, get_value, numbers
 from envcheck.rules.builds import Build, JudgedFramework, judged_builds, judged_frameworks
 from envcheck.rules.context import Context
 
@@ -58,7 +58,7 @@ class Situation:
     def __init__(self, context: Context, stated: tuple[str, ...] = (), *, from_log: bool = False) -> None:
         """Hold the facts, the matrix and the goal; `from_log`: they were stated by a log of a machine elsewhere."""
         self.context, self.matrix, self.facts = context, context.matrix, context.facts
-        self.stated, self.from_log = stated, from_log
+        self.plan_options, self.from_log = stated, from_log
 
     @property
     def os(self) -> str:
@@ -117,8 +117,8 @@ class Situation:
     @cached_property
     def prefix(self) -> str:
         """Return the folder of the environment where it can stand in a command; "" else."""
-        found = get_value(self.facts.python.prefix) or ""
-        return found if re.fullmatch(_PLAIN_PATH, found) else ""
+        prefix_path = get_value(self.facts.python.prefix) or ""
+        return prefix_path if re.fullmatch(_PLAIN_PATH, prefix_path) else ""
 
     @property
     def builds(self) -> tuple[Build, ...]:
@@ -127,8 +127,8 @@ class Situation:
 
     def build(self, framework: str, distribution: str = "") -> Build | None:
         """Return the judged build of a framework, of one distribution where several are there."""
-        found = [item for item in self.builds if item.framework == framework]
-        return next((item for item in found if item.distribution == distribution), found[0] if found else None)
+        builds = [item for item in self.builds if item.framework == framework]
+        return next((item for item in builds if item.distribution == distribution), builds[0] if builds else None)
 
     def framework(self, name: str) -> JudgedFramework | None:
         """Return a judged framework with all its builds."""
@@ -159,8 +159,8 @@ class Situation:
 
     def uninstall(self, *names: str) -> tuple[Action, ...]:
         """Remove distributions from the environment."""
-        plain = tuple(name for name in names if re.fullmatch(_NAME, name))
-        return (UninstallPackages(plain, self.python),) if plain else ()
+        plain_names = tuple(name for name in names if re.fullmatch(_NAME, name))
+        return (UninstallPackages(plain_names, self.python),) if plain_names else ()
 
     def new_environment(self, python: str) -> tuple[Action, ...]:
         """Create an environment with another Python minor such as 3.12; () where it is no minor."""
@@ -176,57 +176,52 @@ class Situation:
 
     def add_loader_folders(self, folders: Iterable[str]) -> tuple[Action, ...]:
         """Put folders on the loader's path whenever the environment is activated."""
-        plain = [folder for folder in dict.fromkeys(folders) if re.fullmatch(_PLAIN_PATH, folder)]
-        if not plain or not self.prefix:
+        plain_folders = [folder for folder in dict.fromkeys(folders) if re.fullmatch(_PLAIN_PATH, folder)]
+        if not plain_folders or not self.prefix:
             return ()
         if self.has_conda:
-            return (SetCondaVariable("LD_LIBRARY_PATH", ":".join(plain)),)
+            return (SetCondaVariable("LD_LIBRARY_PATH", ":".join(plain_folders)),)
         if get_value(self.facts.python.kind) == "system":
             return ()  # nothing activates it
         from envcheck.actions import venv_hooks
 
-        return venv_hooks(self.prefix, plain, already_set(self.context))
+        return venv_hooks(self.prefix, plain_folders, list_activated_folders(self.context))
 
     def activate(self) -> tuple[Action, ...]:
         """Activate the environment."""
         return (ActivateEnvironment(self.prefix, CONDA if self.has_conda else "pip"),) if self.prefix else ()
 
-    def ask_python(self, code: str, purpose: str) -> RunPython:
+    def run_python(self, code: str, purpose: str) -> RunPython:
         """Ask the Python of the environment something."""
         return RunPython(code, self.python, purpose)
 
     def plan_command(self, framework: str, requirement: str = "", purpose: str = "") -> tuple[Action, ...]:
         """Name the command that plans for this machine, as far as a log describes it; () without a framework."""
-        asked = requirement if requirement and is_requirement(requirement) else framework
-        if not asked:
+        target = requirement if requirement and is_requirement(requirement) else framework
+        if not target:
             return ()
-        where = " for that machine" if self.from_log else ""
-        usual = f"prints the exact commands{where} and changes nothing"
-        return (RunEnvcheck(("plan", asked, *self.stated), purpose or usual),)
+        machine = " for that machine" if self.from_log else ""
+        default_purpose = f"prints the exact commands{machine} and changes nothing"
+        return (RunEnvcheck(("plan", target, *self.plan_options), purpose or default_purpose),)
 
 
-def last_gpu_release(matrix: Matrix, framework: str, platform: str) -> str:
+def find_last_gpu_release(matrix: Matrix, framework: str, platform: str) -> str:
     """Return the last release with a CUDA build for a platform, where CUDA builds go on for Linux; "" else."""
-    ended, going_on = (_last_with_cuda(matrix, framework, name) for name in (platform, "linux_x86_64"))
-    return ended if numbers(ended) < numbers(going_on) else ""
+    last_here, last_on_linux = (_find_last_with_cuda(matrix, framework, name) for name in (platform, "linux_x86_64"))
+    return last_here if numbers(last_here) < numbers(last_on_linux) else ""
 
 
-def _last_with_cuda(matrix: Matrix, framework: str, platform: str) -> str:
+def _find_last_with_cuda(matrix: Matrix, framework: str, platform: str) -> str:
     versions = matrix.versions(framework)  # the newest first: to make typed rows of all takes longer than to explain
     return next((version for version in versions if matrix.cudas(framework, version, platform)), "")
 
 
-def conda_packages(*specs: str, channel: str = "conda-forge") -> InstallCondaPackages:
+def install_conda_packages(*specs: str, channel: str = "conda-forge") -> InstallCondaPackages:
     """Install conda packages into the active environment."""
     return InstallCondaPackages(specs, (channel,))
 
 
-def is_true(fact: Fact[bool]) -> bool:
-    """Tell whether a fact is known to be true."""
-    return isinstance(fact, Known) and fact.value
-
-
-def already_set(context: Context) -> tuple[str, ...]:
+def list_activated_folders(context: Context) -> tuple[str, ...]:
     """List the folders that the environment's activation puts on the loader's path already."""
     builds = get_value(context.facts.python.frameworks) or ()
     lookups = (item for build in builds for item in get_value(build.libraries) or () if item.via == "activation")

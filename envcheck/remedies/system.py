@@ -31,17 +31,15 @@ from envcheck.remedies.situation import (
     UBUNTU,
     WSL,
     Situation,
-    conda_packages,
+    install_conda_packages,
 )
 
-RELEASE = re.compile(r"\d{3,4}(\.\d+){0,2}")
+DRIVER_RELEASE = re.compile(r"\d{3,4}(\.\d+){0,2}")
 _NUMBERS = re.compile(r"[\d.-]+")
-_BUILD_SHELL = (
-    "in the shell that builds, or in the environment's activation script (CMake: CUDAHOSTCXX; PyTorch: CXX, too)"
-)
+_BUILD_SHELL = "in the build shell or the environment's activation script (CMake: CUDAHOSTCXX; PyTorch: also CXX)"
 RESTART_WSL = RunCommand(
     ("wsl.exe", "--shutdown"), "restart WSL", SYSTEM, (WINDOWS,),
-    check_argv=("nvidia-smi",), lasting="what ran in WSL has ended", ends_session=True,
+    check_argv=("nvidia-smi",), lasting="programs in WSL have ended", ends_session=True,
 )  # fmt: skip
 UPDATE_WSL = RunCommand(
     ("wsl.exe", "--update"), "update WSL itself", SYSTEM, (WINDOWS,),
@@ -169,7 +167,7 @@ def system_packages() -> SystemPackages:
     return load_data("packages", SystemPackages)
 
 
-def reboot(situation: Situation, purpose: str = "start with the new kernel module") -> Reboot:
+def build_reboot(situation: Situation, purpose: str = "start with the new kernel module") -> Reboot:
     """Restart the machine."""
     return Reboot(situation.sudo, purpose)
 
@@ -179,31 +177,31 @@ def reboot(situation: Situation, purpose: str = "start with the new kernel modul
 
 def install_driver(situation: Situation, floor: str = "", *, exact: bool = False) -> Remedy:
     """Install a driver of at least `floor`, a release or a branch, or `exact`ly that branch."""
-    floor = floor if RELEASE.fullmatch(floor) else ""
-    wanted = f" {floor}{'' if exact else ' or newer'}" if floor else ""
+    floor = floor if DRIVER_RELEASE.fullmatch(floor) else ""
+    release_text = f" {floor}{'' if exact else ' or newer'}" if floor else ""
     family = situation.family
     if family in _ADVICE:
-        return Remedy(_ADVICE[family].format(wanted=wanted), (UPDATE_WSL, RESTART_WSL) if family == WSL else ())
-    steps = _driver_packages(situation, family, floor if exact else "", wanted)
+        return Remedy(_ADVICE[family].format(wanted=release_text), (UPDATE_WSL, RESTART_WSL) if family == WSL else ())
+    steps = _list_driver_steps(situation, family, floor if exact else "", release_text)
     if not steps:
-        return Remedy(f"Install NVIDIA driver{wanted} with your distribution's package manager, then restart.")
+        return Remedy(f"Install NVIDIA driver{release_text} with your distribution's package manager, then restart.")
     first = steps[0]
     from_nvidia = isinstance(first, InstallSystemPackages) and first.packages == ("nvidia-open",)
     note = _FROM_NVIDIA if from_nvidia else _NOTES.get(family, "")
-    return Remedy(f"Install NVIDIA driver{wanted}, then restart.{note}", (*steps, reboot(situation)))
+    return Remedy(f"Install NVIDIA driver{release_text}, then restart.{note}", (*steps, build_reboot(situation)))
 
 
 _ADVICE = {
     "windows": "Install NVIDIA driver{wanted} for Windows (nvidia.com/drivers, or the NVIDIA app), then restart.",
-    WSL: "Install NVIDIA driver{wanted} in Windows (nvidia.com/drivers), none inside WSL, then restart WSL.",
+    WSL: "Install NVIDIA driver{wanted} in Windows (nvidia.com/drivers), not inside WSL, then restart WSL.",
     MACOS: "macOS has no driver for NVIDIA GPUs: use a Linux or Windows machine.",
     CONTAINER: (
-        "Install NVIDIA driver{wanted} on the host, not in the container, then start the container anew; or use an "
+        "Install NVIDIA driver{wanted} on the host, not in the container, then restart the container. Or use an "
         "image built for an older CUDA."
     ),
     JETSON: "The driver of a Jetson comes with its system image: install a newer JetPack release.",
 }
-_FROM_NVIDIA = " Needs NVIDIA's CUDA repository for this release; a GPU before Turing needs cuda-drivers in its place."
+_FROM_NVIDIA = " Needs NVIDIA's CUDA repository for this release. A GPU older than Turing needs cuda-drivers instead."
 _NOTES = {
     DEBIAN: " Needs the components contrib, non-free and non-free-firmware in the apt sources.",
     FEDORA: " Needs the RPM Fusion nonfree repository.",
@@ -212,37 +210,37 @@ _NOTES = {
 }
 
 
-def _driver_packages(situation: Situation, family: str, branch: str, wanted: str) -> tuple[Action, ...]:
+def _list_driver_steps(situation: Situation, family: str, branch: str, required: str) -> tuple[Action, ...]:
     """List the package manager's steps; only Ubuntu and NVIDIA's own repository keep old branches."""
     purpose = "install the driver"
     if family == UBUNTU:
-        listed = RefreshPackageLists(situation.sudo, "read the package lists")
+        refresh = RefreshPackageLists(situation.sudo, "read the package lists")
         if branch:
-            return (listed, packages(situation, APT, (f"nvidia-driver-{branch}",), ""))
-        check = f"the recommended driver; check that it is{wanted}" if wanted else "the recommended driver"
-        return (listed, _recommended_driver(situation, check))
+            return (refresh, install_packages(situation, APT, (f"nvidia-driver-{branch}",), ""))
+        check = f"the recommended driver; check that it is{required}" if required else "the recommended driver"
+        return (refresh, _install_recommended_driver(situation, check))
     if family == RHEL and not has_dnf_modules(situation):
-        return (packages(situation, DNF, ("nvidia-open",), purpose),)
+        return (install_packages(situation, DNF, ("nvidia-open",), purpose),)
     if family == RHEL:
-        return (_dnf_module(situation, f"nvidia-driver:{branch or 'latest'}-dkms"),)
-    names = package_names(family, "driver")
+        return (_install_dnf_module(situation, f"nvidia-driver:{branch or 'latest'}-dkms"),)
+    names = list_package_names(family, "driver")
     if branch or not names:
         return ()
-    if family == DEBIAN and not _debian_reaches(situation, wanted):
+    if family == DEBIAN and not _is_debian_driver_sufficient(situation, required):
         names, purpose = ("nvidia-open",), "from NVIDIA's repository"
-    return (packages(situation, system_packages().install[family], names, purpose),)
+    return (install_packages(situation, system_packages().install[family], names, purpose),)
 
 
-def _recommended_driver(situation: Situation, purpose: str) -> RunCommand:
+def _install_recommended_driver(situation: Situation, purpose: str) -> RunCommand:
     installed = "dpkg-query -W -f='${db:Status-Status}\\n' 'nvidia-driver-*' | grep -qx installed"
-    stays = "/var/log/apt/history.log names the driver it chose: apt-get purge takes that package away"
+    lasting = "/var/log/apt/history.log shows the chosen driver: apt-get purge removes that package"
     return RunCommand(
         ("ubuntu-drivers", "install"), purpose, SYSTEM, ("linux",), situation.sudo,
-        check_argv=("sh", "-c", installed), lasting=stays,
+        check_argv=("sh", "-c", installed), lasting=lasting,
     )  # fmt: skip
 
 
-def _dnf_module(situation: Situation, stream: str) -> RunCommand:
+def _install_dnf_module(situation: Situation, stream: str) -> RunCommand:
     undo = "dnf module remove -y --all nvidia-driver && dnf module reset -y nvidia-driver"
     return RunCommand(
         ("dnf", "module", "install", "-y", stream), "install the driver", SYSTEM, ("linux",), situation.sudo,
@@ -257,17 +255,17 @@ def has_dnf_modules(situation: Situation) -> bool:
     return not (major.isdigit() and not is_year and int(major) >= system_packages().dnf_modules.ended)
 
 
-def _debian_reaches(situation: Situation, wanted: str) -> bool:
+def _is_debian_driver_sufficient(situation: Situation, required: str) -> bool:
     """Tell whether Debian's own driver is new enough; where its release is not known, it may be."""
-    own = system_packages().drivers.get(situation.distribution_version, "")
-    floor = RELEASE.search(wanted)
-    return not own or not floor or numbers(own) >= numbers(floor.group())
+    debian_driver = system_packages().drivers.get(situation.distribution_version, "")
+    floor = DRIVER_RELEASE.search(required)
+    return not debian_driver or not floor or numbers(debian_driver) >= numbers(floor.group())
 
 
 # Packages by what they are for.
 
 
-def packages(
+def install_packages(
     situation: Situation, manager: str, names: Iterable[str], purpose: str, provides: tuple[str, ...] = ()
 ) -> InstallSystemPackages:
     """Install packages by their names."""
@@ -279,26 +277,30 @@ def install(situation: Situation, what: str, purpose: str, **values: str) -> tup
     return _install(situation, situation.distribution, what, purpose, **values) if situation.os == "linux" else ()
 
 
-def install_somewhere(
+def install_anywhere(
     situation: Situation, what: str, purpose: str, **values: str
 ) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
     """Install something on a Linux whose distribution may not be known: Debian's way, and the others' instead."""
     if situation.is_distribution_known:
         return install(situation, what, purpose, **values), ()
-    called = system_packages().called
-    first, *others = [(called[name], _install(situation, name, what, purpose, **values)) for name in called]
-    ways = tuple(Alternative(f"On {name} it is installed by:", steps) for name, steps in others if steps)
-    return tuple(replace(step, purpose=f"{step.purpose} ({first[0]})") for step in first[1]), ways
+    names = system_packages().called
+    first, *others = [(names[name], _install(situation, name, what, purpose, **values)) for name in names]
+    alternatives = tuple(Alternative(f"On {name}:", steps) for name, steps in others if steps)
+    return tuple(replace(step, purpose=f"{step.purpose} ({first[0]})") for step in first[1]), alternatives
 
 
 def _install(situation: Situation, family: str, what: str, purpose: str, **values: str) -> tuple[Action, ...]:
-    names = package_names(family, what, **values)
+    names = list_package_names(family, what, **values)
     if not names:
         return ()
-    return (packages(situation, system_packages().install[family], names, purpose, _provided(family, what, values)),)
+    return (
+        install_packages(
+            situation, system_packages().install[family], names, purpose, _find_check_command(family, what, values)
+        ),
+    )
 
 
-def package_names(family: str, what: str, **values: str) -> tuple[str, ...]:
+def list_package_names(family: str, what: str, **values: str) -> tuple[str, ...]:
     """Name packages for a family; () where it has none. ValueError for values that are no numbers."""
     if not all(map(_NUMBERS.fullmatch, values.values())):
         raise ValueError(values)
@@ -306,7 +308,7 @@ def package_names(family: str, what: str, **values: str) -> tuple[str, ...]:
     return tuple(name.format(**values) for name in names)
 
 
-def _provided(family: str, what: str, values: dict[str, str]) -> tuple[str, ...]:
+def _find_check_command(family: str, what: str, values: dict[str, str]) -> tuple[str, ...]:
     """Return a command that runs once the packages are there."""
     if what in ("cuda-toolkit", "cuda-nvcc"):
         return (f"/usr/local/cuda-{values['cuda'].replace('-', '.')}/bin/nvcc", "--version")
@@ -321,7 +323,7 @@ def _provided(family: str, what: str, values: dict[str, str]) -> tuple[str, ...]
 # Compilers.
 
 
-def let_nvcc_use(path: str) -> SetVariables:
+def set_host_compiler(path: str) -> SetVariables:
     """Name a host compiler to nvcc.
 
     NVCC_CCBIN is read by the newest nvcc only (13.0 does, 12.4 does not); NVCC_PREPEND_FLAGS by all since 11.
@@ -332,76 +334,84 @@ def let_nvcc_use(path: str) -> SetVariables:
 def install_compiler(situation: Situation, lowest: int, highest: int) -> Remedy:
     """Install a GCC within bounds beside the one that is there, and point nvcc at it."""
     if situation.has_conda:
-        spec, compiler = _conda_compiler(situation)
-        steps = (conda_packages(f"{spec}={highest}"), let_nvcc_use(f"$CONDA_PREFIX/bin/{compiler}"))
-        return Remedy(f"Install GCC {highest} into the environment, and let nvcc use it.", steps)
+        spec, compiler = _find_conda_compiler(situation)
+        steps = (install_conda_packages(f"{spec}={highest}"), set_host_compiler(f"$CONDA_PREFIX/bin/{compiler}"))
+        return Remedy(f"Install GCC {highest} into the environment, and point nvcc at it.", steps)
     if not situation.is_distribution_known:
-        return _compiler_somewhere(situation, highest)
-    major, path, commands = _compiler_beside(situation, lowest, highest)
+        return _install_compiler_anywhere(situation, highest)
+    major, path, commands = _choose_compiler(situation, lowest, highest)
     if commands:
-        summary = f"Install GCC {major} beside the present one, and let nvcc use it."
-        return Remedy(summary, (*commands, let_nvcc_use(path)), (_compiler_from_conda(situation, major),))
-    way, why = _compiler_from_conda(situation, major), system_packages().compilers.none.get(situation.distribution)
-    by_hand = f"Install GCC {major} beside the present one with your distribution's package manager, where it has it"
-    return Remedy(f"{why or by_hand}. {way.summary}", way.actions)
+        summary = f"Install GCC {major} next to the present one, and point nvcc at it."
+        return Remedy(summary, (*commands, set_host_compiler(path)), (_install_compiler_with_conda(situation, major),))
+    alternative, reason = (
+        _install_compiler_with_conda(situation, major),
+        system_packages().compilers.none.get(situation.distribution),
+    )
+    by_hand = f"Install GCC {major} with your distribution's package manager, if it has it"
+    return Remedy(f"{reason or by_hand}. {alternative.summary}", alternative.actions)
 
 
-def _compiler_somewhere(situation: Situation, major: int) -> Remedy:
+def _install_compiler_anywhere(situation: Situation, major: int) -> Remedy:
     """Install a GCC where the distribution is not known: Debian's way, and the others'."""
-    called = system_packages().compilers.called
-    found = [(text, *_compiler_named(situation, name, str(major))) for name, text in called.items()]
-    (_, path, steps), *others = found
-    ways = [Alternative(f"On {text}:", (*commands, let_nvcc_use(its))) for text, its, commands in others]
-    summary = f"Install GCC {major} beside the present one, and let nvcc use it."
-    return Remedy(summary, (*steps, let_nvcc_use(path)), (*ways, _compiler_from_conda(situation, major)))
+    names = system_packages().compilers.called
+    installations = [(text, *_install_compiler_major(situation, name, str(major))) for name, text in names.items()]
+    (_, path, steps), *others = installations
+    alternatives = [
+        Alternative(f"On {text}:", (*commands, set_host_compiler(compiler_path)))
+        for text, compiler_path, commands in others
+    ]
+    summary = f"Install GCC {major} next to the present one, and point nvcc at it."
+    return Remedy(
+        summary, (*steps, set_host_compiler(path)), (*alternatives, _install_compiler_with_conda(situation, major))
+    )
 
 
-def _compiler_beside(situation: Situation, lowest: int, highest: int) -> tuple[int, str, tuple[Action, ...]]:
+def _choose_compiler(situation: Situation, lowest: int, highest: int) -> tuple[int, str, tuple[Action, ...]]:
     """Choose the newest GCC within bounds that the distribution has beside its own; the highest where none is known.
 
     Returns its major, the path of its g++ and what installs it; ("", ()) where the distribution has none.
     """
-    family, known = situation.distribution, system_packages().compilers
-    released, version = known.released.get(family, {}), situation.distribution_version
-    majors = released.get(version, released.get(version.partition(".")[0]))
-    fitting = [major for major in majors or (highest,) if lowest <= major <= highest]
-    if situation.os != "linux" or family not in known.path or not fitting:
+    family, compilers = situation.distribution, system_packages().compilers
+    by_release, version = compilers.released.get(family, {}), situation.distribution_version
+    majors = by_release.get(version, by_release.get(version.partition(".")[0]))
+    matching = [major for major in majors or (highest,) if lowest <= major <= highest]
+    if situation.os != "linux" or family not in compilers.path or not matching:
         return highest, "", ()
-    return max(fitting), *_compiler_named(situation, family, str(max(fitting)), is_known=majors is not None)
+    return max(matching), *_install_compiler_major(situation, family, str(max(matching)), is_known=majors is not None)
 
 
-def _compiler_named(
+def _install_compiler_major(
     situation: Situation, family: str, major: str, *, is_known: bool = False
 ) -> tuple[str, tuple[Action, ...]]:
     """Return the path of a family's g++ of one major, and what installs it."""
     path = system_packages().compilers.path[family].format(major=major)
-    purpose = f"GCC {major}, beside the one that is there" + ("" if is_known else "; where this release has it")
+    purpose = f"GCC {major}, next to the present one" + ("" if is_known else "; if this release has it")
     return path, _install(situation, family, "compiler-release", purpose, major=major)
 
 
-def _compiler_from_conda(situation: Situation, major: int) -> Alternative:
-    spec, compiler = _conda_compiler(situation)
+def _install_compiler_with_conda(situation: Situation, major: int) -> Alternative:
+    spec, compiler = _find_conda_compiler(situation)
     name = f"gcc-{major}"
     create = CreateEnvironment(name=name, installer=CONDA, channels=("conda-forge",), packages=(f"{spec}={major}",))
-    use = let_nvcc_use(f"$CONDA_PREFIX/bin/{compiler}")
+    use = set_host_compiler(f"$CONDA_PREFIX/bin/{compiler}")
     activate = ActivateEnvironment(name, CONDA)
-    return Alternative(f"Take GCC {major} from conda, in an environment of its own.", (create, activate, use))
+    return Alternative(f"Install GCC {major} with conda, in a separate environment.", (create, activate, use))
 
 
-def _conda_compiler(situation: Situation) -> tuple[str, str]:
+def _find_conda_compiler(situation: Situation) -> tuple[str, str]:
     """Return conda's package of g++ for this architecture, and its program."""
     machine = "aarch64" if get_value(situation.facts.host.architecture) in ("aarch64", "arm64") else "x86_64"
     return f"gxx_linux-{'64' if machine == 'x86_64' else machine}", f"{machine}-conda-linux-gnu-g++"
 
 
-def other_visual_studio(highest: str) -> Remedy:
+def install_visual_studio(highest: str) -> Remedy:
     """Install the Visual Studio whose compiler nvcc accepts: 19.29 is that of 2019."""
     rows = [row for row in system_packages().msvc.rows if row.highest <= int(highest.replace(".", ""))]
     if not rows:
-        return Remedy("Install a Visual Studio that this CUDA accepts beside the other, or a newer CUDA Toolkit.")
+        return Remedy("Install a Visual Studio release that this CUDA accepts, or a newer CUDA Toolkit.")
     row = rows[-1]
-    wanted = " ".join(f"--add {name}" for name in row.components)
-    options = ("--override", f"--passive --wait {wanted} --includeRecommended")
+    component_options = " ".join(f"--add {name}" for name in row.components)
+    options = ("--override", f"--passive --wait {component_options} --includeRecommended")
     purpose = f"the C++ compiler of Visual Studio {row.studio}"
     step = InstallSystemPackages(WINGET, (row.package,), options=options, purpose=purpose)
     return Remedy(

@@ -38,12 +38,12 @@ from envcheck.model import (
     replace,
 )
 from envcheck.remedies import remedy
-from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, conda_packages
+from envcheck.remedies.situation import DEBIAN, UBUNTU, Situation, install_conda_packages
 from envcheck.remedies.system import (
+    install_anywhere,
     install_compiler,
-    install_somewhere,
-    let_nvcc_use,
-    other_visual_studio,
+    install_visual_studio,
+    set_host_compiler,
     system_packages,
 )
 from envcheck.rules.builds import Build, brings_cuda, built_with
@@ -52,130 +52,130 @@ from envcheck.rules.gpu_releases import gpu_rows
 _ARCHIVE = "https://developer.nvidia.com/cuda-toolkit-archive"
 _CUDNN_ARCHIVE = "https://developer.nvidia.com/cudnn-archive"
 _REPOSITORY = "from NVIDIA's repository"
-_PROGRAM_SHELL = "in the shell that starts the program"
-_BUILD_SHELL = "in the shell that builds"
+_PROGRAM_SHELL = "in the program's shell"
+_BUILD_SHELL = "in the build shell"
 
 
 # The toolkit.
 
 
 @remedy("toolkit-missing", "toolkit-wrong-version")
-def fitting_toolkit(situation: Situation, problem: Problem) -> Remedy | None:
+def install_matching_toolkit(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the CUDA that a build loads, or name the release that takes the one that is there."""
     build = situation.build(problem.framework, problem.distribution) if problem.framework else None
     if "nvcc" in problem.cases and build is not None:
         return install_nvcc(situation, build, problem.cuda, problem.advice)
     if not problem.cuda:
-        return _one_of(situation, problem)
+        return _install_one_of(situation, problem)
     if problem.folders:  # installed, and not found
         root = problem.folders[0]
-        return Remedy(f"CUDA {problem.cuda} is installed: let it be found.", (_use_toolkit(root, problem),))
+        return Remedy(f"CUDA {problem.cuda} is installed: add it to the search path.", (_use_toolkit(root, problem),))
     if situation.has_conda and not problem.compiles:
-        return _conda_libraries(situation, problem, build)
-    version = full_version(situation, problem.cuda)
-    other = _release_for_installed(situation, problem)
+        return _install_conda_libraries(situation, problem, build)
+    version = complete_version(situation, problem.cuda)
+    other_releases = _name_release_for_installed(situation, problem)
     if situation.os == "windows":
-        return replace(_windows_toolkit(problem, build, version), alternatives=other)
-    steps, elsewhere = toolkit_steps(situation, version, compiles=problem.compiles)
-    return Remedy(_toolkit_summary(problem, build, version), steps, (*elsewhere, *other))
+        return replace(_install_windows_toolkit(problem, build, version), alternatives=other_releases)
+    steps, elsewhere = install_toolkit(situation, version, compiles=problem.compiles)
+    return Remedy(_describe_toolkit(problem, build, version), steps, (*elsewhere, *other_releases))
 
 
-def _toolkit_summary(problem: Problem, build: Build | None, version: str) -> str:
+def _describe_toolkit(problem: Problem, build: Build | None, version: str) -> str:
     if problem.compiles:
-        return f"Build with CUDA {version}{' beside what is there' if problem.value('installed') else ''}."
+        return f"Build with CUDA {version}{' next to the installed one' if problem.value('installed') else ''}."
     built = f"; {build.label} was built for CUDA {problem.cuda}" if build else ""
-    return f"Install the CUDA {version} libraries beside what is there{built}. NVIDIA's archive: {_ARCHIVE}."
+    return f"Install the CUDA {version} libraries{built}. NVIDIA's archive: {_ARCHIVE}."
 
 
-def _windows_toolkit(problem: Problem, build: Build | None, version: str) -> Remedy:
+def _install_windows_toolkit(problem: Problem, build: Build | None, version: str) -> Remedy:
     step = InstallSystemPackages(
         WINGET, ("Nvidia.CUDA",), options=("--version", version), purpose=f"the CUDA Toolkit {version}"
     )
-    return Remedy(_toolkit_summary(problem, build, version), (step,))
+    return Remedy(_describe_toolkit(problem, build, version), (step,))
 
 
-def _conda_libraries(situation: Situation, problem: Problem, build: Build | None) -> Remedy:
-    version = full_version(situation, problem.cuda)
-    libraries = _conda_toolkit(situation, version) or conda_packages(f"cudatoolkit={version}")
+def _install_conda_libraries(situation: Situation, problem: Problem, build: Build | None) -> Remedy:
+    version = complete_version(situation, problem.cuda)
+    libraries = _find_conda_toolkit(situation, version) or install_conda_packages(f"cudatoolkit={version}")
     built = f"; {build.label} was built for CUDA {problem.cuda}" if build else ""
-    what = f"Install the CUDA {version} libraries beside what is there{built}."
-    note = f"{what} Then let the environment's activation put its lib folder on LD_LIBRARY_PATH."
-    return Remedy(note, (libraries, *_conda_activation(situation)), _outside_conda(situation, version))
+    summary = f"Install the CUDA {version} libraries{built}."
+    note = f"{summary} Then have the activation script add its lib folder to LD_LIBRARY_PATH."
+    return Remedy(note, (libraries, *_activate_conda_libraries(situation)), _install_outside_conda(situation, version))
 
 
-def _conda_activation(situation: Situation) -> tuple[Action, ...]:
+def _activate_conda_libraries(situation: Situation) -> tuple[Action, ...]:
     if situation.prefix:
         return situation.add_loader_folders((f"{situation.prefix}/lib",))
     return (SetVariables((("LD_LIBRARY_PATH", "$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"),), _PROGRAM_SHELL),)
 
 
-def _outside_conda(situation: Situation, version: str, *, compiles: bool = False) -> tuple[Alternative, ...]:
+def _install_outside_conda(situation: Situation, version: str, *, compiles: bool = False) -> tuple[Alternative, ...]:
     if situation.os != "linux":
         return ()
-    steps, elsewhere = _repository_steps(situation, version, compiles=compiles)
-    return (Alternative("Outside of conda, from NVIDIA's repository:", steps), *elsewhere)
+    steps, elsewhere = _install_from_repository(situation, version, compiles=compiles)
+    return (Alternative("Outside conda, from NVIDIA's repository:", steps), *elsewhere)
 
 
-def _one_of(situation: Situation, problem: Problem) -> Remedy | None:
+def _install_one_of(situation: Situation, problem: Problem) -> Remedy | None:
     """Say which release was built with which of the CUDA lines that hold what is missing."""
     lines = tuple(problem.value("cuda_lines").split())
     if not lines:
         return None
-    known = identity(problem.framework) if problem.framework else None
-    built = _releases_of(situation, known, lines) if known and known.build_info else []
-    shown = ", ".join(built) or (lines[0] if len(lines) == 1 else f"one of {lines[-1]} to {lines[0]}")
-    what = f"Install the CUDA that the release was built with: {shown}; or a release for the CUDA that is there"
-    tells: Action = _DOCTOR
-    if known and built:
-        shows = f"envcheck matrix show {known.name}==VERSION shows it without an installation"
-        tells = situation.ask_python(known.build_info, f"the CUDA and cuDNN of {known.title}; {shows}")
-    return Remedy(f"{what}. NVIDIA's archive: {_ARCHIVE}.", (tells, *situation.plan_command(problem.framework)))
+    framework = identity(problem.framework) if problem.framework else None
+    built = _list_releases_by_cuda(situation, framework, lines) if framework and framework.build_info else []
+    cuda_text = ", ".join(built) or (lines[0] if len(lines) == 1 else f"one of {lines[-1]} to {lines[0]}")
+    summary = f"Install the CUDA that the release was built with: {cuda_text}; or a release for the installed CUDA"
+    check: Action = _DOCTOR
+    if framework and built:
+        hint = f"envcheck matrix show {framework.name}==VERSION shows it without installing"
+        check = situation.run_python(framework.build_info, f"the CUDA and cuDNN of {framework.title}; {hint}")
+    return Remedy(f"{summary}. NVIDIA's archive: {_ARCHIVE}.", (check, *situation.plan_command(problem.framework)))
 
 
-_DOCTOR = RunEnvcheck(("doctor",), "which CUDA the build names, and which is there")
+_DOCTOR = RunEnvcheck(("doctor",), "shows the CUDA that the build needs, and the installed CUDA")
 
 
-def _releases_of(situation: Situation, known: Framework, lines: tuple[str, ...]) -> list[str]:
+def _list_releases_by_cuda(situation: Situation, framework: Framework, lines: tuple[str, ...]) -> list[str]:
     """Name the releases of a framework for each CUDA line, newest first: CUDA 11.0 for TensorFlow 2.4."""
     # The first release of each minor stands for all of it: its patches are for the same CUDA and fewer platforms.
-    first = {major_minor(version): version for version in situation.matrix.versions(known.name)}
-    found: dict[str, list[str]] = {}
+    first = {major_minor(version): version for version in situation.matrix.versions(framework.name)}
+    releases: dict[str, list[str]] = {}
     for minor, version in first.items():
-        for cuda in situation.matrix.cudas(known.name, version, situation.context.platform):
+        for cuda in situation.matrix.cudas(framework.name, version, situation.context.platform):
             if cuda in lines:
-                found.setdefault(cuda, []).append(minor)
+                releases.setdefault(cuda, []).append(minor)
     return [
-        f"CUDA {cuda} for {known.title} {old[-1]}" + (f" to {old[0]}" if old[0] != old[-1] else "")
-        for cuda, old in found.items()
+        f"CUDA {cuda} for {framework.title} {minors[-1]}" + (f" to {minors[0]}" if minors[0] != minors[-1] else "")
+        for cuda, minors in releases.items()
     ]
 
 
-def toolkit_to_build_with(situation: Situation, cuda: str) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
+def install_build_toolkit(situation: Situation, cuda: str) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
     """Install a whole toolkit and point the build at it."""
-    return toolkit_steps(situation, full_version(situation, cuda), compiles=True)
+    return install_toolkit(situation, complete_version(situation, cuda), compiles=True)
 
 
-def toolkit_steps(
+def install_toolkit(
     situation: Situation, version: str, *, compiles: bool
 ) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
     """Install a CUDA line from NVIDIA's repository and point the loader, or the build, at it; and the other ways."""
     if situation.os in ("windows", "darwin") or len(numbers(version)) < 2:
-        look = Show(("nvcc", "--version"), f"must say {version}; NVIDIA's archive: {_ARCHIVE}", ENVIRONMENT)
-        return (replace(look, systems=(LINUX, WINDOWS)),), ()
-    condas = _conda_steps(situation, version, compiles=compiles)
-    if situation.has_conda and condas:
-        return condas, _outside_conda(situation, version, compiles=compiles)
-    steps, elsewhere = _repository_steps(situation, version, compiles=compiles)
-    return steps, (*elsewhere, *((Alternative("In a conda environment:", condas),) if condas else ()))
+        check = Show(("nvcc", "--version"), f"must say {version}; NVIDIA's archive: {_ARCHIVE}", ENVIRONMENT)
+        return (replace(check, systems=(LINUX, WINDOWS)),), ()
+    conda_steps = _install_with_conda(situation, version, compiles=compiles)
+    if situation.has_conda and conda_steps:
+        return conda_steps, _install_outside_conda(situation, version, compiles=compiles)
+    steps, elsewhere = _install_from_repository(situation, version, compiles=compiles)
+    return steps, (*elsewhere, *((Alternative("In a conda environment:", conda_steps),) if conda_steps else ()))
 
 
-def _repository_steps(
+def _install_from_repository(
     situation: Situation, version: str, *, compiles: bool
 ) -> tuple[tuple[Action, ...], tuple[Alternative, ...]]:
     """Install a CUDA line from NVIDIA's repository and point the loader, or the build, at it."""
-    what = "cuda-toolkit" if compiles else "cuda-libraries"
+    summary = "cuda-toolkit" if compiles else "cuda-libraries"
     purpose = _REPOSITORY if compiles else f"CUDA {version} libraries, {_REPOSITORY}"
-    steps, elsewhere = install_somewhere(situation, what, purpose, cuda=version.replace(".", "-"))
+    steps, elsewhere = install_anywhere(situation, summary, purpose, cuda=version.replace(".", "-"))
     return (*steps, point_at_toolkit(f"/usr/local/cuda-{version}", compiles=compiles)), elsewhere
 
 
@@ -190,75 +190,80 @@ def _use_toolkit(root: str, problem: Problem) -> SetVariables:
     return point_at_toolkit(root, compiles=problem.compiles)
 
 
-def _conda_steps(situation: Situation, cuda: str, *, compiles: bool) -> tuple[Action, ...]:
+def _install_with_conda(situation: Situation, cuda: str, *, compiles: bool) -> tuple[Action, ...]:
     """Install a CUDA line into a conda environment, from a channel that has it."""
     if compiles:
         nvcc = system_packages().conda_nvcc
-        known = numbers(cuda) >= numbers(nvcc.first)
-        return (conda_packages(f"cuda-nvcc={cuda}", channel=nvcc.channel),) if known else ()
-    found = _conda_toolkit(situation, cuda)
-    return (found, *_conda_activation(situation)) if found else ()
+        is_available = numbers(cuda) >= numbers(nvcc.first)
+        return (install_conda_packages(f"cuda-nvcc={cuda}", channel=nvcc.channel),) if is_available else ()
+    found = _find_conda_toolkit(situation, cuda)
+    return (found, *_activate_conda_libraries(situation)) if found else ()
 
 
-def _conda_toolkit(situation: Situation, cuda: str) -> InstallCondaPackages | None:
+def _find_conda_toolkit(situation: Situation, cuda: str) -> InstallCondaPackages | None:
     """Install the libraries of a CUDA line with conda: one package, or many beside one that fixes the line."""
-    whole, parts = situation.matrix.conda_builds("cudatoolkit"), situation.matrix.conda_builds("cuda-version")
-    channels = [row.channel for row in whole if cuda in row.cuda]
+    toolkit_builds, version_builds = (
+        situation.matrix.conda_builds("cudatoolkit"),
+        situation.matrix.conda_builds("cuda-version"),
+    )
+    channels = [row.channel for row in toolkit_builds if cuda in row.cuda]
     if channels:
-        return conda_packages(f"cudatoolkit={cuda}", channel=channels[0])
-    if _admitting(parts, cuda) and not _admitting(whole, cuda):
-        return conda_packages(f"cuda-version={cuda}", "cuda-libraries")
+        return install_conda_packages(f"cudatoolkit={cuda}", channel=channels[0])
+    if _list_matching_builds(version_builds, cuda) and not _list_matching_builds(toolkit_builds, cuda):
+        return install_conda_packages(f"cuda-version={cuda}", "cuda-libraries")
     return None
 
 
-def _admitting(rows: Iterable[CondaBuild], version: str) -> list[CondaBuild]:
+def _list_matching_builds(rows: Iterable[CondaBuild], version: str) -> list[CondaBuild]:
     """List the builds on conda's channels whose versions admit one."""
     from packaging.specifiers import SpecifierSet
 
     return [row for row in rows if SpecifierSet(row.versions).contains(version)]
 
 
-def _release_for_installed(situation: Situation, problem: Problem) -> tuple[Alternative, ...]:
+def _name_release_for_installed(situation: Situation, problem: Problem) -> tuple[Alternative, ...]:
     """Name the release of the framework that takes the CUDA that is there, and the command that installs it."""
     line = major_minor(problem.value("installed"))
     if not line or not problem.framework:
         return ()
     rows = situation.matrix.releases(problem.framework, situation.context.platform)
-    known = identity(problem.framework)
-    if known.index:
-        own = situation.release_row(known.name, problem.release)
-        made = [own] if own and line in own.variants else [row for row in rows if line in row.variants]
-        if not made:
+    identity_row = identity(problem.framework)
+    if identity_row.index:
+        named_row = situation.release_row(identity_row.name, problem.release)
+        matching = (
+            [named_row] if named_row and line in named_row.variants else [row for row in rows if line in row.variants]
+        )
+        if not matching:
             return ()
-        index = index_url(known.name, cuda_label(line))
-        step = InstallPackages((f"{known.name}=={made[0].version}",), situation.python, index=index)
-        return (Alternative(f"Install a {known.name} for CUDA {line}, such as {made[0].version}.", (step,)),)
+        index = index_url(identity_row.name, cuda_label(line))
+        step = InstallPackages((f"{identity_row.name}=={matching[0].version}",), situation.python, index=index)
+        return (Alternative(f"Install a {identity_row.name} for CUDA {line}, such as {matching[0].version}.", (step,)),)
     near = [row for row in rows if row.cuda == line]
     return (Alternative(f"Use {near[0].distribution} {near[0].version}, which loads CUDA {line}."),) if near else ()
 
 
-def full_version(situation: Situation, cuda: str) -> str:
+def complete_version(situation: Situation, cuda: str) -> str:
     """Complete a bare major version with the newest minor the matrix lists: 11 becomes 11.8."""
     if len(numbers(cuda)) > 1:
-        return _minor(cuda)
+        return _parse_minor(cuda)
     lines = (row.version for row in situation.matrix.toolkits())
     return next((line for line in lines if numbers(line)[:1] == numbers(cuda)), cuda)
 
 
-def install_nvcc(situation: Situation, build: Build, cuda: str, why: str) -> Remedy:
+def install_nvcc(situation: Situation, build: Build, cuda: str, summary: str) -> Remedy:
     """Install nvcc with ptxas and libdevice: as the wheel a build asks for, else from NVIDIA's repository."""
     wheels = build.release.cuda_wheels if build.release else ()
     wheel = next((item for item in wheels if item.startswith("nvidia-cuda-nvcc")), "")
     if wheel:
-        return Remedy(why, situation.install(wheel))
-    version = full_version(situation, cuda)
+        return Remedy(summary, situation.install(wheel))
+    version = complete_version(situation, cuda)
     if situation.os == "windows":
         step = InstallSystemPackages(
             WINGET, ("Nvidia.CUDA",), options=("--version", version), purpose=f"the CUDA Toolkit {version}"
         )
-        return Remedy(why, (step,))
+        return Remedy(summary, (step,))
     purpose = f"nvcc, ptxas and libdevice, {_REPOSITORY}"
-    return Remedy(why, *install_somewhere(situation, "cuda-nvcc", purpose, cuda=version.replace(".", "-")))
+    return Remedy(summary, *install_anywhere(situation, "cuda-nvcc", purpose, cuda=version.replace(".", "-")))
 
 
 # What XLA compiles with.
@@ -272,14 +277,14 @@ def find_libdevice(situation: Situation, problem: Problem) -> Remedy | None:
         return _name_libdevice(situation, problem)
     if build is None or not problem.cuda:
         return None
-    return install_nvcc(situation, build, problem.cuda, "Install the part of CUDA that holds libdevice.")
+    return install_nvcc(situation, build, problem.cuda, "Install the part of CUDA that contains libdevice.")
 
 
 def _name_libdevice(situation: Situation, problem: Problem) -> Remedy:
     root = problem.folders[0]
     flags = SetVariables((("XLA_FLAGS", f"--xla_gpu_cuda_data_dir={root}"),), "in the environment's activation script")
     steps = (*_link_libdevice(root, problem.value("path")), flags) if is_plain_path(root) else ()
-    return Remedy("Name that folder in XLA_FLAGS, in the environment's activation script.", steps)
+    return Remedy("Set XLA_FLAGS to that folder in the environment's activation script.", steps)
 
 
 def _link_libdevice(root: str, path: str) -> tuple[Action, ...]:
@@ -288,11 +293,11 @@ def _link_libdevice(root: str, path: str) -> tuple[Action, ...]:
     if path.startswith(folder + "/") or not (is_plain_path(path) and is_plain_path(folder)):
         return ()
     link = LinkFile(path, f"{folder}/libdevice.10.bc")
-    return (MakeFolder(folder, "where XLA looks below the folder it is given"), link)
+    return (MakeFolder(folder, "XLA searches this subfolder"), link)
 
 
 @remedy("ptxas-problem")
-def newer_ptxas(situation: Situation, problem: Problem) -> Remedy | None:
+def use_newer_ptxas(situation: Situation, problem: Problem) -> Remedy | None:
     """Put a ptxas that knows the GPU first."""
     row = situation.matrix.architecture(problem.capability)
     first = row.first_toolkit if row else None
@@ -307,80 +312,82 @@ def newer_ptxas(situation: Situation, problem: Problem) -> Remedy | None:
         changed: Remedy = replace(found, actions=(*found.actions, before))  # it lies beside the one that is called
         return changed
     root = f"/usr/local/cuda-{first}/bin"
-    what = f"Let the ptxas of CUDA {first} or newer be found first: none before it knows {problem.capability}."
+    summary = f"Let the ptxas of CUDA {first} or newer be found first: none before it knows {problem.capability}."
     look = Show(("ptxas", "--version"), "the one that is found now", ENVIRONMENT)
     named = (("PATH", f"{root}:$PATH"), ("TRITON_PTXAS_PATH", f"{root}/ptxas"))
-    return Remedy(what, (look, SetVariables(named, "where that toolkit is installed; Triton reads the second")))
+    return Remedy(summary, (look, SetVariables(named, "where that toolkit is installed; Triton reads the second")))
 
 
 # cuDNN.
 
 
 @remedy("cudnn-missing", "cudnn-wrong-major", "cudnn-too-old", "cudnn-wrong-cuda-build", "cudnn-too-new")
-def fitting_cudnn(situation: Situation, problem: Problem) -> Remedy | None:
+def install_matching_cudnn(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the cuDNN that a build was made with, for its CUDA."""
     build = situation.build(problem.framework, problem.distribution) if problem.framework else None
     if "dropped-gpu" in problem.cases and build is not None:
-        return _older_cudnn(situation, build, problem.cudnn, problem.capability)
-    wanted = problem.cudnn or (built_with(build) if build else None) or ""
+        return _install_older_cudnn(situation, build, problem.cudnn, problem.capability)
+    version = problem.cudnn or (built_with(build) if build else None) or ""
     cuda = problem.cuda or (get_value(build.cuda) if build else None) or ""
-    if not numbers(wanted):
-        return _with_named_libraries(situation, problem, build)
-    of = numbers(cuda)[:1]
-    summary = _cudnn_summary(problem, build, wanted, cuda)
-    ways = _ways_to_cudnn(situation, problem, build, wanted, of)
-    if not ways:
+    if not numbers(version):
+        return _install_named_libraries(situation, problem, build)
+    cuda_major = numbers(cuda)[:1]
+    summary = _describe_cudnn(problem, build, version, cuda)
+    alternatives = _list_cudnn_alternatives(situation, problem, build, version, cuda_major)
+    if not alternatives:
         return Remedy(f"{summary} NVIDIA's archive: {_CUDNN_ARCHIVE}.")
-    first, *others = ways
+    first, *others = alternatives
     archive = "" if first.actions[0].scope == ENVIRONMENT else f" NVIDIA's archive: {_CUDNN_ARCHIVE}."
     return Remedy(summary + archive, first.actions, tuple(others))
 
 
-def _cudnn_summary(problem: Problem, build: Build | None, wanted: str, cuda: str) -> str:
-    shown, major = (_minor(wanted) if build else wanted), numbers(wanted)[0]
-    of_cuda = f" for CUDA {numbers(cuda)[0] if build else cuda}" if cuda else ""
-    newer = f", or a newer {major}.x" if "." in wanted and not problem.exact else ""
-    return f"Install cuDNN {shown}{of_cuda}{newer}{f'; {build.label} was built with it' if build else ''}."
-
-
-def _with_named_libraries(situation: Situation, problem: Problem, build: Build | None) -> Remedy | None:
-    planned = situation.plan_command(
-        problem.framework, "", "names the release with its CUDA libraries, cuDNN among them"
+def _describe_cudnn(problem: Problem, build: Build | None, version: str, cuda: str) -> str:
+    version_text, major = (_parse_minor(version) if build else version), numbers(version)[0]
+    cuda_text = f" for CUDA {numbers(cuda)[0] if build else cuda}" if cuda else ""
+    newer_text = f", or a newer {major}.x" if "." in version and not problem.exact else ""
+    return (
+        f"Install cuDNN {version_text}{cuda_text}{newer_text}{f'; {build.label} was built with it' if build else ''}."
     )
+
+
+def _install_named_libraries(situation: Situation, problem: Problem, build: Build | None) -> Remedy | None:
+    plan = situation.plan_command(problem.framework, "", "shows the release with its CUDA libraries and cuDNN")
     if build is not None:
-        what = f"Install the cuDNN {build.label} was built with, for its CUDA. NVIDIA's archive: {_CUDNN_ARCHIVE}."
-        return Remedy(what, planned if situation.from_log else ())
-    return Remedy("Install the framework with the CUDA libraries it names.", planned) if planned else None
+        summary = (
+            f"Install the cuDNN that {build.label} was built with, for its CUDA. NVIDIA's archive: {_CUDNN_ARCHIVE}."
+        )
+        return Remedy(summary, plan if situation.from_log else ())
+    return Remedy("Install the framework with the CUDA libraries that it requires.", plan) if plan else None
 
 
-def _ways_to_cudnn(
-    situation: Situation, problem: Problem, build: Build | None, wanted: str, of: tuple[int, ...]
+def _list_cudnn_alternatives(
+    situation: Situation, problem: Problem, build: Build | None, version: str, cuda_major: tuple[int, ...]
 ) -> list[Alternative]:
     """List the ways to a cuDNN, the one for this machine first."""
-    major = numbers(wanted)[0]
+    major = numbers(version)[0]
     if situation.os == "windows":
-        where = Show(
-            ("where.exe", f"cudnn64_{major}.dll"), "its folder must be on PATH, in the version named above",
+        check = Show(
+            ("where.exe", f"cudnn64_{major}.dll"), "its folder must be on PATH, in the stated version",
             USER, (WINDOWS,),
         )  # fmt: skip
-        return [Alternative("On Windows:", (where,))]
-    conda = _cudnn_by_conda(situation, wanted)
-    wheel = _cudnn_by_wheel(situation, problem, build, wanted, of)
+        return [Alternative("On Windows:", (check,))]
+    conda = _install_cudnn_with_conda(situation, version)
+    wheel = _install_cudnn_wheel(situation, problem, build, version, cuda_major)
     if situation.has_conda:
         return [*conda, *wheel]
-    apt = _cudnn_by_apt(situation, problem, major, of)
-    is_found = any(len(way.actions) > 1 for way in wheel)  # the step after it lets the loader look there
-    is_found = is_found or (brings_cuda(build) if build else _finds_wheels(situation, problem, wanted))
-    return [*wheel, *conda, *apt] if is_found else [*apt, *conda, *wheel]  # the loader looks where apt puts it
+    apt = _install_cudnn_with_apt(situation, problem, major, cuda_major)
+    is_reachable = any(len(way.actions) > 1 for way in wheel)  # the step after it lets the loader look there
+    is_reachable = is_reachable or (brings_cuda(build) if build else _finds_wheels(situation, problem, version))
+    return [*wheel, *conda, *apt] if is_reachable else [*apt, *conda, *wheel]  # the loader looks where apt puts it
 
 
-def _cudnn_by_wheel(
-    situation: Situation, problem: Problem, build: Build | None, wanted: str, of: tuple[int, ...]
+def _install_cudnn_wheel(
+    situation: Situation, problem: Problem, build: Build | None, version: str, cuda_major: tuple[int, ...]
 ) -> list[Alternative]:
     """Install the wheel, with what lets a build that does not look there find it."""
-    major, line = numbers(wanted)[0], _minor(wanted)
-    of = of or _cuda_beside(situation, problem, build, wanted)
-    wheel = f"nvidia-cudnn-cu{of[0]}" if of else ""
+    major, line = numbers(version)[0], _parse_minor(version)
+    cuda_major = cuda_major or _find_cuda_of_cudnn(situation, problem, build, version)
+    wheel = f"nvidia-cudnn-cu{cuda_major[0]}" if cuda_major else ""
     if not wheel or major < system_packages().cudnn.first_wheel or not _is_published(situation, wheel):
         return []
     limits = f"=={line}.*" if problem.exact else f">={line},<{major + 1}"
@@ -388,10 +395,10 @@ def _cudnn_by_wheel(
     if build is not None and not brings_cuda(build):
         folder = f"{build.facts.location}/nvidia/cudnn/lib" if build.facts and build.facts.location else ""
         steps = (*steps, *(situation.add_loader_folders((folder,)) if folder else ()))
-    return [Alternative("Where the framework takes its CUDA from wheels:", steps)] if steps else []
+    return [Alternative("If the framework uses CUDA from wheels:", steps)] if steps else []
 
 
-def _releases_with(situation: Situation, problem: Problem, cudnn: str) -> list[FrameworkRelease]:
+def _list_releases_with_cudnn(situation: Situation, problem: Problem, cudnn: str) -> list[FrameworkRelease]:
     """List the releases of a framework that load a cuDNN of this major from outside, newest first."""
     rows = gpu_rows(situation.context, problem.framework) if problem.framework else ()
     return [row for row in rows if row.cudnn and numbers(row.cudnn)[:1] == numbers(cudnn)[:1]]
@@ -399,43 +406,49 @@ def _releases_with(situation: Situation, problem: Problem, cudnn: str) -> list[F
 
 def _finds_wheels(situation: Situation, problem: Problem, cudnn: str) -> bool:
     """Tell whether every release that may be meant finds the cuDNN of a wheel."""
-    rows = _releases_with(situation, problem, cudnn)
+    rows = _list_releases_with_cudnn(situation, problem, cudnn)
     return bool(rows) and all(row.finds_cuda_wheels for row in rows)
 
 
-def _cuda_beside(situation: Situation, problem: Problem, build: Build | None, cudnn: str) -> tuple[int, ...]:
+def _find_cuda_of_cudnn(situation: Situation, problem: Problem, build: Build | None, cudnn: str) -> tuple[int, ...]:
     """Return the CUDA major that the newest release with this cuDNN goes with; () where a build is known, or none."""
-    rows = _releases_with(situation, problem, cudnn) if build is None else []
+    rows = _list_releases_with_cudnn(situation, problem, cudnn) if build is None else []
     return numbers(rows[0].cuda or "")[:1] if rows else ()
 
 
-def _cudnn_by_conda(situation: Situation, wanted: str) -> list[Alternative]:
-    line = _minor(wanted)
-    found = _admitting(situation.matrix.conda_builds("cudnn"), line)
-    if not found:
+def _install_cudnn_with_conda(situation: Situation, version: str) -> list[Alternative]:
+    line = _parse_minor(version)
+    builds = _list_matching_builds(situation.matrix.conda_builds("cudnn"), line)
+    if not builds:
         return []
-    channel = found[0].channel
-    activation = _conda_activation(situation) if situation.has_conda else ()
-    return [Alternative("Into a conda environment:", (conda_packages(f"cudnn={line}", channel=channel), *activation))]
+    channel = builds[0].channel
+    activation = _activate_conda_libraries(situation) if situation.has_conda else ()
+    return [
+        Alternative(
+            "Into a conda environment:", (install_conda_packages(f"cudnn={line}", channel=channel), *activation)
+        )
+    ]
 
 
-def _cudnn_by_apt(situation: Situation, problem: Problem, major: int, of: tuple[int, ...]) -> list[Alternative]:
-    known = system_packages().cudnn
-    named = next((item for item in reversed(known.apt) if item.first <= major), None)
-    if named is None or problem.exact or situation.os == "darwin":
+def _install_cudnn_with_apt(
+    situation: Situation, problem: Problem, major: int, cuda_major: tuple[int, ...]
+) -> list[Alternative]:
+    packages = system_packages().cudnn
+    package_row = next((item for item in reversed(packages.apt) if item.first <= major), None)
+    if package_row is None or problem.exact or situation.os == "darwin":
         return []
     if situation.is_distribution_known and situation.distribution not in (DEBIAN, UBUNTU):
         return []
-    published = known.released.get(str(major))
+    published_for = packages.released.get(str(major))
     version = f"{situation.distribution} {situation.distribution_version}"
-    if published and situation.distribution_version and version not in published:
+    if published_for and situation.distribution_version and version not in published_for:
         return []
-    package = named.package.format(major=major, cuda=of[0] if of else named.usual_cuda)
-    said = "Debian and Ubuntu, from NVIDIA's repository; in a container take an image with -cudnn in its name:"
-    return [Alternative(said, (InstallSystemPackages(APT, (package,), situation.sudo),))]
+    package = package_row.package.format(major=major, cuda=cuda_major[0] if cuda_major else package_row.usual_cuda)
+    summary = "Debian and Ubuntu, from NVIDIA's repository; in a container, use an image with -cudnn in its name:"
+    return [Alternative(summary, (InstallSystemPackages(APT, (package,), situation.sudo),))]
 
 
-def _older_cudnn(situation: Situation, build: Build, version: str, capability: str) -> Remedy:
+def _install_older_cudnn(situation: Situation, build: Build, version: str, capability: str) -> Remedy:
     """Go back to the newest cuDNN that still serves a GPU, as far as the build allows."""
     needed, (major, minor) = numbers(built_with(build) or "")[:2], numbers(version)[:2]
     lowest = needed[1] if len(needed) > 1 else 0
@@ -443,13 +456,13 @@ def _older_cudnn(situation: Situation, build: Build, version: str, capability: s
         row = situation.matrix.cudnn(f"{major}.{candidate}")
         if row and row.compute_capability_min and numbers(row.compute_capability_min) <= numbers(capability):
             wheels = [name for name in situation.context.distributions if name.startswith("nvidia-cudnn-cu")]
-            pinned = identity(build.framework).pins_cudnn and len(needed) > 1
-            limits = f"=={built_with(build)}" if pinned else f">={major}.{lowest},<{major}.{candidate + 1}"
+            is_pinned = identity(build.framework).pins_cudnn and len(needed) > 1
+            limits = f"=={built_with(build)}" if is_pinned else f">={major}.{lowest},<{major}.{candidate + 1}"
             steps = situation.install(f"{wheels[0]}{limits}") if wheels else ()
-            last = f"cuDNN {row.version} is the last that serves compute capability {capability}"
-            return Remedy(f"Go back to an older cuDNN: {last}.", steps)
+            reason = f"cuDNN {row.version} is the last that supports compute capability {capability}"
+            return Remedy(f"Go back to an older cuDNN: {reason}.", steps)
     return Remedy(
-        f"No cuDNN that {build.label} accepts serves compute capability {capability}: use an older release of it."
+        f"No cuDNN that {build.label} accepts supports compute capability {capability}: use an older release of it."
     )
 
 
@@ -468,65 +481,67 @@ def _is_published(situation: Situation, wheel: str) -> bool:
 
 
 @remedy("cudnn-shadowed", "toolkit-path-conflict")
-def without_other_copies(situation: Situation, problem: Problem) -> Remedy | None:
+def use_matching_copy(situation: Situation, problem: Problem) -> Remedy | None:
     """Let the loader, or the build, find the copy that is meant."""
     if problem.advice:
         return Remedy(problem.advice, situation.add_loader_folders(problem.folders) if problem.folders else ())
     if problem.value("meant"):  # the toolkit that torch was built with, where nvcc is of another
         cuda = problem.value("meant")
         step = point_at_toolkit(f"/usr/local/cuda-{cuda}", compiles=True)
-        return Remedy(f"Let CUDA_HOME and PATH name the CUDA {cuda} that torch was built with.", (step,))
+        return Remedy(f"Point CUDA_HOME and PATH at CUDA {cuda}, which torch was built with.", (step,))
     if problem.cuda and situation.os != "windows":
         step = point_at_toolkit(f"/usr/local/cuda-{problem.cuda}", compiles=False)
-        return Remedy(f"CUDA {problem.cuda} is installed: let the loader look in its lib64.", (step,))
-    return _without_folders(problem)
+        return Remedy(f"CUDA {problem.cuda} is installed: add its lib64 folder to the loader's path.", (step,))
+    return _remove_folders(problem)
 
 
-def _without_folders(problem: Problem) -> Remedy | None:
+def _remove_folders(problem: Problem) -> Remedy | None:
     """Take the folders of another copy off the library path that was read."""
     folders = problem.folders
     others = [folder for folder in folders if re.search(r"cuda|cudnn|nvidia", folder, re.IGNORECASE)]
-    kept = [folder for folder in folders if folder not in others]
+    remaining = [folder for folder in folders if folder not in others]
     if not others or not all(re.fullmatch(r"[~\w./+-]+", folder) for folder in folders):
         return None
-    purpose = f"{_PROGRAM_SHELL}; then change it where it is set"
+    purpose = f"{_PROGRAM_SHELL}; then change where it is set"
     step: Action = (
-        SetVariables((("LD_LIBRARY_PATH", ":".join(kept)),), purpose)
-        if kept
+        SetVariables((("LD_LIBRARY_PATH", ":".join(remaining)),), purpose)
+        if remaining
         else UnsetVariable("LD_LIBRARY_PATH", purpose)
     )
-    what = f"Let the framework load the libraries it brings: take {', '.join(others)} off LD_LIBRARY_PATH."
-    return Remedy(what, (step,))
+    summary = f"Let the framework load its own libraries: remove {', '.join(others)} from LD_LIBRARY_PATH."
+    return Remedy(summary, (step,))
 
 
 # The host compiler.
 
 
 @remedy("host-compiler-too-new", "host-compiler-too-old")
-def fitting_compiler(situation: Situation, problem: Problem) -> Remedy | None:
+def use_matching_compiler(situation: Situation, problem: Problem) -> Remedy | None:
     """Point nvcc at a compiler that it accepts, or install one."""
     highest, lowest = problem.value("highest"), problem.value("lowest")
     kind = problem.value("kind") or "gcc"
     if kind == "msvc":
-        return other_visual_studio(highest)
+        return install_visual_studio(highest)
     if not numbers(highest) and not numbers(lowest):
         return None
-    path = _compiler_there(situation, highest, lowest, kind)
+    path = _find_installed_compiler(situation, highest, lowest, kind)
     if path:
-        return Remedy(f"Let nvcc use {path}, which CUDA {problem.cuda} accepts.", (let_nvcc_use(path),))
-    found = install_compiler(situation, (numbers(lowest) or (0,))[0], (numbers(highest) or numbers(lowest))[0])
-    found = replace(found, alternatives=(*found.alternatives, *_newer_cuda(situation, problem, highest)))
+        return Remedy(f"Point nvcc at {path}, which CUDA {problem.cuda} accepts.", (set_host_compiler(path),))
+    remedy_found = install_compiler(situation, (numbers(lowest) or (0,))[0], (numbers(highest) or numbers(lowest))[0])
+    remedy_found = replace(
+        remedy_found, alternatives=(*remedy_found.alternatives, *_name_newer_cuda(situation, problem, highest))
+    )
     if kind == "clang":
-        return replace(found, summary=f"{found.summary} A {kind} that it accepts would do, too.")
-    return found
+        return replace(remedy_found, summary=f"{remedy_found.summary} A {kind} that it accepts works too.")
+    return remedy_found
 
 
-def _compiler_there(situation: Situation, highest: str, lowest: str, kind: str) -> str:
+def _find_installed_compiler(situation: Situation, highest: str, lowest: str, kind: str) -> str:
     """Return the newest GCC within bounds that is installed; "" where there is none."""
-    known = situation.facts.compilers
-    gcc = {get_value(known.gcc_path) or "": get_value(known.gcc_version) or ""} if kind == "clang" else {}
-    there = {**(get_value(known.others) or {}), **gcc}
-    for path, version in sorted(there.items(), key=lambda item: numbers(item[1]), reverse=True):
+    compilers = situation.facts.compilers
+    gcc = {get_value(compilers.gcc_path) or "": get_value(compilers.gcc_version) or ""} if kind == "clang" else {}
+    installed = {**(get_value(compilers.others) or {}), **gcc}
+    for path, version in sorted(installed.items(), key=lambda item: numbers(item[1]), reverse=True):
         limit = numbers(highest or version)  # nvcc's headers compare as many numbers as the limit names
         fits = numbers(version)[: len(limit)] <= limit and numbers(version) >= numbers(lowest or "0")
         if version and fits and re.search(r"/(?:gcc|g\+\+)(?:-[\d.]+)?$", path) and is_plain_path(path):
@@ -534,48 +549,48 @@ def _compiler_there(situation: Situation, highest: str, lowest: str, kind: str) 
     return ""
 
 
-def _newer_cuda(situation: Situation, problem: Problem, highest: str) -> tuple[Alternative, ...]:
+def _name_newer_cuda(situation: Situation, problem: Problem, highest: str) -> tuple[Alternative, ...]:
     """Name the first CUDA that takes the compiler that is there."""
     gcc = numbers(problem.value("version"))
     if not gcc or not numbers(highest) or gcc[0] <= numbers(highest)[0]:
         return ()
-    takes = [row.version for row in situation.matrix.toolkits() if numbers(row.gcc_max or "")[:1] >= gcc[:1]]
-    return (Alternative(f"Use CUDA {takes[-1]} or newer, which takes gcc {gcc[0]}."),) if takes else ()
+    accepting = [row.version for row in situation.matrix.toolkits() if numbers(row.gcc_max or "")[:1] >= gcc[:1]]
+    return (Alternative(f"Use CUDA {accepting[-1]} or newer, which accepts gcc {gcc[0]}."),) if accepting else ()
 
 
 # TensorRT and extensions.
 
 
 @remedy("tensorrt-missing")
-def fitting_tensorrt(situation: Situation, problem: Problem) -> Remedy | None:
+def install_matching_tensorrt(situation: Situation, problem: Problem) -> Remedy | None:
     """Install the TensorRT that a release was built with."""
     build = next((item for item in situation.builds if item.release and item.release.tensorrt), None)
     row = build.release if build else situation.release_row(problem.framework, problem.release)
     if row is None or not row.tensorrt or row.tensorrt == "none":
-        named = identity(build.framework).title if build else ""
-        return Remedy(f"Install the TensorRT release that this {named} release names.") if build else None
-    wanted = f"tensorrt=={row.tensorrt}.*" if row.tensorrt.count(".") < 3 else f"tensorrt=={row.tensorrt}"
-    what = f"Install TensorRT {row.tensorrt}, which {row.distribution} {row.version} was built with."
+        title = identity(build.framework).title if build else ""
+        return Remedy(f"Install the TensorRT release that this {title} release requires.") if build else None
+    requirement = f"tensorrt=={row.tensorrt}.*" if row.tensorrt.count(".") < 3 else f"tensorrt=={row.tensorrt}"
+    summary = f"Install TensorRT {row.tensorrt}, which {row.distribution} {row.version} was built with."
     if numbers(row.tensorrt) < numbers(system_packages().tensorrt.first_wheel):
-        return Remedy(f"{what} NVIDIA's archive: https://developer.nvidia.com/tensorrt.")
-    return Remedy(what, situation.install(wanted))
+        return Remedy(f"{summary} NVIDIA's archive: https://developer.nvidia.com/tensorrt.")
+    return Remedy(summary, situation.install(requirement))
 
 
 @remedy("extension-build-mismatch")
-def rebuilt_extension(situation: Situation, problem: Problem) -> Remedy | None:
+def rebuild_extension(situation: Situation, problem: Problem) -> Remedy | None:
     """Rebuild an extension against the installed framework, or install the build that was made for it."""
     if "labelled" in problem.cases:
-        return Remedy(f"Install the {problem.names[0]} that was made for {problem.value('label')}.")
+        return Remedy(f"Install the {problem.names[0]} build for {problem.value('label')}.")
     if "compiled" not in problem.cases:
         return None
     summary = "Rebuild it against the installed framework."
-    wheel = (Alternative("Install its wheel for this framework, CUDA and Python, where there is one."),)
+    wheel = (Alternative("Install its wheel for this framework, CUDA and Python, if there is one."),)
     name = problem.names[0] if problem.names else ""
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         return Remedy(summary, (), wheel)
     options = ("--force-reinstall", "--no-deps", "--no-build-isolation", "--no-cache-dir", "--no-binary", name)
     return Remedy(
-        summary, (InstallPackages((name,), situation.python, options=options, purpose=f"build {name} anew"),), wheel
+        summary, (InstallPackages((name,), situation.python, options=options, purpose=f"rebuild {name}"),), wheel
     )
 
 
@@ -584,5 +599,5 @@ def is_plain_path(path: str) -> bool:
     return re.fullmatch(r"/[\w./+~-]+", path) is not None
 
 
-def _minor(version: str) -> str:
+def _parse_minor(version: str) -> str:
     return ".".join(map(str, numbers(version)[:2]))

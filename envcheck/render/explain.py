@@ -6,7 +6,14 @@ import sys
 from typing import Any
 
 from envcheck.actions import action_line
-from envcheck.explain.judge import NOISE, Reading, harmless_lines, line_that_matters, main_finding, where
+from envcheck.explain.judge import (
+    NOISE,
+    Reading,
+    find_decisive_event,
+    find_main_finding,
+    format_place,
+    list_harmless_events,
+)
 from envcheck.explain.signatures import Event
 from envcheck.model import UNDETERMINED, Finding, inert, replace
 from envcheck.render.documents import document_text, encode_findings, schema_keys
@@ -32,7 +39,7 @@ def print_cause(reading: Reading, *, color: bool) -> None:
 def print_failure(reading: Reading, status: int, *, color: bool, verbose: bool, quiet: bool) -> None:
     """Print to stderr why a command failed; in one line if nothing in its output is known."""
     ended = f"the command ended with {status if status >= 0 else hex(status & 0xFFFFFFFF)}"
-    if main_finding(reading.report) is None:
+    if find_main_finding(reading.report) is None:
         advice = "" if quiet else " `envcheck doctor` judges this machine."
         said = "only harmless messages" if reading.scan.events else "nothing known"
         lines: list[Line] = [("envcheck: ", f"{ended}; its output holds {said}.{advice}", "")]
@@ -48,7 +55,7 @@ def print_failure(reading: Reading, status: int, *, color: bool, verbose: bool, 
 
 
 def _matter(reading: Reading) -> list[Line]:
-    event = line_that_matters(reading)
+    event = find_decisive_event(reading)
     if event is None:
         return []
     return [
@@ -59,7 +66,7 @@ def _matter(reading: Reading) -> list[Line]:
 
 
 def _place(event: Event) -> str:
-    said = where(event) if event.file != "-" else f"line {event.line}"
+    said = format_place(event) if event.file != "-" else f"line {event.line}"
     if event.worker:
         said += f", from {event.worker}"
     if event.count > 1:
@@ -68,7 +75,7 @@ def _place(event: Event) -> str:
 
 
 def _findings(reading: Reading, *, verbose: bool, quiet: bool) -> list[Line]:
-    main, matters = main_finding(reading.report), line_that_matters(reading)
+    main, matters = find_main_finding(reading.report), find_decisive_event(reading)
     shown = [item for item in reading.report.findings if item.id != NOISE and (verbose or item.caused_by is None)]
     rivals = [item for item in shown if main is not None and _is_rival(item)]
     if quiet:
@@ -105,13 +112,13 @@ def _without(finding: Finding, event: Event | None) -> Finding:
     """Leave out the evidence that was shown already."""
     if event is None:
         return finding
-    place = where(event)
+    place = format_place(event)
     kept = tuple(item for item in finding.evidence if item.source is None or item.source.where != place)
     return replace(finding, evidence=kept)
 
 
 def _harmless(reading: Reading, *, verbose: bool) -> list[Line]:
-    kinds = harmless_lines(reading)
+    kinds = list_harmless_events(reading)
     if not kinds:
         return []
     shown = kinds if verbose else kinds[:_HARMLESS_SHOWN]
@@ -151,7 +158,7 @@ def _size(size: int) -> str:
 def render_explanation(reading: Reading) -> str:
     """Render the verdict on logs with the lines it rests on."""
     report, scan = reading.report, reading.scan
-    matters = line_that_matters(reading)
+    matters = find_decisive_event(reading)
     return document_text(
         {
             **schema_keys("envcheck/explain/1"),
@@ -160,14 +167,14 @@ def render_explanation(reading: Reading) -> str:
             "judged": "log and machine" if reading.with_machine else "log",
             "matters": None if matters is None else _message(matters),
             **encode_findings(report),
-            "harmless": [_message(event) for event in harmless_lines(reading)],
+            "harmless": [_message(event) for event in list_harmless_events(reading)],
             "messages": [_message(event) for event in scan.events],
             "read": {
                 "files": list(reading.files),
                 "lines": scan.lines,
                 "bytes": scan.bytes,
                 "known": sum(event.count for event in scan.events),
-                "unkept": scan.unkept,
+                "unkept": scan.dropped_lines,
                 "notes": list(reading.notes),
             },
         }
@@ -183,5 +190,5 @@ def _message(event: Event) -> dict[str, Any]:
         "count": event.count,
         "worker": event.worker,
         "text": event.text,
-        "captures": event.captured,
+        "captures": event.values,
     }

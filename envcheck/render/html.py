@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from envcheck import __version__
 from envcheck.actions import action_line
-from envcheck.diagnosis.overview import overview
+from envcheck.diagnosis.overview import summarize_machine
 from envcheck.model import INCOMPATIBLE, NOTE, Report, Snapshot, inert
 from envcheck.render.text import layers, summarize_checks
 
@@ -21,7 +21,7 @@ def render_html(report: Report, snapshot: Snapshot) -> str:
         "report.html",
         report=report,
         snapshot=snapshot,
-        overview=overview(snapshot.facts),
+        overview=summarize_machine(snapshot.facts),
         layers=layers(report, snapshot.facts),
         roots=roots,
         summary=summarize_checks(report),

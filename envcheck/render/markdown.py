@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from envcheck.actions import action_line
-from envcheck.diagnosis.overview import overview
+from envcheck.diagnosis.overview import summarize_machine
 from envcheck.model import ERROR, UNDETERMINED, WARNING, Action, Alternative, Finding, Remedy, Report, Snapshot, inert
 
 _MARKS = re.compile(r"([\\`*_{}\[\]<>#|~!&@$])")  # & begins an entity, $ a formula
@@ -24,7 +24,7 @@ def render_markdown(report: Report, snapshot: Snapshot | None) -> str:
             lines += _details(finding, report.system)
     if snapshot is not None:
         lines += ["<details><summary>This machine</summary>", "", "| | |", "| --- | --- |"]
-        lines += [f"| {label} | {escaped(text)} |" for label, text in overview(snapshot.facts)]
+        lines += [f"| {label} | {escaped(text)} |" for label, text in summarize_machine(snapshot.facts)]
         lines += ["", "</details>", ""]
     return "\n".join(lines)
 

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 from envcheck.actions import AskPerson, action_line
-from envcheck.diagnosis.overview import overview
+from envcheck.diagnosis.overview import summarize_machine
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -72,7 +72,7 @@ class Layer:
 
 def layers(report: Report, facts: Facts) -> list[Layer]:
     """Return the boxes from Python down to the GPU, each with the findings that concern it."""
-    said = dict(overview(facts))
+    said = dict(summarize_machine(facts))
     if report.asked and said["Frameworks"] == "none":
         said["Frameworks"] = f"not installed; asked for: {', '.join(report.asked)}"
     elif report.asked:
@@ -178,7 +178,7 @@ def print_lines(lines: list[Line], *, color: bool, stream: TextIO | None = None)
 def _lines(report: Report, snapshot: Snapshot, *, verbose: bool, quiet: bool) -> list[Line]:
     lines: list[Line] = []
     if not quiet:
-        lines += [(f"{label:<11} ", inert(text), "") for label, text in overview(snapshot.facts)]
+        lines += [(f"{label:<11} ", inert(text), "") for label, text in summarize_machine(snapshot.facts)]
         lines.append(("", "", ""))
     lines.append(verdict_line(report))
     shown = [finding for finding in report.findings if _is_shown(finding, verbose=verbose, quiet=quiet)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from envcheck.explain.judge import judge_log
-from envcheck.explain.scan import Collected, Scanner
+from envcheck.explain.scan import EventCollector, Scanner
 from envcheck.explain.signatures import Event, load_signatures
 from envcheck.model import COMPATIBLE, ERROR, Facts, Report
 from envcheck.rules.context import Target
@@ -82,7 +82,7 @@ def judge_text(
 ) -> Judged:
     """Judge a log as `explain` does; `target` is what the reporter was after, as the facts tell it."""
     scanner = _scanner()
-    scanner.collected = Collected(load_signatures())  # nothing of the case before it
+    scanner.collector = EventCollector(load_signatures())  # nothing of the case before it
     stream = scanner.stream("log")
     stream.feed(log.encode())
     stream.finish()

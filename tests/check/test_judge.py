@@ -138,7 +138,7 @@ def test_a_missing_requirement_is_not_judged_by_its_newest_release() -> None:
     ]
     found = primary(report)
     assert found.fix is not None
-    assert found.fix.summary.endswith("as `envcheck plan 'torch>=1.10'` chooses.")
+    assert found.fix.summary.endswith("as `envcheck plan 'torch>=1.10'` selects.")
     assert "torch==2.7.1+cu118" in argv(found.fix.actions[-1])
 
 

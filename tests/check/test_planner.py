@@ -41,7 +41,7 @@ def test_no_release_is_proposed_that_the_project_does_not_admit() -> None:
     (free, *_), (strict, *_) = gated(facts, "torch>=1.0").findings, gated(facts, "torch>=1.3").findings
     assert free.id == strict.id == "driver-too-old"
     assert free.fix is not None
-    assert "Install torch==1.2.0 with what it needs" in free.fix.summary
+    assert "Install torch==1.2.0 and its dependencies" in free.fix.summary
     context = Context(facts, matrix(), Target("gpu"))
     assert strict.fix == judged(context).findings[0].fix, "no plan: the remedy of the machine itself"
 
@@ -52,5 +52,5 @@ def test_what_is_missing_is_planned_for_together() -> None:
     first, second = (item.fix for item in report.findings if item.id == "framework-missing")
     assert first == second
     assert first is not None
-    assert "as `envcheck plan 'torch>=2.5' 'jax>=0.4'` chooses" in first.summary
+    assert "as `envcheck plan 'torch>=2.5' 'jax>=0.4'` selects" in first.summary
     assert any("torch==" in word for command in first.actions for word in argv(command))

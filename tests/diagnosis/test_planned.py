@@ -124,7 +124,9 @@ def test_another_release_comes_before_another_driver_which_is_still_named() -> N
     (cause, *_) = diagnosed("driver-470-for-cuda-12").findings
     assert cause.id == "driver-too-old"
     assert cause.fix is not None
-    assert cause.fix.summary.startswith("Install tensorflow==2.13.1 with what it needs, as `envcheck plan tensorflow`")
+    assert cause.fix.summary.startswith(
+        "Install tensorflow==2.13.1 and its dependencies, as `envcheck plan tensorflow`"
+    )
     (other,) = cause.fix.alternatives
     assert other.summary == "Install NVIDIA driver 525.60.13 or newer, then restart."
     assert argv(other.actions[-1]) == ("sudo", "reboot")
@@ -196,7 +198,9 @@ def test_a_framework_that_is_well_stays_as_it_is() -> None:
     report = diagnose(Context(beside_torch("tensorflow-with-cuda-extra"), matrix(), Target()))
     (finding,) = [item for item in report.findings if item.id == "framework-cpu-build"]
     assert finding.fix is not None
-    assert finding.fix.summary.startswith("Install torch==2.8.0 with what it needs, as `envcheck plan torch==2.8.0 ten")
+    assert finding.fix.summary.startswith(
+        "Install torch==2.8.0 and its dependencies, as `envcheck plan torch==2.8.0 ten"
+    )
     assert {"torch==2.8.0", "tensorflow[and-cuda]==2.20.0"} <= set(argv(report.steps[0]))
 
 
@@ -216,7 +220,9 @@ def test_doctor_prints_the_plan_in_text_and_json(tmp_path: Path, capsys: pytest.
     saved.write_text(render_snapshot(snapshot_of("torch-cpu-beside-gpu")), encoding="utf-8")
     assert run(["doctor", "--snapshot", str(saved)]) == 1
     out = capsys.readouterr().out
-    assert "fix (steps 1, 2): Install torch==2.8.0 with what it needs, as `envcheck plan torch==2.8.0` chooses." in out
+    assert (
+        "fix (steps 1, 2): Install torch==2.8.0 and its dependencies, as `envcheck plan torch==2.8.0` selects." in out
+    )
     assert "$ /usr/bin/python3 -m pip install --only-binary=:all: torch==2.8.0" in out
     assert run(["doctor", "--snapshot", str(saved), "--format", "json"]) == 1
     document = json.loads(capsys.readouterr().out)

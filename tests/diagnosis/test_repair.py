@@ -15,7 +15,7 @@ from envcheck.actions import (
     Show,
 )
 from envcheck.diagnosis import with_steps
-from envcheck.diagnosis.repair import _OF_A_RUN
+from envcheck.diagnosis.repair import _RUN_FINDINGS
 from envcheck.model import Finding, Remedy, Report, replace
 from envcheck.render.text import finding_lines
 from envcheck.rules import register_rules
@@ -92,7 +92,7 @@ def test_the_doctor_looks_at_the_environment_that_was_made(installer: str) -> No
 
 def test_what_no_rule_decides_is_checked_by_the_steps_own_check() -> None:
     register_rules()
-    assert set(catalogue()) - {name for rule in RULES for name in rule.ids} == _OF_A_RUN
+    assert set(catalogue()) - {name for rule in RULES for name in rule.ids} == _RUN_FINDINGS
     (step,) = with_steps(report(finding("gpu-memory-exhausted", LoadModule("nvidia_uvm")))).steps
     assert verify(step) == ("test", "-d", "/sys/module/nvidia_uvm")
 
@@ -135,6 +135,6 @@ def test_a_remedy_says_that_the_folder_it_makes_is_there(installer: str) -> None
     found = replace(report(finding("numpy-abi")), findings=(replace(finding("numpy-abi"), fix=fix),))
     (told,) = with_steps(found, exists=".venv".__eq__).findings
     assert told.fix is not None
-    assert told.fix.summary == "Install it. .venv is there already: put another folder in its place."
+    assert told.fix.summary == "Install it. .venv already exists: use another folder."
     assert told.fix.actions[0] == replace(create, existed=True)
     assert with_steps(found, exists=".other".__eq__).findings[0].fix == fix

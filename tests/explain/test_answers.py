@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from envcheck.explain.scan import answers, scan
+from envcheck.explain.scan import list_answers, scan
 from envcheck.explain.signatures import load_signatures
 
 TRANSCRIPTS = (
@@ -22,17 +22,17 @@ TRANSCRIPTS = (
 
 @pytest.mark.parametrize(("text", "joined"), TRANSCRIPTS, ids=[joined for _, joined in TRANSCRIPTS])
 def test_a_question_is_joined_with_its_answer(text: str, joined: str) -> None:
-    assert joined in [item.text for item in answers(text.encode())]
+    assert joined in [item.text for item in list_answers(text.encode())]
 
 
 def test_ordinary_lines_ask_nothing() -> None:
     text = "epoch 1 loss 0.3\n# a comment in code\nResult: 12 > 3\n  File torch.py, line 3\nTrue\n"
-    assert not [item.text for item in answers(text.encode()) if "True" in item.text]
+    assert not [item.text for item in list_answers(text.encode()) if "True" in item.text]
 
 
 def test_an_answer_is_read_as_a_fact() -> None:
     log = b">>> torch.__version__\n'2.1.0+cu118'\n>>> torch.version.cuda\n'11.8'\n>>> torch.cuda.is_available()\nTrue\n"
-    found = {event.signature: event.captured for event in scan([("log", [log])], load_signatures()).events}
+    found = {event.signature: event.values for event in scan([("log", [log])], load_signatures()).events}
     assert found["answered-torch-version"] == {"torch": "2.1.0+cu118"}
     assert found["answered-torch-cuda"] == {"torch_cuda": "11.8"}
     assert "answered-available" in found

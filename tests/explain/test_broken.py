@@ -9,7 +9,7 @@ import pytest
 
 from envcheck.explain import scan as scanning
 from envcheck.explain.signatures import load_signatures
-from envcheck.explain.text import KEPT, wrapped_lines
+from envcheck.explain.text import KEPT_BYTES, join_wrapped_lines
 from tests.cases.judged import judge_text, judged_cases
 from tests.explain.messages import LINE, names, scanned
 
@@ -27,7 +27,7 @@ def test_a_message_broken_at_the_edge_is_found_once(width: int) -> None:
         line = "x" * shift + " " + LONG
         raw = f"{CALM}\n{at_edge(line, width)}\n{at_edge('y' * 300, width)}\n".encode()
         (event,) = scanned(raw).events
-        assert event.captured == {"library": "libcudart.so.10.1"}
+        assert event.values == {"library": "libcudart.so.10.1"}
         assert event.count == 1
 
 
@@ -43,7 +43,7 @@ def test_half_a_message_is_taken_back() -> None:
     memory = "RuntimeError: CUDA_ERROR_OUT_OF_MEMORY and CUDA out of memory. Tried to allocate 20.00 GiB on 3"
     raw = at_edge("x" * (80 - memory.index("00 GiB")) + memory, 80)
     (event,) = scanned(f"{raw}\n{'z' * 80}\n".encode()).events
-    assert event.captured in ({"wanted": "20.00 GiB"}, {})
+    assert event.values in ({"wanted": "20.00 GiB"}, {})
     assert event.line == 1
 
 
@@ -70,24 +70,24 @@ SMI = """\
     ids=["table", "counters", "short", "long", "nothing", "one"],
 )  # fmt: skip
 def test_lines_that_end_by_themselves_are_left_alone(text: str) -> None:
-    assert list(wrapped_lines(text.encode())) == []
+    assert list(join_wrapped_lines(text.encode())) == []
 
 
 def test_the_last_state_of_a_progress_bar_is_what_goes_on() -> None:
-    broken = next(wrapped_lines(b"10%\r20%\r" + b"a" * 80 + b"\r\nbcd\r\n"))
+    broken = next(join_wrapped_lines(b"10%\r20%\r" + b"a" * 80 + b"\r\nbcd\r\n"))
     assert broken.text == "a" * 80 + "bcd"
-    assert (broken.number, broken.torn) == (1, "a" * 80 + "\x01bcd")
+    assert (broken.number, broken.joined_with_marker) == (1, "a" * 80 + "\x01bcd")
 
 
 def test_a_large_log_is_not_looked_at_again() -> None:
     raw = at_edge("x" * 40 + LINE.decode(), 80).encode()
     assert names(scanned(raw).events) == ["cannot-open"]
-    assert names(scanned(raw + b"\n", b"calm\n" * (KEPT // 5)).events) == []
+    assert names(scanned(raw + b"\n", b"calm\n" * (KEPT_BYTES // 5)).events) == []
 
 
 @pytest.fixture
 def without_joining(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scanning, "wrapped_lines", lambda _: ())
+    monkeypatch.setattr(scanning, "join_wrapped_lines", lambda _: ())
 
 
 @pytest.mark.usefixtures("without_joining")
@@ -120,7 +120,7 @@ def test_two_processes_that_wrote_into_one_line_are_both_heard() -> None:
         b"Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 23.69 GiB of which 3.00 MiB is free."
     )
     scan = scanned(glued + b"\n", signatures=load_signatures())
-    assert {event.captured.get("library") for event in scan.events} >= {"libcudart.so.10.1", "libcublas.so.11"}
+    assert {event.values.get("library") for event in scan.events} >= {"libcudart.so.10.1", "libcublas.so.11"}
     assert any(event.signature.startswith("torch-oom") for event in scan.events), names(scan.events)
 
 

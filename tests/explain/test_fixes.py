@@ -14,10 +14,10 @@ import pytest
 from envcheck.actions import Action, action_line
 from envcheck.diagnosis import diagnose
 from envcheck.explain.judge import judge_log
-from envcheck.explain.problem import _FILLS
+from envcheck.explain.problem import _FIELDS_BY_FINDING
 from envcheck.model import Alternative, Remedy
 from envcheck.plan.requests import check_description, read_requests
-from envcheck.remedies.rows import rows_by_finding
+from envcheck.remedies.rows import list_rows_by_finding
 from envcheck.rules import Context, catalogue
 from envcheck.rules.described_machine import Description, planned_facts
 from tests.cases.case_facts import matrix
@@ -48,10 +48,10 @@ def test_a_fix_says_what_the_log_told(row: dict[str, str]) -> None:
 
 def test_each_cause_whose_fix_holds_values_of_the_log_is_in_the_table() -> None:
     filled = {
-        name for name, rows in rows_by_finding().items() if {one for row in rows for one in row.shown} - {"python"}
+        name for name, rows in list_rows_by_finding().items() if {one for row in rows for one in row.shown} - {"python"}
     }
     without_values = {"driver-nouveau"}  # states who holds the GPU, which picks another remedy
-    assert (filled | set(_FILLS)) - {row["finding"] for row in TOLD} == without_values
+    assert (filled | set(_FIELDS_BY_FINDING)) - {row["finding"] for row in TOLD} == without_values
 
 
 @cache

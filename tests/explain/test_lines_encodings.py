@@ -56,7 +56,7 @@ def test_zeros_of_a_crash_do_not_hide_a_message() -> None:
 def test_utf16_is_scanned_with_its_line_numbers() -> None:
     raw = codecs.BOM_UTF16_LE + TEXT.encode("utf-16-le")
     scan = scanned(*(raw[at : at + 33] for at in range(0, len(raw), 33)))
-    assert [(event.line, event.captured["library"]) for event in scan.events] == [(2, "libcudart.so.10.1")]
+    assert [(event.line, event.values["library"]) for event in scan.events] == [(2, "libcudart.so.10.1")]
     assert scan.lines == 3
 
 
@@ -86,4 +86,4 @@ def test_nothing_and_a_single_byte() -> None:
 def test_a_message_in_another_language_and_its_encoding(text: str, encoding: str) -> None:
     scan = scanned(f"1\r\n{text}\r\n3".encode(encoding), signatures=load_signatures())
     found = [event for event in scan.events if event.signature.startswith("cannot-open")]
-    assert [(event.text, event.line, event.captured["library"]) for event in found] == [(text, 2, "libcudart.so.11.0")]
+    assert [(event.text, event.line, event.values["library"]) for event in found] == [(text, 2, "libcudart.so.11.0")]

@@ -37,7 +37,7 @@ def test_what_a_terminal_would_do_is_undone(raw: bytes) -> None:
 
 def test_typographic_quotes_become_plain_ones() -> None:
     scan = scanned("version \u2018GLIBC_2.29\u2019 not found".encode())
-    assert scan.events[0].captured == {"version": "GLIBC_2.29"}
+    assert scan.events[0].values == {"version": "GLIBC_2.29"}
 
 
 @pytest.mark.parametrize(

@@ -26,19 +26,19 @@ def plainly(literals: list[bytes], block: bytes) -> list[Hit]:
 
 
 def hyperscan(literals: list[bytes]) -> Find:
-    found = needles._by_hyperscan(literals)
+    found = needles._build_hyperscan_finder(literals)
     assert found is not None, "the tests run with the extra `logs`"
     return found
 
 
 def automaton(literals: list[bytes]) -> Find:
-    found = needles._by_automaton(literals)
+    found = needles._build_automaton_finder(literals)
     assert found is not None, "the tests run with the extra `test`"
     return found
 
 
 WAYS: list[Callable[[list[bytes]], Find]] = [
-    hyperscan, automaton, needles._by_kinds, needles._by_expression, needles.finder,
+    hyperscan, automaton, needles._build_line_cache_finder, needles._build_expression_finder, needles.build_finder,
 ]  # fmt: skip
 NAMES = ["hyperscan", "automaton", "kinds", "expression", "finder"]
 
@@ -71,10 +71,15 @@ def test_a_log_of_real_fragments_is_read_alike_by_every_way() -> None:
     lines += [rng.choice(literals) + b" %d " % number + rng.choice(literals)[:-1] for number in range(300)]
     rng.shuffle(lines)
     block = b"\n".join(lines)
-    expected = needles._by_expression(literals)(block)
+    expected = needles._build_expression_finder(literals)(block)
     assert len(expected) > 300
-    assert hyperscan(literals)(block) == automaton(literals)(block) == needles._by_kinds(literals)(block) == expected
-    assert sorted(needles._one_by_one(literals, block)) == sorted(expected)
+    assert (
+        hyperscan(literals)(block)
+        == automaton(literals)(block)
+        == needles._build_line_cache_finder(literals)(block)
+        == expected
+    )
+    assert sorted(needles._find_literals(literals, block)) == sorted(expected)
 
 
 @pytest.mark.parametrize("missing", [("hyperscan",), ("hyperscan", "ahocorasick")], ids=["automaton", "expression"])
@@ -91,24 +96,24 @@ def test_nothing_is_built_for_a_few_lines(monkeypatch: pytest.MonkeyPatch) -> No
     def fail(_: object) -> Find:
         raise AssertionError("built")
 
-    monkeypatch.setattr(needles, "_by_hyperscan", fail)
-    find = needles.finder(LITERALS)
+    monkeypatch.setattr(needles, "_build_hyperscan_finder", fail)
+    find = needles.build_finder(LITERALS)
     assert find(BLOCK) == plainly(LITERALS, BLOCK)
     with pytest.raises(AssertionError, match="built"):
-        find(b"x" * needles._FEW)
+        find(b"x" * needles._SIMPLE_SEARCH_BYTES)
 
 
 def test_an_old_processor_is_spared_hyperscan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needles, "has_sse42", lambda: False)
-    assert needles._by_hyperscan(LITERALS) is None
-    find = needles.finder(LITERALS)
-    find(b"x" * needles._FEW)
+    assert needles._build_hyperscan_finder(LITERALS) is None
+    find = needles.build_finder(LITERALS)
+    find(b"x" * needles._SIMPLE_SEARCH_BYTES)
     assert find(BLOCK) == plainly(LITERALS, BLOCK)
 
 
 def test_the_kinds_of_lines_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needles, "_KEPT", 200)
-    monkeypatch.setattr(needles, "_LONG", 50)
-    find = needles._by_kinds(LITERALS)
+    monkeypatch.setattr(needles, "_CACHE_BYTES", 200)
+    monkeypatch.setattr(needles, "_LONGEST_CACHED_LINE", 50)
+    find = needles._build_line_cache_finder(LITERALS)
     block = b"\n".join(bytes([65 + number % 50]) * (number % 70) + b" abc" for number in range(400))
     assert find(block) == plainly(LITERALS, block)

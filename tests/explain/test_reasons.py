@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from envcheck.explain.reasons_cuda import Library, cudnn_number, parse_library, providers
+from envcheck.explain.reasons_cuda import Library, parse_cudnn_version, parse_library, providers
 from envcheck.explain.reasons_python import is_users_file
 from envcheck.model import (
     INCOMPATIBLE,
@@ -121,7 +121,7 @@ def test_a_cudnn_of_another_major_is_the_wrong_one() -> None:
     [("8.6.0", (8, 6, 0)), ("(8, 3, 2", (8, 3, 2)), ("8700", (8, 7, 0)), ("90101", (9, 1, 1)), ("7605", (7, 6, 5))],
 )
 def test_a_cudnn_version_is_read_in_every_spelling(text: str, wanted: tuple[int, ...]) -> None:
-    assert cudnn_number(text) == wanted
+    assert parse_cudnn_version(text) == wanted
 
 
 # -- driver --

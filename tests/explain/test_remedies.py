@@ -7,15 +7,15 @@ import re
 
 import fastjsonschema
 
-from envcheck.explain.problem import answerable
+from envcheck.explain.problem import has_value
 from envcheck.explain.signatures import load_signatures
 from envcheck.host.data_files import read_data
 from envcheck.model import list_fields
-from envcheck.remedies import _MODULES, findings_with_functions, functions_by_module
-from envcheck.remedies.rows import rows_by_finding, value_names
+from envcheck.remedies import _MODULES, list_findings_with_functions, list_functions_by_module
+from envcheck.remedies.rows import list_rows_by_finding, list_value_names
 from envcheck.rules import catalogue
 
-ROWS = rows_by_finding()
+ROWS = list_rows_by_finding()
 SIGNATURES = {item.name: item for item in load_signatures()}
 DANGEROUS = re.compile(
     r"allow-unsupported|ln -s|KMP_DUPLICATE_LIB_OK=|--force-depends|rm -rf|chmod 777|DISABLE_REQUIRE"
@@ -29,16 +29,16 @@ def test_the_file_fits_its_schema() -> None:
 def test_each_cause_has_a_remedy_for_any_log() -> None:
     pointed_at = {item.finding for item in SIGNATURES.values() if item.finding and item.role != "noise"}
     for_any = {name for name, rows in ROWS.items() if any(not row.is_special and not row.when for row in rows)}
-    assert pointed_at - for_any - set(findings_with_functions()) == set()
-    assert set(ROWS) | set(findings_with_functions()) <= set(catalogue())
+    assert pointed_at - for_any - set(list_findings_with_functions()) == set()
+    assert set(ROWS) | set(list_findings_with_functions()) <= set(catalogue())
 
 
 def test_rows_name_signatures_and_values_that_there_are() -> None:
     named = {name for rows in ROWS.values() for row in rows for name in row.cases}
     assert named - set(SIGNATURES) == set()
-    asked = {name for finding in ROWS for name in value_names(finding)}
+    asked = {name for finding in ROWS for name in list_value_names(finding)}
     assert asked
-    assert {name for name in asked if not answerable(name)} == set()
+    assert {name for name in asked if not has_value(name)} == set()
 
 
 def test_no_row_proposes_what_harms() -> None:
@@ -55,6 +55,6 @@ def test_every_row_names_one_kind_of_action_in_each_place() -> None:
 
 
 def test_each_remedy_is_made_by_the_module_that_is_loaded_for_it() -> None:
-    assert {name: sorted(ids) for name, ids in functions_by_module().items()} == {
+    assert {name: sorted(ids) for name, ids in list_functions_by_module().items()} == {
         name: sorted(ids) for name, ids in _MODULES.items()
     }

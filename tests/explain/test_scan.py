@@ -44,16 +44,16 @@ def test_workers_are_told_apart() -> None:
 
 def test_the_first_kinds_and_the_last_one_are_kept() -> None:
     result = scanned(b"".join(OOM % number + b"\n" for number in range(1000)))
-    wanted = [event.captured["wanted"] for event in result.events]
+    wanted = [event.values["wanted"] for event in result.events]
     assert wanted[0] == "0.00 MiB"
     assert wanted[-1] == "999.00 MiB"
     assert len(wanted) == KINDS + 1
-    assert sum(event.count for event in result.events) + result.unkept == 1000
+    assert sum(event.count for event in result.events) + result.dropped_lines == 1000
 
 
 def test_the_same_last_kind_is_counted() -> None:
     result = scanned(b"".join(OOM % min(number, 900) + b"\n" for number in range(1000)))
-    assert (result.events[-1].captured["wanted"], result.events[-1].count) == ("900.00 MiB", 100)
+    assert (result.events[-1].values["wanted"], result.events[-1].count) == ("900.00 MiB", 100)
 
 
 def test_a_thousand_workers_with_one_message_lose_no_count() -> None:
@@ -79,7 +79,7 @@ def test_anchors_hold_after_a_prefix() -> None:
 
 def test_what_a_pattern_needs_of_a_prefix_is_still_there() -> None:
     (event,) = scanned(b"2026-11-20 23:01:40 [rank5]: Watchdog caught a timeout\n").events
-    assert (event.captured, event.worker) == ({"rank": "5"}, "rank5")
+    assert (event.values, event.worker) == ({"rank": "5"}, "rank5")
     assert event.text == "2026-11-20 23:01:40 [rank5]: Watchdog caught a timeout"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import fastjsonschema
 
-from envcheck.explain.signatures import Signature, compiled, driver_errors, load_signatures, rivals
+from envcheck.explain.signatures import Signature, compile_pattern, load_driver_errors, load_rivals, load_signatures
 from envcheck.host.data_files import read_data
 from envcheck.rules import catalogue
 
@@ -31,13 +31,13 @@ def test_every_signature_is_sound() -> None:
 
 
 def complaints(item: Signature) -> Iterator[str]:
-    pattern = compiled(item.name)
+    pattern = compile_pattern(item.name)
     captured = set(pattern.groupindex)
     if NO_LINEAR_TIME.search(item.pattern):
         yield "RE2 has neither lookaround nor backreferences"
     if item.finding and item.finding not in catalogue():
         yield "points to no finding"
-    if not set(item.proves) | set(re.findall(r"\{(\w+)\}", item.means)) <= captured:
+    if not set(item.proves) | set(re.findall(r"\{(\w+)\}", item.meaning)) <= captured:
         yield "names what the pattern does not capture"
     if len(set(item.fragments)) < len(item.fragments) or pattern.search(""):
         yield "a fragment stands twice, or an empty line matches"
@@ -67,9 +67,9 @@ def test_fragments_are_rare_in_a_training_log() -> None:
 
 
 def test_rivals_and_numbers_name_findings() -> None:
-    for row in rivals():
-        assert {*row.either, *row.or_} <= set(catalogue())
-    assert set(driver_errors().values()) <= set(catalogue())
+    for row in load_rivals():
+        assert {*row.first, *row.second} <= set(catalogue())
+    assert set(load_driver_errors().values()) <= set(catalogue())
 
 
 def test_every_signature_fires_in_a_case() -> None:

@@ -248,11 +248,11 @@ def test_each_host_has_the_fix_of_the_doctor(
     assert len(planned) == 2, "alike machines are planned for once, healthy ones not at all"
     print_fleet(list(rows.values()), color=False, verbose=False, quiet=False)
     output = capsys.readouterr().out
-    assert "  fix: Install torch==2.8.0 with what it needs, as `envcheck plan torch==2.8.0` chooses.\n" in output
+    assert "  fix: Install torch==2.8.0 and its dependencies, as `envcheck plan torch==2.8.0` selects.\n" in output
     assert "    $ /usr/bin/python3 -m pip install --only-binary=:all: torch==2.8.0\n" in output
     (found,) = [
         item for item in json.loads(render_fleet_json(list(rows.values()), ""))["hosts"] if item["host"] == "twin"
     ]
     assert found["fix"]["commands"][1]["argv"][-1] == "torch==2.8.0"
-    assert "Install torch==2.8.0 with what it needs" in render_fleet_csv(list(rows.values()))
+    assert "Install torch==2.8.0 and its dependencies" in render_fleet_csv(list(rows.values()))
     assert "pip install --only-binary=:all: torch==2.8.0</pre>" in render_fleet_html(list(rows.values()), "")

@@ -12,9 +12,9 @@ from envcheck.diagnosis import with_steps
 from envcheck.model import CHANGES_NOTHING, SYSTEM, Alternative, Problem, Remedy, Report, Step
 from envcheck.plan.steps import container_toolkit_steps
 from envcheck.remedies import remedy_for
-from envcheck.remedies.rows import AlternativeRow, RemedyRow, rows_by_finding
+from envcheck.remedies.rows import AlternativeRow, RemedyRow, list_rows_by_finding
 from envcheck.remedies.situation import Situation
-from envcheck.remedies.system import install_compiler, install_driver, other_visual_studio
+from envcheck.remedies.system import install_compiler, install_driver, install_visual_studio
 from tests.hosts.test_hosts import NAMES, context_of, diagnosed
 from tests.rules.factory_machine import NONE, UNREAD, context, known
 from tests.typed import argv, judged, lasting, undo, unverified, verify
@@ -89,7 +89,7 @@ def remedies_of_the_system(here: Situation) -> Iterator[Remedy]:
 
 def test_what_changes_the_system_is_told_for_every_family() -> None:
     fixes = [fix for name in (*FAMILIES, "") for fix in remedies_of_the_system(situation(name))]
-    fixes.append(other_visual_studio("19.39"))
+    fixes.append(install_visual_studio("19.39"))
     ways: list[Remedy | Alternative] = [*fixes, *(way for fix in fixes for way in fix.alternatives)]
     actions = [item for way in ways for item in way.actions]
     assert len(actions) > 100
@@ -107,7 +107,7 @@ def test_the_host_of_containers_is_told_for_every_family(name: str) -> None:
 
 
 def test_no_remedy_takes_another_way_for_a_step() -> None:
-    for row in (row for rows in rows_by_finding().values() for row in rows):
+    for row in (row for rows in list_rows_by_finding().values() for row in rows):
         own = actions_of(row)
         assert other_ways_among(own) == [], row.summary
         for action in (*own, *(item for way in row.alternatives for item in actions_of(way))):

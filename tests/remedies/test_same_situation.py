@@ -9,9 +9,9 @@ from functools import cache
 import pytest
 
 from envcheck.diagnosis import diagnose
-from envcheck.explain.facts import all_facts, stated_facts
+from envcheck.explain.facts import collect_stated_facts, merge_facts
 from envcheck.explain.log import Log, Strength
-from envcheck.explain.signatures import driver_errors, load_signatures, signatures_by_name
+from envcheck.explain.signatures import load_driver_errors, load_signatures, signatures_by_name
 from envcheck.model import INCOMPATIBLE, NOTE, Facts, Finding, Remedy, Report, get_value
 from envcheck.rules import RULES, Context, catalogue
 from tests.cases.case_facts import matrix
@@ -50,7 +50,7 @@ def ids_of_logs() -> set[str]:
     reasons = [module for module in modules().values() if module.name.startswith("envcheck.explain.reasons_")]
     assert reasons
     texts = {node.value for module in reasons for node in ast.walk(module.tree) if isinstance(node, ast.Constant)}
-    return {name for name in catalogue() if name in named | set(driver_errors().values()) | texts}
+    return {name for name in catalogue() if name in named | set(load_driver_errors().values()) | texts}
 
 
 @cache
@@ -105,9 +105,9 @@ def test_a_log_that_states_the_facts_has_the_doctors_remedy() -> None:
     for name in NAMES:
         item = judge_text(stated_by_a_log(context_of(name).facts))
         log = Log(item.events, matrix(), None)
-        if stated_facts(log) is None:  # they decide nothing without a driver, a GPU or a toolkit
+        if collect_stated_facts(log) is None:  # they decide nothing without a driver, a GPU or a toolkit
             continue
-        report = diagnose(Context(all_facts(log), matrix()))
+        report = diagnose(Context(merge_facts(log), matrix()))
         for finding in wrong(report):
             compared.add(finding.id)
             assert remedy(item.report, finding.id) == remedy(report, finding.id), (name, finding.id)

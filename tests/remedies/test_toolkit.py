@@ -12,7 +12,7 @@ from envcheck.host.data_files import read_data
 from envcheck.model import Facts, Problem, Remedy
 from envcheck.remedies import remedy_for
 from envcheck.remedies.situation import Situation
-from envcheck.remedies.system import install_compiler, install_somewhere, package_names
+from envcheck.remedies.system import install_anywhere, install_compiler, list_package_names
 from envcheck.remedies.toolkit import is_plain_path
 from envcheck.rules import Context, Target
 from tests.rules.factory_machine import UNREAD, matrix
@@ -69,7 +69,7 @@ def test_a_compiler_beside_the_present_one(distribution: str, version: str, line
     found = install_compiler(on(distribution, version=version), 6, 11)
     assert [" ".join(words) for words in argvs(found.actions)] == [line, f"export NVCC_PREPEND_FLAGS=-ccbin={path}"]
     assert [argv(way.actions[0])[:2] for way in found.alternatives] == [("conda", "create")]
-    assert ("where this release has it" in found.actions[0].purpose) == (version == "99")
+    assert ("if this release has it" in found.actions[0].purpose) == (version == "99")
 
 
 @pytest.mark.parametrize(
@@ -96,16 +96,16 @@ def test_a_compiler_for_a_distribution_that_is_not_known_names_those_of_all() ->
 
 
 def test_where_the_distribution_is_not_known_the_others_are_other_ways() -> None:
-    actions, ways = install_somewhere(on(""), "compiler", "a C++ compiler")
+    actions, ways = install_anywhere(on(""), "compiler", "a C++ compiler")
     assert [words[-1] for words in argvs(actions)] == ["build-essential"]
-    assert [way.summary.partition(" it is")[0] for way in ways] == ["On RHEL, Rocky and Fedora", "On SUSE", "On Arch"]
-    assert install_somewhere(on("fedora"), "compiler", "a C++ compiler")[1] == ()
-    assert install_somewhere(on("gentoo"), "compiler", "a C++ compiler") == ((), ()), "it has no package of these names"
+    assert [way.summary.rstrip(":") for way in ways] == ["On RHEL, Rocky and Fedora", "On SUSE", "On Arch"]
+    assert install_anywhere(on("fedora"), "compiler", "a C++ compiler")[1] == ()
+    assert install_anywhere(on("gentoo"), "compiler", "a C++ compiler") == ((), ()), "it has no package of these names"
 
 
 def test_values_that_are_no_numbers_enter_no_package_name() -> None:
     with pytest.raises(ValueError, match="reboot"):
-        package_names("debian", "compiler-release", major="12;reboot")
+        list_package_names("debian", "compiler-release", major="12;reboot")
 
 
 def test_the_packages_fit_their_schema() -> None:

@@ -9,7 +9,7 @@ import pytest
 from envcheck.actions import InstallPackages, InstallSystemPackages, LoadModule, Reboot
 from envcheck.diagnosis import with_steps
 from envcheck.model import Alternative, Finding, Remedy, Report
-from envcheck.remedies import for_system
+from envcheck.remedies import fit_to_system
 from envcheck.render.documents import render_json
 from envcheck.render.html import render_html
 from envcheck.render.junit import render_report
@@ -61,8 +61,8 @@ def test_only_the_first_way_is_planned() -> None:
 def test_where_the_first_way_is_none_another_takes_its_place() -> None:
     wheel = Alternative("Or the wheel.", (InstallPackages(("x",), "python3"),))
     fix = Remedy("Install it.", (InstallSystemPackages("apt-get", ("x",)),), (OTHER, wheel))
-    found = for_system(fix, "windows")
+    found = fit_to_system(fix, "windows")
     assert [argv(action, "windows") for action in found.actions] == [("python", "-m", "pip", "install", "x")]
     assert found.summary == "Install it. Or the wheel."
     assert found.alternatives == ()
-    assert for_system(fix, "linux") == fix
+    assert fit_to_system(fix, "linux") == fix

@@ -28,7 +28,7 @@ from envcheck.actions import (
 )
 from envcheck.diagnosis import with_steps
 from envcheck.model import COMPATIBLE, INCOMPATIBLE, LINUX, MACOS, WINDOWS, Finding, Remedy, Report
-from envcheck.remedies import for_system
+from envcheck.remedies import fit_to_system
 from envcheck.render.text import finding_lines, print_lines
 from tests.render.windows_shells import cmd_words, powershell_words
 from tests.typed import words
@@ -91,7 +91,7 @@ def test_only_what_the_system_has_is_typed(
     action: Action, on_windows: tuple[str, ...], on_macos: tuple[str, ...]
 ) -> None:
     for system, expected in ((WINDOWS, on_windows), (MACOS, on_macos)):
-        found = for_system(Remedy("", (action,)), system)
+        found = fit_to_system(Remedy("", (action,)), system)
         assert [words(item, system) for item in found.actions] == ([expected] if expected else [])
 
 

@@ -14,8 +14,8 @@ import pytest
 from envcheck.actions import Action, WriteFile, shell_line, windows_line
 from envcheck.diagnosis import with_steps
 from envcheck.model import Alternative, Finding, Plan, Problem, Remedy, Report, Step
-from envcheck.remedies import findings_with_functions, for_system, remedy_for
-from envcheck.remedies.rows import RemedyRow, fill_row, rows_by_finding
+from envcheck.remedies import fit_to_system, list_findings_with_functions, remedy_for
+from envcheck.remedies.rows import RemedyRow, fill_row, list_rows_by_finding
 from envcheck.remedies.situation import Situation
 from tests.cases.judged import FOLDER as CASES
 from tests.cases.judged import judge, read_cases
@@ -93,10 +93,12 @@ def _of_plan(where: str, plan: Plan) -> Iterator[Typed]:
 def fixes(system: str) -> tuple[Report, ...]:
     """Return a report for each row and function of the remedies, as it is printed on a system."""
     situation = Situation(context(host={"os": known(system), "distribution_id": UNREAD}))
-    every = (row for found in rows_by_finding().values() for row in found)
+    every = (row for found in list_rows_by_finding().values() for row in found)
     rows = [row for row in every if not set(SYSTEMS) & set(row.when) - {system}]
-    found = [for_system(_of_row(row, situation), system) for row in rows]
-    asked = [(name, Problem(framework=framework)) for name in findings_with_functions() for framework in FRAMEWORKS]
+    found = [fit_to_system(_of_row(row, situation), system) for row in rows]
+    asked = [
+        (name, Problem(framework=framework)) for name in list_findings_with_functions() for framework in FRAMEWORKS
+    ]
     asked += [("gpu-hardware-fault", Problem(("computes-wrong",))), ("gpu-memory-held", Problem(("held-by-others",)))]
     found += filter(None, (remedy_for(name, problem, situation) for name, problem in asked))
     findings = (Finding("os-limit", "incompatible", "error", "", fix=fix) for fix in found)

@@ -8,7 +8,7 @@ import pytest
 
 from envcheck.actions import RunCommand, shell_line
 from envcheck.diagnosis import with_steps
-from envcheck.diagnosis.overview import overview
+from envcheck.diagnosis.overview import summarize_machine
 from envcheck.model import (
     SCHEMA_VERSION,
     SYSTEM,
@@ -154,7 +154,7 @@ def test_commands_can_be_pasted(argv: tuple[str, ...], line: str) -> None:
 
 
 def test_overview_says_unknown_as_unknown() -> None:
-    shown = dict(overview(machine(gpus=Unknown("denied", "no access to /sys")).facts))
+    shown = dict(summarize_machine(machine(gpus=Unknown("denied", "no access to /sys")).facts))
     assert shown["GPU"] == "unknown (no access to /sys)"
     assert shown["Driver"] == "unknown (failed)"
     assert shown["Frameworks"] == "unknown (failed)"
@@ -170,7 +170,7 @@ def test_overview_of_an_empty_machine() -> None:
         compilers=CompilerFacts(gcc_version=absent, gxx_version=absent, clang_version=absent),
         python=PythonFacts(executable=absent, frameworks=absent),
     )
-    shown = dict(overview(facts))
+    shown = dict(summarize_machine(facts))
     assert {shown[label] for label in ("GPU", "Driver", "cuDNN", "Compiler", "Python", "Frameworks")} == {"none"}
     assert shown["CUDA"] == "no toolkit"
 
@@ -206,7 +206,7 @@ def test_overview_of_a_full_machine() -> None:
             frameworks=Known(builds, HERE),
         ),
     )
-    assert dict(overview(facts)) == {
+    assert dict(summarize_machine(facts)) == {
         "Machine": "ubuntu 22.04, x86_64, in docker, WSL 2",
         "GPU": "2 x NVIDIA A100 (compute capability 8.0), PCI device 2684",
         "Driver": "550.163.01 (open kernel module), runs CUDA up to 12.4",
