@@ -163,7 +163,7 @@ def sign_module(situation: Situation, _: Problem) -> Remedy:
         steps = ()
     else:
         state = Show(
-            ("mokutil", "--sb-state"), "SecureBoot enabled: sign the module, or turn Secure Boot off",
+            ("mokutil", "--sb-state"), "'SecureBoot enabled': the module needs a signature",
             systems=(LINUX,),
         )  # fmt: skip
         other = "Ubuntu's key (Debian: /var/lib/dkms/mok.pub); choose a password for the next restart"

@@ -29,5 +29,5 @@ def test_the_build_for_the_gpu_is_kept() -> None:
     facts = machine(torch(), distributions={"onnxruntime": "1.17.3", "onnxruntime-gpu": "1.17.1"})
     fix = findings(facts, ID)[0].fix
     assert fix is not None
-    assert fix.summary.endswith("then install onnxruntime-gpu==1.17.1 alone.")
+    assert fix.summary.endswith("then install only onnxruntime-gpu==1.17.1.")
     assert argv(fix.actions[-1])[-1] == "onnxruntime-gpu==1.17.1"
