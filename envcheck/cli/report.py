@@ -57,7 +57,7 @@ def _render_as_sarif(report: Report, _: Snapshot, subject: ReportSubject) -> str
     return render_sarif(report, subject.project_file)
 
 
-# Every format but text, which is written to a terminal in its own way.
+# All formats except text: `print_text` writes that one to the terminal itself.
 _RENDERERS: dict[str, Callable[[Report, Snapshot, ReportSubject], str]] = {
     "json": _render_as_json,
     "html": _render_as_html,

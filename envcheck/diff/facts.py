@@ -25,6 +25,7 @@ from envcheck.model import (
     Source,
     ToolkitInstall,
     Unknown,
+    canonical_name,
     dataclass,
     get_value,
     replace,
@@ -414,6 +415,6 @@ def _parse_required(requires: Iterable[str]) -> Iterator[str]:
     """
     for line in requires:
         match = re.match(r"\s*([A-Za-z0-9][\w.-]*)", line)
-        name = re.sub(r"[-_.]+", "-", match[1]).lower() if match else ""
+        name = canonical_name(match[1]) if match else ""
         if name.startswith("nvidia-") or (name and "extra" not in line.partition(";")[2]):
             yield name

@@ -7,7 +7,18 @@ from typing import Any
 
 from envcheck.explain.log import COMPILING, FRAMEWORKS, Log, find_framework_of_package, normalize_capability
 from envcheck.matrix.gpus import find_capabilities
-from envcheck.model import Distribution, Fact, Facts, FrameworkBuild, Gpu, Known, Source, Unknown, replace
+from envcheck.model import (
+    Distribution,
+    Fact,
+    Facts,
+    FrameworkBuild,
+    Gpu,
+    Known,
+    Source,
+    Unknown,
+    canonical_name,
+    replace,
+)
 from envcheck.rules.builds import TargetError, check_requirements
 from envcheck.rules.context import Target
 
@@ -100,11 +111,11 @@ class _LogFacts:
     def _list_names(self) -> set[str]:
         rows = self._log.select(*_LISTS)
         names = {name for item in FRAMEWORKS for name in (item.name,) if self._log.has(f"{name}-version")}
-        return names | {row.values["package"].lower().replace("_", "-") for row in rows}
+        return names | {canonical_name(row.values["package"]) for row in rows}
 
     def distributions(self) -> tuple[Distribution, ...]:
         rows = self._log.select(*_LISTS, "pip-list-nvidia", "pip-list-helpers")
-        names = {row.values["package"].lower().replace("_", "-"): row.values["version"] for row in rows}
+        names = {canonical_name(row.values["package"]): row.values["version"] for row in rows}
         return tuple(Distribution(name, version) for name, version in names.items())
 
     def gpus(self) -> tuple[Gpu, ...]:

@@ -13,7 +13,7 @@ from envcheck.frameworks import Framework, framework_names, identities
 from envcheck.matrix.gpus import find_capabilities
 from envcheck.matrix.images import parse_framework
 from envcheck.matrix.query import Matrix
-from envcheck.model import ERROR, Absent, Facts, Known, dataclass, get_value, major_minor, numbers
+from envcheck.model import ERROR, Absent, Facts, Known, canonical_name, dataclass, get_value, major_minor, numbers
 from envcheck.rules.catalogue import catalogue
 
 
@@ -242,7 +242,7 @@ class Log:
         for event in self.events:
             row = event.values
             if "package" in row and "version" in row:
-                found.setdefault(row["package"].lower().replace("_", "-"), row["version"])
+                found.setdefault(canonical_name(row["package"]), row["version"])
         for name in framework_names():
             if self.values(name):
                 found.setdefault(name, self.first_value(name))

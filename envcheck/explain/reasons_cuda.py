@@ -17,7 +17,7 @@ from envcheck.explain.log import (
 from envcheck.explain.signatures import Event, signatures_by_name
 from envcheck.frameworks import Framework, identities
 from envcheck.matrix.query import Matrix
-from envcheck.model import Known, dataclass, get_value, major, major_minor
+from envcheck.model import Known, canonical_name, dataclass, get_value, major, major_minor
 
 DRIVER, NVML, CUDNN, TENSORRT, TOOLKIT, PROFILER, FRAMEWORK, OTHER = (
     "driver", "nvml", "cudnn", "tensorrt", "toolkit", "profiler", "framework", "other",
@@ -353,7 +353,7 @@ def _judge_two_toolkits(log: Log) -> Iterator[Claim]:
 def _judge_two_packages(log: Log) -> Iterator[Claim]:
     """Read a list of packages in which two bring the module onnxruntime: the plain one hides the GPU's."""
     rows = log.select("pip-list-onnxruntime") if not log.is_healthy else ()
-    names = {event.values["package"].lower().replace("_", "-") for event in rows}
+    names = {canonical_name(event.values["package"]) for event in rows}
     if len(names) > 1:
         message = (
             f"{' and '.join(sorted(names))} provide the same module: the files of one overwrote those of the other."

@@ -15,7 +15,7 @@ from envcheck.explain.log import (
     parse_number,
 )
 from envcheck.explain.signatures import Event
-from envcheck.model import FrameworkRelease, get_value, major_minor, numbers
+from envcheck.model import FrameworkRelease, canonical_name, get_value, major_minor, numbers
 from envcheck.remedies.situation import find_last_gpu_release
 from envcheck.remedies.system import system_packages
 from envcheck.rules.requirements import easiest_for_pip, lowest_glibc, wheel_glibc
@@ -74,7 +74,7 @@ def _judge_linked_wheel(log: Log, text: str, events: tuple[Event, ...]) -> Claim
 def parse_requirement(text: str) -> tuple[str, str] | None:
     """Part what pip was asked for into the normalised name and the specifier; None for what is no requirement."""
     match = re.match(r"([A-Za-z0-9][\w.-]*?)(?:\[[\w,-]*\])?((?:[=<>!~]=?=?)[\w.+*!,<>=~-]+)?$", text)
-    return (match.group(1).lower().replace("_", "-"), match.group(2) or "") if match else None
+    return (canonical_name(match.group(1)), match.group(2) or "") if match else None
 
 
 def _judge_other_package(name: str, text: str, events: tuple[Event, ...]) -> Claim:

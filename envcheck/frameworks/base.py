@@ -166,7 +166,7 @@ class Framework:
         return self.distributions.get(distribution, self.name)
 
     def is_whole(self, distribution: str, modules: Sequence[str]) -> bool:
-        """Tell whether a distribution with these modules is the framework: no empty shell, and no part of it."""
+        """Tell whether a distribution is the whole framework: not an empty wheel, and not one of its parts."""
         module = self.distributions.get(distribution)
         is_whole = distribution == self.main if self.main else module is not None
         return is_whole and (module in modules or not modules)

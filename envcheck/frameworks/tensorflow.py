@@ -17,7 +17,7 @@ from envcheck.frameworks.installed import (
     parse_conda_build,
     unreadable_build,
 )
-from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, Source, Unknown
+from envcheck.model import Absent, Distribution, Fact, FrameworkBuild, Known, Source, Unknown, canonical_name, major
 
 _BUILD_INFO = "python/platform/build_info.py"
 _EMPTY = 40  # members; an empty wheel has some five, the smallest real one thousands
@@ -145,7 +145,7 @@ class TensorFlow(Framework):
 
     def smoke_script(self, version: str) -> str:
         """Name the script: sessions and graphs of TensorFlow 1 have their own."""
-        return "check_tensorflow1" if version.split(".", maxsplit=1)[0] in {"0", "1"} else "check_tensorflow2"
+        return "check_tensorflow1" if major(version) in {"0", "1"} else "check_tensorflow2"
 
     def smoke_variables(self, environment: Mapping[str, str], *, on_cpu: bool) -> Dict[str, str]:
         """Let it log all, for its log says where operations ran."""
@@ -156,7 +156,7 @@ def _describe_stub(row: RowDraft) -> None:
     """Say which distribution an empty wheel requires in its stead."""
     members = [need for need in row.needs if need.name.startswith("tensorflow")]
     here = [need for need in members if need.here and not need.extra] or members
-    names = (re.sub(r"[-_.]+", "-", need.name).lower() for need in here if not need.name.startswith(_PARTS))
+    names = (canonical_name(need.name) for need in here if not need.name.startswith(_PARTS))
     name = next(names, None)
     if name is None:
         row.say("stub_for", "An empty wheel.")

@@ -270,7 +270,7 @@ class Matrix:
         return row
 
     def _build(self, kind: type[R], cells: Cells, **key: Any) -> R:
-        """Build a row from its cells and its key; TypeError for a cell that the kind does not have."""
+        """Build a row from its cells and its key. Raises TypeError for an unknown cell."""
         citations = self._document["citations"]
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in cells.items()}
         values["citations"] = tuple(_build_citation(citations[name]) for name in cells["citations"])

@@ -96,5 +96,5 @@ from envcheck.model.releases import (
     TensorrtRelease,
     Toolkit,
 )
-from envcheck.model.text import escaped_in_json, inert
+from envcheck.model.text import canonical_name, escaped_in_json, inert
 from envcheck.model.versions import at_least, at_least_minor, is_older, major, major_minor, numbers, same_release

@@ -1,4 +1,4 @@
-"""Make text from a machine harmless on a terminal."""
+"""Make text from a machine harmless on a terminal, and names of distributions comparable."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def inert(text: str) -> str:
 def escaped_in_json(text: str) -> str:
     """Spell what `inert` replaces as JSON escapes: a reader gets every character back, a terminal none."""
     return re.sub(_ACTIVE, lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def canonical_name(name: str) -> str:
+    """Write a distribution's name as an index does: Tensorflow_GPU -> tensorflow-gpu."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -24,6 +24,7 @@ from envcheck.model import (
     PlannedRelease,
     Step,
     Trace,
+    canonical_name,
     dataclass,
     replace,
 )
@@ -39,7 +40,7 @@ from envcheck.rules.cuda_wheels import split_cuda_suffix, wheels_in_one_folder
 from envcheck.rules.dependencies import broken_pins, requirements_of
 from envcheck.rules.described_machine import Description, planned_facts
 from envcheck.rules.gpu_releases import name_of
-from envcheck.rules.requirements import canonical_name, read_requirement
+from envcheck.rules.requirements import read_requirement
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from envcheck.matrix.specifiers import can_be_met
 from envcheck.model import (
     Known,
     PlannedRelease,
+    canonical_name,
     dataclass,
     replace,
 )
@@ -23,7 +24,7 @@ from envcheck.rules.builds import TargetError, check_requirements
 from envcheck.rules.context import Context
 from envcheck.rules.described_machine import PLATFORMS, Description, RequestError, capabilities
 from envcheck.rules.gpu_releases import driver_floor, name_of, toolkit_of
-from envcheck.rules.requirements import canonical_name, read_requirement
+from envcheck.rules.requirements import read_requirement
 
 _PLAIN = r"[A-Za-z0-9][A-Za-z0-9._-]*[ ]?(\[[A-Za-z0-9._, -]*\])?[A-Za-z0-9.,<>=!~*+ -]*"
 _LONGEST = 200  # characters; every sensible requirement is far below

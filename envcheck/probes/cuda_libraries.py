@@ -115,7 +115,7 @@ class LibraryPlace:
 
 
 class Survey:
-    """What the searches for all libraries share: each folder is listed once, and only our names are kept."""
+    """A cache for the searches of all libraries: lists each folder once, and keeps only names of CUDA libraries."""
 
     def __init__(self, host: Host, kinds: Tuple[LibraryKind, ...]) -> None:
         self.host = host

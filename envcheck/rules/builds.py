@@ -24,6 +24,7 @@ from envcheck.model import (
     RemovedDistribution,
     Source,
     Unknown,
+    canonical_name,
     dataclass,
     get_value,
     major_minor,
@@ -31,7 +32,7 @@ from envcheck.model import (
     replace,
 )
 from envcheck.rules.context import Context, once
-from envcheck.rules.requirements import Requirement, canonical_name, marker_holds, read_requirement, wheel_glibc
+from envcheck.rules.requirements import Requirement, marker_holds, read_requirement, wheel_glibc
 
 T = TypeVar("T")
 NO_ROW = Unknown("failed", "neither the installed files nor the matrix state it")
@@ -346,7 +347,7 @@ def _after(version: str) -> str:
 def _matching_rows(
     context: Context, framework: str, name: str, requirement: Requirement, local: str = ""
 ) -> tuple[FrameworkRelease, ...]:
-    """List the releases of a distribution that the specifier admits, on every platform; yanked ones when pinned."""
+    """List the releases of a distribution within a specifier, on all platforms; yanked ones only if pinned exactly."""
     is_pin = any(part.operator in ("==", "===") and not part.version.endswith(".*") for part in requirement.clauses)
     label = local or _local_label(requirement)
 

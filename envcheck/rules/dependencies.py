@@ -22,6 +22,7 @@ from envcheck.model import (
     Known,
     Problem,
     Unknown,
+    canonical_name,
     dataclass,
     major_minor,
 )
@@ -123,9 +124,11 @@ def requirements_of(context: Context, owner: Distribution) -> Iterator[tuple[str
     extra = row.gpu_extra if row is not None and row.gpu_extra else ""
     for line in owner.requires:
         match = re.match(_LINE, line)
-        if match is None or ("extra" in (match.group(3) or "") and not (extra and extra in _dashed(match.group(3)))):
+        if match is None or (
+            "extra" in (match.group(3) or "") and not (extra and extra in canonical_name(match.group(3)))
+        ):
             continue
-        name, marker = _dashed(match.group(1)).lower(), match.group(3)
+        name, marker = canonical_name(match.group(1)), match.group(3)
         if "extra" in (marker or "") and name not in context.distributions:
             continue  # nobody says that the extra was asked for
         if marker is None or marker_holds(context, marker, extra):
@@ -140,10 +143,6 @@ def _by_row(row: FrameworkRelease, owner: Distribution) -> Iterator[tuple[str, s
         for wheel in row.cuda_wheels:
             name = re.split(r"[^a-z0-9-]", wheel, maxsplit=1)[0]
             yield name, wheel[len(name) :], bool(row.gpu_extra)
-
-
-def _dashed(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name)
 
 
 def _is_broken(specifier: str, distribution: Distribution | None, owner: Distribution) -> bool:

@@ -23,6 +23,7 @@ from envcheck.model import (
     Known,
     Problem,
     Unknown,
+    canonical_name,
     replace,
 )
 from envcheck.rules.builds import (
@@ -45,7 +46,6 @@ from envcheck.rules.builds import (
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
 from envcheck.rules.dependencies import breaks_framework, requirements_of
 from envcheck.rules.gpu_releases import empty_wheels, gpu_rows, has_gpu_build, problem_findings
-from envcheck.rules.requirements import canonical_name
 
 
 @rule("framework-missing", goal="any")
@@ -376,9 +376,9 @@ def release_unknown(context: Context) -> Iterator[Finding]:
 
 
 def is_variant(context: Context, build: Build) -> bool:
-    """Tell whether a build that was read is a nightly, a vendor's or a self-made one of a release the matrix holds.
+    """Tell whether an installed build is a nightly, vendor or local build of a release in the matrix.
 
-    Its own files tell its CUDA and where its libraries are; one ahead of the matrix may need what nobody knows yet.
+    Its files show its CUDA version and its libraries. A build newer than the matrix is none: its needs are unknown.
     """
     try:
         version = Version(build.version)

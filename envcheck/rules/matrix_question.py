@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
-from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import framework as known_framework
@@ -31,6 +30,7 @@ from envcheck.model import (
     RemovedDistribution,
     TensorrtRelease,
     Toolkit,
+    canonical_name,
     dataclass,
     list_fields,
     replace,
@@ -218,7 +218,7 @@ def _list_releases(matrix: Matrix, text: str) -> Iterator[FrameworkRelease]:
 
 
 def _parse_name(text: str) -> str:
-    return canonicalize_name(Requirement(text).name)
+    return canonical_name(Requirement(text).name)
 
 
 def _list_problems(matrix: Matrix, row: FrameworkRelease) -> tuple[KnownProblem, ...]:
@@ -311,7 +311,7 @@ def _list_companion_releases(matrix: Matrix, text: str) -> Iterator[FrameworkRel
         requirement = Requirement(text)
     except InvalidRequirement:
         return None
-    name = canonicalize_name(requirement.name)
+    name = canonical_name(requirement.name)
     companion = matrix.companion_of(name)
     if companion is None:
         return None

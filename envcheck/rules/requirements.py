@@ -48,11 +48,6 @@ def read_requirement(text: str) -> Requirement:
     return Requirement(match[1], tuple(sorted(extras)), ",".join(sorted(parts)))
 
 
-def canonical_name(name: str) -> str:
-    """Write a distribution's name as an index does: Tensorflow_GPU -> tensorflow-gpu."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def _by_packaging(text: str) -> Requirement:
     from packaging.requirements import Requirement as Parsed
 

@@ -93,7 +93,7 @@ def relies_on_system(build: Build) -> bool:
 
 
 def system_toolkits(context: Context) -> tuple[ToolkitInstall, ...] | None:
-    """List the toolkits that are not wheels; None when none of any kind was found. Unknown ends the rule."""
+    """List the toolkits that are not wheels; None if the machine has no toolkit at all. Raises UndecidedError."""
     installs = context.need(context.facts.toolkits.installs, "toolkits.installs")
     if installs is None:
         return None

@@ -25,9 +25,9 @@ from envcheck.model import (
     Known,
     MigDevice,
     PythonFacts,
+    canonical_name,
 )
 from envcheck.rules.context import Target
-from envcheck.rules.requirements import canonical_name
 from tests.cases.case_cuda import SOURCE, cudnn_of, driver_of, first_number, known, toolkits_of
 
 _OTHER_NAMES = {"pytorch": "torch", "tf-nightly": "tensorflow", "tf-nightly-gpu": "tensorflow"}

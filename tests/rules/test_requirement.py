@@ -6,7 +6,8 @@ import pytest
 from packaging.requirements import InvalidRequirement
 from packaging.requirements import Requirement as Parsed
 
-from envcheck.rules.requirements import canonical_name, read_requirement
+from envcheck.model import canonical_name
+from envcheck.rules.requirements import read_requirement
 
 PLAIN = (
     "tensorflow",

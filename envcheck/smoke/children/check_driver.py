@@ -467,7 +467,7 @@ def two_streams(report: "Report", gpu: "Gpu") -> None:
 
 
 def copy_between(report: "Report", gpus: "List[Gpu]") -> None:
-    """Copy from each GPU to each other one."""
+    """Copy data from each GPU to every other GPU."""
     begun = time.time()
     pairs = [(source, target) for source in gpus for target in gpus if source is not target]
     for source, target in pairs:
