@@ -238,6 +238,19 @@ def test_no_framework_is_named_in_a_reason_or_a_remedy() -> None:
     assert not wrong, listed(wrong)
 
 
+def test_only_actions_look_into_the_words_of_an_action() -> None:
+    read = [
+        (module.at(node), ast.unparse(node))
+        for module in modules().values()
+        if module.layer != "actions" and not runs_elsewhere(module)
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute)
+        if node.value.attr in ("argv", "words", "check_argv", "undo_argv", "windows_argv")
+    ]
+    wrong = [item for item in read if not item[1].startswith("sys.argv")]
+    assert not wrong, listed(wrong)
+
+
 def test_every_rule_has_its_catalogue_entry() -> None:
     from envcheck.rules import RULES, catalogue
 

@@ -89,6 +89,11 @@ class RunEnvcheck(Action):
     unchecked = ONLY_SHOWS
     lasting = CHANGES_NOTHING
 
+    @property
+    def plans_framework(self) -> bool:
+        """Tell whether it plans a framework, named or described."""
+        return self.words[0] == "plan" and len(self.words) > 2
+
     def command(self, system: str = "") -> tuple[str, ...]:
         return ("envcheck", *self.words)
 

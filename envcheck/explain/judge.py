@@ -271,7 +271,7 @@ def _merge_remedies(rule_fix: Remedy | None, log_fix: Remedy | None, plan_comman
         return rule_fix or log_fix
     plans = [item for item in (*log_fix.actions, *plan_command) if isinstance(item, RunEnvcheck)]
     known = {*rule_fix.actions, *(item for alternative in rule_fix.alternatives for item in alternative.actions)}
-    new_plans = [item for item in plans if item.words[0] == "plan" and len(item.words) > 2 and item not in known]
+    new_plans = [item for item in plans if item.plans_framework and item not in known]
     alternatives = (
         [Alternative("Plan for the machine that the log describes.", tuple(new_plans[:1]))] if new_plans else []
     )

@@ -396,9 +396,9 @@ def configure_docker(sudo: bool, purpose: str) -> RunCommand:  # noqa: FBT001 - 
     )  # fmt: skip
 
 
-def _start_container(argv: tuple[str, ...], purpose: str) -> RunCommand:
+def _start_container(argv: tuple[str, ...], purpose: str, *systems: str) -> RunCommand:
     return RunCommand(
-        argv, purpose, SYSTEM, (LINUX, WINDOWS) if argv[0] == "docker" else (LINUX,),
+        argv, purpose, SYSTEM, (LINUX, *systems),
         unchecked="it starts the program itself", lasting="the container ends with its program", by_person=True,
     )  # fmt: skip
 
@@ -413,7 +413,7 @@ def _configure_lxc(*words: str, check: tuple[str, ...], undo: tuple[str, ...]) -
 _DOCKER: tuple[Action, ...] = (
     configure_docker(True, _CONFIGURED),  # noqa: FBT003 - see above
     RestartService("docker", purpose="on the host"),
-    _start_container(("docker", "run", "--rm", "--gpus", "all", "IMAGE"), _START_PURPOSE),
+    _start_container(("docker", "run", "--rm", "--gpus", "all", "IMAGE"), _START_PURPOSE, WINDOWS),
 )
 _CONTAINERS: dict[str, tuple[Action, ...]] = {
     "docker": _DOCKER,
