@@ -264,7 +264,6 @@ def _describe_missing_python(place: Place) -> str:
 
 
 def _build_plan(asked: InstallRequest, facts: Facts | None, installer: str) -> InstallPlan:
-
     said = Description(python="" if facts is not None else asked.python)
     wish = PlanOptions(asked.expect, installer, asked.folder, description=said, shells=EVERY_SHELL)
     try:
@@ -295,7 +294,6 @@ def _can_use_uv(plan: Plan) -> bool:
 
 
 def _find_uv(environment: Mapping[str, str]) -> str:
-
     try:
         return find_uv(environment)
     except UnreachableError:
@@ -303,7 +301,6 @@ def _find_uv(environment: Mapping[str, str]) -> str:
 
 
 def _read_surroundings(plan: Plan, facts: Facts | None, asked: InstallRequest) -> Surroundings:
-
     made = plan.environments[0]
     programs: dict[str, str] = {}
     if made.installer == UV and not find_program("uv", os.environ):
@@ -484,15 +481,13 @@ def confirm(question: str, output: OutputOptions) -> None:
 
 
 def _check_preflight(planned: InstallPlan, place: Place, output: OutputOptions) -> None:
-
     asked = Preflight(planned.plan, place, os.environ, planned.facts, output.as_root)
     found = list(objections(asked))
     if found:
-        raise UserError(f"nothing was changed: {' '.join(found)}")
+        raise UserError(f"nothing was changed: {'; '.join(text.rstrip('.') for text in found)}.")
 
 
 def _install(planned: InstallPlan, place: Place, asked: InstallRequest, output: OutputOptions) -> int:
-
     plan = planned.plan
     progress = InstallProgress(len(plan.steps) + 1 + place.is_taken, verbose=output.verbose, quiet=output.quiet)
     wanted = EnvironmentCheck(

@@ -37,7 +37,6 @@ def render_sarif(report: Report, judged: str = "") -> str:
 
 
 def _rule(finding_id: str) -> dict[str, Any]:
-
     entry = catalogue()[finding_id]
     return {
         "id": finding_id,
