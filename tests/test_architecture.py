@@ -48,12 +48,12 @@ TOUCHES_THE_MACHINE = {"ctypes", "fcntl", "msvcrt", "multiprocessing", "pty", "r
 TOUCHES_THE_MACHINE |= {"socket", "subprocess", "termios", "winreg"}
 COLLECTED = {"model", "host", "probes", "frameworks"}  # sent to other hosts, where Python may be 3.8
 
-# The shape of the package, upper bounds: a new format or framework has room, and a bound is never raised. Goals: 20
-# references per 1,000 lines and 80 own imports inside functions, names given to importlib included.
+# The shape of the package, upper bounds: a new format or framework has room, and a bound is never raised. Goal: 20
+# references per 1,000 lines. Own imports inside functions include names given to importlib.
 BOUNDS = {
     "modules": 200,
     "references_per_1000_lines": 20.5,
-    "late_imports": 92,
+    "late_imports": 80,
     "cycles": 0,
 }
 
@@ -258,10 +258,12 @@ def test_every_rule_has_its_catalogue_entry() -> None:
 
 
 def test_every_rule_module_is_registered() -> None:
-    registered = (PACKAGE / "rules" / "__init__.py").read_text(encoding="utf-8")
+    registered = re.findall(
+        r"^    (\w+),$", (PACKAGE / "rules" / "engine.py").read_text(encoding="utf-8"), re.MULTILINE
+    )
     with_rules = [p.stem for p in (PACKAGE / "rules").glob("*.py") if "\n@rule(" in p.read_text(encoding="utf-8")]
     assert with_rules
-    assert [name for name in with_rules if name not in registered] == []
+    assert [name for name in with_rules if name not in (*registered, "engine")] == []
 
 
 def test_needs_name_real_facts() -> None:

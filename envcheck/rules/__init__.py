@@ -1,4 +1,4 @@
-"""Judge a snapshot. Rules are registered when they are first needed: explaining a log needs none."""
+"""Judge a snapshot. The engine and its rules are loaded when they are first needed: explaining a log needs none."""
 
 from __future__ import annotations
 
@@ -20,33 +20,12 @@ _HOMES = {
     "TargetError": "builds",
     "conclude": "engine",
     "evaluate": "engine",
-    "RULES": "context",
+    "RULES": "engine",  # which registers every rule
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is asked for; RULES with every rule in it."""
+    """Import a public name when it is asked for."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "RULES":
-        register_rules()
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def register_rules() -> None:
-    """Import the modules that hold rules: doing so registers them."""
-    # One line each, alphabetical.
-    # isort: off
-    import envcheck.rules.compilers
-    import envcheck.rules.cuda_wheels
-    import envcheck.rules.cudnn
-    import envcheck.rules.dependencies
-    import envcheck.rules.driver
-    import envcheck.rules.driver_access
-    import envcheck.rules.engine
-    import envcheck.rules.frameworks
-    import envcheck.rules.gpu_architecture
-    import envcheck.rules.hardware
-    import envcheck.rules.python
-    import envcheck.rules.toolkit
-    # isort: on

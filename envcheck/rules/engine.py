@@ -20,7 +20,19 @@ from envcheck.model import (
     Unknown,
     get_value,
 )
-from envcheck.rules import register_rules
+from envcheck.rules import (  # noqa: F401 - importing these registers their rules
+    compilers,
+    cuda_wheels,
+    cudnn,
+    dependencies,
+    driver,
+    driver_access,
+    frameworks,
+    gpu_architecture,
+    hardware,
+    python,
+    toolkit,
+)
 from envcheck.rules.builds import Build, target_builds, wanted_releases
 from envcheck.rules.catalogue import catalogue, rank_findings
 from envcheck.rules.context import RULES, Context, Rule, Target, UndecidedError, rule
@@ -29,7 +41,6 @@ from envcheck.rules.gpus import cuda_starts
 
 def evaluate(context: Context, only: frozenset[str] = frozenset()) -> Report:
     """Judge a machine; `only` limits the checks to some finding ids. Raises TargetError for a requirement."""
-    register_rules()
     wanted_releases(context)  # one that cannot be judged is the caller's error, not a broken check
     run = _Run(context, only)
     for item in sorted(RULES, key=lambda rule: _rank(rule.ids[0])):

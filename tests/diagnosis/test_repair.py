@@ -18,9 +18,8 @@ from envcheck.diagnosis import with_steps
 from envcheck.diagnosis.repair import _RUN_FINDINGS
 from envcheck.model import Finding, Remedy, Report, replace
 from envcheck.render.text import finding_lines
-from envcheck.rules import register_rules
+from envcheck.rules import RULES
 from envcheck.rules.catalogue import catalogue
-from envcheck.rules.context import RULES
 from tests.hosts.test_hosts import NAMES, diagnosed
 from tests.typed import argv, undo, verify
 
@@ -91,7 +90,6 @@ def test_the_doctor_looks_at_the_environment_that_was_made(installer: str) -> No
 
 
 def test_what_no_rule_decides_is_checked_by_the_steps_own_check() -> None:
-    register_rules()
     assert set(catalogue()) - {name for rule in RULES for name in rule.ids} == _RUN_FINDINGS
     (step,) = with_steps(report(finding("gpu-memory-exhausted", LoadModule("nvidia_uvm")))).steps
     assert verify(step) == ("test", "-d", "/sys/module/nvidia_uvm")

@@ -24,7 +24,7 @@ from envcheck.model import (
     Unknown,
     replace,
 )
-from envcheck.rules import Context, Target, engine, register_rules
+from envcheck.rules import Context, Target, engine
 from envcheck.rules import context as registry
 from envcheck.rules.catalogue import rank_findings
 from envcheck.rules.context import Check, Rule, incompatible, once
@@ -65,7 +65,6 @@ def context(facts: Facts = WITH_GPU, expect: str = "auto") -> Context:
 @pytest.fixture
 def add(monkeypatch: pytest.MonkeyPatch) -> Add:
     """Leave out the rules of the product; return what registers others."""
-    register_rules()
     rules: list[Rule] = []
     monkeypatch.setattr(engine, "RULES", rules)
     monkeypatch.setattr(registry, "RULES", rules)
