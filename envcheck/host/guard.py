@@ -7,14 +7,16 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from ctypes import CDLL
 from typing import Any, Dict, Sequence
 
 import envcheck
+from envcheck.host.process import end_session
 
 DONE = "done"  # all went well: nothing to clean up
 LEFT = "left"  # the guard must clean up, and this process still lives and holds its lock
-_GRACE, _PAUSE = 2.0, 0.005  # seconds to wait until a killed group is gone; seconds between checks
+_PATIENCE = 60.0  # seconds to wait until what was killed is gone: the kernel finishes the call that it is in
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _NEW_PROCESS_GROUP, _NO_WINDOW = 0x200, 0x8000000  # winbase.h; the guard's window is never shown
 _START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); import importlib; importlib.import_module(sys.argv[1]).main()"
@@ -30,6 +32,9 @@ class Guard:
     def __init__(self, module: str, arguments: Sequence[str], descriptors: Sequence[int] = ()) -> None:
         """Start the guard; it inherits `descriptors` (locks), except on Windows."""
         root = os.path.dirname(os.path.dirname(os.path.abspath(envcheck.__file__)))
+        self._parent, self._set_process_option = os.getpid(), None
+        if sys.platform == "linux":
+            self._set_process_option = CDLL(None).prctl
         reader, self._writer = os.pipe()
         try:
             self._process = subprocess.Popen(
@@ -43,8 +48,15 @@ class Guard:
             os.close(reader)
 
     def report_start(self) -> None:
-        """Report the process that leads its own group: call it in that process between fork and exec."""
+        """Report the process that leads its own session: call it in that process between fork and exec.
+
+        Where the system can, it dies with its parent from then on.
+        """
         os.write(self._writer, b"%d\n" % os.getpid())
+        if self._set_process_option is not None:
+            self._set_process_option(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != self._parent:  # killed before that
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def report_end(self) -> None:
         """Report that the last process has ended, because the system may reuse its number."""
@@ -70,14 +82,7 @@ def is_recovery_needed(lines: Sequence[str]) -> bool:
     return not lines or lines[-1].strip() != DONE
 
 
-def kill_last_group(lines: Sequence[str]) -> None:
-    """Kill the group of processes that ran when a guard's input ended."""
+def end_last_program(lines: Sequence[str]) -> bool:
+    """End the program that ran when a guard's input ended, and all that it started; tell whether they are gone."""
     last = lines[-1].strip() if lines else ""
-    if not last.isdigit():
-        return
-    deadline = time.monotonic() + _GRACE
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(int(last), signal.SIGKILL)
-        while time.monotonic() < deadline:
-            os.killpg(int(last), 0)
-            time.sleep(_PAUSE)
+    return not last.isdigit() or end_session(int(last), _PATIENCE)

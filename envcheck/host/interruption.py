@@ -27,6 +27,8 @@ class _State:
         self.exits_on_next = False
         self.deferrals = 0
         self.is_pending = False
+        self.holds = 0
+        self.is_window_open = False  # within a hold
 
 
 _state = _State()
@@ -36,7 +38,7 @@ def install_handler() -> None:
     """Raise KeyboardInterrupt for Ctrl-C and remember it; do nothing where SIGINT is ignored, as under nohup."""
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _state.process = os.getpid()
-        _signal.signal(_signal.SIGINT, _handle_interrupt)
+        _signal.signal(_signal.SIGINT, handle_interrupt)
         sys.unraisablehook = _handle_unraisable
 
 
@@ -74,12 +76,66 @@ class defer_interrupts:  # noqa: N801 - a context manager; contextlib would have
     def __exit__(self, *_: object) -> None:
         """Raise a pending interrupt."""
         _state.deferrals -= self._is_main
-        if self._is_main and _state.is_pending and not _state.deferrals:
-            _state.is_pending = False
-            raise KeyboardInterrupt
+        if self._is_main:
+            _raise_pending()
 
 
-def _handle_interrupt(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
+class hold_interrupts:  # noqa: N801 - as above
+    """Raise an interrupt of the block, however often it comes, only in `allow_interrupts`, or at the block's end."""
+
+    def __enter__(self) -> None:
+        """Start to hold."""
+        self._is_main = _thread.get_ident() == _get_main_thread()
+        _state.holds += self._is_main
+
+    def __exit__(self, *_: object) -> None:
+        """Raise a pending interrupt."""
+        _state.holds -= self._is_main
+        if self._is_main:
+            _raise_pending()
+
+
+class allow_interrupts:  # noqa: N801 - as above
+    """Let one interrupt end the block at once, though a block around it holds them; the next ones are held again."""
+
+    def __enter__(self) -> None:
+        """Raise a pending interrupt; from now on they are raised at once."""
+        self._is_main, self._was_open = _thread.get_ident() == _get_main_thread(), _state.is_window_open
+        if self._is_main:
+            _state.is_window_open = True
+            _raise_pending()
+
+    def __exit__(self, *_: object) -> None:
+        """Hold interrupts as before; the first one has closed the window already."""
+        if self._is_main:
+            _state.is_window_open = _state.is_window_open and self._was_open
+
+
+def raise_interrupt() -> None:
+    """Raise KeyboardInterrupt for a signal, or where a block defers or holds it, later."""
+    is_second = _state.is_pending and not _state.holds  # the deferring block hangs
+    if (_state.deferrals and not is_second) or _is_held():
+        _state.is_pending = True
+    else:
+        _interrupt()
+
+
+def _is_held() -> bool:
+    return _state.holds > 0 and not _state.is_window_open
+
+
+def _raise_pending() -> None:
+    if _state.is_pending and not _state.deferrals and not _is_held():
+        _interrupt()
+
+
+def _interrupt() -> None:
+    _state.is_pending = _state.is_window_open = False
+    raise KeyboardInterrupt
+
+
+def handle_interrupt(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
+    """Handle SIGINT."""
     if _state.process != os.getpid():
         return
     if _state.is_ignoring:
@@ -87,11 +143,7 @@ def _handle_interrupt(number: int, frame: object) -> None:  # noqa: ARG001 - the
             os._exit(_CODE)
         return
     _state.was_interrupted = True
-    if _state.deferrals and not _state.is_pending:
-        _state.is_pending = True
-        return
-    _state.is_pending = False  # the second interrupt: the deferring block hangs
-    raise KeyboardInterrupt
+    raise_interrupt()
 
 
 def _handle_unraisable(what: Any) -> None:

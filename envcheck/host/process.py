@@ -26,7 +26,13 @@ from typing import (
     TypeVar,
 )
 
-from envcheck.host.interruption import defer_interrupts
+from envcheck.host.interruption import (
+    allow_interrupts,
+    defer_interrupts,
+    handle_interrupt,
+    hold_interrupts,
+    raise_interrupt,
+)
 from envcheck.host.protocol import Completed, Host
 from envcheck.model import Absent, Fact, Known, Source, Unknown
 
@@ -80,11 +86,13 @@ def run_lines(
     log: Optional[IO[bytes]] = None,
     stdin: str = os.devnull,
     before_exec: Optional[Callable[[], None]] = None,
+    patience: float = 0.0,
 ) -> ProgramEnd:
     """Run `argv` and pass each line of its output to `on_line`.
 
     Standard error goes to `log`, or without one into the same lines. `stdin` is a file. `before_exec` runs between
-    fork and exec, in the new session; not on Windows.
+    fork and exec, in the new session; not on Windows. However the program ends, an interrupt among it, wait `patience`
+    seconds until all that it started is gone; StillRunningError after that.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -101,7 +109,12 @@ def run_lines(
         except OSError as error:
             return ProgramEnd(None, f"{argv[0]} could not be started: {error.strerror or error}")
         read_lines = _read_lines if os.name == "posix" else _read_lines_with_timer
-        return read_lines(process, on_line, seconds)
+        try:
+            with allow_interrupts():
+                return read_lines(process, on_line, seconds)
+        finally:
+            if patience and not _end_session(process, patience):
+                raise StillRunningError(f"{argv[0]} (process {process.pid}) does not end")
 
 
 @contextlib.contextmanager
@@ -314,6 +327,59 @@ def _kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
 
 
+class StillRunningError(Exception):
+    """A program that was killed does not end: the kernel keeps it in a call; the message names it."""
+
+
+def _end_session(process: "subprocess.Popen[bytes]", seconds: float) -> bool:
+    """Kill a program and all that it started, and wait until they are gone; False after `seconds`."""
+    deadline = time.monotonic() + seconds
+    kill_with_children(process)
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return end_session(process.pid, deadline - time.monotonic())
+
+
+def end_session(leader: int, seconds: float) -> bool:
+    """Kill the processes of a session and wait until they are gone; False after `seconds`. Others' are left alone."""
+    deadline = time.monotonic() + seconds
+    while os.name == "posix" and _kill_session(leader):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+def _kill_session(leader: int) -> bool:
+    """Kill the processes of a session; return whether one was still there."""
+    _kill_group(leader)
+    if not os.path.isdir("/proc/self"):
+        return _is_killable(-leader)
+    return sum(map(_is_killable, _list_session(leader))) > 0
+
+
+def _is_killable(number: int) -> bool:
+    try:
+        os.kill(number, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _list_session(leader: int) -> Iterator[int]:
+    """Yield the processes of a session or group that have not ended, from lines of /proc/NUMBER/stat.
+
+    4711 (python3.11 (x)) S 4710 4711 4711 0 -1 4194560 ...
+    """
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stream:
+            state, _, group, session = stream.read().rpartition(b")")[2].split()[:4]
+            if state not in (b"Z", b"X") and leader in (int(group), int(session)):
+                yield int(name)
+
+
 def start_thread(work: Callable[[], None]) -> Optional[threading.Thread]:
     """Run `work` in a new thread; run it here and return None where this user may start no more threads."""
     thread = threading.Thread(target=work, daemon=True)
@@ -386,6 +452,7 @@ def _call_work(item: Any) -> Any:
 
 
 _END_SIGNALS = ("SIGTERM", "SIGHUP")
+_LEFT_ALONE = (signal.SIG_IGN, handle_interrupt, None)  # nohup ignores SIGHUP; None: not set by Python
 
 
 def kill_programs_on_signal() -> None:
@@ -409,35 +476,54 @@ def _handle_fatal_signal(number: int, frame: object) -> None:  # noqa: ARG001 - 
 def interrupt_on_signal() -> Iterator[None]:
     """Raise KeyboardInterrupt in the block on SIGTERM and SIGHUP; once it has cleaned up, deliver the signal.
 
-    Further signals have no effect before that.
+    Further signals have no effect before that. Blocks that defer or hold Ctrl-C do the same with these signals.
     """
     received: List[int] = []
+    process = os.getpid()
 
     def interrupt(number: int, frame: object) -> None:  # noqa: ARG001 - the interface of signal handlers
+        if os.getpid() != process:  # a fork of this one, before it runs its program: nothing to clean up
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
         received.append(number)
         if len(received) == 1:
-            raise KeyboardInterrupt
+            raise_interrupt()
 
-    handlers = {name: signal.getsignal(getattr(signal, name)) for name in _END_SIGNALS if hasattr(signal, name)}
-    handled = [name for name, handler in handlers.items() if handler != signal.SIG_IGN]  # nohup ignores SIGHUP
-    for name in handled:
-        signal.signal(getattr(signal, name), interrupt)
+    handlers = {number: signal.getsignal(number) for number in _list_end_signals()}
+    handled = [number for number, handler in handlers.items() if handler not in _LEFT_ALONE]
     try:
+        with defer_interrupts():
+            for number in handled:
+                signal.signal(number, interrupt)
         yield
     finally:
-        for name in handled:
-            signal.signal(getattr(signal, name), handlers[name])
+        with defer_interrupts():
+            for number in handled:
+                signal.signal(number, handlers[number])
         if received:
             os.kill(os.getpid(), received[0])
+
+
+def _list_end_signals() -> List[int]:
+    return [getattr(signal, name) for name in ("SIGINT", *_END_SIGNALS) if hasattr(signal, name)]
+
+
+@contextlib.contextmanager
+def hold_signals() -> Iterator[None]:
+    """Hold Ctrl-C, SIGTERM and SIGHUP in the block, except where `allow_interrupts` lets them end it."""
+    with interrupt_on_signal(), hold_interrupts():
+        yield
 
 
 @contextlib.contextmanager
 def ignore_signals() -> Iterator[None]:
     """Let only SIGKILL end the block: it restores an environment."""
-    names = [name for name in ("SIGINT", *_END_SIGNALS) if hasattr(signal, name)]
-    before = [signal.signal(getattr(signal, name), signal.SIG_IGN) for name in names]
+    before: Dict[int, Any] = {}
     try:
+        with defer_interrupts():
+            for number in _list_end_signals():
+                before[number] = signal.signal(number, signal.SIG_IGN)
         yield
     finally:
-        for name, handler in zip(names, before):
-            signal.signal(getattr(signal, name), handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)

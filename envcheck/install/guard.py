@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 from envcheck.host.file_changes import FileLockedError, lock_file
-from envcheck.host.guard import LEFT, is_recovery_needed, kill_last_group
+from envcheck.host.guard import LEFT, end_last_program, is_recovery_needed
 from envcheck.host.process import ignore_signals
 from envcheck.install.journal import ChangeError, Journal, Place, place_of, settle
 
@@ -21,8 +21,7 @@ def main() -> None:
     """Listen until the installing process is gone; settle its journal where it was killed. Arguments: FOLDER ID."""
     with ignore_signals():
         lines = sys.stdin.read().splitlines()
-        if is_recovery_needed(lines):
-            kill_last_group(lines)
+        if is_recovery_needed(lines) and end_last_program(lines):
             journal = Journal(place_of(sys.argv[2]), sys.argv[3])
             with (
                 contextlib.suppress(FileLockedError),

@@ -21,6 +21,7 @@ from envcheck.host.file_changes import (
     swap_folders,
     sync_file_system,
 )
+from envcheck.host.interruption import allow_interrupts
 from envcheck.model import dataclass
 
 MARKER = ".envcheck-incomplete"  # in an environment that is not whole yet
@@ -212,9 +213,10 @@ def put_in_place(journal: Journal, *, marked: bool = True) -> None:
             _mark(place.folder, place, identity)
         return
     copy = place.kept(identity)
-    copy_tree(place.folder, copy)
-    _mark(copy, place, identity)
-    sync_file_system(copy)
+    with allow_interrupts():
+        copy_tree(place.folder, copy)
+        _mark(copy, place, identity)
+        sync_file_system(copy)
     journal.write(COPIED, inode=get_inode(copy))
     try:
         swap_folders(place.folder, copy, place.aside(identity))

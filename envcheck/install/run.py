@@ -13,7 +13,15 @@ from typing import Any, Protocol
 from envcheck.actions import AddPip, AskPerson, CreateEnvironment, action_line
 from envcheck.host.file_changes import lock_file
 from envcheck.host.guard import Guard
-from envcheck.host.process import ProgramEnd, ignore_signals, interrupt_on_signal, run_lines
+from envcheck.host.interruption import allow_interrupts
+from envcheck.host.process import (
+    ProgramEnd,
+    StillRunningError,
+    hold_signals,
+    ignore_signals,
+    kill_running_programs,
+    run_lines,
+)
 from envcheck.install.journal import (
     DONE_STEP,
     NEW,
@@ -205,6 +213,7 @@ def _uv_variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 PATIENCE = 1.5  # seconds for a guard that is just putting things back
 SECONDS = 7200.0  # for a step; a GPU build is gigabytes over a slow line
+_END_PATIENCE = 30.0  # seconds until a killed step is gone: until then it may write into the environment
 _VERIFY = 900.0  # seconds to see that a step worked: a first import compiles and reads gigabytes
 
 
@@ -248,9 +257,9 @@ def execute(place: Place, job: Job, watch: Watch) -> bool:
     """Run a job; return whether the environment is the new one. Raises HeldError, and OSError before anything begins.
 
     However this ends, `watch` has heard which environment is there, or UnsettledError says that nobody can tell; where
-    this process is killed, its guard settles.
+    this process is killed, its guard settles. A signal ends only what takes long: copies, programs, the judgement.
     """
-    with interrupt_on_signal(), held_place(place, watch) as descriptor:
+    with hold_signals(), held_place(place, watch) as descriptor:
         journal = Journal(place, new_identity(place, os.getpid()))
         with _guarded(journal, descriptor) as guard:
             begin(journal, job.requirements)
@@ -278,17 +287,26 @@ def _guarded(journal: Journal, descriptor: int) -> Iterator[Guard]:
 
 
 def _attempt(journal: Journal, job: Job, watch: Watch, guard: Guard) -> bool:
-    why = "interrupted"
     try:
-        _run_job(journal, job, watch, guard)
-        why = ""
+        why = _run_job(journal, job, watch, guard)
+    except StillRunningError as error:
+        raise UnsettledError(_describe_unsettled(journal, "interrupted", str(error))) from None
+    except BaseException:  # KeyboardInterrupt too
+        kill_running_programs()  # of the judgement
+        _settled(journal, "interrupted", watch)
+        raise
+    return _settled(journal, why, watch) == NEW
+
+
+def _run_job(journal: Journal, job: Job, watch: Watch, guard: Guard) -> str:
+    """Run the steps and let the result count; return why it does not, or ""."""
+    try:
+        _run_steps(journal, job, watch, guard)
     except (StepError, ChangeError) as error:
-        why = str(error)
+        return str(error)
     except OSError as error:
-        why = describe_error(error, journal.place)
-    finally:
-        environment = _settled(journal, why, watch)
-    return environment == NEW
+        return describe_error(error, journal.place)
+    return ""
 
 
 def _settled(journal: Journal, why: str, watch: Watch) -> str:
@@ -299,7 +317,7 @@ def _settled(journal: Journal, why: str, watch: Watch) -> str:
         except BrokenJournalError as error:
             raise UnsettledError(str(error)) from None
         except (ChangeError, OSError) as error:
-            raise UnsettledError(_describe_unsettled(journal, why, error)) from None
+            raise UnsettledError(_describe_unsettled(journal, why, _describe_refusal(journal.place, error))) from None
         watch.settled(journal, environment, why)
     return environment
 
@@ -310,23 +328,28 @@ def describe_error(error: OSError, place: Place) -> str:
     return f"{named or place.folder}: {error.strerror or error}"
 
 
-def _describe_unsettled(journal: Journal, why: str, error: ChangeError | OSError) -> str:
+def _describe_refusal(place: Place, error: ChangeError | OSError) -> str:
+    return describe_error(error, place) if isinstance(error, OSError) else str(error).rstrip(".")
+
+
+def _describe_unsettled(journal: Journal, why: str, refused: str) -> str:
     place = journal.place
-    refused = describe_error(error, place) if isinstance(error, OSError) else str(error).rstrip(".")
     return (
         f"{why}; {place.folder} could not be restored: {refused}. The old environment lies there or in "
         f"{place.state}; run `{resume_line(place)}` before you use it."
     )
 
 
-def _run_job(journal: Journal, job: Job, watch: Watch, guard: Guard) -> None:
+def _run_steps(journal: Journal, job: Job, watch: Watch, guard: Guard) -> None:
     machine = [step for step in job.steps if step.scope == SYSTEM]
     own = [step for step in job.steps if step.scope != SYSTEM]
     with _open_log(journal, watch) as heard:
 
         def run(argv: tuple[str, ...], seconds: float, step: Step) -> ProgramEnd:
             variables = {**job.environment, **step.action.variables()}
-            ended = run_lines(argv, variables, heard, seconds=seconds, before_exec=guard.report_start)
+            ended = run_lines(
+                argv, variables, heard, seconds=seconds, before_exec=guard.report_start, patience=_END_PATIENCE
+            )
             guard.report_end()
             return ended
 
@@ -341,7 +364,8 @@ def _run_job(journal: Journal, job: Job, watch: Watch, guard: Guard) -> None:
             _run_step(journal, step, run, watch, job.system)
     journal.write(VERIFYING)
     watch.begins("Judge the environment.")
-    problem = job.judge()
+    with allow_interrupts():
+        problem = job.judge()
     if problem:
         raise StepError(problem)
     commit(journal)

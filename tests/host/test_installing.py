@@ -25,11 +25,11 @@ from envcheck.host.file_changes import (
     swap_folders,
     sync_file_system,
 )
-from envcheck.host.guard import is_recovery_needed, kill_last_group
-from envcheck.host.process import ProgramEnd, ignore_signals, interrupt_on_signal, run_lines
-from tests.host.programs import write_script
+from envcheck.host.guard import end_last_program, is_recovery_needed
+from envcheck.host.process import ProgramEnd, StillRunningError, ignore_signals, interrupt_on_signal, run_lines
+from tests.host.programs import is_gone, write_script
 from tests.install.wheels import tree_hash
-from tests.patience import FOREVER, PATIENCE
+from tests.patience import FOREVER, PATIENCE, wait_for
 
 pytestmark = pytest.mark.needs("posix")
 
@@ -146,11 +146,42 @@ def test_run_lines_kills_children_at_the_time_limit() -> None:
     assert ended.detail == "timed out"
 
 
+def test_run_lines_returns_when_all_that_a_program_started_is_gone(tmp_path: Path) -> None:
+    code = f"import os, time; os.setpgid(0, 0); open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))"
+    script = f'{sys.executable} -c "{code}; time.sleep({FOREVER})" & while [ ! -s {tmp_path / "pid"} ]; do :; done'
+    ended = run_lines(["sh", "-c", script], os.environ, print, seconds=PATIENCE, patience=PATIENCE)
+    assert ended.code == 0
+    assert is_gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_program_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("envcheck.host.process._kill_session", lambda _: True)
+    with pytest.raises(StillRunningError, match=r"true \(process \d+\) does not end"):
+        run_lines(["true"], os.environ, print, seconds=PATIENCE, patience=0.1)
+
+
+def test_a_program_dies_with_the_process_that_started_it(tmp_path: Path) -> None:
+    code = f"""
+import os
+from envcheck.host.guard import Guard
+from envcheck.host.process import run_lines
+guard = Guard("json.tool", ())
+script = "echo $$ > {tmp_path / "pid"}; exec sleep {FOREVER}"
+run_lines(["sh", "-c", script], os.environ, print, seconds={FOREVER}, before_exec=guard.report_start)
+"""
+    root = str(Path(__file__).parents[2])
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=root)
+    wait_for(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the program to start")
+    process.kill()
+    process.wait()
+    assert is_gone(int((tmp_path / "pid").read_text()))
+
+
 def test_a_guard_recovers_unless_all_is_done() -> None:
     sleeper = subprocess.Popen(["sleep", str(FOREVER)], start_new_session=True)
     running = ["idle", f"{sleeper.pid}"]
     assert is_recovery_needed(running)
-    kill_last_group(running)
+    end_last_program(running)
     assert sleeper.wait(PATIENCE) == -9
     assert is_recovery_needed([])
     assert is_recovery_needed(["12345", "idle"])

@@ -188,3 +188,35 @@ def command(arguments): write_atomically(Path(arguments[0]), "new")
     (tmp_path / "file").write_text("old", encoding="utf-8")
     assert run_interrupted(code, str(tmp_path / "file")).returncode == 130
     assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [("file", "old")]
+
+
+_HELD = """
+import os, signal, subprocess, sys, time
+from envcheck.host.interruption import allow_interrupts
+from envcheck.host.process import hold_signals, run_lines
+number = getattr(signal, sys.argv[1])
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with SIGINT ignored
+class Popen(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        open(sys.argv[2], "w").write(str(self.pid))
+        for _ in range(3): os.kill(os.getpid(), number)
+subprocess.Popen = Popen
+with hold_signals():
+    os.kill(os.getpid(), number) if sys.argv[3] == "before" else None
+    try: run_lines(["sleep", "3600"], os.environ, print, seconds=3600, patience=30)
+    except KeyboardInterrupt: print("interrupted", flush=True)
+    os.kill(os.getpid(), number)
+    print("cleaned up", flush=True)
+print("never")
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_a_held_signal_ends_a_program_that_just_starts_and_nothing_else(tmp_path: Path, name: str, when: str) -> None:
+    argv = [sys.executable, "-c", _HELD, name, str(tmp_path / "pid"), when]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.stdout == "interrupted\ncleaned up\n"
+    assert done.returncode == -getattr(signal, name)
+    assert is_gone(int((tmp_path / "pid").read_text(encoding="utf-8")))

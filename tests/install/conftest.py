@@ -14,21 +14,22 @@ from tests.install.wheels import make_environment, make_parts
 _MEMORY = "/dev/shm"
 
 
-def _folder() -> tempfile.TemporaryDirectory[str]:
+def memory_folder() -> tempfile.TemporaryDirectory[str]:
+    """Make a folder in memory where there is one."""
     usable = Path(_MEMORY).is_dir() and os.access(_MEMORY, os.W_OK)
     return tempfile.TemporaryDirectory(prefix="envcheck-install-", dir=_MEMORY if usable else None)
 
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    with _folder() as name:
+    with memory_folder() as name:
         yield Path(name).resolve()
 
 
 @pytest.fixture(scope="module")
 def stock() -> Iterator[Path]:
     """Make wheels of both versions, the new ones of a megabyte, and an environment of the old one, to be copied."""
-    with _folder() as name:
+    with memory_folder() as name:
         folder = Path(name).resolve()
         make_parts(folder / "wheels", "1.0")
         make_parts(folder / "wheels", "2.0", ballast=1 << 20)

@@ -1,4 +1,7 @@
-"""An installation in a process of its own, for the tests to kill: python -m tests.install.session FOLDER WHEELS HOW."""
+"""An installation in a process of its own, for the tests to kill: python -m tests.install.session FOLDER WHEELS HOW.
+
+With a fourth argument it says what the command says.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ import os
 import sys
 from pathlib import Path
 
+from envcheck.cli.install import InstallProgress
 from envcheck.host.file_changes import FileLockedError
 from envcheck.install.journal import Journal, place_of
 from envcheck.install.run import Job, execute
 from envcheck.model import Step
+from envcheck.plan.verify import find_uv
 from tests.install.wheels import PARTS, site_packages
 from tests.patience import wait_for
 from tests.typed import command_step
@@ -63,6 +68,17 @@ def with_pip(folder: Path, source: tuple[str, ...]) -> tuple[Step, ...]:
     return (*first, command_step("install", *pip, *requirements, purpose="Install both parts."))
 
 
+def with_uv(folder: Path, wheels: str) -> tuple[Step, ...]:
+    """Write one step in which uv installs both parts."""
+    uv = (find_uv(os.environ), "pip", "install", "--python", str(folder / "bin/python"), "--no-index")
+    first = () if folder.exists() else (creating(folder),)
+    requirements = (f"{name}==2.0" for name in PARTS)
+    return (
+        *first,
+        command_step("install", *uv, "--find-links", wheels, *requirements, purpose="Install both parts."),
+    )
+
+
 def judging(how: str, folder: Path) -> str:
     """Judge as the test wants it: well, badly, or once a file is there."""
     if how == "wait":
@@ -75,11 +91,14 @@ def main() -> int:
     if how == "pip":
         source = ("--index-url", wheels) if "://" in wheels else ("--no-index", "--find-links", wheels)
         steps = with_pip(folder, source)
+    elif how == "uv":
+        steps = with_uv(folder, wheels)
     else:
         steps = unpacking(folder, Path(wheels))
     job = Job(steps, ("demo",), dict(os.environ), lambda: judging(how, folder))
+    watch = InstallProgress(len(steps) + 1) if sys.argv[4:] else Told()
     try:
-        return 0 if execute(place_of(folder), job, Told()) else 4
+        return 0 if execute(place_of(folder), job, watch) else 4
     except FileLockedError:
         return HELD
 

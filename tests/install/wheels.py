@@ -8,14 +8,24 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 PARTS = ("demo_one", "demo_two")  # what counts as one installation: both of one version, or a mix
 _ASKS = "import demo_one, demo_two; print(demo_one.VERSION, demo_two.VERSION)"
 
 
-def make_wheel(folder: Path, name: str, version: str, needs: tuple[str, ...] = (), ballast: int = 0) -> Path:
-    """Write a wheel with one module; `ballast` bytes of it cannot be compressed."""
+def make_wheel(
+    folder: Path,
+    name: str,
+    version: str,
+    needs: tuple[str, ...] = (),
+    *,
+    ballast: int = 0,
+    more: Mapping[str, bytes] = MappingProxyType({}),
+) -> Path:
+    """Write a wheel with one module and `more` files; `ballast` bytes of it cannot be compressed."""
     folder.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
     requires = "".join(f"Requires-Dist: {item}\n" for item in needs)
@@ -24,6 +34,7 @@ def make_wheel(folder: Path, name: str, version: str, needs: tuple[str, ...] = (
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}".encode(),
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         **({f"{name}/ballast.bin": os.urandom(ballast)} if ballast else {}),
+        **more,
     }
     path = folder / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
