@@ -179,7 +179,7 @@ def live_snapshot(python: str, env: str, without: Collection[str] = (), *, witho
     """
     from envcheck.host.local import LocalHost  # a saved machine needs no probes: 9 ms
     from envcheck.probes.collection import collect
-    from envcheck.probes.python import PythonSelection
+    from envcheck.probes.environment_choice import PythonSelection
 
     with slow_programs():
         snapshot = collect(LocalHost(), PythonSelection(python, env, without_packages), without)

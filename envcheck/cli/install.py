@@ -72,7 +72,7 @@ from envcheck.plan.existing_environment import InstalledFramework, OccupiedError
 from envcheck.plan.requests import PlanOptions, check_description, check_folder, read_requests
 from envcheck.plan.verify import UnreachableError, find_uv
 from envcheck.probes.collection import collect
-from envcheck.probes.python import PythonSelection
+from envcheck.probes.environment_choice import PythonSelection
 from envcheck.render.plan import Result, plan_document, render_install_json
 from envcheck.rules import Context, Target, evaluate
 from envcheck.rules.dependencies import broken_pins

@@ -35,9 +35,9 @@ from envcheck.model import (
     replace,
 )
 from envcheck.probes.collection import Redactor
+from envcheck.probes.environment_choice import PythonChoice, PythonSelection, choose_python
 from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.packages import read_installation
-from envcheck.probes.python import PythonChoice, PythonSelection, choose_python
 from envcheck.smoke.runner import TEMPORARY, Task, default_limits, list_jobs, run_jobs
 from envcheck.smoke.session import (
     DRIVER,

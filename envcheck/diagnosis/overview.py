@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from envcheck.model import (
+    NO_ENVIRONMENT,
     Absent,
     Fact,
     Facts,
@@ -14,6 +15,21 @@ from envcheck.model import (
     Unknown,
     get_value,
 )
+
+# Why this Python is the one that is judged, see PythonFacts.chosen_by.
+_REASONS = {
+    "option": "named on the command line",
+    "VIRTUAL_ENV": "the active environment (VIRTUAL_ENV)",
+    "CONDA_PREFIX": "the active environment (CONDA_PREFIX)",
+    "uv run": "the environment that `uv run` extends for this command",
+    "UV_PROJECT_ENVIRONMENT": "the project's environment (UV_PROJECT_ENVIRONMENT)",
+    ".venv": "the .venv of this project",
+    ".pixi": "the default pixi environment of this project",
+    "own": "the Python that runs envcheck: no other environment is active or belongs to this folder",
+    "base": "conda's base environment: no other is active or belongs to this folder",
+    "PATH": "the first Python on PATH: no environment is active or belongs to this folder",
+}
+_NO_ENVIRONMENT = "none to judge: no environment is active or belongs to this folder, and none is on PATH"
 
 
 def summarize_machine(facts: Facts) -> list[tuple[str, str]]:
@@ -116,10 +132,13 @@ def _format_compilers(facts: Facts) -> str:
 
 def _format_python(facts: Facts) -> str:
     python = facts.python
+    if python.chosen_by == NO_ENVIRONMENT:
+        return _NO_ENVIRONMENT
     if not isinstance(python.executable, Known):
         return format_fact(python.executable)
     kind = f" ({python.kind.value})" if isinstance(python.kind, Known) else ""
-    return f"{format_fact(python.version)} at {python.executable.value}{kind}"
+    reason = f", {_REASONS[python.chosen_by]}" if python.chosen_by in _REASONS else ""
+    return f"{format_fact(python.version)} at {python.executable.value}{kind}{reason}"
 
 
 def _format_frameworks(fact: Fact[tuple[FrameworkBuild, ...]]) -> str:

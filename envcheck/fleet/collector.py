@@ -55,7 +55,7 @@ if sys.version_info < (3, 10):  # imports from an archive: another thread may se
 from envcheck.host.local import LocalHost
 from envcheck.model.codec import encode
 from envcheck.probes.collection import collect
-from envcheck.probes.python import PythonSelection
+from envcheck.probes.environment_choice import PythonSelection
 
 selection = PythonSelection(**dict(word.split("=", 1) for word in sys.argv[1:]))
 print("{mark}" + json.dumps(encode(collect(LocalHost(), selection))))

@@ -53,6 +53,7 @@ from envcheck.model.findings import (
     Report,
 )
 from envcheck.model.machine import (
+    NO_ENVIRONMENT,
     SCHEMA_VERSION,
     ActivityReading,
     CompilerFacts,

@@ -248,12 +248,17 @@ class JupyterKernel:
     python: str
 
 
+NO_ENVIRONMENT = "none"  # chosen_by where the only Python is that of an environment made for envcheck alone
+
+
 @dataclass(frozen=True)
 class PythonFacts:
     """The inspected interpreter and the packages installed for it."""
 
     executable: Fact[str] = NOT_STATED
-    chosen_by: str = ""  # option, VIRTUAL_ENV, CONDA_PREFIX, own, PATH
+    # option, VIRTUAL_ENV, CONDA_PREFIX, "uv run" (which extends it), UV_PROJECT_ENVIRONMENT, .venv, .pixi, own, base
+    # (conda's), PATH, none; "" where nobody chose
+    chosen_by: str = ""
     version: Fact[str] = NOT_STATED  # 3.11.7
     implementation: Fact[str] = NOT_STATED  # cpython, pypy
     bits: Fact[int] = NOT_STATED

@@ -25,9 +25,10 @@ from envcheck.model import (
     replace,
 )
 from envcheck.probes.driver import collect_driver
+from envcheck.probes.environment_choice import PythonSelection
 from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.host import collect_host
-from envcheck.probes.python import PythonSelection, collect_python
+from envcheck.probes.python import collect_python
 
 Probe = Callable[[Host, PythonSelection], Any]
 

@@ -1,4 +1,4 @@
-"""Choose the interpreter to inspect, and read its environment without importing anything from it."""
+"""Read the chosen Python environment without importing anything from it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import fnmatch
 import json
 import posixpath
 import re
-from typing import Any, Dict, Iterator, List, Mapping, Tuple
+from typing import Any, Dict, Iterator, Mapping, Tuple
 
 from envcheck.frameworks import distribution_names, framework, framework_names, framework_of
 from envcheck.host.protocol import Host
 from envcheck.model import (
+    NO_ENVIRONMENT,
     Absent,
     Distribution,
     Extension,
@@ -21,11 +22,11 @@ from envcheck.model import (
     PythonFacts,
     Source,
     Unknown,
-    dataclass,
     get_value,
     numbers,
     replace,
 )
+from envcheck.probes.environment_choice import PythonChoice, PythonSelection, choose_python
 from envcheck.probes.loader import Loader, parse_libstdcxx_name
 from envcheck.probes.packages import (
     Installation,
@@ -34,117 +35,6 @@ from envcheck.probes.packages import (
     read_installation,
 )
 from envcheck.probes.paths import list_names
-
-# Environments that hold one tool each: nobody inspects them on purpose.
-_TOOL_FOLDERS = ("/pipx/venvs/", "/pipx/.cache/", "/uv/tools/", "/uv/archive-v", "/uv/environments-v", "/uv/builds-v")
-
-
-@dataclass(frozen=True)
-class PythonSelection:
-    """What to inspect: a Python by path or name, or an environment by folder or name."""
-
-    python: str = ""
-    env: str = ""
-    without_packages: bool = False  # a plan creates a new environment
-
-
-@dataclass(frozen=True)
-class PythonChoice:
-    """The chosen interpreter, its answer to the child script, and what chose it."""
-
-    executable: Fact[str]
-    answer: Fact[Mapping[str, Any]]
-    chosen_by: str
-
-
-def choose_python(host: Host, selection: PythonSelection) -> PythonChoice:
-    """Choose --python, --env, VIRTUAL_ENV, CONDA_PREFIX, this tool's own Python or the first on PATH."""
-    environment, arguments = host.environment(), ("without-packages",) if selection.without_packages else ()
-    if selection.python:
-        return _query_python(host, _find_named_python(host, selection.python), "option", arguments)
-    if selection.env:
-        return _query_python(host, _find_environment_python(host, selection.env), "option", arguments)
-    active = [name for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environment.get(name)]
-    active = [name for name in active if not _is_tool(environment[name])]
-    for variable in active:
-        python = _find_python_in(host, environment[variable])
-        if not isinstance(python, Absent):
-            return _query_python(host, python, variable, arguments)
-    answer = host.ask("interpreter_info", *arguments)
-    # With an active environment that is gone or has no Python, a shell starts the next Python on PATH.
-    if active or (isinstance(answer, Known) and _is_tool(str(answer.value.get("prefix", "")))):
-        on_path = _find_python_on_path(host)
-        if isinstance(on_path, Known):
-            return _query_python(host, on_path, "PATH", arguments)
-    return PythonChoice(_get_executable(answer, Absent(("own interpreter",))), answer, "own")
-
-
-def _query_python(host: Host, python: Fact[str], chosen_by: str, arguments: Tuple[str, ...]) -> PythonChoice:
-    if not isinstance(python, Known):
-        return PythonChoice(python, python, chosen_by)
-    answer = host.ask("interpreter_info", *arguments, python=python.value)
-    return PythonChoice(_get_executable(answer, python), answer, chosen_by)
-
-
-def _get_executable(answer: Fact[Mapping[str, Any]], otherwise: Fact[str]) -> Fact[str]:
-    # A shim on PATH starts another file, which only the interpreter knows.
-    path = str(answer.value.get("executable", "")) if isinstance(answer, Known) else ""
-    return Known(path, answer.source) if path and isinstance(answer, Known) else otherwise
-
-
-def _is_tool(prefix: str) -> bool:
-    return any(folder in prefix.replace("\\", "/") + "/" for folder in _TOOL_FOLDERS)
-
-
-def _find_named_python(host: Host, name: str) -> Fact[str]:
-    if "/" not in name and "\\" not in name:
-        return host.find_program(name)
-    status = host.status(name)
-    if isinstance(status, Known) and status.value.kind == "folder":
-        return _find_python_in(host, name)
-    return Known(name, Source("file", name)) if isinstance(status, Known) else status
-
-
-def _find_environment_python(host: Host, name: str) -> Fact[str]:
-    """Find the Python of an environment by its folder, or of a conda environment by its name."""
-    tried: List[str] = []
-    for folder in (name, *(_list_conda_folders(host, name) if "/" not in name else ())):
-        python = _find_python_in(host, folder)
-        if isinstance(python, Known):
-            return python
-        tried.extend(python.tried)
-    return Absent(tuple(tried))
-
-
-def _find_python_in(host: Host, folder: str) -> Fact[str]:
-    names = ("Scripts/python.exe", "python.exe") if host.system == "windows" else ("bin/python", "bin/python3")
-    paths = [posixpath.join(folder, name) for name in names]
-    for path in paths:
-        if isinstance(host.status(path), Known):
-            return Known(path, Source("file", path))
-    return Absent(tuple(paths))
-
-
-def _list_conda_folders(host: Host, name: str) -> Iterator[str]:
-    """Yield the folders of a conda environment: beside the active one, below conda's root, in conda's list."""
-    environment = host.environment()
-    prefix = environment.get("CONDA_PREFIX", "")
-    roots = [environment.get(variable, "") for variable in ("CONDA_ROOT", "MAMBA_ROOT_PREFIX")]
-    executable = environment.get("CONDA_EXE", "")  # <root>/bin/conda
-    roots.append(posixpath.dirname(posixpath.dirname(executable)))
-    if prefix:
-        yield posixpath.join(posixpath.dirname(prefix), name) if "/envs/" in prefix else f"{prefix}/envs/{name}"
-    for root in filter(None, roots):
-        yield root if name == "base" else f"{root}/envs/{name}"
-    listed = get_value(host.read_text(posixpath.join(environment.get("HOME", "/"), ".conda/environments.txt"))) or ""
-    yield from (line.strip() for line in listed.splitlines() if posixpath.basename(line.strip()) == name)
-
-
-def _find_python_on_path(host: Host) -> Fact[str]:
-    names: Tuple[str, ...] = ("python",) if host.system == "windows" else ("python3", "python")
-    facts = [host.find_program(name) for name in names]
-    return next((fact for fact in facts if isinstance(fact, Known)), facts[0])
-
 
 # Field of PythonFacts -> key of the child's answer.
 _ANSWER_KEYS = {
@@ -159,6 +49,7 @@ _ANSWER_KEYS = {
     "externally_managed": "externally_managed",
     "user_site_enabled": "user_site_enabled",
 }
+_OF_INTERPRETER = ("version", "implementation", "bits", "architecture", "platform_tag", "abi_tag")
 _INSTALLATION_FIELDS = (
     "pip_version", "distributions", "duplicate_owners", "frameworks", "extensions", "kernels", "libstdcxx_path",
     "libstdcxx_glibcxx",
@@ -168,6 +59,8 @@ _INSTALLATION_FIELDS = (
 def collect_python(host: Host, selection: PythonSelection) -> PythonFacts:
     """Choose an interpreter, let it describe itself in isolation, and read its packages."""
     choice = choose_python(host, selection)
+    if choice.chosen_by == NO_ENVIRONMENT:
+        return _describe_no_environment(choice)
     if not isinstance(choice.answer, Known):
         return _make_unknown_facts(choice, choice.answer)
     answer, source = choice.answer.value, choice.answer.source
@@ -180,6 +73,16 @@ def collect_python(host: Host, selection: PythonSelection) -> PythonFacts:
     facts: Dict[str, Any] = {field: Known(answer[key], source) for field, key in _ANSWER_KEYS.items()}
     installed = {} if selection.without_packages else _read_installed(host, answer, source)
     return PythonFacts(executable=choice.executable, chosen_by=choice.chosen_by, **facts, **installed)
+
+
+def _describe_no_environment(choice: PythonChoice) -> PythonFacts:
+    """State the interpreter that runs this program, which a plan can start from, and that nothing is installed."""
+    absent: Fact[Any] = choice.executable
+    facts: Dict[str, Any] = dict.fromkeys((*_ANSWER_KEYS, *_INSTALLATION_FIELDS), absent)
+    if isinstance(choice.answer, Known):
+        answer, source = choice.answer.value, choice.answer.source
+        facts.update({field: Known(answer[_ANSWER_KEYS[field]], source) for field in _OF_INTERPRETER})
+    return PythonFacts(executable=absent, chosen_by=choice.chosen_by, **facts)
 
 
 def _make_unknown_facts(choice: PythonChoice, reason: Fact[Any]) -> PythonFacts:

@@ -14,7 +14,8 @@ from envcheck.frameworks.onnxruntime import _MODEL
 from envcheck.host.limits import Limits
 from envcheck.host.local import LocalHost
 from envcheck.model import FrameworkBuild, Known, get_value
-from envcheck.probes.python import PythonSelection, collect_python
+from envcheck.probes.environment_choice import PythonSelection
+from envcheck.probes.python import collect_python
 from envcheck.smoke.runner import Task, run_job
 from envcheck.smoke.session import CPU_DEVICE, GPU, Device, Job, Subject
 from tests.known import known

@@ -18,7 +18,7 @@ from envcheck.host.local import LocalHost
 from envcheck.matrix.load import load_matrix
 from envcheck.model import Facts, Report
 from envcheck.probes.collection import collect
-from envcheck.probes.python import PythonSelection
+from envcheck.probes.environment_choice import PythonSelection
 from envcheck.rules import Context, Target, evaluate
 from tests.hosts.recorded_host import RecordedHost, collect_recording
 from tests.hosts.recording_host import RecordingHost

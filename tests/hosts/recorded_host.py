@@ -14,7 +14,7 @@ from envcheck.host.files import make_content_fact, read_as_fact
 from envcheck.host.protocol import Completed, ElfFacts, FileStatus
 from envcheck.model import Absent, Fact, Known, Snapshot, Source, Unknown, decode_as
 from envcheck.probes.collection import collect
-from envcheck.probes.python import PythonSelection
+from envcheck.probes.environment_choice import PythonSelection
 
 _MAX_LINKS = 40  # as Linux: more in one path is a loop
 _LOADER_CACHE = "/etc/ld.so.cache"

@@ -13,7 +13,7 @@ from envcheck.diagnosis import diagnose
 from envcheck.matrix.load import load_matrix
 from envcheck.matrix.query import Matrix
 from envcheck.model import SCHEMA_VERSION, Facts, Report, Snapshot, decode, encode
-from envcheck.probes.python import PythonSelection
+from envcheck.probes.environment_choice import PythonSelection
 from envcheck.rules import RULES, Context, Target, evaluate
 from tests.hosts.recorded_host import RecordedHost, collect_recording
 

@@ -9,7 +9,8 @@ from envcheck.cli import plan
 from envcheck.host.local import LocalHost
 from envcheck.model import NOT_STATED, Absent, Facts, Known, ToolkitFacts
 from envcheck.plan.requests import PlanOptions
-from envcheck.probes.python import PythonSelection, collect_python
+from envcheck.probes.environment_choice import PythonSelection
+from envcheck.probes.python import collect_python
 from envcheck.rules.described_machine import Description
 from tests.hosts.test_hosts import snapshot_of
 from tests.known import known

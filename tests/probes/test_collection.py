@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from envcheck.probes import collection
-from envcheck.probes.python import PythonSelection
+from envcheck.probes.environment_choice import PythonSelection
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from envcheck.model import Absent, PythonFacts
-from envcheck.probes.python import PythonSelection, collect_python
+from envcheck.probes.environment_choice import PythonSelection
+from envcheck.probes.python import collect_python
 from tests.hosts.recorded_host import RecordedHost
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import BUILDS

@@ -12,7 +12,8 @@ from envcheck.actions import launcher_path, write_launcher
 from envcheck.host.local import LocalHost
 from envcheck.model import Absent, Environment, FrameworkBuild, Known, LibraryLookup, get_value
 from envcheck.plan.steps import folder_words
-from envcheck.probes.python import PythonSelection, collect_python
+from envcheck.probes.environment_choice import PythonSelection
+from envcheck.probes.python import collect_python
 from tests.known import known, unknown
 from tests.probes.framework_stand_ins import BUILDS, cuda_library, library, metadata, tensorflow
 from tests.probes.pythons import make_venv

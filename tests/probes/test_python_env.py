@@ -11,9 +11,10 @@ import pytest
 
 from envcheck.host.local import LocalHost
 from envcheck.model import Absent, Fact, Known, PythonFacts, Unknown
+from envcheck.probes.environment_choice import PythonSelection
 from envcheck.probes.loader import parse_libstdcxx_name
 from envcheck.probes.packages import parse_conda_name, read_installation
-from envcheck.probes.python import PythonSelection, collect_python, parse_kernel
+from envcheck.probes.python import collect_python, parse_kernel
 from tests.host.programs import write_script
 from tests.hosts.recorded_host import RecordedHost
 from tests.known import known, unknown
