@@ -20,6 +20,8 @@ class PackageIndex:
     citation: Citation
     served: Mapping[str, str]  # platform -> first release with builds for CUDA
     proposed_from: str  # first release to propose; older ones lie on pages of another layout
+    pinned_from: str  # first release to propose where a request pins its line
+    other_vendors: Mapping[str, str]  # how labels of builds for other GPUs begin: rocm -> AMD GPUs (ROCm)
 
 
 def package_index(name: str) -> PackageIndex | None:
@@ -64,6 +66,12 @@ def is_proposed(row: FrameworkRelease) -> bool:
     """Tell whether a build may be proposed to users; all but old ones of an index that were laid out differently."""
     index = package_index(row.framework) if row.local not in ("", CPU) else None
     return index is None or numbers(row.version) >= numbers(index.proposed_from)
+
+
+def is_proposed_for_pin(row: FrameworkRelease) -> bool:
+    """Tell whether a build may be proposed to users who pin the line of its release."""
+    index = package_index(row.framework)
+    return index is None or numbers(row.version) >= numbers(index.pinned_from)
 
 
 def _cuda_row(row: FrameworkRelease, index: PackageIndex, cuda: str) -> FrameworkRelease:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from packaging.version import Version
 
 from envcheck.frameworks import framework
-from envcheck.matrix.package_index import CPU, is_proposed
+from envcheck.matrix.package_index import CPU, is_proposed, is_proposed_for_pin
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import clauses, within
 from envcheck.model import (
@@ -31,7 +31,7 @@ from envcheck.model import (
 )
 from envcheck.plan.data import CudaWheelSet, SourceOnly, companion_row, plan_data
 from envcheck.plan.requests import Request
-from envcheck.rules.builds import plugin_of
+from envcheck.rules.builds import has_extra_wheels, has_extras, plugin_of, resolve_extras
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.gpu_releases import name_of
 from envcheck.rules.gpus import judged_gpus
@@ -77,6 +77,8 @@ class Candidate:
 def candidates(context: Context, request: Request) -> Iterator[Candidate]:
     """Yield the releases a request admits on this platform, newest first, the better build of each first."""
     identity = framework(request.framework)
+    if _label(request) and not identity.index:
+        return  # no build of it is known by a label
     builds = _by_plugin if identity.plugins else _by_label if identity.index else _by_distribution
     for rows in _by_version(context, request):
         companions = match_companions(context, rows[0], request.companions)
@@ -94,9 +96,21 @@ def _by_version(context: Context, request: Request) -> Iterator[list[FrameworkRe
     for version in context.matrix.versions(request.framework):
         if within(version, public, prereleases=False):
             rows = context.matrix.releases(request.framework, context.platform, admits=version.__eq__)
-            usable = [row for row in rows if is_pin or not row.yanked]
+            usable = [row for row in rows if (is_pin or not row.yanked) and _provides(context, row, request)]
             if usable:
                 yield usable
+
+
+def _provides(context: Context, row: FrameworkRelease, request: Request) -> bool:
+    """Tell whether a release of the distribution has the extras that are asked for; its parts need none."""
+    extras = request.extras if row.distribution in framework(row.framework).distributions else ()
+    is_part = row.distribution == framework(row.framework).library
+    return not extras or is_part or (has_extras(row, extras) and has_extra_wheels(context.platform, row, extras))
+
+
+def _label(request: Request) -> str:
+    """Return the local version that is asked for: cu118 of ==2.7.1+cu118."""
+    return next((item.version.partition("+")[2] for item in clauses(request.specifier)), "")
 
 
 def _by_distribution(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
@@ -128,13 +142,14 @@ def _by_plugin(context: Context, request: Request, rows: list[FrameworkRelease])
         return
     library = next((item for item in rows if item.distribution == identity.library), None) or _library(context, row)
     cuda_extras = [extra for extra in request.extras if extra.startswith("cuda")]
-    if not set(cuda_extras) <= set(row.extras):
+    if not set(resolve_extras(row, cuda_extras)) <= set(row.extras):
         return  # pip would go on without what an extra that is not there was to bring
     alternatives: list[str] = (cuda_extras or sorted(row.extras, reverse=True)) if context.goal == "gpu" else []
     default = "" if identity.library in row.requires else "cpu"  # releases up to 0.4.29 brought no jaxlib by themselves
     for extra in alternatives or [default]:
         extras = sorted({*request.extras, *([extra] if extra else [])})
-        text, plugin = _text(identity.main, extras, row.version), plugin_of(context, row, extra) if extra else None
+        text = _text(identity.main, extras, row.version)
+        plugin = plugin_of(context, row, resolve_extras(row, (extra,))[0]) if extra else None
         library_pin = f"{identity.library}=={(library or row).version}"
         yield Candidate(row, text, (text, library_pin), plugin=plugin, library=library)
 
@@ -148,20 +163,23 @@ def _library(context: Context, row: FrameworkRelease) -> FrameworkRelease | None
 
 
 def _by_label(context: Context, request: Request, rows: list[FrameworkRelease]) -> Iterator[Candidate]:
-    label = next((item.version.partition("+")[2] for item in clauses(request.specifier)), "")
+    label = _label(request)
     builds = [build for row in rows[:1] for build in (row, *context.matrix.index_builds(row))]
-    for build in [build for build in builds if build.local == label] if label else _choose_builds(context, builds):
+    is_pin = any(item.operator == "==" for item in clauses(request.specifier))
+    chosen = [item for item in builds if item.local == label] if label else _choose_builds(context, builds, pin=is_pin)
+    for build in chosen:
         text = _text(build.distribution, request.extras, build.build_version)
         yield Candidate(build, text, (text,))
 
 
-def _choose_builds(context: Context, builds: list[FrameworkRelease]) -> list[FrameworkRelease]:
+def _choose_builds(context: Context, builds: list[FrameworkRelease], *, pin: bool) -> list[FrameworkRelease]:
     """Choose the builds of a release that fit the goal, the one on the default index first."""
-    default, alternatives = builds[0], [build for build in builds[1:] if is_proposed(build)]
+    default, alternatives = builds[0], builds[1:]
     if context.goal == "cpu":
         return [build for build in alternatives if build.local == CPU] or [default]
     # Newest CUDA first, but a build whose code is known before one whose code is not.
     gpu = [build for build in alternatives if build.cuda_build and build.cuda != major_minor(default.cuda or "")]
+    gpu = [build for build in gpu if is_proposed(build) or (pin and is_proposed_for_pin(build))]
     gpu.sort(key=lambda build: not build.compute_capabilities)
     return [default, *gpu] if default.cuda_build or not gpu else gpu
 

@@ -222,12 +222,11 @@ def _make_choice(request: Request, judgement: CandidateJudgement, rejected: list
 
 
 def _reject_companions(request: Request) -> tuple[Rejected, ...]:
-    """Say that no release goes with the versions that are asked for beside it, or has the extras."""
+    """Say that no release goes with the versions that are asked for beside it."""
     constraints = [text for text in request.companions if text != name_of(text)]
-    companions = " and ".join(constraints or ([] if request.extras else request.companions))
-    condition = f"works with {companions}" if companions else f"has the extra {' and '.join(request.extras)}"
-    reason = f"No known release that the request allows {condition}."
-    return (Rejected(request.text, "dependency-conflict", reason),) if companions or request.extras else ()
+    companions = " and ".join(constraints or request.companions)
+    reason = f"No known release that the request allows works with {companions}."
+    return (Rejected(request.text, "dependency-conflict", reason),) if companions else ()
 
 
 def _rejection(judgement: CandidateJudgement) -> Rejected:

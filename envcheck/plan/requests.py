@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from packaging.version import Version
 
 from envcheck.actions import SH, is_requirement
-from envcheck.frameworks import UnknownFrameworkError
+from envcheck.frameworks import UnknownFrameworkError, framework_names
 from envcheck.frameworks import framework as known_framework
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import can_be_met
@@ -96,7 +96,9 @@ def _parse_request(text: str, matrix: Matrix) -> Request:
     plain = name + (f"[{','.join(extras)}]" if extras else "") + specifier
     removed = matrix.removed_distribution(name)
     framework = framework or (removed.framework if removed else "")
-    held_name = name if extras and name == framework else ""  # tensorflow[and-cuda] is no tensorflow-cpu
+    gpu_requirement = known_framework(framework).gpu_requirement if framework in framework_names() else ""
+    brings_cuda = any(f"[{extra}]" in gpu_requirement for extra in extras)
+    held_name = name if brings_cuda and name == framework else ""  # tensorflow[and-cuda] is no tensorflow-cpu
     return Request(plain, name, framework, extras, specifier, held_name)
 
 

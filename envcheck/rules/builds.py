@@ -10,7 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import Framework as FrameworkTraits
 from envcheck.frameworks import framework as known_framework
-from envcheck.matrix.package_index import is_index_label
+from envcheck.host.data_files import load_data
 from envcheck.matrix.query import Matrix
 from envcheck.matrix.specifiers import within
 from envcheck.model import (
@@ -79,24 +79,20 @@ def installed_builds(context: Context) -> tuple[Build, ...]:
     return tuple(_installed(context, item) for item in builds)
 
 
-def build_of(release: FrameworkRelease, local: str = "") -> Build:
-    """Describe a release that is not installed, from its matrix row alone.
-
-    `local` is the label of a build that the matrix has no row of, which states its CUDA.
-    """
-    nothing = Unknown("failed", f"{release.distribution} is not installed")
-    local, row = local or release.local, None if local else release
+def build_of(row: FrameworkRelease) -> Build:
+    """Describe a release that is not installed, from its matrix row alone."""
+    nothing = Unknown("failed", f"{row.distribution} is not installed")
     return Build(
-        framework=release.framework,
-        distribution=release.distribution,
-        version=release.version,
-        local=local,
+        framework=row.framework,
+        distribution=row.distribution,
+        version=row.version,
+        local=row.local,
         installed=False,
-        release=release,
-        cuda_build=_first(_local_build(local), _row(row, row.cuda_build if row else None)),
-        cuda=_first(_local_version(local), _row(row, row.cuda if row else None)),
-        cudnn=_row(row, row.cudnn if row else None),
-        compute_capabilities=_row(row, (row.compute_capabilities or None) if row else None),
+        release=row,
+        cuda_build=_first(_local_build(row.local), _row(row, row.cuda_build)),
+        cuda=_first(_local_version(row.local), _row(row, row.cuda)),
+        cudnn=_row(row, row.cudnn),
+        compute_capabilities=_row(row, row.compute_capabilities or None),
         libraries=nothing,
         row=row,
     )
@@ -185,11 +181,69 @@ def plugin_of(context: Context, row: FrameworkRelease, extra: str) -> FrameworkR
 # Why a requirement means no release here, in the order of the checks.
 REMOVED = "removed"  # the distribution was withdrawn
 UNLISTED = "unlisted"  # no release in the matrix satisfies the specifier
+LABEL = "label"  # the release has no known build with this local version
+EXTRA = "extra"  # the release does not have one of the extras
+EXTRA_PLATFORM = "extra-platform"  # what the extra brings has no wheel for this platform
 BITS = "bits"  # 32-bit interpreter
 PLATFORM = "platform"
 PYTHON = "python"
 LIBC = "libc"  # musl
 GLIBC = "glibc"
+
+
+@dataclass(frozen=True)
+class ExtraRow:
+    """Extras that some releases have."""
+
+    distributions: tuple[str, ...]
+    specifier: str
+    extras: tuple[str, ...]
+    platforms: tuple[str, ...] = ()  # where what they bring has wheels; () everywhere
+    same_as: str = ""  # the extra of the matrix that brings the same: cuda12 for cuda
+
+
+@dataclass(frozen=True)
+class ExtraTable:
+    """The content of data/extras.json."""
+
+    rows: tuple[ExtraRow, ...]
+    citation: Citation
+
+
+def extra_table() -> ExtraTable:
+    """Return data/extras.json."""
+    return load_data("extras", ExtraTable)
+
+
+def list_extras(row: FrameworkRelease) -> tuple[str, ...] | None:
+    """List the extras that a release has; None where nothing states them."""
+    rows = [item for item in extra_table().rows if row.distribution in item.distributions]
+    stated = [*row.extras, *(row.gpu_extra.split(",") if row.gpu_extra else ())]
+    matches = (item.extras for item in rows if within(row.version, item.specifier))
+    return tuple(sorted({*stated, *(extra for extras in matches for extra in extras)})) if rows else None
+
+
+def has_extras(row: FrameworkRelease, extras: Iterable[str]) -> bool:
+    """Tell whether a release has extras; one of which nothing states them counts as having all."""
+    known_extras = list_extras(row)
+    return known_extras is None or set(extras) <= set(known_extras)
+
+
+def has_extra_wheels(platform: str, row: FrameworkRelease, extras: Iterable[str]) -> bool:
+    """Tell whether what extras of a release bring has wheels for a platform."""
+    return all(not item.platforms or platform in item.platforms for item in _extra_rows(row, extras))
+
+
+def resolve_extras(row: FrameworkRelease, extras: Iterable[str]) -> tuple[str, ...]:
+    """Write extras by the names that the matrix has for them: cuda -> cuda12."""
+    same = {extra: item.same_as for item in _extra_rows(row, extras) if item.same_as for extra in item.extras}
+    return tuple(sorted({same.get(extra, extra) for extra in extras}))
+
+
+def _extra_rows(row: FrameworkRelease, extras: Iterable[str]) -> list[ExtraRow]:
+    wanted = set(extras)
+    rows = (item for item in extra_table().rows if wanted & {*item.extras} and row.distribution in item.distributions)
+    return [item for item in rows if within(row.version, item.specifier)]
 
 
 class TargetError(ValueError):
@@ -296,12 +350,14 @@ def _unknown_name(name: str, matrix: Matrix) -> str:
 
 
 def _resolve(context: Context, requirement: Requirement, framework: str) -> WantedRelease:
-    name, extras, specifier = canonical_name(requirement.name), requirement.extras, requirement.specifier
+    name, specifier = canonical_name(requirement.name), requirement.specifier
+    extras = tuple(sorted({canonical_name(extra) for extra in requirement.extras}))
     text = name + (f"[{','.join(extras)}]" if extras else "") + specifier
 
     def wanted(build: Build | None, obstacle: str = "", near: tuple[FrameworkRelease, ...] = ()) -> WantedRelease:
         removed = context.matrix.removed_distribution(name) if obstacle == REMOVED else None
-        return WantedRelease(text, name, framework, specifier, extras, build, obstacle, near, removed)
+        resolved = resolve_extras(build.release, extras) if build and build.release and extras else extras
+        return WantedRelease(text, name, framework, specifier, resolved, build, obstacle, near, removed)
 
     installed = next((item for item in installed_builds(context) if _satisfies(item, name, requirement)), None)
     if installed is not None:
@@ -309,12 +365,13 @@ def _resolve(context: Context, requirement: Requirement, framework: str) -> Want
     if _is_removed(context, name, requirement):
         return wanted(None, REMOVED)
     local = _local_label(requirement)
-    has_row = is_index_label(framework, local)
-    rows = _matching_rows(context, framework, name, requirement, local if has_row else "")
-    obstacle, installable = _filter_installable(context, rows)
-    return (
-        wanted(None, obstacle, installable) if obstacle else wanted(build_of(installable[0], "" if has_row else local))
-    )
+    rows = _matching_rows(context, framework, name, requirement, local)
+    if local and not rows:
+        public = replace(requirement, specifier=requirement.specifier.replace(f"+{local}", ""))
+        others = _matching_rows(context, framework, name, public)
+        return wanted(None, LABEL if others else UNLISTED, others)
+    obstacle, installable = _filter_installable(context, rows, extras)
+    return wanted(None, obstacle, installable) if obstacle else wanted(build_of(installable[0]))
 
 
 def _local_label(requirement: Requirement) -> str:
@@ -349,17 +406,16 @@ def _matching_rows(
 ) -> tuple[FrameworkRelease, ...]:
     """List the releases of a distribution within a specifier, on all platforms; yanked ones only if pinned exactly."""
     is_pin = any(part.operator in ("==", "===") and not part.version.endswith(".*") for part in requirement.clauses)
-    label = local or _local_label(requirement)
 
     def admits(version: str) -> bool:
-        return requirement.admits(f"{version}+{label}" if label else version, prereleases=False)
+        return requirement.admits(f"{version}+{local}" if local else version, prereleases=False)
 
     rows = (row for row in context.matrix.builds(framework, admits=admits) if row.local == local)
     return tuple(row for row in rows if row.distribution == name and (is_pin or not row.yanked))
 
 
 def _filter_installable(
-    context: Context, rows: tuple[FrameworkRelease, ...]
+    context: Context, rows: tuple[FrameworkRelease, ...], extras: tuple[str, ...]
 ) -> tuple[str, tuple[FrameworkRelease, ...]]:
     """Drop what cannot be installed here, check by check; return the obstacle that left nothing and what it dropped."""
     if not rows:
@@ -371,6 +427,8 @@ def _filter_installable(
         (PYTHON, lambda row: supports_python(context, row)),
         (LIBC, lambda row: not (_is(libc, "musl") and row.platform.startswith("linux"))),
         (GLIBC, lambda row: _has_glibc(context, row)),
+        (EXTRA, lambda row: has_extras(row, extras)),
+        (EXTRA_PLATFORM, lambda row: has_extra_wheels(context.platform, row, extras)),
     )
     for obstacle, passes in checks:
         remaining = tuple(row for row in rows if passes(row))

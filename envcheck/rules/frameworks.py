@@ -8,6 +8,7 @@ from packaging.version import InvalidVersion, Version
 
 from envcheck.frameworks import framework as known_framework
 from envcheck.frameworks import framework_names, identities
+from envcheck.matrix.package_index import package_index
 from envcheck.model import (
     COMPATIBLE,
     ERROR,
@@ -27,6 +28,9 @@ from envcheck.model import (
     replace,
 )
 from envcheck.rules.builds import (
+    EXTRA,
+    EXTRA_PLATFORM,
+    LABEL,
     LIBC,
     PLATFORM,
     PYTHON,
@@ -35,11 +39,13 @@ from envcheck.rules.builds import (
     Build,
     JudgedFramework,
     WantedRelease,
+    extra_table,
     has_no_gpu,
     is_conda_build,
     is_free_threaded,
     judged_builds,
     judged_frameworks,
+    list_extras,
     supports_python,
     wanted_releases,
 )
@@ -224,6 +230,24 @@ def _other_release(context: Context, wanted: WantedRelease) -> str:
     return f"{alternative.distribution}=={alternative.version}" if alternative else ""
 
 
+@rule("dependency-conflict", goal="any")
+def extra_missing(context: Context) -> Iterator[Finding]:
+    """Find requested extras that no release has that the request admits: pip would go on without them."""
+    for wanted in wanted_releases(context):
+        if wanted.obstacle != EXTRA:
+            continue
+        row = next((item for item in wanted.rejected if item.platform in (context.platform, "any")), wanted.rejected[0])
+        extras = list_extras(row) or ()
+        missing = [extra for extra in wanted.extras if extra not in extras] or list(wanted.extras)
+        release = f"{row.distribution} {row.version}"
+        has = f"{release} has {', '.join(extras)}" if extras else f"{release} has none"
+        yield incompatible(
+            f"No known release that {wanted.text} allows has the extra {' and '.join(missing)}; {has}.",
+            (Evidence(f"extras {release}", ", ".join(extras) or "none", citation=extra_table().citation),),
+            problem=Problem(framework=wanted.framework, advice="Ask for an extra that the release has, or for none."),
+        )
+
+
 @rule("framework-package-removed", goal="any")
 def framework_package_removed(context: Context) -> Iterator[Finding]:
     """Find requirements on a withdrawn distribution, which no longer brings its framework."""
@@ -253,6 +277,10 @@ def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
             yield _no_wheel(
                 context, wanted.text, wanted.framework, f"{wanted.text} has no wheel for {place}.", wanted.rejected
             )
+        if wanted.obstacle == EXTRA_PLATFORM:
+            extras = " and ".join(wanted.extras)
+            message = f"{wanted.text}: what the extra {extras} brings has no wheels for {context.platform}."
+            yield _no_wheel(context, wanted.text, wanted.framework, message, wanted.rejected)
     for framework in judged_frameworks(context) if context.goal == "gpu" else ():
         build = framework.main
         if not is_conda_build(context, build) and _has_no_gpu_wheel(context, framework):
@@ -261,8 +289,7 @@ def platform_no_gpu_wheel(context: Context) -> Iterator[Finding]:
             finding = _no_wheel(context, build.label, build.framework, message, rows)
             later = not _is_gpu_meant(context) and breaks_framework(context)  # what does not even import comes first
             yield replace(finding, severity=WARNING) if later else finding
-    if context.goal == "gpu":
-        yield from problem_findings(context, "platform-no-gpu-wheel")
+    yield from problem_findings(context, "platform-no-gpu-wheel", of_extras=context.goal == "cpu")
 
 
 def _is_gpu_meant(context: Context) -> bool:
@@ -362,6 +389,8 @@ _ID = "release-unknown"
 def release_unknown(context: Context) -> Iterator[Finding]:
     """Find releases that the matrix does not hold, which cannot be judged, or by their own files only."""
     for wanted in wanted_releases(context):
+        if wanted.obstacle == LABEL:
+            yield _unknown_label(context, wanted)
         if wanted.obstacle == UNLISTED:
             yield _unknown_release(context, wanted.text, wanted.framework, "python.version")
     for build in judged_builds(context):
@@ -373,6 +402,27 @@ def release_unknown(context: Context) -> Iterator[Finding]:
                 yield _unlisted_dependency(context, build, owner)
             else:
                 yield _unknown_release(context, build.label, build.framework, "python.frameworks")
+
+
+def _unknown_label(context: Context, wanted: WantedRelease) -> Finding:
+    """Say which builds of a release are known, where a label was asked for that none of them has."""
+    label = wanted.specifier.rpartition("+")[2]
+    row = next((item for item in wanted.rejected if item.platform in (context.platform, "any")), wanted.rejected[0])
+    builds = ", ".join(f"+{item.local}" for item in context.matrix.index_builds(row))
+    release = f"{row.distribution} {row.version}"
+    known = f"{release} itself" + (f" (CUDA {row.cuda})" if row.cuda else "") + (f", {builds}" if builds else "")
+    index = package_index(wanted.framework)
+    vendors = index.other_vendors.items() if index else ()
+    vendor = next((name for start, name in vendors if label.startswith(start)), "")
+    limit = f" +{label} is for {vendor}; envcheck plans builds for NVIDIA GPUs and for CPUs only." if vendor else ""
+    return Finding(
+        _ID,
+        UNDETERMINED,
+        ERROR,
+        f"No build +{label} of {release} is known for {row.platform}. Known builds: {known}.{limit}",
+        (Evidence(f"releases {wanted.framework}", known, citation=row.citations[0]),),
+        problem=Problem(framework=wanted.framework, advice="Ask for one of the known builds."),
+    )
 
 
 def is_variant(context: Context, build: Build) -> bool:

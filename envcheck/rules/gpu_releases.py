@@ -31,13 +31,14 @@ from envcheck.rules.context import Context, once
 
 
 def problem_findings(
-    context: Context, finding_id: str, concerns: Callable[[Build], bool] = lambda _: True
+    context: Context, finding_id: str, concerns: Callable[[Build], bool] = lambda _: True, *, of_extras: bool = False
 ) -> Iterator[Finding]:
-    """Yield what the matrix knows to go wrong with the judged builds, of one finding id."""
+    """Yield what the matrix knows to go wrong with the judged builds, of one finding id; `of_extras`: with extras."""
     for framework in judged_frameworks(context):
         for build in filter(concerns, framework.builds):
             for problem in _problems(context, build):
-                if problem.finding == finding_id and _applies(context, problem, build, framework.extras):
+                is_meant = problem.finding == finding_id and (not of_extras or problem.requires_extra)
+                if is_meant and _applies(context, problem, build, framework.extras):
                     yield _finding(context, problem, build, framework.extras)
 
 

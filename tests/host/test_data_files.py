@@ -21,6 +21,7 @@ from envcheck.model import Citation, GpuTable, dataclass, list_fields
 from envcheck.plan.data import Companions, companion_row, conda_builds_data, plan_data
 from envcheck.probes.gpus import JetsonTable
 from envcheck.probes.host import KnownVariables
+from envcheck.rules.builds import ExtraTable
 from envcheck.rules.catalogue import catalogue
 from envcheck.rules.compilers import BuiltWhenUsed
 from envcheck.rules.cuda_wheels import CudaWheels
@@ -34,6 +35,7 @@ TABLES: list[tuple[str, type]] = [
     ("companions", Companions),
     ("cuda_wheels", CudaWheels),
     ("environment_variables", KnownVariables),
+    ("extras", ExtraTable),
     ("gpus", GpuTable),
     ("jetson", JetsonTable),
     ("partial_code", PartialCode),

@@ -7,7 +7,7 @@ import pytest
 from envcheck.cli.group import run
 from envcheck.plan.requests import read_requests
 from envcheck.rules.described_machine import Description, RequestError
-from tests.plan.machines import A100, chosen, machine, matrix, planned
+from tests.plan.machines import A100, LAPTOP, chosen, machine, matrix, planned
 
 DESK = machine(python="3.12")
 
@@ -21,6 +21,8 @@ DESK = machine(python="3.12")
         ("jax[cuda12]<0.5", A100, "jax[cuda12]==0.4.38"),
         ("jax[k8s]<0.12.1", A100, "jax[cuda13,k8s]==0.12.0.1"),
         ("jax[cuda13]<0.12.1", DESK, "jax[cuda13]==0.12.0.1"),
+        ("jax[cuda]<0.12.1", A100, "jax[cuda]==0.12.0.1"),  # brings jax-cuda12-plugin
+        ("tensorflow[gcs-filesystem]==2.21.*", DESK, "tensorflow-cpu[gcs-filesystem]==2.21.0"),
     ],
 )
 def test_what_an_extra_comes_to(text: str, on: Description, requirement: str) -> None:
@@ -29,11 +31,27 @@ def test_what_an_extra_comes_to(text: str, on: Description, requirement: str) ->
 
 def test_a_release_without_the_extra_is_no_plan(capsys: pytest.CaptureFixture[str]) -> None:
     plan = planned("jax[cuda13]<0.6", on=A100)
-    assert [item.why for item in plan.rejected] == ["No known release that the request allows has the extra cuda13."]
+    (why,) = [item.why for item in plan.rejected]
+    assert why.startswith("No known release that jax[cuda13]<0.6 allows has the extra cuda13; jax 0.5.3 has ci, cpu,")
     change = plan.changes[0]
     assert (change.argv[2], change.requirement[:12]) == ("jax[cuda13]", "jax[cuda13]=")
     assert run(list(change.argv[1:])) == 0
     assert change.requirement in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["tensorflow[x]", "jax[foo]", "torch[cuda]"])
+@pytest.mark.parametrize("on", [A100, DESK])
+def test_an_extra_that_nothing_has_is_refused(text: str, on: Description) -> None:
+    plan = planned(text, on=on)
+    assert plan.releases == ()
+    assert [item.finding for item in plan.rejected] == ["dependency-conflict"]
+
+
+@pytest.mark.parametrize("text", ["tensorflow[and-cuda]", "jax[cuda12]", "jax[cuda]"])
+def test_an_extra_whose_wheels_are_for_other_systems_is_refused(text: str) -> None:
+    plan = planned(text, on=LAPTOP)
+    assert plan.releases == ()
+    assert plan.rejected[0].finding == "platform-no-gpu-wheel"
 
 
 def test_an_extra_that_nothing_has_may_be_left_out() -> None:
