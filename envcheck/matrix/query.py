@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from envcheck.matrix.package_index import index_rows
@@ -20,6 +20,7 @@ from envcheck.model import (
     Toolkit,
     major,
     major_minor,
+    numbers,
     replace,
 )
 
@@ -207,6 +208,20 @@ class Matrix:
     def driver_branches(self) -> tuple[DriverBranch, ...]:
         """List the driver branches, newest first."""
         return tuple(row for row in map(self.driver_branch, reversed([*self._document["drivers"]])) if row)
+
+    def newest_driver(self, branch: str, *, windows: bool = False) -> str:
+        """Return the newest known release of a branch: 580 -> 580.95.05; "" where none is known.
+
+        Windows numbers its releases in its own way: what is known of them are the drivers that toolkits need.
+        """
+        row = None if windows else self.driver_branch(branch)
+        toolkits = [cells["min_driver_windows" if windows else "min_driver_linux"] for cells in self._toolkit_cells()]
+        releases = [item for item in (row.release if row else "", *toolkits) if item and major(item) == branch]
+        return max(releases, key=numbers, default="")
+
+    def _toolkit_cells(self) -> Iterable[Cells]:
+        cells: Iterable[Cells] = self._document["toolkits"].values()
+        return cells
 
     def architecture(self, compute_capability: str) -> Architecture | None:
         """Return the GPU architecture of a compute capability such as 8.9."""

@@ -84,6 +84,7 @@ class DriverBranch:
     compute_capability_min: Optional[str]  # oldest supported
     compute_capability_max: Optional[str]  # newest supported
     citations: Tuple[Citation, ...]
+    release: str = ""  # the newest that was read: "550.67"
     note: str = ""
     proof: Mapping[str, str] = field(default_factory=dict)
 

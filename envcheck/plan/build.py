@@ -52,7 +52,7 @@ from envcheck.rules.described_machine import (
     with_libc,
     with_python,
 )
-from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver
+from envcheck.rules.gpu_releases import driver_floor, driver_runs, full_driver, newest_branch
 from envcheck.rules.requirements import wheel_glibc
 
 # By effort: an environment, two compromises, a second system beside this one, a restart, another system.
@@ -135,16 +135,11 @@ class AlternativeSearch:
                 yield self._change(summary, WSL, choices, platform=LINUX, driver=driver, gpus=gpus)
 
     def drivers(self) -> Iterator[Change]:
-        """Try the driver that each CUDA Toolkit needs, from the oldest on, then the last that drives the GPUs."""
-        newer = ((floor, f"NVIDIA driver {floor} or newer") for floor in self._floors())
-        older = (
-            (last, f"NVIDIA driver {last}, the last branch that supports the GPU") for last in self._final_branches()
-        )
-        for release, summary in (*newer, *older):
-            choices = self._find_choices(with_driver(self.context.facts, release))
-            if choices:
-                yield self._change(summary, DRIVER, choices, driver=release)
-                return
+        """Try the newest driver that drives every GPU; where that is an older one, it is the last that does."""
+        release, summary = self._newest_driver()
+        choices = self._find_choices(with_driver(self.context.facts, release)) if release else []
+        if choices:
+            yield self._change(summary, DRIVER, choices, driver=release)
 
     def libcs(self) -> Iterator[Change]:
         """Try the C libraries that admitted releases need, from the oldest on; in place of musl, from the newest."""
@@ -169,11 +164,10 @@ class AlternativeSearch:
                 yield replace(change, what=f"{change.what} and a build for the CPU", effort=change.effort + CPU)
 
     def _with_newer_driver(self) -> Iterator[Change]:
-        for floor in self._floors():
-            for change in self.pythons(with_driver(self.context.facts, floor), driver=floor):
-                summary = f"{change.what} and NVIDIA driver {floor} or newer"
-                yield replace(change, what=summary, effort=PYTHON + DRIVER)
-                return
+        release, summary = self._newest_driver()
+        if release:
+            for change in self.pythons(with_driver(self.context.facts, release), driver=release):
+                yield replace(change, what=f"{change.what} and {summary}", effort=PYTHON + DRIVER)
 
     def _find_choices(self, facts: Facts, goal: str = "", requests: Requests = ()) -> list[Choice]:
         judge = Judge(Context(facts, self.context.matrix, Target(goal or self.context.goal)))
@@ -209,21 +203,24 @@ class AlternativeSearch:
         minors = {minor for pythons in self._rows() for minor in pythons if minor.startswith("3.")}
         return sorted(minors, key=Version, reverse=True)
 
-    def _floors(self) -> list[str]:
-        rows = self.context.matrix.toolkits() if self.context.goal == "gpu" else ()
-        needs = (find(self.context, row) for row in rows for find in (driver_floor, full_driver))
-        floors = {floor for floor in needs if floor}
-        release = self.context.facts.driver.release
+    def _newest_driver(self) -> tuple[str, str]:
+        """Name the driver to propose, in words too: the newest that drives every GPU; "" where it is there."""
+        context, release = self.context, self.context.facts.driver.release
+        if context.goal != "gpu":
+            return "", ""
+        branch = newest_branch(context)
+        newest = (context.matrix.newest_driver(branch) or branch) if branch else self._highest_floor()
         current = Version(release.value) if isinstance(release, Known) else Version("0")
-        return sorted((floor for floor in floors if Version(floor) > current), key=Version)
+        if newest and Version(newest) > current:
+            return newest, f"NVIDIA driver {newest}" if branch else f"NVIDIA driver {newest} or newer"
+        if newest and branch and current.major > int(branch):
+            return newest, f"NVIDIA driver {newest}, of the last branch that supports the GPU"
+        return "", ""
 
-    def _final_branches(self) -> list[str]:
-        """Name the last branch that drives every GPU where the driver here is a later one."""
-        rows = [self.context.matrix.architecture(item) for item in capabilities(self.context.facts)]
-        last = min((int(row.last_driver_branch) for row in rows if row and row.last_driver_branch), default=0)
-        release = self.context.facts.driver.release
-        is_later = last and isinstance(release, Known) and Version(release.value).major > last
-        return [str(last)] if is_later else []
+    def _highest_floor(self) -> str:
+        rows = self.context.matrix.toolkits()
+        floors = {floor for row in rows for find in (driver_floor, full_driver) if (floor := find(self.context, row))}
+        return max(floors, key=Version, default="")
 
     def _libcs(self) -> list[str]:
         current = self.context.facts.host.libc_version

@@ -240,7 +240,10 @@ def assumptions(context: Context, releases: Iterable[PlannedRelease], options: P
         return
     if context.goal == "cpu" and options.expect == "auto" and not options.description.gpus:
         yield "No GPU is described, so this plan is for the CPU. Add one with --gpu, such as --gpu 'RTX 4090'."
-    if context.goal == "gpu" and not isinstance(context.facts.driver.release, Known):
+    release, stated = context.facts.driver.release, options.description.driver
+    if stated and isinstance(release, Known) and release.value != stated:
+        yield f"--driver {stated} stands for {release.value}, the newest release of that branch that is known."
+    if context.goal == "gpu" and not isinstance(release, Known):
         rows = [toolkit_of(context, item.cuda) for item in releases if item.cuda]
         floors = [floor for floor in (driver_floor(context, row) for row in rows if row) if floor]
         if floors:

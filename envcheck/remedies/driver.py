@@ -37,7 +37,7 @@ from envcheck.model import (
 from envcheck.remedies import remedy
 from envcheck.remedies.situation import ARCH, DEBIAN, FEDORA, JETSON, RHEL, SUSE, UBUNTU, WSL, Situation
 from envcheck.remedies.system import DRIVER_RELEASE, build_reboot, install, install_driver, install_packages
-from envcheck.rules.gpu_releases import release_for_driver
+from envcheck.rules.gpu_releases import lowest_driver, release_for_driver
 
 _LIST_DEVICES = Show(
     ("lspci", "-d", "10de:"), "no output means no GPU; on a cluster, request one (--gres=gpu:1)", systems=(LINUX,)
@@ -50,7 +50,8 @@ _UNTIL_RESTART = "the next restart resets the node's mode"
 @remedy("driver-too-old")
 def install_newer_driver(situation: Situation, problem: Problem) -> Remedy:
     """Install the driver that the CUDA needs, or name what runs on the one that is there."""
-    driver = install_driver(situation, problem.driver, exact=problem.exact)
+    floor = problem.driver if problem.exact else lowest_driver(situation.context, problem.driver)
+    driver = install_driver(situation, floor, exact=problem.exact)
     unknown = isinstance(situation.facts.driver.release, Unknown) and situation.family != JETSON
     checks = (Show(("nvidia-smi",), "shows the host's driver", SYSTEM),) if unknown else ()
     reason = f" CUDA {problem.cuda} needs it." if problem.cuda and problem.driver and unknown else ""

@@ -33,6 +33,7 @@ from envcheck.remedies.situation import (
     Situation,
     install_conda_packages,
 )
+from envcheck.rules.gpu_releases import newest_branch
 
 DRIVER_RELEASE = re.compile(r"\d{3,4}(\.\d+){0,2}")
 _NUMBERS = re.compile(r"[\d.-]+")
@@ -178,17 +179,26 @@ def build_reboot(situation: Situation, purpose: str = "start with the new kernel
 def install_driver(situation: Situation, floor: str = "", *, exact: bool = False) -> Remedy:
     """Install a driver of at least `floor`, a release or a branch, or `exact`ly that branch."""
     floor = floor if DRIVER_RELEASE.fullmatch(floor) else ""
-    release_text = f" {floor}{'' if exact else ' or newer'}" if floor else ""
+    required = f" {floor}{'' if exact else ' or newer'}" if floor else ""
+    proposed = required if exact else _propose_driver(situation, floor)
     family = situation.family
     if family in _ADVICE:
-        return Remedy(_ADVICE[family].format(wanted=release_text), (UPDATE_WSL, RESTART_WSL) if family == WSL else ())
-    steps = _list_driver_steps(situation, family, floor if exact else "", release_text)
+        return Remedy(_ADVICE[family].format(wanted=proposed), (UPDATE_WSL, RESTART_WSL) if family == WSL else ())
+    steps = _list_driver_steps(situation, family, floor if exact else "", required)
     if not steps:
-        return Remedy(f"Install NVIDIA driver{release_text} with your distribution's package manager, then restart.")
+        return Remedy(f"Install NVIDIA driver{proposed} with your distribution's package manager, then restart.")
     first = steps[0]
     from_nvidia = isinstance(first, InstallSystemPackages) and first.packages == ("nvidia-open",)
     note = _FROM_NVIDIA if from_nvidia else _NOTES.get(family, "")
-    return Remedy(f"Install NVIDIA driver{release_text}, then restart.{note}", (*steps, build_reboot(situation)))
+    return Remedy(f"Install NVIDIA driver{proposed}, then restart.{note}", (*steps, build_reboot(situation)))
+
+
+def _propose_driver(situation: Situation, floor: str) -> str:
+    """Name the newest branch that drives the GPUs, with the lowest driver that does; the lowest where none is known."""
+    newest = newest_branch(situation.context) if floor and situation.context.gpus else ""
+    if not newest or numbers(newest) < numbers(floor)[:1]:
+        return f" {floor} or newer" if floor else ""
+    return f" {newest}" if newest == floor else f" {newest} ({floor} or newer is enough)"
 
 
 _ADVICE = {

@@ -101,7 +101,8 @@ def planned_facts(base: Facts | None, description: Description, matrix: Matrix, 
         glibc, kind = _said("--glibc", description.glibc), _said("--glibc", "glibc")
         facts = replace(facts, host=replace(facts.host, libc_kind=kind, libc_version=glibc))
     if description.driver:
-        facts = replace(facts, driver=DriverFacts(release=_said("--driver", description.driver)))
+        windows = isinstance(facts.host.os, Known) and facts.host.os.value == "windows"
+        facts = replace(facts, driver=DriverFacts(release=_driver(description.driver, matrix, windows=windows)))
     if description.gpus:
         facts = replace(facts, gpus=_gpus(description.gpus, matrix))
     return facts
@@ -118,6 +119,12 @@ def in_an_image(facts: Facts) -> Facts:
 
 def _said(option: str, value: str) -> Known[str]:
     return Known(value, Source("override", option, value))
+
+
+def _driver(release: str, matrix: Matrix, *, windows: bool) -> Known[str]:
+    """Read a driver release; a bare branch is read as its newest known release."""
+    newest = matrix.newest_driver(release, windows=windows) if release.isdigit() else ""
+    return Known(newest or release, Source("override", "--driver", release))
 
 
 def _blank(platform: str) -> Facts:

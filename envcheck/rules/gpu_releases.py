@@ -25,8 +25,9 @@ from envcheck.model import (
     Problem,
     Toolkit,
     major_minor,
+    numbers,
 )
-from envcheck.rules.builds import Build, is_conda_build, judged_frameworks, supports_python
+from envcheck.rules.builds import Build, is_conda_build, judged_builds, judged_frameworks, supports_python
 from envcheck.rules.context import Context, once
 
 
@@ -302,3 +303,32 @@ def driver_floor(context: Context, toolkit: Toolkit) -> str | None:
 def full_driver(context: Context, toolkit: Toolkit) -> str | None:
     """Return the driver a toolkit was released with, from which on its PTX can be compiled."""
     return toolkit.min_driver_windows if is_windows_driver(context) else toolkit.min_driver_linux
+
+
+@once
+def newest_branch(context: Context) -> str:
+    """Return the newest driver branch that drives every GPU here: 580 for a V100; "" where branches say nothing."""
+    if is_windows_driver(context) or isinstance(context.facts.host.jetson_release, Known):
+        return ""
+    values = (gpu.compute_capability for gpu in context.gpus)
+    rows = [context.matrix.architecture(item.value) for item in values if isinstance(item, Known)]
+    if any(row is None or row.tegra for row in rows):
+        return ""
+    lasts = [int(row.last_driver_branch) for row in rows if row and row.last_driver_branch]
+    firsts = [int(row.first_driver_branch) for row in rows if row and row.first_driver_branch]
+    branches = [int(row.branch) for row in context.matrix.driver_branches()]
+    lowest, highest = max(firsts, default=0), min(lasts, default=max(branches))
+    return str(max((branch for branch in branches if lowest <= branch <= highest), default=""))
+
+
+@once
+def lowest_driver(context: Context, floor: str) -> str:
+    """Return the lowest driver that reaches a floor, drives every GPU and runs every judged build."""
+    values = (gpu.compute_capability for gpu in context.gpus)
+    rows = (context.matrix.architecture(item.value) for item in values if isinstance(item, Known))
+    firsts = [row.first_driver_branch for row in rows if row and row.first_driver_branch]
+    floors = [floor, *([] if is_windows_driver(context) else firsts)]
+    for build in judged_builds(context):
+        toolkit = toolkit_of(context, build.cuda.value) if isinstance(build.cuda, Known) else None
+        floors.append((driver_floor(context, toolkit) if toolkit else None) or "")
+    return max(filter(None, floors), key=numbers, default="")

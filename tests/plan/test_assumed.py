@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from envcheck.model import Known
 from envcheck.render.plan import render_plan_text
-from tests.plan.machines import A100, LAPTOP, machine, planned
+from envcheck.rules.described_machine import planned_facts
+from tests.plan.machines import A100, LAPTOP, chosen, machine, matrix, planned
 
 
 @pytest.mark.parametrize(
@@ -39,3 +41,25 @@ def test_who_has_builds_for_a_jetson_is_said_where_the_matrix_has_none() -> None
     assert note.startswith("NVIDIA publishes PyTorch and TensorFlow for Jetson")
     assert f"note: {note}" in render_plan_text(plan)
     assert planned("torch==2.6.*", on=machine("3.10", "540.4.0", "9.0", "linux_aarch64")).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("platform", "stated", "release"),
+    [
+        ("linux_x86_64", "580", "580.95.05"),
+        ("linux_x86_64", "590", "590.44.01"),  # no release of it was read: what a toolkit came with
+        ("linux_x86_64", "580.65.06", "580.65.06"),
+        ("linux_x86_64", "999", "999"),
+        ("win_amd64", "576", "576.02"),
+    ],
+)
+def test_a_driver_branch_stands_for_its_newest_known_release(platform: str, stated: str, release: str) -> None:
+    facts = planned_facts(None, machine(driver=stated, gpu="8.9", platform=platform), matrix(), expects_gpu=True)
+    assert isinstance(facts.driver.release, Known)
+    assert facts.driver.release.value == release
+
+
+def test_the_plan_says_what_a_branch_stands_for() -> None:
+    plan = planned("torch==2.13.*", on=machine(driver="580", gpu="8.9"))
+    assert chosen(plan).requirement == "torch==2.13.0"
+    assert any(note.startswith("--driver 580 stands for 580.95.05") for note in plan.notes)

@@ -28,10 +28,21 @@ def test_another_python_is_the_least_effort() -> None:
     assert first.effort < second.effort
 
 
-def test_a_newer_driver_is_named_by_the_oldest_that_does() -> None:
+@pytest.mark.parametrize(
+    ("gpu", "stated", "proposed"),
+    [
+        ("8.0", "470.256.02", "NVIDIA driver 620.70.06"),  # the newest branch
+        ("7.0", "470.256.02", "NVIDIA driver 580.95.05"),  # the last that drives a V100
+    ],
+)
+def test_the_newest_driver_that_drives_the_gpu_is_proposed(gpu: str, stated: str, proposed: str) -> None:
+    plan = planned("jax==0.10.*", on=machine(gpu=gpu, driver=stated))
+    assert [item.what for item in plan.changes if "driver" in item.what] == [proposed]
+
+
+def test_a_newer_driver_is_more_effort_than_work_on_the_cpu() -> None:
     plan = planned("jax==0.10.*", on=machine(gpu="8.0", driver="470.256.02"))
     (driver,) = [item for item in plan.changes if "driver" in item.what]
-    assert driver.what == "NVIDIA driver 525.60.13 or newer"
     assert "a build for the CPU" in [item.what for item in plan.changes if item.effort < driver.effort]
 
 
@@ -59,7 +70,7 @@ def test_two_changes_where_one_is_not_enough() -> None:
     assert [(change.what, change.requirement, change.effort) for change in plan.changes] == [
         ("Python 3.12 and a build for the CPU", "jax==0.12.0.1", 4),
         ("a different release from the one requested and a build for the CPU", "jax==0.6.2", 5),
-        ("Python 3.12 and NVIDIA driver 525.60.13 or newer", "jax[cuda12]==0.12.0.1", 6),
+        ("Python 3.12 and NVIDIA driver 620.70.06", "jax[cuda13]==0.12.0.1", 6),
     ]
     assert [change.argv.count("--driver") for change in plan.changes] == [1, 1, 1]
 
@@ -84,7 +95,7 @@ def test_a_driver_that_left_the_gpu_behind_is_to_be_an_older_one(capsys: pytest.
     plan = planned("torch==2.14.*", on=machine(gpu="7.0", driver="590.48.01"))
     assert [item.id for item in plan.blocked_by] == ["gpu-arch-too-old"]
     change = plan.changes[-1]
-    assert change.what == "NVIDIA driver 580, the last branch that supports the GPU"
+    assert change.what == "NVIDIA driver 580.95.05, of the last branch that supports the GPU"
     assert (change.requirement, change.effort) == ("torch==2.14.1+cu126", plan.changes[0].effort + 2)
     assert run(list(change.argv[1:])) == 0
     assert change.requirement in capsys.readouterr().out

@@ -271,8 +271,16 @@ def test_a_driver_must_compile_what_the_last_target_holds_as_ptx_alone(driver: s
     assert chosen(planned("tensorflow<2.22", on=machine(gpu="8.0", driver=driver))).requirement.endswith("==2.20.0")
 
 
-def test_the_driver_that_compiles_it_is_named() -> None:
+def test_a_newer_driver_is_proposed_where_one_compiles_it() -> None:
     plan = planned("tensorflow==2.20.*", on=machine("3.13", "535.104.05", "9.0"))
     (reason,) = plan.rejected
     assert "has only PTX of CUDA 12.5 for the GPU in most kernels" in reason.why
-    assert "NVIDIA driver 555.42.02 or newer" in [change.what for change in plan.changes]
+    assert "NVIDIA driver 620.70.06" in [change.what for change in plan.changes]
+
+
+def test_the_driver_to_install_drives_the_gpu_and_not_only_the_build() -> None:
+    """CUDA 12.9 starts on 525, but a Blackwell GPU only on 570."""
+    plan = planned("torch==2.13.*", on=machine("3.12", "545.23.06", "12.0"))
+    step = plan.steps[0]
+    assert step.resolves == ("driver-too-old",)
+    assert "Install NVIDIA driver 620 (570 or newer is enough)" in step.action.purpose
