@@ -11,10 +11,12 @@ from envcheck.model import (
     Gpu,
     Known,
     LibraryInstall,
+    OtherGpu,
     ToolkitInstall,
     Unknown,
     get_value,
 )
+from envcheck.rules.gpus import other_gpu_name, vendor_of_build
 
 # Why this Python is the one that is judged, see PythonFacts.chosen_by.
 _REASONS = {
@@ -36,7 +38,7 @@ def summarize_machine(facts: Facts) -> list[tuple[str, str]]:
     """Return (label, text) for each layer, in the order the layers build on each other."""
     return [
         ("Machine", _format_machine(facts)),
-        ("GPU", _format_gpus(facts.gpus)),
+        ("GPU", _format_gpus(facts)),
         ("Driver", _format_driver(facts)),
         ("CUDA", _format_toolkits(facts)),
         ("cuDNN", _format_libraries(facts.cudnn)),
@@ -73,12 +75,20 @@ def _format_machine(facts: Facts) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _format_gpus(fact: Fact[tuple[Gpu, ...]]) -> str:
+def _format_gpus(facts: Facts) -> str:
+    fact = facts.gpus
     if not isinstance(fact, Known):
-        return "none" if isinstance(fact, Absent) else f"unknown ({fact.detail})"
+        others = ", ".join(map(_format_other_gpu, get_value(facts.other_gpus) or ()))
+        none = f"none by NVIDIA; {others}" if others else "none"
+        return none if isinstance(fact, Absent) else f"unknown ({fact.detail})"
     names = [_format_gpu(gpu) for gpu in fact.value]
     counts = [(name, names.count(name)) for name in dict.fromkeys(names)]
     return ", ".join(f"{count} x {name}" if count > 1 else name for name, count in counts)
+
+
+def _format_other_gpu(gpu: OtherGpu) -> str:
+    driver = get_value(gpu.kernel_driver)
+    return f"{other_gpu_name(gpu)} ({driver})" if driver else other_gpu_name(gpu)
 
 
 def _format_gpu(gpu: Gpu) -> str:
@@ -150,5 +160,7 @@ def _format_frameworks(fact: Fact[tuple[FrameworkBuild, ...]]) -> str:
 def _format_framework(item: FrameworkBuild) -> str:
     cuda = get_value(item.cuda_version)
     if get_value(item.cuda_build) is False:
-        return f"{item.distribution} {item.version} (CPU build)"
+        vendor = vendor_of_build(get_value(item.accelerator) or "")
+        kind = vendor.platform if vendor else "CPU"
+        return f"{item.distribution} {item.version} ({kind} build)"
     return f"{item.distribution} {item.version}" + (f" (CUDA {cuda})" if cuda else "")

@@ -110,6 +110,7 @@ class Framework:
     build_info: str = ""  # Python that prints the CUDA and cuDNN it was built with
     has_companions: bool = False  # the matrix says which releases of companions go with each of its own
     paired_minors: Tuple[str, ...] = ()  # packages that are released for one minor of it each
+    accelerators: Mapping[str, str] = {}  # patterns of distributions that compute on other GPUs -> rocm, metal
     apple_plugin: str = ""  # the distribution that gives it the GPU of an Apple machine
 
     # -- installed copies: the files that load CUDA libraries, below the package's folder --

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import posixpath
 import re
 from collections import deque
@@ -315,7 +316,18 @@ def collect_frameworks(
     builds = ((framework, build) for framework in frameworks for build in framework.collect(inspection))
     return tuple(
         replace(
-            build, shadowed_by=find_shadowing(host, installed, framework.module_of(build.distribution), build.location)
+            build,
+            accelerator=_find_accelerator(installed, framework, build),
+            shadowed_by=find_shadowing(host, installed, framework.module_of(build.distribution), build.location),
         )
         for framework, build in builds
     )
+
+
+def _find_accelerator(installed: Installation, framework: Framework, build: FrameworkBuild) -> Fact[str]:
+    """Name what a build computes on beside CPU and CUDA, where a distribution of that name says so."""
+    for pattern, accelerator in framework.accelerators.items():
+        for each in installed.distributions:
+            if fnmatch.fnmatchcase(each.name, pattern):
+                return Known(accelerator, Source("file", each.location, f"{each.name} {each.version}"))
+    return build.accelerator

@@ -45,8 +45,22 @@ class Torch(Framework):
         source = Source("file", path, f"cuda = {names['cuda']!r}")
         distribution = replace(distribution, version=str(names.get("__version__") or distribution.version))
         if names["cuda"] is None:
-            return cpu_build(self.name, distribution, source)
+            build = cpu_build(self.name, distribution, source)
+            return replace(build, accelerator=self._accelerator(inspection, distribution, names, path))
         return self._cuda_build(inspection, distribution, str(names["cuda"]), source)
+
+    def _accelerator(
+        self, inspection: Inspection, distribution: Distribution, names: Dict[str, Any], path: str
+    ) -> Fact[str]:
+        """Name what a build without CUDA computes on beside the CPU: version.py states it, macOS wheels have MPS."""
+        if names.get("hip"):
+            return Known("rocm", Source("file", path, f"hip = {names['hip']!r}"))
+        if names.get("xpu"):
+            return Known("xpu", Source("file", path, f"xpu = {names['xpu']!r}"))
+        backend = f"{distribution.location}/torch/backends/mps/__init__.py"
+        if inspection.host.system == "darwin" and isinstance(inspection.host.status(backend), Known):
+            return Known("mps", Source("file", backend))
+        return Absent((path,))
 
     def _cuda_build(
         self, inspection: Inspection, distribution: Distribution, cuda: str, source: Source

@@ -127,6 +127,18 @@ class Gpu:
 
 
 @dataclass(frozen=True)
+class OtherGpu:
+    """A GPU that NVIDIA did not make; it is named, not judged."""
+
+    vendor: str  # amd, intel, apple
+    name: Fact[str] = NOT_STATED
+    pci_address: Fact[str] = NOT_STATED
+    pci_id: Fact[str] = NOT_STATED  # device id, lower case hex: 744c
+    kernel_driver: Fact[str] = NOT_STATED  # amdgpu, i915, xe
+    integrated: Fact[bool] = NOT_STATED  # the graphics inside a processor, where the address tells
+
+
+@dataclass(frozen=True)
 class ToolkitInstall:
     """One CUDA Toolkit (CTK) installation."""
 
@@ -228,6 +240,7 @@ class FrameworkBuild:
     compute_capabilities: Fact[Tuple[str, ...]] = NOT_STATED  # "sm_80", "compute_90"
     libraries: Fact[Tuple[LibraryLookup, ...]] = NOT_STATED
     runpath: Fact[Tuple[str, ...]] = NOT_STATED
+    accelerator: Fact[str] = NOT_STATED  # what else than CUDA it computes on: rocm, xpu, mps; absent: nothing
     shadowed_by: Fact[str] = NOT_STATED  # file or folder that Python imports instead
 
 
@@ -289,6 +302,7 @@ class Facts:
     host: HostFacts = field(default_factory=HostFacts)
     driver: DriverFacts = field(default_factory=DriverFacts)
     gpus: Fact[Tuple[Gpu, ...]] = NOT_STATED  # absent: no NVIDIA GPU by PCI, WSL and Jetson alike
+    other_gpus: Fact[Tuple[OtherGpu, ...]] = NOT_STATED  # absent: none of another vendor
     toolkits: ToolkitFacts = field(default_factory=ToolkitFacts)
     cudnn: Fact[Tuple[LibraryInstall, ...]] = NOT_STATED
     tensorrt: Fact[Tuple[LibraryInstall, ...]] = NOT_STATED

@@ -220,6 +220,24 @@ class GpuTable:
 
 
 @dataclass(frozen=True)
+class OtherVendor:
+    """A vendor of GPUs whose work is not judged, and what to ask instead."""
+
+    title: str  # as people write it: AMD
+    pci: str  # PCI vendor id in lower case; "" for none
+    platform: str  # what frameworks compute on: ROCm
+    accelerators: Tuple[str, ...]  # names that a build states: rocm
+    citation: str
+
+
+@dataclass(frozen=True)
+class OtherGpuVendors:
+    """The content of data/other_gpus.json."""
+
+    vendors: Mapping[str, OtherVendor]
+
+
+@dataclass(frozen=True)
 class GpuProduct:
     """A GPU product by PCI device id or name; several compute capabilities when the name is ambiguous."""
 

@@ -28,12 +28,13 @@ from envcheck.probes.driver import collect_driver
 from envcheck.probes.environment_choice import PythonSelection
 from envcheck.probes.gpus import collect_gpus
 from envcheck.probes.host import collect_host
+from envcheck.probes.other_gpus import collect_other_gpus
 from envcheck.probes.python import collect_python
 
 Probe = Callable[[Host, PythonSelection], Any]
 
 
-# These three are imported when they run: a plan for the CPU does not need them.
+# These are imported when they run: a plan for the CPU does not need them.
 def _collect_toolkits(host: Host, _: PythonSelection) -> Any:
     from envcheck.probes.toolkit import collect_toolkits
 
@@ -59,6 +60,7 @@ PROBES: Dict[str, Probe] = {
     "compilers": _collect_compilers,
     "driver": lambda host, _: collect_driver(host),
     "gpus": lambda host, _: collect_gpus(host),
+    "other_gpus": lambda host, _: collect_other_gpus(host),
     "cudnn tensorrt nccl": _collect_libraries,
     "host": lambda host, _: collect_host(host),
 }

@@ -131,7 +131,7 @@ def _get_sort_key(gpu: Gpu) -> Tuple[bool, int, str]:
 
 
 _PCI = "/sys/bus/pci/devices"
-_NVIDIA = "0x10de"
+_NVIDIA = "10de"
 _GPU_CLASSES = ("0x0300", "0x0302", "0x0380")  # VGA, 3D controller (laptops, data center), other display
 _NVSWITCHES = "/proc/driver/nvidia-nvswitch/devices"
 _NVSWITCH_CLASS = "0x0680"  # "other bridge", the class of every NVSwitch
@@ -145,6 +145,7 @@ class PciDevice(NamedTuple):
     device_id: str  # 20b0; empty when unreadable
     device_class: str  # 0x030200
     driver: Fact[str]
+    vendor: str = "10de"
 
     @property
     def is_gpu(self) -> bool:
@@ -157,8 +158,8 @@ class PciDevice(NamedTuple):
         return self.device_class.startswith(_NVSWITCH_CLASS) and self.device_id >= _FIRST_NVSWITCH_ID
 
 
-def scan_pci(host: Host) -> Fact[Tuple[PciDevice, ...]]:
-    """List the NVIDIA devices on the PCI bus; known and empty for a readable bus without any."""
+def scan_pci(host: Host, vendors: Sequence[str] = (_NVIDIA,)) -> Fact[Tuple[PciDevice, ...]]:
+    """List the devices of some vendors on the PCI bus; known and empty for a readable bus without any."""
     names = host.list_folder(_PCI)
     if isinstance(names, Absent):
         # A machine may have no PCI bus (small boards, some virtual machines); a sandbox may hide it.
@@ -172,19 +173,20 @@ def scan_pci(host: Host) -> Fact[Tuple[PciDevice, ...]]:
         vendor = host.read_text(f"{_PCI}/{name}/vendor", 16)
         if isinstance(vendor, Unknown):
             return vendor
-        if isinstance(vendor, Known) and vendor.value.strip().lower() == _NVIDIA:
-            devices.append(_read_pci_device(host, name))
-    return Known(tuple(devices), Source("file", _PCI, f"{len(devices)} NVIDIA devices of {len(names.value)}"))
+        if _parse_hex(vendor) in vendors:
+            devices.append(_read_pci_device(host, name, _parse_hex(vendor)))
+    kind = "NVIDIA " if _NVIDIA in vendors else ""
+    return Known(tuple(devices), Source("file", _PCI, f"{len(devices)} {kind}devices of {len(names.value)}"))
 
 
-def _read_pci_device(host: Host, address: str) -> PciDevice:
+def _read_pci_device(host: Host, address: str, vendor: str) -> PciDevice:
     folder = f"{_PCI}/{address}"
     driver = host.real_path(f"{folder}/driver")
     if isinstance(driver, Known):
         name = driver.value.rsplit("/", 1)[-1]
         driver = Known(name, Source("file", f"{folder}/driver", name))
     device_id, device_class = (_parse_hex(host.read_text(f"{folder}/{name}", 16)) for name in ("device", "class"))
-    return PciDevice(address, device_id, f"0x{device_class}", driver)
+    return PciDevice(address, device_id, f"0x{device_class}", driver, vendor)
 
 
 def _parse_hex(text: Fact[str]) -> str:
@@ -294,12 +296,20 @@ def _find_name(host: Host, gpu: Gpu, row: Optional[PciProduct]) -> Fact[str]:
         return Known(row.name, Source("file", _TABLE, _describe(gpu)))
     if not isinstance(gpu.pci_id, Known):
         return gpu.name
+    name = find_pci_name(host, _NVIDIA, gpu.pci_id.value)
+    if isinstance(name, Known):
+        return replace(name, value=f"NVIDIA {name.value}")
+    return Unknown("failed", f"no table contains PCI id {_describe(gpu)}", (_TABLE, *_PCI_IDS))
+
+
+def find_pci_name(host: Host, vendor: str, device_id: str) -> Fact[str]:
+    """Find the product name of a device in the system's pci.ids."""
     for path in _PCI_IDS:
         text = host.read_text(path, 8 << 20)
-        name = parse_pci_ids(text.value, gpu.pci_id.value) if isinstance(text, Known) else None
+        name = parse_pci_ids(text.value, device_id, vendor) if isinstance(text, Known) else None
         if name is not None:
-            return Known(name, Source("file", path, _describe(gpu)))
-    return Unknown("failed", f"no table contains PCI id {_describe(gpu)}", (_TABLE, *_PCI_IDS))
+            return Known(name, Source("file", path, f"{vendor}:{device_id}"))
+    return Unknown("failed", f"no table contains PCI id {vendor}:{device_id}", _PCI_IDS)
 
 
 def _find_capability(gpu: Gpu, row: Optional[PciProduct]) -> Fact[str]:
@@ -314,19 +324,19 @@ def _describe(gpu: Gpu) -> str:
     return get_value(gpu.name) or "a GPU without PCI id or name"
 
 
-def parse_pci_ids(text: str, device_id: str) -> Optional[str]:
+def parse_pci_ids(text: str, device_id: str, vendor: str = _NVIDIA) -> Optional[str]:
     r"""Parse a device's product name, else its chip, in pci.ids.
 
-    "10de  NVIDIA Corporation\n\t2684  AD102 [GeForce RTX 4090]\n" with "2684" -> "NVIDIA GeForce RTX 4090"
+    "10de  NVIDIA Corporation\n\t2684  AD102 [GeForce RTX 4090]\n" with "2684" -> "GeForce RTX 4090"
     """
-    start = text.find("\n10de  ")
+    start = text.find(f"\n{vendor}  ")
     block = text[start + 1 :] if start >= 0 else ""
     end = re.search(r"\n[0-9a-zA-Z]", block)
     line = re.search(rf"^\t{re.escape(device_id)}  (.+)$", block[: end.start() if end else len(block)], re.MULTILINE)
     if line is None:
         return None
     product = re.search(r"\[(.+)\]", line.group(1))
-    return "NVIDIA " + (product.group(1) if product else line.group(1)).strip()
+    return (product.group(1) if product else line.group(1)).strip()
 
 
 # The device tree's chip is decisive, then its model text, then the release file of the vendor's image.

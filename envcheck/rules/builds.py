@@ -67,6 +67,11 @@ class Build:
         return f"{self.distribution} {self.version}" + (f"+{self.local}" if self.local else "")
 
     @property
+    def accelerator(self) -> str:
+        """Name what it computes on beside CPU and CUDA: rocm, xpu, mps; "" for nothing, or where that is unknown."""
+        return (get_value(self.facts.accelerator) if self.facts else None) or ""
+
+    @property
     def citations(self) -> tuple[Citation, ...]:
         """Return what the matrix row rests on."""
         return self.release.citations if self.release else ()

@@ -19,16 +19,19 @@ from envcheck.model import (
     Finding,
     Gpu,
     Known,
+    OtherGpu,
     Problem,
     Source,
     Unknown,
     dataclass,
+    get_value,
     replace,
 )
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _NOTHING = ("", "void", "none")  # values of NVIDIA_VISIBLE_DEVICES that ask for no GPU
+_OPTIONAL = ("mps", "metal")  # every wheel for an Apple processor has them: they say nothing about what is meant
 
 
 class UndecidedError(Exception):
@@ -66,10 +69,31 @@ class Context:
     @cached_property
     def goal(self) -> str:
         """Return whether the verdict is about "gpu" or "cpu" work; auto asks for a GPU wherever there may be one."""
+        if self.asks_other_vendor:
+            return "cpu"  # what can be judged; `gpu-not-nvidia` says what is not
         if self.target.expect in ("gpu", "cpu"):
             return self.target.expect
         has_no_gpu = isinstance(self.facts.gpus, Absent) and not self.hides_host_gpus
         return "cpu" if has_no_gpu or self._is_left_without_gpu else "gpu"
+
+    @cached_property
+    def asks_other_vendor(self) -> bool:
+        """Tell whether work is meant for a GPU that NVIDIA did not make: by an installed build, or by --expect gpu."""
+        if self.target.expect == "cpu" or self.target.requirements or not isinstance(self.facts.gpus, Absent):
+            return False
+        frameworks = self.facts.python.frameworks
+        builds = frameworks.value if isinstance(frameworks, Known) else ()
+        if any(isinstance(item.accelerator, Known) and item.accelerator.value not in _OPTIONAL for item in builds):
+            return True
+        has_cuda = any(isinstance(item.cuda_build, Known) and item.cuda_build.value for item in builds)
+        return self.target.expect == "gpu" and bool(self.other_gpus) and not has_cuda
+
+    @cached_property
+    def other_gpus(self) -> tuple[OtherGpu, ...]:
+        """List the GPUs of other vendors that one computes on: not the graphics inside a processor of Intel's."""
+        fact = self.facts.other_gpus
+        gpus = fact.value if isinstance(fact, Known) else ()
+        return tuple(item for item in gpus if get_value(item.integrated) is not True)
 
     @property
     def _is_left_without_gpu(self) -> bool:

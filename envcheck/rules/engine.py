@@ -98,7 +98,7 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
     requested = tuple(_describe_requested(build) for build in target_builds(context) if not build.installed)
     return Report(
         verdict,
-        context.goal,
+        _reported_goal(context),
         headline,
         ranked,
         tuple(dict.fromkeys(checked)),
@@ -106,6 +106,11 @@ def conclude(context: Context, findings: Sequence[Finding], checked: Sequence[st
         system=context.os,
         wanted=_target_options(context.target),
     )
+
+
+def _reported_goal(context: Context) -> str:
+    """Return what the verdict is about: a GPU of another vendor, too, of which only the CPU's side was judged."""
+    return "gpu" if context.asks_other_vendor else context.goal
 
 
 def _target_options(target: Target) -> tuple[str, ...]:
@@ -144,7 +149,7 @@ def _verdict(findings: tuple[Finding, ...], checked: Sequence[str]) -> str:
 
 
 def _headline(verdict: str, context: Context, findings: tuple[Finding, ...]) -> str:
-    work = "GPU deep learning" if context.goal == "gpu" else "Deep learning on the CPU"
+    work = "GPU deep learning" if _reported_goal(context) == "gpu" else "Deep learning on the CPU"
     if verdict == INCOMPATIBLE:
         return f"{work} will not work here."
     if verdict == UNDETERMINED:

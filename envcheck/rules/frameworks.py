@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from packaging.version import InvalidVersion, Version
@@ -52,6 +53,7 @@ from envcheck.rules.builds import (
 from envcheck.rules.context import Context, UndecidedError, incompatible, rule
 from envcheck.rules.dependencies import breaks_framework, requirements_of
 from envcheck.rules.gpu_releases import empty_wheels, gpu_rows, has_gpu_build, problem_findings
+from envcheck.rules.gpus import vendor_of_build
 
 
 @rule("framework-missing", goal="any")
@@ -68,7 +70,7 @@ def framework_missing(context: Context) -> Iterator[Finding]:
         return
     _refuse_damaged(context)
     names = context.matrix.frameworks()
-    expected = context.target.expect == "gpu"
+    expected = context.target.expect == "gpu" and context.goal == "gpu"
     yield Finding(
         "framework-missing",
         INCOMPATIBLE if expected else COMPATIBLE,
@@ -354,8 +356,10 @@ def framework_cpu_build(context: Context) -> Iterator[Finding]:
 
 
 def _kind(build: Build) -> str:
-    rocm = "rocm" in f"{build.distribution} {build.local}"
-    return "a build for AMD GPUs (ROCm), without CUDA" if rocm else "a CPU-only build"
+    vendor = vendor_of_build(build.accelerator, *re.findall("[a-z]+", f"{build.distribution} {build.local}"))
+    if vendor is not None:
+        return f"a build for {vendor.title} GPUs ({vendor.platform}), without CUDA"
+    return "a CPU-only build"
 
 
 def _has_cuda(framework: JudgedFramework) -> bool:

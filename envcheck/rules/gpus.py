@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
+from envcheck.host.data_files import load_data
 from envcheck.matrix.gpus import find_gpu_by_name, find_gpu_by_pci_id
 from envcheck.model import (
     Architecture,
@@ -13,8 +15,12 @@ from envcheck.model import (
     Gpu,
     GpuProduct,
     Known,
+    OtherGpu,
+    OtherGpuVendors,
+    OtherVendor,
     Unknown,
     dataclass,
+    get_value,
     numbers,
 )
 from envcheck.rules.context import Context
@@ -241,3 +247,21 @@ def was_given_gpus(context: Context) -> bool:
     has_nvml_gpu = has_nvml_gpu and isinstance(nvml, Known) and nvml.value == 0
     reaches_driver = isinstance(result, Known) and result.value in _DRIVER_RESULTS
     return bool(gpu_nodes(context)) or has_nvml_gpu or reaches_driver
+
+
+def other_vendors() -> Mapping[str, OtherVendor]:
+    """Return the vendors of GPUs that are named and not judged."""
+    vendors: Mapping[str, OtherVendor] = load_data("other_gpus", OtherGpuVendors).vendors
+    return vendors
+
+
+def vendor_of_build(*names: str) -> OtherVendor | None:
+    """Return the vendor for whose GPUs a build is made, by the words that state it: rocm, xpu; None for none."""
+    return next((vendor for vendor in other_vendors().values() if set(names) & set(vendor.accelerators)), None)
+
+
+def other_gpu_name(gpu: OtherGpu) -> str:
+    """Name a GPU as its vendor does: "AMD Instinct MI300X"."""
+    title = other_vendors()[gpu.vendor].title
+    name = get_value(gpu.name) or f"GPU {get_value(gpu.pci_id) or 'of unknown model'}"
+    return name if name.startswith(title) else f"{title} {name}"

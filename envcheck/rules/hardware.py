@@ -9,7 +9,9 @@ from envcheck.model import (
     COMPATIBLE,
     ERROR,
     NOTE,
+    UNDETERMINED,
     WARNING,
+    Absent,
     Evidence,
     Fact,
     Finding,
@@ -18,9 +20,9 @@ from envcheck.model import (
     Problem,
     Unknown,
 )
-from envcheck.rules.builds import judged_builds
+from envcheck.rules.builds import Build, judged_builds
 from envcheck.rules.context import Context, incompatible, rule
-from envcheck.rules.gpus import cuda_starts, gpu_name, numbered_gpus
+from envcheck.rules.gpus import cuda_starts, gpu_name, numbered_gpus, other_gpu_name, other_vendors
 
 # NVML and nvidia-smi share their codes; cuInit has its own.
 _NVML_FAULTS = {
@@ -35,17 +37,75 @@ _X86 = ("x86_64", "amd64", "AMD64", "i686", "i386")
 @rule("gpu-absent", needs=("gpus",), goal="any")
 def gpu_absent(context: Context, gpus: tuple[Gpu, ...] | None) -> Iterator[Finding]:
     """Report that there is no NVIDIA GPU: an error only where one is expected."""
-    if gpus is not None:
+    if gpus is not None or context.asks_other_vendor:
         return
     evidence = (context.seen("gpus"),)
     if context.target.expect == "gpu":
         yield incompatible(
-            "This machine has no NVIDIA GPU, but one is expected.", evidence, problem=Problem(("expected",))
+            f"This machine has no NVIDIA GPU, but one is expected{_describe_others(context)}.",
+            evidence,
+            problem=Problem(("expected",)),
         )
-    else:
+    elif not context.other_gpus:
         yield Finding(
             "gpu-absent", COMPATIBLE, NOTE, "This machine has no NVIDIA GPU; frameworks use the CPU.", evidence
         )
+
+
+def _describe_others(context: Context) -> str:
+    return f": its GPU is {', '.join(map(other_gpu_name, context.other_gpus))}" if context.other_gpus else ""
+
+
+@rule("gpu-not-nvidia", goal="any")
+def gpu_not_nvidia(context: Context) -> Iterator[Finding]:
+    """Name the GPUs of other vendors; whether work on them succeeds is not judged, and said so."""
+    if not isinstance(context.facts.gpus, Absent):
+        return
+    builds = [item for item in judged_builds(context) if item.accelerator]
+    if context.asks_other_vendor and not builds and judged_builds(context):
+        yield incompatible(
+            f"{judged_builds(context)[0].label} is a CPU-only build: it does not use this machine's "
+            f"{other_gpu_name(context.other_gpus[0])}.",
+            _other_evidence(context),
+            problem=Problem(("cpu-build",), framework=judged_builds(context)[0].framework),
+        )
+    elif context.asks_other_vendor:
+        yield _not_judged(context, builds[0] if builds else None)
+    elif context.other_gpus:
+        names = ", ".join(map(other_gpu_name, context.other_gpus))
+        yield Finding(
+            "gpu-not-nvidia",
+            COMPATIBLE,
+            NOTE,
+            f"The GPU of this machine is {names}. envcheck judges NVIDIA GPUs and CPUs only.",
+            _other_evidence(context),
+        )
+
+
+def _not_judged(context: Context, build: Build | None) -> Finding:
+    """Say that work is meant for another vendor's GPU, and that this is undetermined."""
+    vendors = other_vendors()
+    meant = {name for name, item in vendors.items() if build and build.accelerator in item.accelerators}
+    gpus = [gpu for gpu in context.other_gpus if gpu.vendor in meant or not meant]
+    vendor = gpus[0].vendor if gpus else next(iter(meant), "")
+    owner = vendors[vendor].title if vendor else "other"
+    built = f"{build.label} is a build for {owner} GPUs ({vendors[vendor].platform}). " if build and vendor else ""
+    where = f"on {other_gpu_name(gpus[0])}" if gpus else f"on a GPU by {owner}: none was found here"
+    return Finding(
+        "gpu-not-nvidia",
+        UNDETERMINED,
+        ERROR,
+        f"{built}envcheck judges NVIDIA GPUs and CPUs only, so it cannot tell whether GPU work succeeds {where}.",
+        _other_evidence(context),
+        problem=Problem((vendor,) if vendor else (), framework=build.framework if build else ""),
+    )
+
+
+def _other_evidence(context: Context) -> tuple[Evidence, ...]:
+    names = ", ".join(map(other_gpu_name, context.other_gpus))
+    drivers = [gpu.kernel_driver.value for gpu in context.other_gpus if isinstance(gpu.kernel_driver, Known)]
+    shown = f"{names} (driver {', '.join(dict.fromkeys(drivers))})" if drivers else names
+    return (context.seen("gpus"), context.seen("other_gpus", shown=shown or "none found"))
 
 
 @rule("gpu-hardware-fault", needs=("gpus",))
