@@ -52,6 +52,13 @@ def can_be_met(specifier: str) -> bool:
     return not versions or any(within(text, specifier) for version in versions for text in _neighbours(version))
 
 
+def admits_others(specifier: str, clause: str) -> bool:
+    """Tell whether a specifier admits a version that a clause refuses."""
+    versions = [item.version for item in (*clauses(specifier), *clauses(clause))]
+    candidates = [text for version in versions for text in _neighbours(version)]
+    return any(within(text, specifier) and not within(text, clause) for text in candidates)
+
+
 def clauses(specifier: str) -> Iterator[Clause]:
     """Yield the clauses of a specifier; malformed clauses are skipped."""
     for text in filter(None, specifier.split(",")):

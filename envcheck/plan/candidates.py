@@ -29,12 +29,13 @@ from envcheck.model import (
     numbers,
     replace,
 )
-from envcheck.plan.data import CudaWheelSet, SourceOnly, companion_row, plan_data
+from envcheck.plan.data import CudaWheelSet, SourceOnly, plan_data
 from envcheck.plan.requests import Request
 from envcheck.rules.builds import has_extra_wheels, has_extras, plugin_of, resolve_extras
 from envcheck.rules.context import Context, UndecidedError
 from envcheck.rules.gpu_releases import name_of
 from envcheck.rules.gpus import judged_gpus
+from envcheck.rules.requirements import companion_row
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from packaging.version import Version
 
 from envcheck.host.data_files import load_data
-from envcheck.model import CONDA, UV, Citation, Environment, dataclass, field, numbers
+from envcheck.model import CONDA, UV, Citation, Environment, dataclass, numbers
 
 
 @dataclass(frozen=True)
@@ -182,42 +182,6 @@ class CondaBuilds:
 def conda_builds_data() -> CondaBuilds:
     """Return data/conda_builds.json."""
     return load_data("conda_builds", CondaBuilds)
-
-
-@dataclass(frozen=True)
-class CompanionWheels:
-    """Where releases of a companion have wheels."""
-
-    versions: tuple[str, ...]
-    platforms: tuple[str, ...]
-    pythons: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Companion:
-    """Distributions that come beside a framework, and which of their releases go with which of its releases."""
-
-    names: tuple[str, ...] = ()
-    frameworks: tuple[str, ...] = ()  # the usual one first
-    fits: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # release of the framework -> theirs, newest first
-    wheels: tuple[CompanionWheels, ...] = ()  # releases that are not listed have all wheels
-    requires: str = ""  # the one name under which it requires its framework
-
-
-@dataclass(frozen=True)
-class Companions:
-    """The content of data/companions.json."""
-
-    rows: tuple[Companion, ...]
-    citation: Citation
-
-
-def companion_row(name: str) -> Companion:
-    """Return the row of a distribution that comes beside a framework; an empty row for any other."""
-    rows = load_data("companions", Companions).rows
-    return next((row for row in rows if name in row.names), Companion())
 
 
 _OWN_FLOOR = (3, 10)  # requires-python of this program

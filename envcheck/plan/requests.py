@@ -19,12 +19,11 @@ from envcheck.model import (
     dataclass,
     replace,
 )
-from envcheck.plan.data import companion_row
 from envcheck.rules.builds import TargetError, check_requirements
 from envcheck.rules.context import Context
 from envcheck.rules.described_machine import PLATFORMS, Description, RequestError, capabilities
 from envcheck.rules.gpu_releases import driver_floor, name_of, toolkit_of
-from envcheck.rules.requirements import read_requirement
+from envcheck.rules.requirements import companion_row, read_requirement
 
 _PLAIN = r"[A-Za-z0-9][A-Za-z0-9._-]*[ ]?(\[[A-Za-z0-9._, -]*\])?[A-Za-z0-9.,<>=!~*+ -]*"
 _LONGEST = 200  # characters; every sensible requirement is far below

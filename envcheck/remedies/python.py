@@ -23,13 +23,16 @@ from envcheck.actions import (
 )
 from envcheck.frameworks import framework_names, identity
 from envcheck.matrix.package_index import cuda_label, index_url
-from envcheck.model import LINUX, USER, WINDOWS, Alternative, Known, Problem, Remedy, get_value, major_minor
+from envcheck.matrix.specifiers import admits_others, can_be_met, matches
+from envcheck.model import LINUX, USER, WINDOWS, Alternative, Known, Problem, Remedy, get_value, major_minor, replace
 from envcheck.remedies import remedy
 from envcheck.remedies.rows import remedy_table
 from envcheck.remedies.situation import Situation, find_last_gpu_release, install_conda_packages
 from envcheck.remedies.system import system_packages
 from envcheck.rules.builds import Build, is_conda_build
-from envcheck.rules.gpu_releases import best_gpu_row, choose_variant, gpu_requirement, gpu_rows
+from envcheck.rules.dependencies import requirements_on
+from envcheck.rules.gpu_releases import best_gpu_row, choose_variant, gpu_requirement, gpu_rows, name_of
+from envcheck.rules.requirements import companion_row
 
 _KERAS_2_CASES = {"keras-3-words", "keras-2-or-3", "keras-config"}  # code or a file of Keras 2 meets Keras 3
 _ELSEWHERE = "Use a platform with GPU wheels, or a container image or build for this one"
@@ -372,7 +375,8 @@ def meet_pins(situation: Situation, problem: Problem) -> Remedy | None:
     if case:
         return _PINS[case](situation, problem)
     if problem.requirements or problem.advice:
-        return _install_listed(situation, problem)
+        rival, requirements = _fit_installed(situation, problem.requirements)
+        return Remedy(rival) if rival else _install_listed(situation, replace(problem, requirements=requirements))
     if _KERAS_2_CASES & set(problem.cases):
         return _restore_keras_2(situation, problem)
     return _install_named_release(situation, problem)
@@ -383,16 +387,68 @@ def _reinstall_part(situation: Situation, problem: Problem) -> Remedy:
     return Remedy(f"Reinstall {requirement}: pip then installs the matching parts.", situation.install(requirement))
 
 
-def _reinstall_missing(situation: Situation, problem: Problem) -> Remedy:
-    requirement, *others = problem.requirements
-    others_text = f", with {' and '.join(others)}" if others else ""
-    summary = f"Reinstall {requirement}{others_text}: pip then installs what is missing."
-    return Remedy(summary, situation.install(requirement, *others))
+def _restore_requirements(situation: Situation, problem: Problem) -> Remedy:
+    """Install what a distribution requires, in releases that the other installed packages admit, too."""
+    rival, requirements = _fit_installed(situation, problem.requirements)
+    if rival:
+        return Remedy(rival)
+    summary = f"Install {', '.join((*requirements[1:], requirements[0]))}."
+    if "missing-requirements" in problem.cases:
+        others_text = f", with {' and '.join(requirements[1:])}" if requirements[1:] else ""
+        summary = f"Reinstall {requirements[0]}{others_text}: pip then installs what is missing."
+    return Remedy(summary, situation.install(*requirements))
+
+
+def _fit_installed(situation: Situation, texts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Bound requirements by what installed packages require; say why where that leaves none."""
+    fitted = []
+    for text in texts:
+        rival, requirement = _fit_others(situation, text)
+        if rival:
+            name = name_of(text)
+            reason = f"{rival} needs another release of {name} than {text.removeprefix(name)}"
+            return f"Use separate environments: {reason}.", ()
+        fitted.append(requirement)
+    return "", tuple(fitted)
+
+
+def _fit_others(situation: Situation, text: str) -> tuple[str, str]:
+    """Bound a requirement by what installed packages require that are well now, and name who refuses all of it."""
+    name = name_of(text)
+    specifier = text.removeprefix(name)
+    installed = situation.context.distributions.get(name)
+    if installed is None or specifier[:1] not in ("<", ">", "=", "!", "~"):
+        return "", text
+    for owner, other in requirements_on(situation.context, name):
+        if not matches(installed.version, other):
+            continue  # it is broken already, by what is installed
+        if not can_be_met(f"{specifier},{other}"):
+            return f"{owner.name} {owner.version}", text
+        extra = [clause for clause in other.split(",") if admits_others(specifier, clause)]
+        specifier = ",".join((specifier, *extra))
+    return "", name + specifier
 
 
 def _install_matching_dependant(situation: Situation, problem: Problem) -> Remedy:
-    summary = f"Install the matching release of {problem.names[0]}."
-    return Remedy(summary, situation.install(*problem.requirements))
+    """Install the release that was made for the framework that is there, from the index that build came from."""
+    name, (framework_pin, *_) = problem.names[0], problem.requirements
+    framework, _, version = framework_pin.partition("==")
+    fits = [item for item in companion_row(name).fits.get(version, ()) if _is_of_this_python(situation, name, item)]
+    local = problem.value("release").partition("+")[2]
+    index = index_url(framework, local) if local and framework in framework_names() else ""
+    if fits:
+        requirement = f"{name}=={fits[0]}"
+        steps = situation.install(framework_pin, requirement, index=index)
+        return Remedy(f"Install {requirement}, which was made for {framework} {version}.", steps)
+    summary = f"Install the release of {name} that was made for {framework} {version}."
+    return Remedy(summary, situation.install(*problem.requirements, index=index))
+
+
+def _is_of_this_python(situation: Situation, name: str, version: str) -> bool:
+    """Tell whether a companion has a wheel for the Python and platform that are there, as far as is listed."""
+    wheels = [row for row in companion_row(name).wheels if version in row.versions]
+    minor = major_minor(get_value(situation.facts.python.version) or "")
+    return not wheels or any(situation.context.platform in row.platforms and minor in row.pythons for row in wheels)
 
 
 def _install_legacy_keras(situation: Situation, problem: Problem) -> Remedy:
@@ -403,7 +459,8 @@ def _install_legacy_keras(situation: Situation, problem: Problem) -> Remedy:
 
 _PINS: dict[str, Callable[[Situation, Problem], Remedy]] = {
     "part": _reinstall_part,
-    "missing-requirements": _reinstall_missing,
+    "missing-requirements": _restore_requirements,
+    "unmet-requirements": _restore_requirements,
     "dependant": _install_matching_dependant,
     "legacy-keras": _install_legacy_keras,
 }

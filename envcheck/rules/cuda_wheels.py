@@ -266,10 +266,10 @@ def _row_evidence(build: Build) -> tuple[Evidence, ...]:
     return (Evidence(build.label, f"its RUNPATH {reaches} the wheels", citation=build.release.citations[0]),)
 
 
-@rule("cuda-wheel-conflict")
+@rule("cuda-wheel-conflict", goal="any")
 def cuda_wheel_conflict(context: Context) -> Iterator[Finding]:
     """Find CUDA wheels that overwrite each other or that are not the versions a framework pins."""
-    for stem in wheels_in_one_folder():
+    for stem in wheels_in_one_folder() if context.goal == "gpu" else ():
         rivals = _rivals(context, stem)
         if len(rivals) > 1:
             yield _overwritten(context, stem, rivals)

@@ -6,11 +6,9 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from packaging.version import Version
-
 from envcheck.frameworks import framework as known_framework
 from envcheck.host.data_files import load_data
-from envcheck.matrix.specifiers import within
+from envcheck.matrix.specifiers import clauses, within
 from envcheck.model import (
     ERROR,
     WARNING,
@@ -21,15 +19,15 @@ from envcheck.model import (
     FrameworkRelease,
     Known,
     Problem,
-    Unknown,
     canonical_name,
     dataclass,
+    major,
     major_minor,
 )
 from envcheck.rules.builds import judged_frameworks, unfound_libraries
 from envcheck.rules.context import Context, incompatible, once, rule
 from envcheck.rules.gpu_releases import constraints_on, problem_findings
-from envcheck.rules.requirements import marker_holds
+from envcheck.rules.requirements import KnownBreak, TriedRelease, marker_holds, tried_citation, tried_release
 
 OTHER = "dependency-conflict"
 _ABOUT = {
@@ -53,11 +51,21 @@ class Violation:
     by_extra: bool = False  # it is an extra's, which nobody may have asked for
 
     @property
+    def requirement(self) -> str:
+        """Write what is required as it is typed: numpy<2."""
+        return self.name + self.specifier.replace(" ", "")
+
+    @property
+    def is_cuda_wheel(self) -> bool:
+        """Tell whether it is one of NVIDIA's wheels."""
+        return self.name.startswith("nvidia-")
+
+    @property
     def about(self) -> str:
         """Return the finding id it leads to."""
         if self.found is None:
             return OTHER
-        if self.name.startswith("nvidia-"):
+        if self.is_cuda_wheel:
             return "cuda-wheel-conflict"
         return _ABOUT.get(self.owner.name if self.owner.name == "tf-keras" else self.name, OTHER)
 
@@ -79,6 +87,17 @@ def broken_pins(context: Context) -> tuple[Violation, ...]:
         if not by_extra
     )
     return tuple(item for item in violations_found if _is_broken(item.specifier, item.found, item.owner))
+
+
+@once
+def requirements_on(context: Context, name: str) -> tuple[tuple[Distribution, str], ...]:
+    """List who requires an installed package in which releases, extras aside."""
+    return tuple(
+        (owner, specifier.replace(" ", ""))
+        for owner in context.distributions.values()
+        for required, specifier, by_extra in requirements_of(context, owner)
+        if required == name and specifier and not by_extra
+    )
 
 
 def _search(context: Context) -> Iterator[Violation]:
@@ -160,22 +179,22 @@ def _is_met(version: str, specifier: str) -> bool:
         return True
 
 
-# Without these a framework cannot even be imported.
-_IMPORTED = frozenset(("ml-dtypes", "numpy", "protobuf", "scipy", "typing-extensions"))
-
-
 def pin_findings(context: Context, finding_id: str, reported_ids: frozenset[str] = frozenset()) -> Iterator[Finding]:
-    """Yield the broken pins of one finding id, but those on names that were `reported` before."""
+    """Yield the broken pins of one finding id, but those on names that were `reported` before: errors first."""
+    items = [item for item in violations(context) if item.about == finding_id and item.name not in reported_ids]
     missing: dict[str, list[Violation]] = {}
-    for item in violations(context):
-        if item.about != finding_id or item.name in reported_ids:
-            continue
+    wheels: dict[str, list[Violation]] = {}
+    findings = []
+    for item in items:
         if item.found is None:
             missing.setdefault(item.owner.name, []).append(item)
+        elif item.is_cuda_wheel:
+            wheels.setdefault(item.owner.name, []).append(item)
         else:
-            yield _finding(context, item, item.found)
-    for items in missing.values():
-        yield _missing(context, items)
+            findings.append(_finding(context, item, item.found))
+    findings += [_missing(context, group) for group in missing.values()]
+    findings += [_wheels_finding(context, group) for group in wheels.values() if _loads_wheels(context, group)]
+    yield from sorted(findings, key=lambda finding: finding.severity != ERROR)
 
 
 def breaks_framework(context: Context) -> bool:
@@ -187,33 +206,134 @@ def breaks_framework(context: Context) -> bool:
 def _finding(context: Context, item: Violation, distribution: Distribution) -> Finding:
     owner = f"{item.owner.name} {item.owner.version}"
     requirement = f"{item.name}{item.specifier}"
+    known_break = _known_break(context, item, distribution)
     return incompatible(
-        f"{owner} requires {requirement}, but {item.name} {distribution.version} is installed.",
-        (context.seen("python.distributions", shown=f"{owner}: Requires-Dist {requirement}"), *_cited(context, item)),
+        f"{owner} requires {requirement}, but {item.name} {distribution.version} is installed"
+        f"{_describe_trial(context, item, distribution, known_break)}",
+        (
+            context.seen("python.distributions", shown=f"{owner}: Requires-Dist {requirement}"),
+            *_cited(context, item),
+            *_tried(known_break),
+        ),
         finding_id=item.about,
-        severity=_severity(context, item, distribution),
+        severity=_severity(context, item, known_break),
         problem=_problem(context, item, distribution),
     )
+
+
+def _describe_trial(
+    context: Context, item: Violation, distribution: Distribution, known_break: KnownBreak | None
+) -> str:
+    """End the sentence with what is known of the two: that they fail, that they were seen to work."""
+    if known_break:
+        return f", with which it is known to fail: {known_break.failure}."
+    row = _tried_release(context, item.owner)
+    if row is not None and row.works_with(distribution):
+        return ". Importing it and a small computation were seen to work with it."
+    return "."
+
+
+def _known_break(context: Context, item: Violation, distribution: Distribution) -> KnownBreak | None:
+    """Find what is known to fail: between a framework and what it requires, or what comes beside it."""
+    row = _tried_release(context, item.owner)
+    if row is not None:
+        return row.find_break(distribution)
+    beside = _tried_release(context, distribution)
+    return beside.find_break(item.owner) if beside is not None else None
+
+
+def _tried_release(context: Context, item: Distribution) -> TriedRelease | None:
+    framework = context.matrix.framework_of(item.name)
+    return tried_release(framework, item.version) if framework else None
+
+
+def _tried(known_break: KnownBreak | None) -> tuple[Evidence, ...]:
+    if known_break is None:
+        return ()
+    return (Evidence(f"fails with {known_break.requirement}", known_break.failure, citation=tried_citation()),)
 
 
 def _missing(context: Context, items: list[Violation]) -> Finding:
     """Report everything that a distribution lacks in one finding; reinstalling it adds that."""
     owner = items[0].owner
-    names = [item.name for item in items]
+    needs = _needed_names(context)
+    names = sorted((item.name for item in items), key=lambda name: name not in needs)
     missing = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    framework = context.matrix.framework_of(owner.name)
-    is_error = framework is not None and not {known_framework(framework).library, *_IMPORTED}.isdisjoint(names)
-    version = owner.version.partition("+")[0]
-    public, constraints = f"{owner.name}=={version}", constraints_on(context, owner.name, version, names)
+    needed = [name for name in names if name in needs]
+    failure = (
+        f" Importing {needs[needed[0]]} fails without {needed[0] if len(needed) == 1 else 'them'}." if needed else ""
+    )
+    evidence = (Evidence("needed to import", ", ".join(needed[:5]), citation=tried_citation()),) if needed else ()
     return incompatible(
-        f"{owner.name} {owner.version} requires {missing}, which {'is' if len(names) == 1 else 'are'} not installed.",
+        f"{owner.name} {owner.version} requires {missing}, which {'is' if len(names) == 1 else 'are'} not installed."
+        f"{failure}",
         (
             context.seen("python.distributions", shown=f"{owner.name} {owner.version}: Requires-Dist {missing}"),
             *_cited(context, items[0]),
+            *evidence,
         ),
         finding_id=OTHER,
-        severity=ERROR if is_error else WARNING,
-        problem=Problem(("missing-requirements",), requirements=(public, *constraints)),
+        severity=ERROR if needed else WARNING,
+        problem=_restoration(context, items, "missing-requirements"),
+    )
+
+
+@once
+def _needed_names(context: Context) -> dict[str, str]:
+    """Map what importing an installed framework fails without to that framework."""
+    names: dict[str, str] = {}
+    for framework in judged_frameworks(context):
+        row = tried_release(framework.name, framework.main.version)
+        library = known_framework(framework.name).library
+        for name in (*(row.needs if row else ()), *((library,) if library else ())):
+            names.setdefault(name, framework.main.label)
+    return names
+
+
+def _restoration(context: Context, items: list[Violation], case: str) -> Problem:
+    """State what brings back all that one distribution requires: itself, as it is there, and what is not met."""
+    owner = items[0].owner
+    public = _public(owner.version)
+    extra = next(filter(None, (_extra(context, item) for item in items)), "")
+    constraints = constraints_on(context, owner.name, public, [item.name for item in items if item.found is None])
+    unmet = [item.requirement for item in items if item.found is not None]
+    return Problem((case,), requirements=(f"{owner.name}{extra}=={public}", *constraints, *unmet))
+
+
+def _loads_wheels(context: Context, items: list[Violation]) -> bool:
+    """Tell whether CUDA wheels matter: on a CPU those alone that importing the framework loads."""
+    framework = context.matrix.framework_of(items[0].owner.name)
+    is_linked = framework is not None and known_framework(framework).brings_cuda
+    return context.goal == "gpu" or (is_linked and not all(item.by_extra for item in items))
+
+
+def _wheels_finding(context: Context, items: list[Violation]) -> Finding:
+    """Report all CUDA wheels that are not what one distribution pins in one finding."""
+    owner = items[0].owner
+    pairs = [(item, item.found) for item in items if item.found is not None]
+    known_breaks = [_known_break(context, item, found) for item, found in pairs]
+    is_error = any(known_breaks) or (
+        any(_is_other_major(item, found) for item, found in pairs) and not _finds_libraries(context, owner)
+    )
+    labels = [f"{item.requirement} (installed: {found.version})" for item, found in pairs]
+    more = f" and {len(labels) - 3} more" if len(labels) > 3 else ""
+    first_break = next(filter(None, known_breaks), None)
+    failure = f" It is known to fail with {first_break.requirement}: {first_break.failure}." if first_break else ""
+    shown = f"{owner.name} {owner.version}: Requires-Dist {', '.join(item.requirement for item in items[:3])}{more}"
+    return incompatible(
+        f"{owner.name} {owner.version} requires other releases of its CUDA wheels: {', '.join(labels[:3])}{more}."
+        f"{failure}",
+        (context.seen("python.distributions", shown=shown), *_cited(context, items[0]), *_tried(first_break)),
+        finding_id=items[0].about,
+        severity=ERROR if is_error and context.matrix.framework_of(owner.name) else WARNING,
+        problem=_restoration(context, items, "unmet-requirements"),
+    )
+
+
+def _is_other_major(item: Violation, found: Distribution) -> bool:
+    """Tell whether no library of the installed wheel bears the name that is asked for: another major."""
+    return bool(item.specifier) and not any(
+        major(clause.version) == major(found.version) for clause in clauses(item.specifier.replace(" ", ""))
     )
 
 
@@ -226,32 +346,35 @@ def _cited(context: Context, item: Violation) -> tuple[Evidence, ...]:
     return (Evidence(f"{name} {version}", f"{item.name} {row.requires[item.name]}", citation=row.citations[0]),)
 
 
+def _public(version: str) -> str:
+    return version.partition("+")[0]
+
+
 def _problem(context: Context, item: Violation, distribution: Distribution) -> Problem:
     if _within_framework(context, item):
-        owner_pin = f"{item.owner.name}{_extra(context, item)}=={item.owner.version.partition('+')[0]}"
+        owner_pin = f"{item.owner.name}{_extra(context, item)}=={_public(item.owner.version)}"
         return Problem(("part",), requirements=(owner_pin,))
     if context.matrix.framework_of(item.name):  # the framework stays, its dependant moves
-        item_pin = f"{item.name}=={distribution.version.partition('+')[0]}"
-        return Problem(("dependant",), names=(item.owner.name,), requirements=(item_pin, item.owner.name))
-    return Problem(requirements=(item.name + item.specifier.replace(" ", ""),))
+        item_pin = f"{item.name}=={_public(distribution.version)}"
+        values = (("release", distribution.version),)
+        return Problem(
+            ("dependant",), names=(item.owner.name,), requirements=(item_pin, item.owner.name), values=values
+        )
+    if context.matrix.framework_of(item.owner.name) and item.owner.installer != "conda":
+        unmet = [
+            other
+            for other in violations(context)
+            if other.owner == item.owner and other.found is not None and not other.by_extra
+        ]
+        return _restoration(context, [item] if item.by_extra else unmet, "unmet-requirements")
+    return Problem(("unmet-requirements",), requirements=(item.requirement,))
 
 
-def _severity(context: Context, item: Violation, distribution: Distribution) -> str:
-    """Call a framework's own pin an error when what is installed is of another major."""
-    framework = context.matrix.framework_of(item.owner.name)
-    if framework is None:
-        return WARNING
+def _severity(context: Context, item: Violation, known_break: KnownBreak | None) -> str:
+    """Call a broken pin an error where it is known to break: the pin alone does not prove that."""
     if _within_framework(context, item):  # jax refuses another jaxlib, and ignores another plugin
         return WARNING if item.by_extra and context.goal == "cpu" else ERROR
-    if item.by_extra and _finds_libraries(context, item.owner):
-        return WARNING
-    return (
-        ERROR
-        if _is_far(
-            distribution.version, item.specifier, 2 if item.name in known_framework(framework).paired_minors else 1
-        )
-        else WARNING
-    )
+    return ERROR if known_break else WARNING
 
 
 def _within_framework(context: Context, item: Violation) -> bool:
@@ -266,28 +389,13 @@ def _extra(context: Context, item: Violation) -> str:
 
 
 def _finds_libraries(context: Context, owner: Distribution) -> bool:
-    """Tell whether the builds of a distribution were seen to find all they load."""
+    """Tell whether the builds of a distribution were seen to find all they load; none listed proves nothing."""
     builds = (build for framework in judged_frameworks(context) for build in framework.builds)
     own_builds = [build for build in builds if build.distribution == owner.name]
-    return not any(isinstance(build.libraries, Unknown) or unfound_libraries(build) for build in own_builds)
-
-
-def _is_far(version: str, specifier: str, parts: int) -> bool:
-    """Tell whether no version with the same first `parts` numbers can meet the clauses that are not met."""
-    from packaging.specifiers import SpecifierSet
-
-    line = Version(version).release[:parts]
-    line_version = Version(".".join(map(str, line)))
-    for clause in SpecifierSet(specifier):
-        if clause.contains(Version(version), prereleases=True):
-            continue
-        bound = Version(clause.version.removesuffix(".*"))
-        is_same_line = bound.release[:parts] == line
-        if (clause.operator in ("<", "<=") and bound <= line_version) or (
-            clause.operator not in ("<", "<=", "!=") and not is_same_line
-        ):
-            return True
-    return False
+    return all(
+        isinstance(build.libraries, Known) and build.libraries.value and not unfound_libraries(build)
+        for build in own_builds
+    )
 
 
 # Which package each finding is about: what the matrix knows of it stands for its unmet requirements.

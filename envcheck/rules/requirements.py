@@ -1,15 +1,16 @@
-"""Requirements, their environment markers, and the platform tags of wheels."""
+"""Requirements: how they are written, their markers, what is known to break; and the platform tags of wheels."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from packaging.version import InvalidVersion, Version
 
 from envcheck.host.data_files import load_data
-from envcheck.matrix.specifiers import Clause, clauses, within
-from envcheck.model import Citation, FrameworkRelease, Known, dataclass, major_minor
+from envcheck.matrix.specifiers import Clause, clauses, matches, within
+from envcheck.model import Citation, Distribution, FrameworkRelease, Known, dataclass, field, major_minor, numbers
 from envcheck.rules.context import Context, once
 
 _NAME = r"([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)"
@@ -91,6 +92,106 @@ def _environment(context: Context) -> dict[str, str]:
         "os_name": name,
         "platform_machine": machine,
     }
+
+
+@dataclass(frozen=True)
+class KnownBreak:
+    """Releases of a package that a framework release was seen to fail with."""
+
+    requirement: str  # ml-dtypes<=0.4.1
+    failure: str  # the error: AttributeError: module 'ml_dtypes' has no attribute 'float4_e2m1fn'
+
+    def concerns(self, item: Distribution) -> bool:
+        """Tell whether an installed package is one of these releases."""
+        specifier = self.requirement.removeprefix(item.name)
+        return specifier[:1] in "<>=!~" and specifier != self.requirement and matches(item.version, specifier)
+
+
+@dataclass(frozen=True)
+class TriedRelease:
+    """What became of a framework release when each of its requirements was removed and moved."""
+
+    framework: str
+    version: str
+    needs: tuple[str, ...]  # importing it fails where one of these is removed
+    breaks: tuple[KnownBreak, ...] = ()
+    works: Mapping[str, str] = field(default_factory=dict)  # name -> what it was seen to import and compute with
+
+    def find_break(self, item: Distribution) -> KnownBreak | None:
+        """Return what is known to break with an installed package."""
+        return next((row for row in self.breaks if row.concerns(item)), None)
+
+    def works_with(self, item: Distribution) -> bool:
+        """Tell whether an installed package lies in what the release was seen to work with."""
+        return item.name in self.works and matches(item.version, self.works[item.name])
+
+
+@dataclass(frozen=True)
+class TriedRequirements:
+    """The content of data/requirements.json."""
+
+    releases: tuple[TriedRelease, ...]  # of a framework the oldest first
+    citation: Citation
+
+
+def tried_citation() -> Citation:
+    """Return how the releases were tried."""
+    return load_data("requirements", TriedRequirements).citation
+
+
+@lru_cache(maxsize=64)
+def tried_release(framework: str, version: str) -> TriedRelease | None:
+    """Return what is known of a release: from its own minor, else from what older and newer releases fail with.
+
+    What is too old for an older release is too old for this one, and what is too new for a newer one is too new.
+    """
+    rows = [row for row in load_data("requirements", TriedRequirements).releases if row.framework == framework]
+    same_minor = [row for row in rows if major_minor(row.version) == major_minor(version)]
+    if same_minor:
+        return min(same_minor, key=lambda row: row.version != version)
+    older = [row for row in rows if numbers(row.version) < numbers(version)][-1:]
+    newer = [row for row in rows if numbers(row.version) > numbers(version)][:1]
+    if not older and not newer:
+        return None
+    too_old = (item for row in older for item in row.breaks if "<" in item.requirement)
+    too_new = (item for row in newer for item in row.breaks if ">" in item.requirement)
+    return TriedRelease(framework, version, (older + newer)[0].needs, (*too_old, *too_new))
+
+
+@dataclass(frozen=True)
+class CompanionWheels:
+    """Where releases of a companion have wheels."""
+
+    versions: tuple[str, ...]
+    platforms: tuple[str, ...]
+    pythons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Companion:
+    """Distributions that come beside a framework, and which of their releases go with which of its releases."""
+
+    names: tuple[str, ...] = ()
+    frameworks: tuple[str, ...] = ()  # the usual one first
+    fits: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # release of the framework -> theirs, newest first
+    wheels: tuple[CompanionWheels, ...] = ()  # releases that are not listed have all wheels
+    requires: str = ""  # the one name under which it requires its framework
+
+
+@dataclass(frozen=True)
+class Companions:
+    """The content of data/companions.json."""
+
+    rows: tuple[Companion, ...]
+    citation: Citation
+
+
+def companion_row(name: str) -> Companion:
+    """Return the row of a distribution that comes beside a framework; an empty row for any other."""
+    rows = load_data("companions", Companions).rows
+    return next((row for row in rows if name in row.names), Companion())
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from envcheck.install.preflight import measured_sizes
 from envcheck.matrix.images import load_base_images
 from envcheck.matrix.package_index import PackageIndex
 from envcheck.model import Citation, GpuTable, dataclass, list_fields
-from envcheck.plan.data import Companions, companion_row, conda_builds_data, plan_data
+from envcheck.plan.data import conda_builds_data, plan_data
 from envcheck.probes.gpus import JetsonTable
 from envcheck.probes.host import KnownVariables
 from envcheck.rules.builds import ExtraTable
@@ -27,7 +27,7 @@ from envcheck.rules.compilers import BuiltWhenUsed
 from envcheck.rules.cuda_wheels import CudaWheels
 from envcheck.rules.dependencies import SharedModules
 from envcheck.rules.gpu_architecture import PartialCode
-from envcheck.rules.requirements import PipTags
+from envcheck.rules.requirements import Companions, PipTags, TriedRequirements, companion_row
 
 DATA = Path(__file__).parents[2] / "data"
 TABLES: list[tuple[str, type]] = [
@@ -41,6 +41,7 @@ TABLES: list[tuple[str, type]] = [
     ("partial_code", PartialCode),
     ("pip_tags", PipTags),
     ("pytorch_index", PackageIndex),
+    ("requirements", TriedRequirements),
     ("shared_modules", SharedModules),
 ]
 LOADERS: list[Callable[[], object]] = [

@@ -29,9 +29,10 @@ def tensorflow(version: str, *others: tuple[str, str], requires: tuple[str, ...]
         ("numpy-abi", "2.13.1", ("numpy", "1.26.4"), "warning"),
         ("protobuf-conflict", "2.9.0", ("protobuf", "3.21.0"), "error"),
         ("protobuf-conflict", "2.9.0", ("protobuf", "3.19.6"), ""),
-        ("protobuf-conflict", "2.15.1", ("protobuf", "5.29.0"), "error"),
-        ("keras-mismatch", "2.15.1", ("keras", "3.3.3"), "error"),
-        ("keras-mismatch", "2.15.1", ("keras", "2.14.0"), "error"),
+        ("protobuf-conflict", "2.15.1", ("protobuf", "5.29.0"), "warning"),  # fit, save and load work
+        ("protobuf-conflict", "2.15.1", ("protobuf", "3.19.6"), "error"),
+        ("keras-mismatch", "2.15.1", ("keras", "3.3.3"), "warning"),
+        ("keras-mismatch", "2.15.1", ("keras", "2.14.0"), "warning"),
         ("keras-mismatch", "2.15.1", ("keras", "2.15.0"), ""),
         ("keras-mismatch", "2.6.0", ("keras", "2.15.0"), "error"),
         ("dependency-conflict", "2.15.1", ("h5py", "2.8.0"), "warning"),
@@ -63,7 +64,8 @@ def test_missing_requirements_are_told_once() -> None:
     assert [(item.id, item.severity) for item in report] == [("dependency-conflict", "error")]
     assert "and 1 more" in report[0].message
     assert "sphinx" not in report[0].message
-    unneeded = findings("dependency-conflict", tensorflow("2.15.1", requires=("wrapt",)))
+    assert report[0].message.endswith("Importing tensorflow-cpu 2.15.1 fails without them.")
+    unneeded = findings("dependency-conflict", tensorflow("2.15.1", requires=("libclang",)))
     assert [item.severity for item in unneeded] == ["warning"]
 
 
@@ -125,7 +127,8 @@ def test_dependant_made_for_another_framework_release() -> None:
     )
     assert [(item.severity, item.message.split()[0]) for item in report] == [("warning", "torchvision")]
     assert report[0].fix is not None
-    assert argv(report[0].fix.actions[0])[-2:] == ("torch==2.8.0", "torchvision")
+    index = ("--index-url", "https://download.pytorch.org/whl/cpu")
+    assert argv(report[0].fix.actions[0])[-4:] == (*index, "torch==2.8.0", "torchvision==0.23.0")
 
 
 @pytest.mark.parametrize(
@@ -221,3 +224,75 @@ def test_problem_bound_to_a_gpu() -> None:
 def test_torch_compiled_with_numpy_1(version: str, numpy: str, severities: list[str]) -> None:
     given = facts(build("torch", version), distributions=(distribution("torch", version), distribution("numpy", numpy)))
     assert [item.severity for item in findings("numpy-abi", context(given))] == severities
+
+
+@pytest.mark.parametrize(
+    ("framework", "version", "requires", "other", "severity"),
+    [
+        ("jax", "0.6.0", "ml-dtypes>=0.5.0", ("ml-dtypes", "0.3.2"), "error"),  # of the same major
+        ("jax", "0.6.1", "ml-dtypes>=0.5.0", ("ml-dtypes", "0.3.2"), "error"),  # of the same minor
+        ("jax", "0.7.0", "ml-dtypes>=0.5.0", ("ml-dtypes", "0.3.2"), "error"),  # too old for an older release already
+        ("jax", "0.5.0", "ml-dtypes>=0.4.0", ("ml-dtypes", "0.3.2"), "warning"),  # only a newer release was tried
+        ("tensorflow", "2.15.1", "wrapt<1.15,>=1.11.0", ("wrapt", "2.0.0"), "warning"),  # it imports
+        ("tensorflow", "2.15.1", "numpy<2.0.0,>=1.23.5", ("numpy", "2.0.2"), "error"),
+        ("tensorflow", "2.18.0", "numpy<2.1.0,>=1.26.0", ("numpy", "2.3.0"), "warning"),
+    ],
+)
+def test_a_pin_is_an_error_where_it_is_known_to_break(
+    framework: str, version: str, requires: str, other: tuple[str, str], severity: str
+) -> None:
+    items = (distribution(framework, version, requires=(requires,)), distribution(*other))
+    given = context(facts(build(framework, version, cuda_build=CPU), distributions=items), expect="cpu")
+    report = [item for rule_id in ("dependency-conflict", "numpy-abi") for item in findings(rule_id, given)]
+    assert {(item.severity, "known to fail" in item.message) for item in report} == {(severity, severity == "error")}
+
+
+def test_one_command_restores_all_that_a_framework_requires() -> None:
+    requires = ("numpy<2.0.0,>=1.23.5", "keras<2.16,>=2.15.0")
+    given = tensorflow("2.15.1", ("numpy", "2.0.2"), ("keras", "3.5.0"), requires=requires)
+    report = [item for rule_id in ("numpy-abi", "keras-mismatch") for item in findings(rule_id, given)]
+    assert len({argv(item.fix.actions[0]) for item in report if item.fix}) == 1
+    assert report[0].fix
+    restored = ("tensorflow-cpu==2.15.1", "numpy<2.0.0,>=1.23.5", "keras<2.16,>=2.15.0")
+    assert argv(report[0].fix.actions[0])[-3:] == restored
+
+
+@pytest.mark.parametrize(
+    ("line", "typed"),
+    [
+        ("numpy>=1.25", "numpy<2.0.0,>=1.23.5,>=1.25"),
+        ("numpy<3", "numpy<2.0.0,>=1.23.5"),
+        ("numpy>=2", ""),  # nothing serves both
+        ("numpy<1", "numpy<2.0.0,>=1.23.5"),  # broken already
+    ],
+)
+def test_a_fix_breaks_no_other_package(line: str, typed: str) -> None:
+    items = (
+        distribution("tensorflow-cpu", "2.15.1", requires=("numpy<2.0.0,>=1.23.5",)),
+        distribution("numpy", "2.0.2"),
+        distribution("pandas", "2.2.3", requires=(line,)),
+    )
+    built = build("tensorflow", "2.15.1", "tensorflow-cpu", cuda_build=CPU)
+    fix = findings("numpy-abi", context(facts(built, distributions=items)))[0].fix
+    assert fix
+    assert (argv(fix.actions[0])[-1] if fix.actions else "") == typed
+    assert bool(typed) != ("Use separate environments" in fix.summary)
+
+
+def test_torchaudio_is_the_one_of_the_installed_torch_from_its_index() -> None:
+    items = (distribution("torch", "2.2.2+cu121"), distribution("torchaudio", "2.1.0", requires=("torch==2.1.0",)))
+    given = context(facts(build("torch", "2.2.2+cu121", cuda_build=known(True)), distributions=items))
+    fix = findings("dependency-conflict", given)[0].fix
+    assert fix
+    assert argv(fix.actions[0])[-3:] == ("https://download.pytorch.org/whl/cu121", "torch==2.2.2", "torchaudio==2.2.2")
+
+
+def test_pins_of_cuda_wheels_are_one_finding_on_every_goal() -> None:
+    wheels = (("nvidia-nccl-cu12", "2.18.1"), ("nvidia-nvjitlink-cu12", "12.0.76"))
+    requires = ("nvidia-nccl-cu12==2.19.3", "nvidia-nvjitlink-cu12==12.1.105")
+    items = (distribution("torch", "2.2.2", requires=requires), *(distribution(*item) for item in wheels))
+    for goal in ("cpu", "gpu"):
+        given = context(facts(build("torch", "2.2.2", cuda_build=known(True)), distributions=items), expect=goal)
+        (finding,) = findings("cuda-wheel-conflict", given)
+        assert finding.fix
+        assert argv(finding.fix.actions[0])[-3:] == ("torch==2.2.2", *requires)

@@ -130,11 +130,11 @@ def test_platform_without_gpu_wheel(version: str, name: str, where: dict[str, An
 
 def test_what_breaks_the_framework_comes_before_a_gpu_that_nobody_speaks_of() -> None:
     release = build("tensorflow", "2.15.0", "tensorflow-intel")
-    installed = (distribution("tensorflow-intel", "2.15.0"), distribution("keras", "3.0.2"))
+    installed = (distribution("tensorflow-intel", "2.15.0"), distribution("numpy", "2.0.2"))
     given = facts(release, distributions=installed, gpus=NOT_STATED, **WINDOWS)
     assert found("platform-no-gpu-wheel", context(given)) == [("platform-no-gpu-wheel", "warning")]
     report = evaluate(context(given))
-    assert (report.verdict, report.findings[0].id) == ("incompatible", "keras-mismatch")
+    assert (report.verdict, report.findings[0].id) == ("incompatible", "numpy-abi")
 
     graver = [("platform-no-gpu-wheel", "error")]
     assert found("platform-no-gpu-wheel", context(given, expect="gpu")) == graver
@@ -142,7 +142,7 @@ def test_what_breaks_the_framework_comes_before_a_gpu_that_nobody_speaks_of() ->
         found("platform-no-gpu-wheel", context(replace(given, driver=DriverFacts(release=known("551.61"))))) == graver
     )
     assert found("platform-no-gpu-wheel", context(facts(release, distributions=installed, **WINDOWS))) == graver
-    fitting = (installed[0], distribution("keras", "2.15.0"))
+    fitting = (installed[0], distribution("numpy", "1.26.4"))
     assert (
         found("platform-no-gpu-wheel", context(facts(release, distributions=fitting, gpus=NOT_STATED, **WINDOWS)))
         == graver
